@@ -1,0 +1,108 @@
+"""The command line. The only place that prints errors and picks exit codes.
+
+One module per command, named in `COMMANDS` and imported only when that command runs, so that `replay --help` and
+`replay info` pay for nothing else. A command module has `register(app: typer.Typer) -> None`, which adds exactly
+one command to `app` under its own name, for example::
+
+    def register(app: typer.Typer) -> None:
+        app.command("info")(info)
+
+The function parses, calls one library function and prints. It imports what it needs inside its body, returns None
+or an exit code, and raises `replay.errors.ReplayError` for everything that goes wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from replay.errors import ExitCode, ReplayError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+# name -> (module, one line for `replay --help`), in the order in which help shows them
+COMMANDS: dict[str, tuple[str, str]] = {
+    "capture": ("replay.cli.capture", "Run an application and write the launches asked for into a snapshot."),
+    "pack": ("replay.cli.pack", "Make a snapshot of a raw capture, also one that was killed."),
+    "info": ("replay.cli.info", "Say what is in a snapshot, on one screen."),
+    "ls": ("replay.cli.ls", "List the calls, kernels, memory, images or notes of a snapshot."),
+    "dump": ("replay.cli.dump", "Write buffers, images and parameters of a snapshot into a folder."),
+    "verify": ("replay.cli.verify", "Check every checksum of a snapshot."),
+    "run": ("replay.cli.run", "Replay a snapshot in a fresh process, check its outputs and time it."),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code (`replay.errors.ExitCode`). Never raises, never prints a traceback
+    unless REPLAY_TRACEBACK asks for one.
+
+    arguments: the command line without the program's name; None takes it from the process.
+    """
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        code = _dispatch(arguments)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough. Python would report it once more while it shuts down.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.DONE
+    except KeyboardInterrupt:
+        print("replay: stopped", file=sys.stderr)
+        return 130  # 128 + SIGINT, as shells report it
+    except ReplayError as error:
+        return _report(str(error), error.exit_code, error.__traceback__)
+    except MemoryError as error:
+        return _report("not enough memory", ExitCode.COULD_NOT, error.__traceback__)
+    except OSError as error:
+        where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        return _report(f"{where}{error.strerror or error}", ExitCode.COULD_NOT, error.__traceback__)
+    except Exception as error:
+        text = f"defect in replay: {type(error).__name__}: {error}; set REPLAY_TRACEBACK=1 and report what it prints"
+        return _report(text, ExitCode.COULD_NOT, error.__traceback__)
+
+
+def _dispatch(arguments: list[str]) -> int:
+    import typer
+
+    from replay.cli.group import build
+
+    # click's base of all usage errors. Its module moved into typer, so it is reached through a public name.
+    command_line_error = typer.BadParameter.__mro__[2]
+    no_command = not arguments
+    try:
+        outcome = build().main(["--help"] if no_command else arguments, prog_name="replay", standalone_mode=False)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+    except command_line_error as error:  # type: ignore[misc]
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "replay"
+        message = " ".join(error.format_message().split())
+        print(f"{command}: {message.rstrip('.')}; see `{command} --help`", file=sys.stderr)
+        return ExitCode.USAGE
+    if no_command:
+        return ExitCode.USAGE
+    return int(outcome) if isinstance(outcome, int) else ExitCode.DONE
+
+
+def _report(message: str, code: int, traceback: TracebackType | None) -> int:
+    """Print one line on stderr. Control characters, which may come out of a snapshot, are shown, not sent."""
+    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in message)
+    if _wants_traceback():
+        import traceback as formatting
+
+        formatting.print_tb(traceback)
+    print(f"replay: {line}", file=sys.stderr)
+    return code
+
+
+def _wants_traceback() -> bool:
+    from replay import settings
+
+    try:
+        return settings.TRACEBACK.value()
+    except ReplayError:
+        return True

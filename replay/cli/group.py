@@ -1,0 +1,64 @@
+"""The `replay` command group: lists its commands without importing them, imports the one that runs."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from replay.cli import COMMANDS
+
+
+class LazyGroup(TyperGroup):
+    """A group whose help needs only `COMMANDS`; a command's module is imported when that command is resolved."""
+
+    _listing = False
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        module, summary = COMMANDS[cmd_name]
+        if self._listing:
+            return TyperCommand(cmd_name, help=summary, short_help=summary)
+        app = typer.Typer(add_completion=False, rich_markup_mode=None)
+        import_module(module).register(app)
+        return typer.main.get_command(app)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self._listing = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._listing = False
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from replay import __version__
+
+        typer.echo(f"replay {__version__}")
+        raise typer.Exit
+
+
+def build() -> Any:
+    """The whole command line as one click command."""
+    app = typer.Typer(
+        name="replay",
+        cls=LazyGroup,
+        add_completion=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+    @app.callback()
+    def replay(
+        version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Print the version."),
+    ) -> None:
+        """Capture CUDA kernel launches into one file and replay them, on this GPU, another one, or none."""
+
+    return typer.main.get_command(app)
