@@ -1,0 +1,10 @@
+# Says in one line what to install when a compiler is missing, before CMake's own longer report.
+find_program(REPLAY_ANY_C_COMPILER NAMES "$ENV{CC}" cc gcc clang icx)
+find_program(REPLAY_ANY_CXX_COMPILER NAMES "$ENV{CXX}" c++ g++ clang++ icpx)
+set(remedy "Install one: apt install g++ (Debian, Ubuntu), dnf install gcc-c++ (Fedora, RHEL), or clang.")
+if(NOT CMAKE_C_COMPILER AND NOT REPLAY_ANY_C_COMPILER AND NOT DEFINED ENV{CC})
+  message(FATAL_ERROR "replay needs a C compiler to build and found none. ${remedy}")
+endif()
+if(NOT CMAKE_CXX_COMPILER AND NOT REPLAY_ANY_CXX_COMPILER AND NOT DEFINED ENV{CXX})
+  message(FATAL_ERROR "replay needs a C++ compiler to build and found none. ${remedy}")
+endif()
