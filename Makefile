@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## this text
 	@echo "replay: capture CUDA kernel launches from a program into one file, and replay them."
 	@echo
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "PYTHON=python3.12 chooses the interpreter, JOBS=4 how many tests and compilers run at once."
 
