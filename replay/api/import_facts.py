@@ -13,6 +13,7 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -50,17 +51,28 @@ def _split_parameters(text: str) -> list[list[str]]:
     return parameters
 
 
-def read_release(include: Path) -> tuple[int, dict[str, dict[str, Any]]]:
-    """The release number (13000 for 13.0) and the facts of every driver symbol of one include folder."""
+def read_release(include: Path) -> tuple[int, dict[str, dict[str, Any]], dict[str, list[Any]]]:
+    """The release number (13000 for 13.0), the facts of every driver symbol, and those of every parameter type."""
     found = _VERSION.search((include / "cuda.h").read_text(errors="replace"))
     if not found:
         raise SystemExit(f"{include}/cuda.h has no CUDA_VERSION. Give the include folder of a CUDA toolkit.")
     release = int(found.group(1))
-    prototypes = {name: _split_parameters(text) for name, text in _PROTOTYPE.findall(_preprocess(include, "cuda.h"))}
+    # cudaProfiler.h is part of the driver API too, but of the toolkit only, not of every wheel.
+    headers = ["cuda.h", "cudaTypedefs.h"]
+    if (include / "cudaProfiler.h").exists():
+        headers += ["cudaProfiler.h", "cudaProfilerTypedefs.h"]
+    preprocessed = {header: _preprocess(include, header) for header in headers}
+    prototypes = {
+        name: _split_parameters(text)
+        for header, source in preprocessed.items()
+        if not header.endswith("Typedefs.h")
+        for name, text in _PROTOTYPE.findall(source)
+    }
 
     # Rows of cuGetProcAddress: per (name, stream kind), sorted versions pair one to one with sorted symbol suffixes.
     versions: dict[tuple[str, str], set[int]] = {}
-    for name, version, kind in _TYPEDEF.findall(_preprocess(include, "cudaTypedefs.h")):
+    typedefs = "".join(source for header, source in preprocessed.items() if header.endswith("Typedefs.h"))
+    for name, version, kind in _TYPEDEF.findall(typedefs):
         versions.setdefault((name, kind or ""), set()).add(int(version))
     symbols: dict[tuple[str, str], list[tuple[int, str]]] = {}
     for symbol in prototypes:
@@ -83,18 +95,55 @@ def read_release(include: Path) -> tuple[int, dict[str, dict[str, Any]]]:
                 "since": since[position - len(listed)] if len(listed) - position <= len(since) else 0,
                 "parameters": prototypes[symbol],
             }
-    return release, facts
+    types = {kind for fact in facts.values() for kind, _ in fact["parameters"]}
+    return release, facts, probe_types(include, types)
 
 
-def merge(releases: list[tuple[int, dict[str, dict[str, Any]]]]) -> dict[str, Any]:
+_PROBE = """#include <cuda.h>
+#if __has_include(<cudaProfiler.h>)
+#include <cudaProfiler.h>
+#endif
+#include <stdio.h>
+#define SHOW(text, type, pointee) printf("%s|%d|%zu|%zu\\n", text, (int)__builtin_classify_type(*(type *)0), sizeof(type), pointee)
+int main(void) {
+  char storage[4096]; (void)storage;
+"""
+# What __builtin_classify_type answers, as gcc and clang define it.
+_CLASSES = {1: "integer", 3: "integer", 5: "pointer", 8: "float", 12: "struct", 13: "struct"}
+
+
+def probe_types(include: Path, types: set[str]) -> dict[str, list[Any]]:
+    """`{type: [class, size_bytes, pointee_size_bytes]}` as the compiler sees them; the pointee of void * has size 0."""
+    facts: dict[str, list[Any]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "probe.c"
+        lines = [_PROBE]
+        for kind in sorted(types):
+            opaque = kind.replace("const ", "").strip() in ("void *", "CUhostFn") or not kind.endswith("*")
+            pointee = "(size_t)0" if opaque else f"sizeof(**({kind} *)0)"
+            lines.append(f'  SHOW("{kind}", {kind}, {pointee});')
+        source.write_text("\n".join([*lines, "  return 0;", "}"]))
+        program = Path(folder) / "probe"
+        flags = [f"-I{include}", "-D__CUDA_API_VERSION_INTERNAL", "-w", "-o", str(program)]
+        subprocess.run(["cc", str(source), *flags], check=True)
+        for line in subprocess.run([program], check=True, capture_output=True, text=True).stdout.splitlines():
+            kind, number, size, pointee_size = line.split("|")
+            facts[kind] = [_CLASSES[int(number)], int(size), int(pointee_size)]
+    return facts
+
+
+def merge(releases: list[tuple[int, dict[str, dict[str, Any]], dict[str, list[Any]]]]) -> dict[str, Any]:
     """One table of all releases; the newest prototype wins."""
     table: dict[str, dict[str, Any]] = {}
-    for release, facts in sorted(releases, key=lambda pair: pair[0]):
+    types: dict[str, list[Any]] = {}
+    for release, facts, type_facts in sorted(releases, key=lambda row: row[0]):
+        types.update(type_facts)
         for symbol, fact in facts.items():
             had = table.get(symbol, {}).get("releases", [])
             since = fact["since"] or table.get(symbol, {}).get("since", 0)
             table[symbol] = {**fact, "since": since, "releases": [*had, release]}
-    return {"releases": sorted(release for release, _ in releases), "functions": dict(sorted(table.items()))}
+    numbers = sorted(row[0] for row in releases)
+    return {"releases": numbers, "types": dict(sorted(types.items())), "functions": dict(sorted(table.items()))}
 
 
 def main(arguments: list[str]) -> int:
@@ -102,10 +151,13 @@ def main(arguments: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     merged = merge([read_release(Path(folder)) for folder in arguments])
-    lines = [f'  {json.dumps(symbol)}: {json.dumps(fact)}' for symbol, fact in merged["functions"].items()]
-    text = '{"releases": ' + json.dumps(merged["releases"]) + ', "functions": {\n' + ",\n".join(lines) + "\n}}\n"
-    FACTS_PATH.write_text(text)
-    print(f"{FACTS_PATH}: {len(lines)} symbols of CUDA {', '.join(map(str, merged['releases']))}")
+    sections = [f'"releases": {json.dumps(merged["releases"])}']
+    for section in ("types", "functions"):
+        rows = [f"  {json.dumps(key)}: {json.dumps(fact)}" for key, fact in merged[section].items()]
+        sections.append(f'"{section}": {{\n' + ",\n".join(rows) + "\n}")
+    FACTS_PATH.write_text("{" + ",\n".join(sections) + "}\n")
+    count, numbers = len(merged["functions"]), ", ".join(map(str, merged["releases"]))
+    print(f"{FACTS_PATH}: {count} symbols of CUDA {numbers}")
     return 0
 
 

@@ -1,0 +1,174 @@
+"""The words in which `functions.py` says what a driver function means.
+
+Facts (names, types, sizes) come from `facts.json`. A parameter's role follows from its C type; `functions.py` names only
+the exceptions. The roles decide what the shim copies, what the decoder shows and what the engine translates.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class Keep(enum.IntEnum):
+    """When a call is recorded."""
+
+    NEVER = 0  # not swapped in at all: costs nothing
+    WINDOW = 1  # only while a window is open
+    ALWAYS = 2  # it changes which objects exist
+
+
+class Role(enum.IntEnum):
+    """What the 64-bit argument word of a parameter is, and what its pointee means."""
+
+    VALUE = 0  # a number, an enum, a flag, a small struct by value
+    HANDLE = 1  # an object by value: CUstream, CUmodule, ...
+    ADDRESS = 2  # a CUdeviceptr by value
+    IN = 3  # points to `count` elements that the driver reads
+    OUT = 4  # points to `count` elements that the driver writes
+    INOUT = 5  # both
+    STRING = 6  # points to a NUL-terminated text that the driver reads
+    IMAGE = 7  # points to a module image; its size stands in the image itself
+    HOST_READ = 8  # host memory that the call copies from, `count` bytes
+    HOST_WRITE = 9  # host memory that the call copies to, `count` bytes
+    HOST_ADDRESS = 10  # a host pointer whose identity matters (pinned, registered, managed memory)
+    OPAQUE = 11  # a callback, user data, a buffer for a log: its value alone is recorded
+    CUSTOM = 12  # interposer/custom.c encodes it, replay/engine/execute.py rebuilds it
+
+
+class Effect(enum.IntEnum):
+    """What a successful call does to memory and objects. The arguments named here are `Function.effect_terms`."""
+
+    NONE = 0
+    ALLOC = 1  # (address, bytes) device memory; address is an OUT parameter
+    FREE = 2  # (address)
+    HOST_ALLOC = 3  # (pointer, bytes) pinned host memory; pointer is an OUT parameter
+    HOST_FREE = 4  # (pointer)
+    HOST_REGISTER = 5  # (pointer, bytes); the pointer is given by the application
+    HOST_UNREGISTER = 6  # (pointer)
+    MANAGED_ALLOC = 7  # (address, bytes)
+    MAP = 8  # (address, bytes) memory becomes accessible at a reserved address
+    UNMAP = 9  # (address, bytes)
+    WRITE = 10  # (address, bytes) device memory is written
+    READ = 11  # (address, bytes) device memory is read
+    COPY = 12  # (destination, source, bytes), either of which may be host or device memory
+    LAUNCH = 13  # (function): reach starts from the kernel's parameters
+    GLOBAL = 14  # (address, bytes) a module variable; both are OUT parameters
+    DESTROY = 15  # (handle)
+    END_OF_CONTEXT = 16  # every allocation of the context ends: last moment to read memory
+    BEGIN_CAPTURE = 17  # a stream capture begins: no synchronising and no copying until it ends
+    END_CAPTURE = 18
+    CUSTOM = 19  # interposer/custom.c
+
+
+class RecordKind(enum.IntEnum):
+    """Kinds of raw records; the layout is in `replay/capture/FORMAT.md`."""
+
+    FILLER = 0
+    ENTER = 1
+    LEAVE = 2
+    BLOB = 3
+    NOTE = 4
+    PROCESS = 5
+    END = 6
+
+
+class Storage(enum.IntEnum):
+    """Where the bytes of an attachment are."""
+
+    INLINE = 0
+    BLOB = 1
+
+
+class Moment(enum.IntEnum):
+    """When the contents of a BLOB record were read."""
+
+    BEFORE = 0  # before the first touch inside the window
+    AFTER = 1  # at the end of the window, or before the memory was freed
+
+
+class NoteCode(enum.IntEnum):
+    """Why something is missing or special. Codes are append-only; they are shown by `info`, `ls notes` and `run`."""
+
+    WINDOW_OPEN = 1
+    WINDOW_CLOSE = 2
+    UNSUPPORTED_CALL = 3  # a driver function outside the table was called inside the window
+    CAPTURE_STOPPED = 4  # disk full, quota, unreadable folder: the text says which
+    MEMORY_NOT_READ = 5  # the driver refused to copy these contents
+    MEMORY_SKIPPED = 6  # --max-bytes
+    PARAMETERS_UNKNOWN = 7  # no source for the parameter layout of this kernel
+    IMAGE_UNKNOWN = 8  # an image whose size could not be found
+    STREAM_CAPTURE = 9  # contents were not copied because a stream was being captured
+    FUNCTION_UNKNOWN = 10  # a launch of a handle that no recorded call created
+    THREADS_BUSY = 11  # other threads were inside the driver while contents were copied
+    INCOMPLETE_GLOBALS = 12  # module variables that no call named, so their contents were not captured
+    STRUCT_POINTER = 13  # a struct holds a pointer that was recorded by value only
+    LAUNCH_MATCHED = 14  # text: "ordinal name"; one per launch that the selection matched
+    CALL_IN_FLIGHT = 15  # the application ended inside this call
+    CHILD_PROCESS = 16  # a forked child or an exec'd program writes its own files
+    NO_WINDOW = 17  # the selection matched no launch
+
+
+# Environment of the application under capture: written by `replay capture`, read by the shim.
+CAPTURE_ENVIRONMENT: dict[str, str] = {
+    "REPLAY_CAPTURE_DIRECTORY": "the .rcap folder to write into; absent: the shim does nothing",
+    "REPLAY_CAPTURE_KERNEL": "POSIX extended regular expression over mangled or demangled kernel names",
+    "REPLAY_CAPTURE_LAUNCH": "FIRST-LAST, 1-based ordinals over matching launches, both inclusive",
+    "REPLAY_CAPTURE_ALL": "1: the window is open from the first driver call to the end",
+    "REPLAY_CAPTURE_MEMORY": "reachable, params or live",
+    "REPLAY_CAPTURE_MAX_BYTES": "contents copied at most, in bytes; 0: no limit",
+    "REPLAY_CAPTURE_MAX_LAUNCHES": "launches recorded at most; 0: no limit",
+    "REPLAY_CAPTURE_REAL_DRIVER": "path of the libcuda.so.1 to use; absent: what the loader finds",
+}
+
+PER_THREAD_BIT = 0x8000  # in the function field of a record: the _ptsz or _ptds twin was called
+
+
+@dataclass(frozen=True)
+class Term:
+    """A number that a call determines: the product of some arguments and a constant.
+
+    `parameters` are positions. An OUT or INOUT pointer stands for its pointee after the call, any other for its value.
+    `Term((), 1)` is the constant 1.
+    """
+
+    parameters: tuple[int, ...] = ()
+    scale: int = 1
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of one driver function.
+
+    `size_bytes` is its size as an argument. A pointer has `count` elements of `element_bytes` each; the elements of
+    `void *` are bytes (`element_bytes` 1, `element` "").
+    """
+
+    name: str
+    c_type: str
+    role: Role
+    kind: str  # class of the argument: integer, pointer, float, struct
+    size_bytes: int
+    element_bytes: int = 0
+    element: str = ""  # C type of the pointee, without const and *
+    count: Term = Term()
+
+
+@dataclass(frozen=True)
+class Function:
+    """One driver function: its symbol, its rows for cuGetProcAddress, and its meaning."""
+
+    id: int  # append-only, 1 to 0x7fff; 0 for functions that the table does not list
+    symbol: str  # cuMemcpyHtoDAsync_v2
+    name: str  # cuMemcpyHtoDAsync, as cuGetProcAddress knows it
+    since: int  # 3020: first cuGetProcAddress version that gives this symbol
+    twin: str  # cuMemcpyHtoDAsync_v2_ptsz, or ""
+    twin_since: int
+    releases: tuple[int, ...]  # header releases that have it: (12090, 13000, 13050)
+    parameters: tuple[Parameter, ...]
+    keep: Keep
+    effect: Effect = Effect.NONE
+    effect_terms: tuple[Term, ...] = ()
+    custom: bool = False  # interposer/custom.c and replay/engine/execute.py hold a named exception
+    synchronizes: bool = False  # HOST_WRITE contents are final when the call returns
+    unsupported: str = ""  # why it is not captured; "" when it is
