@@ -1,0 +1,304 @@
+"""What a snapshot holds: one frozen dataclass per kind of object in the stream.
+
+The stream is a sequence of `[kind, map]` pairs (`container.py`); `KINDS` maps each kind to its class. Field names are the
+keys of the maps. A reader ignores keys it does not know and takes the default of those it misses, so that fields can be
+added; a field without a default is required for ever. Everything is checked on the way in: a snapshot comes from a stranger.
+
+Order of a whole file: header, environment, image*, kernel*, call* (setup), chunk*, range*, call* (window), census*, note*,
+summary. `summary` alone is enough for `replay info`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal, TypeVar
+
+from replay.errors import FormatError
+
+CHUNK_BYTES = 256 * 1024  # memory is cut into chunks of this size; the last one of a range may be shorter
+DIGEST_BYTES = 16  # BLAKE3, truncated
+ZERO_DIGEST = bytes(DIGEST_BYTES)  # stands for a chunk of zeros, which is never stored
+INLINE_BYTES = 4096  # attachments up to this size stand inside their call, larger ones in chunks
+
+MAXIMUM_CALLS = 50_000_000
+MAXIMUM_RANGES = 4_000_000
+MAXIMUM_RANGE_BYTES = 1 << 44
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Bytes kept as chunks: `digests` is the concatenation of one digest per CHUNK_BYTES."""
+
+    size_bytes: int
+    digests: bytes
+
+    def __post_init__(self) -> None:
+        count = -(-self.size_bytes // CHUNK_BYTES)
+        if not 0 <= self.size_bytes <= MAXIMUM_RANGE_BYTES or len(self.digests) != count * DIGEST_BYTES:
+            raise FormatError(f"contents of {self.size_bytes} bytes with {len(self.digests)} bytes of digests")
+
+    def chunk_digests(self) -> list[bytes]:
+        """The digest of each chunk, in order; ZERO_DIGEST for zeros."""
+        return [self.digests[at : at + DIGEST_BYTES] for at in range(0, len(self.digests), DIGEST_BYTES)]
+
+
+@dataclass(frozen=True)
+class Header:
+    """First object of every snapshot."""
+
+    format: str  # "replay-snapshot"
+    version: int  # of this schema; container.FORMAT_MAJOR is the one that readers refuse by
+    tool_version: str
+    created_utc: str  # ISO 8601, seconds
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device of the machine where the capture ran."""
+
+    ordinal: int
+    name: str
+    compute_capability: str  # "9.0"
+    uuid: str = ""
+    total_memory_bytes: int = 0
+    multiprocessors: int = 0
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Where the capture ran. Host name and user are never recorded."""
+
+    driver_version: int  # 13000 for 13.0; 0 when the driver never answered
+    emulated: bool  # the built-in CPU driver
+    devices: list[Device] = field(default_factory=list)
+    command: list[str] = field(default_factory=list)
+    executable: str = ""
+    platform: str = ""  # "linux-x86_64"
+    exit_status: int | None = None  # of the application; negative: the signal; None: not known
+    details: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Image:
+    """A module image. `digest` (BLAKE3, hex) is how kernels and calls refer to it."""
+
+    digest: str
+    kind: Literal["ptx", "cubin", "fatbin", "unknown"]
+    contents: Contents
+
+
+@dataclass(frozen=True)
+class ParameterSlot:
+    """One kernel parameter in the parameter buffer."""
+
+    offset_bytes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel that the window launches. `image` and `name` together identify it."""
+
+    name: str  # mangled, as the image has it
+    demangled: str
+    image: str  # digest, "" when the image was not captured
+    parameters: list[ParameterSlot]
+    launches: int
+    grid: list[int]  # of the first launch: x, y, z
+    block: list[int]
+    shared_bytes: int  # dynamic, of the first launch
+    attributes: dict[str, int] = field(default_factory=dict)  # registers, static_shared_bytes, local_bytes, ...
+
+
+Attachment = bytes | Contents | str
+"""What a pointer parameter pointed to: bytes; Contents when large; the digest (str) of an Image."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One driver call as it was captured.
+
+    `arguments` are the raw 64-bit words in the order of the table. Keys of `inputs` and `outputs` are parameter names, followed by
+    ".N" for the custom parts that `replay/capture/FORMAT.md` lists.
+    """
+
+    number: int
+    function: str  # symbol of the base function: "cuMemcpyHtoD_v2"
+    section: Literal["setup", "window"]
+    thread: int
+    arguments: list[int]
+    result: int | None  # CUresult; None: the application ended inside the call
+    per_thread: bool = False  # the _ptsz or _ptds twin was called
+    inputs: dict[str, Attachment] = field(default_factory=dict)
+    outputs: dict[str, Attachment] = field(default_factory=dict)
+    enter_ns: int = 0
+    leave_ns: int = 0
+
+
+@dataclass(frozen=True)
+class Range:
+    """One allocation that the window touched.
+
+    `before` is what it held when the window opened, or just after it was allocated inside the window; `after` what it held
+    when the window closed, or when it was freed. None: not captured (a note says why). Chunks of `after` that equal those of
+    `before` have the same digest and cost nothing.
+    """
+
+    id: int
+    kind: Literal["device", "managed", "host", "registered", "global"]
+    address: int
+    size_bytes: int
+    device: int
+    context: int  # captured handle
+    born_call: int | None = None  # number of the window call that allocated it; None: it was there before
+    died_call: int | None = None  # number of the window call that freed it; None: it outlived the window
+    before: Contents | None = None
+    after: Contents | None = None
+    name: str = ""  # of a global
+    owner: int = 0  # captured CUmodule or CUlibrary handle of a global
+    host_flags: int = 0  # cuMemHostAlloc or cuMemHostRegister flags
+    host_address: int = 0  # of pinned memory whose device address differs
+
+
+@dataclass(frozen=True)
+class Census:
+    """Words that hold an address inside a captured range: what relocation patches.
+
+    `words` packs, little endian, 24 bytes each: u64 offset of the word in its site, u64 offset inside the target, u32 target
+    range id, u32 zero. Site "range": the `before` contents of range `site`. Site "call": the parameter buffer of call `site`.
+    """
+
+    kind: Literal["range", "call"]
+    site: int
+    words: bytes
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something that is missing or special, with its reason. `code` is a name of `NoteCode`."""
+
+    code: str
+    text: str
+    call: int = 0
+    function: str = ""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What `replay info` shows, so that it need not read the rest."""
+
+    selection: str  # as the user typed it: "--kernel saxpy --launch 3"
+    state: Literal["complete", "truncated", "damaged"]  # of the raw capture
+    state_text: str
+    opened_call: int
+    closed_call: int
+    launches: int
+    setup_calls: int
+    window_calls: int
+    memory_bytes: int  # of all ranges
+    stored_bytes: int  # of all distinct chunks, before compression
+    written_bytes: int  # chunks that differ between before and after
+    census_words: int
+    ranges: int
+    kernels: list[Kernel] = field(default_factory=list)
+    images: dict[str, int] = field(default_factory=dict)  # digest -> bytes
+    functions: dict[str, int] = field(default_factory=dict)  # symbol -> calls in the window
+    notes: dict[str, int] = field(default_factory=dict)  # code -> count
+    streams: int = 0
+    threads: int = 0
+
+
+KINDS: dict[str, type] = {
+    "header": Header,
+    "environment": Environment,
+    "image": Image,
+    "kernel": Kernel,
+    "call": Call,
+    "range": Range,
+    "census": Census,
+    "note": Note,
+    "summary": Summary,
+}
+
+T = TypeVar("T")
+
+
+def to_wire(value: Any) -> Any:
+    """A dataclass of this module as msgpack values (maps with field names; None fields are left out)."""
+    if dataclasses.is_dataclass(value):
+        pairs = ((item.name, getattr(value, item.name)) for item in dataclasses.fields(value))
+        return {name: to_wire(content) for name, content in pairs if content is not None}
+    if isinstance(value, (list, tuple)):
+        return [to_wire(item) for item in value]
+    if isinstance(value, dict):
+        return {key: to_wire(item) for key, item in value.items()}
+    return value
+
+
+def from_wire(kind: type[T], value: Any) -> T:
+    """The inverse of `to_wire`. Raises FormatError that names the field when a stranger's value does not fit."""
+    return typing.cast(T, _convert(kind, value, kind.__name__))
+
+
+@lru_cache(maxsize=None)
+def _fields(kind: type) -> list[tuple[str, Any, bool]]:
+    hints = typing.get_type_hints(kind)
+    return [
+        (
+            item.name,
+            hints[item.name],
+            item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING,
+        )
+        for item in dataclasses.fields(kind)
+    ]
+
+
+def _convert(kind: Any, value: Any, where: str) -> Any:
+    origin = typing.get_origin(kind)
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        if not isinstance(value, dict):
+            raise FormatError(f"{where} is not a map")
+        arguments = {}
+        for name, hint, required in _fields(kind):
+            if name in value:
+                arguments[name] = _convert(hint, value[name], f"{where}.{name}")
+            elif required and type(None) in typing.get_args(hint):
+                arguments[name] = None
+            elif required:
+                raise FormatError(f"{where} has no {name}")
+        return kind(**arguments)
+    if origin in (typing.Union, types.UnionType):
+        return _convert_union(typing.get_args(kind), value, where)
+    if origin is Literal:
+        if value not in typing.get_args(kind):
+            raise FormatError(f"{where} is {str(value)[:40]!r}, expected one of {', '.join(typing.get_args(kind))}")
+        return value
+    if origin is list:
+        if not isinstance(value, list):
+            raise FormatError(f"{where} is not a list")
+        (item_kind,) = typing.get_args(kind)
+        return [_convert(item_kind, item, where) for item in value]
+    if origin is dict:
+        key_kind, item_kind = typing.get_args(kind)
+        if not isinstance(value, dict):
+            raise FormatError(f"{where} is not a map")
+        return {_convert(key_kind, key, where): _convert(item_kind, item, where) for key, item in value.items()}
+    if kind is int and isinstance(value, bool) or not isinstance(value, kind):
+        raise FormatError(f"{where} is a {type(value).__name__}, expected {kind.__name__}")
+    return value
+
+
+def _convert_union(options: tuple[Any, ...], value: Any, where: str) -> Any:
+    if value is None and type(None) in options:
+        return None
+    for option in options:
+        if dataclasses.is_dataclass(option):
+            if isinstance(value, dict):
+                return _convert(option, value, where)
+        elif option is not type(None) and isinstance(value, option) and not isinstance(value, bool):
+            return value
+    raise FormatError(f"{where} is a {type(value).__name__}, which does not fit")
