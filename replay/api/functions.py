@@ -18,13 +18,16 @@ from .vocabulary import Effect, Function, Keep, Parameter, Role, Term
 
 NEVER, WINDOW, ALWAYS = Keep.NEVER, Keep.WINDOW, Keep.ALWAYS
 
-HANDLE_TYPES = frozenset(
-    "CUarray CUcontext CUevent CUexternalMemory CUexternalSemaphore CUfunction CUgraph CUgraphExec CUgraphNode "
-    "CUgreenCtx CUkernel CUlibrary CUlinkState CUmemGenericAllocationHandle CUmemoryPool CUmipmappedArray CUmodule "
-    "CUstream CUsurfObject CUsurfref CUtexObject CUtexref CUuserObject".split()
-)
+# fmt: off
+HANDLE_TYPES = frozenset((
+    "CUarray", "CUcontext", "CUevent", "CUexternalMemory", "CUexternalSemaphore", "CUfunction", "CUgraph",
+    "CUgraphExec", "CUgraphNode", "CUgreenCtx", "CUkernel", "CUlibrary", "CUlinkState",
+    "CUmemGenericAllocationHandle", "CUmemoryPool", "CUmipmappedArray", "CUmodule", "CUstream", "CUsurfObject",
+    "CUsurfref", "CUtexObject", "CUtexref", "CUuserObject",
+))
+# fmt: on
 
-# ---- the words of a row ----------------------------------------------------------------------------------------------
+# ---- the words of a row -----------------------------------------------------------------------------------
 
 
 class _Override:
@@ -68,7 +71,7 @@ def F(id: int, symbol: str, keep: Keep, effect: Effect = Effect.NONE, *arguments
     _ROWS.append((id, symbol, keep, effect, arguments, words))
 
 
-# ---- initialisation, version, lookup ---------------------------------------------------------------------------------
+# ---- initialisation, version, lookup ----------------------------------------------------------------------
 
 F(1, "cuInit", ALWAYS)
 F(2, "cuDriverGetVersion", NEVER)
@@ -80,7 +83,7 @@ F(7, "cuGetErrorString", NEVER)
 F(8, "cuProfilerStart", WINDOW)
 F(9, "cuProfilerStop", WINDOW)
 
-# ---- devices ---------------------------------------------------------------------------------------------------------
+# ---- devices ----------------------------------------------------------------------------------------------
 
 F(20, "cuDeviceGet", NEVER)
 F(21, "cuDeviceGetCount", NEVER)
@@ -102,7 +105,7 @@ F(36, "cuDeviceSetMemPool", ALWAYS)
 F(37, "cuDeviceGetTexture1DLinearMaxWidth", NEVER)
 F(38, "cuDeviceGetExecAffinitySupport", NEVER)
 
-# ---- contexts --------------------------------------------------------------------------------------------------------
+# ---- contexts ---------------------------------------------------------------------------------------------
 
 F(50, "cuDevicePrimaryCtxRetain", ALWAYS)
 F(51, "cuDevicePrimaryCtxRelease_v2", ALWAYS, Effect.END_OF_CONTEXT)
@@ -141,10 +144,10 @@ F(83, "cuCtxDetach", ALWAYS, Effect.END_OF_CONTEXT)
 F(84, "cuCtxRecordEvent", WINDOW)
 F(85, "cuCtxWaitEvent", WINDOW)
 
-# ---- modules, libraries, functions -----------------------------------------------------------------------------------
+# ---- modules, libraries, functions ------------------------------------------------------------------------
 
-_JIT = {"options": inputs("numOptions"), "optionValues": inputs("numOptions")}
-_LIBRARY = {
+_JIT: dict[str, Any] = {"options": inputs("numOptions"), "optionValues": inputs("numOptions")}
+_LIBRARY: dict[str, Any] = {
     "jitOptions": inputs("numJitOptions"),
     "jitOptionsValues": inputs("numJitOptions"),
     "libraryOptions": inputs("numLibraryOptions"),
@@ -189,7 +192,7 @@ F(134, "cuFuncLoad", ALWAYS)
 F(135, "cuKernelGetParamCount", NEVER)
 F(136, "cuFuncGetParamCount", NEVER)
 
-# ---- device memory ---------------------------------------------------------------------------------------------------
+# ---- device memory ----------------------------------------------------------------------------------------
 
 F(150, "cuMemAlloc_v2", ALWAYS, Effect.ALLOC, "dptr", "bytesize")
 F(151, "cuMemAllocPitch_v2", ALWAYS, Effect.ALLOC, "dptr", "pPitch*Height")
@@ -231,7 +234,7 @@ F(186, "cuMemGetMemPool", ALWAYS, location=inputs("1"))
 F(187, "cuMemGetDefaultMemPool", ALWAYS, location=inputs("1"))
 F(188, "cuMemSetMemPool", ALWAYS, location=inputs("1"))
 
-# ---- host memory -----------------------------------------------------------------------------------------------------
+# ---- host memory ------------------------------------------------------------------------------------------
 
 F(200, "cuMemAllocHost_v2", ALWAYS, Effect.HOST_ALLOC, "pp", "bytesize", pp=outputs())
 F(201, "cuMemHostAlloc", ALWAYS, Effect.HOST_ALLOC, "pp", "bytesize", pp=outputs())
@@ -241,7 +244,7 @@ F(204, "cuMemHostUnregister", ALWAYS, Effect.HOST_UNREGISTER, "p", p=HOST)
 F(205, "cuMemHostGetDevicePointer_v2", ALWAYS, p=HOST)
 F(206, "cuMemHostGetFlags", NEVER)
 
-# ---- copies and fills ------------------------------------------------------------------------------------------------
+# ---- copies and fills -------------------------------------------------------------------------------------
 
 F(220, "cuMemcpyHtoD_v2", WINDOW, Effect.WRITE, "dstDevice", "ByteCount", srcHost=host_read("ByteCount"))
 F(221, "cuMemcpyHtoDAsync_v2", WINDOW, Effect.WRITE, "dstDevice", "ByteCount", srcHost=host_read("ByteCount"))
@@ -272,7 +275,7 @@ F(249, "cuMemsetD2D8Async", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height"
 F(250, "cuMemsetD2D16Async", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height")
 F(251, "cuMemsetD2D32Async", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height")
 
-# ---- streams ---------------------------------------------------------------------------------------------------------
+# ---- streams ----------------------------------------------------------------------------------------------
 
 F(270, "cuStreamCreate", ALWAYS)
 F(271, "cuStreamCreateWithPriority", ALWAYS)
@@ -297,16 +300,34 @@ F(289, "cuStreamIsCapturing", NEVER)
 F(290, "cuStreamGetCaptureInfo_v2", NEVER)
 F(291, "cuStreamGetCaptureInfo_v3", NEVER)
 F(292, "cuThreadExchangeStreamCaptureMode", NEVER)
-F(293, "cuStreamBeginCapture_v2", WINDOW, Effect.BEGIN_CAPTURE, unsupported="stream capture is not replayed yet")
+F(
+    293,
+    "cuStreamBeginCapture_v2",
+    WINDOW,
+    Effect.BEGIN_CAPTURE,
+    unsupported="stream capture is not replayed yet",
+)
 F(294, "cuStreamEndCapture", WINDOW, Effect.END_CAPTURE, unsupported="stream capture is not replayed yet")
-F(295, "cuStreamAddCallback", WINDOW, userData=OPAQUE, unsupported="host callbacks are the application's own code")
-F(296, "cuLaunchHostFunc", WINDOW, userData=OPAQUE, unsupported="host functions are the application's own code")
+F(
+    295,
+    "cuStreamAddCallback",
+    WINDOW,
+    userData=OPAQUE,
+    unsupported="host callbacks are the application's own code",
+)
+F(
+    296,
+    "cuLaunchHostFunc",
+    WINDOW,
+    userData=OPAQUE,
+    unsupported="host functions are the application's own code",
+)
 F(297, "cuStreamGetCtx_v2", NEVER)
 F(298, "cuStreamGetCaptureInfo", NEVER)
 F(299, "cuStreamBeginCaptureToGraph", WINDOW, Effect.BEGIN_CAPTURE, dependencies=inputs("numDependencies"),
   dependencyData=OPAQUE, unsupported="stream capture is not replayed yet")  # fmt: skip
 
-# ---- events ----------------------------------------------------------------------------------------------------------
+# ---- events -----------------------------------------------------------------------------------------------
 
 F(310, "cuEventCreate", ALWAYS)
 F(311, "cuEventDestroy_v2", ALWAYS, Effect.DESTROY, "hEvent")
@@ -317,9 +338,9 @@ F(315, "cuEventQuery", WINDOW)
 F(316, "cuEventElapsedTime", NEVER)
 F(317, "cuEventElapsedTime_v2", NEVER)
 
-# ---- launches and occupancy ------------------------------------------------------------------------------------------
+# ---- launches and occupancy -------------------------------------------------------------------------------
 
-_LAUNCH = {"kernelParams": CUSTOM, "custom": True}
+_LAUNCH: dict[str, Any] = {"kernelParams": CUSTOM, "custom": True}
 
 F(330, "cuLaunchKernel", WINDOW, Effect.LAUNCH, "f", extra=CUSTOM, **_LAUNCH)
 F(331, "cuLaunchKernelEx", WINDOW, Effect.LAUNCH, "f", config=CUSTOM, extra=CUSTOM, **_LAUNCH)
@@ -332,7 +353,7 @@ F(344, "cuOccupancyAvailableDynamicSMemPerBlock", NEVER)
 F(345, "cuOccupancyMaxActiveClusters", NEVER)
 F(346, "cuOccupancyMaxPotentialClusterSize", NEVER)
 
-# ---- linking: what it makes reaches the driver again as an image, so the steps need no record -------------------------
+# ---- linking: what it makes reaches the driver again as an image, so the steps need no record -------------
 
 F(360, "cuLinkCreate_v2", NEVER)
 F(361, "cuLinkAddData_v2", NEVER)
@@ -340,14 +361,14 @@ F(362, "cuLinkAddFile_v2", NEVER)
 F(363, "cuLinkComplete", NEVER)
 F(364, "cuLinkDestroy", NEVER)
 
-# ---- tensor maps: host-side encoders, the result travels inside kernel parameters -------------------------------------
+# ---- tensor maps: host-side encoders, the result travels inside kernel parameters -------------------------
 
 F(370, "cuTensorMapEncodeTiled", NEVER)
 F(371, "cuTensorMapEncodeIm2col", NEVER)
 F(372, "cuTensorMapEncodeIm2colWide", NEVER)
 F(373, "cuTensorMapReplaceAddress", NEVER)
 
-# ---- logs and diagnostics of the driver ------------------------------------------------------------------------------
+# ---- logs and diagnostics of the driver -------------------------------------------------------------------
 
 F(380, "cuLogsRegisterCallback", NEVER)
 F(381, "cuLogsUnregisterCallback", NEVER)
@@ -360,7 +381,7 @@ F(387, "cuCoredumpSetAttribute", NEVER)
 F(388, "cuCoredumpSetAttributeGlobal", NEVER)
 
 
-# ---- from rows to Functions ------------------------------------------------------------------------------------------
+# ---- from rows to Functions -------------------------------------------------------------------------------
 
 
 def _term(text: str, positions: dict[str, int], symbol: str) -> Term:
@@ -394,7 +415,11 @@ def _default_role(c_type: str, kind: str, element: str, element_bytes: int) -> R
 
 
 def _function(
-    row: Row | None, symbol: str, facts: dict[str, Any], types: dict[str, list[Any]], twin: dict[str, Any] | None
+    row: Row | None,
+    symbol: str,
+    facts: dict[str, Any],
+    types: dict[str, list[Any]],
+    twin: dict[str, Any] | None,
 ) -> Function:
     id, _, keep, effect, arguments, words = row or (0, symbol, Keep.WINDOW, Effect.NONE, (), {})
     words = dict(words)
@@ -416,7 +441,16 @@ def _function(
             role = Role.OPAQUE
         count = _term(override.count, positions, symbol) if override else Term()
         parameters.append(
-            Parameter(name, c_type, role, kind, size_bytes, (element_bytes or 1) if is_pointer else 0, element, count)
+            Parameter(
+                name,
+                c_type,
+                role,
+                kind,
+                size_bytes,
+                (element_bytes or 1) if is_pointer else 0,
+                element,
+                count,
+            )
         )
     if row is None:
         flags["unsupported"] = "not in the table"
@@ -454,7 +488,12 @@ def all_functions() -> tuple[Function, ...]:
         if fact["per_thread"]:
             continue
         twin = next(
-            ({"symbol": name, **facts[name]} for name in (f"{symbol}_ptsz", f"{symbol}_ptds") if name in facts), None
+            (
+                {"symbol": name, **facts[name]}
+                for name in (f"{symbol}_ptsz", f"{symbol}_ptds")
+                if name in facts
+            ),
+            None,
         )
         functions.append(_function(rows.get(symbol), symbol, fact, document["types"], twin))
     return tuple(functions)
@@ -463,7 +502,9 @@ def all_functions() -> tuple[Function, ...]:
 @lru_cache(maxsize=1)
 def listed_functions() -> tuple[Function, ...]:
     """The functions that have a row, in the order of their ids."""
-    return tuple(sorted((function for function in all_functions() if function.id), key=lambda function: function.id))
+    return tuple(
+        sorted((function for function in all_functions() if function.id), key=lambda function: function.id)
+    )
 
 
 @lru_cache(maxsize=1)

@@ -27,7 +27,16 @@ _VERSION = re.compile(r"#define\s+CUDA_VERSION\s+(\d+)")
 
 def _preprocess(include: Path, header: str) -> str:
     """The header after the preprocessor, with every historic prototype visible."""
-    command = ["cc", "-E", "-P", f"-I{include}", "-D__CUDA_API_VERSION_INTERNAL", "-x", "c", str(include / header)]
+    command = [
+        "cc",
+        "-E",
+        "-P",
+        f"-I{include}",
+        "-D__CUDA_API_VERSION_INTERNAL",
+        "-x",
+        "c",
+        str(include / header),
+    ]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
@@ -86,7 +95,10 @@ def read_release(include: Path) -> tuple[int, dict[str, dict[str, Any]], dict[st
         listed.sort()
         since = sorted(versions.get((name, kind), ()))
         if since and len(since) != len(listed):
-            print(f"note: {release}: {name}{kind}: versions {since} and symbols {listed} do not pair", file=sys.stderr)
+            print(
+                f"note: {release}: {name}{kind}: versions {since} and symbols {listed} do not pair",
+                file=sys.stderr,
+            )
         for position, (_, symbol) in enumerate(listed):
             facts[symbol] = {
                 "name": name,
@@ -104,7 +116,8 @@ _PROBE = """#include <cuda.h>
 #include <cudaProfiler.h>
 #endif
 #include <stdio.h>
-#define SHOW(text, type, pointee) printf("%s|%d|%zu|%zu\\n", text, (int)__builtin_classify_type(*(type *)0), sizeof(type), pointee)
+#define CLASS(type) (int)__builtin_classify_type(*(type *)0)
+#define SHOW(text, type, pointee) printf("%s|%d|%zu|%zu\\n", text, CLASS(type), sizeof(type), pointee)
 int main(void) {
   char storage[4096]; (void)storage;
 """
@@ -143,7 +156,11 @@ def merge(releases: list[tuple[int, dict[str, dict[str, Any]], dict[str, list[An
             since = fact["since"] or table.get(symbol, {}).get("since", 0)
             table[symbol] = {**fact, "since": since, "releases": [*had, release]}
     numbers = sorted(row[0] for row in releases)
-    return {"releases": numbers, "types": dict(sorted(types.items())), "functions": dict(sorted(table.items()))}
+    return {
+        "releases": numbers,
+        "types": dict(sorted(types.items())),
+        "functions": dict(sorted(table.items())),
+    }
 
 
 def main(arguments: list[str]) -> int:

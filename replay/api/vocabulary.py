@@ -1,7 +1,7 @@
 """The words in which `functions.py` says what a driver function means.
 
-Facts (names, types, sizes) come from `facts.json`. A parameter's role follows from its C type; `functions.py` names only
-the exceptions. The roles decide what the shim copies, what the decoder shows and what the engine translates.
+Facts (names, types, sizes) come from `facts.json`. A parameter's role follows from its C type; `functions.py`
+names only the exceptions. The roles decide what the shim copies, what the decoder shows and what the engine translates.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """What a snapshot holds: one frozen dataclass per kind of object in the stream.
 
-The stream is a sequence of `[kind, map]` pairs (`container.py`); `KINDS` maps each kind to its class. Field names are the
-keys of the maps. A reader ignores keys it does not know and takes the default of those it misses, so that fields can be
-added; a field without a default is required for ever. Everything is checked on the way in: a snapshot comes from a stranger.
+The stream is a sequence of `[kind, map]` pairs (`container.py`); `KINDS` maps each kind to its class. Field names
+are the keys of the maps. A reader ignores keys it does not know and takes the default of those it misses, so that
+fields can be added; a field without a default is required for ever. Everything is checked on the way in: a snapshot
+comes from a stranger.
 
-Order of a whole file: header, environment, image*, kernel*, call* (setup), chunk*, range*, call* (window), census*, note*,
-summary. `summary` alone is enough for `replay info`.
+Order of a whole file: header, environment, image*, kernel*, call* (setup), chunk*, range*, call* (window), census*,
+note*, summary. `summary` alone is enough for `replay info`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import dataclasses
 import types
 import typing
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from typing import Any, Literal, TypeVar
 
 from replay.errors import FormatError
@@ -39,7 +40,9 @@ class Contents:
     def __post_init__(self) -> None:
         count = -(-self.size_bytes // CHUNK_BYTES)
         if not 0 <= self.size_bytes <= MAXIMUM_RANGE_BYTES or len(self.digests) != count * DIGEST_BYTES:
-            raise FormatError(f"contents of {self.size_bytes} bytes with {len(self.digests)} bytes of digests")
+            raise FormatError(
+                f"contents of {self.size_bytes} bytes with {len(self.digests)} bytes of digests"
+            )
 
     def chunk_digests(self) -> list[bytes]:
         """The digest of each chunk, in order; ZERO_DIGEST for zeros."""
@@ -111,19 +114,21 @@ class Kernel:
     grid: list[int]  # of the first launch: x, y, z
     block: list[int]
     shared_bytes: int  # dynamic, of the first launch
-    attributes: dict[str, int] = field(default_factory=dict)  # registers, static_shared_bytes, local_bytes, ...
+    attributes: dict[str, int] = field(
+        default_factory=dict
+    )  # registers, static_shared_bytes, local_bytes, ...
 
 
+# What a pointer parameter pointed to: bytes; Contents when large; the digest (str) of an Image.
 Attachment = bytes | Contents | str
-"""What a pointer parameter pointed to: bytes; Contents when large; the digest (str) of an Image."""
 
 
 @dataclass(frozen=True)
 class Call:
     """One driver call as it was captured.
 
-    `arguments` are the raw 64-bit words in the order of the table. Keys of `inputs` and `outputs` are parameter names, followed by
-    ".N" for the custom parts that `replay/capture/FORMAT.md` lists.
+    `arguments` are the raw 64-bit words in the order of the table. Keys of `inputs` and `outputs` are parameter
+    names, followed by ".N" for the custom parts that `replay/capture/FORMAT.md` lists.
     """
 
     number: int
@@ -143,9 +148,9 @@ class Call:
 class Range:
     """One allocation that the window touched.
 
-    `before` is what it held when the window opened, or just after it was allocated inside the window; `after` what it held
-    when the window closed, or when it was freed. None: not captured (a note says why). Chunks of `after` that equal those of
-    `before` have the same digest and cost nothing.
+    `before` is what it held when the window opened, or just after it was allocated inside the window; `after` what
+    it held when the window closed, or when it was freed. None: not captured (a note says why). Chunks of `after`
+    that equal those of `before` have the same digest and cost nothing.
     """
 
     id: int
@@ -168,8 +173,9 @@ class Range:
 class Census:
     """Words that hold an address inside a captured range: what relocation patches.
 
-    `words` packs, little endian, 24 bytes each: u64 offset of the word in its site, u64 offset inside the target, u32 target
-    range id, u32 zero. Site "range": the `before` contents of range `site`. Site "call": the parameter buffer of call `site`.
+    `words` packs, little endian, 24 bytes each: u64 offset of the word in its site, u64 offset inside the target,
+    u32 target range id, u32 zero. Site "range": the `before` contents of range `site`. Site "call": the parameter
+    buffer of call `site`.
     """
 
     kind: Literal["range", "call"]
@@ -244,7 +250,7 @@ def from_wire(kind: type[T], value: Any) -> T:
     return typing.cast(T, _convert(kind, value, kind.__name__))
 
 
-@lru_cache(maxsize=None)
+@cache
 def _fields(kind: type) -> list[tuple[str, Any, bool]]:
     hints = typing.get_type_hints(kind)
     return [
@@ -275,7 +281,9 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
         return _convert_union(typing.get_args(kind), value, where)
     if origin is Literal:
         if value not in typing.get_args(kind):
-            raise FormatError(f"{where} is {str(value)[:40]!r}, expected one of {', '.join(typing.get_args(kind))}")
+            raise FormatError(
+                f"{where} is {str(value)[:40]!r}, expected one of {', '.join(typing.get_args(kind))}"
+            )
         return value
     if origin is list:
         if not isinstance(value, list):
@@ -286,7 +294,9 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
         key_kind, item_kind = typing.get_args(kind)
         if not isinstance(value, dict):
             raise FormatError(f"{where} is not a map")
-        return {_convert(key_kind, key, where): _convert(item_kind, item, where) for key, item in value.items()}
+        return {
+            _convert(key_kind, key, where): _convert(item_kind, item, where) for key, item in value.items()
+        }
     if kind is int and isinstance(value, bool) or not isinstance(value, kind):
         raise FormatError(f"{where} is a {type(value).__name__}, expected {kind.__name__}")
     return value
