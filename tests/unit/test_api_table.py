@@ -1,0 +1,137 @@
+"""The table of driver functions: what its rows promise, and that the headers at hand agree with `facts.json`."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from replay.api import functions, import_facts
+from replay.api.functions import all_functions, by_symbol, listed_functions
+from replay.api.vocabulary import PER_THREAD_BIT, Effect, Keep, Role
+
+# How many arguments each effect takes; the shim's tracker and the engine rely on it.
+EFFECT_ARGUMENTS = {
+    Effect.NONE: 0,
+    Effect.ALLOC: 2,
+    Effect.FREE: 1,
+    Effect.HOST_ALLOC: 2,
+    Effect.HOST_FREE: 1,
+    Effect.HOST_REGISTER: 2,
+    Effect.HOST_UNREGISTER: 1,
+    Effect.MANAGED_ALLOC: 2,
+    Effect.MAP: 2,
+    Effect.UNMAP: 2,
+    Effect.WRITE: 2,
+    Effect.READ: 2,
+    Effect.COPY: 3,
+    Effect.LAUNCH: 1,
+    Effect.GLOBAL: 2,
+    Effect.DESTROY: 1,
+    Effect.END_OF_CONTEXT: 0,
+    Effect.BEGIN_CAPTURE: 0,
+    Effect.END_CAPTURE: 0,
+    Effect.CUSTOM: 0,
+}
+
+
+def test_ids_are_unique_and_leave_room_for_the_per_thread_bit() -> None:
+    ids = [function.id for function in listed_functions()]
+    assert len(set(ids)) == len(ids) >= 150
+    assert all(0 < id < PER_THREAD_BIT for id in ids)
+
+
+def test_ids_that_stand_in_captures_never_change() -> None:
+    pinned = {
+        "cuInit": 1,
+        "cuModuleLoadData": 101,
+        "cuMemAlloc_v2": 150,
+        "cuMemcpyHtoD_v2": 220,
+        "cuLaunchKernel": 330,
+    }
+    assert {symbol: by_symbol()[symbol].id for symbol in pinned} == pinned
+
+
+@pytest.mark.parametrize("function", listed_functions(), ids=lambda function: function.symbol)
+def test_row_is_consistent(function: functions.Function) -> None:
+    assert len(function.effect_terms) == EFFECT_ARGUMENTS[function.effect]
+    assert function.effect == Effect.NONE or function.keep != Keep.NEVER, (
+        "an effect needs a wrapper that sees it"
+    )
+    assert function.since > 0
+    for parameter in function.parameters:
+        if parameter.role in (Role.IN, Role.OUT, Role.INOUT, Role.HOST_READ, Role.HOST_WRITE):
+            assert parameter.element_bytes > 0, parameter.name
+        if parameter.role == Role.CUSTOM:
+            assert function.custom, f"{parameter.name} needs a custom encoder"
+        if parameter.kind == "struct":
+            assert parameter.size_bytes in (8, 64)
+
+
+def test_every_void_pointer_of_a_recorded_function_has_a_stated_role() -> None:
+    guessed = [
+        (function.symbol, parameter.name)
+        for function in listed_functions()
+        if function.keep != Keep.NEVER and not function.unsupported
+        for parameter in function.parameters
+        if parameter.c_type in ("void *", "const void *", "void **") and parameter.role == Role.OPAQUE
+    ]
+    assert guessed == []
+
+
+def test_a_row_that_names_a_parameter_the_headers_lack_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [*functions._ROWS, (9999, "cuCtxGetCurrent", Keep.WINDOW, Effect.FREE, ("nosuch",), {})]
+    monkeypatch.setattr(
+        functions, "_ROWS", [row for row in rows if row[1] != "cuCtxGetCurrent" or row[0] == 9999]
+    )
+    all_functions.cache_clear()
+    try:
+        with pytest.raises(ValueError, match="cuCtxGetCurrent: no parameter named 'nosuch'"):
+            all_functions()
+    finally:
+        monkeypatch.undo()
+        all_functions.cache_clear()
+
+
+def test_per_thread_twins_resolve_to_their_base() -> None:
+    assert by_symbol()["cuLaunchKernel_ptsz"] is by_symbol()["cuLaunchKernel"]
+    assert by_symbol()["cuMemcpyHtoD_v2_ptds"] is by_symbol()["cuMemcpyHtoD_v2"]
+
+
+def test_versions_pair_with_symbols_in_order() -> None:
+    """cuCtxCreate: the four ABIs and the cuGetProcAddress versions that give them, as cudaTypedefs.h declares them."""
+    rows = {f.symbol: f.since for f in all_functions() if f.name == "cuCtxCreate"}
+    assert rows == {
+        "cuCtxCreate": 2000,
+        "cuCtxCreate_v2": 3020,
+        "cuCtxCreate_v3": 11040,
+        "cuCtxCreate_v4": 12050,
+    }
+
+
+def _include_folder() -> Path | None:
+    candidates = [os.environ.get(name, "") + "/include" for name in ("CUDA_HOME", "CUDA_PATH")]
+    candidates += [str(path / "include") for path in sorted(Path("/usr/local").glob("cuda*"))]
+    return next((Path(folder) for folder in candidates if (Path(folder) / "cudaTypedefs.h").exists()), None)
+
+
+@pytest.mark.skipif(
+    _include_folder() is None or shutil.which("cc") is None, reason="no CUDA headers or no compiler here"
+)
+def test_facts_agree_with_the_headers_on_this_machine() -> None:
+    include = _include_folder()
+    assert include is not None
+    release, found, types = import_facts.read_release(include)
+    committed = json.loads(import_facts.FACTS_PATH.read_text())
+    if release not in committed["releases"]:
+        pytest.skip(f"facts.json does not cover CUDA {release}")
+    for symbol, fact in found.items():
+        known = committed["functions"][symbol]
+        assert known["since"] == fact["since"], symbol
+        assert release in known["releases"], symbol
+        assert [t for t, _ in known["parameters"]] == [t for t, _ in fact["parameters"]], symbol
+    for kind, (kind_class, _, _) in types.items():
+        assert committed["types"][kind][0] == kind_class, kind
