@@ -48,7 +48,16 @@ class Setting(Generic[T]):
 
 def parse_switch(text: str) -> bool:
     """1, true, yes, on and their opposites."""
-    known = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    known = {
+        "1": True,
+        "true": True,
+        "yes": True,
+        "on": True,
+        "0": False,
+        "false": False,
+        "no": False,
+        "off": False,
+    }
     if text.lower() not in known:
         raise ValueError("expected 1 or 0")
     return known[text.lower()]
@@ -64,7 +73,10 @@ def parse_positive(text: str) -> int:
 
 TRACEBACK = Setting("REPLAY_TRACEBACK", parse_switch, False, "1 prints a Python traceback with every error")
 THREADS = Setting(
-    "REPLAY_THREADS", parse_positive, os.cpu_count() or 1, "threads that hash and compress while a snapshot is written"
+    "REPLAY_THREADS",
+    parse_positive,
+    min(8, len(os.sched_getaffinity(0))),
+    "threads that hash and compress while a snapshot is written",
 )
 
 ALL: tuple[Setting[bool] | Setting[int], ...] = (TRACEBACK, THREADS)

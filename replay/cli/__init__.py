@@ -74,7 +74,9 @@ def _dispatch(arguments: list[str]) -> int:
     command_line_error = typer.BadParameter.__mro__[2]
     no_command = not arguments
     try:
-        outcome = build().main(["--help"] if no_command else arguments, prog_name="replay", standalone_mode=False)
+        outcome = build().main(
+            ["--help"] if no_command else arguments, prog_name="replay", standalone_mode=False
+        )
     except typer.Abort:
         raise KeyboardInterrupt from None
     except command_line_error as error:  # type: ignore[misc]

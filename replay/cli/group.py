@@ -57,7 +57,9 @@ def build() -> Any:
 
     @app.callback()
     def replay(
-        version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Print the version."),
+        version: bool = typer.Option(
+            False, "--version", callback=_show_version, is_eager=True, help="Print the version."
+        ),
     ) -> None:
         """Capture CUDA kernel launches into one file and replay them, on this GPU, another one, or none."""
 

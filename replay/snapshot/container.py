@@ -1,0 +1,31 @@
+"""The snapshot file as a container of typed objects and memory chunks. FORMAT.md has the grammar.
+
+This module is what other packages import; the writer and the reader stand in files of their own.
+"""
+
+from replay.snapshot.frames import (
+    DIGEST_BYTES,
+    FORMAT_MAJOR,
+    FORMAT_MINOR,
+    MAX_CHUNK_BYTES,
+    MAX_OBJECT_BYTES,
+    ZERO_DIGEST,
+)
+from replay.snapshot.reader import Condition, Damage, KindSummary, SnapshotReader, VerifyReport
+from replay.snapshot.writer import SnapshotWriter, WriterStatistics
+
+__all__ = [
+    "DIGEST_BYTES",
+    "FORMAT_MAJOR",
+    "FORMAT_MINOR",
+    "MAX_CHUNK_BYTES",
+    "MAX_OBJECT_BYTES",
+    "ZERO_DIGEST",
+    "Condition",
+    "Damage",
+    "KindSummary",
+    "SnapshotReader",
+    "SnapshotWriter",
+    "VerifyReport",
+    "WriterStatistics",
+]

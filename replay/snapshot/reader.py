@@ -1,0 +1,541 @@
+"""Reads a snapshot that may come from a stranger: nothing is trusted, memory is bounded, damage is named.
+
+A whole file is opened by its trailer and index, so only the frames that are asked for are read. A file without them
+(its writer was killed, a download was cut) is scanned frame by frame, and everything up to the damage can be read.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import msgpack
+import zstandard
+
+from replay.errors import DamagedError, FileError, FormatError, LimitError, ReplayError, TruncatedError
+from replay.snapshot import frames
+from replay.snapshot.frames import FrameRecord
+
+CACHED_FRAMES = 4  # uncompressed; chunks of a buffer mostly follow each other
+RESYNC_ATTEMPTS = 64  # places at which a scan tries to find the next frame behind damage
+
+_RECOMMENDATION = "get the file again, or capture again; `replay verify` lists what is damaged"
+
+
+@dataclass(frozen=True)
+class KindSummary:
+    """How many objects of a kind there are, and their size in bytes before compression."""
+
+    count: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A stretch of the file that cannot be used: where it begins, its size in bytes, and what is wrong with it."""
+
+    offset: int
+    bytes: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"bytes {self.offset} to {self.offset + self.bytes - 1}: {self.what}"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Whether a snapshot has its index, and if not, where its usable content ends.
+
+    ends_at: offset of the first byte behind the last whole frame. last_kind: kind of the last whole object, "" if none.
+    """
+
+    whole: bool
+    ends_at: int
+    objects: int
+    last_kind: str
+
+    def __str__(self) -> str:
+        if self.whole:
+            return "whole"
+        last = f", the last of kind {self.last_kind!r}" if self.last_kind else ""
+        return f"incomplete: usable up to byte {self.ends_at}, {self.objects} whole objects{last}; the index is missing"
+
+
+@dataclass
+class VerifyReport:
+    """Outcome of reading everything once and comparing every checksum."""
+
+    condition: Condition
+    file_bytes: int
+    frames: int = 0
+    objects: int = 0
+    chunks: int = 0
+    damages: list[Damage] = field(default_factory=list)
+
+    @property
+    def good(self) -> bool:
+        """Whether the file is whole and every checksum holds."""
+        return self.condition.whole and not self.damages
+
+
+class SnapshotReader:
+    """Objects and chunks of the snapshot `path`. A context manager; not thread safe.
+
+    tolerant: objects in damaged frames are passed over and the damage is added to `damages`; otherwise reading one
+    raises DamagedError. Raises FileError, FormatError, VersionError, TruncatedError or DamagedError when nothing of the
+    file can be used.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, tolerant: bool = False) -> None:
+        self.path = Path(path)
+        self.tolerant = tolerant
+        self.damages: list[Damage] = []
+        self._cache: OrderedDict[int, bytes] = OrderedDict()
+        self._table: bytes | None = None
+        self._table_place: tuple[int, int, bytes] | None = None
+        self._scanned_chunks: dict[bytes, tuple[int, int, int]] = {}
+        self._decompressor = zstandard.ZstdDecompressor()
+        self._descriptor, self.file_bytes = _open(self.path)
+        try:
+            try:
+                self.version = frames.parse_start(self._read(0, frames.START_SIZE))
+            except DamagedError as error:
+                if not tolerant:
+                    raise
+                self.version = (frames.FORMAT_MAJOR, frames.FORMAT_MINOR)
+                self.damages.append(Damage(0, frames.START_SIZE, error.what))
+            self._frames: list[FrameRecord] = []
+            self._kinds: dict[str, tuple[KindSummary, list[int]]] = {}
+            self.condition = self._open_index() or self._scan()
+        except ReplayError as error:
+            self.close()
+            raise self._located(error) from None
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> SnapshotReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file. Values that were read stay valid."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    @property
+    def kinds(self) -> dict[str, KindSummary]:
+        """Every kind of object in the file, from the index alone, in the order of first appearance."""
+        return {kind: summary for kind, (summary, _) in self._kinds.items()}
+
+    @property
+    def frames(self) -> list[FrameRecord]:
+        """Every zstd frame, in file order."""
+        return list(self._frames)
+
+    def objects(self, kind: str) -> Iterator[Any]:
+        """Values of all objects of `kind`, in order. Arrays are tuples, keys of maps are strings or integers.
+
+        Reads only the frames that hold such objects, one at a time.
+        """
+        for number in self._kinds.get(kind, (None, []))[1]:
+            for found, value in self._decode(number, kind):
+                if found == kind:
+                    yield value
+
+    def first(self, kind: str) -> Any:
+        """Value of the first object of `kind`, None if there is none."""
+        return next(self.objects(kind), None)
+
+    def iter_objects(self) -> Iterator[tuple[str, Any]]:
+        """All (kind, value) in the order of the stream. For a chunk the value is (digest, data)."""
+        for number in range(len(self._frames)):
+            yield from self._decode(number, None)
+
+    def has_chunk(self, digest: bytes) -> bool:
+        """Whether the chunk is stored in a frame that the index or the scan has found."""
+        return self._find(digest) is not None
+
+    def chunk(self, digest: bytes, length: int | None = None) -> bytes:
+        """Contents of a chunk. For ZERO_DIGEST, which tells no length, `length` zeros are returned.
+
+        Raises FormatError when there is no such chunk or it has another length, DamagedError when it is damaged (also
+        when the reader is tolerant).
+        """
+        if digest == frames.ZERO_DIGEST:
+            if length is None or not 0 <= length <= frames.MAX_CHUNK_BYTES:
+                raise LimitError(f"a zero chunk of {length} bytes", where=self.path)
+            return bytes(length)
+        place = self._find(digest)
+        if place is None:
+            raise FormatError(
+                f"memory chunk {digest.hex()} is not in the file", where=self.path, next=_RECOMMENDATION
+            )
+        number, offset, stored = place
+        if length is not None and stored != length:
+            raise FormatError(
+                f"memory chunk {digest.hex()} has {stored} bytes, not {length}", where=self.path
+            )
+        if number >= len(self._frames) or stored > frames.MAX_CHUNK_BYTES:
+            raise DamagedError(f"the place of memory chunk {digest.hex()} is impossible", where=self.path)
+        try:
+            data = self._content(number)[offset : offset + stored]
+        except ReplayError as error:
+            raise self._located(error) from None
+        if len(data) != stored or frames.digest(data) != digest:
+            raise DamagedError(
+                f"memory chunk {digest.hex()} is damaged", where=self.path, next=_RECOMMENDATION
+            )
+        return data
+
+    def verify(self, progress: Callable[[int], None] | None = None) -> VerifyReport:
+        """Read everything once, check every checksum and every object. Never raises for damage.
+
+        progress: called with the number of bytes of the file that were checked since the last call.
+        """
+        report = VerifyReport(self.condition, self.file_bytes, damages=list(self.damages))
+        found: dict[bytes, tuple[int, int, int]] = {}
+        for number, record in enumerate(self._frames):
+            try:
+                content = self._content(number)
+                for kind, value, position in _unpack(content):
+                    report.objects += 1
+                    if kind == "chunk":
+                        digest, data = _chunk_parts(value)
+                        report.chunks += 1
+                        if frames.digest(data) != digest:
+                            raise DamagedError(f"memory chunk {digest.hex()} does not match its digest")
+                        found[digest] = (number, position - len(data), len(data))
+            except ReplayError as error:
+                damage = Damage(record.offset, record.compressed_bytes, error.what)
+                if damage not in report.damages:
+                    report.damages.append(damage)
+            else:
+                report.frames += 1
+            if progress:
+                progress(record.compressed_bytes)
+        report.damages += self._verify_chunk_table(found)
+        report.damages.sort(key=lambda damage: damage.offset)
+        return report
+
+    # -- opening ------------------------------------------------------------------------------------------------
+
+    def _open_index(self) -> Condition | None:
+        """Read trailer and index; None (with the damage noted) when they cannot be used."""
+        tail_offset = max(0, self.file_bytes - frames.TRAILER_SIZE)
+        trailer = frames.parse_trailer(self._read(tail_offset, frames.TRAILER_SIZE), self.file_bytes)
+        if trailer is None:
+            return None
+        try:
+            content = self._read(trailer.index_offset, trailer.index_bytes)
+            if frames.digest(content) != trailer.index_digest:
+                raise DamagedError("the checksum of the index does not match")
+            self._apply_index(content, trailer.index_offset)
+        except (ReplayError, *_UNPACK_ERRORS) as error:
+            what = error.what if isinstance(error, ReplayError) else "the index cannot be decoded"
+            self.damages.append(Damage(trailer.index_offset, trailer.index_bytes, what))
+            return None
+        objects = sum(summary.count for summary, _ in self._kinds.values())
+        return Condition(True, self.file_bytes, objects, "")
+
+    def _apply_index(self, content: bytes, index_offset: int) -> None:
+        head = frames.SKIPPABLE_HEADER_SIZE
+        if content[head : head + len(frames.INDEX_TAG)] != frames.INDEX_TAG:
+            raise DamagedError("the index has no tag")
+        index = msgpack.unpackb(content[head + len(frames.INDEX_TAG) :], use_list=False)
+        table_offset, table_bytes, table_digest = index["chunks"]
+        in_order = frames.START_SIZE <= table_offset <= table_offset + table_bytes <= index_offset
+        if not in_order or table_bytes > frames.MAX_INDEX_BYTES or not isinstance(table_digest, bytes):
+            raise DamagedError("the index places the chunk table where it cannot be")
+        records = frames.unpack_frame_records(index["frames"], table_offset)
+        kinds = {}
+        for kind, (count, size, numbers) in index["kinds"].items():
+            ascending = all(
+                0 <= a < b for a, b in zip((*numbers,), (*numbers[1:], len(records)), strict=True)
+            )
+            if not isinstance(kind, str) or not ascending or count < 0 or size < 0:
+                raise DamagedError("the index lists frames that do not exist")
+            kinds[kind] = (KindSummary(int(count), int(size)), list(numbers))
+        self._frames, self._kinds, self._table_place = (
+            records,
+            kinds,
+            (table_offset, table_bytes, table_digest),
+        )
+
+    def _scan(self) -> Condition:
+        """Find whole frames from the start on. Damaged ones in between are noted and passed over."""
+        offset = ends_at = frames.START_SIZE
+        attempts = 0
+        last_kind = ""
+        counts: dict[str, list[int]] = {}
+        numbers: dict[str, list[int]] = {}
+        while offset < self.file_bytes:
+            try:
+                magic = int.from_bytes(self._read(offset, 4), "little")
+                if frames.is_skippable(magic):
+                    offset += frames.skippable_frame_bytes(self._read, offset, self.file_bytes)
+                    continue
+                size = frames.zstd_frame_bytes(self._read, offset, self.file_bytes)
+                record = FrameRecord(offset, size, 0, 0, b"")
+                content = self._decompress(record)
+                objects = list(_kinds_in(content))
+            except ReplayError as error:
+                following = self._next_magic(offset + 1) if attempts < RESYNC_ATTEMPTS else self.file_bytes
+                attempts += 1
+                # Behind the last frame there is nothing to lose: the condition says where the content ends.
+                if following < self.file_bytes:
+                    self.damages.append(Damage(offset, following - offset, error.what))
+                offset = following
+                continue
+            number = len(self._frames)
+            self._frames.append(record._replace(uncompressed_bytes=len(content), objects=len(objects)))
+            for kind, bytes_, place in objects:
+                counted = counts.setdefault(kind, [0, 0])
+                counted[0] += 1
+                counted[1] += bytes_
+                if not numbers.setdefault(kind, []) or numbers[kind][-1] != number:
+                    numbers[kind].append(number)
+                if place is not None:
+                    self._scanned_chunks[place[0]] = (number, place[1], place[2])
+                last_kind = kind
+            offset = ends_at = offset + size
+        self._kinds = {kind: (KindSummary(*counts[kind]), numbers[kind]) for kind in counts}
+        if not self._frames:
+            raise TruncatedError(
+                f"no whole part: the file has {self.file_bytes} bytes and ends or is damaged before anything usable",
+                next=_RECOMMENDATION,
+            )
+        return Condition(False, ends_at, sum(count for count, _ in counts.values()), last_kind)
+
+    def _next_magic(self, offset: int) -> int:
+        """Offset of the next zstd magic from `offset` on, or the end of the file."""
+        step = 1 << 20
+        while offset < self.file_bytes:
+            found = self._read(offset, step + 3).find(frames.ZSTD_MAGIC_BYTES)
+            if found >= 0:
+                return offset + found
+            offset += step
+        return self.file_bytes
+
+    # -- frames -------------------------------------------------------------------------------------------------
+
+    def _read(self, offset: int, size: int) -> bytes:
+        """At most `size` bytes from `offset` on; fewer only at the end of the file."""
+        pieces = []
+        try:
+            while size > 0:
+                piece = os.pread(self._descriptor, size, offset)
+                if not piece:
+                    break
+                pieces.append(piece)
+                offset += len(piece)
+                size -= len(piece)
+        except OSError as error:
+            raise FileError((error.strerror or str(error)).lower(), where=self.path) from None
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def _content(self, number: int) -> bytes:
+        """Uncompressed frame, from the cache if it was used lately."""
+        if number in self._cache:
+            self._cache.move_to_end(number)
+            return self._cache[number]
+        content = self._decompress(self._frames[number])
+        self._cache[number] = content
+        if len(self._cache) > CACHED_FRAMES:
+            self._cache.popitem(last=False)
+        return content
+
+    def _decompress(self, record: FrameRecord) -> bytes:
+        compressed = self._read(record.offset, record.compressed_bytes)
+        if record.digest and frames.digest(compressed) != record.digest:
+            raise DamagedError("the checksum does not match", where=f"frame at byte {record.offset}")
+        try:
+            size = zstandard.get_frame_parameters(compressed).content_size
+            # The decompressor allocates what the header says, so the header is checked before.
+            if size > frames.MAX_FRAME_BYTES:
+                raise LimitError(
+                    "the frame is larger than any that a snapshot has", where=f"byte {record.offset}"
+                )
+            content = self._decompressor.decompress(
+                compressed, max_output_size=frames.MAX_FRAME_BYTES, allow_extra_data=False
+            )
+        except zstandard.ZstdError:
+            raise DamagedError(
+                "the frame cannot be decompressed", where=f"frame at byte {record.offset}"
+            ) from None
+        if record.digest and len(content) != record.uncompressed_bytes:
+            raise DamagedError(
+                "the frame has another size than the index says", where=f"byte {record.offset}"
+            )
+        return content
+
+    def _decode(self, number: int, kind: str | None) -> Iterator[tuple[str, Any]]:
+        try:
+            for found, value, _ in _unpack(self._content(number)):
+                if kind is None or found == kind:
+                    if found != "chunk" and frames.nests_deeper_than(value, frames.MAX_NESTING):
+                        raise LimitError(f"an object of kind {found!r} is nested too deeply")
+                    yield found, value
+        except ReplayError as error:
+            record = self._frames[number]
+            if not self.tolerant:
+                place = f"bytes {record.offset} to {record.offset + record.compressed_bytes - 1}"
+                raise self._located(error, place) from None
+            damage = Damage(record.offset, record.compressed_bytes, error.what)
+            if damage not in self.damages:
+                self.damages.append(damage)
+
+    # -- chunks -------------------------------------------------------------------------------------------------
+
+    def _chunk_table(self) -> bytes:
+        if self._table is None:
+            table = b""
+            if self._table_place is not None:
+                offset, size, check = self._table_place
+                content = self._read(offset, size)[frames.SKIPPABLE_HEADER_SIZE :]
+                table = content[len(frames.CHUNK_TABLE_TAG) :]
+                if frames.digest(content) != check or len(table) % frames.CHUNK_RECORD.size:
+                    raise DamagedError(
+                        "the table of memory chunks is damaged", where=self.path, next=_RECOMMENDATION
+                    )
+            self._table = table
+        return self._table
+
+    def _find(self, digest: bytes) -> tuple[int, int, int] | None:
+        """(frame number, offset in the frame, length) by binary search in the table, which is sorted by digest."""
+        if self._table_place is None:
+            return self._scanned_chunks.get(digest)
+        table, size = self._chunk_table(), frames.CHUNK_RECORD.size
+        low, high = 0, len(table) // size
+        while low < high:
+            middle = (low + high) // 2
+            found = table[middle * size : middle * size + frames.DIGEST_BYTES]
+            if found == digest:
+                _digest, number, offset, length = frames.CHUNK_RECORD.unpack_from(table, middle * size)
+                return number, offset, length
+            if found < digest:
+                low = middle + 1
+            else:
+                high = middle
+        return None
+
+    def _verify_chunk_table(self, found: dict[bytes, tuple[int, int, int]]) -> list[Damage]:
+        if self._table_place is None:
+            return []
+        offset, size, _ = self._table_place
+        try:
+            rows = frames.CHUNK_RECORD.iter_unpack(self._chunk_table())
+            listed = {digest: (number, position, length) for digest, number, position, length in rows}
+        except ReplayError as error:
+            return [Damage(offset, size, error.what)]
+        wrong = sum(listed.get(digest) != place for digest, place in found.items())
+        return [Damage(offset, size, f"{wrong} memory chunks are not where the table says")] if wrong else []
+
+    def _located(self, error: ReplayError, place: str | None = None) -> ReplayError:
+        """The same error, naming the file."""
+        what = error.what if place is None else f"{place}: {error.what}"
+        if isinstance(error, DamagedError | TruncatedError | LimitError):
+            return type(error)(what, where=self.path, next=error.next or _RECOMMENDATION)
+        return type(error)(what, where=self.path, next=error.next)
+
+
+_UNPACK_ERRORS = (
+    msgpack.exceptions.UnpackException,
+    ValueError,
+    TypeError,
+    KeyError,
+    OverflowError,
+    RecursionError,
+)
+
+
+def _open(path: Path) -> tuple[int, int]:
+    """Descriptor and size of a regular, non-empty file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO must not block
+    except OSError as error:
+        remedies = {FileNotFoundError: "check the name", PermissionError: "ask its owner for read permission"}
+        raise FileError(
+            (error.strerror or str(error)).lower(), where=path, next=remedies.get(type(error))
+        ) from None
+    status = os.fstat(descriptor)
+    problem = None
+    if stat.S_ISDIR(status.st_mode):
+        problem = (
+            "is a folder, not a snapshot",
+            "give a .rsnap file; make one of a raw capture with `replay pack`",
+        )
+    elif not stat.S_ISREG(status.st_mode):
+        problem = ("is not a regular file", "save it as a file first")
+    elif status.st_size == 0:
+        problem = ("is empty", "get the file again, or capture again")
+    if problem is not None:
+        os.close(descriptor)
+        raise (FormatError if status.st_size == 0 else FileError)(problem[0], where=path, next=problem[1])
+    return descriptor, status.st_size
+
+
+def _unpack(content: bytes) -> Iterator[tuple[str, Any, int]]:
+    """(kind, value, offset behind the object) for every object of a frame. Raises DamagedError, LimitError."""
+    unpacker = msgpack.Unpacker(
+        use_list=False,  # tuples: an empty one costs nothing, so that tiny arrays cannot blow up memory
+        raw=False,
+        strict_map_key=False,
+        max_buffer_size=frames.MAX_FRAME_BYTES,
+        max_str_len=frames.MAX_OBJECT_BYTES,
+        max_bin_len=frames.MAX_OBJECT_BYTES,
+        max_array_len=frames.MAX_OBJECT_BYTES,
+        max_map_len=frames.MAX_OBJECT_BYTES // 4,
+        max_ext_len=0,
+    )
+    unpacker.feed(content)
+    begin = 0
+    while begin < len(content):
+        try:
+            value = unpacker.unpack()
+        except msgpack.exceptions.OutOfData:
+            raise DamagedError("a frame ends inside an object") from None
+        except msgpack.exceptions.StackError:
+            raise LimitError("an object is nested too deeply") from None
+        except _UNPACK_ERRORS as error:
+            raise DamagedError(f"an object cannot be decoded ({type(error).__name__})") from None
+        end = unpacker.tell()
+        if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[0], str):
+            raise DamagedError("an object is not a pair of kind and value")
+        if len(value[0]) > frames.MAX_KIND_LENGTH:
+            raise DamagedError("the kind of an object is too long")
+        if end - begin > frames.MAX_OBJECT_BYTES:
+            raise LimitError("an object is larger than any that a snapshot has")
+        yield value[0], value[1], end
+        begin = end
+
+
+def _chunk_parts(value: object) -> tuple[bytes, bytes]:
+    if isinstance(value, tuple) and len(value) == 2 and all(isinstance(part, bytes) for part in value):
+        digest, data = value
+        if len(digest) == frames.DIGEST_BYTES and 0 < len(data) <= frames.MAX_CHUNK_BYTES:
+            return digest, data
+    raise DamagedError("a memory chunk is not a pair of digest and data")
+
+
+def _kinds_in(content: bytes) -> Iterator[tuple[str, int, tuple[bytes, int, int] | None]]:
+    """(kind, size in bytes, for a chunk its digest, offset and length) for every object of a frame."""
+    begin = 0
+    for kind, value, end in _unpack(content):
+        place = None
+        if kind == "chunk":
+            digest, data = _chunk_parts(value)
+            place = (digest, end - len(data), len(data))
+        yield kind, end - begin, place
+        begin = end

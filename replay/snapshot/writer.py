@@ -1,0 +1,420 @@
+"""Writes a snapshot: typed msgpack objects in order, and memory chunks stored once.
+
+Hashing and compression run on a few threads; frames reach the file in the order in which they were filled, so the
+same calls make the same file. Memory is bounded by the threads, not by the snapshot, apart from one dictionary entry
+for each different chunk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgpack
+import zstandard
+
+from replay import settings
+from replay.errors import FileError, LimitError
+from replay.snapshot import frames
+from replay.snapshot.frames import MAX_CHUNK_BYTES, ZERO_DIGEST
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+OBJECT_FRAME_BYTES = (
+    1 << 20
+)  # a frame is closed when it would grow beyond; small, so that one object is found cheaply
+KIND_CHANGE_BYTES = (
+    32 << 10
+)  # from this size on, a new kind begins a new frame, so that a reader can leave kinds out
+CHUNK_FRAME_BYTES = 4 << 20  # where compressing more at once stops to pay
+LEVEL = 1
+
+_ZEROS = bytearray(MAX_CHUNK_BYTES)
+
+Hashed = list[tuple[bytes, memoryview]]  # digest and contents of each chunk of a group
+
+
+class HasFileno(Protocol):
+    """A file opened for reading."""
+
+    def fileno(self) -> int: ...
+
+
+@dataclass
+class WriterStatistics:
+    """What became of the chunks so far, in bytes before compression; `file_bytes` is the size of the file so far."""
+
+    chunks: int = 0
+    chunk_bytes: int = 0
+    stored_chunks: int = 0
+    stored_bytes: int = 0
+    zero_bytes: int = 0
+    repeated_bytes: int = 0
+    file_bytes: int = 0
+
+
+@dataclass
+class _OpenFrame:
+    """A frame that is being filled; a worker thread joins its pieces."""
+
+    pieces: list[bytes | memoryview] = field(default_factory=list)
+    size: int = 0
+    objects: int = 0
+    kinds: dict[str, list[int]] = field(default_factory=dict)  # kind -> [objects, bytes]
+    chunks: list[tuple[bytes, int, int]] = field(default_factory=list)  # digest, offset in the frame, length
+    last_kind: str = ""
+
+    def add(self, kind: str, *pieces: bytes | memoryview) -> None:
+        size = sum(map(len, pieces))
+        self.pieces += pieces
+        self.size += size
+        self.objects += 1
+        counted = self.kinds.setdefault(kind, [0, 0])
+        counted[0] += 1
+        counted[1] += size
+        self.last_kind = kind
+
+
+class SnapshotWriter:
+    """Context manager that writes the snapshot `path`.
+
+    The file appears under its name, complete and on disk, when the block ends without an exception; otherwise nothing
+    is left. An existing file is replaced at that moment. Not thread safe.
+    Raises FileError when the folder cannot be written or the disk is full.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, threads: int | None = None) -> None:
+        self.path = Path(path)
+        self.statistics = WriterStatistics()
+        self._threads = threads or settings.THREADS.value()
+        self._depth = 2 * self._threads  # jobs under way of each sort; each holds about one chunk frame
+        self._local = threading.local()
+        self._pool: ThreadPoolExecutor | None = None
+        self._objects = _OpenFrame()
+        self._memory = _OpenFrame()
+        self._compressing: deque[tuple[Future[tuple[bytes, bytes]], _OpenFrame]] = deque()
+        self._submitted = 0
+        self._records: list[frames.FrameRecord] = []
+        self._kinds: dict[str, tuple[list[int], list[int]]] = {}  # kind -> ([objects, bytes], frame numbers)
+        self._chunks: dict[
+            bytes, bytes
+        ] = {}  # digest -> rest of its chunk record, empty until its frame is closed
+        self._offset = 0
+        if self.path.is_dir():
+            raise FileError("is a folder", where=self.path, next="give the name of a file to write")
+        try:
+            self._descriptor, name = tempfile.mkstemp(".partial", f".{self.path.name}.", self.path.parent)
+        except OSError as error:
+            raise _file_error(error, self.path) from None
+        self._temporary: Path | None = Path(name)
+        try:
+            umask = os.umask(0)
+            os.umask(umask)
+            os.fchmod(
+                self._descriptor, 0o666 & ~umask
+            )  # mkstemp makes it private; a snapshot is meant to be shared
+            self._append(frames.start_frame())
+        except BaseException:
+            self.abort()
+            raise
+
+    def __enter__(self) -> SnapshotWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.abort()
+
+    def write(self, kind: str, value: object) -> None:
+        """Append the object [kind, value]. `value` is anything that msgpack stores without extension types.
+
+        Raises LimitError when the packed object exceeds 16 MiB or is nested too deeply for a reader.
+        """
+        if kind == "chunk" or not 0 < len(kind) <= frames.MAX_KIND_LENGTH:
+            raise ValueError(f"not a kind of object: {kind!r}")
+        if frames.nests_deeper_than(value, frames.MAX_NESTING):
+            raise LimitError(f"an object of kind {kind!r} is nested too deeply", where=self.path)
+        data = msgpack.packb([kind, value], use_bin_type=True)
+        if len(data) > frames.MAX_OBJECT_BYTES:
+            raise LimitError(
+                f"an object of kind {kind!r} has {len(data)} bytes, more than {frames.MAX_OBJECT_BYTES}",
+                where=self.path,
+                next="store its contents with write_chunks_from and keep the digests in the object",
+            )
+        frame = self._objects
+        other_kind = frame.size >= KIND_CHANGE_BYTES and frame.last_kind != kind
+        if frame.size and (frame.size + len(data) > OBJECT_FRAME_BYTES or other_kind):
+            self._submit(frame)
+            frame = self._objects = _OpenFrame()
+        frame.add(kind, data)
+
+    def write_chunk(self, data: ReadableBuffer) -> bytes:
+        """Store 1 byte to 1 MiB of memory and return its digest.
+
+        Equal contents are stored once; all-zero memory is not stored and has ZERO_DIGEST. `data` is copied; the
+        caller may change it afterwards.
+        """
+        piece = bytes(data)
+        if not 0 < len(piece) <= MAX_CHUNK_BYTES:
+            raise ValueError(f"a chunk has 1 to {MAX_CHUNK_BYTES} bytes, not {len(piece)}")
+        digest = _chunk_digest(memoryview(piece))
+        self._store(digest, piece, copy=False)
+        return digest
+
+    def write_chunks_from(
+        self,
+        source: ReadableBuffer | HasFileno,
+        offset: int,
+        length: int,
+        chunk_bytes: int = MAX_CHUNK_BYTES,
+    ) -> list[bytes]:
+        """Store `length` bytes of `source` from `offset` on, cut every `chunk_bytes`; return the digest of
+        each chunk, in order. The last chunk may be shorter.
+
+        source: an open file, which is read by `pread` with bounded memory, or anything with the buffer protocol, which
+        is not used any more after the return.
+        Raises FileError when the source ends early or cannot be read.
+        """
+        if not 0 < chunk_bytes <= MAX_CHUNK_BYTES:
+            raise ValueError(f"a chunk has 1 to {MAX_CHUNK_BYTES} bytes, not {chunk_bytes}")
+        if offset < 0 or length < 0:
+            raise ValueError("offset and length must not be negative")
+        read, is_file = _reader(source)
+        digests: list[bytes] = []
+        if length <= chunk_bytes:
+            if length:
+                digests.append(self.write_chunk(_read_exactly(read, offset, length)))
+            return digests
+        group = max(chunk_bytes, CHUNK_FRAME_BYTES // chunk_bytes * chunk_bytes)
+        hashing: deque[Future[Hashed]] = deque()
+        try:
+            for start in range(offset, offset + length, group):
+                size = min(group, offset + length - start)
+                hashing.append(self._workers().submit(_hash_group, read, start, size, chunk_bytes))
+                if len(hashing) >= self._depth:
+                    self._take(hashing.popleft().result(), digests)
+            while hashing:
+                self._take(hashing.popleft().result(), digests)
+        finally:
+            for future in hashing:
+                future.cancel()
+        if not is_file:
+            self._memory.pieces = [bytes(piece) for piece in self._memory.pieces]
+            self._drain(0)
+        return digests
+
+    def close(self) -> None:
+        """Write what is open, the index and the trailer; sync; give the file its name. Raises FileError."""
+        try:
+            for frame in (self._objects, self._memory):
+                if frame.size:
+                    self._submit(frame)
+            self._drain(0)
+            self._append_index()
+            os.fsync(self._descriptor)
+            assert self._temporary is not None
+            os.replace(self._temporary, self.path)
+            self._temporary = None
+            _sync_folder(self.path.parent)
+        except OSError as error:
+            raise _file_error(error, self.path) from None
+        finally:
+            self.abort()
+
+    def abort(self) -> None:
+        """Give up: leave nothing behind. Does nothing after `close`."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+        if self._temporary is not None:
+            with contextlib.suppress(FileNotFoundError):
+                self._temporary.unlink()
+            self._temporary = None
+
+    def _take(self, hashed: Hashed, digests: list[bytes]) -> None:
+        """Store the chunks of one group. A view keeps its whole group alive: where only some are new, copy those."""
+        new = sum(digest != ZERO_DIGEST and digest not in self._chunks for digest, _ in hashed)
+        for digest, view in hashed:
+            digests.append(digest)
+            self._store(digest, view, copy=new < len(hashed))
+
+    def _store(self, digest: bytes, data: bytes | memoryview, copy: bool) -> None:
+        self.statistics.chunks += 1
+        self.statistics.chunk_bytes += len(data)
+        if digest == ZERO_DIGEST:
+            self.statistics.zero_bytes += len(data)
+        elif digest in self._chunks:
+            self.statistics.repeated_bytes += len(data)
+        else:
+            self.statistics.stored_chunks += 1
+            self.statistics.stored_bytes += len(data)
+            head = _chunk_head(digest, len(data))
+            # The 4 KiB are room for the heads, so that four chunks of 1 MiB make one frame.
+            if self._memory.size and self._memory.size + len(head) + len(data) > CHUNK_FRAME_BYTES + 4096:
+                self._submit(self._memory)
+                self._memory = _OpenFrame()
+            self._chunks[digest] = b""
+            self._memory.chunks.append((digest, self._memory.size + len(head), len(data)))
+            self._memory.add("chunk", head, bytes(data) if copy else data)
+
+    def _workers(self) -> ThreadPoolExecutor:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._threads, "replay-snapshot")
+        return self._pool
+
+    def _submit(self, frame: _OpenFrame) -> None:
+        """Hand a full frame to a worker. Its number is the order of this call, which is also the order in the file."""
+        number = self._submitted
+        self._submitted += 1
+        for kind, (objects, size) in frame.kinds.items():
+            totals, numbers = self._kinds.setdefault(kind, ([0, 0], []))
+            totals[0] += objects
+            totals[1] += size
+            numbers.append(number)
+        for digest, position, length in frame.chunks:
+            self._chunks[digest] = frames.CHUNK_RECORD.pack(digest, number, position, length)[
+                frames.DIGEST_BYTES :
+            ]
+        self._compressing.append((self._workers().submit(self._compress, frame.pieces), frame))
+        self._drain(self._depth)
+
+    def _drain(self, leave: int) -> None:
+        """Append finished frames, waiting for the oldest until at most `leave` are under way."""
+        while len(self._compressing) > leave or (self._compressing and self._compressing[0][0].done()):
+            future, frame = self._compressing.popleft()
+            compressed, check = future.result()
+            self._records.append(
+                frames.FrameRecord(self._offset, len(compressed), frame.size, frame.objects, check)
+            )
+            self._append(compressed)
+
+    def _compress(self, pieces: list[bytes | memoryview]) -> tuple[bytes, bytes]:
+        compressor = getattr(self._local, "compressor", None)
+        if compressor is None:
+            # The content checksum is what a scan of a truncated file, or any other zstd reader, has to check with.
+            compressor = zstandard.ZstdCompressor(level=LEVEL, write_checksum=True, write_content_size=True)
+            self._local.compressor = compressor
+        content = b"".join(pieces) if len(pieces) > 1 else pieces[0]
+        pieces.clear()
+        compressed = compressor.compress(content)
+        return compressed, frames.digest(compressed)
+
+    def _append(self, data: bytes) -> None:
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self._descriptor, view) :]
+        except OSError as error:
+            raise _file_error(error, self.path) from None
+        self._offset += len(data)
+        self.statistics.file_bytes = self._offset
+
+    def _append_index(self) -> None:
+        table = frames.CHUNK_TABLE_TAG + b"".join(
+            digest + self._chunks[digest] for digest in sorted(self._chunks)
+        )
+        table_offset = self._offset
+        self._append(frames.skippable(table))
+        index: dict[str, Any] = {
+            "frames": frames.pack_frame_records(self._records),
+            "kinds": {kind: [*totals, numbers] for kind, (totals, numbers) in self._kinds.items()},
+            "chunks": [table_offset, self._offset - table_offset, frames.digest(table)],
+        }
+        content = frames.skippable(frames.INDEX_TAG + msgpack.packb(index))
+        index_offset = self._offset
+        self._append(content)
+        file_bytes = self._offset + frames.TRAILER_SIZE
+        self._append(
+            frames.trailer_frame(
+                frames.Trailer(index_offset, len(content), frames.digest(content), file_bytes)
+            )
+        )
+
+
+def _chunk_head(digest: bytes, length: int) -> bytes:
+    """msgpack for everything of ["chunk", [digest, data]] that stands before the data."""
+    return b"\x92\xa5chunk\x92\xc4%c%b\xc6%b" % (len(digest), digest, length.to_bytes(4, "big"))
+
+
+def _chunk_digest(view: memoryview) -> bytes:
+    # Comparing with a bytearray is one memcmp that ends at the first difference; memoryview's own is a slow loop.
+    zeros = _ZEROS if len(view) == MAX_CHUNK_BYTES else _ZEROS[: len(view)]
+    return ZERO_DIGEST if view[0] == 0 and zeros == view else frames.digest(view)
+
+
+def _hash_group(read: Callable[[int, int], memoryview], offset: int, size: int, chunk_bytes: int) -> Hashed:
+    data = _read_exactly(read, offset, size)
+    views = (data[start : start + chunk_bytes] for start in range(0, size, chunk_bytes))
+    return [(_chunk_digest(view), view) for view in views]
+
+
+def _read_exactly(read: Callable[[int, int], memoryview], offset: int, size: int) -> memoryview:
+    data = read(offset, size)
+    if len(data) != size:
+        raise FileError(
+            f"the data to store ends at byte {offset + len(data)}, {size - len(data)} bytes early"
+        )
+    return data
+
+
+def _reader(source: ReadableBuffer | HasFileno) -> tuple[Callable[[int, int], memoryview], bool]:
+    """A function (offset, size) -> view, and whether it reads a file. A pread may return less than asked for."""
+    if not hasattr(source, "fileno"):
+        view = memoryview(source).cast("B")
+        return lambda offset, size: view[offset : offset + size], False
+    descriptor = source.fileno()
+
+    def read(offset: int, size: int) -> memoryview:
+        try:
+            data = os.pread(descriptor, size, offset)
+            while data and len(data) < size:
+                more = os.pread(descriptor, size - len(data), offset + len(data))
+                if not more:
+                    break
+                data += more
+        except OSError as error:
+            raise _file_error(error, getattr(source, "name", "the data to store")) from None
+        return memoryview(data)
+
+    return read, True
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with contextlib.suppress(
+            OSError
+        ):  # some file systems cannot sync a folder; the rename itself has happened
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _file_error(error: OSError, path: object) -> FileError:
+    remedies = {
+        errno.ENOSPC: "free some space or write to another disk",
+        errno.EDQUOT: "free some space or write to another disk",
+        errno.EACCES: "choose a folder that you may write to",
+        errno.EROFS: "choose a folder that you may write to",
+        errno.ENOENT: "create the folder first",
+        errno.EFBIG: "write to a file system that takes larger files",
+    }
+    return FileError((error.strerror or str(error)).lower(), where=path, next=remedies.get(error.errno or 0))
