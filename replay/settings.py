@@ -78,5 +78,8 @@ THREADS = Setting(
     min(8, len(os.sched_getaffinity(0))),
     "threads that hash and compress while a snapshot is written",
 )
+NATIVE_DIR = Setting(
+    "REPLAY_NATIVE_DIR", str, "", "folder with the interposer and the CPU driver; default: the installed package's"
+)
 
-ALL: tuple[Setting[bool] | Setting[int], ...] = (TRACEBACK, THREADS)
+ALL: tuple[Setting[bool] | Setting[int] | Setting[str], ...] = (TRACEBACK, THREADS, NATIVE_DIR)
