@@ -89,7 +89,10 @@ def main() -> int:
     parser.add_argument("--pause-file", type=Path, metavar="PATH")
     options = parser.parse_args()
 
-    check(driver.cuInit(0))
+    try:
+        check(driver.cuInit(0))
+    except RuntimeError as error:  # cuda.bindings found no libcuda.so.1
+        raise SystemExit(f"saxpy: no NVIDIA driver: {error}") from None
     device = check(driver.cuDeviceGet(0))
     context = check(driver.cuDevicePrimaryCtxRetain(device))
     check(driver.cuCtxSetCurrent(context))

@@ -1,0 +1,141 @@
+"""Fixtures for tests that run the command line on real programs.
+
+The driver is the built-in CPU driver, so that every machine gives the same answers; REPLAY_TEST_DRIVER=system takes the
+NVIDIA driver of the machine instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DRIVER = os.environ.get("REPLAY_TEST_DRIVER", "emulator")
+TIMEOUT_S = 90  # for one command; on one loaded core everything here takes a few seconds
+
+Completed = subprocess.CompletedProcess
+
+
+@pytest.fixture(scope="session")
+def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with the C samples, built once per worker."""
+    folder = tmp_path_factory.mktemp("samples")
+    subprocess.run(
+        ["make", "-s", "-C", str(REPOSITORY / "samples"), f"OUT={folder}"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return folder
+
+
+@dataclass
+class Replay:
+    """Runs `replay` commands in a folder of their own, and reports what they did when a test fails."""
+
+    folder: Path
+    samples: Path
+    running: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def application(self, name: str, *arguments: str) -> list[str]:
+        """The command line of a sample: a program of `samples`, or the Python one."""
+        if name == "saxpy":
+            # NVRTC may or may not be installed; the committed PTX is the same everywhere.
+            return [sys.executable, str(REPOSITORY / "samples" / "saxpy" / "saxpy.py"), "--ptx", *arguments]
+        return [str(self.samples / name), *arguments]
+
+    def command(self, *arguments: str) -> list[str]:
+        return [sys.executable, "-m", "replay", *arguments]
+
+    def capture_command(self, *selection: str, output: str, application: list[str]) -> list[str]:
+        return self.command("capture", "--driver", DRIVER, *selection, "-o", output, "--", *application)
+
+    def __call__(self, *arguments: str, status: int | None = 0, **options: object) -> Completed[str]:
+        """Run one command. `status`: the exit status it must have; None accepts every one."""
+        return self._finish(self.command(*arguments), status, **options)
+
+    def capture(
+        self,
+        *selection: str,
+        application: list[str],
+        output: str = "x.rsnap",
+        status: int | None = 0,
+        **options: object,
+    ) -> Completed[str]:
+        command = self.capture_command(*selection, output=output, application=application)
+        return self._finish(command, status, **options)
+
+    def run(self, snapshot: str = "x.rsnap", *arguments: str, status: int | None = 0) -> Completed[str]:
+        return self("run", snapshot, "--driver", DRIVER, *arguments, status=status)
+
+    def start(self, command: list[str]) -> subprocess.Popen[str]:
+        """Start a command in a process group of its own; what is left of it is killed when the test ends."""
+        process = subprocess.Popen(
+            command,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.running.append(process)
+        return process
+
+    def stop_everything(self) -> None:
+        for process in self.running:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+    def _finish(self, command: list[str], status: int | None, **options: object) -> Completed[str]:
+        done: Completed[str] = subprocess.run(  # type: ignore[call-overload]
+            command, cwd=self.folder, capture_output=True, text=True, timeout=TIMEOUT_S, **options
+        )
+        report = f"$ {' '.join(command)}\nexit status {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert "Traceback (most recent call last)" not in done.stderr, report
+        assert status is None or done.returncode == status, f"expected exit status {status}\n{report}"
+        return done
+
+
+@pytest.fixture
+def replay(tmp_path: Path, samples: Path) -> Iterator[Replay]:
+    runner = Replay(tmp_path, samples)
+    yield runner
+    runner.stop_everything()
+
+
+@pytest.fixture(scope="session")
+def good_snapshot(tmp_path_factory: pytest.TempPathFactory, samples: Path) -> Path:
+    """One snapshot of the second inplace_scan, made once per worker. Tests copy it."""
+    runner = Replay(tmp_path_factory.mktemp("good"), samples)
+    runner.capture(
+        "--kernel", "inplace_scan", "--launch", "2", application=runner.application("inplace_scan")
+    )
+    return runner.folder / "x.rsnap"
+
+
+@pytest.fixture
+def wait_for_pause() -> Callable[[Path, subprocess.Popen[str]], int]:
+    """Waits until a sample started with --pause-file has paused, and gives its process id."""
+
+    def wait(pause_file: Path, process: subprocess.Popen[str]) -> int:
+        deadline = time.monotonic() + TIMEOUT_S
+        while not pause_file.exists():
+            if process.poll() is not None or time.monotonic() > deadline:
+                process.kill()
+                output, errors = process.communicate()
+                raise AssertionError(f"the application never paused:\n{output}\n{errors}")
+            time.sleep(0.01)
+        return int(pause_file.read_text())
+
+    return wait
