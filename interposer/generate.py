@@ -1,0 +1,384 @@
+"""Make every list of driver functions that C, C++ and the documentation need from the one table.
+
+    python interposer/generate.py            write the generated files
+    python interposer/generate.py --check    exit 1 and name the files that are out of date
+
+What is made: data for the shim's one generic path and one small wrapper for each swapped symbol
+(`interposer/generated/`), the export list of the CPU driver (`emulator/driver/generated/`), `docs/coverage.md`.
+Needs the standard library alone.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from enum import IntEnum
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from replay.api import functions, vocabulary  # noqa: E402
+from replay.api.vocabulary import Effect, Function, Keep, Parameter, Role, Term  # noqa: E402
+
+BANNER = "Made by interposer/generate.py from replay/api; do not edit."
+SIGNED_TYPES = frozenset({"int", "CUdevice", "CUdevice_v1"})
+# The wrapped resolvers are written by hand in interposer/resolve.c.
+RESOLVERS = ("cuGetProcAddress", "cuGetProcAddress_v2")
+
+
+# ---- C types ---------------------------------------------------------------------------------------------------------
+
+
+def abi_type(parameter: Parameter) -> str:
+    """The argument's type as the ABI sees it, so that no wrapper depends on a CUDA header."""
+    if parameter.kind == "float":
+        return {4: "float", 8: "double"}[parameter.size_bytes]
+    if parameter.size_bytes > 8:
+        return f"struct bytes_{parameter.size_bytes}"  # by value, passed in memory
+    signed = "" if parameter.c_type in SIGNED_TYPES else "u"
+    return f"{signed}int{parameter.size_bytes * 8}_t"
+
+
+def parameters_text(function: Function) -> str:
+    if not function.parameters:
+        return "(void)"
+    return "(" + ", ".join(f"{abi_type(p)} a{n}" for n, p in enumerate(function.parameters)) + ")"
+
+
+def arguments_text(function: Function) -> str:
+    return "(" + ", ".join(f"a{n}" for n in range(len(function.parameters))) + ")"
+
+
+def words_text(function: Function) -> str:
+    for parameter in function.parameters:
+        if parameter.kind == "float" or parameter.size_bytes > 8:
+            raise SystemExit(
+                f"{function.symbol}: {parameter.name} does not fit into an argument word of a record"
+            )
+    words = ", ".join(f"(uint64_t)a{n}" for n in range(len(function.parameters)))
+    return words or "0"
+
+
+def c_string(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+# ---- which symbols are swapped ---------------------------------------------------------------------------------------
+
+
+def is_swapped(function: Function) -> bool:
+    """A listed function that is kept, or an unlisted one, whose use inside a window has to be noted."""
+    return function.id == 0 or function.keep != Keep.NEVER
+
+
+def symbols_of(function: Function) -> Iterator[str]:
+    yield function.symbol
+    if function.twin:
+        yield function.twin
+
+
+def swapped_symbols() -> list[tuple[str, Function, bool]]:
+    """(symbol, function, is the per-thread twin) in the order of strcmp: the shim looks symbols up by bisection."""
+    return sorted(
+        (
+            (symbol, function, symbol == function.twin)
+            for function in functions.all_functions()
+            if is_swapped(function)
+            for symbol in symbols_of(function)
+        ),
+        key=lambda row: row[0],
+    )
+
+
+# ---- interposer/generated --------------------------------------------------------------------------------------------
+
+
+def vocabulary_header() -> str:
+    lines = [f"// {BANNER}", "#pragma once", ""]
+    names: tuple[tuple[str, type[IntEnum]], ...] = (
+        ("KEEP", vocabulary.Keep),
+        ("ROLE", vocabulary.Role),
+        ("EFFECT", vocabulary.Effect),
+        ("RECORD", vocabulary.RecordKind),
+        ("STORAGE", vocabulary.Storage),
+        ("MOMENT", vocabulary.Moment),
+        ("NOTE", vocabulary.NoteCode),
+    )
+    for prefix, kind in names:
+        lines.append(f"enum {prefix.lower()} {{")
+        lines += [f"  {prefix}_{member.name} = {member.value}," for member in kind]
+        lines += ["};", ""]
+    lines.append(f"#define PER_THREAD_BIT {vocabulary.PER_THREAD_BIT:#x}u")
+    lines.append("")
+    for name in vocabulary.CAPTURE_ENVIRONMENT:
+        lines.append(f"#define ENV_{name.removeprefix('REPLAY_CAPTURE_')} {c_string(name)}")
+    return "\n".join(lines) + "\n"
+
+
+def table_header() -> str:
+    slots = swapped_symbols()
+    lines = [f"// {BANNER}", "#pragma once", "", "// Positions in `functions`.", "enum function_index {"]
+    lines += [f"  FUNCTION_{function.symbol}," for function in kept_functions()]
+    lines += [
+        "  FUNCTION_COUNT",
+        "};",
+        "",
+        "// Positions in `slots`: every symbol that has a wrapper.",
+        "enum slot_index {",
+    ]
+    lines += [f"  SLOT_{symbol}," for symbol, _, _ in slots]
+    lines += ["  SLOT_COUNT", "};"]
+    return "\n".join(lines) + "\n"
+
+
+def kept_functions() -> list[Function]:
+    return [function for function in functions.listed_functions() if function.keep != Keep.NEVER]
+
+
+def c_term(term: Term) -> str:
+    if len(term.parameters) > 2:
+        raise SystemExit(f"a product of more than two arguments: {term}")
+    first, second = ([*term.parameters, -1, -1])[:2]
+    return f"{{{first}, {second}, {term.scale}}}"
+
+
+def functions_data() -> str:
+    """PARAMETER(role, size_bytes, element_bytes, count) and FUNCTION(...) rows."""
+    parameters: list[str] = []
+    rows: list[str] = []
+    for function in kept_functions():
+        start = len(parameters)
+        for p in function.parameters:
+            parameters.append(
+                f"PARAMETER(ROLE_{p.role.name}, {p.size_bytes}, {p.element_bytes}, {c_term(p.count)})"
+                f" // {function.symbol} {p.name}"
+            )
+        terms = ", ".join(c_term(term) for term in function.effect_terms) or "{-1, -1, 0}"
+        flags = "|".join(
+            name
+            for name, on in (
+                ("FLAG_CUSTOM", function.custom),
+                ("FLAG_SYNCHRONIZES", function.synchronizes),
+            )
+            if on
+        )
+        rows.append(
+            f"FUNCTION({function.id}, {function.symbol}, KEEP_{function.keep.name}, EFFECT_{function.effect.name}, "
+            f"{start}, {len(function.parameters)}, {flags or 0}, {c_string(function.unsupported)}, {terms})"
+        )
+    return "\n".join(
+        [f"// {BANNER}", "#ifdef PARAMETER", *parameters, "#endif", "#ifdef FUNCTION", *rows, "#endif", ""]
+    )
+
+
+def wrapper_kind(function: Function) -> str:
+    if function.id == 0:
+        return "PASS"
+    if function.effect in (Effect.BEGIN_CAPTURE, Effect.END_CAPTURE):
+        return "WRAP_COUNTED"  # counted while the window is closed too
+    if function.effect == Effect.LAUNCH:
+        return "WRAP_LAUNCH"
+    return "WRAP_ALWAYS" if function.keep == Keep.ALWAYS else "WRAP_WINDOW"
+
+
+def wrappers_data() -> str:
+    lines = [f"// {BANNER}"]
+    sizes = {p.size_bytes for _, f, _ in swapped_symbols() for p in f.parameters if p.size_bytes > 8}
+    lines += [f"struct bytes_{size} {{\n  char bytes[{size}];\n}};" for size in sorted(sizes)]
+    for symbol, function, _ in swapped_symbols():
+        kind = wrapper_kind(function)
+        words = "" if kind == "PASS" else f", {words_text(function)}"
+        lines.append(f"{kind}({symbol}, {parameters_text(function)}, {arguments_text(function)}{words})")
+    return "\n".join(lines) + "\n"
+
+
+def slots_data() -> str:
+    lines = [f"// {BANNER}"]
+    for symbol, function, per_thread in swapped_symbols():
+        index = f"FUNCTION_{function.symbol}" if function.id else "-1"
+        lines.append(f"SLOT({symbol}, {index}, {int(per_thread)})")
+    return "\n".join(lines) + "\n"
+
+
+def resolution_rows() -> list[tuple[str, int, int, str, Function]]:
+    """(name, version, flags, symbol, function), sorted: what cuGetProcAddress answers with."""
+    rows = []
+    for function in functions.all_functions():
+        if function.since:
+            rows.append((function.name, function.since, 0, function.symbol, function))
+        if function.twin and function.twin_since:
+            rows.append((function.name, function.twin_since, 2, function.twin, function))
+    return sorted(rows, key=lambda row: row[:3])
+
+
+def resolution_data() -> str:
+    lines = [
+        f"// {BANNER}",
+        "// Sorted by name, then version. SWAP: the symbol has a wrapper; LEAVE: the driver's own answer stays.",
+    ]
+    for name, version, flags, symbol, function in resolution_rows():
+        if is_swapped(function):
+            lines.append(f"SWAP({name}, {version}, {flags}, {symbol})")
+        elif symbol in RESOLVERS:
+            lines.append(f"RESOLVER({name}, {version}, {flags}, {symbol})")
+        else:
+            lines.append(f"LEAVE({name}, {version}, {flags})")
+    return "\n".join(lines) + "\n"
+
+
+# ---- emulator/driver/generated ---------------------------------------------------------------------------------------
+
+
+def emulator_procedures() -> str:
+    lines = [
+        f"// {BANNER}",
+        "// PROC(name, version, flags, symbol); flags: 0 the legacy default stream, 2 the per-thread one.",
+    ]
+    lines += [
+        f"PROC({name}, {version}, {flags}, {symbol})" for name, version, flags, symbol, _ in resolution_rows()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def emulator_unimplemented() -> str:
+    symbols = sorted(symbol for function in functions.all_functions() for symbol in symbols_of(function))
+    lines = [
+        f"// {BANNER}",
+        "//",
+        "// Every function of the driver API exists; one that is not defined elsewhere answers",
+        "// CUDA_ERROR_NOT_SUPPORTED. No header is included: a definition elsewhere has the header's prototype and",
+        "// replaces the weak one here.",
+        "",
+        "#define UNIMPLEMENTED(symbol) \\",
+        '  extern "C" __attribute__((weak, visibility("default"))) int symbol() { return 801; }',
+        "",
+    ]
+    lines += [f"UNIMPLEMENTED({symbol})" for symbol in symbols]
+    return "\n".join(lines) + "\n"
+
+
+_DEFINITION = re.compile(r"^(?:CUresult\s+(?:CUDAAPI\s+)?|[A-Z][A-Z_]*\(\s*)(cu[A-Z]\w*)\b", re.MULTILINE)
+
+
+def emulator_definitions() -> set[str]:
+    """Driver functions that the CPU driver's sources define themselves."""
+    found: set[str] = set()
+    for source in sorted((ROOT / "emulator" / "driver").rglob("*.cpp")):
+        if "generated" not in source.parts:
+            found |= set(_DEFINITION.findall(source.read_text()))
+    return found
+
+
+# ---- docs/coverage.md ------------------------------------------------------------------------------------------------
+
+_KEEP_WORDS = {Keep.ALWAYS: "always", Keep.WINDOW: "in the window", Keep.NEVER: "not swapped in"}
+
+
+def coverage_page() -> str:
+    listed = functions.listed_functions()
+    unlisted = [function for function in functions.all_functions() if not function.id]
+    implemented = emulator_definitions()
+    emulated = [function for function in listed if function.symbol in implemented]
+    kept = kept_functions()
+    releases = ", ".join(map(_release_name, _releases()))
+    lines = [
+        "# Coverage of the driver API",
+        "",
+        f"<!-- {BANNER} -->",
+        "",
+        "Which functions of the CUDA driver API the shim records, what it knows about them, and which ones the",
+        "built-in CPU driver implements. A function with a per-thread default stream twin (`_ptsz`, `_ptds`) is",
+        "listed once; the twin is recorded alike. *always*: recorded from the first driver call on, because it changes",
+        "which objects exist. *in the window*: recorded while a window is open. *not swapped in*: the application gets",
+        "the driver's own function, at no cost.",
+        "*custom*: a named exception with code of its own, beside the generic path.",
+        "",
+        f"- functions in the headers of CUDA {releases}: {len(listed) + len(unlisted)}",
+        f"- listed in the table: {len(listed)}, of which recorded: {len(kept)}",
+        f"- recorded, but not replayed yet: {sum(1 for f in kept if f.unsupported)}",
+        f"- unlisted: {len(unlisted)}; passed through, and noted by name when called inside a window",
+        f"- listed functions that the CPU driver implements: {len(emulated)}",
+        "",
+        "## Listed",
+        "",
+        "| function | recorded | effect | custom | CPU driver | not replayed because |",
+        "|---|---|---|---|---|---|",
+    ]
+    for function in sorted(listed, key=lambda f: f.symbol):
+        effect = "" if function.effect == Effect.NONE else function.effect.name.lower().replace("_", " ")
+        lines.append(
+            f"| {function.symbol} | {_KEEP_WORDS[function.keep]} | {effect} | {'yes' if function.custom else ''} "
+            f"| {'yes' if function.symbol in implemented else ''} | {function.unsupported} |"
+        )
+    lines += ["", "## Unlisted", "", "| function | CPU driver |", "|---|---|"]
+    for function in unlisted:
+        lines.append(f"| {function.symbol} | {'yes' if function.symbol in implemented else ''} |")
+    return "\n".join(lines) + "\n"
+
+
+def _releases() -> list[int]:
+    return sorted({release for function in functions.all_functions() for release in function.releases})
+
+
+def _release_name(release: int) -> str:
+    return f"{release // 1000}.{release % 1000 // 10}"
+
+
+# ---- writing and checking --------------------------------------------------------------------------------------------
+
+OUTPUTS = {
+    "interposer/generated/vocabulary.h": vocabulary_header,
+    "interposer/generated/table.h": table_header,
+    "interposer/generated/functions.inc": functions_data,
+    "interposer/generated/wrappers.inc": wrappers_data,
+    "interposer/generated/slots.inc": slots_data,
+    "interposer/generated/resolution.inc": resolution_data,
+    "emulator/driver/generated/procedures.inc": emulator_procedures,
+    "emulator/driver/generated/unimplemented.cpp": emulator_unimplemented,
+    "docs/coverage.md": coverage_page,
+}
+
+
+def check_roles() -> None:
+    """What the shim's generic path takes for granted."""
+    for function in kept_functions():
+        customs = [p.name for p in function.parameters if p.role == Role.CUSTOM]
+        if customs and not function.custom:
+            raise SystemExit(
+                f"{function.symbol}: {', '.join(customs)} is CUSTOM, but the row is not marked custom"
+            )
+        if len(function.parameters) > 16 or len(function.effect_terms) > 3:
+            raise SystemExit(
+                f"{function.symbol}: more parameters or terms than interposer/shim.h has room for"
+            )
+
+
+def main(arguments: list[str]) -> int:
+    if arguments not in ([], ["--check"]):
+        print(__doc__, file=sys.stderr)
+        return 2
+    check_roles()
+    stale = []
+    for name, make in OUTPUTS.items():
+        path, text = ROOT / name, make()
+        if path.exists() and path.read_text() == text:
+            continue
+        stale.append(name)
+        if not arguments:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    if arguments and stale:
+        print(f"out of date: {', '.join(stale)}\nrun: python interposer/generate.py", file=sys.stderr)
+        return 1
+    print(
+        "generated files are up to date"
+        if arguments
+        else f"written: {', '.join(stale) or 'nothing to change'}"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
