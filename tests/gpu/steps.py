@@ -1,0 +1,341 @@
+"""The steps of tests/gpu/run.sh, in order. Needs the standard library only; what it tests needs more."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import platform
+import re
+import shutil
+import sys
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from pathlib import Path
+
+from record import Record, StepFailed, StepSkipped
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parents[1]
+TOTAL_S = 520.0
+NEEDED = ("msgpack", "zstandard", "blake3", "elftools", "lz4", "numpy", "typer", "cuda.bindings.driver")
+SAMPLES = {
+    "vector_add": "vector_add",
+    "reduce": "reduce_atomic",
+    "matmul_tiled": "matmul_tiled",
+    "inplace_scan": "inplace_scan",
+    "pointer_table": "pointer_table",
+    "two_streams": "consume",
+}
+
+
+class Machine:
+    """What earlier steps found or made, for later ones.
+
+    work: a folder for builds and snapshots. stage: the package as a wheel would install it. environment: for commands
+    that use the package. gpu: whether an NVIDIA driver with a device answers.
+    """
+
+    def __init__(self, record: Record, work: Path, wheels: Path) -> None:
+        self.record = record
+        self.work = work
+        self.wheels = wheels
+        self.stage = work / "stage"
+        self.samples = work / "samples"
+        self.built = False
+        self.gpu = False
+        self.why_no_gpu = "the driver was not asked"
+        self.environment = dict(os.environ)
+
+    def need_build(self) -> None:
+        if not self.built:
+            raise StepSkipped("replay was not built")
+
+    def need_gpu(self) -> None:
+        if not self.gpu:
+            raise StepSkipped(self.why_no_gpu)
+        self.need_build()
+
+    def replay(self, *arguments: str, timeout_s: float = 60.0, statuses: tuple[int, ...] = (0,)) -> str:
+        command = [sys.executable, "-m", "replay", *arguments]
+        return self.record.command(
+            command, timeout_s=timeout_s, statuses=statuses, environment=self.environment, folder=self.work
+        )
+
+    def capture_and_run(self, name: str, kernel: str, application: list[str], launch: str = "2") -> None:
+        """Capture one launch on the NVIDIA driver, replay it there, and insist on equal outputs."""
+        snapshot = f"{name}.rsnap"
+        selection = ["--kernel", kernel, "--launch", launch]
+        self.replay(
+            "capture", "--driver", "system", *selection, "-o", snapshot, "--", *application, timeout_s=120
+        )
+        self.replay("verify", snapshot)
+        output = self.replay("run", snapshot, "--driver", "system", timeout_s=120)
+        if "outputs match" not in output:
+            raise StepFailed("`replay run` did not say that the outputs match")
+
+
+def environment_step(machine: Machine) -> None:
+    with machine.record.step("environment") as step:
+        step.facts["platform"] = platform.platform()
+        step.facts["python"] = sys.version.split()[0]
+        step.facts["processors"] = os.cpu_count()
+        for tool, option in (("nvcc", "--version"), ("gcc", "--version"), ("cmake", "--version")):
+            found = shutil.which(tool)
+            if found:
+                text = machine.record.command([found, option], statuses=tuple(range(256)))
+                match = re.search(r"\d+\.\d+(\.\d+)*", text)
+                step.facts[tool] = match.group() if match else "?"
+        query = "name,driver_version,memory.total,clocks.max.sm,compute_cap,persistence_mode"
+        if shutil.which("nvidia-smi"):
+            try:
+                step.facts["nvidia_smi"] = machine.record.command(
+                    ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"]
+                ).strip()
+            except StepFailed as failure:
+                step.facts["nvidia_smi"] = str(failure)
+
+
+def packages_step(machine: Machine) -> None:
+    with machine.record.step("packages") as step:
+        paths = [str(machine.stage)]
+        wheels = sorted(machine.wheels.glob("*.whl"))
+        if wheels:
+            site = machine.work / "site"
+            pip = [
+                sys.executable,
+                "-m",
+                "pip",
+                "install",
+                "-q",
+                "--no-index",
+                "--no-deps",
+                "--target",
+                str(site),
+            ]
+            machine.record.command([*pip, *map(str, wheels)], timeout_s=120)
+            paths.append(str(site))
+            sys.path.insert(0, str(site))
+        machine.environment["PYTHONPATH"] = os.pathsep.join(
+            [*paths, os.environ.get("PYTHONPATH", "")]
+        ).rstrip(":")
+        step.facts["wheels"] = [wheel.name for wheel in wheels]
+        missing = [name for name in NEEDED if not _importable(name)]
+        if missing:
+            raise StepFailed(f"not installed: {', '.join(missing)}; put their wheels into {machine.wheels}")
+
+
+def build_step(machine: Machine) -> None:
+    with machine.record.step("build"):
+        cmake = shutil.which("cmake") or str(Path(sys.executable).with_name("cmake"))
+        build = machine.work / "build"
+        jobs = str(os.cpu_count() or 2)
+        machine.record.command([cmake, "-S", str(REPOSITORY), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release"])
+        machine.record.command([cmake, "--build", str(build), "-j", jobs], timeout_s=240)
+        shutil.copytree(
+            REPOSITORY / "replay", machine.stage / "replay", ignore=shutil.ignore_patterns("_native")
+        )
+        machine.record.command([cmake, "--install", str(build), "--prefix", str(machine.stage)])
+        machine.record.command(["make", "-s", "-C", str(REPOSITORY / "samples"), f"OUT={machine.samples}"])
+        machine.replay("--version")
+        machine.built = True
+
+
+def driver_step(machine: Machine) -> None:
+    with machine.record.step("driver") as step:
+        program = (
+            "import ctypes; d = ctypes.CDLL('libcuda.so.1'); r = d.cuInit(0); v = ctypes.c_int(); n = ctypes.c_int();"
+            "d.cuDriverGetVersion(ctypes.byref(v)); d.cuDeviceGetCount(ctypes.byref(n)); print(r, v.value, n.value)"
+        )
+        try:
+            answer = machine.record.command([sys.executable, "-c", program])
+        except StepFailed:
+            machine.why_no_gpu = "no NVIDIA driver: libcuda.so.1 does not load"
+            raise StepSkipped(machine.why_no_gpu) from None
+        status, version, devices = (int(word) for word in answer.split())
+        step.facts.update(cuInit=status, driver_version=version, devices=devices)
+        if status or not devices:
+            machine.why_no_gpu = f"no device: cuInit gives {status}, {devices} devices"
+            raise StepSkipped(machine.why_no_gpu)
+        machine.gpu = True
+
+
+def address_step(machine: Machine) -> None:
+    """Facts about the driver that nothing depends on here: whether an address that it gave can be had again."""
+    with machine.record.step("addresses") as step:
+        machine.need_gpu()
+        text = machine.record.command([sys.executable, str(HERE / "addresses.py")], timeout_s=60)
+        step.facts.update(json.loads(text.strip().splitlines()[-1]))
+
+
+def sample_steps(machine: Machine) -> None:
+    for sample, kernel in SAMPLES.items():
+        with machine.record.step(f"sample {sample}"):
+            machine.need_gpu()
+            program = str(machine.samples / sample)
+            machine.record.command([program])
+            machine.capture_and_run(sample, f"^{kernel}$", [program])
+    with machine.record.step("sample saxpy"):
+        machine.need_gpu()
+        application = [sys.executable, str(REPOSITORY / "samples" / "saxpy" / "saxpy.py")]
+        machine.record.command(application, environment=machine.environment)
+        machine.capture_and_run("saxpy", "^saxpy$", application)
+
+
+def cross_step(machine: Machine) -> None:
+    """A snapshot taken on the GPU, replayed on the CPU driver: these kernels round the same way on both."""
+    for sample in ("vector_add", "inplace_scan", "pointer_table"):
+        with machine.record.step(f"from the GPU to the CPU driver: {sample}"):
+            machine.need_gpu()
+            if not (machine.work / f"{sample}.rsnap").exists():
+                raise StepSkipped("its snapshot was not made")
+            output = machine.replay("run", f"{sample}.rsnap", "--driver", "emulator")
+            if "outputs match" not in output:
+                raise StepFailed("`replay run --driver emulator` did not say that the outputs match")
+
+
+def runtime_steps(machine: Machine) -> None:
+    """CUDA runtime programs, with the runtime linked in both ways: how their lookups reach the shim."""
+    programs = {"runtime_api": "scale", "entry_point": "fill"}
+    for name, kernel in programs.items():
+        for cudart in ("static", "shared"):
+            for stream in ("legacy", "per-thread"):
+                with machine.record.step(f"runtime {name}, cudart {cudart}, default stream {stream}"):
+                    machine.need_gpu()
+                    nvcc = shutil.which("nvcc")
+                    if not nvcc:
+                        raise StepSkipped("no nvcc on PATH")
+                    program = machine.work / f"{name}-{cudart}-{stream}"
+                    source = str(HERE / "programs" / f"{name}.cu")
+                    options = [
+                        f"--cudart={cudart}",
+                        f"--default-stream={stream}",
+                        "-arch=native",
+                        "-o",
+                        str(program),
+                    ]
+                    machine.record.command([nvcc, *options, source], timeout_s=90)
+                    library = str(Path(nvcc).resolve().parents[1] / "lib64")
+                    machine.environment["LD_LIBRARY_PATH"] = os.pathsep.join(
+                        [library, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+                    )
+                    machine.record.command([str(program)], environment=machine.environment)
+                    machine.capture_and_run(program.name, kernel, [str(program)])
+
+
+def stack_steps(machine: Machine) -> None:
+    """Python stacks where they are installed. Their kernels are SASS, so only a GPU can replay them."""
+    for script in sorted((HERE / "stacks").glob("*.py")):
+        name = script.stem.removesuffix("_stack")
+        with machine.record.step(f"stack {name}"):
+            machine.need_gpu()
+            if not _importable({"cuda_core": "cuda.core"}.get(name, name)):
+                raise StepSkipped("not installed")
+            first_line = script.read_text().splitlines()[0]
+            kernel = first_line.removeprefix("# kernel: ")
+            application = [sys.executable, str(script)]
+            machine.record.command(application, environment=machine.environment, timeout_s=90)
+            machine.capture_and_run(f"stack_{name}", kernel, application)
+
+
+def end_to_end_step(machine: Machine) -> None:
+    with machine.record.step("end-to-end tests") as step:
+        machine.need_gpu()
+        if not _importable("pytest"):
+            raise StepSkipped("pytest is not installed")
+        report = machine.work / "junit.xml"
+        environment = {**machine.environment, "REPLAY_TEST_DRIVER": "system", "PYTHONSAFEPATH": "1"}
+        arguments = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "--junitxml",
+            str(report),
+            str(REPOSITORY / "tests" / "end_to_end"),
+        ]
+        if _importable("xdist"):
+            arguments += ["-n", str(min(4, os.cpu_count() or 1))]
+        if not _importable("pytest_timeout"):
+            arguments += ["-o", "timeout=", "-p", "no:timeout"]
+        try:
+            machine.record.command(arguments, timeout_s=240, environment=environment)
+        finally:
+            if report.exists():
+                step.facts.update(_counts(report))
+
+
+def timing_step(machine: Machine) -> None:
+    with machine.record.step("timing") as step:
+        machine.need_gpu()
+        if not (machine.work / "vector_add.rsnap").exists():
+            raise StepSkipped("its snapshot was not made")
+        output = machine.replay("run", "vector_add.rsnap", "--driver", "system", "--json", timeout_s=90)
+        start = output.find("{")
+        if start < 0:
+            raise StepFailed("`replay run --json` printed no JSON")
+        step.facts["run"] = json.JSONDecoder().raw_decode(output[start:])[0]
+
+
+def _importable(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _counts(report: Path) -> dict[str, object]:
+    cases = ElementTree.parse(report).getroot().iter("testcase")
+    outcomes: dict[str, list[str]] = {"passed": [], "failed": [], "skipped": []}
+    for case in cases:
+        kinds = {child.tag for child in case}
+        outcome = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
+        outcomes[outcome].append(f"{case.get('classname', '').rsplit('.', 1)[-1]}::{case.get('name')}")
+    counts: dict[str, object] = {outcome: len(names) for outcome, names in outcomes.items()}
+    counts["failed_tests"] = outcomes["failed"]
+    return counts
+
+
+STEPS: dict[str, Callable[[Machine], None]] = {
+    "environment": environment_step,
+    "packages": packages_step,
+    "driver": driver_step,
+    "build": build_step,
+    "addresses": address_step,
+    "samples": sample_steps,
+    "cross": cross_step,
+    "runtime": runtime_steps,
+    "stacks": stack_steps,
+    "timing": timing_step,
+    "end-to-end": end_to_end_step,
+}
+
+
+def main() -> int:
+    """Run the steps and return an exit status: 0 nothing failed, 1 something did."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="folder for results.json and log.txt")
+    parser.add_argument(
+        "--wheels", type=Path, default=REPOSITORY / ".whl", help="folder of wheels to install from"
+    )
+    parser.add_argument("--only", default=",".join(STEPS), help=f"some of: {', '.join(STEPS)}")
+    options = parser.parse_args()
+    chosen = options.only.split(",")
+    if unknown := [name for name in chosen if name not in STEPS]:
+        parser.error(f"no step {unknown[0]}; there are {', '.join(STEPS)}")
+
+    record = Record(options.out.resolve(), TOTAL_S)
+    with tempfile.TemporaryDirectory(prefix="replay-gpu-") as work:
+        machine = Machine(record, Path(work), options.wheels)
+        for name in chosen:
+            STEPS[name](machine)
+    record.write()
+    print(f"{options.out}/results.json written", flush=True)
+    return int(record.failed)
+
+
+if __name__ == "__main__":
+    os.environ.pop("LD_PRELOAD", None)  # what is preloaded here must not reach the programs under test
+    sys.exit(main())
