@@ -43,8 +43,8 @@ class Step:
 class Record:
     """All steps of one check, and how to run commands in them.
 
-    folder: where results.json and log.txt go. limit_s: for everything together; a step that would start later is
-    skipped with that reason.
+    folder: where results.json and log.txt go. limit_s: for everything together; a step that would start a
+    command later is skipped with that reason.
     """
 
     def __init__(self, folder: Path, limit_s: float) -> None:
@@ -67,8 +67,6 @@ class Record:
         self._log.write(f"\n===== {name}\n")
         started = time.monotonic()
         try:
-            if started >= self.deadline:
-                raise StepSkipped("the time for the whole check was used up")
             yield step
         except StepSkipped as skipped:
             step.outcome, step.reason = "skipped", str(skipped)
@@ -96,6 +94,8 @@ class Record:
         Raises StepFailed when it cannot start, ends with a status not in `statuses`, or runs past its time; then it
         and all that it started are killed.
         """
+        if time.monotonic() >= self.deadline:
+            raise StepSkipped("the time for the whole check was used up")
         line = " ".join(arguments)
         self._log.write(f"$ {line}\n")
         limit_s = max(1.0, min(timeout_s, self.deadline - time.monotonic()))
