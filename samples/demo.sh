@@ -21,11 +21,15 @@ capture_and_replay() {
 
 rm -rf "$folder"
 mkdir -p "$folder"
-if python -c 'import ctypes; d = ctypes.CDLL("libcuda.so.1"); raise SystemExit(d.cuInit(0))' 2>/dev/null; then
-  echo "An NVIDIA driver and device are present: everything below runs on the GPU."
-else
-  echo "No NVIDIA driver and device here: everything below runs on the built-in CPU driver; its times are modelled."
-fi
+python -c '
+from replay.drivers import find_driver
+
+driver = find_driver()
+if driver.emulated:
+    print("No NVIDIA driver here: all of this runs on the built-in CPU driver; its times are modelled, not measured.")
+else:
+    print(f"All of this runs on the GPU, with the NVIDIA driver {driver.library}.")
+'
 ${MAKE:-make} -s -C "$samples" OUT="$(cd "$folder" && pwd)"
 capture_and_replay vector_add "$folder/vector_add.rsnap" "$folder/vector_add"
 capture_and_replay saxpy "$folder/saxpy.rsnap" python "$samples/saxpy/saxpy.py"
