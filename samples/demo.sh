@@ -21,7 +21,7 @@ capture_and_replay() {
 
 rm -rf "$folder"
 mkdir -p "$folder"
-python -c '
+python -I -c '
 from replay.drivers import find_driver
 
 driver = find_driver()
