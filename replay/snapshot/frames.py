@@ -119,7 +119,7 @@ def parse_start(data: bytes) -> tuple[int, int]:
     _text, major, minor, _reserved = _START.unpack(content)
     if _seal(content) != seal:
         raise DamagedError(f"the first {START_SIZE} bytes, which hold the format version, are damaged")
-    if major != FORMAT_MAJOR:
+    if not 0 < major <= FORMAT_MAJOR:
         raise VersionError(
             f"snapshot format {major}.{minor}, and this replay reads {FORMAT_MAJOR}.x",
             next="install a newer replay (`pip install -U gpu-replay`)",

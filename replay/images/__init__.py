@@ -1,0 +1,124 @@
+"""Module images as applications hand them to the driver: fat binaries, cubins, PTX. Pure readers of untrusted bytes.
+
+Nothing here needs CUDA. Everything raises `replay.errors.ImageError` and nothing else, whatever the bytes are.
+"""
+
+from __future__ import annotations
+
+from replay.errors import ImageError
+from replay.images.cubin import ELF_MAGIC, cubin_size, read_cubin
+from replay.images.fatbin import (
+    CONTAINER_MAGIC,
+    WRAPPER_MAGIC,
+    Entry,
+    choose_cubin,
+    choose_ptx,
+    container_size,
+    read_container,
+)
+from replay.images.model import GlobalVariable, ImageKind, KernelInfo, ModuleInfo, Parameter
+from replay.images.ptx import is_ptx, ptx_size, read_ptx
+
+__all__ = [
+    "Entry",
+    "GlobalVariable",
+    "ImageKind",
+    "KernelInfo",
+    "ModuleInfo",
+    "Parameter",
+    "choose_cubin",
+    "choose_ptx",
+    "find_kernel",
+    "identify",
+    "image_digest",
+    "image_size",
+    "read_container",
+    "read_cubin",
+    "read_image",
+    "read_ptx",
+]
+
+_SUFFIXES = {"ptx": ".ptx", "cubin": ".cubin", "fatbin": ".fatbin"}
+
+
+def identify(data: bytes) -> ImageKind:
+    """What kind of image `data` begins with. Never raises."""
+    magic = int.from_bytes(data[:4], "little")
+    if magic == CONTAINER_MAGIC:
+        return "fatbin"
+    if magic == WRAPPER_MAGIC:
+        return "wrapper"
+    if data[:4] == ELF_MAGIC:
+        return "cubin"
+    return "ptx" if is_ptx(data) else "unknown"
+
+
+def image_size(data: bytes) -> int:
+    """Exact size of the image at the start of `data`, which may go on behind it; of PTX with its terminating NUL.
+
+    Raises ImageError when it cannot be told. A wrapper is no image: it points to one.
+    """
+    kind = identify(data)
+    if kind == "fatbin":
+        size = container_size(data)
+        if size > len(data):
+            raise ImageError(f"not a usable fat binary: the container ends {size - len(data)} bytes early")
+        return size
+    if kind == "cubin":
+        return cubin_size(data)
+    if kind == "ptx":
+        return ptx_size(data)
+    raise ImageError(f"not a module image: it begins with {data[:8]!r}")
+
+
+def image_digest(data: bytes) -> str:
+    """BLAKE3 of the image, 32 hexadecimal digits: how kernels and calls of a snapshot refer to it."""
+    from blake3 import blake3
+
+    return blake3(data).hexdigest(length=16)
+
+
+def file_suffix(data: bytes) -> str:
+    """ ".ptx", ".cubin", ".fatbin", or ".bin" for anything else."""
+    return _SUFFIXES.get(identify(data), ".bin")
+
+
+def read_image(data: bytes, sm: int | None = None) -> list[ModuleInfo]:
+    """What the image declares: one ModuleInfo for PTX or a cubin, one for each readable entry of a fat binary.
+
+    sm: leave out the entries of a fat binary that a device of this architecture (90 for 9.0) would not use.
+    """
+    kind = identify(data)
+    if kind == "cubin":
+        return [read_cubin(data)]
+    if kind == "ptx":
+        return [read_ptx(data)]
+    if kind != "fatbin":
+        raise ImageError(f"not a module image: it begins with {data[:8]!r}")
+    entries = read_container(data)
+    if sm is not None:
+        entries = [
+            entry for entry in (choose_cubin(entries, sm), choose_ptx(entries, sm)) if entry is not None
+        ]
+    return [_read_entry(entry) for entry in entries if entry.kind in ("ptx", "cubin")]
+
+
+def find_kernel(data: bytes, name: str, sm: int | None = None) -> KernelInfo | None:
+    """Kernel `name` with its parameter layout: from a cubin where there is one, with names and alignments that only
+    PTX knows where there is PTX, too. None when no part of the image declares it. Raises ImageError.
+    """
+    found = [module.kernels[name] for module in read_image(data, sm) if name in module.kernels]
+    if not found:
+        return None
+    compiled = next((kernel for kernel in found if kernel.registers is not None), found[0])
+    for kernel in found:
+        layout = [(parameter.offset, parameter.size) for parameter in kernel.parameters]
+        same = layout == [(parameter.offset, parameter.size) for parameter in compiled.parameters]
+        if same and any(parameter.name for parameter in kernel.parameters):
+            return KernelInfo(**{**vars(compiled), "parameters": kernel.parameters})
+    return compiled
+
+
+def _read_entry(entry: Entry) -> ModuleInfo:
+    contents = entry.contents()
+    return read_cubin(contents) if entry.kind == "cubin" else read_ptx(contents)

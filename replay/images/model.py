@@ -1,0 +1,65 @@
+"""What the readers of module images give back. Plain values; sizes and offsets in bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+ImageKind = Literal["ptx", "cubin", "fatbin", "wrapper", "unknown"]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One kernel parameter in the parameter buffer. name and alignment are known from PTX only ("" and 0 otherwise)."""
+
+    offset: int
+    size: int
+    alignment: int = 0
+    name: str = ""
+    is_pointer: bool = False  # declared `.ptr`; a parameter that is not may still hold a pointer
+
+
+@dataclass(frozen=True)
+class KernelInfo:
+    """One kernel of an image. None where the image does not say.
+
+    shared_bytes: static; from sm_90 on it includes the 1 KiB that the driver keeps for itself in each block.
+    local_bytes: stack frame of one thread.
+    """
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    parameter_bytes: int
+    registers: int | None = None
+    shared_bytes: int | None = None
+    local_bytes: int | None = None
+    max_threads: tuple[int, int, int] | None = None
+    required_threads: tuple[int, int, int] | None = None
+    required_cluster: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True)
+class GlobalVariable:
+    """A variable in device memory that lives as long as its module."""
+
+    name: str
+    size: int
+    space: Literal["global", "const"]
+    initialised: bool
+    managed: bool = False
+    alignment: int = 0
+    offset: int | None = None  # of the initial value in a cubin's file
+
+
+@dataclass(frozen=True)
+class ModuleInfo:
+    """Kernels and variables of one PTX text or one cubin.
+
+    target: "sm_90a"; version: the PTX ISA version "8.5", or the ABI of a cubin.
+    """
+
+    kind: Literal["ptx", "cubin"]
+    target: str
+    version: str
+    kernels: dict[str, KernelInfo] = field(default_factory=dict)
+    variables: dict[str, GlobalVariable] = field(default_factory=dict)
