@@ -1,0 +1,47 @@
+"""What an installed `gpu-replay` consists of."""
+
+from __future__ import annotations
+
+import importlib.metadata
+
+import pytest
+
+import replay
+
+
+@pytest.fixture(scope="module")
+def distribution():
+    try:
+        found = importlib.metadata.distribution("gpu-replay")
+    except importlib.metadata.PackageNotFoundError:
+        pytest.skip("replay runs from a folder here, it is not installed")
+    if not str(replay.__file__).startswith(str(found.locate_file("replay"))):
+        pytest.skip("replay is imported from a folder that is not the installed one")
+    return found
+
+
+def test_version_is_the_one_in_the_sources(distribution):
+    assert distribution.version == replay.__version__
+
+
+def test_one_wheel_serves_every_python(distribution):
+    tags = [line for line in (distribution.read_text("WHEEL") or "").splitlines() if line.startswith("Tag: ")]
+    assert tags
+    assert all(tag.startswith("Tag: py3-none-linux") or tag.startswith("Tag: py3-none-many") for tag in tags)
+
+
+def test_native_parts_are_installed_where_the_package_looks_for_them(distribution):
+    names = {str(path) for path in distribution.files or ()}
+    assert "replay/_native/libreplay_interposer.so" in names
+    assert "replay/_native/emulator/libcuda.so.1" in names
+
+
+def test_nothing_of_nvidia_is_shipped(distribution):
+    for path in distribution.files or ():
+        assert not path.name.startswith(("libcudart", "libnvrtc", "cuda.h", "libnvidia")), path
+
+
+def test_command_is_called_replay(distribution):
+    assert [(entry.name, entry.value) for entry in distribution.entry_points] == [
+        ("replay", "replay.cli:main")
+    ]
