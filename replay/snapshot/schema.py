@@ -286,7 +286,7 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
             )
         return value
     if origin is list:
-        if not isinstance(value, list):
+        if not isinstance(value, (list, tuple)):
             raise FormatError(f"{where} is not a list")
         (item_kind,) = typing.get_args(kind)
         return [_convert(item_kind, item, where) for item in value]
