@@ -1,0 +1,36 @@
+"""`replay info`: what is in a snapshot, on one screen."""
+
+from __future__ import annotations
+
+import typer
+
+from replay.cli.common import Json, Quiet, SnapshotPath
+
+SCHEMA = "replay.info/1"
+
+
+def info(snapshot: SnapshotPath, json: Json = False, quiet: Quiet = False) -> int:
+    """Say what is in a snapshot, on one screen.
+
+    Where it was captured, its kernels with geometry and parameters, memory, sizes, and what is missing. Reads a few
+    kilobytes, whatever the size of the file. A file that was cut off is shown as far as it goes.
+
+    -q prints nothing and only says by the exit code whether the file can be read.
+    """
+    from replay.report.json import document
+    from replay.report.snapshot import render_info
+    from replay.report.text import Screen
+    from replay.snapshot.contents import Snapshot
+
+    with Snapshot(snapshot, tolerant=True) as opened:
+        found = opened.info()
+    if json:
+        print(document(SCHEMA, found))
+    elif not quiet:
+        print(render_info(found, Screen.of_stdout()))
+    return 0
+
+
+def register(app: typer.Typer) -> None:
+    """Add `replay info`."""
+    app.command("info")(info)

@@ -1,0 +1,37 @@
+"""`replay verify`: check every checksum of a snapshot."""
+
+from __future__ import annotations
+
+import typer
+
+from replay.cli.common import Json, Quiet, SnapshotPath
+
+SCHEMA = "replay.verify/1"
+
+
+def verify(snapshot: SnapshotPath, json: Json = False, quiet: Quiet = False) -> int:
+    """Check every checksum of a snapshot, and that everything it refers to is in it.
+
+    Exit code 0: all is well. 1: damaged or cut off; what and where is printed. 3: nothing of the file can be read.
+    """
+    from replay.errors import ExitCode
+    from replay.report.json import document
+    from replay.report.progress import Progress
+    from replay.report.snapshot import render_verification
+    from replay.snapshot.contents import Snapshot
+
+    with Snapshot(snapshot, tolerant=True) as opened:
+        progress = Progress("checking", opened.reader.file_bytes, hidden=quiet or json)
+        with progress:
+            result = opened.verify(progress.advance)
+    if json:
+        print(document(SCHEMA, {"good": result.good, **vars(result)}))
+    else:
+        for line in render_verification(result, quiet):
+            print(line)
+    return ExitCode.DONE if result.good else ExitCode.GATE_FAILED
+
+
+def register(app: typer.Typer) -> None:
+    """Add `replay verify`."""
+    app.command("verify")(verify)

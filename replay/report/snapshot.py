@@ -1,0 +1,249 @@
+"""Text of `replay info`, `ls` and `verify`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from replay.report.text import Column, Screen, dimensions, fields, heading, number, shown, size, table
+from replay.snapshot.contents import SnapshotInfo, Verification, changed_bytes
+from replay.snapshot.schema import Environment, Image, Kernel, Note, Range, Summary
+
+INFO_KERNELS = 12  # rows on the one screen of `info`; `ls kernels` shows all
+INFO_PROBLEMS = 6
+INFO_NAME = 120
+PROBLEM_LENGTH = 200
+SIGNALS = {2: "SIGINT", 6: "SIGABRT", 7: "SIGBUS", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
+
+
+def render_info(info: SnapshotInfo, screen: Screen) -> str:
+    """One screen: what was captured where, what the file holds, what is missing, what to do next."""
+    first = f"{shown(info.path)}: snapshot, {size(info.file_bytes)}, format {info.format_version}"
+    parts = [heading(first if info.whole else f"{first}, INCOMPLETE", screen), fields(_facts(info), screen)]
+    if info.kernels:
+        parts += ["", _kernels(info.kernels[:INFO_KERNELS], screen)]
+        if len(info.kernels) > INFO_KERNELS:
+            parts.append(
+                f"  ... and {len(info.kernels) - INFO_KERNELS} more: replay ls {shown(info.path)} kernels"
+            )
+    parts += _problems(info, screen)
+    if info.whole:
+        parts += ["", f"Replay it with: replay run {shown(info.path)}"]
+    return "\n".join(parts)
+
+
+def _facts(info: SnapshotInfo) -> list[tuple[str, str]]:
+    environment, summary = info.environment, info.summary
+    pairs = []
+    if not info.whole:
+        pairs.append(("usable", shown(info.condition)))
+    pairs += [("damaged", shown(damage)) for damage in info.damages[:INFO_PROBLEMS]]
+    if info.header is not None:
+        pairs.append(
+            ("captured", f"{shown(info.header.created_utc)} by replay {shown(info.header.tool_version)}")
+        )
+    if environment is not None:
+        pairs.append(("command", shown(" ".join(environment.command), 400)))
+        pairs.append(("ended with", _exit(environment.exit_status)))
+        pairs.append(("device", _devices(environment)))
+    if summary is not None:
+        pairs += _window(summary)
+    else:
+        counted = [f"{number(count, kind)}" for kind, count in info.objects.items()]
+        pairs.append(("holds", ", ".join(map(shown, counted))))
+    return pairs
+
+
+def _exit(status: int | None) -> str:
+    if status is None:
+        return ""
+    if status < 0:
+        return f"killed by signal {-status} ({SIGNALS.get(-status, 'see `kill -l`')})"
+    return "" if status == 0 else f"exit status {status}"
+
+
+def _devices(environment: Environment) -> str:
+    driver = f"driver {environment.driver_version // 1000}.{environment.driver_version % 1000 // 10}"
+    names = [
+        f"{shown(device.name, 80)} (sm_{shown(device.compute_capability).replace('.', '')})"
+        for device in environment.devices
+    ]
+    counted = {name: names.count(name) for name in names}
+    text = (
+        ", ".join(name if count == 1 else f"{count} x {name}" for name, count in counted.items())
+        or "none seen"
+    )
+    if environment.emulated:
+        return f"{text}: the built-in CPU driver, no GPU; its times are modelled"
+    return f"{text}, {driver}" if environment.driver_version else text
+
+
+def _window(summary: Summary) -> list[tuple[str, str]]:
+    state = "" if summary.state == "complete" else f"{summary.state}: {shown(summary.state_text)}"
+    streams = number(summary.streams, "stream") if summary.streams > 1 else ""
+    threads = number(summary.threads, "thread") if summary.threads > 1 else ""
+    calls = f"{number(summary.window_calls, 'call')} after {number(summary.setup_calls, 'setup call')}"
+    window = [number(summary.launches, "launch", "launches"), calls, streams, threads]
+    memory = f"{number(summary.ranges, 'allocation')}, {size(summary.memory_bytes)}"
+    changed = f"{size(summary.written_bytes)} changed by the window"
+    pointers = f"{number(summary.census_words, 'pointer')} found inside" if summary.census_words else ""
+    images = f"{number(len(summary.images), 'module image')}, {size(sum(summary.images.values()))}"
+    return [
+        ("raw capture", state),
+        ("selection", shown(summary.selection, 200)),
+        ("window", ", ".join(filter(None, window))),
+        ("memory", ", ".join(filter(None, (memory, changed, pointers)))),
+        ("stored", f"{size(summary.stored_bytes)} of distinct memory before compression; {images}"),
+    ]
+
+
+def _problems(info: SnapshotInfo, screen: Screen) -> list[str]:
+    """One line for each code: how often, and the first of them in words."""
+    if not info.problem_counts:
+        return []
+    first = {note.code: note for note in reversed(info.problems)}
+    pairs = []
+    for code, count in sorted(info.problem_counts.items()):
+        note = first.get(code)
+        text = shown(note.text, PROBLEM_LENGTH) if note else ""
+        if note and note.function:
+            text += f" ({shown(note.function, 60)}{f' in call {note.call}' if note.call else ''})"
+        pairs.append((shown(code, 40) + (f" x {count:,}" if count > 1 else ""), text or "see the notes"))
+    total = sum(info.problem_counts.values())
+    lines = ["", heading("What is missing", screen), fields(pairs[:INFO_PROBLEMS], screen)]
+    if total > len(pairs) or len(pairs) > INFO_PROBLEMS:
+        lines.append(f"  All {total:,}: replay ls {shown(info.path)} notes")
+    return lines
+
+
+def _kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
+    columns = [
+        Column("kernel", cut=True),
+        Column("launches", "right"),
+        Column("grid", "right"),
+        Column("block", "right"),
+        Column("shared", "right"),
+        Column("registers", "right"),
+        Column("parameters", "right"),
+    ]
+    rows = [
+        (
+            shown(kernel.demangled or kernel.name, INFO_NAME),
+            f"{kernel.launches:,}",
+            dimensions(kernel.grid),
+            dimensions(kernel.block),
+            size(kernel.shared_bytes + kernel.attributes.get("static_shared_bytes", 0)),
+            str(kernel.attributes.get("registers", "")),
+            _layout(kernel),
+        )
+        for kernel in kernels
+    ]
+    return table(columns, rows, screen, indent=2)
+
+
+def _layout(kernel: Kernel) -> str:
+    end = max((slot.offset_bytes + slot.size_bytes for slot in kernel.parameters), default=0)
+    return f"{len(kernel.parameters)} ({size(end)})" if kernel.parameters else "none"
+
+
+def render_kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
+    """`replay ls SNAP kernels`."""
+    columns = [
+        Column("launches", "right"),
+        Column("grid", "right"),
+        Column("block", "right"),
+        Column("shared", "right"),
+        Column("registers", "right"),
+        Column("parameters (offset:size)", cut=True),
+        Column("image"),
+        Column("kernel", cut=True),
+    ]
+    rows = [
+        (
+            f"{kernel.launches:,}",
+            dimensions(kernel.grid),
+            dimensions(kernel.block),
+            size(kernel.shared_bytes + kernel.attributes.get("static_shared_bytes", 0)),
+            str(kernel.attributes.get("registers", "")),
+            " ".join(f"{slot.offset_bytes}:{slot.size_bytes}" for slot in kernel.parameters),
+            shown(kernel.image[:12]),
+            shown(kernel.demangled or kernel.name),
+        )
+        for kernel in kernels
+    ]
+    return table(columns, rows, screen)
+
+
+def render_memory(ranges: Iterable[Range], screen: Screen) -> str:
+    """`replay ls SNAP memory`."""
+    columns = [
+        Column("id", "right"),
+        Column("kind"),
+        Column("device", "right"),
+        Column("address", "right"),
+        Column("size", "right"),
+        Column("captured"),
+        Column("changed", "right"),
+        Column("lifetime"),
+        Column("name", cut=True),
+    ]
+    return table(columns, [_range_row(item) for item in ranges], screen)
+
+
+def _range_row(item: Range) -> tuple[str, ...]:
+    moments = [
+        name for name, contents in (("before", item.before), ("after", item.after)) if contents is not None
+    ]
+    changed = changed_bytes(item)
+    born = f"from call {item.born_call}" if item.born_call is not None else ""
+    died = f"to call {item.died_call}" if item.died_call is not None else ""
+    return (
+        str(item.id),
+        item.kind,
+        str(item.device),
+        f"{item.address:#x}",
+        size(item.size_bytes),
+        "+".join(moments) or "NO",
+        "" if changed is None else size(changed),
+        f"{born} {died}".strip(),
+        shown(item.name),
+    )
+
+
+def render_images(images: Iterable[tuple[Image, str]], screen: Screen) -> str:
+    """`replay ls SNAP images`: each image with a line that says what is in it."""
+    columns = [Column("digest"), Column("kind"), Column("size", "right"), Column("holds", cut=True)]
+    rows = [
+        (shown(image.digest), image.kind, size(image.contents.size_bytes), shown(holds))
+        for image, holds in images
+    ]
+    return table(columns, rows, screen)
+
+
+def render_notes(notes: Iterable[Note], screen: Screen) -> str:
+    """`replay ls SNAP notes`."""
+    columns = [Column("code"), Column("call", "right"), Column("function"), Column("text", cut=True)]
+    rows = [
+        (shown(note.code, 40), str(note.call or ""), shown(note.function, 80), shown(note.text))
+        for note in notes
+    ]
+    return table(columns, rows, screen)
+
+
+def render_verification(result: Verification, quiet: bool) -> Iterator[str]:
+    """`replay verify`: one line when all is well, else one line for each thing that is not."""
+    report, path = result.report, shown(result.path)
+    checked = (
+        f"{number(report.frames, 'frame')}, {number(report.objects, 'object')}, {size(report.file_bytes)}"
+    )
+    if result.good:
+        if not quiet:
+            yield f"{path}: every checksum matches ({checked})"
+        return
+    if not report.condition.whole:
+        yield f"{path}: {shown(report.condition)}"
+    for damage in report.damages:
+        yield f"{path}: {shown(damage)}"
+    for what in result.missing:
+        yield f"{path}: {shown(what)}: its contents are not in the file"
+    if not quiet:
+        yield f"{path}: DAMAGED; {checked} could be read"

@@ -1,0 +1,131 @@
+"""Primitives of text output: safe strings, sizes, tables that fit a terminal or flow into a pipe.
+
+Strings out of a snapshot come from strangers. `shown` makes them harmless for a terminal; everything that prints such
+a string uses it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+PIPED_WIDTH = 100_000  # into a pipe, lines are as long as their content: for grep, cut and diff
+NARROWEST = 40
+NARROWEST_COLUMN = 16
+GAP = "  "
+
+
+@dataclass(frozen=True)
+class Screen:
+    """Where text goes: its width in columns, and whether colour and cutting to the width make sense."""
+
+    width: int
+    is_terminal: bool
+
+    @staticmethod
+    def of_stdout() -> Screen:
+        """The standard output of this process. COLUMNS sets the width of a pipe, too; NO_COLOR is honoured."""
+        is_terminal = sys.stdout.isatty()
+        if not is_terminal and not os.environ.get("COLUMNS", "").isdigit():
+            return Screen(PIPED_WIDTH, False)
+        return Screen(max(NARROWEST, shutil.get_terminal_size().columns), is_terminal)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table. Where the table is too wide, columns with `cut` lose their ends first."""
+
+    title: str
+    align: Literal["left", "right"] = "left"
+    cut: bool = False
+
+
+def shown(text: object, limit: int = 100_000) -> str:
+    """`text` with everything that is not printable escaped, cut to `limit` characters."""
+    line = str(text)
+    if len(line) > limit:
+        line = line[: max(0, limit - 1)] + "…"
+    if line.isprintable():
+        return line
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "replace").decode("ascii") for c in line
+    )
+
+
+def size(count: int) -> str:
+    """Bytes in the largest binary unit that leaves a number of at least one: `1536` as `1.5 KiB`."""
+    if count < 1024:
+        return f"{count} B"
+    amount = float(count)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        amount /= 1024
+        if amount < 1024 or unit == "TiB":
+            break
+    return f"{amount:.1f} {unit}".replace(".0 ", " ")
+
+
+def number(count: int, singular: str, plural: str | None = None) -> str:
+    """`1 launch`, `12,345 launches`."""
+    return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
+
+
+def dimensions(values: Sequence[int]) -> str:
+    """Grid or block: `128x1x1` as `128`, `16x16x1` as `16x16`."""
+    kept = list(values)
+    while len(kept) > 1 and kept[-1] == 1:
+        kept.pop()
+    return "x".join(str(value) for value in kept)
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], screen: Screen, indent: int = 0) -> str:
+    """A table without lines, with bold titles on a terminal. Cells must have gone through `shown`.
+
+    Only columns with `cut` give way when the table is wider than the screen; numbers are never cut.
+    """
+    cells = [[column.title for column in columns], *([*row] for row in rows)]
+    widths = [max(len(row[place]) for row in cells) for place in range(len(columns))]
+    excess = indent + sum(widths) + len(GAP) * (len(columns) - 1) - screen.width
+    for place in sorted(range(len(columns)), key=lambda place: -widths[place]):
+        if excess > 0 and columns[place].cut:
+            given = min(excess, max(0, widths[place] - NARROWEST_COLUMN))
+            widths[place] -= given
+            excess -= given
+    lines = [" " * indent + _line(columns, row, widths) for row in cells]
+    lines[0] = heading(lines[0], screen)
+    return "\n".join(lines)
+
+
+def _line(columns: Sequence[Column], row: Sequence[str], widths: Sequence[int]) -> str:
+    parts = []
+    for column, cell, width in zip(columns, row, widths, strict=True):
+        fitting = cell if len(cell) <= width else cell[: width - 1] + "…"
+        parts.append(fitting.rjust(width) if column.align == "right" else fitting.ljust(width))
+    return GAP.join(parts).rstrip()
+
+
+def fields(pairs: Iterable[tuple[str, str]], screen: Screen) -> str:
+    """Lines of `name  value`, values aligned and wrapped behind their names on a terminal."""
+    import textwrap
+
+    kept = [(name, value) for name, value in pairs if value]
+    indent = max((len(name) for name, _ in kept), default=0) + 4
+    lines = []
+    for name, value in kept:
+        wrapped = textwrap.wrap(
+            value,
+            max(NARROWEST, screen.width - indent),
+            break_on_hyphens=False,
+            break_long_words=screen.is_terminal,
+        )
+        lines.append(f"  {name:<{indent - 2}}{wrapped[0] if wrapped else ''}")
+        lines += [" " * indent + line for line in wrapped[1:]]
+    return "\n".join(lines)
+
+
+def heading(text: str, screen: Screen) -> str:
+    """A line above a table, bold on a terminal."""
+    return f"\x1b[1m{text}\x1b[0m" if screen.is_terminal and not os.environ.get("NO_COLOR") else text

@@ -1,0 +1,200 @@
+"""A snapshot as typed values: what `info`, `ls`, `dump` and `verify` show. Needs no CUDA and no numpy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from types import TracebackType
+from typing import TypeVar
+
+from replay.errors import FormatError, ReplayError
+from replay.snapshot import schema
+from replay.snapshot.container import SnapshotReader, VerifyReport
+from replay.snapshot.schema import CHUNK_BYTES, Contents
+
+# Notes that tell the course of a capture. Every other code says that something is missing.
+COURSE_NOTES = frozenset({"WINDOW_OPEN", "WINDOW_CLOSE", "LAUNCH_MATCHED", "CHILD_PROCESS", "THREADS_BUSY"})
+SHOWN_NOTES = 20
+MAX_LISTED = 100_000  # kernels, images or notes that are held in memory at once
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class SnapshotInfo:
+    """What `replay info` shows. header, environment and summary are None when a damaged file has lost them.
+
+    condition: "whole", or where the usable content ends. objects: kind -> number, from the index.
+    problems: the first notes that say what is missing. problem_counts: code -> number of such notes.
+    """
+
+    path: str
+    file_bytes: int
+    format_version: str
+    whole: bool
+    condition: str
+    damages: list[str]
+    header: schema.Header | None
+    environment: schema.Environment | None
+    summary: schema.Summary | None
+    kernels: list[schema.Kernel]
+    problems: list[schema.Note]
+    problem_counts: dict[str, int]
+    objects: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Outcome of `replay verify`. missing: contents whose memory chunks are not in the file, by name."""
+
+    path: str
+    report: VerifyReport
+    missing: list[str]
+
+    @property
+    def good(self) -> bool:
+        """Whether the file is whole, every checksum holds and nothing it refers to is missing."""
+        return self.report.good and not self.missing
+
+
+class Snapshot:
+    """Typed view of the snapshot `path`; a context manager.
+
+    tolerant: as in `SnapshotReader`. Every method raises FormatError for values that do not fit the schema.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, tolerant: bool = False) -> None:
+        self.reader = SnapshotReader(path, tolerant=tolerant)
+        self.path = str(path)
+
+    def __enter__(self) -> Snapshot:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.reader.close()
+
+    def header(self) -> schema.Header | None:
+        """Who wrote the file and when; None if it is lost."""
+        return next(self._values("header", schema.Header), None)
+
+    def environment(self) -> schema.Environment | None:
+        """Where the capture ran; None if it is lost."""
+        return next(self._values("environment", schema.Environment), None)
+
+    def summary(self) -> schema.Summary | None:
+        """What the packer counted; None in a truncated file."""
+        return next(self._values("summary", schema.Summary), None)
+
+    def kernels(self) -> Iterator[schema.Kernel]:
+        """Kernels that the window launches."""
+        return self._values("kernel", schema.Kernel)
+
+    def images(self) -> Iterator[schema.Image]:
+        """Module images, without their contents."""
+        return self._values("image", schema.Image)
+
+    def calls(self) -> Iterator[schema.Call]:
+        """Driver calls in order, setup and window."""
+        return self._values("call", schema.Call)
+
+    def ranges(self) -> Iterator[schema.Range]:
+        """Allocations, without their contents."""
+        return self._values("range", schema.Range)
+
+    def notes(self) -> Iterator[schema.Note]:
+        """What the capture noted, in order."""
+        return self._values("note", schema.Note)
+
+    def pieces(self, contents: Contents) -> Iterator[tuple[int, bytes | None]]:
+        """(length, bytes) of each chunk of `contents`; None instead of bytes for a chunk of zeros."""
+        remaining = contents.size_bytes
+        for digest in contents.chunk_digests():
+            length = min(CHUNK_BYTES, remaining)
+            remaining -= length
+            yield length, None if digest == schema.ZERO_DIGEST else self.reader.chunk(digest, length)
+
+    def read(self, contents: Contents, limit: int) -> bytes:
+        """All bytes of `contents`. Raises FormatError beyond `limit`."""
+        if contents.size_bytes > limit:
+            raise FormatError(
+                f"{contents.size_bytes} bytes where at most {limit} are expected", where=self.path
+            )
+        return b"".join(bytes(length) if data is None else data for length, data in self.pieces(contents))
+
+    def info(self) -> SnapshotInfo:
+        """What is in the file, without reading its calls, its memory or its census."""
+        summary = self.summary()
+        kernels = list(islice(self.kernels(), MAX_LISTED)) if summary is None else summary.kernels
+        problems: list[schema.Note] = []
+        counts: dict[str, int] = {}
+        for note in islice(self.notes(), MAX_LISTED):
+            if note.code not in COURSE_NOTES:
+                counts[note.code] = counts.get(note.code, 0) + 1
+                if len(problems) < SHOWN_NOTES:
+                    problems.append(note)
+        if summary is not None:
+            counts = {code: count for code, count in summary.notes.items() if code not in COURSE_NOTES}
+        header, environment = self.header(), self.environment()
+        reader = self.reader
+        return SnapshotInfo(
+            self.path,
+            reader.file_bytes,
+            f"{reader.version[0]}.{reader.version[1]}",
+            reader.condition.whole,
+            str(reader.condition),
+            [str(damage) for damage in reader.damages],
+            header,
+            environment,
+            summary,
+            kernels,
+            problems,
+            counts,
+            {kind: found.count for kind, found in reader.kinds.items()},
+        )
+
+    def verify(self, progress: Callable[[int], None] | None = None) -> Verification:
+        """Read everything once: every checksum, every object, and whether each chunk that is referred to is there."""
+        report = self.reader.verify(progress)
+        missing = []
+        try:
+            for image in self.images():
+                if self._lacks(image.contents):
+                    missing.append(f"image {image.digest}")
+            for item in self.ranges():
+                for moment, contents in (("before", item.before), ("after", item.after)):
+                    if contents is not None and self._lacks(contents):
+                        missing.append(f"memory {item.id} ({moment})")
+        except ReplayError as error:
+            missing.append(error.what)
+        return Verification(self.path, report, missing)
+
+    def _lacks(self, contents: Contents) -> bool:
+        stored = (digest for digest in contents.chunk_digests() if digest != schema.ZERO_DIGEST)
+        return not all(self.reader.has_chunk(digest) for digest in stored)
+
+    def _values(self, kind: str, wanted: type[T]) -> Iterator[T]:
+        for value in self.reader.objects(kind):
+            try:
+                yield schema.from_wire(wanted, value)
+            except FormatError as error:
+                if error.where is not None:
+                    raise
+                raise FormatError(
+                    error.what, where=self.path, next="it was made by a broken or hostile writer"
+                ) from None
+
+
+def changed_bytes(item: schema.Range) -> int | None:
+    """Bytes of chunks that differ between before and after; None when one of the two was not captured."""
+    if item.before is None or item.after is None:
+        return None
+    pairs = zip(item.before.chunk_digests(), item.after.chunk_digests(), strict=False)
+    return sum(
+        min(CHUNK_BYTES, item.size_bytes - number * CHUNK_BYTES)
+        for number, (before, after) in enumerate(pairs)
+        if before != after
+    )

@@ -1,0 +1,118 @@
+"""Which kernel a recorded launch launches, and with which parameters: a fold over the calls of a snapshot."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from replay.snapshot.schema import Call, Kernel
+
+# function -> (parameter that receives the handle, parameter that names the kernel or the handle it comes from)
+_NAMED = {
+    "cuModuleGetFunction": ("hfunc", "name"),
+    "cuLibraryGetKernel": ("pKernel", "name"),
+    "cuKernelGetFunction": ("pFunc", "kernel"),
+}
+_LAUNCHES = ("cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel")
+_CONFIG = struct.Struct("<7I")  # beginning of CUlaunchConfig: grid x y z, block x y z, dynamic shared bytes
+
+
+@dataclass(frozen=True)
+class LaunchParameter:
+    """One parameter of one launch: its place in the parameter buffer and its bytes."""
+
+    offset: int
+    size: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel launch of the window. kernel is "" when no recorded call names it; parameters is None when the
+    parameter buffer was not captured."""
+
+    call: int
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    parameters: list[LaunchParameter] | None
+
+
+class KernelNames:
+    """Follows calls in order and knows what each function handle stands for."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}
+
+    def follow(self, call: Call, arguments: dict[str, int]) -> None:
+        """Learn from a call that gives out a function handle."""
+        places = _NAMED.get(call.function)
+        if places is None or call.result != 0:
+            return
+        handle = call.outputs.get(places[0])
+        source = call.inputs.get(places[1])
+        if not isinstance(handle, bytes) or len(handle) != 8:
+            return
+        if isinstance(source, bytes):
+            name = source.rstrip(b"\0").decode("utf-8", "replace")
+        else:
+            name = self._names.get(arguments.get(places[1], 0), "")
+        self._names[int.from_bytes(handle, "little")] = name
+
+    def name(self, handle: int) -> str:
+        """Mangled name behind a CUfunction or CUkernel, "" if it is not known."""
+        return self._names.get(handle, "")
+
+
+def named_arguments(call: Call, parameters: Iterable[str]) -> dict[str, int]:
+    """The argument words by parameter name."""
+    return dict(zip(parameters, call.arguments, strict=False))
+
+
+def launches(calls: Iterable[Call], kernels: Iterable[Kernel]) -> Iterator[Launch]:
+    """The launches of the window, in order."""
+    from replay.api.functions import by_symbol
+
+    table = by_symbol()
+    layouts = {
+        kernel.name: [(slot.offset_bytes, slot.size_bytes) for slot in kernel.parameters]
+        for kernel in kernels
+    }
+    names = KernelNames()
+    for call in calls:
+        function = table.get(call.function)
+        if function is None:
+            continue
+        arguments = named_arguments(call, (parameter.name for parameter in function.parameters))
+        names.follow(call, arguments)
+        if call.section == "window" and call.function in _LAUNCHES:
+            kernel = names.name(arguments.get("f", 0))
+            yield Launch(
+                call.number, kernel, *_geometry(call, arguments), _parameters(call, layouts.get(kernel))
+            )
+
+
+def _geometry(
+    call: Call, arguments: dict[str, int]
+) -> tuple[tuple[int, int, int], tuple[int, int, int], int]:
+    config = call.inputs.get("config")
+    if isinstance(config, bytes) and len(config) >= _CONFIG.size:
+        words = _CONFIG.unpack_from(config)
+    else:
+        axes = [f"{shape}Dim{axis}" for shape in ("grid", "block") for axis in "XYZ"]
+        words = tuple(arguments.get(name, 0) for name in (*axes, "sharedMemBytes"))
+    return (words[0], words[1], words[2]), (words[3], words[4], words[5]), words[6]
+
+
+def _parameters(call: Call, layout: list[tuple[int, int]] | None) -> list[LaunchParameter] | None:
+    buffer = call.inputs.get("kernelParams", call.inputs.get("extra"))
+    if not isinstance(buffer, bytes):
+        return None
+    recorded = call.inputs.get("kernelParams.1")
+    if isinstance(recorded, bytes) and len(recorded) % 8 == 0:
+        layout = [(offset, size) for offset, size in struct.iter_unpack("<II", recorded)]
+    if layout is None:
+        layout = [(0, len(buffer))]
+    return [LaunchParameter(offset, size, buffer[offset : offset + size]) for offset, size in layout]
