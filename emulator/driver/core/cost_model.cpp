@@ -1,0 +1,57 @@
+#include "cost_model.hpp"
+
+#include "settings.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace emulator::driver {
+namespace {
+
+// SplitMix64 (Steele, Lea, Flood 2014): a statistically good bijection, so the n-th draw needs no state.
+uint64_t mixed(uint64_t value) {
+  value += 0x9e3779b97f4a7c15u;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
+  return value ^ (value >> 31);
+}
+
+double uniform(uint64_t seed, uint64_t number) {
+  return (static_cast<double>(mixed(mixed(seed) + number) >> 11) + 0.5) * 0x1p-53;
+}
+
+// A factor around 1, cut at four deviations so that a time is never absurd.
+double noise_factor(uint64_t launch_number) {
+  const Settings &knobs = settings();
+  if (knobs.noise <= 0)
+    return 1.0;
+  double radius = std::sqrt(-2.0 * std::log(uniform(knobs.noise_seed, 2 * launch_number)));
+  double angle = 2.0 * 3.14159265358979323846 * uniform(knobs.noise_seed, 2 * launch_number + 1);
+  double normal = std::clamp(radius * std::cos(angle), -4.0, 4.0);
+  return std::max(0.05, 1.0 + knobs.noise * normal);
+}
+
+} // namespace
+
+uint64_t kernel_ns(const std::string &kernel, const LaunchCounters &counters, uint64_t blocks,
+                   uint32_t multiprocessors, uint64_t launch_number) {
+  double active = static_cast<double>(std::clamp<uint64_t>(blocks, 1, multiprocessors));
+  double compute = static_cast<double>(counters.warp_instructions) / (active * cost::issue_per_cycle) / cost::clock_ghz;
+  double bytes = static_cast<double>(counters.global_sectors * cost::sector_bytes);
+  double memory = bytes / (cost::bytes_per_ns_per_multiprocessor * active);
+  double start = cost::block_ns * static_cast<double>(blocks) / active;
+  double total = cost::launch_ns + start + std::max(compute, memory);
+  const auto &slow = settings().slowdown;
+  if (slow.kernel && std::regex_search(kernel, *slow.kernel))
+    total *= slow.factor;
+  return static_cast<uint64_t>(std::llround(total * noise_factor(launch_number)));
+}
+
+uint64_t copy_ns(uint64_t bytes, bool over_host_link) {
+  // Inside the device both the read and the write use the memory's bandwidth.
+  double rate = over_host_link ? cost::host_bytes_per_ns
+                               : cost::bytes_per_ns_per_multiprocessor * static_cast<double>(settings().multiprocessors) / 2;
+  return static_cast<uint64_t>(std::llround(cost::copy_ns + static_cast<double>(bytes) / rate));
+}
+
+} // namespace emulator::driver

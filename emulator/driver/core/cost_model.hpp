@@ -1,0 +1,31 @@
+// The modelled clock: nanoseconds from counted work. Deterministic, the same on every machine; never a
+// measurement. docs/cpu-driver.md states the formulas and where the constants come from.
+#pragma once
+
+#include "exec/program.hpp"
+
+#include <cstdint>
+#include <string>
+
+namespace emulator::driver {
+
+namespace cost {
+constexpr double clock_ghz = 1.5;                     // multiprocessor clock
+constexpr double issue_per_cycle = 4.0;               // warp instructions each multiprocessor starts per cycle
+constexpr double bytes_per_ns_per_multiprocessor = 25; // device memory bandwidth, GB/s, per multiprocessor
+constexpr double host_bytes_per_ns = 25.0;            // host link, GB/s
+constexpr double launch_ns = 2000;                    // fixed part of a kernel
+constexpr double block_ns = 20;                       // start of one block, spread over the multiprocessors
+constexpr double copy_ns = 1000;                      // fixed part of a copy or a fill
+constexpr uint64_t sector_bytes = 32;
+} // namespace cost
+
+// Modelled time of one launch in nanoseconds, with REPLAY_EMULATOR_SLOWDOWN and _NOISE applied.
+// `launch_number` counts the launches of the process from 0 and picks the noise.
+uint64_t kernel_ns(const std::string &kernel, const LaunchCounters &counters, uint64_t blocks,
+                   uint32_t multiprocessors, uint64_t launch_number);
+
+// Modelled time of a copy; over the host link when either side is host memory.
+uint64_t copy_ns(uint64_t bytes, bool over_host_link);
+
+} // namespace emulator::driver

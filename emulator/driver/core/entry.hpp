@@ -1,0 +1,85 @@
+// How every exported function begins and ends.
+//
+// The body of a function runs under the driver's one lock and reports failure by throwing Error. Work that can
+// last (kernels, copies, host functions) gives the lock up while it runs: see stream/scheduler.hpp.
+#pragma once
+
+#include "api.hpp"
+
+#include <mutex>
+#include <new>
+
+namespace emulator::driver {
+
+struct Context;
+
+using Lock = std::unique_lock<std::mutex>;
+
+struct Error {
+  CUresult code;
+};
+
+[[noreturn]] inline void fail(CUresult code) { throw Error{code}; }
+
+inline void require(bool holds, CUresult code) {
+  if (!holds)
+    fail(code);
+}
+
+// What must hold before the body runs. Each kind includes the ones above it.
+enum class Needs {
+  nothing,     // answers before cuInit, and in a forked child
+  initialised, // cuInit has been called
+  context,     // a live context is current
+  healthy,     // and no earlier work has left an error in it
+};
+
+// What a body is given: the lock that it holds, and the current context (null below Needs::context).
+struct Call {
+  Lock &lock;
+  Context *context;
+};
+
+// Scripted failures, fork, callbacks, cuInit. CUDA_SUCCESS when the body may run.
+CUresult admit(const char *function, Needs needs);
+// The current context, or the reason why there is none. Called with the lock held.
+Context *admitted_context(Needs needs);
+// Notes the result for REPLAY_EMULATOR_TRACE and returns it.
+CUresult leave(const char *function, CUresult result);
+std::mutex &driver_mutex();
+
+template <typename Body> CUresult enter(const char *function, Needs needs, Body &&body) noexcept {
+  CUresult result = admit(function, needs);
+  if (result == CUDA_SUCCESS) {
+    try {
+      Lock lock(driver_mutex());
+      Call call{lock, admitted_context(needs)};
+      body(call);
+    } catch (const Error &error) {
+      result = error.code;
+    } catch (const std::bad_alloc &) {
+      result = CUDA_ERROR_OUT_OF_MEMORY;
+    } catch (...) {
+      result = CUDA_ERROR_UNKNOWN;
+    }
+  }
+  return leave(function, result);
+}
+
+// The `_ptsz` and `_ptds` twins of a function are the same function with another meaning of stream 0.
+// They hold this while they call it.
+class PerThreadDefaultStream {
+public:
+  PerThreadDefaultStream();
+  ~PerThreadDefaultStream();
+  static bool active();
+};
+
+// Held by a thread that runs a host function of a stream: calls of the driver are not permitted there.
+class InsideHostFunction {
+public:
+  InsideHostFunction();
+  ~InsideHostFunction();
+};
+
+} // namespace emulator::driver

@@ -1,0 +1,52 @@
+// The live handles of one kind. A handle is the object's address; one that is not in the table is refused, so
+// a destroyed or invented handle is an error code and never a crash.
+#pragma once
+
+#include "entry.hpp"
+
+#include <memory>
+#include <unordered_map>
+
+namespace emulator::driver {
+
+template <typename Object, typename Handle> class Handles {
+public:
+  Handle add(std::shared_ptr<Object> object) {
+    Object *address = object.get();
+    live_[address] = std::move(object);
+    return reinterpret_cast<Handle>(address);
+  }
+
+  // Null when the handle is not alive.
+  std::shared_ptr<Object> find(Handle handle) const {
+    auto found = live_.find(reinterpret_cast<const void *>(handle));
+    return found == live_.end() ? nullptr : found->second;
+  }
+
+  std::shared_ptr<Object> get(Handle handle, CUresult otherwise = CUDA_ERROR_INVALID_HANDLE) const {
+    auto object = find(handle);
+    require(object != nullptr, otherwise);
+    return object;
+  }
+
+  void remove(const Object *object) { live_.erase(object); }
+
+  template <typename Predicate> void remove_if(Predicate &&predicate) {
+    for (auto item = live_.begin(); item != live_.end();)
+      item = predicate(*item->second) ? live_.erase(item) : std::next(item);
+  }
+
+  template <typename Visitor> void for_each(Visitor &&visitor) const {
+    for (const auto &item : live_)
+      visitor(item.second);
+  }
+
+private:
+  std::unordered_map<const void *, std::shared_ptr<Object>> live_;
+};
+
+template <typename Handle, typename Object> Handle handle_of(Object *object) {
+  return reinterpret_cast<Handle>(object);
+}
+
+} // namespace emulator::driver

@@ -1,0 +1,183 @@
+#include "device.hpp"
+
+#include "memory/heap.hpp"
+#include "memory/pool.hpp"
+
+#include <cstdio>
+#include <cstring>
+
+namespace emulator::driver {
+namespace {
+
+// The row that is used is the last one not above the device's capability.
+constexpr Architecture architectures[] = {
+    {50, 2048, 32, 65536, 49152, 0},      {60, 2048, 32, 65536, 49152, 0},
+    {61, 2048, 32, 98304, 49152, 0},      {70, 2048, 32, 98304, 98304, 0},
+    {75, 1024, 16, 65536, 65536, 0},      {80, 2048, 32, 167936, 166912, 1024},
+    {86, 1536, 16, 102400, 101376, 1024}, {87, 1536, 16, 167936, 166912, 1024},
+    {89, 1536, 24, 102400, 101376, 1024}, {90, 2048, 32, 233472, 232448, 1024},
+    {100, 2048, 32, 233472, 232448, 1024}, {120, 1536, 24, 102400, 101376, 1024},
+};
+
+Architecture architecture_of(int sm) {
+  Architecture result = architectures[0];
+  for (const auto &row : architectures)
+    if (row.sm <= sm)
+      result = row;
+  result.sm = sm;
+  return result;
+}
+
+} // namespace
+
+Device::Device(int number)
+    : ordinal(number), architecture(architecture_of(settings().compute_capability.sm())),
+      total_bytes(settings().memory_bytes), heap(std::make_unique<Heap>()) {}
+
+Device::~Device() = default;
+
+std::string Device::name() const { return "Emulated CPU device"; }
+
+std::string Device::pci_bus_id() const {
+  char text[16];
+  std::snprintf(text, sizeof text, "0000:%02x:00.0", 0xE0 + ordinal);
+  return text;
+}
+
+CUuuid Device::uuid() const {
+  // The layout of a random UUID (RFC 9562, version 4), the same in every process.
+  CUuuid result;
+  const unsigned char fixed[16] = {'r', 'e', 'p', 'l', 'a', 'y', 0x4C, 'p', 0x8u << 4, 'e', 'm', 'u', 0, 0, 0, 0};
+  std::memcpy(result.bytes, fixed, sizeof fixed);
+  result.bytes[15] = static_cast<char>(ordinal);
+  return result;
+}
+
+void Device::take(uint64_t bytes) {
+  require(bytes <= total_bytes - used_bytes, CUDA_ERROR_OUT_OF_MEMORY);
+  used_bytes += bytes;
+}
+
+void Device::give_back(uint64_t bytes) { used_bytes -= bytes; }
+
+} // namespace emulator::driver
+
+using namespace emulator::driver;
+
+CUresult CUDAAPI cuDeviceGet(CUdevice *device, int ordinal) {
+  return enter("cuDeviceGet", Needs::initialised, [&](Call &) {
+    require(device != nullptr, CUDA_ERROR_INVALID_VALUE);
+    *device = device_of(ordinal).ordinal;
+  });
+}
+
+CUresult CUDAAPI cuDeviceGetCount(int *count) {
+  return enter("cuDeviceGetCount", Needs::initialised, [&](Call &) {
+    require(count != nullptr, CUDA_ERROR_INVALID_VALUE);
+    *count = static_cast<int>(driver().devices.size());
+  });
+}
+
+CUresult CUDAAPI cuDeviceGetName(char *name, int len, CUdevice dev) {
+  return enter("cuDeviceGetName", Needs::initialised, [&](Call &) {
+    require(name != nullptr && len > 0, CUDA_ERROR_INVALID_VALUE);
+    std::snprintf(name, static_cast<size_t>(len), "%s", device_of(dev).name().c_str());
+  });
+}
+
+static CUresult get_uuid(const char *function, CUuuid *uuid, CUdevice dev) {
+  return enter(function, Needs::initialised, [&](Call &) {
+    require(uuid != nullptr, CUDA_ERROR_INVALID_VALUE);
+    *uuid = device_of(dev).uuid();
+  });
+}
+
+CUresult CUDAAPI cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) { return get_uuid("cuDeviceGetUuid", uuid, dev); }
+
+CUresult CUDAAPI cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
+  return get_uuid("cuDeviceGetUuid_v2", uuid, dev);
+}
+
+CUresult CUDAAPI cuDeviceGetLuid(char *, unsigned int *, CUdevice dev) {
+  return enter("cuDeviceGetLuid", Needs::initialised, [&](Call &) {
+    device_of(dev);
+    fail(CUDA_ERROR_NOT_SUPPORTED); // a Windows notion
+  });
+}
+
+CUresult CUDAAPI cuDeviceTotalMem_v2(size_t *bytes, CUdevice dev) {
+  return enter("cuDeviceTotalMem_v2", Needs::initialised, [&](Call &) {
+    require(bytes != nullptr, CUDA_ERROR_INVALID_VALUE);
+    *bytes = device_of(dev).total_bytes;
+  });
+}
+
+CUresult CUDAAPI cuDeviceComputeCapability(int *major, int *minor, CUdevice dev) {
+  return enter("cuDeviceComputeCapability", Needs::initialised, [&](Call &) {
+    require(major != nullptr && minor != nullptr, CUDA_ERROR_INVALID_VALUE);
+    device_of(dev);
+    *major = settings().compute_capability.major;
+    *minor = settings().compute_capability.minor;
+  });
+}
+
+CUresult CUDAAPI cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev) {
+  return enter("cuDeviceGetPCIBusId", Needs::initialised, [&](Call &) {
+    require(pciBusId != nullptr && len > 0, CUDA_ERROR_INVALID_VALUE);
+    std::snprintf(pciBusId, static_cast<size_t>(len), "%s", device_of(dev).pci_bus_id().c_str());
+  });
+}
+
+CUresult CUDAAPI cuDeviceGetByPCIBusId(CUdevice *dev, const char *pciBusId) {
+  return enter("cuDeviceGetByPCIBusId", Needs::initialised, [&](Call &) {
+    require(dev != nullptr && pciBusId != nullptr, CUDA_ERROR_INVALID_VALUE);
+    std::string wanted = pciBusId;
+    for (const auto &device : driver().devices) {
+      std::string full = device->pci_bus_id();
+      // Accepted as documented: with or without the domain.
+      if (wanted == full || "0000:" + wanted == full) {
+        *dev = device->ordinal;
+        return;
+      }
+    }
+    fail(CUDA_ERROR_INVALID_DEVICE);
+  });
+}
+
+CUresult CUDAAPI cuDeviceGetProperties(CUdevprop *prop, CUdevice dev) {
+  return enter("cuDeviceGetProperties", Needs::initialised, [&](Call &) {
+    require(prop != nullptr, CUDA_ERROR_INVALID_VALUE);
+    device_of(dev);
+    *prop = CUdevprop{};
+    prop->maxThreadsPerBlock = 1024;
+    prop->maxThreadsDim[0] = 1024, prop->maxThreadsDim[1] = 1024, prop->maxThreadsDim[2] = 64;
+    prop->maxGridSize[0] = 0x7fffffff, prop->maxGridSize[1] = 65535, prop->maxGridSize[2] = 65535;
+    prop->sharedMemPerBlock = 49152;
+    prop->totalConstantMemory = 65536;
+    prop->SIMDWidth = 32;
+    prop->memPitch = 0x7fffffff;
+    prop->regsPerBlock = 65536;
+    prop->clockRate = 1500000;
+    prop->textureAlign = 512;
+  });
+}
+
+CUresult CUDAAPI cuDeviceCanAccessPeer(int *canAccessPeer, CUdevice dev, CUdevice peerDev) {
+  return enter("cuDeviceCanAccessPeer", Needs::initialised, [&](Call &) {
+    require(canAccessPeer != nullptr, CUDA_ERROR_INVALID_VALUE);
+    *canAccessPeer = &device_of(dev) != &device_of(peerDev);
+  });
+}
+
+CUresult CUDAAPI cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attrib, CUdevice srcDevice,
+                                         CUdevice dstDevice) {
+  return enter("cuDeviceGetP2PAttribute", Needs::initialised, [&](Call &) {
+    require(value != nullptr, CUDA_ERROR_INVALID_VALUE);
+    require(&device_of(srcDevice) != &device_of(dstDevice), CUDA_ERROR_INVALID_DEVICE);
+    require(attrib >= CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK &&
+                attrib <= CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED,
+            CUDA_ERROR_INVALID_VALUE);
+    *value = attrib == CU_DEVICE_P2P_ATTRIBUTE_ACCESS_SUPPORTED ||
+             attrib == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
+  });
+}

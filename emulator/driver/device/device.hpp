@@ -1,0 +1,46 @@
+// One emulated device: its size, its modelled rates and its primary context.
+#pragma once
+
+#include "core/driver.hpp"
+
+#include <string>
+
+namespace emulator::driver {
+
+// Limits that follow from the compute capability (CUDA C++ Programming Guide, table of technical specifications).
+struct Architecture {
+  int sm;
+  uint32_t threads_per_multiprocessor;
+  uint32_t blocks_per_multiprocessor;
+  uint32_t shared_per_multiprocessor_bytes;
+  uint32_t shared_per_block_optin_bytes;
+  uint32_t reserved_shared_per_block_bytes;
+};
+
+class Heap;
+
+struct Device {
+  explicit Device(int ordinal);
+  ~Device();
+
+  int ordinal;
+  Architecture architecture;
+  uint64_t total_bytes;
+  uint64_t used_bytes = 0;
+  std::unique_ptr<Heap> heap;
+  std::shared_ptr<Context> primary; // made at the first retain, kept as long as the process
+  unsigned primary_retains = 0;
+  unsigned primary_flags = 0;
+  std::shared_ptr<MemoryPool> default_pool;
+  std::shared_ptr<MemoryPool> current_pool;
+
+  std::string name() const;
+  CUuuid uuid() const;
+  std::string pci_bus_id() const;
+
+  // Takes `bytes` from the device's memory, or throws CUDA_ERROR_OUT_OF_MEMORY.
+  void take(uint64_t bytes);
+  void give_back(uint64_t bytes);
+};
+
+} // namespace emulator::driver

@@ -1,0 +1,221 @@
+#include "allocations.hpp"
+
+#include "device/context.hpp"
+#include "device/device.hpp"
+#include "heap.hpp"
+#include "pool.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <sys/mman.h>
+
+namespace emulator::driver {
+namespace {
+
+constexpr uint64_t default_device_heap_bytes = uint64_t{8} << 20; // CU_LIMIT_MALLOC_HEAP_SIZE's default
+
+Heap &host_heap() {
+  static Heap *only = new Heap;
+  return *only;
+}
+
+bool has_bit(uint32_t mask, int ordinal) { return (mask >> ordinal) & 1u; }
+
+// Whether the context's device may touch the allocation at all, and for writing.
+bool allowed(const Context &context, const Allocation &allocation, bool write) {
+  uint32_t mask = write ? allocation.writable : allocation.readable;
+  if (!has_bit(mask, context.device.ordinal))
+    return false;
+  if (allocation.everywhere || allocation.device == &context.device || allocation.kind == MemoryKind::mapped)
+    return true;
+  return allocation.device && context.peers.count(allocation.device->ordinal) != 0;
+}
+
+std::string grouped(uint64_t number) {
+  std::string digits = std::to_string(number);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
+    digits.insert(static_cast<size_t>(at), ",");
+  return digits;
+}
+
+std::string named(const Allocation &allocation) {
+  char base[24];
+  std::snprintf(base, sizeof base, "0x%llx", static_cast<unsigned long long>(allocation.base));
+  return "the " + grouped(allocation.bytes) + "-byte allocation at " + base;
+}
+
+} // namespace
+
+void Allocations::insert(std::shared_ptr<Allocation> allocation) {
+  std::unique_lock<std::shared_mutex> guard(mutex_);
+  if (allocation->identifier == 0)
+    allocation->identifier = driver().next_identifier++;
+  by_base_[allocation->base] = std::move(allocation);
+}
+
+void Allocations::erase(uint64_t base) {
+  std::unique_lock<std::shared_mutex> guard(mutex_);
+  by_base_.erase(base);
+}
+
+std::shared_ptr<Allocation> Allocations::find(uint64_t address) const {
+  std::shared_lock<std::shared_mutex> guard(mutex_);
+  auto above = by_base_.upper_bound(address);
+  if (above == by_base_.begin())
+    return nullptr;
+  const auto &candidate = std::prev(above)->second;
+  return address < candidate->end() ? candidate : nullptr;
+}
+
+bool Allocations::overlaps(uint64_t base, uint64_t bytes) const {
+  std::shared_lock<std::shared_mutex> guard(mutex_);
+  auto above = by_base_.lower_bound(base);
+  if (above != by_base_.end() && above->first < base + bytes)
+    return true;
+  return above != by_base_.begin() && std::prev(above)->second->end() > base;
+}
+
+std::pair<std::shared_ptr<Allocation>, std::shared_ptr<Allocation>>
+Allocations::neighbours(uint64_t address) const {
+  std::shared_lock<std::shared_mutex> guard(mutex_);
+  auto above = by_base_.upper_bound(address);
+  return {above == by_base_.begin() ? nullptr : std::prev(above)->second,
+          above == by_base_.end() ? nullptr : above->second};
+}
+
+std::vector<std::shared_ptr<Allocation>> Allocations::all() const {
+  std::shared_lock<std::shared_mutex> guard(mutex_);
+  std::vector<std::shared_ptr<Allocation>> result;
+  for (const auto &item : by_base_)
+    result.push_back(item.second);
+  return result;
+}
+
+Range DeviceMemory::find(uint64_t address) const {
+  auto allocation = driver().allocations->find(address);
+  if (!allocation || !allowed(context_, *allocation, false))
+    return {};
+  return {allocation->base, allocation->end(), allowed(context_, *allocation, true)};
+}
+
+std::string DeviceMemory::describe(uint64_t address) const {
+  auto [below, above] = driver().allocations->neighbours(address);
+  if (below && address < below->end())
+    return "inside " + named(*below) + (allowed(context_, *below, false) ? "" : ", which this device may not touch");
+  bool use_below = below && (!above || address - below->end() <= above->base - address);
+  if (use_below)
+    return grouped(address - below->end()) + " bytes after " + named(*below);
+  if (above)
+    return grouped(above->base - address) + " bytes before " + named(*above);
+  return "no memory is allocated";
+}
+
+uint64_t DeviceMemory::device_malloc(uint64_t bytes) {
+  std::lock_guard<std::mutex> guard(heap_mutex_);
+  auto limit = context_.limits.find(CU_LIMIT_MALLOC_HEAP_SIZE);
+  uint64_t capacity = limit == context_.limits.end() ? default_device_heap_bytes : limit->second;
+  if (bytes == 0 || bytes > capacity || heap_bytes_ + bytes > capacity)
+    return 0;
+  // Each piece is a mapping of its own: rare, and an overrun is seen at once.
+  uint64_t mapped = round_up(bytes + allocation_alignment, 4096);
+  uint64_t base = map_aligned(mapped, 4096, PROT_READ | PROT_WRITE);
+  if (base == 0)
+    return 0;
+  auto allocation = std::make_shared<Allocation>();
+  allocation->base = base;
+  allocation->bytes = bytes;
+  allocation->kind = MemoryKind::heap;
+  allocation->device = &context_.device;
+  allocation->context = &context_;
+  allocation->footprint = mapped;
+  allocation->identifier = ~uint64_t{0}; // not a buffer the host can ask about
+  driver().allocations->insert(allocation);
+  heap_bytes_ += bytes;
+  return base;
+}
+
+void DeviceMemory::device_free(uint64_t address) {
+  std::lock_guard<std::mutex> guard(heap_mutex_);
+  auto allocation = driver().allocations->find(address);
+  if (!allocation || allocation->base != address || allocation->kind != MemoryKind::heap)
+    return;
+  // The range leaves the table; its pages stay until the context ends, because executor threads cache ranges.
+  heap_bytes_ -= allocation->bytes;
+  driver().allocations->erase(address);
+  freed_.push_back(std::move(allocation));
+}
+
+DeviceMemory::~DeviceMemory() {
+  for (const auto &piece : freed_)
+    munmap(reinterpret_cast<void *>(piece->base), piece->footprint);
+}
+
+std::shared_ptr<Allocation> allocate_device(Context &context, uint64_t bytes, MemoryKind kind, unsigned flags) {
+  require(bytes <= context.device.total_bytes, CUDA_ERROR_OUT_OF_MEMORY);
+  auto allocation = std::make_shared<Allocation>();
+  allocation->footprint = Heap::footprint(bytes);
+  context.device.take(allocation->footprint);
+  allocation->base = context.device.heap->allocate(bytes);
+  if (allocation->base == 0) {
+    context.device.give_back(allocation->footprint);
+    fail(CUDA_ERROR_OUT_OF_MEMORY);
+  }
+  allocation->bytes = bytes;
+  allocation->kind = kind;
+  allocation->device = &context.device;
+  allocation->context = &context;
+  allocation->flags = flags;
+  allocation->everywhere = kind == MemoryKind::managed;
+  driver().allocations->insert(allocation);
+  return allocation;
+}
+
+std::shared_ptr<Allocation> allocate_host(Context &context, uint64_t bytes, unsigned flags) {
+  auto allocation = std::make_shared<Allocation>();
+  allocation->base = host_heap().allocate(bytes);
+  require(allocation->base != 0, CUDA_ERROR_OUT_OF_MEMORY);
+  allocation->bytes = bytes;
+  allocation->kind = MemoryKind::host;
+  allocation->context = &context;
+  allocation->flags = flags;
+  allocation->everywhere = true;
+  driver().allocations->insert(allocation);
+  return allocation;
+}
+
+void release(const std::shared_ptr<Allocation> &allocation) {
+  driver().allocations->erase(allocation->base);
+  switch (allocation->kind) {
+  case MemoryKind::device:
+  case MemoryKind::managed:
+  case MemoryKind::global:
+    allocation->device->heap->release(allocation->base);
+    allocation->device->give_back(allocation->footprint);
+    break;
+  case MemoryKind::host:
+    host_heap().release(allocation->base);
+    break;
+  case MemoryKind::heap:
+    munmap(reinterpret_cast<void *>(allocation->base), allocation->footprint);
+    break;
+  case MemoryKind::registered:
+  case MemoryKind::mapped:
+    break; // the pages are the application's, or virtual_memory.cpp's
+  }
+}
+
+void require_range(Context &context, uint64_t address, uint64_t bytes, bool write) {
+  // A range may run over neighbouring mappings of one address reservation.
+  while (bytes > 0) {
+    auto allocation = driver().allocations->find(address);
+    require(allocation != nullptr, CUDA_ERROR_INVALID_VALUE);
+    uint32_t mask = write ? allocation->writable : allocation->readable;
+    require(has_bit(mask, context.device.ordinal), CUDA_ERROR_INVALID_VALUE);
+    uint64_t here = std::min(bytes, allocation->end() - address);
+    address += here;
+    bytes -= here;
+  }
+}
+
+} // namespace emulator::driver

@@ -1,0 +1,90 @@
+// Every range of memory that the driver knows, by address: what pointers are validated against, and what
+// kernels may touch.
+#pragma once
+
+#include "core/driver.hpp"
+#include "exec/program.hpp"
+
+#include <map>
+#include <shared_mutex>
+
+namespace emulator::driver {
+
+struct PhysicalMemory;
+
+enum class MemoryKind {
+  device,     // cuMemAlloc and its kin
+  managed,    // cuMemAllocManaged, __managed__ variables
+  host,       // cuMemAllocHost, cuMemHostAlloc
+  registered, // cuMemHostRegister
+  mapped,     // cuMemMap
+  global,     // a module's variable
+  heap,       // device-side malloc
+};
+
+struct Allocation {
+  uint64_t base = 0;
+  uint64_t bytes = 0;
+  MemoryKind kind = MemoryKind::device;
+  Device *device = nullptr;   // null for host memory
+  Context *context = nullptr; // null where no context owns it (virtual memory)
+  unsigned flags = 0;         // of the call that made it
+  uint64_t identifier = 0;    // CU_POINTER_ATTRIBUTE_BUFFER_ID
+  uint64_t footprint = 0;     // bytes taken from the device
+  uint32_t readable = ~0u;    // bit per device ordinal
+  uint32_t writable = ~0u;
+  bool everywhere = false; // host and managed memory: any device may touch it
+  bool sync_memops = false;
+  std::shared_ptr<MemoryPool> pool;
+  std::shared_ptr<PhysicalMemory> physical; // kind mapped
+  uint64_t physical_offset = 0;
+  uint64_t end() const { return base + bytes; }
+  bool is_host() const { return kind == MemoryKind::host || kind == MemoryKind::registered; }
+};
+
+// Thread-safe: executor threads look up while other threads allocate.
+class Allocations {
+public:
+  void insert(std::shared_ptr<Allocation> allocation);
+  void erase(uint64_t base);
+  // The allocation that holds `address`, or null.
+  std::shared_ptr<Allocation> find(uint64_t address) const;
+  // True when [base, base + bytes) touches any known range.
+  bool overlaps(uint64_t base, uint64_t bytes) const;
+  // The nearest range that begins at or below `address`, and the nearest above; either may be null.
+  std::pair<std::shared_ptr<Allocation>, std::shared_ptr<Allocation>> neighbours(uint64_t address) const;
+  std::vector<std::shared_ptr<Allocation>> all() const;
+
+private:
+  mutable std::shared_mutex mutex_;
+  std::map<uint64_t, std::shared_ptr<Allocation>> by_base_;
+};
+
+// What the kernels of one context may touch.
+class DeviceMemory final : public MemoryMap {
+public:
+  explicit DeviceMemory(Context &context) : context_(context) {}
+  ~DeviceMemory() override;
+  Range find(uint64_t address) const override;
+  std::string describe(uint64_t address) const override;
+  uint64_t device_malloc(uint64_t bytes) override;
+  void device_free(uint64_t address) override;
+
+private:
+  Context &context_;
+  std::mutex heap_mutex_; // device_malloc is called from executor threads
+  uint64_t heap_bytes_ = 0;
+  std::vector<std::shared_ptr<Allocation>> freed_;
+};
+
+// Allocates device memory of `kind` in the context and enters it. Throws CUDA_ERROR_OUT_OF_MEMORY.
+std::shared_ptr<Allocation> allocate_device(Context &context, uint64_t bytes, MemoryKind kind, unsigned flags = 0);
+// Allocates memory of the host that devices may touch.
+std::shared_ptr<Allocation> allocate_host(Context &context, uint64_t bytes, unsigned flags);
+// Frees what either made. Work that uses it must have ended.
+void release(const std::shared_ptr<Allocation> &allocation);
+
+// Throws CUDA_ERROR_INVALID_VALUE unless [address, address + bytes) lies in memory that the context may touch.
+void require_range(Context &context, uint64_t address, uint64_t bytes, bool write);
+
+} // namespace emulator::driver

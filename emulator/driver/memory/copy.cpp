@@ -1,0 +1,165 @@
+#include "copy.hpp"
+
+#include "core/cost_model.hpp"
+#include "device/context.hpp"
+#include "device/device.hpp"
+#include "allocations.hpp"
+#include "stream/scheduler.hpp"
+
+#include <cstring>
+
+namespace emulator::driver {
+namespace {
+
+// From the first byte to the one after the last. Throws when the sum does not fit.
+uint64_t extent(const CopySide &side, const CopyShape &shape) {
+  uint64_t rows = 0, slices = 0, total = 0;
+  require(!__builtin_mul_overflow(shape.height - 1, side.pitch_bytes, &rows) &&
+              !__builtin_mul_overflow(shape.depth - 1, side.slice_bytes, &slices) &&
+              !__builtin_add_overflow(rows, slices, &total) &&
+              !__builtin_add_overflow(total, shape.width_bytes, &total) && side.base + total >= side.base,
+          CUDA_ERROR_INVALID_VALUE);
+  return total;
+}
+
+uint8_t *row(const CopySide &side, uint64_t y, uint64_t z) {
+  return reinterpret_cast<uint8_t *>(side.base + y * side.pitch_bytes + z * side.slice_bytes);
+}
+
+void move_rows(const CopySide &destination, const CopySide &source, const CopyShape &shape) {
+  for (uint64_t z = 0; z < shape.depth; ++z)
+    for (uint64_t y = 0; y < shape.height; ++y)
+      std::memmove(row(destination, y, z), row(source, y, z), shape.width_bytes);
+}
+
+enum class Memory { device, pinned, pageable };
+
+Memory memory_of(uint64_t address) {
+  auto allocation = driver().allocations->find(address);
+  return !allocation ? Memory::pageable : allocation->is_host() ? Memory::pinned : Memory::device;
+}
+
+} // namespace
+
+bool is_pageable(uint64_t address) { return memory_of(address) == Memory::pageable; }
+
+void copy(Lock &lock, Context &context, const std::shared_ptr<Stream> &stream, CopySide destination, CopySide source,
+          CopyShape shape, bool asynchronous) {
+  if (shape.width_bytes == 0 || shape.height == 0 || shape.depth == 0)
+    return;
+  require(destination.base != 0 && source.base != 0, CUDA_ERROR_INVALID_VALUE);
+  uint64_t destination_extent = extent(destination, shape);
+  uint64_t source_extent = extent(source, shape);
+  Memory to = memory_of(destination.base), from = memory_of(source.base);
+  // A side named as host may be any pointer; one that the driver knows is validated all the same.
+  if (!destination.host || to != Memory::pageable)
+    require_range(context, destination.base, destination_extent, true);
+  if (!source.host || from != Memory::pageable)
+    require_range(context, source.base, source_extent, false);
+
+  uint64_t bytes = shape.width_bytes * shape.height * shape.depth;
+  uint64_t cost = copy_ns(bytes, to != Memory::device || from != Memory::device);
+  std::shared_ptr<Work> work;
+  if (from == Memory::pageable && to != Memory::pageable) {
+    // Staged: the function returns once the source may be overwritten, the copy itself is still to come.
+    auto staged = std::make_shared<std::vector<uint8_t>>(bytes);
+    CopySide packed{reinterpret_cast<uint64_t>(staged->data()), shape.width_bytes, shape.width_bytes * shape.height, true};
+    move_rows(packed, source, shape);
+    work = issue(lock, stream, [staged, packed, destination, shape, cost]() -> Outcome {
+      move_rows(destination, packed, shape);
+      return {CUDA_SUCCESS, cost};
+    });
+  } else {
+    work = issue(lock, stream, [source, destination, shape, cost]() -> Outcome {
+      move_rows(destination, source, shape);
+      return {CUDA_SUCCESS, cost};
+    });
+  }
+  bool inside_device = to == Memory::device && from == Memory::device;
+  bool wait = asynchronous ? to == Memory::pageable : !inside_device;
+  if (!asynchronous) {
+    auto known_to = driver().allocations->find(destination.base), known_from = driver().allocations->find(source.base);
+    wait = wait || (known_to && known_to->sync_memops) || (known_from && known_from->sync_memops) ||
+           (context.flags & CU_CTX_SYNC_MEMOPS);
+  }
+  if (wait)
+    synchronise(lock, work);
+}
+
+} // namespace emulator::driver
+
+using namespace emulator::driver;
+
+namespace {
+
+CopySide host_side(const void *pointer) { return {reinterpret_cast<uint64_t>(pointer), 0, 0, true}; }
+CopySide device_side(CUdeviceptr pointer) { return {pointer, 0, 0, false}; }
+// cuMemcpy infers what a pointer is.
+CopySide any_side(CUdeviceptr pointer) { return {pointer, 0, 0, is_pageable(pointer)}; }
+
+CUresult linear(const char *function, CUstream handle, bool asynchronous, CopySide (*to)(CUdeviceptr), uint64_t destination,
+                CopySide (*from)(CUdeviceptr), uint64_t source, size_t bytes) {
+  return enter(function, Needs::healthy, [&](Call &call) {
+    auto stream = stream_of(*call.context, handle);
+    copy(call.lock, *stream->context, stream, to(destination), from(source), {bytes, 1, 1}, asynchronous);
+  });
+}
+
+CopySide host_at(CUdeviceptr address) { return host_side(reinterpret_cast<const void *>(address)); }
+uint64_t number(const void *pointer) { return reinterpret_cast<uint64_t>(pointer); }
+
+} // namespace
+
+CUresult CUDAAPI cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount) {
+  return linear("cuMemcpyHtoD_v2", nullptr, false, device_side, dstDevice, host_at, number(srcHost), ByteCount);
+}
+
+CUresult CUDAAPI cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount) {
+  return linear("cuMemcpyDtoH_v2", nullptr, false, host_at, number(dstHost), device_side, srcDevice, ByteCount);
+}
+
+CUresult CUDAAPI cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) {
+  return linear("cuMemcpyDtoD_v2", nullptr, false, device_side, dstDevice, device_side, srcDevice, ByteCount);
+}
+
+CUresult CUDAAPI cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
+  return linear("cuMemcpy", nullptr, false, any_side, dst, any_side, src, ByteCount);
+}
+
+CUresult CUDAAPI cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream) {
+  return linear("cuMemcpyHtoDAsync_v2", hStream, true, device_side, dstDevice, host_at, number(srcHost), ByteCount);
+}
+
+CUresult CUDAAPI cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
+  return linear("cuMemcpyDtoHAsync_v2", hStream, true, host_at, number(dstHost), device_side, srcDevice, ByteCount);
+}
+
+CUresult CUDAAPI cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount,
+                                      CUstream hStream) {
+  return linear("cuMemcpyDtoDAsync_v2", hStream, true, device_side, dstDevice, device_side, srcDevice, ByteCount);
+}
+
+CUresult CUDAAPI cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) {
+  return linear("cuMemcpyAsync", hStream, true, any_side, dst, any_side, src, ByteCount);
+}
+
+static CUresult peer(const char *function, CUdeviceptr destination, CUcontext destination_context, CUdeviceptr source,
+                     CUcontext source_context, size_t bytes, CUstream handle) {
+  return enter(function, Needs::healthy, [&](Call &call) {
+    driver().contexts.get(destination_context, CUDA_ERROR_INVALID_CONTEXT);
+    driver().contexts.get(source_context, CUDA_ERROR_INVALID_CONTEXT);
+    auto stream = stream_of(*call.context, handle);
+    // "This function is asynchronous with respect to the host": both forms.
+    copy(call.lock, *stream->context, stream, device_side(destination), device_side(source), {bytes, 1, 1}, true);
+  });
+}
+
+CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
+                              size_t ByteCount) {
+  return peer("cuMemcpyPeer", dstDevice, dstContext, srcDevice, srcContext, ByteCount, nullptr);
+}
+
+CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
+                                   CUcontext srcContext, size_t ByteCount, CUstream hStream) {
+  return peer("cuMemcpyPeerAsync", dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream);
+}

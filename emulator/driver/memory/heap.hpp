@@ -1,0 +1,38 @@
+// Where device and pinned host memory come from: address ranges chosen by the kernel, cut like the real driver
+// cuts them (512-byte alignment, 2 MiB blocks), with a gap after each so that an access past the end is seen.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+namespace emulator::driver {
+
+constexpr uint64_t allocation_alignment = 512;
+constexpr uint64_t block_bytes = uint64_t{2} << 20; // also the granularity of virtual memory management
+
+constexpr uint64_t round_up(uint64_t value, uint64_t granule) { return (value + granule - 1) / granule * granule; }
+
+// Maps `bytes` (a multiple of the page size) at an address aligned to `alignment`. 0 when there is no room.
+uint64_t map_aligned(uint64_t bytes, uint64_t alignment, int protection);
+
+// Not thread-safe: used under the driver's lock.
+class Heap {
+public:
+  // Filled with zero, or 0xCD with REPLAY_EMULATOR_POISON. 0 when there is no room.
+  uint64_t allocate(uint64_t bytes);
+  void release(uint64_t address);
+  // What an allocation takes from the device's memory.
+  static uint64_t footprint(uint64_t bytes);
+
+private:
+  struct Block {
+    std::map<uint64_t, uint64_t> free; // address -> bytes, neighbours merged
+  };
+  uint64_t allocate_small(uint64_t bytes);
+
+  std::map<uint64_t, Block> blocks_;   // small allocations, by base
+  std::map<uint64_t, uint64_t> small_; // address -> bytes with the gap
+  std::map<uint64_t, uint64_t> large_; // address -> bytes mapped
+};
+
+} // namespace emulator::driver

@@ -1,0 +1,98 @@
+// Page-locked host memory: allocated by the driver, or the application's own, registered.
+#include "device/context.hpp"
+#include "allocations.hpp"
+#include "stream/scheduler.hpp"
+
+using namespace emulator::driver;
+
+namespace {
+
+constexpr unsigned host_alloc_flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+constexpr unsigned register_flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
+                                    CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
+
+uint64_t address_of(const void *pointer) { return reinterpret_cast<uint64_t>(pointer); }
+
+void *allocate(Context &context, size_t bytes, unsigned flags) {
+  require(bytes > 0, CUDA_ERROR_INVALID_VALUE);
+  return reinterpret_cast<void *>(allocate_host(context, bytes, flags)->base);
+}
+
+} // namespace
+
+CUresult CUDAAPI cuMemAllocHost_v2(void **pp, size_t bytesize) {
+  return enter("cuMemAllocHost_v2", Needs::healthy, [&](Call &call) {
+    require(pp != nullptr, CUDA_ERROR_INVALID_VALUE);
+    *pp = allocate(*call.context, bytesize, CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_PORTABLE);
+  });
+}
+
+CUresult CUDAAPI cuMemHostAlloc(void **pp, size_t bytesize, unsigned int Flags) {
+  return enter("cuMemHostAlloc", Needs::healthy, [&](Call &call) {
+    require(pp != nullptr && (Flags & ~host_alloc_flags) == 0, CUDA_ERROR_INVALID_VALUE);
+    *pp = allocate(*call.context, bytesize, Flags);
+  });
+}
+
+CUresult CUDAAPI cuMemFreeHost(void *p) {
+  return enter("cuMemFreeHost", Needs::healthy, [&](Call &call) {
+    if (p == nullptr)
+      return;
+    auto allocation = driver().allocations->find(address_of(p));
+    require(allocation && allocation->kind == MemoryKind::host && allocation->base == address_of(p),
+            CUDA_ERROR_INVALID_VALUE);
+    drain(call.lock, *allocation->context);
+    drain(call.lock, *call.context);
+    release(allocation);
+  });
+}
+
+CUresult CUDAAPI cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Flags) {
+  return enter("cuMemHostRegister_v2", Needs::healthy, [&](Call &call) {
+    require(p != nullptr && bytesize > 0 && (Flags & ~register_flags) == 0, CUDA_ERROR_INVALID_VALUE);
+    require(address_of(p) + bytesize > address_of(p), CUDA_ERROR_INVALID_VALUE);
+    require(!driver().allocations->overlaps(address_of(p), bytesize), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+    auto allocation = std::make_shared<Allocation>();
+    allocation->base = address_of(p);
+    allocation->bytes = bytesize;
+    allocation->kind = MemoryKind::registered;
+    allocation->context = call.context;
+    allocation->flags = Flags;
+    allocation->everywhere = true;
+    if (Flags & CU_MEMHOSTREGISTER_READ_ONLY)
+      allocation->writable = 0;
+    driver().allocations->insert(allocation);
+  });
+}
+
+CUresult CUDAAPI cuMemHostUnregister(void *p) {
+  return enter("cuMemHostUnregister", Needs::healthy, [&](Call &call) {
+    require(p != nullptr, CUDA_ERROR_INVALID_VALUE);
+    auto allocation = driver().allocations->find(address_of(p));
+    require(allocation && allocation->kind == MemoryKind::registered && allocation->base == address_of(p),
+            CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    drain(call.lock, *allocation->context);
+    drain(call.lock, *call.context);
+    release(allocation);
+  });
+}
+
+CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags) {
+  return enter("cuMemHostGetDevicePointer_v2", Needs::healthy, [&](Call &) {
+    require(pdptr != nullptr && p != nullptr && Flags == 0, CUDA_ERROR_INVALID_VALUE);
+    auto allocation = driver().allocations->find(address_of(p));
+    require(allocation && (allocation->is_host() || allocation->kind == MemoryKind::managed),
+            CUDA_ERROR_INVALID_VALUE);
+    *pdptr = address_of(p);
+  });
+}
+
+CUresult CUDAAPI cuMemHostGetFlags(unsigned int *pFlags, void *p) {
+  return enter("cuMemHostGetFlags", Needs::healthy, [&](Call &) {
+    require(pFlags != nullptr && p != nullptr, CUDA_ERROR_INVALID_VALUE);
+    auto allocation = driver().allocations->find(address_of(p));
+    require(allocation && allocation->kind == MemoryKind::host, CUDA_ERROR_INVALID_VALUE);
+    // Unified addressing maps every such buffer, as on the real driver.
+    *pFlags = allocation->flags | CU_MEMHOSTALLOC_DEVICEMAP;
+  });
+}

@@ -1,0 +1,118 @@
+// What the driver knows about a pointer.
+#include "device/context.hpp"
+#include "device/device.hpp"
+#include "allocations.hpp"
+#include "virtual_memory.hpp"
+
+using namespace emulator::driver;
+
+namespace {
+
+template <typename T> void put(void *data, T value) { *static_cast<T *>(data) = value; }
+
+// False when the attribute does not apply to the pointer; unknown attributes throw.
+bool get(void *data, CUpointer_attribute attribute, CUdeviceptr pointer, const Context *current) {
+  auto found = driver().allocations->find(pointer);
+  const Allocation *allocation = found && found->kind != MemoryKind::heap ? found.get() : nullptr;
+  switch (attribute) {
+  case CU_POINTER_ATTRIBUTE_CONTEXT:
+    put<CUcontext>(data, handle_of<CUcontext>(allocation ? allocation->context : nullptr));
+    return allocation && allocation->context;
+  case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+    put<unsigned>(data, !allocation ? 0u : allocation->is_host() ? unsigned{CU_MEMORYTYPE_HOST} : unsigned{CU_MEMORYTYPE_DEVICE});
+    return allocation;
+  case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+    put<CUdeviceptr>(data, allocation ? pointer : 0);
+    return allocation;
+  case CU_POINTER_ATTRIBUTE_HOST_POINTER: {
+    bool reachable = allocation && (allocation->is_host() || allocation->kind == MemoryKind::managed);
+    put<void *>(data, reachable ? reinterpret_cast<void *>(pointer) : nullptr);
+    return reachable;
+  }
+  case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
+    put<int>(data, allocation && allocation->sync_memops);
+    return allocation;
+  case CU_POINTER_ATTRIBUTE_BUFFER_ID:
+    put<unsigned long long>(data, allocation ? allocation->identifier : 0);
+    return allocation;
+  case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+    put<int>(data, allocation && allocation->kind == MemoryKind::managed);
+    return allocation;
+  case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: {
+    const Device *device = !allocation ? nullptr : allocation->device ? allocation->device
+                           : allocation->context                      ? &allocation->context->device
+                                                                      : nullptr;
+    put<int>(data, device ? device->ordinal : -2); // -2 is what the documentation gives for "none"
+    return allocation;
+  }
+  case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+  case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
+    put<CUdeviceptr>(data, allocation ? allocation->base : 0);
+    return allocation;
+  case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+  case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
+    put<size_t>(data, allocation ? allocation->bytes : 0);
+    return allocation;
+  case CU_POINTER_ATTRIBUTE_MAPPED:
+    put<int>(data, allocation != nullptr);
+    return true;
+  case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+  case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+    put<int>(data, 0);
+    return allocation;
+  case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
+    put<unsigned long long>(data, 0);
+    return allocation;
+  case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: {
+    unsigned long long flags = 0;
+    if (allocation && current) {
+      unsigned bit = 1u << current->device.ordinal;
+      flags = allocation->writable & bit   ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
+              : allocation->readable & bit ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ
+                                           : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
+    }
+    put<unsigned long long>(data, flags);
+    return allocation;
+  }
+  case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE:
+    put<CUmemoryPool>(data, handle_of<CUmemoryPool>(allocation ? allocation->pool.get() : nullptr));
+    return allocation && allocation->pool;
+  case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
+    put<unsigned long long>(data, !allocation             ? 0
+                                  : allocation->physical ? reinterpret_cast<uint64_t>(allocation->physical.get())
+                                                         : allocation->identifier);
+    return allocation;
+  default:
+    fail(CUDA_ERROR_INVALID_VALUE);
+  }
+}
+
+} // namespace
+
+CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr) {
+  return enter("cuPointerGetAttribute", Needs::initialised, [&](Call &) {
+    require(data != nullptr, CUDA_ERROR_INVALID_VALUE);
+    require(get(data, attribute, ptr, current_context()), CUDA_ERROR_INVALID_VALUE);
+  });
+}
+
+CUresult CUDAAPI cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data,
+                                        CUdeviceptr ptr) {
+  return enter("cuPointerGetAttributes", Needs::initialised, [&](Call &) {
+    require(numAttributes > 0 && attributes != nullptr && data != nullptr, CUDA_ERROR_INVALID_VALUE);
+    // Unlike the single form, a pointer that the driver does not know gives empty values and success.
+    for (unsigned i = 0; i < numAttributes; ++i) {
+      require(data[i] != nullptr, CUDA_ERROR_INVALID_VALUE);
+      get(data[i], attributes[i], ptr, current_context());
+    }
+  });
+}
+
+CUresult CUDAAPI cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr) {
+  return enter("cuPointerSetAttribute", Needs::initialised, [&](Call &) {
+    require(value != nullptr && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CUDA_ERROR_INVALID_VALUE);
+    auto allocation = driver().allocations->find(ptr);
+    require(allocation != nullptr, CUDA_ERROR_INVALID_VALUE);
+    allocation->sync_memops = *static_cast<const unsigned *>(value) != 0;
+  });
+}

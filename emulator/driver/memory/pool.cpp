@@ -1,0 +1,200 @@
+#include "pool.hpp"
+
+#include "device/context.hpp"
+#include "device/device.hpp"
+#include "allocations.hpp"
+#include "stream/scheduler.hpp"
+
+using namespace emulator::driver;
+
+namespace emulator::driver {
+
+std::shared_ptr<MemoryPool> new_pool(Device &device, const CUmemPoolProps &properties) {
+  auto pool = std::make_shared<MemoryPool>();
+  pool->device = &device;
+  pool->properties = properties;
+  driver().pools.add(pool);
+  return pool;
+}
+
+} // namespace emulator::driver
+
+namespace {
+
+std::shared_ptr<MemoryPool> default_pool(Device &device) {
+  if (!device.default_pool) {
+    CUmemPoolProps properties{};
+    properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+    properties.location.id = device.ordinal;
+    device.default_pool = new_pool(device, properties);
+    device.default_pool->is_default = true;
+  }
+  return device.default_pool;
+}
+
+std::shared_ptr<MemoryPool> current_pool(Device &device) {
+  return device.current_pool ? device.current_pool : default_pool(device);
+}
+
+// The address is known at the call; the memory may be used by work that follows in the stream. Taking it at
+// once is stricter than a GPU only in how soon it runs out.
+CUdeviceptr allocate(Context &context, const std::shared_ptr<MemoryPool> &pool, size_t bytes) {
+  require(bytes > 0, CUDA_ERROR_INVALID_VALUE);
+  require(pool->device == &context.device, CUDA_ERROR_INVALID_VALUE);
+  auto allocation = allocate_device(context, bytes, MemoryKind::device);
+  allocation->pool = pool;
+  pool->used_bytes += allocation->footprint;
+  pool->used_high_bytes = std::max(pool->used_high_bytes, pool->used_bytes);
+  return allocation->base;
+}
+
+} // namespace
+
+CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
+  return enter("cuMemAllocAsync", Needs::healthy, [&](Call &call) {
+    require(dptr != nullptr, CUDA_ERROR_INVALID_VALUE);
+    Context &context = *stream_of(*call.context, hStream)->context;
+    *dptr = allocate(context, current_pool(context.device), bytesize);
+  });
+}
+
+CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
+  return enter("cuMemAllocFromPoolAsync", Needs::healthy, [&](Call &call) {
+    require(dptr != nullptr, CUDA_ERROR_INVALID_VALUE);
+    Context &context = *stream_of(*call.context, hStream)->context;
+    *dptr = allocate(context, driver().pools.get(pool, CUDA_ERROR_INVALID_VALUE), bytesize);
+  });
+}
+
+CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
+  return enter("cuMemFreeAsync", Needs::healthy, [&](Call &call) {
+    auto allocation = driver().allocations->find(dptr);
+    require(allocation && allocation->base == dptr && allocation->kind == MemoryKind::device,
+            CUDA_ERROR_INVALID_VALUE);
+    issue(call.lock, stream_of(*call.context, hStream), [allocation]() -> Outcome {
+      Lock lock(driver().mutex);
+      if (driver().allocations->find(allocation->base) != allocation)
+        return {CUDA_ERROR_INVALID_VALUE, 0}; // freed a second time
+      if (allocation->pool)
+        allocation->pool->used_bytes -= allocation->footprint;
+      release(allocation);
+      return {};
+    });
+  });
+}
+
+CUresult CUDAAPI cuDeviceGetDefaultMemPool(CUmemoryPool *pool_out, CUdevice dev) {
+  return enter("cuDeviceGetDefaultMemPool", Needs::initialised, [&](Call &) {
+    require(pool_out != nullptr, CUDA_ERROR_INVALID_VALUE);
+    *pool_out = handle_of<CUmemoryPool>(default_pool(device_of(dev)).get());
+  });
+}
+
+CUresult CUDAAPI cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice dev) {
+  return enter("cuDeviceGetMemPool", Needs::initialised, [&](Call &) {
+    require(pool != nullptr, CUDA_ERROR_INVALID_VALUE);
+    *pool = handle_of<CUmemoryPool>(current_pool(device_of(dev)).get());
+  });
+}
+
+CUresult CUDAAPI cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
+  return enter("cuDeviceSetMemPool", Needs::initialised, [&](Call &) {
+    auto wanted = driver().pools.get(pool, CUDA_ERROR_INVALID_VALUE);
+    require(wanted->device == &device_of(dev), CUDA_ERROR_INVALID_VALUE);
+    device_of(dev).current_pool = wanted;
+  });
+}
+
+CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
+  return enter("cuMemPoolCreate", Needs::initialised, [&](Call &) {
+    require(pool != nullptr && poolProps != nullptr, CUDA_ERROR_INVALID_VALUE);
+    require(poolProps->allocType == CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_INVALID_VALUE);
+    require(poolProps->handleTypes == CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_NOT_SUPPORTED);
+    require(poolProps->location.type == CU_MEM_LOCATION_TYPE_DEVICE, CUDA_ERROR_NOT_SUPPORTED);
+    *pool = handle_of<CUmemoryPool>(new_pool(device_of(poolProps->location.id), *poolProps).get());
+  });
+}
+
+CUresult CUDAAPI cuMemPoolDestroy(CUmemoryPool pool) {
+  return enter("cuMemPoolDestroy", Needs::initialised, [&](Call &) {
+    auto object = driver().pools.get(pool, CUDA_ERROR_INVALID_VALUE);
+    require(!object->is_default, CUDA_ERROR_INVALID_VALUE);
+    if (object->device->current_pool == object)
+      object->device->current_pool = nullptr; // documented: the default pool becomes current
+    driver().pools.remove(object.get());
+  });
+}
+
+CUresult CUDAAPI cuMemPoolTrimTo(CUmemoryPool pool, size_t) {
+  return enter("cuMemPoolTrimTo", Needs::initialised, [&](Call &) {
+    driver().pools.get(pool, CUDA_ERROR_INVALID_VALUE); // nothing is kept beyond what is in use
+  });
+}
+
+CUresult CUDAAPI cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value) {
+  return enter("cuMemPoolSetAttribute", Needs::initialised, [&](Call &) {
+    auto object = driver().pools.get(pool, CUDA_ERROR_INVALID_VALUE);
+    require(value != nullptr, CUDA_ERROR_INVALID_VALUE);
+    switch (attr) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+      object->reuse[attr - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES] = *static_cast<int *>(value) != 0;
+      return;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+      object->release_threshold_bytes = *static_cast<cuuint64_t *>(value);
+      return;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+      require(*static_cast<cuuint64_t *>(value) == 0, CUDA_ERROR_INVALID_VALUE); // a reset, nothing else
+      object->used_high_bytes = object->used_bytes;
+      return;
+    default:
+      fail(CUDA_ERROR_INVALID_VALUE);
+    }
+  });
+}
+
+CUresult CUDAAPI cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attr, void *value) {
+  return enter("cuMemPoolGetAttribute", Needs::initialised, [&](Call &) {
+    auto object = driver().pools.get(pool, CUDA_ERROR_INVALID_VALUE);
+    require(value != nullptr, CUDA_ERROR_INVALID_VALUE);
+    auto put = [value](uint64_t number) { *static_cast<cuuint64_t *>(value) = number; };
+    switch (attr) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+      *static_cast<int *>(value) = object->reuse[attr - CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES];
+      return;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD:
+      return put(object->release_threshold_bytes);
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT:
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT:
+      return put(object->used_bytes);
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH:
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH:
+      return put(object->used_high_bytes);
+    default:
+      fail(CUDA_ERROR_INVALID_VALUE);
+    }
+  });
+}
+
+CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count) {
+  return enter("cuMemPoolSetAccess", Needs::initialised, [&](Call &) {
+    driver().pools.get(pool, CUDA_ERROR_INVALID_VALUE);
+    require(map != nullptr || count == 0, CUDA_ERROR_INVALID_VALUE);
+    for (size_t i = 0; i < count; ++i)
+      device_of(map[i].location.id);
+  });
+}
+
+CUresult CUDAAPI cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool memPool, CUmemLocation *location) {
+  return enter("cuMemPoolGetAccess", Needs::initialised, [&](Call &) {
+    auto object = driver().pools.get(memPool, CUDA_ERROR_INVALID_VALUE);
+    require(flags != nullptr && location != nullptr, CUDA_ERROR_INVALID_VALUE);
+    bool own = location->type == CU_MEM_LOCATION_TYPE_DEVICE && location->id == object->device->ordinal;
+    *flags = own ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  });
+}

@@ -1,0 +1,276 @@
+// Virtual memory management: address ranges, physical memory and the mappings between them.
+#include "virtual_memory.hpp"
+
+#include "device/context.hpp"
+#include "device/device.hpp"
+#include "allocations.hpp"
+#include "heap.hpp"
+#include "stream/scheduler.hpp"
+
+#include <map>
+#include <sys/mman.h>
+#include <unistd.h>
+
+using namespace emulator::driver;
+
+namespace {
+
+// Reserved ranges, by base. Guarded by the driver's lock.
+std::map<uint64_t, uint64_t> &reservations() {
+  static auto *only = new std::map<uint64_t, uint64_t>;
+  return *only;
+}
+
+bool reserved(uint64_t address, uint64_t bytes) {
+  auto above = reservations().upper_bound(address);
+  if (above == reservations().begin())
+    return false;
+  auto [base, length] = *std::prev(above);
+  return address - base < length && bytes <= length - (address - base);
+}
+
+bool granular(uint64_t value) { return value % block_bytes == 0; }
+
+void *pointer(uint64_t address) { return reinterpret_cast<void *>(address); }
+
+// The address asked for if it is free, since that is all a hint can promise. 0 when it is not.
+uint64_t reserve_at(uint64_t hint, uint64_t bytes, uint64_t alignment) {
+  if (hint == 0 || hint % alignment != 0 || hint + bytes < hint)
+    return 0;
+  void *mapped = mmap(pointer(hint), bytes, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (mapped == MAP_FAILED)
+    return 0;
+  if (mapped != pointer(hint)) { // a kernel older than 4.17 takes the flag for a hint
+    munmap(mapped, bytes);
+    return 0;
+  }
+  return hint;
+}
+
+Device *device_of_location(const CUmemLocation &location) {
+  switch (location.type) {
+  case CU_MEM_LOCATION_TYPE_DEVICE:
+    return &device_of(location.id);
+  case CU_MEM_LOCATION_TYPE_HOST:
+  case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+  case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+    return nullptr;
+  default:
+    fail(CUDA_ERROR_INVALID_VALUE);
+  }
+}
+
+void require_properties(const CUmemAllocationProp *properties) {
+  require(properties != nullptr, CUDA_ERROR_INVALID_VALUE);
+  require(properties->type == CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_INVALID_VALUE);
+  // No handle can leave the process, and compression has no meaning here.
+  require(properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_NOT_SUPPORTED);
+  device_of_location(properties->location);
+}
+
+// The mappings that make up exactly [address, address + bytes), or an error.
+std::vector<std::shared_ptr<Allocation>> mappings_in(uint64_t address, uint64_t bytes) {
+  std::vector<std::shared_ptr<Allocation>> result;
+  for (uint64_t at = address; at < address + bytes;) {
+    auto mapping = driver().allocations->find(at);
+    require(mapping && mapping->kind == MemoryKind::mapped && mapping->base == at, CUDA_ERROR_INVALID_VALUE);
+    at = mapping->end();
+    require(at <= address + bytes, CUDA_ERROR_INVALID_VALUE);
+    result.push_back(mapping);
+  }
+  return result;
+}
+
+void protect(const Allocation &mapping) {
+  // The host pages follow the device's rights, so that the emulated driver itself cannot write by accident.
+  int protection = mapping.writable ? PROT_READ | PROT_WRITE : mapping.readable ? PROT_READ : PROT_NONE;
+  require(mprotect(pointer(mapping.base), mapping.bytes, protection) == 0, CUDA_ERROR_OUT_OF_MEMORY);
+}
+
+void drain_every_context(Lock &lock) {
+  std::vector<std::shared_ptr<Context>> contexts;
+  driver().contexts.for_each([&](const std::shared_ptr<Context> &context) { contexts.push_back(context); });
+  for (const auto &context : contexts)
+    drain(lock, *context);
+}
+
+} // namespace
+
+namespace emulator::driver {
+
+PhysicalMemory::~PhysicalMemory() {
+  close(file);
+  if (device)
+    device->give_back(bytes);
+}
+
+} // namespace emulator::driver
+
+CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t alignment, CUdeviceptr addr,
+                                     unsigned long long flags) {
+  return enter("cuMemAddressReserve", Needs::initialised, [&](Call &) {
+    require(ptr != nullptr && size > 0 && granular(size) && flags == 0, CUDA_ERROR_INVALID_VALUE);
+    require((alignment & (alignment - 1)) == 0, CUDA_ERROR_INVALID_VALUE);
+    uint64_t aligned = std::max<uint64_t>(alignment, block_bytes);
+    uint64_t base = reserve_at(addr, size, aligned);
+    if (base == 0)
+      base = map_aligned(size, aligned, PROT_NONE);
+    require(base != 0, CUDA_ERROR_OUT_OF_MEMORY);
+    reservations()[base] = size;
+    *ptr = base;
+  });
+}
+
+CUresult CUDAAPI cuMemAddressFree(CUdeviceptr ptr, size_t size) {
+  return enter("cuMemAddressFree", Needs::initialised, [&](Call &) {
+    auto found = reservations().find(ptr);
+    require(found != reservations().end() && found->second == size, CUDA_ERROR_INVALID_VALUE);
+    require(!driver().allocations->overlaps(ptr, size), CUDA_ERROR_INVALID_VALUE); // still mapped
+    munmap(pointer(ptr), size);
+    reservations().erase(found);
+  });
+}
+
+CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
+                             unsigned long long flags) {
+  return enter("cuMemCreate", Needs::initialised, [&](Call &) {
+    require(handle != nullptr && size > 0 && granular(size) && flags == 0, CUDA_ERROR_INVALID_VALUE);
+    require_properties(prop);
+    Device *device = device_of_location(prop->location);
+    int file = memfd_create("replay-device-memory", MFD_CLOEXEC);
+    require(file >= 0, CUDA_ERROR_OUT_OF_MEMORY);
+    if (ftruncate(file, static_cast<off_t>(size)) != 0) {
+      close(file);
+      fail(CUDA_ERROR_OUT_OF_MEMORY);
+    }
+    try {
+      if (device)
+        device->take(size);
+    } catch (const Error &) {
+      close(file);
+      throw;
+    }
+    auto physical = std::make_shared<PhysicalMemory>();
+    physical->device = device;
+    physical->bytes = size;
+    physical->properties = *prop;
+    physical->file = file;
+    if (settings().poison) {
+      void *pages = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+      require(pages != MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
+      __builtin_memset(pages, 0xCD, size);
+      munmap(pages, size);
+    }
+    *handle = driver().physical.add(physical);
+  });
+}
+
+CUresult CUDAAPI cuMemRelease(CUmemGenericAllocationHandle handle) {
+  return enter("cuMemRelease", Needs::initialised, [&](Call &) {
+    auto physical = driver().physical.get(handle, CUDA_ERROR_INVALID_VALUE);
+    // Mappings keep the memory; only the handle dies.
+    if (--physical->handles == 0)
+      driver().physical.remove(physical.get());
+  });
+}
+
+CUresult CUDAAPI cuMemMap(CUdeviceptr ptr, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                          unsigned long long flags) {
+  return enter("cuMemMap", Needs::initialised, [&](Call &) {
+    auto physical = driver().physical.get(handle, CUDA_ERROR_INVALID_VALUE);
+    require(size > 0 && granular(size) && granular(ptr) && flags == 0, CUDA_ERROR_INVALID_VALUE);
+    require(offset == 0 && size <= physical->bytes, CUDA_ERROR_INVALID_VALUE); // documented: offset must be 0
+    require(reserved(ptr, size) && !driver().allocations->overlaps(ptr, size), CUDA_ERROR_INVALID_VALUE);
+    void *mapped = mmap(pointer(ptr), size, PROT_NONE, MAP_SHARED | MAP_FIXED, physical->file, 0);
+    require(mapped != MAP_FAILED, CUDA_ERROR_OUT_OF_MEMORY);
+    auto mapping = std::make_shared<Allocation>();
+    mapping->base = ptr;
+    mapping->bytes = size;
+    mapping->kind = MemoryKind::mapped;
+    mapping->device = physical->device;
+    mapping->readable = mapping->writable = 0; // until cuMemSetAccess
+    mapping->physical = physical;
+    driver().allocations->insert(mapping);
+  });
+}
+
+CUresult CUDAAPI cuMemUnmap(CUdeviceptr ptr, size_t size) {
+  return enter("cuMemUnmap", Needs::initialised, [&](Call &call) {
+    require(size > 0 && granular(size) && granular(ptr), CUDA_ERROR_INVALID_VALUE);
+    drain_every_context(call.lock);
+    for (const auto &mapping : mappings_in(ptr, size)) {
+      driver().allocations->erase(mapping->base);
+      mmap(pointer(mapping->base), mapping->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+           -1, 0);
+    }
+  });
+}
+
+CUresult CUDAAPI cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count) {
+  return enter("cuMemSetAccess", Needs::initialised, [&](Call &call) {
+    require(desc != nullptr && count > 0 && size > 0 && granular(size) && granular(ptr), CUDA_ERROR_INVALID_VALUE);
+    auto mappings = mappings_in(ptr, size);
+    for (size_t i = 0; i < count; ++i) {
+      device_of_location(desc[i].location);
+      require(desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE || desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ ||
+                  desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+              CUDA_ERROR_INVALID_VALUE);
+    }
+    drain_every_context(call.lock);
+    for (const auto &mapping : mappings) {
+      for (size_t i = 0; i < count; ++i) {
+        if (desc[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE)
+          continue; // host access to host memory; the pages are reachable anyway
+        uint32_t bit = 1u << desc[i].location.id;
+        bool read = desc[i].flags != CU_MEM_ACCESS_FLAGS_PROT_NONE;
+        bool write = desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+        mapping->readable = read ? mapping->readable | bit : mapping->readable & ~bit;
+        mapping->writable = write ? mapping->writable | bit : mapping->writable & ~bit;
+      }
+      protect(*mapping);
+    }
+  });
+}
+
+CUresult CUDAAPI cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location, CUdeviceptr ptr) {
+  return enter("cuMemGetAccess", Needs::initialised, [&](Call &) {
+    require(flags != nullptr && location != nullptr, CUDA_ERROR_INVALID_VALUE);
+    auto mapping = driver().allocations->find(ptr);
+    require(mapping != nullptr, CUDA_ERROR_INVALID_VALUE);
+    Device *device = device_of_location(*location);
+    uint32_t bit = device ? 1u << device->ordinal : 0;
+    *flags = mapping->writable & bit   ? CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+             : mapping->readable & bit ? CU_MEM_ACCESS_FLAGS_PROT_READ
+                                       : CU_MEM_ACCESS_FLAGS_PROT_NONE;
+  });
+}
+
+CUresult CUDAAPI cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *prop,
+                                               CUmemAllocationGranularity_flags option) {
+  return enter("cuMemGetAllocationGranularity", Needs::initialised, [&](Call &) {
+    require(granularity != nullptr, CUDA_ERROR_INVALID_VALUE);
+    require(option == CU_MEM_ALLOC_GRANULARITY_MINIMUM || option == CU_MEM_ALLOC_GRANULARITY_RECOMMENDED,
+            CUDA_ERROR_INVALID_VALUE);
+    require_properties(prop);
+    *granularity = block_bytes;
+  });
+}
+
+CUresult CUDAAPI cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop,
+                                                        CUmemGenericAllocationHandle handle) {
+  return enter("cuMemGetAllocationPropertiesFromHandle", Needs::initialised, [&](Call &) {
+    require(prop != nullptr, CUDA_ERROR_INVALID_VALUE);
+    *prop = driver().physical.get(handle, CUDA_ERROR_INVALID_VALUE)->properties;
+  });
+}
+
+CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr) {
+  return enter("cuMemRetainAllocationHandle", Needs::initialised, [&](Call &) {
+    require(handle != nullptr, CUDA_ERROR_INVALID_VALUE);
+    auto mapping = driver().allocations->find(reinterpret_cast<uint64_t>(addr));
+    require(mapping && mapping->physical, CUDA_ERROR_INVALID_VALUE);
+    ++mapping->physical->handles; // 0 when the last handle was released: it lives again
+    *handle = driver().physical.add(mapping->physical);
+  });
+}

@@ -1,0 +1,18 @@
+// Physical memory of the virtual memory management API: a memory file, so that one piece can be mapped at
+// several addresses.
+#pragma once
+
+#include "core/driver.hpp"
+
+namespace emulator::driver {
+
+struct PhysicalMemory {
+  Device *device = nullptr; // null for memory of the host
+  uint64_t bytes = 0;
+  CUmemAllocationProp properties{};
+  int file = -1;
+  unsigned handles = 1; // cuMemCreate and every cuMemRetainAllocationHandle
+  ~PhysicalMemory();    // when neither a handle nor a mapping is left
+};
+
+} // namespace emulator::driver

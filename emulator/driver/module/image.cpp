@@ -1,0 +1,244 @@
+#include "image.hpp"
+
+#include "compression.hpp"
+
+#include <cstring>
+#include <optional>
+#include <vector>
+
+namespace emulator::driver {
+namespace {
+
+constexpr uint32_t wrapper_magic = 0x466243B1;
+constexpr uint32_t container_magic = 0xBA55ED50;
+constexpr uint32_t elf_magic = 0x464C457F;
+constexpr uint64_t largest_ptx_bytes = uint64_t{1} << 30; // a bound for what an entry may claim to unpack to
+constexpr size_t unknown_length = ~size_t{0};
+
+struct Wrapper {
+  uint32_t magic;
+  uint32_t version;
+  const void *container;
+  const void *prelinked; // version 2: null-terminated array of containers
+};
+static_assert(sizeof(Wrapper) == 24);
+
+struct ContainerHeader {
+  uint32_t magic;
+  uint16_t version;
+  uint16_t header_bytes;
+  uint64_t entries_bytes;
+};
+static_assert(sizeof(ContainerHeader) == 16);
+
+struct EntryHeader {
+  uint16_t kind;
+  uint16_t version;
+  uint32_t header_bytes;
+  uint64_t payload_bytes; // padded to 8
+  uint32_t compressed_bytes;
+  uint32_t options_offset;
+  uint16_t minor, major;
+  uint32_t sm;
+  uint32_t name_offset, name_bytes;
+  uint64_t flags;
+  uint64_t zero;
+  uint64_t unpacked_bytes;
+};
+static_assert(sizeof(EntryHeader) == 64);
+
+enum Kind : uint16_t { kind_ptx = 1, kind_elf = 2, kind_lto = 8 };
+enum Flag : uint64_t { flag_lz4 = 0x2000, flag_zstd = 0x8000, flag_exact = 0x100000, flag_family = 0x200000 };
+
+template <typename T> T read(const void *from) {
+  T value;
+  std::memcpy(&value, from, sizeof value);
+  return value;
+}
+
+[[noreturn]] void refuse(CUresult code, std::string &log, const std::string &why) {
+  log = why;
+  fail(code);
+}
+
+// PTX runs on its own and later architectures, except the "a" (this one only) and "f" (this family) variants.
+bool suits(uint32_t sm, bool exact, bool family, const setting::capability &device) {
+  auto own = static_cast<uint32_t>(device.sm());
+  if (exact)
+    return sm == own;
+  if (family)
+    return sm / 10 == own / 10 && sm <= own;
+  return sm <= own;
+}
+
+std::string unpacked(const EntryHeader &entry, const uint8_t *payload, std::string &log) {
+  size_t stored = entry.compressed_bytes ? entry.compressed_bytes : entry.payload_bytes;
+  if (!(entry.flags & (flag_lz4 | flag_zstd)))
+    return std::string(reinterpret_cast<const char *>(payload), stored);
+  if (entry.unpacked_bytes > largest_ptx_bytes)
+    refuse(CUDA_ERROR_INVALID_IMAGE, log, "fat binary: a PTX entry claims more than 1 GiB");
+  std::string text(entry.unpacked_bytes, '\0');
+  if (entry.flags & flag_lz4) {
+    if (!decode_lz4_block(payload, stored, text))
+      refuse(CUDA_ERROR_INVALID_IMAGE, log, "fat binary: the LZ4 data of a PTX entry is damaged");
+    return text;
+  }
+  switch (decode_zstd_frame(payload, stored, text)) {
+  case Zstd::done:
+    return text;
+  case Zstd::damaged:
+    refuse(CUDA_ERROR_INVALID_IMAGE, log, "fat binary: the ZSTD data of a PTX entry is damaged");
+  default:
+    refuse(CUDA_ERROR_NOT_SUPPORTED, log,
+           "fat binary: its PTX is compressed with ZSTD and libzstd.so.1 is not installed; install libzstd "
+           "(Debian: libzstd1), or build with nvcc -Xfatbin -compress-mode=none");
+  }
+}
+
+struct Found {
+  std::optional<std::string> ptx;
+  bool machine_code = false;
+  bool newer_ptx = false; // for a later architecture than the device's
+};
+
+Found search_container(const uint8_t *container, size_t available, const setting::capability &device,
+                       std::string &log) {
+  auto damaged = [&](const char *why) { refuse(CUDA_ERROR_INVALID_IMAGE, log, std::string("fat binary: ") + why); };
+  if (available < sizeof(ContainerHeader))
+    damaged("its header is cut short");
+  auto header = read<ContainerHeader>(container);
+  if (header.magic != container_magic || header.version != 1 || header.header_bytes < sizeof(ContainerHeader))
+    damaged("the header is not one of version 1");
+  if (available != unknown_length &&
+      (header.header_bytes > available || header.entries_bytes > available - header.header_bytes))
+    damaged("its entries are cut short");
+
+  Found found;
+  uint32_t best_sm = 0;
+  const uint8_t *at = container + header.header_bytes;
+  uint64_t left = header.entries_bytes;
+  std::optional<EntryHeader> best;
+  const uint8_t *best_payload = nullptr;
+  while (left >= sizeof(EntryHeader)) {
+    auto entry = read<EntryHeader>(at);
+    if (entry.header_bytes < sizeof(EntryHeader) || entry.header_bytes > left ||
+        entry.payload_bytes > left - entry.header_bytes || entry.compressed_bytes > entry.payload_bytes)
+      damaged("an entry reaches past the end");
+    if (entry.kind == kind_elf || entry.kind == kind_lto)
+      found.machine_code = true;
+    bool exact = entry.flags & flag_exact, family = entry.flags & flag_family;
+    if (entry.kind == kind_ptx) {
+      if (!suits(entry.sm, exact, family, device))
+        found.newer_ptx = true;
+      else if (!best || entry.sm > best_sm || (entry.sm == best_sm && exact)) {
+        best = entry;
+        best_sm = entry.sm;
+        best_payload = at + entry.header_bytes;
+      }
+    }
+    at += entry.header_bytes + entry.payload_bytes;
+    left -= entry.header_bytes + entry.payload_bytes;
+  }
+  if (best)
+    found.ptx = unpacked(*best, best_payload, log);
+  return found;
+}
+
+std::string capability_name(const setting::capability &device) { return "sm_" + std::to_string(device.sm()); }
+
+[[noreturn]] void no_ptx(const Found &found, const setting::capability &device, std::string &log) {
+  std::string why = found.newer_ptx
+                        ? "the image's PTX is for another architecture than " + capability_name(device) +
+                              "; compile for it, or set REPLAY_EMULATOR_COMPUTE_CAPABILITY"
+                        : "the image holds no PTX, and machine code (SASS) cannot run on a CPU; build with "
+                          "nvcc -gencode arch=compute_80,code=compute_80 (CuPy: CUPY_COMPILE_WITH_PTX=1)";
+  refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, log, why);
+}
+
+// A linked image of relocatable device code holds machine code only; the PTX of each object stands beside it.
+std::string ptx_of_wrapper(const Wrapper &wrapper, const setting::capability &device, std::string &log) {
+  if (!wrapper.container)
+    refuse(CUDA_ERROR_INVALID_IMAGE, log, "fat binary wrapper: it points to nothing");
+  Found whole = search_container(static_cast<const uint8_t *>(wrapper.container), unknown_length, device, log);
+  if (whole.ptx)
+    return *whole.ptx;
+  std::vector<std::string> parts;
+  if (wrapper.version == 2 && wrapper.prelinked) {
+    auto *const *container = static_cast<const void *const *>(wrapper.prelinked);
+    for (; *container; ++container) {
+      Found part = search_container(static_cast<const uint8_t *>(*container), unknown_length, device, log);
+      if (part.ptx && part.ptx->find(".entry") != std::string::npos)
+        parts.push_back(*part.ptx);
+    }
+  }
+  if (parts.size() == 1)
+    return parts[0];
+  if (parts.size() > 1)
+    refuse(CUDA_ERROR_NOT_SUPPORTED, log,
+           "the program was built with -rdc=true from several files whose PTX would have to be linked; "
+           "build without -rdc=true, or from one file");
+  no_ptx(whole, device, log);
+}
+
+// ".target sm_90a, ..." of a PTX text. Comments before it are skipped only as far as real compilers write them.
+void require_target(const std::string &ptx, const setting::capability &device, std::string &log) {
+  for (size_t at = ptx.find(".target"); at != std::string::npos; at = ptx.find(".target", at + 1)) {
+    size_t line = ptx.rfind('\n', at) == std::string::npos ? 0 : ptx.rfind('\n', at) + 1;
+    if (ptx.compare(line, at - line, std::string(at - line, ' ')) != 0)
+      continue; // inside a comment
+    size_t sm = ptx.find("sm_", at);
+    if (sm == std::string::npos || sm > at + 32)
+      return; // the executor's parser says what is wrong
+    char *end = nullptr;
+    auto number = static_cast<uint32_t>(std::strtoul(ptx.c_str() + sm + 3, &end, 10));
+    if (!suits(number, *end == 'a', *end == 'f', device))
+      refuse(CUDA_ERROR_INVALID_PTX, log,
+             "the PTX is for sm_" + std::to_string(number) + (*end == 'a' || *end == 'f' ? std::string(1, *end) : "") +
+                 ", which " + capability_name(device) + " cannot run (REPLAY_EMULATOR_COMPUTE_CAPABILITY)");
+    return;
+  }
+}
+
+} // namespace
+
+std::string ptx_of_image(const void *image, size_t bytes, const setting::capability &device, std::string &log) {
+  if (!image)
+    fail(CUDA_ERROR_INVALID_VALUE);
+  auto *start = static_cast<const uint8_t *>(image);
+  // Compared byte by byte, so that a text shorter than a magic number is not read past its end.
+  auto begins_with = [&](uint32_t magic) {
+    for (size_t i = 0; i < sizeof magic; ++i)
+      if (i >= bytes || start[i] != ((magic >> (8 * i)) & 0xff))
+        return false;
+    return true;
+  };
+  if (begins_with(wrapper_magic)) {
+    if (bytes != unknown_length) // a file cannot hold a pointer
+      refuse(CUDA_ERROR_INVALID_IMAGE, log, "the file begins with a fat binary wrapper, which exists only in memory");
+    auto wrapper = read<Wrapper>(image);
+    if (wrapper.version != 1 && wrapper.version != 2)
+      refuse(CUDA_ERROR_INVALID_IMAGE, log, "fat binary wrapper: its version is neither 1 nor 2");
+    return ptx_of_wrapper(wrapper, device, log);
+  }
+  if (begins_with(container_magic)) {
+    Found found = search_container(start, bytes, device, log);
+    if (!found.ptx)
+      no_ptx(found, device, log);
+    return *found.ptx;
+  }
+  if (begins_with(elf_magic))
+    no_ptx({}, device, log);
+  std::string text(reinterpret_cast<const char *>(start),
+                   bytes == unknown_length ? std::strlen(reinterpret_cast<const char *>(start))
+                                           : strnlen(reinterpret_cast<const char *>(start), bytes));
+  if (text.find(".version") == std::string::npos)
+    refuse(CUDA_ERROR_INVALID_IMAGE, log, "the image is neither PTX, nor a fat binary, nor a cubin");
+  require_target(text, device, log);
+  return text;
+}
+
+std::string ptx_of_image(const void *image, const setting::capability &device, std::string &log) {
+  return ptx_of_image(image, unknown_length, device, log);
+}
+
+} // namespace emulator::driver

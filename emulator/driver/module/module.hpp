@@ -1,0 +1,56 @@
+// Modules (one context), libraries (every context) and the kernels of libraries.
+#pragma once
+
+#include "core/driver.hpp"
+#include "exec/program.hpp"
+
+#include <map>
+#include <string>
+
+namespace emulator::driver {
+
+struct Allocation;
+
+// Loads an image, honouring the log buffers among the JIT options. Throws the driver's error and tells why.
+struct JitOptions {
+  unsigned count = 0;
+  CUjit_option *options = nullptr;
+  void **values = nullptr;
+};
+std::shared_ptr<const Module> load_image(const void *image, const JitOptions &options);
+std::shared_ptr<const Module> load_file(const char *path, const JitOptions &options);
+
+// A program placed in the memory of one context.
+struct LoadedModule : std::enable_shared_from_this<LoadedModule> {
+  Context *context = nullptr;
+  std::unique_ptr<Instance> instance;
+  std::vector<std::shared_ptr<Allocation>> globals;
+  std::map<std::string, std::shared_ptr<Function>> functions; // those that were asked for
+  bool from_library = false;
+
+  // CUDA_ERROR_NOT_FOUND when there is no such kernel.
+  std::shared_ptr<Function> function(const std::string &name);
+};
+
+// `managed` maps names to memory that exists already (a library's, shared by its contexts); new ones are added.
+using ManagedMemory = std::map<std::string, std::shared_ptr<Allocation>>;
+std::shared_ptr<LoadedModule> place(Context &context, std::shared_ptr<const Module> module, ManagedMemory *managed);
+void unload(LoadedModule &module);
+
+struct Library : std::enable_shared_from_this<Library> {
+  std::shared_ptr<const Module> module;
+  std::map<const Context *, std::shared_ptr<LoadedModule>> modules; // made at the first use in a context
+  std::map<std::string, std::shared_ptr<Kernel>> kernels;
+  ManagedMemory managed;
+
+  std::shared_ptr<Kernel> kernel(const std::string &name);
+  LoadedModule &in(Context &context);
+};
+
+struct Kernel {
+  Library *library = nullptr;
+  std::string name;
+  std::map<std::pair<int, int>, int> attributes; // (device, attribute) -> value set through the kernel
+};
+
+} // namespace emulator::driver

@@ -1,0 +1,93 @@
+// cuGetProcAddress: which symbol a name, a CUDA version and a kind of default stream stand for.
+//
+// The rows come from the one table of the driver API (generated/procedures.inc). For a name, the newest row whose
+// version is not above the requested one is taken; the per-thread kind falls back to the ordinary one, because
+// most functions have no twin.
+#include "core/driver.hpp"
+
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#define PROC(name, version, flags, symbol) extern "C" __attribute__((visibility("default"))) void replay_##symbol(void) __asm__(#symbol);
+#include "generated/procedures.inc"
+#undef PROC
+
+using namespace emulator::driver;
+
+namespace {
+
+struct Procedure {
+  int version;
+  int flags;
+  void *address;
+};
+
+const std::map<std::string, std::vector<Procedure>> &procedures() {
+  static const auto *table = [] {
+    auto *made = new std::map<std::string, std::vector<Procedure>>;
+#define PROC(name, version, flags, symbol) (*made)[#name].push_back({version, flags, reinterpret_cast<void *>(replay_##symbol)});
+#include "generated/procedures.inc"
+#undef PROC
+    return made;
+  }();
+  return *table;
+}
+
+constexpr cuuint64_t known_flags = CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+
+CUresult look_up(const char *function, const char *symbol, void **out, int version, cuuint64_t flags,
+                 CUdriverProcAddressQueryResult *status) {
+  return enter(function, Needs::nothing, [&](Call &) {
+    require(symbol != nullptr && out != nullptr, CUDA_ERROR_INVALID_VALUE);
+    *out = nullptr;
+    if (status)
+      *status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    auto reported = static_cast<int>(settings().driver_version);
+    require(version <= reported && (flags & ~known_flags) == 0, CUDA_ERROR_INVALID_VALUE);
+    auto rows = procedures().find(symbol);
+    if (rows == procedures().end())
+      return;
+    bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    const Procedure *best = nullptr;
+    bool exists = false;
+    for (const auto &row : rows->second) {
+      exists = exists || row.version <= reported;
+      if (row.version > version || (row.flags == 2 && !per_thread))
+        continue;
+      if (!best || row.version > best->version || (row.version == best->version && row.flags > best->flags))
+        best = &row;
+    }
+    if (best)
+      *out = best->address;
+    if (status && best)
+      *status = CU_GET_PROC_ADDRESS_SUCCESS;
+    else if (status && exists)
+      *status = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+  });
+}
+
+} // namespace
+
+CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags) {
+  void *found = nullptr;
+  CUresult result = look_up("cuGetProcAddress", symbol, pfn ? &found : nullptr, cudaVersion, flags, nullptr);
+  if (pfn)
+    *pfn = found;
+  // The first version has no status to say it with.
+  return result == CUDA_SUCCESS && !found ? CUDA_ERROR_NOT_FOUND : result;
+}
+
+CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
+                                     CUdriverProcAddressQueryResult *symbolStatus) {
+  return look_up("cuGetProcAddress_v2", symbol, pfn, cudaVersion, flags, symbolStatus);
+}
+
+CUresult CUDAAPI cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId) {
+  return enter("cuGetExportTable", Needs::nothing, [&](Call &) {
+    require(ppExportTable != nullptr && pExportTableId != nullptr, CUDA_ERROR_INVALID_VALUE);
+    *ppExportTable = nullptr;
+    fail(CUDA_ERROR_NOT_FOUND); // private tables of the vendor's libraries: never a dummy
+  });
+}

@@ -1,0 +1,292 @@
+#include "scheduler.hpp"
+
+#include "core/cost_model.hpp"
+#include "device/context.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace emulator::driver {
+namespace {
+
+thread_local uint64_t thread_clock_ns = 0;
+
+// How long a thread sleeps when it waits for a value in memory that only the host can change.
+constexpr auto poll_interval = std::chrono::microseconds(200);
+
+bool runnable(const Work &work) {
+  if (work.running || work.done)
+    return false;
+  for (const auto &earlier : work.after)
+    if (!earlier->done)
+      return false;
+  return !work.ready || work.ready();
+}
+
+void finish(const std::shared_ptr<Work> &work, const Outcome &outcome) {
+  auto stream = work->stream;
+  uint64_t start = std::max(stream->clock_ns, work->issue_ns);
+  for (const auto &earlier : work->after)
+    start = std::max(start, earlier->finish_ns);
+  work->finish_ns = start + outcome.cost_ns;
+  stream->clock_ns = work->finish_ns;
+  Context &context = *stream->context;
+  if (outcome.error != CUDA_SUCCESS && context.error == CUDA_SUCCESS)
+    context.error = outcome.error;
+  work->done = true;
+  work->running = false;
+  work->after.clear();
+  work->run = nullptr;
+  work->ready = nullptr;
+  work->stream = nullptr;
+  stream->queue.pop_front();
+  if (stream->queue.empty()) {
+    auto &busy = driver().busy;
+    busy.erase(std::remove(busy.begin(), busy.end(), stream), busy.end());
+  }
+  driver().changed.notify_all();
+}
+
+void run_what_can_run(Lock &lock);
+
+// One thread for all host functions, as the documentation allows to rely on no more.
+class HostThread {
+public:
+  void add(std::shared_ptr<Work> work) {
+    if (!started_) {
+      started_ = true;
+      std::thread([this] { serve(); }).detach();
+    }
+    works_.push_back(std::move(work));
+    arrived_.notify_one();
+  }
+
+private:
+  void serve() {
+    Lock lock(driver().mutex);
+    for (;;) {
+      arrived_.wait(lock, [this] { return !works_.empty(); });
+      auto work = works_.front();
+      works_.pop_front();
+      auto run = std::move(work->run);
+      Outcome outcome;
+      lock.unlock();
+      {
+        InsideHostFunction inside;
+        outcome = run();
+      }
+      lock.lock();
+      finish(work, outcome);
+      if (!settings().deferred)
+        run_what_can_run(lock);
+    }
+  }
+
+  std::deque<std::shared_ptr<Work>> works_;
+  std::condition_variable arrived_;
+  bool started_ = false;
+};
+
+HostThread &host_thread() {
+  static HostThread *only = new HostThread;
+  return *only;
+}
+
+// Runs a runnable work, or hands it to the host thread.
+void start(Lock &lock, const std::shared_ptr<Work> &work) {
+  work->running = true;
+  // After an error nothing of the context runs any more: its memory may be in any state.
+  if (work->stream->context->error != CUDA_SUCCESS || !work->run) {
+    finish(work, {});
+    return;
+  }
+  if (work->on_host_thread) {
+    host_thread().add(work);
+    return;
+  }
+  auto run = std::move(work->run);
+  Outcome outcome;
+  lock.unlock();
+  try {
+    outcome = run();
+  } catch (const std::bad_alloc &) {
+    outcome.error = CUDA_ERROR_OUT_OF_MEMORY;
+  } catch (...) {
+    outcome.error = CUDA_ERROR_UNKNOWN;
+  }
+  lock.lock();
+  finish(work, outcome);
+}
+
+void run_what_can_run(Lock &lock) {
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (size_t i = 0; i < driver().busy.size(); ++i) {
+      auto work = driver().busy[i]->queue.front();
+      if (!runnable(*work))
+        continue;
+      start(lock, work);
+      progress = true;
+      break; // the list may have changed
+    }
+  }
+}
+
+// The work that must run next before `target` can: its stream's front, or what that front waits for.
+std::shared_ptr<Work> next_towards(const std::shared_ptr<Work> &target) {
+  auto work = target->stream->queue.front();
+  for (const auto &earlier : work->after)
+    if (!earlier->done)
+      return next_towards(earlier);
+  return work;
+}
+
+// Runs one work towards `target`; waits when it is another thread's turn. Call while target is not done.
+void advance(Lock &lock, const std::shared_ptr<Work> &target) {
+  auto work = next_towards(target);
+  if (runnable(*work))
+    start(lock, work);
+  else if (work->ready && !work->running)
+    driver().changed.wait_for(lock, poll_interval); // a value in memory, which any thread may write
+  else
+    driver().changed.wait(lock);
+}
+
+void complete(Lock &lock, const std::shared_ptr<Work> &work) {
+  while (!work->done)
+    advance(lock, work);
+  thread_clock_ns = std::max(thread_clock_ns, work->finish_ns);
+}
+
+std::vector<std::shared_ptr<Work>> last_works(Context &context) {
+  std::vector<std::shared_ptr<Work>> works;
+  for (const auto &stream : driver().busy)
+    if (stream->context == &context)
+      works.push_back(stream->last);
+  return works;
+}
+
+// The implicit joins of the legacy default stream (CUDA driver API, "Stream synchronization behavior").
+void join_with_legacy_stream(Stream &stream, Work &work) {
+  Context &context = *stream.context;
+  auto wait_for = [&](const std::shared_ptr<Stream> &other) {
+    if (other && other->last)
+      work.after.push_back(other->last);
+  };
+  if (stream.blocking())
+    wait_for(context.legacy_stream);
+  if (!stream.legacy)
+    return;
+  auto &others = context.blocking_streams;
+  for (auto item = others.begin(); item != others.end();) {
+    auto other = item->lock();
+    wait_for(other);
+    item = other ? std::next(item) : others.erase(item);
+  }
+}
+
+} // namespace
+
+Stream::Stream(Context &owner, unsigned stream_flags, int stream_priority)
+    : context(&owner), flags(stream_flags), priority(stream_priority), identifier(driver().next_identifier++) {}
+
+std::shared_ptr<Stream> new_stream(Context &context, unsigned flags, int priority) {
+  auto stream = std::make_shared<Stream>(context, flags, priority);
+  if (stream->blocking())
+    context.blocking_streams.push_back(stream);
+  return stream;
+}
+
+std::shared_ptr<Stream> stream_of(Context &context, CUstream handle) {
+  if (handle == nullptr)
+    handle = PerThreadDefaultStream::active() ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
+  if (handle == CU_STREAM_LEGACY) {
+    if (!context.legacy_stream) {
+      context.legacy_stream = std::make_shared<Stream>(context, CU_STREAM_DEFAULT, 0);
+      context.legacy_stream->legacy = true;
+    }
+    return context.legacy_stream;
+  }
+  if (handle == CU_STREAM_PER_THREAD) {
+    auto &stream = context.per_thread_streams[std::this_thread::get_id()];
+    if (!stream)
+      stream = new_stream(context, CU_STREAM_DEFAULT, 0);
+    return stream;
+  }
+  auto stream = driver().streams.get(handle);
+  require(stream->context->alive, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  return stream;
+}
+
+std::shared_ptr<Work> issue(Lock &lock, const std::shared_ptr<Stream> &stream, std::shared_ptr<Work> work) {
+  work->stream = stream;
+  work->issue_ns = thread_clock_ns;
+  join_with_legacy_stream(*stream, *work);
+  if (stream->queue.empty())
+    driver().busy.push_back(stream);
+  stream->queue.push_back(work);
+  stream->last = work;
+  if (!settings().deferred)
+    run_what_can_run(lock);
+  return work;
+}
+
+std::shared_ptr<Work> issue(Lock &lock, const std::shared_ptr<Stream> &stream, std::function<Outcome()> run) {
+  auto work = std::make_shared<Work>();
+  work->run = std::move(run);
+  return issue(lock, stream, std::move(work));
+}
+
+void synchronise(Lock &lock, const std::shared_ptr<Work> &work) {
+  auto stream = work->stream; // null when done already
+  Context *context = stream ? stream->context : nullptr;
+  complete(lock, work);
+  if (context)
+    require(context->error == CUDA_SUCCESS, context->error);
+}
+
+void synchronise(Lock &lock, const std::shared_ptr<Stream> &stream) {
+  if (auto work = stream->last)
+    complete(lock, work);
+  require(stream->context->error == CUDA_SUCCESS, stream->context->error);
+}
+
+void drain(Lock &lock, Context &context) {
+  for (const auto &work : last_works(context))
+    complete(lock, work);
+}
+
+void synchronise(Lock &lock, Context &context) {
+  drain(lock, context);
+  // Work that is done already also lies before this moment.
+  auto move_clock = [](const std::shared_ptr<Stream> &stream) {
+    thread_clock_ns = std::max(thread_clock_ns, stream->clock_ns);
+  };
+  driver().streams.for_each([&](const std::shared_ptr<Stream> &stream) {
+    if (stream->context == &context)
+      move_clock(stream);
+  });
+  if (context.legacy_stream)
+    move_clock(context.legacy_stream);
+  for (const auto &item : context.per_thread_streams)
+    move_clock(item.second);
+  require(context.error == CUDA_SUCCESS, context.error);
+}
+
+bool idle(Lock &lock, const std::shared_ptr<Work> &work) {
+  if (!work || work->done)
+    return true;
+  if (settings().deferred) {
+    auto next = next_towards(work);
+    if (runnable(*next))
+      start(lock, next);
+  } else {
+    run_what_can_run(lock); // a value in memory may have been written by the host
+  }
+  return work->done;
+}
+
+uint64_t host_clock_ns() { return thread_clock_ns; }
+
+} // namespace emulator::driver

@@ -1,0 +1,74 @@
+// Streams are queues of work; this file decides when the work runs and what the modelled clock says.
+//
+// Order: work of one stream runs in the order of issue. A Work also waits for the works in `after` (events of
+// other streams, and the legacy default stream's implicit joins). All state is guarded by the driver's lock;
+// the lock is given up while a Work's `run` is called.
+// When: by default at once, on the thread that issued it. With REPLAY_EMULATOR_DEFERRED=1 only when somebody
+// waits for it, so that a program which forgets to wait sees stale data.
+// Host functions run on a thread of their own, as they do on a GPU: the issuing thread may hold a lock they need.
+#pragma once
+
+#include "core/driver.hpp"
+
+#include <deque>
+#include <functional>
+#include <map>
+
+namespace emulator::driver {
+
+struct Outcome {
+  CUresult error = CUDA_SUCCESS; // left in the context when not CUDA_SUCCESS
+  uint64_t cost_ns = 0;          // modelled
+};
+
+struct Work {
+  std::shared_ptr<Stream> stream; // null once done
+  std::vector<std::shared_ptr<Work>> after;
+  std::function<bool()> ready;  // empty, or asked before the work runs (waits on a memory value)
+  std::function<Outcome()> run; // empty for a pure marker (event record, wait)
+  bool on_host_thread = false;
+  bool running = false;
+  bool done = false;
+  uint64_t issue_ns = 0;  // the issuing thread's modelled clock
+  uint64_t finish_ns = 0; // valid once done
+};
+
+struct Stream : std::enable_shared_from_this<Stream> {
+  Stream(Context &context, unsigned flags, int priority);
+
+  Context *context;
+  unsigned flags;
+  int priority;
+  uint64_t identifier;
+  bool legacy = false;
+  bool blocking() const { return !legacy && !(flags & CU_STREAM_NON_BLOCKING); }
+
+  std::deque<std::shared_ptr<Work>> queue;
+  std::shared_ptr<Work> last; // the newest work, done or not; null before the first
+  uint64_t clock_ns = 0;      // modelled time at which the last done work ended
+  std::map<int, CUlaunchAttributeValue> attributes;
+};
+
+// Resolves a handle as the API does: 0 is the legacy or the per-thread default stream of the current context.
+std::shared_ptr<Stream> stream_of(Context &context, CUstream handle);
+std::shared_ptr<Stream> new_stream(Context &context, unsigned flags, int priority);
+
+// Appends work to a stream and, unless deferred, runs whatever can run now. Returns the work.
+std::shared_ptr<Work> issue(Lock &lock, const std::shared_ptr<Stream> &stream, std::shared_ptr<Work> work);
+std::shared_ptr<Work> issue(Lock &lock, const std::shared_ptr<Stream> &stream, std::function<Outcome()> run);
+
+// Each waits until the named work is done and moves the calling thread's modelled clock to its end.
+// They throw the context's error if work has left one.
+void synchronise(Lock &lock, const std::shared_ptr<Work> &work);
+void synchronise(Lock &lock, const std::shared_ptr<Stream> &stream);
+void synchronise(Lock &lock, Context &context);
+// The same without an error: for frees and for the end of a context.
+void drain(Lock &lock, Context &context);
+
+// True when nothing is left to do. In deferred mode one piece of work is run first, so that polling ends.
+bool idle(Lock &lock, const std::shared_ptr<Work> &work);
+
+// The calling thread's modelled clock in nanoseconds.
+uint64_t host_clock_ns();
+
+} // namespace emulator::driver

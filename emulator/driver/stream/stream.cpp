@@ -1,0 +1,198 @@
+#include "device/context.hpp"
+#include "device/device.hpp"
+#include "scheduler.hpp"
+
+#include <algorithm>
+
+using namespace emulator::driver;
+
+namespace {
+
+constexpr int greatest_priority = -5;
+
+CUresult create(const char *function, CUstream *out, unsigned flags, int priority) {
+  return enter(function, Needs::healthy, [&](Call &call) {
+    require(out != nullptr && (flags == CU_STREAM_DEFAULT || flags == CU_STREAM_NON_BLOCKING),
+            CUDA_ERROR_INVALID_VALUE);
+    // Documented: a priority outside the range is clamped to it.
+    auto stream = new_stream(*call.context, flags, std::clamp(priority, greatest_priority, 0));
+    *out = driver().streams.add(stream);
+  });
+}
+
+CUresult destroy(const char *function, CUstream handle) {
+  return enter(function, Needs::healthy, [&](Call &) {
+    // Work that is still queued keeps the stream until it is done.
+    driver().streams.remove(driver().streams.get(handle).get());
+  });
+}
+
+} // namespace
+
+CUresult CUDAAPI cuStreamCreate(CUstream *phStream, unsigned int Flags) {
+  return create("cuStreamCreate", phStream, Flags, 0);
+}
+
+CUresult CUDAAPI cuStreamCreateWithPriority(CUstream *phStream, unsigned int flags, int priority) {
+  return create("cuStreamCreateWithPriority", phStream, flags, priority);
+}
+
+CUresult CUDAAPI cuStreamDestroy(CUstream hStream) { return destroy("cuStreamDestroy", hStream); }
+CUresult CUDAAPI cuStreamDestroy_v2(CUstream hStream) { return destroy("cuStreamDestroy_v2", hStream); }
+
+CUresult CUDAAPI cuStreamSynchronize(CUstream hStream) {
+  return enter("cuStreamSynchronize", Needs::healthy,
+               [&](Call &call) { synchronise(call.lock, stream_of(*call.context, hStream)); });
+}
+
+CUresult CUDAAPI cuStreamQuery(CUstream hStream) {
+  return enter("cuStreamQuery", Needs::healthy, [&](Call &call) {
+    auto stream = stream_of(*call.context, hStream);
+    bool done = idle(call.lock, stream->last);
+    require(stream->context->error == CUDA_SUCCESS, stream->context->error);
+    require(done, CUDA_ERROR_NOT_READY);
+  });
+}
+
+CUresult CUDAAPI cuStreamGetPriority(CUstream hStream, int *priority) {
+  return enter("cuStreamGetPriority", Needs::context, [&](Call &call) {
+    require(priority != nullptr, CUDA_ERROR_INVALID_VALUE);
+    *priority = stream_of(*call.context, hStream)->priority;
+  });
+}
+
+CUresult CUDAAPI cuStreamGetFlags(CUstream hStream, unsigned int *flags) {
+  return enter("cuStreamGetFlags", Needs::context, [&](Call &call) {
+    require(flags != nullptr, CUDA_ERROR_INVALID_VALUE);
+    *flags = stream_of(*call.context, hStream)->flags;
+  });
+}
+
+CUresult CUDAAPI cuStreamGetId(CUstream hStream, unsigned long long *streamId) {
+  return enter("cuStreamGetId", Needs::context, [&](Call &call) {
+    require(streamId != nullptr, CUDA_ERROR_INVALID_VALUE);
+    *streamId = stream_of(*call.context, hStream)->identifier;
+  });
+}
+
+CUresult CUDAAPI cuStreamGetCtx(CUstream hStream, CUcontext *pctx) {
+  return enter("cuStreamGetCtx", Needs::context, [&](Call &call) {
+    require(pctx != nullptr, CUDA_ERROR_INVALID_VALUE);
+    *pctx = handle_of<CUcontext>(stream_of(*call.context, hStream)->context);
+  });
+}
+
+CUresult CUDAAPI cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx) {
+  return enter("cuStreamGetCtx_v2", Needs::context, [&](Call &call) {
+    require(pCtx != nullptr && pGreenCtx != nullptr, CUDA_ERROR_INVALID_VALUE);
+    *pCtx = handle_of<CUcontext>(stream_of(*call.context, hStream)->context);
+    *pGreenCtx = nullptr; // documented: for a stream that belongs to no green context
+  });
+}
+
+#if CUDA_VERSION >= 12080
+CUresult CUDAAPI cuStreamGetDevice(CUstream hStream, CUdevice *device) {
+  return enter("cuStreamGetDevice", Needs::context, [&](Call &call) {
+    require(device != nullptr, CUDA_ERROR_INVALID_VALUE);
+    *device = stream_of(*call.context, hStream)->context->device.ordinal;
+  });
+}
+#endif
+
+CUresult CUDAAPI cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value) {
+  return enter("cuStreamGetAttribute", Needs::context, [&](Call &call) {
+    require(value != nullptr, CUDA_ERROR_INVALID_VALUE);
+    auto stream = stream_of(*call.context, hStream);
+    *value = CUstreamAttrValue{};
+    if (attr == CU_LAUNCH_ATTRIBUTE_PRIORITY)
+      value->priority = stream->priority;
+    else if (auto found = stream->attributes.find(attr); found != stream->attributes.end())
+      *value = found->second;
+    else if (attr == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY)
+      value->syncPolicy = CU_SYNC_POLICY_AUTO;
+  });
+}
+
+CUresult CUDAAPI cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *value) {
+  return enter("cuStreamSetAttribute", Needs::healthy, [&](Call &call) {
+    require(value != nullptr, CUDA_ERROR_INVALID_VALUE);
+    auto stream = stream_of(*call.context, hStream);
+    switch (attr) {
+    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+      stream->priority = value->priority;
+      return;
+    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+    case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+      stream->attributes[attr] = *value; // remembered; none of them changes a result
+      return;
+    default:
+      fail(CUDA_ERROR_INVALID_VALUE);
+    }
+  });
+}
+
+CUresult CUDAAPI cuStreamCopyAttributes(CUstream dstStream, CUstream srcStream) {
+  return enter("cuStreamCopyAttributes", Needs::healthy, [&](Call &call) {
+    auto source = stream_of(*call.context, srcStream), destination = stream_of(*call.context, dstStream);
+    require(source->context == destination->context, CUDA_ERROR_INVALID_VALUE);
+    destination->attributes = source->attributes;
+  });
+}
+
+CUresult CUDAAPI cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus) {
+  return enter("cuStreamIsCapturing", Needs::context, [&](Call &call) {
+    require(captureStatus != nullptr, CUDA_ERROR_INVALID_VALUE);
+    stream_of(*call.context, hStream);
+    *captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;
+  });
+}
+
+static CUresult capture_info(const char *function, CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *identifier,
+                             CUgraph *graph, const CUgraphNode **dependencies, size_t *count) {
+  return enter(function, Needs::context, [&](Call &call) {
+    require(status != nullptr, CUDA_ERROR_INVALID_VALUE);
+    stream_of(*call.context, handle);
+    *status = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (identifier)
+      *identifier = 0;
+    if (graph)
+      *graph = nullptr;
+    if (dependencies)
+      *dependencies = nullptr;
+    if (count)
+      *count = 0;
+  });
+}
+
+CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
+                                        cuuint64_t *id_out) {
+  return capture_info("cuStreamGetCaptureInfo", hStream, captureStatus_out, id_out, nullptr, nullptr, nullptr);
+}
+
+CUresult CUDAAPI cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
+                                           cuuint64_t *id_out, CUgraph *graph_out,
+                                           const CUgraphNode **dependencies_out, size_t *numDependencies_out) {
+  return capture_info("cuStreamGetCaptureInfo_v2", hStream, captureStatus_out, id_out, graph_out, dependencies_out,
+                      numDependencies_out);
+}
+
+CUresult CUDAAPI cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
+                                           cuuint64_t *id_out, CUgraph *graph_out,
+                                           const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out,
+                                           size_t *numDependencies_out) {
+  if (edgeData_out)
+    *edgeData_out = nullptr;
+  return capture_info("cuStreamGetCaptureInfo_v3", hStream, captureStatus_out, id_out, graph_out, dependencies_out,
+                      numDependencies_out);
+}
+
+CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
+  return enter("cuThreadExchangeStreamCaptureMode", Needs::initialised, [&](Call &) {
+    require(mode != nullptr && *mode >= CU_STREAM_CAPTURE_MODE_GLOBAL && *mode <= CU_STREAM_CAPTURE_MODE_RELAXED,
+            CUDA_ERROR_INVALID_VALUE);
+    static thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
+    std::swap(*mode, current);
+  });
+}
