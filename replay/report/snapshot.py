@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from replay.inspection.dump import DumpResult
 from replay.report.text import Column, Screen, dimensions, fields, heading, number, shown, size, table
 from replay.snapshot.contents import SnapshotInfo, Verification, changed_bytes
 from replay.snapshot.schema import Environment, Image, Kernel, Note, Range, Summary
@@ -247,3 +248,15 @@ def render_verification(result: Verification, quiet: bool) -> Iterator[str]:
         yield f"{path}: {shown(what)}: its contents are not in the file"
     if not quiet:
         yield f"{path}: DAMAGED; {checked} could be read"
+
+
+def render_dump(result: DumpResult) -> str:
+    """`replay dump`: what was written, in one line for each sort of file."""
+    groups: dict[str, list[int]] = {}
+    for file in result.files:
+        groups.setdefault(file.what, []).append(file.bytes)
+    lines = [
+        f"{shown(result.folder)}: {number(len(sizes), f'{what} file')}, {size(sum(sizes))}"
+        for what, sizes in groups.items()
+    ]
+    return "\n".join([*lines, f"{shown(result.folder)}/manifest.json names them"])

@@ -18,6 +18,7 @@ from replay.snapshot.schema import CHUNK_BYTES, Contents
 COURSE_NOTES = frozenset({"WINDOW_OPEN", "WINDOW_CLOSE", "LAUNCH_MATCHED", "CHILD_PROCESS", "THREADS_BUSY"})
 SHOWN_NOTES = 20
 MAX_LISTED = 100_000  # kernels, images or notes that are held in memory at once
+MAX_DESCRIBED_IMAGE_BYTES = 256 << 20
 
 T = TypeVar("T")
 
@@ -198,3 +199,17 @@ def changed_bytes(item: schema.Range) -> int | None:
         for number, (before, after) in enumerate(pairs)
         if before != after
     )
+
+
+def describe_images(opened: Snapshot) -> Iterator[tuple[schema.Image, str]]:
+    """Each image with a line that says what is in it: targets and kernels, or why it cannot be read."""
+    from replay import images
+
+    for image in opened.images():
+        try:
+            modules = images.read_image(opened.read(image.contents, MAX_DESCRIBED_IMAGE_BYTES))
+            kernels = {name for module in modules for name in module.kernels}
+            targets = ", ".join(f"{module.kind} {module.target}" for module in modules)
+            yield image, f"{targets}: {len(kernels)} kernel{'s' if len(kernels) != 1 else ''}"
+        except ReplayError as error:
+            yield image, error.what

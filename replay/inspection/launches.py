@@ -77,21 +77,13 @@ def launches(calls: Iterable[Call], kernels: Iterable[Kernel]) -> Iterator[Launc
 
     table = by_symbol()
     layouts = {
-        kernel.name: [(slot.offset_bytes, slot.size_bytes) for slot in kernel.parameters]
-        for kernel in kernels
+        item.name: [(slot.offset_bytes, slot.size_bytes) for slot in item.parameters] for item in kernels
     }
-    names = KernelNames()
-    for call in calls:
-        function = table.get(call.function)
-        if function is None:
-            continue
-        arguments = named_arguments(call, (parameter.name for parameter in function.parameters))
-        names.follow(call, arguments)
-        if call.section == "window" and call.function in _LAUNCHES:
-            kernel = names.name(arguments.get("f", 0))
-            yield Launch(
-                call.number, kernel, *_geometry(call, arguments), _parameters(call, layouts.get(kernel))
-            )
+    for call, kernel in with_kernels(calls):
+        if call.section == "window" and call.function in _LAUNCHES and call.function in table:
+            names = (parameter.name for parameter in table[call.function].parameters)
+            geometry = _geometry(call, named_arguments(call, names))
+            yield Launch(call.number, kernel, *geometry, _parameters(call, layouts.get(kernel)))
 
 
 def _geometry(
@@ -107,7 +99,7 @@ def _geometry(
 
 
 def _parameters(call: Call, layout: list[tuple[int, int]] | None) -> list[LaunchParameter] | None:
-    buffer = call.inputs.get("kernelParams", call.inputs.get("extra"))
+    buffer = call.inputs.get("kernelParams", call.inputs.get("extra"))  # part 0 of either
     if not isinstance(buffer, bytes):
         return None
     recorded = call.inputs.get("kernelParams.1")
@@ -116,3 +108,19 @@ def _parameters(call: Call, layout: list[tuple[int, int]] | None) -> list[Launch
     if layout is None:
         layout = [(0, len(buffer))]
     return [LaunchParameter(offset, size, buffer[offset : offset + size]) for offset, size in layout]
+
+
+def with_kernels(calls: Iterable[Call]) -> Iterator[tuple[Call, str]]:
+    """Each call with the mangled name of the kernel that it launches, "" for every other call."""
+    from replay.api.functions import by_symbol
+
+    table = by_symbol()
+    names = KernelNames()
+    for call in calls:
+        function = table.get(call.function)
+        kernel = ""
+        if function is not None:
+            arguments = named_arguments(call, (parameter.name for parameter in function.parameters))
+            names.follow(call, arguments)
+            kernel = names.name(arguments.get("f", 0)) if call.function in _LAUNCHES else ""
+        yield call, kernel

@@ -1,0 +1,72 @@
+"""`replay dump`: write buffers, images and parameters of a snapshot into a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from replay.cli.common import Json, Quiet, SnapshotPath
+
+SCHEMA = "replay.dump/1"
+
+
+def dump(
+    snapshot: SnapshotPath,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder to write into.", show_default=False)
+    ],
+    buffer: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID|0xADDRESS|NAME", help="Only this memory; repeatable.", show_default=False),
+    ] = None,
+    image: Annotated[
+        list[str] | None,
+        typer.Option(metavar="DIGEST", help="Only this image, by the beginning of its digest; repeatable."),
+    ] = None,
+    dtype: Annotated[
+        str, typer.Option(metavar="TYPE", help="numpy type of the elements of buffers.")
+    ] = "uint8",
+    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Write buffers, images and parameters of a snapshot into a folder.
+
+    Memory becomes memory-ID-before.npy and memory-ID-after.npy (what it held when the window opened and closed).
+    Images become .ptx, .cubin or .fatbin, and each usable entry of a fat binary a file of its own. parameters.json
+    has every launch of the window; manifest.json names all files. Nothing is written outside of DIR.
+    """
+    from replay.errors import ExitCode
+    from replay.inspection.dump import dump as write
+    from replay.report.json import document
+    from replay.report.progress import Progress
+    from replay.report.snapshot import render_dump
+    from replay.snapshot.contents import Snapshot
+
+    with Snapshot(snapshot, tolerant=True) as opened:
+        summary = opened.summary()
+        total = 2 * summary.memory_bytes if summary else opened.reader.file_bytes
+        with Progress("writing", total, hidden=quiet or json) as progress:
+            result = write(
+                opened,
+                output,
+                buffers=buffer or (),
+                image_digests=image or (),
+                dtype=dtype,
+                force=force,
+                progress=progress.advance,
+            )
+    if json:
+        print(document(SCHEMA, result))
+    elif not quiet:
+        print(render_dump(result))
+    for what in result.skipped:
+        typer.echo(f"replay: {snapshot}: left out: {what}", err=True)
+    return ExitCode.COULD_NOT if result.skipped else ExitCode.DONE
+
+
+def register(app: typer.Typer) -> None:
+    """Add `replay dump`."""
+    app.command("dump")(dump)

@@ -1,0 +1,131 @@
+"""`replay ls`: list one sort of what a snapshot holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from replay.cli.common import Json, Quiet, SnapshotPath
+
+if TYPE_CHECKING:
+    from replay.report.text import Screen
+    from replay.snapshot.contents import Snapshot
+
+
+class Subject(str, Enum):
+    """What can be listed."""
+
+    calls = "calls"
+    kernels = "kernels"
+    memory = "memory"
+    images = "images"
+    notes = "notes"
+
+
+def ls(
+    snapshot: SnapshotPath,
+    subject: Annotated[Subject, typer.Argument(help="What to list.", show_default=False)],
+    section: Annotated[
+        str, typer.Option(metavar="setup|window", help="Only the calls of this section.", show_default=False)
+    ] = "",
+    function: Annotated[
+        str, typer.Option(metavar="REGEX", help="Only calls of matching functions.", show_default=False)
+    ] = "",
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """List the calls, kernels, memory, images or notes of a snapshot.
+
+    calls: every driver call with its arguments, one a line. kernels: geometry and parameter layout. memory: each
+    allocation with its address and what the window changed. images: the modules and what is in them. notes: what the
+    capture noted, above all what is missing.
+
+    -q leaves out what is said about damage to the file.
+    """
+    from replay.report.json import streamed
+    from replay.report.text import Screen
+    from replay.snapshot.contents import Snapshot
+
+    keep = _filter(subject, section, function)
+    with Snapshot(snapshot, tolerant=True) as opened:
+        if json:
+            lines = streamed(f"replay.ls.{subject.value}/1", subject.value, _items(opened, subject, keep))
+        else:
+            lines = _lines(opened, subject, keep, Screen.of_stdout())
+        for line in lines:
+            print(line)
+        if not quiet and not (opened.reader.condition.whole and not opened.reader.damages):
+            typer.echo(f"replay: {snapshot}: {opened.reader.condition}; see `replay verify`", err=True)
+    return 0
+
+
+def register(app: typer.Typer) -> None:
+    """Add `replay ls`."""
+    app.command("ls")(ls)
+
+
+def _filter(subject: Subject, section: str, function: str) -> Any:
+    import re
+
+    from replay.errors import UsageError
+
+    if (section or function) and subject is not Subject.calls:
+        raise UsageError("--section and --function choose among calls", where=subject.value)
+    if section not in ("", "setup", "window"):
+        raise UsageError(f"no such section: {section!r}", where="--section", next="give setup or window")
+    try:
+        pattern = re.compile(function)
+    except re.error as error:
+        raise UsageError(f"not a regular expression: {error}", where="--function") from None
+    return lambda call: (not section or call.section == section) and pattern.search(call.function)
+
+
+def _items(opened: Snapshot, subject: Subject, keep: Any) -> Iterator[Any]:
+    from replay.inspection.launches import with_kernels
+    from replay.snapshot.contents import describe_images
+
+    if subject is Subject.calls:
+        for call, kernel in with_kernels(opened.calls()):
+            if keep(call):
+                yield {**vars(call), "kernel": kernel}
+    elif subject is Subject.kernels:
+        yield from opened.kernels()
+    elif subject is Subject.memory:
+        yield from opened.ranges()
+    elif subject is Subject.notes:
+        yield from opened.notes()
+    else:
+        for image, holds in describe_images(opened):
+            yield {**vars(image), "holds": holds}
+
+
+def _lines(opened: Snapshot, subject: Subject, keep: Any, screen: Screen) -> Iterator[str]:
+    from itertools import islice
+
+    from replay.report import snapshot as report
+    from replay.snapshot.contents import MAX_LISTED, describe_images
+
+    if subject is Subject.calls:
+        yield from _calls(opened, keep)
+    elif subject is Subject.kernels:
+        yield report.render_kernels(islice(opened.kernels(), MAX_LISTED), screen)
+    elif subject is Subject.memory:
+        yield report.render_memory(islice(opened.ranges(), MAX_LISTED), screen)
+    elif subject is Subject.notes:
+        yield report.render_notes(islice(opened.notes(), MAX_LISTED), screen)
+    else:
+        yield report.render_images(islice(describe_images(opened), MAX_LISTED), screen)
+
+
+def _calls(opened: Snapshot, keep: Any) -> Iterator[str]:
+    from replay.api.functions import by_symbol
+    from replay.inspection.launches import with_kernels
+    from replay.report.calls import render_call
+
+    table = by_symbol()
+    for call, kernel in with_kernels(opened.calls()):
+        if keep(call):
+            yield render_call(call, table.get(call.function), kernel)

@@ -1,0 +1,97 @@
+"""A folder that files are written into for somebody who chose it, with contents that come from somebody else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from replay.errors import FileError
+
+FREE_SHARE = 0.95  # of the free disk space that may be filled
+MAX_FILES = 100_000
+
+
+class OutputFolder:
+    """The folder that is written to, held open, so that it cannot be exchanged for another one meanwhile."""
+
+    def __init__(self, path: Path, force: bool) -> None:
+        self.path = path
+        self._force = force
+        self._names: set[str] = set()
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError as error:
+            raise FileError(
+                (error.strerror or str(error)).lower(), where=path, next="choose another folder"
+            ) from None
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        os.close(self._descriptor)
+
+    def refuse_existing(self, names: Sequence[str], beginnings: Sequence[str]) -> None:
+        """Raises FileError when a file with one of these names or beginnings exists and `force` was not given, so that
+        nothing at all is written then."""
+        if self._force:
+            return
+        wanted = set(names)
+        for name in os.listdir(self._descriptor):
+            if name in wanted or name.startswith(tuple(beginnings)):
+                raise self._exists(name)
+
+    def _exists(self, name: str) -> FileError:
+        return FileError(
+            "exists already", where=self.path / name, next="choose another folder or give --force"
+        )
+
+    def check_space(self, needed: int) -> None:
+        """Raises FileError when `needed` bytes would not fit on the disk."""
+        free = int(shutil.disk_usage(self._descriptor).free * FREE_SHARE)
+        if needed > free:
+            raise FileError(
+                f"{needed} bytes are to be written and {free} are free",
+                where=self.path,
+                next="choose less (--buffer, --image) or another disk",
+            )
+
+    @contextmanager
+    def create(self, name: str) -> Iterator[tuple[BinaryIO, str]]:
+        """A new file and the name it got, which differs from `name` where that was taken before. It is removed again
+        when the block raises."""
+        if len(self._names) >= MAX_FILES:
+            raise FileError(
+                f"more than {MAX_FILES} files", where=self.path, next="choose with --buffer and --image"
+            )
+        stem, suffix = os.path.splitext(name)
+        taken, count = name, 1
+        while taken in self._names:  # two allocations of a hostile snapshot may share their id
+            count += 1
+            taken = f"{stem}.{count}{suffix}"
+        self._names.add(taken)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            if self._force:
+                self._unlink(taken)
+            descriptor = os.open(taken, flags, 0o666, dir_fd=self._descriptor)
+        except FileExistsError:
+            raise self._exists(taken) from None
+        except OSError as error:
+            raise FileError((error.strerror or str(error)).lower(), where=self.path / taken) from None
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                yield file, taken
+        except OSError as error:
+            self._unlink(taken)
+            raise FileError((error.strerror or str(error)).lower(), where=self.path / taken) from None
+        except BaseException:
+            self._unlink(taken)
+            raise
+
+    def _unlink(self, name: str) -> None:
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=self._descriptor)
