@@ -121,11 +121,10 @@ def _lines(opened: Snapshot, subject: Subject, keep: Any, screen: Screen) -> Ite
 
 
 def _calls(opened: Snapshot, keep: Any) -> Iterator[str]:
-    from replay.api.functions import by_symbol
+    from replay.api.readable import describe
     from replay.inspection.launches import with_kernels
-    from replay.report.calls import render_call
+    from replay.report.snapshot import render_call
 
-    table = by_symbol()
     for call, kernel in with_kernels(opened.calls()):
         if keep(call):
-            yield render_call(call, table.get(call.function), kernel)
+            yield render_call(call, describe(call), kernel)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
+from replay.api import structs
+from replay.api.functions import by_symbol
 from replay.snapshot.schema import Call, Kernel
 
 # function -> (parameter that receives the handle, parameter that names the kernel or the handle it comes from)
@@ -15,7 +18,6 @@ _NAMED = {
     "cuKernelGetFunction": ("pFunc", "kernel"),
 }
 _LAUNCHES = ("cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel")
-_CONFIG = struct.Struct("<7I")  # beginning of CUlaunchConfig: grid x y z, block x y z, dynamic shared bytes
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,6 @@ def named_arguments(call: Call, parameters: Iterable[str]) -> dict[str, int]:
 
 def launches(calls: Iterable[Call], kernels: Iterable[Kernel]) -> Iterator[Launch]:
     """The launches of the window, in order."""
-    from replay.api.functions import by_symbol
-
     table = by_symbol()
     layouts = {
         item.name: [(slot.offset_bytes, slot.size_bytes) for slot in item.parameters] for item in kernels
@@ -89,21 +89,29 @@ def launches(calls: Iterable[Call], kernels: Iterable[Kernel]) -> Iterator[Launc
 def _geometry(
     call: Call, arguments: dict[str, int]
 ) -> tuple[tuple[int, int, int], tuple[int, int, int], int]:
-    config = call.inputs.get("config")
-    if isinstance(config, bytes) and len(config) >= _CONFIG.size:
-        words = _CONFIG.unpack_from(config)
-    else:
-        axes = [f"{shape}Dim{axis}" for shape in ("grid", "block") for axis in "XYZ"]
-        words = tuple(arguments.get(name, 0) for name in (*axes, "sharedMemBytes"))
-    return (words[0], words[1], words[2]), (words[3], words[4], words[5]), words[6]
+    config = _part(call, "config")
+    if config is not None:
+        with suppress(ValueError):
+            return structs.geometry(structs.read_struct(structs.CUlaunchConfig, config))
+    x, y, z = (arguments.get(f"gridDim{axis}", 0) for axis in "XYZ")
+    block = tuple(arguments.get(f"blockDim{axis}", 0) for axis in "XYZ")
+    return (x, y, z), (block[0], block[1], block[2]), arguments.get("sharedMemBytes", 0)
+
+
+def _part(call: Call, parameter: str, part: int = 0) -> bytes | None:
+    """A custom part of an input, as `replay/capture/FORMAT.md` numbers them."""
+    found = call.inputs.get(f"{parameter}.{part}")
+    if found is None and part == 0:
+        found = call.inputs.get(parameter)
+    return found if isinstance(found, bytes) else None
 
 
 def _parameters(call: Call, layout: list[tuple[int, int]] | None) -> list[LaunchParameter] | None:
-    buffer = call.inputs.get("kernelParams", call.inputs.get("extra"))  # part 0 of either
-    if not isinstance(buffer, bytes):
-        return None
-    recorded = call.inputs.get("kernelParams.1")
-    if isinstance(recorded, bytes) and len(recorded) % 8 == 0:
+    buffer = _part(call, "kernelParams") or _part(call, "extra")
+    if buffer is None:
+        return [] if layout == [] else None
+    recorded = _part(call, "kernelParams", 1)
+    if recorded is not None and len(recorded) % 8 == 0:
         layout = [(offset, size) for offset, size in struct.iter_unpack("<II", recorded)]
     if layout is None:
         layout = [(0, len(buffer))]
@@ -112,8 +120,6 @@ def _parameters(call: Call, layout: list[tuple[int, int]] | None) -> list[Launch
 
 def with_kernels(calls: Iterable[Call]) -> Iterator[tuple[Call, str]]:
     """Each call with the mangled name of the kernel that it launches, "" for every other call."""
-    from replay.api.functions import by_symbol
-
     table = by_symbol()
     names = KernelNames()
     for call in calls:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from replay.inspection.dump import DumpResult
 from replay.report.text import Column, Screen, dimensions, fields, heading, number, shown, size, table
 from replay.snapshot.contents import SnapshotInfo, Verification, changed_bytes
-from replay.snapshot.schema import Environment, Image, Kernel, Note, Range, Summary
+from replay.snapshot.schema import Call, Environment, Image, Kernel, Note, Range, Summary
 
 INFO_KERNELS = 12  # rows on the one screen of `info`; `ls kernels` shows all
 INFO_PROBLEMS = 6
@@ -144,6 +144,12 @@ def _kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
 def _layout(kernel: Kernel) -> str:
     end = max((slot.offset_bytes + slot.size_bytes for slot in kernel.parameters), default=0)
     return f"{len(kernel.parameters)} ({size(end)})" if kernel.parameters else "none"
+
+
+def render_call(call: Call, described: str, kernel: str) -> str:
+    """One line of `replay ls SNAP calls`. described: the call as `replay.api.readable` shows it."""
+    launched = f"  # {shown(kernel)}" if kernel else ""
+    return f"{call.number:>6} {call.section:<6} {described}{launched}"
 
 
 def render_kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
