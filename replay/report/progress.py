@@ -43,3 +43,29 @@ class Progress:
             percent = 100 * self._done // max(1, self._total)
             sys.stderr.write(f"\r\x1b[K{self._what} {percent} % of {size(self._total)}")
             sys.stderr.flush()
+
+
+class StageLine:
+    """Context manager. `show(text)` puts what is going on into one line on stderr, wiped at the end."""
+
+    def __init__(self, *, hidden: bool = False) -> None:
+        self._visible = not hidden and sys.stderr.isatty()
+        self._begin = time.monotonic()
+        self._drawn = False
+
+    def __enter__(self) -> StageLine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._drawn:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def show(self, text: str) -> None:
+        """Say what is going on now; nothing in the first half second."""
+        if self._visible and time.monotonic() - self._begin > SILENT_S:
+            self._drawn = True
+            sys.stderr.write(f"\r\x1b[K{text[:100]}")
+            sys.stderr.flush()

@@ -1,0 +1,1 @@
+"""Comparison: of outputs with the captured ones, and of timings with each other."""

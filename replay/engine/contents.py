@@ -1,0 +1,283 @@
+"""What captured memory holds: loaded once, restored before every iteration, compared with the captured outputs.
+
+Only what the window writes is restored, from copies on the device: the chunks whose captured contents before and after
+the window differ, or the whole range where that is not known. The first comparison covers every byte that was captured
+afterwards, so a write that this rule missed is seen.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from blake3 import blake3
+
+from replay.compare.outputs import BufferComparison
+from replay.engine.driver import Driver, DriverFailure, call, query
+from replay.engine.memory import AddressMap, is_global, is_host
+from replay.errors import EngineError
+from replay.snapshot.container import SnapshotReader
+from replay.snapshot.schema import CHUNK_BYTES, DIGEST_BYTES, ZERO_DIGEST, Contents, Range
+
+_ZEROS = bytes(CHUNK_BYTES)
+
+
+@dataclass(frozen=True)
+class Word:
+    """A captured address: where it stands, and what it points to."""
+
+    offset: int
+    target: int  # captured address
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A stretch of a range that the window writes, and the place of its copy."""
+
+    range_id: int
+    offset: int
+    size_bytes: int
+    copy_offset: int
+
+
+def unpack_words(words: bytes, ranges: dict[int, Range], site: str) -> list[Word]:
+    """The words of one Census. Raises EngineError for targets that do not exist."""
+    if len(words) % 24:
+        raise EngineError(f"the pointer census of {site} has a broken length")
+    found = []
+    for offset, inner, target, _ in struct.iter_unpack("<QQII", words):
+        range_ = ranges.get(target)
+        if range_ is None or inner > range_.size_bytes:
+            raise EngineError(f"the pointer census of {site} points outside the captured memory")
+        found.append(Word(offset, range_.address + inner))
+    return found
+
+
+def patch(data: bytearray, start: int, words: Iterable[Word], addresses: AddressMap) -> None:
+    """Replace captured addresses in `data`, which begins at offset `start` of its site, by live ones.
+
+    A word is replaced only where it still holds the captured address, and only if it lies wholly in `data`.
+    """
+    for word in words:
+        at = word.offset - start
+        if at < 0 or at + 8 > len(data):
+            continue
+        if int.from_bytes(data[at : at + 8], "little") == word.target:
+            live = addresses.find(word.target)
+            if live is not None:
+                data[at : at + 8] = live.to_bytes(8, "little")
+
+
+def read_contents(reader: SnapshotReader, contents: Contents) -> bytes:
+    """All bytes of an attachment or image."""
+    digests = contents.chunk_digests()
+    return b"".join(
+        read_chunk(reader, digest, min(CHUNK_BYTES, contents.size_bytes - number * CHUNK_BYTES))
+        for number, digest in enumerate(digests)
+    )
+
+
+def read_chunk(reader: SnapshotReader, digest: bytes, size_bytes: int) -> bytes:
+    """One chunk, checked; zeros for ZERO_DIGEST."""
+    return bytes(size_bytes) if digest == ZERO_DIGEST else reader.chunk(digest, size_bytes)
+
+
+def written_stretches(range_: Range) -> list[tuple[int, int]]:
+    """(offset, bytes) of what the window writes in a range, neighbours joined."""
+    before, after = range_.before, range_.after
+    if before is None:
+        return []
+    if after is None or after.size_bytes != before.size_bytes:
+        return [(0, before.size_bytes)]
+    stretches: list[tuple[int, int]] = []
+    for number, (old, new) in enumerate(zip(before.chunk_digests(), after.chunk_digests(), strict=True)):
+        if old != new:
+            offset = number * CHUNK_BYTES
+            size = min(CHUNK_BYTES, before.size_bytes - offset)
+            if stretches and sum(stretches[-1]) == offset:
+                stretches[-1] = (stretches[-1][0], stretches[-1][1] + size)
+            else:
+                stretches.append((offset, size))
+    return stretches
+
+
+@dataclass
+class ContentStore:
+    """Moves contents between the snapshot, the live memory and the copies that restoring starts from.
+
+    words: captured addresses inside the `before` contents, by range id.
+    """
+
+    driver: Driver
+    reader: SnapshotReader
+    addresses: AddressMap
+    ranges: dict[int, Range]
+    words: dict[int, list[Word]]
+    loaded_bytes: int = 0
+    restored_bytes: int = 0
+    _segments: dict[int, list[Segment]] = field(default_factory=dict)
+    _device_copy: int = 0
+    _host_copy: ctypes.Array[ctypes.c_char] | None = None
+
+    def live(self, range_: Range) -> int:
+        """Where a range lives now."""
+        found = self.addresses.find(range_.address)
+        if found is None:
+            raise EngineError(f"{describe(range_)} is not loaded", next="capture again with `--all`")
+        return found
+
+    def load(self, range_: Range) -> None:
+        """Write the `before` contents of a range, from the snapshot."""
+        if range_.before is None:
+            return
+        if range_.before.size_bytes > range_.size_bytes:
+            raise EngineError(f"{describe(range_)} has more contents than it is large")
+        live = self.live(range_)
+        words = self.words.get(range_.id, [])
+        for offset, digest, size in _pieces(range_.before):
+            data: bytes | bytearray
+            if digest == ZERO_DIGEST:
+                self._fill_zero(range_, live + offset, size)
+            else:
+                data = self.reader.chunk(digest, size)
+                if words:
+                    data = self._patched(data, offset, words)
+                self._write(range_, live + offset, data)
+            self.loaded_bytes += size
+        # A pointer may stand across the border of two chunks.
+        for word in words:
+            if word.offset % CHUNK_BYTES > CHUNK_BYTES - 8 and (moved := self.addresses.find(word.target)):
+                self._write(range_, live + word.offset, moved.to_bytes(8, "little"))
+
+    def keep_copies(self, ranges: Iterable[Range], whole: set[int]) -> None:
+        """Copy what the window writes in these ranges aside, so that `restore` can bring it back.
+
+        whole: ids of ranges that are restored completely, since the window puts other memory into their place.
+        """
+        device_bytes = host_bytes = 0
+        for range_ in ranges:
+            if range_.id in self._segments:
+                continue
+            segments = self._segments[range_.id] = []
+            complete = [(0, range_.before.size_bytes)] if range_.before else []
+            for offset, size in complete if range_.id in whole else written_stretches(range_):
+                place = host_bytes if is_host(range_) else device_bytes
+                segments.append(Segment(range_.id, offset, size, place))
+                if is_host(range_):
+                    host_bytes += _aligned(size)
+                else:
+                    device_bytes += _aligned(size)
+        if device_bytes:
+            try:
+                self._device_copy = query(self.driver, "cuMemAlloc_v2", device_bytes)
+            except DriverFailure as failure:
+                raise EngineError(
+                    f"{device_bytes} bytes of device memory for restoring cannot be had ({failure.name})",
+                    next="replay on a device with more memory, or close other programs that use it",
+                ) from None
+        if host_bytes:
+            self._host_copy = ctypes.create_string_buffer(host_bytes)
+        for range_id, segments in self._segments.items():
+            range_ = self.ranges[range_id]
+            for segment in segments:
+                live = self.live(range_) + segment.offset
+                if is_host(range_):
+                    assert self._host_copy is not None
+                    copy = ctypes.addressof(self._host_copy) + segment.copy_offset
+                    ctypes.memmove(copy, live, segment.size_bytes)
+                else:
+                    copy = self._device_copy + segment.copy_offset
+                    call(self.driver, "cuMemcpyDtoD_v2", copy, live, segment.size_bytes)
+
+    def restore(self, range_: Range) -> None:
+        """Bring a range back to its `before` contents. Enqueued on the default stream; the caller synchronises."""
+        live = self.live(range_)
+        for segment in self._segments.get(range_.id, ()):
+            if is_host(range_):
+                assert self._host_copy is not None
+                copy = ctypes.addressof(self._host_copy) + segment.copy_offset
+                ctypes.memmove(live + segment.offset, copy, segment.size_bytes)
+            else:
+                copy = self._device_copy + segment.copy_offset
+                code = self.driver.function("cuMemcpyDtoDAsync_v2")(
+                    live + segment.offset, copy, segment.size_bytes, 0
+                )
+                if code:
+                    raise DriverFailure("cuMemcpyDtoDAsync_v2", code, self.driver.error_name(code))
+
+    @property
+    def copied_bytes(self) -> int:
+        """What one `restore` of everything moves."""
+        return sum(segment.size_bytes for segments in self._segments.values() for segment in segments)
+
+    def compare(self, range_: Range, actual_digests: dict[tuple[int, int], bytes]) -> BufferComparison:
+        """Compare a range with its `after` contents. Digests of differing pieces are put into `actual_digests` by
+        (range id, offset), so that two replays can be compared with each other."""
+        assert range_.after is not None
+        result = BufferComparison(describe(range_), range_.address, range_.size_bytes)
+        live = self.live(range_)
+        words = self.words.get(range_.id, []) if self._any_word_moves(range_.id) else []
+        for offset, digest, size in _pieces(range_.after):
+            actual = self._read(range_, live + offset, size)
+            actual_digest = (
+                ZERO_DIGEST if actual == _ZEROS[:size] else blake3(actual).digest(length=DIGEST_BYTES)
+            )
+            if actual_digest == digest:
+                result.add_equal(size)
+                continue
+            expected = bytes(self._patched(read_chunk(self.reader, digest, size), offset, words))
+            result.add(offset, expected, actual)
+            if expected != actual:
+                actual_digests[range_.id, offset] = actual_digest
+        return result
+
+    def _any_word_moves(self, range_id: int) -> bool:
+        return any(
+            self.addresses.find(word.target) not in (None, word.target)
+            for word in self.words.get(range_id, ())
+        )
+
+    def _patched(self, data: bytes, offset: int, words: list[Word]) -> bytearray:
+        changed = bytearray(data)
+        patch(changed, offset, words, self.addresses)
+        return changed
+
+    def _write(self, range_: Range, address: int, data: bytes | bytearray) -> None:
+        source = (ctypes.c_char * len(data)).from_buffer_copy(data)
+        if is_host(range_):
+            ctypes.memmove(address, source, len(data))
+        else:
+            call(self.driver, "cuMemcpyHtoD_v2", address, source, len(data))
+
+    def _fill_zero(self, range_: Range, address: int, size: int) -> None:
+        if is_host(range_):
+            ctypes.memset(address, 0, size)
+        else:
+            call(self.driver, "cuMemsetD8_v2", address, 0, size)
+
+    def _read(self, range_: Range, address: int, size: int) -> bytes:
+        if is_host(range_):
+            return ctypes.string_at(address, size)
+        target = ctypes.create_string_buffer(size)
+        call(self.driver, "cuMemcpyDtoH_v2", target, address, size)
+        return target.raw
+
+
+def describe(range_: Range) -> str:
+    """A range for people."""
+    if is_global(range_):
+        return f"global {range_.name or hex(range_.address)} ({range_.size_bytes} bytes)"
+    return f"{range_.kind} buffer {range_.address:#x} ({range_.size_bytes} bytes)"
+
+
+def _pieces(contents: Contents) -> Iterable[tuple[int, bytes, int]]:
+    """(offset, digest, bytes) of each chunk."""
+    for number, digest in enumerate(contents.chunk_digests()):
+        offset = number * CHUNK_BYTES
+        yield offset, digest, min(CHUNK_BYTES, contents.size_bytes - offset)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // 256) * 256

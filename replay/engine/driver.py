@@ -1,0 +1,183 @@
+"""The driver, reached through cuda.bindings; the only module that imports it.
+
+cuda.bindings loads libcuda.so.1 and answers `cuGetProcAddress`; the functions themselves are called with the exact
+ABI of the symbol that was captured, whose argument types come from the table. So any function of the table can be
+replayed, in the version the application used, whether or not the binding wraps that version.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Protocol
+
+from replay.api.functions import by_symbol
+from replay.api.vocabulary import Function, Parameter
+from replay.errors import EngineError
+
+SUCCESS = 0
+
+# CUdriverProcAddress_flags
+_LEGACY_STREAM = 1
+_PER_THREAD_STREAM = 2
+
+_INTEGERS: dict[int, Any] = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_uint32, 8: ctypes.c_uint64}
+_FLOATS: dict[int, tuple[Any, str, int]] = {
+    4: (ctypes.c_float, "<f", 0xFFFFFFFF),
+    8: (ctypes.c_double, "<d", 2**64 - 1),
+}
+
+DriverFunction = Callable[..., int]
+
+
+class DriverFailure(EngineError):
+    """A driver function returned an error. `code` is the CUresult, `name` its CUDA name."""
+
+    def __init__(
+        self, function: str, code: int, name: str, *, where: object = None, next: str | None = None
+    ) -> None:
+        self.function = function
+        self.code = code
+        self.name = name
+        super().__init__(f"{function} returned {name}", where=where, next=next)
+
+
+class Driver(Protocol):
+    """What the engine needs of a driver. Tests put a small object of their own here."""
+
+    def function(self, symbol: str, per_thread: bool = False) -> DriverFunction:
+        """The function behind a symbol of the table; it takes one value per parameter and returns the CUresult."""
+        ...
+
+    def error_name(self, code: int) -> str:
+        """CUDA's name of a CUresult."""
+        ...
+
+
+def call(driver: Driver, symbol: str, *arguments: Any) -> None:
+    """Call a function that must succeed. Raises DriverFailure."""
+    code = driver.function(symbol)(*arguments)
+    if code != SUCCESS:
+        raise DriverFailure(symbol, code, driver.error_name(code))
+
+
+def query(driver: Driver, symbol: str, *arguments: Any) -> int:
+    """Call a function whose first parameter receives a 64-bit value, and return that value. Raises DriverFailure."""
+    value = ctypes.c_uint64(0)
+    call(driver, symbol, ctypes.addressof(value), *arguments)
+    return value.value
+
+
+def query_int(driver: Driver, symbol: str, *arguments: Any) -> int:
+    """The same for functions whose first parameter receives an int."""
+    value = ctypes.c_int32(0)
+    call(driver, symbol, ctypes.addressof(value), *arguments)
+    return value.value
+
+
+@cache
+def _struct_by_value(size_bytes: int) -> Any:
+    # Integer members only, which is what the ABIs look at: all structs that the driver takes by value are of integers.
+    words = ctypes.c_uint32 * (size_bytes // 4)
+    return type(f"Struct{size_bytes}", (ctypes.Structure,), {"_fields_": [("words", words)]})
+
+
+def argument_type(parameter: Parameter) -> Any:
+    """The ctypes type with which a parameter is passed."""
+    if parameter.kind == "float":
+        return _FLOATS[parameter.size_bytes][0]
+    if parameter.kind == "struct":
+        return _struct_by_value(parameter.size_bytes)
+    if parameter.kind == "pointer":
+        return ctypes.c_void_p
+    return _INTEGERS[parameter.size_bytes]
+
+
+def argument_value(parameter: Parameter, word: int) -> Any:
+    """A captured 64-bit argument word as the value to pass."""
+    if parameter.kind == "float":
+        _, code, mask = _FLOATS[parameter.size_bytes]
+        return struct.unpack(code, (word & mask).to_bytes(parameter.size_bytes, "little"))[0]
+    if parameter.kind == "struct":
+        if parameter.size_bytes > 8:
+            raise EngineError(
+                f"parameter {parameter.name} is a struct of {parameter.size_bytes} bytes by value"
+            )
+        return _struct_by_value(parameter.size_bytes).from_buffer_copy(
+            (word & (2**64 - 1)).to_bytes(8, "little")[: parameter.size_bytes]
+        )
+    return word & ((1 << 8 * parameter.size_bytes) - 1)
+
+
+class LoadedDriver:
+    """The libcuda.so.1 that the loader finds in this process. Loading it happens here, not when this is imported."""
+
+    def __init__(self) -> None:
+        try:
+            from cuda.bindings import driver as bindings
+        except ImportError as error:
+            raise EngineError(
+                f"cuda.bindings cannot be imported ({error})",
+                next="install it with `pip install cuda-python`",
+            ) from None
+        self._bindings = bindings
+        self._functions: dict[tuple[str, bool], DriverFunction] = {}
+        self._names: dict[int, str] = {}
+        try:
+            (code,) = bindings.cuInit(0)
+        except (
+            Exception
+        ) as error:  # cuda.bindings raises RuntimeError when libcuda.so.1 or a symbol is missing
+            raise EngineError(
+                f"the driver cannot be loaded ({error})", next="use `--driver emulator`"
+            ) from None
+        if int(code) != SUCCESS:
+            raise DriverFailure(
+                "cuInit", int(code), self.error_name(int(code)), next="check the driver with `nvidia-smi`"
+            )
+
+    def function(self, symbol: str, per_thread: bool = False) -> DriverFunction:
+        """The function of exactly this version. Raises EngineError when the driver has none."""
+        found = self._functions.get((symbol, per_thread))
+        if found is None:
+            found = self._functions[symbol, per_thread] = self._look_up(by_symbol()[symbol], per_thread)
+        return found
+
+    def error_name(self, code: int) -> str:
+        """CUDA's name of a CUresult; the number where the driver knows none."""
+        if code not in self._names:
+            try:
+                pointer = ctypes.c_char_p()
+                self.function("cuGetErrorName")(code, ctypes.addressof(pointer))
+                self._names[code] = (pointer.value or b"").decode("ascii", "replace") or f"error {code}"
+            except EngineError:
+                self._names[code] = f"error {code}"
+        return self._names[code]
+
+    def _look_up(self, function: Function, per_thread: bool) -> DriverFunction:
+        twin = per_thread and bool(function.twin)
+        version = function.twin_since if twin else function.since
+        flags = _PER_THREAD_STREAM if twin else _LEGACY_STREAM
+        code, pointer, *_ = self._bindings.cuGetProcAddress(function.name.encode(), version, flags)
+        if int(code) != SUCCESS or not int(pointer or 0):
+            raise EngineError(
+                f"this driver has no {function.twin if twin else function.symbol}",
+                next=f"it came with CUDA {version // 1000}.{version % 1000 // 10}; use a newer driver",
+            )
+        prototype = ctypes.CFUNCTYPE(
+            ctypes.c_int32, *[argument_type(parameter) for parameter in function.parameters]
+        )
+        return prototype(int(pointer))
+
+
+def management_library() -> Any:
+    """cuda.bindings' NVML module; None where it, or the library behind it, is absent."""
+    try:
+        from cuda.bindings import nvml
+
+        nvml.init_v2()
+    except Exception:  # whatever the reason, clocks are then recorded as unavailable
+        return None
+    return nvml

@@ -1,0 +1,506 @@
+"""Executes captured driver calls on a live driver, generically from the table.
+
+A call is prepared once and run once per iteration. Preparing translates what is known by then (device, handles,
+addresses, buffers); what a call of the window itself creates is bound when the call runs. The exceptions that the
+table marks `custom` are named in `replay/engine/custom.py`.
+
+Memory is placed before the first call, so calls that allocate, map or free it are not executed. Which context is
+current is tracked for every captured thread, and all calls run on one thread in the order in which they were
+entered.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from replay.api.functions import HANDLE_TYPES, by_symbol
+from replay.api.vocabulary import Effect, Function, Parameter, Role, Term
+from replay.engine import custom
+from replay.engine.contents import Word, read_contents
+from replay.engine.driver import Driver, DriverFailure, argument_value
+from replay.engine.handles import HandleMap
+from replay.engine.memory import AddressMap
+from replay.errors import EngineError
+from replay.snapshot.container import SnapshotReader
+from replay.snapshot.schema import Attachment, Call, Contents, Image
+
+MAXIMUM_BUFFER_BYTES = 1 << 30  # of one argument; a larger one is not believed
+
+_PLACED_BEFOREHAND = {
+    Effect.ALLOC, Effect.FREE, Effect.HOST_ALLOC, Effect.HOST_FREE, Effect.HOST_REGISTER, Effect.HOST_UNREGISTER,
+    Effect.MANAGED_ALLOC, Effect.MAP, Effect.UNMAP,
+}  # fmt: skip
+
+_PLACED_BY_SYMBOL = (
+    "cuMemAddressReserve", "cuMemAddressFree", "cuMemCreate", "cuMemRelease", "cuMemSetAccess",
+    "cuMemRetainAllocationHandle", "cuMemHostGetDevicePointer_v2", "cuDeviceGetDefaultMemPool", "cuDeviceGetMemPool",
+    "cuDeviceSetMemPool", "cuMemPoolCreate", "cuMemPoolDestroy", "cuMemPoolTrimTo", "cuMemPoolSetAttribute",
+    "cuMemPoolSetAccess", "cuMemGetMemPool", "cuMemGetDefaultMemPool", "cuMemSetMemPool",
+)  # fmt: skip
+
+_HINTS = (
+    "cuMemAdvise",
+    "cuMemAdvise_v2",
+    "cuMemPrefetchAsync",
+    "cuMemPrefetchAsync_v2",
+    "cuStreamAttachMemAsync",
+)
+
+# symbol -> why it is not executed; "" needs no mention
+NOT_EXECUTED: dict[str, str] = {
+    **dict.fromkeys(("cuInit", "cuProfilerStart", "cuProfilerStop", *_PLACED_BY_SYMBOL), ""),
+    **dict.fromkeys(
+        _HINTS,
+        "managed memory is replayed as device memory, so hints about where it should be have no effect",
+    ),
+    "cuDevicePrimaryCtxReset_v2": "it would free the memory that the next iteration starts from",
+}
+
+# The state of a context or a stream decides, which depends on how fast the device is.
+_RESULT_DEPENDS_ON_TIME = frozenset(("cuStreamQuery", "cuEventQuery"))
+
+# A replay without them gives the same outputs: the driver may refuse them on another device.
+_MAY_FAIL = frozenset(
+    (
+        "cuCtxSetLimit", "cuCtxSetCacheConfig", "cuCtxSetSharedMemConfig", "cuCtxSetFlags", "cuFuncSetCacheConfig",
+        "cuKernelSetCacheConfig", "cuFuncSetSharedMemConfig", "cuDevicePrimaryCtxSetFlags_v2",
+        "cuCtxEnablePeerAccess", "cuCtxDisablePeerAccess",
+    )
+)  # fmt: skip
+
+# What a call creates with these must be destroyed before the next iteration creates it again.
+_CREATORS = ("cuStreamCreate", "cuEventCreate", "cuModuleLoad", "cuLibraryLoad", "cuCtxCreate")
+
+# CUresults after which a context can do nothing more: the outputs of such a window cannot be read.
+STICKY_RESULTS = frozenset((700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721))
+
+
+@dataclass
+class HostOutput:
+    """Host memory that a call wrote, and what was captured."""
+
+    label: str
+    address: int
+    expected: Attachment
+    size_bytes: int
+
+
+@dataclass
+class Prepared:
+    """A captured call, ready to run. `context` is the captured context it runs in; 0: none is known."""
+
+    call: Call
+    context: int
+    function: Callable[..., int]
+    arguments: list[Any]
+    late_arguments: list[tuple[int, str, int]] = field(default_factory=list)  # position, C type, captured
+    late_words: list[tuple[int, str, int]] = field(
+        default_factory=list
+    )  # live address of the word, C type, captured
+    first: list[Callable[[], None]] = field(default_factory=list)  # run before the driver is called
+    outputs: list[tuple[Any, str, list[int]]] = field(
+        default_factory=list
+    )  # buffer, handle type, captured handles
+    then: list[Callable[[], None]] = field(default_factory=list)  # run after success
+    host_outputs: list[HostOutput] = field(default_factory=list)
+    keep: list[Any] = field(default_factory=list)  # buffers that the arguments point to
+    creates: bool = False  # objects that somebody must destroy
+
+    @property
+    def where(self) -> str:
+        """The call for people."""
+        return f"call {self.call.number} {self.call.function}"
+
+
+class ThreadContexts:
+    """Which captured context is current in which captured thread, from the calls that change it."""
+
+    def __init__(self) -> None:
+        self._stacks: dict[int, list[int]] = {}
+        self._any = 0  # for a thread of which nothing is known: the context seen last
+
+    def current(self, thread: int) -> int:
+        """The captured context; 0 when no context was seen yet."""
+        stack = self._stacks.get(thread)
+        return stack[-1] if stack else self._any
+
+    def saw(self, context: int) -> None:
+        """A context exists, though it may be current nowhere."""
+        self._any = self._any or context
+
+    def follow(self, call: Call) -> bool:
+        """Take over what a call does to its thread's stack. True if that is all that the call does."""
+        stack = self._stacks.setdefault(call.thread, [])
+        symbol = call.function
+        if symbol == "cuCtxSetCurrent":
+            del stack[-1:]
+            if call.arguments[0]:
+                stack.append(call.arguments[0])
+                self._any = call.arguments[0]
+        elif symbol == "cuCtxPushCurrent_v2":
+            stack.append(call.arguments[0])
+            self._any = call.arguments[0]
+        elif symbol == "cuCtxPopCurrent_v2":
+            del stack[-1:]
+        else:
+            if symbol.startswith("cuCtxCreate") and len(created := captured_handles(call, "pctx")) == 1:
+                stack.append(created[0])
+                self._any = created[0]
+            elif symbol == "cuCtxDestroy_v2" and stack and stack[-1] == call.arguments[0]:
+                stack.pop()
+            elif symbol == "cuDevicePrimaryCtxRetain":
+                for context in captured_handles(call, "pctx"):
+                    self.saw(context)
+            return False
+        return True
+
+
+def captured_handles(call: Call, parameter: str) -> list[int]:
+    """The handles that a call gave out through an array of 8-byte elements."""
+    data = call.outputs.get(parameter, b"")
+    if not isinstance(data, bytes):
+        return []
+    return [int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data) - 7, 8)]
+
+
+def destroyed_handle(call: Call, function: Function) -> tuple[str, int] | None:
+    """C type and captured handle of what a call destroys."""
+    if function.effect not in (Effect.DESTROY, Effect.END_OF_CONTEXT):
+        return None
+    for parameter, word in zip(function.parameters, call.arguments, strict=True):
+        if parameter.role == Role.HANDLE:
+            return parameter.c_type, word
+    return None
+
+
+class Executor:
+    """Prepares and runs calls. `notes` collects what was not done as captured, each text once.
+
+    device: CUdevice of the device that stands for every captured one. own_context: what calls run in for which no
+    captured context is known. words: captured addresses in the parameter buffers, by call number.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        reader: SnapshotReader,
+        images: dict[str, Image],
+        addresses: AddressMap,
+        words: dict[int, list[Word]],
+        device: int,
+        own_context: int,
+    ) -> None:
+        self.driver = driver
+        self.reader = reader
+        self.addresses = addresses
+        self.words = words
+        self.handles = HandleMap()
+        self.threads = ThreadContexts()
+        self.notes: dict[str, None] = {}
+        self.on_global: Callable[[int], None] = lambda captured: None
+        self.made: dict[
+            tuple[str, int], int
+        ] = {}  # created and not destroyed since, by C type and captured handle
+        self.permanent: set[tuple[str, int]] = (
+            set()
+        )  # objects of the setup, which every iteration of the window needs
+        self._device = device
+        self._own_context = own_context
+        self._current: int | None = None
+        self._images = images
+        self._image_buffers: dict[str, Any] = {}
+
+    # -- running ------------------------------------------------------------------------------------------------
+
+    def run(self, prepared: Prepared) -> int:
+        """Call the driver and return its CUresult. Raises EngineError when an object or address is not known."""
+        if prepared.context != self._current:
+            self.switch(prepared.context)
+        for position, c_type, captured in prepared.late_arguments:
+            prepared.arguments[position] = self._live(c_type, captured, prepared)
+        for address, c_type, captured in prepared.late_words:
+            ctypes.c_uint64.from_address(address).value = self._live(c_type, captured, prepared)
+        for action in prepared.first:
+            action()
+        code = prepared.function(*prepared.arguments)
+        if code == 0:
+            for buffer, c_type, captured_values in prepared.outputs:
+                for live, captured in zip(buffer, captured_values, strict=False):
+                    self.handles.bind(c_type, captured, live)
+                    if prepared.creates:
+                        self.made[c_type, captured] = live
+            for action in prepared.then:
+                action()
+        return code
+
+    def switch(self, context: int) -> None:
+        """Make the live context that stands for a captured one current."""
+        live = self._own_context if context == 0 else self.handles.live("CUcontext", context)
+        code = self.driver.function("cuCtxSetCurrent")(live)
+        if code:
+            raise DriverFailure("cuCtxSetCurrent", code, self.driver.error_name(code))
+        self._current = context
+
+    def context_unknown(self) -> None:
+        """Something made another context current."""
+        self._current = None
+
+    def run_setup(self, call: Call) -> None:
+        """Execute a call of the setup at once. One that failed in the application is left out."""
+        if call.result != 0:
+            return
+        prepared = self.prepare(call)
+        if prepared is None:
+            return
+        code = self.run(prepared)
+        if code == 0:
+            return
+        name = self.driver.error_name(code)
+        if call.function in _MAY_FAIL:
+            self.note(f"{call.function} of the setup returned {name}")
+            return
+        raise DriverFailure(
+            call.function, code, name, where=prepared.where, next=custom.advice(call.function, name)
+        )
+
+    def result_matters(self, prepared: Prepared) -> bool:
+        """Whether the CUresult of a window call must be the captured one."""
+        symbol = prepared.call.function
+        return (
+            prepared.call.result is not None
+            and symbol not in _RESULT_DEPENDS_ON_TIME
+            and symbol not in _MAY_FAIL
+        )
+
+    def note(self, text: str) -> None:
+        """Record that something was done otherwise than in the application."""
+        self.notes[text] = None
+
+    # -- preparing ----------------------------------------------------------------------------------------------
+
+    def prepare(self, call: Call) -> Prepared | None:
+        """A call ready to run; None for one that is not executed. To be called in recorded order."""
+        function = by_symbol().get(call.function)
+        if function is None:
+            raise EngineError(
+                f"calls {call.function}, which this replay does not know",
+                where=f"call {call.number}",
+                next="install a newer replay (`pip install -U gpu-replay`)",
+            )
+        if len(call.arguments) != len(function.parameters):
+            raise EngineError(
+                f"has {len(call.arguments)} arguments, {call.function} takes {len(function.parameters)}",
+                where=f"call {call.number}",
+            )
+        context = self.threads.current(call.thread)
+        if call.result == 0 and self.threads.follow(call):
+            return None
+        if function.effect in _PLACED_BEFOREHAND:
+            return None
+        if call.function in NOT_EXECUTED:
+            if reason := NOT_EXECUTED[call.function]:
+                self.note(f"{call.function} was not executed: {reason}")
+            return None
+        destroyed = destroyed_handle(call, function)
+        if destroyed in self.permanent:
+            # Made by the setup, so the next iteration needs it. Its handle value may be given out again after this.
+            self.permanent.discard(destroyed)
+            return None
+        # Loading from a file becomes loading from memory, whose parameters stand in the same order.
+        target = self.driver.function(custom.INSTEAD.get(call.function, call.function), call.per_thread)
+        prepared = Prepared(call, context, target, [], creates=call.function.startswith(_CREATORS))
+        rebuild = custom.EXCEPTIONS.get(call.function)
+        given = rebuild(self, prepared, function) if rebuild else {}
+        prepared.arguments = [
+            given[parameter.name] if parameter.name in given else self._argument(prepared, function, position)
+            for position, parameter in enumerate(function.parameters)
+        ]
+        if call.function.startswith(("cuCtxCreate", "cuCtxDestroy", "cuCtxDetach", "cuCtxAttach")):
+            prepared.then.append(self.context_unknown)
+        if destroyed is not None:
+            prepared.then.append(lambda: self._forget(destroyed))
+        return prepared
+
+    def _forget(self, handle: tuple[str, int]) -> None:
+        self.handles.forget(*handle)
+        self.made.pop(handle, None)
+
+    def _argument(self, prepared: Prepared, function: Function, position: int) -> Any:
+        parameter = function.parameters[position]
+        word = prepared.call.arguments[position] & (2**64 - 1)
+        role = parameter.role
+        if role == Role.VALUE:
+            return self._device if parameter.c_type == "CUdevice" else argument_value(parameter, word)
+        if role in (Role.HANDLE, Role.ADDRESS):
+            return self.late(prepared, position, parameter.c_type, word)
+        if role == Role.HOST_ADDRESS:
+            return self.addresses.live(word, prepared.where)
+        if word == 0:
+            return None
+        if role in (Role.IN, Role.INOUT, Role.OUT):
+            return self._array(prepared, function, parameter)
+        if role == Role.STRING:
+            return self.buffer(prepared, self.required(prepared, parameter.name) + b"\0")
+        if role == Role.IMAGE:
+            return self.image(prepared, parameter.name)
+        if role == Role.HOST_READ:
+            return self.host_source(prepared, parameter.name, word)
+        if role == Role.HOST_WRITE:
+            size = self._count(prepared.call, function, parameter.count)
+            return self.host_target(prepared, parameter.name, word, size)
+        if role == Role.OPAQUE:
+            self.note(
+                f"{prepared.call.function} was given no {parameter.name}: it belongs to the application"
+            )
+            return None
+        raise EngineError(f"parameter {parameter.name} cannot be rebuilt", where=prepared.where)
+
+    def late(self, prepared: Prepared, position: int, c_type: str, captured: int) -> int:
+        """A handle or address argument: now if it is known, else when the call runs.
+
+        A handle is always looked up when the call runs, since the window may create it anew in every iteration.
+        """
+        if c_type in HANDLE_TYPES and not (c_type == "CUstream" and captured < 3) and captured:
+            prepared.late_arguments.append((position, c_type, captured))
+            return 0
+        live = captured if c_type in HANDLE_TYPES else self.addresses.find(captured)
+        if live is not None:
+            return live
+        if prepared.call.result not in (0, None):
+            return captured  # the application passed a wrong address too, and the driver said so
+        prepared.late_arguments.append((position, "CUdeviceptr", captured))
+        return 0
+
+    def late_word(self, prepared: Prepared, address: int, c_type: str, captured: int) -> None:
+        """A handle or address inside a buffer, at the live `address`."""
+        prepared.late_words.append((address, c_type, captured))
+
+    def _live(self, c_type: str, captured: int, prepared: Prepared) -> int:
+        if c_type == "CUdeviceptr":
+            return self.addresses.live(captured, prepared.where)
+        return self.handles.live(c_type, captured, prepared.where)
+
+    def _array(self, prepared: Prepared, function: Function, parameter: Parameter) -> Any:
+        call = prepared.call
+        size = 0
+        if parameter.role != Role.IN:
+            count = self._count(call, function, parameter.count)
+            size = max(count * parameter.element_bytes, 8)
+        data = b"" if parameter.role == Role.OUT else self.required(prepared, parameter.name)
+        captured_output = call.outputs.get(parameter.name, b"")
+        output_bytes = len(captured_output) if isinstance(captured_output, bytes) else 0
+        size = max(size, len(data), output_bytes)
+        if size > MAXIMUM_BUFFER_BYTES:
+            raise EngineError(f"{parameter.name} would take {size} bytes", where=prepared.where)
+        element = parameter.element
+        if element not in HANDLE_TYPES and element != "CUdeviceptr":
+            return self.buffer(prepared, data.ljust(size, b"\0"))
+        buffer = (ctypes.c_uint64 * (size // 8)).from_buffer_copy(data.ljust(size, b"\0")[: size // 8 * 8])
+        prepared.keep.append(buffer)
+        if parameter.role != Role.OUT:
+            for index in range(len(data) // 8):
+                if buffer[index]:
+                    self.late_word(prepared, ctypes.addressof(buffer) + 8 * index, element, buffer[index])
+        if parameter.role != Role.IN and element in HANDLE_TYPES:
+            prepared.outputs.append((buffer, element, captured_handles(call, parameter.name)))
+        return buffer
+
+    def _count(self, call: Call, function: Function, term: Term) -> int:
+        product = term.scale
+        for position in term.parameters:
+            parameter = function.parameters[position]
+            value = call.arguments[position]
+            if parameter.role in (Role.OUT, Role.INOUT):
+                data = call.outputs.get(parameter.name, b"")
+                value = int.from_bytes(data, "little") if isinstance(data, bytes) else 0
+            product *= value
+        if not 0 <= product <= MAXIMUM_BUFFER_BYTES:
+            raise EngineError(f"asks for {product} elements", where=f"call {call.number} {call.function}")
+        return product
+
+    # -- what custom.py builds upon ------------------------------------------------------------------------------
+
+    def attachment(self, attachment: Attachment) -> bytes:
+        """The bytes of an attachment, wherever they are."""
+        if isinstance(attachment, bytes):
+            return attachment
+        if isinstance(attachment, Contents):
+            if attachment.size_bytes > MAXIMUM_BUFFER_BYTES:
+                raise EngineError(f"an attachment has {attachment.size_bytes} bytes")
+            return read_contents(self.reader, attachment)
+        image = self._images.get(attachment)
+        if image is None:
+            raise EngineError(
+                f"the image {attachment[:12]} is not in the snapshot",
+                next="capture again; `replay info` shows the notes",
+            )
+        return read_contents(self.reader, image.contents)
+
+    def optional(self, prepared: Prepared, name: str, part: int = 0) -> bytes | None:
+        """An input of a call; None when it was not recorded."""
+        inputs = prepared.call.inputs
+        found = inputs.get(f"{name}.{part}")
+        if found is None and part == 0:
+            found = inputs.get(name)
+        return None if found is None else self.attachment(found)
+
+    def required(self, prepared: Prepared, name: str, part: int = 0) -> bytes:
+        """An input of a call that must have been recorded."""
+        found = self.optional(prepared, name, part)
+        if found is None:
+            raise EngineError(
+                f"what {name} pointed to was not captured", where=prepared.where, next="capture again"
+            )
+        return found
+
+    def buffer(self, prepared: Prepared, data: bytes) -> Any:
+        """Bytes at an address that stays valid as long as the call."""
+        buffer = (ctypes.c_char * max(len(data), 1)).from_buffer_copy(data or b"\0")
+        prepared.keep.append(buffer)
+        return buffer
+
+    def image(self, prepared: Prepared, name: str, part: int = 0) -> Any:
+        """A module image with a NUL behind it, which PTX needs. One copy for all calls, alive to the end."""
+        inputs = prepared.call.inputs
+        found = inputs.get(f"{name}.{part}") or (inputs.get(name) if part == 0 else None)
+        if found is None:
+            raise EngineError("the module image was not captured", where=prepared.where, next="capture again")
+        key = found if isinstance(found, str) else f"call {prepared.call.number}"
+        if key not in self._image_buffers:
+            data = self.attachment(found)
+            self._image_buffers[key] = (ctypes.c_char * (len(data) + 1)).from_buffer_copy(data + b"\0")
+        return self._image_buffers[key]
+
+    def host_source(self, prepared: Prepared, name: str, captured: int, part: int = 0) -> Any:
+        """Host memory that a call reads: its captured bytes, in the captured pinned memory where it was such."""
+        data = self.required(prepared, name, part)
+        live = self.addresses.find(captured)
+        if live is None:
+            return self.buffer(prepared, data)
+        source = self.buffer(prepared, data)
+        address = live
+
+        def write() -> None:
+            ctypes.memmove(address, source, len(data))
+
+        prepared.first.append(write)
+        return live
+
+    def host_target(
+        self, prepared: Prepared, name: str, captured: int, size_bytes: int, part: int = 0
+    ) -> Any:
+        """Host memory that a call writes; compared when its contents were captured."""
+        key = f"{name}.{part}" if part else name
+        expected = prepared.call.outputs.get(key)
+        live = self.addresses.find(captured)
+        target: Any = live
+        if live is None:
+            target = self.buffer(prepared, bytes(size_bytes))
+            live = ctypes.addressof(target)
+        if expected is not None:
+            label = f"host memory that {prepared.where} wrote ({size_bytes} bytes)"
+            prepared.host_outputs.append(HostOutput(label, live, expected, size_bytes))
+        return target

@@ -1,0 +1,61 @@
+"""Captured handles and the live ones that stand for them.
+
+A captured handle value may be used again by the application after its object was destroyed, so the latest one wins:
+calls are replayed in their recorded order.
+"""
+
+from __future__ import annotations
+
+from replay.errors import EngineError
+
+# CUstream values that name no object: default, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
+_STREAM_CONSTANTS = (0, 1, 2)
+
+# The C type of a parameter -> the types whose handles it takes, in the order in which they are tried. The driver
+# takes a CUkernel where a CUfunction is asked for.
+_ACCEPTED: dict[str, tuple[str, ...]] = {"CUfunction": ("CUfunction", "CUkernel")}
+
+
+class HandleMap:
+    """Captured value -> live value, by C type of the handle."""
+
+    def __init__(self) -> None:
+        self._live: dict[tuple[str, int], int] = {}
+
+    def bind(self, c_type: str, captured: int, live: int) -> None:
+        """Say that `live` stands for `captured` from now on. NULL stays NULL."""
+        if captured and not (c_type == "CUstream" and captured in _STREAM_CONSTANTS):
+            self._live[c_type, captured] = live
+
+    def forget(self, c_type: str, captured: int) -> None:
+        """The object was destroyed."""
+        self._live.pop((c_type, captured), None)
+
+    def state(self) -> dict[tuple[str, int], int]:
+        """What is bound now, for `return_to`."""
+        return dict(self._live)
+
+    def return_to(self, state: dict[tuple[str, int], int]) -> None:
+        """Bind what was bound when `state` was taken, and nothing else."""
+        self._live = dict(state)
+
+    def find(self, c_type: str, captured: int) -> int | None:
+        """The live handle; None when no replayed call made it."""
+        if captured == 0 or (c_type == "CUstream" and captured in _STREAM_CONSTANTS):
+            return captured
+        for accepted in _ACCEPTED.get(c_type, (c_type,)):
+            live = self._live.get((accepted, captured))
+            if live is not None:
+                return live
+        return None
+
+    def live(self, c_type: str, captured: int, where: object = None) -> int:
+        """The live handle. Raises EngineError when no replayed call made it."""
+        found = self.find(c_type, captured)
+        if found is None:
+            raise EngineError(
+                f"uses the {c_type} {captured:#x}, which no recorded call created",
+                where=where,
+                next="capture again with a window that includes its creation, for example with `--all`",
+            )
+        return found

@@ -1,0 +1,274 @@
+"""Where captured memory lives during a replay: at its captured address if at all possible.
+
+Order: `hold` before the driver is loaded, so that nothing else takes the addresses; then `place` span by span.
+Device and managed memory comes back through the virtual memory functions (2 MiB granules), host memory through mmap
+and cuMemHostRegister (pages). Whether every address that cuMemAlloc ever gave can be reserved again is not yet seen
+on a GPU: the driver documents the address as a hint, so its answer is checked.
+"""
+
+from __future__ import annotations
+
+import bisect
+import ctypes
+import errno
+import os
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from replay.engine.driver import Driver, DriverFailure, call, query
+from replay.errors import EngineError
+from replay.snapshot.schema import Range
+
+GRANULE_BYTES = 2 << 20  # of cuMemCreate on every GPU so far (CU_MEM_ALLOC_GRANULARITY_MINIMUM)
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+HIGHEST_ADDRESS = 1 << 56  # of user space with five-level page tables; nothing captured lies above
+
+_PROT_NONE, _PROT_READ_WRITE = 0, 3
+_MAP_PRIVATE, _MAP_FIXED, _MAP_ANONYMOUS, _MAP_NORESERVE = 0x02, 0x10, 0x20, 0x4000
+_MAP_FIXED_NOREPLACE = 0x100000
+_MAP_FAILED = ctypes.c_void_p(-1).value
+
+_REGISTER_PORTABLE, _REGISTER_DEVICEMAP, _REGISTER_READ_ONLY = 1, 2, 8  # CU_MEMHOSTREGISTER_*
+_LOCATION_DEVICE, _ALLOCATION_PINNED, _ACCESS_READ_WRITE = (
+    1,
+    1,
+    3,
+)  # CUmemLocationType, CUmemAllocationType, CUmemAccess
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_long,
+]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+
+class AddressTaken(EngineError):
+    """A captured address is occupied in this process; another process may have it free."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of addresses that is placed as one piece: the union of neighbouring ranges, rounded to granules."""
+
+    address: int
+    size_bytes: int
+    host: bool
+    register_flags: int = 0
+
+    @property
+    def end(self) -> int:
+        return self.address + self.size_bytes
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A span and where it lives now. `how` is same_address or relocated; `reason` says why it moved."""
+
+    span: Span
+    live_address: int
+    how: Literal["same_address", "relocated"]
+    reason: str = ""
+
+
+def is_host(range_: Range) -> bool:
+    """Whether the host reads and writes the range directly."""
+    return range_.kind in ("host", "registered")
+
+
+def is_global(range_: Range) -> bool:
+    """Whether the range is a variable of a module, which lives where the driver loads it."""
+    return range_.kind == "global" or bool(range_.name and range_.owner)
+
+
+def plan_spans(ranges: Iterable[Range]) -> list[Span]:
+    """The spans that hold all ranges except globals, in the order of their addresses.
+
+    Raises EngineError for addresses that no process can have.
+    """
+    pieces: list[Span] = []
+    for item in ranges:
+        if is_global(item):
+            continue
+        host = is_host(item)
+        granule = PAGE_BYTES if host else GRANULE_BYTES
+        start = item.address // granule * granule
+        end = -(-(item.address + max(item.size_bytes, 1)) // granule) * granule
+        if start <= 0 or item.size_bytes < 0 or end > HIGHEST_ADDRESS:
+            raise EngineError(
+                f"range {item.id} is at {item.address:#x}, {item.size_bytes} bytes: an impossible address"
+            )
+        flags = (item.host_flags & _REGISTER_READ_ONLY if item.kind == "registered" else 0) if host else 0
+        pieces.append(Span(start, end - start, host, flags))
+    spans: list[Span] = []
+    for host in (False, True):
+        merged: list[Span] = []
+        for piece in sorted((p for p in pieces if p.host == host), key=lambda p: p.address):
+            if merged and piece.address < merged[-1].end:
+                last = merged[-1]
+                size = max(last.end, piece.end) - last.address
+                merged[-1] = replace(
+                    last, size_bytes=size, register_flags=last.register_flags & piece.register_flags
+                )
+            else:
+                merged.append(piece)
+        spans += merged
+    return sorted(spans, key=lambda span: span.address)
+
+
+def hold(spans: Iterable[Span]) -> list[Span]:
+    """Keep everything else in this process away from the addresses. Returns the spans that something already has."""
+    taken = []
+    flags = _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_NORESERVE | _MAP_FIXED_NOREPLACE
+    for span in spans:
+        answer = _libc.mmap(span.address, span.size_bytes, _PROT_NONE, flags, -1, 0)
+        if answer != span.address:
+            # Kernels before 4.17 do not know the flag and take the address as a hint.
+            if answer != _MAP_FAILED:
+                _libc.munmap(answer, span.size_bytes)
+            taken.append(span)
+    return taken
+
+
+def place(
+    driver: Driver, spans: Iterable[Span], taken: Iterable[Span], device: int, relocate: bool
+) -> list[Placed]:
+    """Give every span memory. `taken` are those that `hold` could not hold.
+
+    relocate: a span whose address cannot be had goes elsewhere; otherwise AddressTaken is raised.
+    Needs a current context. Raises EngineError when there is not enough memory.
+    """
+    unavailable = set(taken)
+    placed = []
+    for span in spans:
+        outcome = None
+        reason = "something in the replaying process has the address"
+        if span not in unavailable:
+            outcome, reason = (_place_host if span.host else _place_device)(driver, span, device)
+        if outcome is None:
+            if not relocate:
+                raise AddressTaken(f"{span.address:#x} ({span.size_bytes} bytes) cannot be had: {reason}")
+            outcome = (_elsewhere_host if span.host else _elsewhere_device)(driver, span, device, reason)
+        placed.append(outcome)
+    return placed
+
+
+def _place_device(driver: Driver, span: Span, device: int) -> tuple[Placed | None, str]:
+    _libc.munmap(span.address, span.size_bytes)
+    try:
+        got = query(driver, "cuMemAddressReserve", span.size_bytes, GRANULE_BYTES, span.address, 0)
+    except DriverFailure as failure:
+        return None, f"cuMemAddressReserve returned {failure.name}"
+    if got != span.address:
+        call(driver, "cuMemAddressFree", got, span.size_bytes)
+        return None, f"the driver reserved {got:#x} instead"
+    _back_with_memory(driver, span, span.address, device)
+    return Placed(span, span.address, "same_address"), ""
+
+
+def _elsewhere_device(driver: Driver, span: Span, device: int, reason: str) -> Placed:
+    got = query(driver, "cuMemAddressReserve", span.size_bytes, GRANULE_BYTES, 0, 0)
+    _back_with_memory(driver, span, got, device)
+    return Placed(span, got, "relocated", reason)
+
+
+def _back_with_memory(driver: Driver, span: Span, address: int, device: int) -> None:
+    # CUmemAllocationProp: type, requestedHandleTypes, location {type, id}, win32HandleMetaData, allocFlags
+    properties = struct.pack("<IIIiQQ", _ALLOCATION_PINNED, 0, _LOCATION_DEVICE, device, 0, 0)
+    access = struct.pack("<IiI", _LOCATION_DEVICE, device, _ACCESS_READ_WRITE)  # CUmemAccessDesc
+    try:
+        handle = query(driver, "cuMemCreate", span.size_bytes, _pointer(properties), 0)
+    except DriverFailure as failure:
+        raise EngineError(
+            f"{span.size_bytes} bytes of device memory cannot be had ({failure.name})",
+            next="close other programs that use the device, or replay on one with more memory",
+        ) from None
+    call(driver, "cuMemMap", address, span.size_bytes, 0, handle, 0)
+    call(driver, "cuMemRelease", handle)  # the mapping keeps the memory
+    call(driver, "cuMemSetAccess", address, span.size_bytes, _pointer(access), 1)
+
+
+def _place_host(driver: Driver, span: Span, device: int) -> tuple[Placed | None, str]:
+    # Over the own hold, so there is no moment at which the address is free.
+    flags = _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_FIXED
+    if _libc.mmap(span.address, span.size_bytes, _PROT_READ_WRITE, flags, -1, 0) != span.address:
+        return None, f"mmap failed: {os.strerror(ctypes.get_errno())}"
+    _register(driver, span, span.address)
+    return Placed(span, span.address, "same_address"), ""
+
+
+def _elsewhere_host(driver: Driver, span: Span, device: int, reason: str) -> Placed:
+    got = _libc.mmap(None, span.size_bytes, _PROT_READ_WRITE, _MAP_PRIVATE | _MAP_ANONYMOUS, -1, 0)
+    if got == _MAP_FAILED:
+        what = "not enough memory" if ctypes.get_errno() == errno.ENOMEM else os.strerror(ctypes.get_errno())
+        raise EngineError(f"{span.size_bytes} bytes of host memory cannot be had ({what})")
+    _register(driver, span, got)
+    return Placed(span, got, "relocated", reason)
+
+
+def _register(driver: Driver, span: Span, address: int) -> None:
+    flags = _REGISTER_PORTABLE | _REGISTER_DEVICEMAP | span.register_flags
+    try:
+        call(driver, "cuMemHostRegister_v2", address, span.size_bytes, flags)
+    except DriverFailure as failure:
+        raise EngineError(
+            f"{span.size_bytes} bytes of host memory cannot be pinned ({failure.name})",
+            next="raise the limit on locked memory (`ulimit -l`)",
+        ) from None
+
+
+def _pointer(data: bytes) -> ctypes.Array[ctypes.c_char]:
+    return ctypes.create_string_buffer(data, len(data))
+
+
+class AddressMap:
+    """Captured device or host address -> live address."""
+
+    def __init__(self, placed: Iterable[Placed] = ()) -> None:
+        self._placed = sorted(placed, key=lambda item: item.span.address)
+        self._starts = [item.span.address for item in self._placed]
+        self._globals: dict[int, tuple[int, int]] = {}  # captured address -> size, live address
+
+    def bind_global(self, captured: int, size_bytes: int, live: int) -> None:
+        """A variable of a module was loaded. Globals lie outside the spans or inside them, so they go first."""
+        self._globals[captured] = (size_bytes, live)
+
+    def is_bound(self, captured: int) -> bool:
+        """Whether the global that was captured at this address is loaded."""
+        return captured in self._globals
+
+    @property
+    def moves(self) -> bool:
+        """Whether any placed memory lives at another address than the captured one."""
+        return any(item.live_address != item.span.address for item in self._placed)
+
+    def find(self, captured: int) -> int | None:
+        """The live address; None for an address that belongs to no captured range."""
+        if captured == 0:
+            return 0
+        for start, (size, live) in self._globals.items():
+            if start <= captured < start + size:
+                return live + captured - start
+        at = bisect.bisect_right(self._starts, captured) - 1
+        # The end of a span belongs to it: programs form pointers just past their last element.
+        if at >= 0 and captured <= self._placed[at].span.end:
+            return self._placed[at].live_address + captured - self._placed[at].span.address
+        return None
+
+    def live(self, captured: int, where: object = None) -> int:
+        """The live address. Raises EngineError for an address that belongs to no captured range."""
+        found = self.find(captured)
+        if found is None:
+            raise EngineError(
+                f"uses the address {captured:#x}, which belongs to no captured memory",
+                where=where,
+                next="capture again with `--memory live`",
+            )
+        return found

@@ -1,0 +1,290 @@
+"""What the worker does with a session, and the result that it reports: plain maps of `results/schema.py`."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from typing import TYPE_CHECKING, Any
+
+from replay.api.functions import by_symbol
+from replay.compare.outputs import BufferComparison
+from replay.engine.driver import Driver, call, management_library, query, query_int
+from replay.engine.measure import WindowSampler
+from replay.engine.memory import Span, is_global
+from replay.engine.session import (
+    ATTRIBUTE_L2_BYTES,
+    ATTRIBUTE_MAJOR,
+    ATTRIBUTE_MINOR,
+    ATTRIBUTE_MULTIPROCESSORS,
+    MAXIMUM_RESULT_NOTES,
+    Session,
+    Verified,
+    is_launch,
+    launch_streams,
+)
+from replay.results import schema
+from replay.snapshot.container import SnapshotReader
+from replay.snapshot.schema import to_wire
+from replay.timing.clocks import Clocks
+from replay.timing.sampler import Measurement, measure
+from replay.timing.statistics import outliers, samples_for, summarize
+from replay.timing.stopping import StoppingParameters
+
+if TYPE_CHECKING:
+    from replay.engine.worker import Messages
+
+_SHORT_KERNEL_NS = 10_000
+_FIRST_RUN_SLOW = 2.0  # x the median
+
+
+def carry_out(
+    driver: Driver,
+    reader: SnapshotReader,
+    request: dict[str, Any],
+    spans: list[Span],
+    taken: list[Span],
+    messages: Messages,
+) -> dict[str, Any]:
+    """Verify and time the snapshot as `request` asks. Returns the parts of a RunResult that the worker knows."""
+    session = Session(
+        driver,
+        reader,
+        device=request["device"],
+        spans=spans,
+        taken=taken,
+        relocate=request["relocate"],
+        best_effort=request["best_effort"],
+        stage=messages.stage,
+    )
+    device = device_facts(driver, session.device, request["device"])
+    clocks = Clocks(None if request["emulated"] else management_library(), device["uuid"])
+    verified = session.verify()
+    timing = None
+    notes = list(session.executor.notes) + session.left_out
+    if request["timing"] is not None:
+        if verified.replayable:
+            parameters = StoppingParameters(**request["timing"])
+            timing = time_window(session, clocks, parameters, request["emulated"], messages)
+        else:
+            notes.append("not timed: the window ends with an error that the context does not survive")
+    state = clocks.state()
+    notes += capture_notes(session)
+    return {
+        "driver_version": query_int(driver, "cuDriverGetVersion"),
+        "device": to_wire(schema.DeviceFacts(**device, clocks=state, clocks_unavailable=clocks.unavailable)),
+        "placement": to_wire(placement(session)),
+        "window": to_wire(window_facts(session)),
+        "verification": to_wire(verification(verified)),
+        "timing": None if timing is None else to_wire(timing),
+        "notes": notes,
+    }
+
+
+def device_facts(driver: Driver, device: int, ordinal: int) -> dict[str, Any]:
+    """Name, capability and size of the device."""
+    name = ctypes.create_string_buffer(256)
+    call(driver, "cuDeviceGetName", name, 256, device)
+    uuid = ctypes.create_string_buffer(16)
+    call(driver, "cuDeviceGetUuid_v2", uuid, device)
+    text = uuid.raw.hex()
+
+    def attribute(number: int) -> int:
+        return query_int(driver, "cuDeviceGetAttribute", number, device)
+
+    return {
+        "ordinal": ordinal,
+        "name": name.value.decode("utf-8", "replace"),
+        "compute_capability": f"{attribute(ATTRIBUTE_MAJOR)}.{attribute(ATTRIBUTE_MINOR)}",
+        "uuid": f"GPU-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}",
+        "total_memory_bytes": query(driver, "cuDeviceTotalMem_v2", device),
+        "multiprocessors": attribute(ATTRIBUTE_MULTIPROCESSORS),
+        "l2_cache_bytes": attribute(ATTRIBUTE_L2_BYTES),
+    }
+
+
+def placement(session: Session) -> schema.Placement:
+    """Where the ranges went."""
+    counts = {"same_address": [0, 0], "relocated": [0, 0]}
+    loaded = patched = 0
+    for range_ in session.ranges.values():
+        live = session.addresses.find(range_.address)
+        if is_global(range_):
+            loaded += live is not None
+            patched += live not in (None, range_.address)
+            continue
+        count = counts["same_address" if live == range_.address else "relocated"]
+        count[0] += 1
+        count[1] += range_.size_bytes
+    return schema.Placement(
+        same_address_ranges=counts["same_address"][0],
+        same_address_bytes=counts["same_address"][1],
+        relocated_ranges=counts["relocated"][0],
+        relocated_bytes=counts["relocated"][1],
+        globals=loaded,
+        patched_globals=patched,
+        moved=[
+            f"{item.span.address:#x} ({item.span.size_bytes} bytes) is at {item.live_address:#x}: {item.reason}"
+            for item in session.placed
+            if item.how == "relocated"
+        ],
+    )
+
+
+def window_facts(session: Session) -> schema.WindowFacts:
+    """What was replayed."""
+    launches = [item for item in session.window if is_launch(item)]
+    return schema.WindowFacts(
+        calls=len(session.window_calls),
+        launches=len(launches),
+        kernels=[],
+        skipped_calls=session.skipped,
+        threads=len({call_.thread for call_ in session.window_calls}),
+        streams=len({stream for item in session.window for stream in launch_streams(item)}),
+    )
+
+
+def verification(verified: Verified) -> schema.Verification:
+    """The comparison as it is reported."""
+    different = [item for item in verified.comparisons if not item.equal]
+    return schema.Verification(
+        verdict=verified.verdict,  # type: ignore[arg-type]
+        buffers=len(verified.comparisons),
+        compared_bytes=sum(item.compared_bytes for item in verified.comparisons),
+        differing_bytes=sum(item.differing_bytes for item in different),
+        differences=[_difference(item) for item in different],
+        results=verified.results,
+        unverified=verified.unverified,
+        reason=verified.reason,
+        replays=verified.replays,
+    )
+
+
+def _difference(item: BufferComparison) -> schema.OutputDifference:
+    mismatches = [
+        schema.OutputMismatch(
+            place.offset,
+            item.address + place.offset if item.address else 0,
+            place.expected.hex(),
+            place.actual.hex(),
+        )
+        for place in item.mismatches
+    ]
+    guess = item.guess
+    return schema.OutputDifference(
+        label=item.label,
+        address=item.address,
+        size_bytes=item.size_bytes,
+        compared_bytes=item.compared_bytes,
+        differing_bytes=item.differing_bytes,
+        mismatches=mismatches,
+        guess_dtype=guess.dtype if guess else "",
+        guess_maximum_ulp=guess.maximum_ulp if guess else 0,
+        guess_maximum_relative=guess.maximum_relative if guess else 0.0,
+    )
+
+
+def time_window(
+    session: Session, clocks: Clocks, parameters: StoppingParameters, emulated: bool, messages: Messages
+) -> schema.Timing:
+    """Cold samples of the whole window."""
+    messages.stage("timing the window")
+    sampler = WindowSampler(session, clocks, emulated=emulated)
+    measurement = measure(
+        sampler,
+        parameters,
+        modelled=emulated,
+        now_ns=time.perf_counter_ns,
+        sleep_s=time.sleep,
+        progress=lambda count: messages.progress(f"{count} samples"),
+    )
+    throttled = clocks.throttle_reasons()
+    session.clean_up()
+    gpu_times = [sample.gpu_ns for sample in measurement.samples if sample.gpu_ns is not None]
+    host_times = [sample.host_ns for sample in measurement.samples]
+    clock_values = [sample.sm_clock_mhz for sample in measurement.samples if sample.sm_clock_mhz is not None]
+    return schema.Timing(
+        mode="cold",
+        source="modelled" if emulated else "measured",
+        gpu_time_ns=gpu_times,
+        host_time_ns=host_times,
+        gpu=_summary(gpu_times) if gpu_times else None,
+        host=_summary(host_times),
+        sm_clock_mhz=clock_values,
+        first_gpu_ns=measurement.first.gpu_ns if measurement.first else None,
+        first_host_ns=measurement.first.host_ns if measurement.first else None,
+        discarded=measurement.discarded,
+        stop_code=measurement.stop.code if measurement.stop else "",
+        stop_text=measurement.stop.text if measurement.stop else "",
+        gpu_time_reason=sampler.event_reason,
+        held=not sampler.hold_reason,
+        held_reason=sampler.hold_reason,
+        flushed=not sampler.flush_reason,
+        flushed_reason=sampler.flush_reason,
+        restored_bytes=session.contents.copied_bytes,
+        warnings=warnings(measurement, gpu_times, throttled, parameters, emulated),
+    )
+
+
+def _summary(samples: list[int]) -> schema.TimeSummary:
+    summary = summarize(samples)
+    return schema.TimeSummary(
+        count=summary.count,
+        median_ns=float(summary.median),
+        mean_ns=float(summary.mean),
+        minimum_ns=summary.minimum,
+        maximum_ns=summary.maximum,
+        lower_quartile_ns=float(summary.lower_quartile),
+        upper_quartile_ns=float(summary.upper_quartile),
+        noise=summary.noise,
+    )
+
+
+def warnings(
+    measurement: Measurement,
+    gpu_times: list[int],
+    throttled: list[str],
+    parameters: StoppingParameters,
+    modelled: bool,
+) -> list[schema.Warning_]:
+    """What makes the times less trustworthy. Modelled times have no noise to warn of."""
+    found: list[schema.Warning_] = []
+    if modelled or not gpu_times:
+        return found
+    add = found.append
+    summary = summarize(gpu_times)
+    first = measurement.first.gpu_ns if measurement.first else None
+    if first is not None and first > _FIRST_RUN_SLOW * summary.median:
+        add(schema.Warning_("first-run-slow", f"the first run took {first / summary.median:.1f} x the median",
+                            "it is not counted; loading or compiling happened then"))  # fmt: skip
+    if strays := outliers(gpu_times):
+        add(schema.Warning_("outliers", f"{len(strays)} of {summary.count} samples are far from the rest",
+                            "look for other work on the device or machine; the median hardly changes"))  # fmt: skip
+    if summary.noise > parameters.maximum_noise:
+        needed = samples_for(summary.noise, parameters.maximum_noise)
+        add(schema.Warning_("noisy", f"the samples scatter by {summary.noise:.2%}",
+                            f"lock the clocks, or take about {needed} samples (--samples {needed})"))  # fmt: skip
+    if throttled or measurement.discarded:
+        reasons = ", ".join(throttled) or f"{measurement.discarded} samples with a low clock were discarded"
+        add(schema.Warning_("throttled", f"the device was slowed down: {reasons}",
+                            "let it cool down, or lower and lock the clocks"))  # fmt: skip
+    if summary.median < _SHORT_KERNEL_NS:
+        add(schema.Warning_("short-kernel", f"the window takes only {summary.median / 1000:.1f} us",
+                            "events resolve about 0.5 us; capture a window of more launches"))  # fmt: skip
+    if measurement.stop and measurement.stop.code == "timeout":
+        add(schema.Warning_("timeout", measurement.stop.text, "use --rigorous, or --samples N"))
+    return found
+
+
+def capture_notes(session: Session) -> list[str]:
+    """Notes of the capture that say what is missing, in the order of the capture, so many at most."""
+    silent = ("WINDOW_OPEN", "WINDOW_CLOSE", "LAUNCH_MATCHED", "CHILD_PROCESS")
+    texts = [f"{note.code} {note.text}".strip() for note in session.notes if note.code not in silent]
+    unique = list(dict.fromkeys(texts))
+    if len(unique) > MAXIMUM_RESULT_NOTES:
+        more = len(unique) - MAXIMUM_RESULT_NOTES
+        unique = [*unique[:MAXIMUM_RESULT_NOTES], f"and {more} more; `replay ls SNAPSHOT notes` lists them"]
+    if any(by_symbol()[call_.function].twin and call_.per_thread for call_ in session.window_calls):
+        threads = {call_.thread for call_ in session.window_calls if call_.per_thread}
+        if len(threads) > 1:
+            unique.append("per-thread default streams of several threads are replayed as one stream")
+    return unique

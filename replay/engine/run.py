@@ -1,0 +1,330 @@
+"""Replays a snapshot in a fresh worker process and watches over it. Never loads CUDA into this process.
+
+A worker that hangs, faults or is killed becomes a WorkerError; nothing of it is left behind: it runs in a process
+group of its own, leaves no core file, writes no file, and dies with this process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from blake3 import blake3
+
+from replay import __version__, settings
+from replay.drivers import SONAME, Driver, find_driver
+from replay.engine.memory import plan_spans
+from replay.errors import DamagedError, EngineError, ExitCode, GateFailed, ReplayError, WorkerError
+from replay.results import schema
+from replay.snapshot.container import SnapshotReader
+from replay.snapshot.schema import Call, Environment, Kernel, Range, Summary, from_wire
+from replay.timing.stopping import StoppingParameters
+
+DEFAULT_TIMEOUT_S = 300.0  # without any sign of progress
+MAXIMUM_RESTARTS = 4  # each gives the worker another layout of addresses
+MAXIMUM_RESULT_BYTES = 256 << 20  # of one message
+_LOG_LINES = 20
+_TRAILER_BYTES = 4096
+
+# The worker must find the same modules as this process, whatever the current folder holds.
+_BOOTSTRAP = "import sys; sys.path[:] = {path!r}; from replay.engine.worker import main; main()"
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How to replay. timing: None for verification only. timeout_s: without a sign of progress from the worker."""
+
+    driver: str | None = None
+    device: int = 0
+    timing: StoppingParameters | None = dataclasses.field(default_factory=StoppingParameters)
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    best_effort: bool = False
+
+
+def run_snapshot(
+    path: str | os.PathLike[str], options: RunOptions, progress: Callable[[str], None] = lambda text: None
+) -> schema.RunResult:
+    """Replay the snapshot once in a worker and return its result, whether its outputs match or not.
+
+    progress: called with the step that the worker is at. Raises ReplayError: WorkerError when the worker died or hung,
+    EngineError when the snapshot cannot be replayed here.
+    """
+    begin_s = time.monotonic()
+    driver = find_driver(options.driver)
+    with SnapshotReader(path) as reader:
+        if not reader.condition.whole:
+            raise DamagedError(f"the snapshot is {reader.condition}", where=path,
+                               next="make it again with `replay pack`, or get the file again")  # fmt: skip
+        facts = _snapshot_facts(reader)
+        environment = _first(reader, Environment, "environment")
+        application = _application(reader, environment)
+        kernels = [kernel.demangled or kernel.name for kernel in _all(reader, Kernel, "kernel")]
+        spans = plan_spans(_all(reader, Range, "range"))
+    request = {
+        "snapshot": str(Path(path).absolute()),
+        "spans": [[span.address, span.size_bytes, span.host, span.register_flags] for span in spans],
+        "device": options.device,
+        "emulated": driver.emulated,
+        "best_effort": options.best_effort,
+        "relocate": False,
+        "timing": None if options.timing is None else dataclasses.asdict(options.timing),
+    }
+    restarts = 0
+    while True:
+        request["relocate"] = restarts >= MAXIMUM_RESTARTS
+        worker = Worker(request, driver, options.timeout_s, progress)
+        answer = worker.run()
+        if answer is not None:
+            break
+        restarts += 1
+    return _result(answer, facts, driver, application, kernels, restarts, options, time.monotonic() - begin_s)
+
+
+class Worker:
+    """One worker process: started, watched, and gone when `run` returns, whatever happens."""
+
+    def __init__(
+        self, request: dict[str, Any], driver: Driver, timeout_s: float, progress: Callable[[str], None]
+    ) -> None:
+        self._request = request
+        self._driver = driver
+        self._timeout_s = timeout_s
+        self._progress = progress
+        self._stage = "starting"
+        self._log: deque[str] = deque(maxlen=_LOG_LINES)
+        self._partial_line = b""
+
+    def run(self) -> dict[str, Any] | None:
+        """The worker's result; None when an address was taken and another worker should try. Raises ReplayError."""
+        read_end, write_end = os.pipe()
+        try:
+            process = self._start(write_end)
+        except OSError as error:
+            os.close(read_end)
+            raise WorkerError(
+                f"the worker cannot be started ({error.strerror})", where=sys.executable
+            ) from None
+        finally:
+            os.close(write_end)
+        try:
+            return self._watch(process, read_end)
+        finally:
+            os.close(read_end)
+            _end(process)
+
+    def _start(self, write_end: int) -> subprocess.Popen[bytes]:
+        request = {**self._request, "parent": os.getpid(), "descriptor": write_end}
+        path = [entry for entry in sys.path if entry]
+        process = subprocess.Popen(
+            [sys.executable, "-c", _BOOTSTRAP.format(path=path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=worker_environment(self._driver),
+            pass_fds=(write_end,),
+            start_new_session=True,
+        )
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it died at once; the watch will say how
+            process.stdin.write(json.dumps(request).encode())
+            process.stdin.close()
+        return process
+
+    def _watch(self, process: subprocess.Popen[bytes], read_end: int) -> dict[str, Any] | None:
+        assert process.stdout is not None
+        pending = bytearray()
+        last_sign_s = time.monotonic()
+        with selectors.DefaultSelector() as selector:
+            selector.register(read_end, selectors.EVENT_READ)
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while True:
+                left_s = self._timeout_s - (time.monotonic() - last_sign_s)
+                if left_s <= 0:
+                    raise self._hung()
+                for key, _ in selector.select(left_s):
+                    data = os.read(key.fd, 1 << 20)
+                    if key.fd != read_end:
+                        # What a kernel prints is no sign of progress.
+                        self._take_log(data)
+                        if not data:
+                            selector.unregister(key.fileobj)
+                        continue
+                    if not data:
+                        raise self._died(process)
+                    last_sign_s = time.monotonic()
+                    pending += data
+                    if len(pending) > MAXIMUM_RESULT_BYTES:
+                        raise WorkerError("the worker's result is larger than any can be", next="report this")
+                    *lines, rest = pending.split(b"\n")
+                    pending = bytearray(rest)
+                    for line in lines:
+                        message = json.loads(line)
+                        if "result" in message:
+                            return dict(message["result"])
+                        if "taken" in message:
+                            return None
+                        if "error" in message:
+                            self._show_log()
+                            raise _error(message["error"])
+                        self._stage = message.get("stage", self._stage)
+                        self._progress(str(message.get("progress", self._stage)))
+
+    def _take_log(self, data: bytes) -> None:
+        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
+        self._partial_line = self._partial_line[-4096:]
+        self._log.extend(line[-4096:].decode("utf-8", "replace") for line in lines)
+
+    def _show_log(self) -> None:
+        if settings.TRACEBACK.value():
+            print("\n".join(self._log), file=sys.stderr)
+
+    def _hung(self) -> WorkerError:
+        return WorkerError(
+            f"the worker made no progress for {self._timeout_s:g} s while {self._stage}, and was killed",
+            where=self._request["snapshot"],
+            next="a kernel may wait for something that is not in the snapshot; --timeout allows more time",
+        )
+
+    def _died(self, process: subprocess.Popen[bytes]) -> WorkerError:
+        try:
+            status = process.wait(5)
+        except subprocess.TimeoutExpired:
+            status = 0
+        if process.stdout is not None:
+            os.set_blocking(process.stdout.fileno(), False)
+            self._take_log((process.stdout.read() or b"") + b"\n")
+        self._show_log()
+        if status < 0:
+            name = signal.Signals(-status).name if -status in list(signal.Signals) else f"signal {-status}"
+            how = f"was ended by {name}"
+        else:
+            how = f"ended with status {status} and without a result"
+        said = next((line for line in reversed(self._log) if line.strip()), "")
+        advice = {
+            signal.SIGKILL: "it may have been killed for its use of memory",
+            signal.SIGSEGV: "the driver faulted; try another with --driver, and report this with the snapshot",
+        }
+        return WorkerError(
+            f"the worker {how} while {self._stage}" + (f"; it said: {said[:300]}" if said else ""),
+            where=self._request["snapshot"],
+            next=advice.get(signal.Signals(-status)) if -status in list(signal.Signals) else None,
+        )
+
+
+def worker_environment(driver: Driver) -> dict[str, str]:
+    """The environment in which the worker's loader finds `driver`, and nothing is captured."""
+    environment = dict(os.environ)
+    preloaded = [item for item in environment.pop("LD_PRELOAD", "").replace(":", " ").split()
+                 if "libreplay_interposer" not in item]  # fmt: skip
+    for name in [name for name in environment if name.startswith("REPLAY_CAPTURE_")]:
+        del environment[name]
+    if driver.folder is not None:
+        before = environment.get("LD_LIBRARY_PATH", "")
+        environment["LD_LIBRARY_PATH"] = f"{driver.folder}:{before}" if before else str(driver.folder)
+        if driver.library.name != SONAME:
+            preloaded.append(str(driver.library))  # its soname satisfies every later search for libcuda.so.1
+    if preloaded:
+        environment["LD_PRELOAD"] = " ".join(preloaded)
+    return environment
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Nothing of the worker's process group is left afterwards."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)  # start_new_session made it the leader of its group
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+def _error(message: dict[str, Any]) -> ReplayError:
+    kind = GateFailed if message["code"] == ExitCode.GATE_FAILED else EngineError
+    return kind(message["what"], where=message["where"], next=message["next"])
+
+
+def _all(reader: SnapshotReader, kind: type[Any], name: str) -> list[Any]:
+    return [from_wire(kind, value) for value in reader.objects(name)]
+
+
+def _first(reader: SnapshotReader, kind: type[Any], name: str) -> Any:
+    value = reader.first(name)
+    return None if value is None else from_wire(kind, value)
+
+
+def _snapshot_facts(reader: SnapshotReader) -> schema.SnapshotFacts:
+    # The end of the file holds the digest of its index, which holds the digest of every frame.
+    with open(reader.path, "rb") as file:
+        file.seek(max(0, reader.file_bytes - _TRAILER_BYTES))
+        identity = blake3(file.read(_TRAILER_BYTES)).hexdigest(length=16)
+    summary = _first(reader, Summary, "summary")
+    return schema.SnapshotFacts(
+        file=reader.path.name,
+        size_bytes=reader.file_bytes,
+        identity=identity,
+        selection=summary.selection if summary else "",
+        state=summary.state if summary else "complete",
+    )
+
+
+def _application(reader: SnapshotReader, environment: Environment | None) -> schema.ApplicationFacts:
+    first_ns = last_ns = 0
+    for value in reader.objects("call"):
+        call: Call = from_wire(Call, value)
+        if call.section == "window" and call.leave_ns:
+            first_ns = min(first_ns or call.enter_ns, call.enter_ns)
+            last_ns = max(last_ns, call.leave_ns)
+    device = environment.devices[0].name if environment and environment.devices else ""
+    return schema.ApplicationFacts(
+        device=device,
+        driver_version=environment.driver_version if environment else 0,
+        emulated=environment.emulated if environment else False,
+        host_ns=last_ns - first_ns if first_ns and last_ns >= first_ns else None,
+        command=list(environment.command) if environment else [],
+    )
+
+
+def _result(
+    answer: dict[str, Any],
+    facts: schema.SnapshotFacts,
+    driver: Driver,
+    application: schema.ApplicationFacts,
+    kernels: list[str],
+    restarts: int,
+    options: RunOptions,
+    wall_s: float,
+) -> schema.RunResult:
+    timing = answer["timing"]
+    return schema.RunResult(
+        format=schema.FORMAT,
+        tool_version=__version__,
+        created_utc=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        snapshot=facts,
+        driver=schema.DriverFacts(
+            driver.name, str(driver.library), answer["driver_version"], driver.emulated, driver.reason
+        ),
+        device=from_wire(schema.DeviceFacts, answer["device"]),
+        placement=dataclasses.replace(from_wire(schema.Placement, answer["placement"]), restarts=restarts),
+        window=dataclasses.replace(from_wire(schema.WindowFacts, answer["window"]), kernels=kernels),
+        verification=from_wire(schema.Verification, answer["verification"]),
+        timing=None if timing is None else from_wire(schema.Timing, timing),
+        application=application,
+        notes=answer["notes"],
+        best_effort=options.best_effort,
+        wall_s=round(wall_s, 3),
+    )
+
+
+__all__ = ["RunOptions", "Worker", "run_snapshot", "worker_environment"]

@@ -1,0 +1,458 @@
+"""One replay inside the worker: the order in which everything happens.
+
+Memory is held before the driver is loaded, then placed, the setup executed, contents loaded, the window replayed
+and its outputs compared, and only then timed. Every step says its name first, so that a worker that dies is known
+by its last step.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from replay.api.functions import by_symbol
+from replay.api.vocabulary import Effect
+from replay.compare.outputs import BufferComparison
+from replay.engine.contents import ContentStore, Word, describe, unpack_words
+from replay.engine.driver import Driver, DriverFailure, call, query, query_int
+from replay.engine.execute import STICKY_RESULTS, Executor, HostOutput, Prepared
+from replay.engine.memory import AddressMap, Placed, Span, is_global, place
+from replay.errors import EngineError
+from replay.snapshot.container import SnapshotReader
+from replay.snapshot.schema import Call, Census, Image, Note, Range, from_wire
+
+MAXIMUM_RESULT_NOTES = 20
+
+# CUdevice_attribute
+ATTRIBUTE_MULTIPROCESSORS, ATTRIBUTE_L2_BYTES, ATTRIBUTE_MAJOR, ATTRIBUTE_MINOR = 16, 38, 75, 76
+
+# Notes of a capture that make a replay pointless unless the user asks for it
+REFUSING_NOTES = ("UNSUPPORTED_CALL", "PARAMETERS_UNKNOWN", "STREAM_CAPTURE")
+
+_GLOBAL_GETTERS = {"CUmodule": "cuModuleGetGlobal_v2", "CUlibrary": "cuLibraryGetGlobal"}
+_DESTROYERS = {
+    "CUevent": "cuEventDestroy_v2", "CUstream": "cuStreamDestroy_v2", "CUmodule": "cuModuleUnload",
+    "CUlibrary": "cuLibraryUnload", "CUcontext": "cuCtxDestroy_v2",
+}  # fmt: skip
+
+
+@dataclass
+class Verified:
+    """Outcome of the comparison."""
+
+    verdict: str
+    comparisons: list[BufferComparison] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
+    unverified: list[str] = field(default_factory=list)
+    reason: str = ""
+    replays: int = 1
+    replayable: bool = True  # False: the context is lost, nothing more can run
+
+
+@dataclass
+class _Outcome:
+    """What one pass over the window left behind."""
+
+    comparisons: list[BufferComparison] = field(default_factory=list)
+    digests: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    results: list[str] = field(default_factory=list)
+    lost: str = ""
+
+
+class Session:
+    """A snapshot on a driver.
+
+    stage: called with the name of each step. best_effort: go on where the capture is incomplete.
+    Raises EngineError when the snapshot cannot be replayed, AddressTaken when another process should try.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        reader: SnapshotReader,
+        *,
+        device: int,
+        spans: list[Span],
+        taken: list[Span],
+        relocate: bool,
+        best_effort: bool,
+        stage: Callable[[str], None],
+    ) -> None:
+        self.driver = driver
+        self.reader = reader
+        self.best_effort = best_effort
+        self._stage = stage
+        self._read()
+        stage("opening the device")
+        self.device, self.context = open_device(driver, device)
+        stage("placing memory")
+        self.placed = place(driver, spans, taken, self.device, relocate)
+        self.addresses = AddressMap(self.placed)
+        self.executor = Executor(
+            driver, reader, self.images, self.addresses, self.call_words, self.device, self.context
+        )
+        self.contents = ContentStore(driver, reader, self.addresses, self.ranges, self.range_words)
+        self._split_ranges()
+        self._set_up()
+        stage("loading memory")
+        self._load()
+        stage("preparing the window")
+        self._prepare_window()
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        self._stage("reading the snapshot")
+        self.images = {image.digest: image for image in self._objects(Image, "image")}
+        self.ranges = {range_.id: range_ for range_ in self._objects(Range, "range")}
+        self.notes = list(self._objects(Note, "note"))
+        calls = list(self._objects(Call, "call"))
+        self.setup = [call_ for call_ in calls if call_.section == "setup"]
+        self.window_calls = [call_ for call_ in calls if call_.section == "window"]
+        self.call_words: dict[int, list[Word]] = {}
+        self.range_words: dict[int, list[Word]] = {}
+        for census in self._objects(Census, "census"):
+            words = self.call_words if census.kind == "call" else self.range_words
+            site = f"{census.kind} {census.site}"
+            words.setdefault(census.site, []).extend(unpack_words(census.words, self.ranges, site))
+        self.refuse_what_cannot_be_replayed()
+
+    def _objects(self, kind: type[Any], name: str) -> Iterable[Any]:
+        return (from_wire(kind, _lists(value)) for value in self.reader.objects(name))
+
+    def refuse_what_cannot_be_replayed(self) -> None:
+        """Raise EngineError, or with best effort leave such calls out."""
+        reasons: list[tuple[int, str]] = []
+        for call_ in self.window_calls:
+            function = by_symbol().get(call_.function)
+            if function is None or function.unsupported:
+                why = "unknown to this version" if function is None else function.unsupported
+                reasons.append((call_.number, f"call {call_.number} {call_.function}: {why}"))
+        for note in self.notes:
+            if note.code in REFUSING_NOTES:
+                reasons.append((0, f"{note.code} {note.text}".strip()))
+        if not self.window_calls:
+            raise EngineError(
+                "the window holds no calls", where=self.reader.path, next="`replay info` shows the notes"
+            )
+        if not reasons:
+            self.left_out: list[str] = []
+            return
+        if not self.best_effort:
+            more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+            raise EngineError(
+                f"the window cannot be replayed faithfully: {reasons[0][1]}{more}",
+                where=self.reader.path,
+                next="`replay ls SNAPSHOT notes` lists them; --best-effort replays the rest",
+            )
+        self.left_out = [f"left out: {text}" for _, text in reasons]
+        numbers = {number for number, _ in reasons}
+        self.window_calls = [call_ for call_ in self.window_calls if call_.number not in numbers]
+
+    # -- setting up ---------------------------------------------------------------------------------------------
+
+    def _split_ranges(self) -> None:
+        """Late ranges share their addresses with others: they are loaded when they are born, compared when they
+        die."""
+        self.late: set[int] = set()
+        self.shared: set[int] = set()  # in such a place, late or not
+        ordered = sorted((r for r in self.ranges.values() if not is_global(r)), key=lambda r: r.address)
+        group: list[Range] = []
+        end = 0
+        for range_ in [*ordered, None]:
+            if range_ is not None and group and range_.address < end:
+                group.append(range_)
+                end = max(end, range_.address + range_.size_bytes)
+                continue
+            if len(group) > 1:
+                self.shared.update(item.id for item in group)
+                self.late.update(item.id for item in group if item.born_call is not None)
+            if range_ is not None:
+                group, end = [range_], range_.address + range_.size_bytes
+        self.births: dict[int, list[Range]] = {}
+        self.deaths: dict[int, list[Range]] = {}
+        for range_ in self.ranges.values():
+            if range_.id in self.late and range_.born_call is not None:
+                self.births.setdefault(range_.born_call, []).append(range_)
+            if range_.died_call is not None and (range_.id in self.shared or is_global(range_)):
+                self.deaths.setdefault(range_.died_call, []).append(range_)
+
+    def _set_up(self) -> None:
+        self._stage(f"executing the setup ({len(self.setup)} calls)")
+        for number, call_ in enumerate(self.setup):
+            if number % 256 == 255:
+                self._stage(f"executing the setup ({number + 1} of {len(self.setup)} calls)")
+            self.executor.run_setup(call_)
+        self.executor.permanent = set(self.executor.made)
+        self.executor.made.clear()
+        self._handles_of_setup = self.executor.handles.state()
+        for range_ in self.ranges.values():
+            if is_global(range_) and not self.addresses.is_bound(range_.address):
+                self._find_global(range_)
+
+    def _find_global(self, range_: Range) -> None:
+        """Ask the module or library, if the setup loaded it; a variable of the window's own module comes later."""
+        for c_type, getter in _GLOBAL_GETTERS.items():
+            owner = self.executor.handles.find(c_type, range_.owner)
+            if not owner or not range_.name:
+                continue
+            address, size = ctypes.c_uint64(0), ctypes.c_uint64(0)
+            arguments = (ctypes.addressof(address), ctypes.addressof(size), owner, range_.name.encode())
+            code = self.driver.function(getter)(*arguments)
+            if code:
+                raise DriverFailure(
+                    getter, code, self.driver.error_name(code), where=f"variable {range_.name}"
+                )
+            if size.value < range_.size_bytes:
+                raise EngineError(
+                    f"variable {range_.name} has {size.value} bytes here, {range_.size_bytes} when captured"
+                )
+            self.addresses.bind_global(range_.address, range_.size_bytes, address.value)
+
+    def _at_start(self) -> list[Range]:
+        """Ranges that hold their contents when an iteration begins."""
+        return [
+            range_
+            for range_ in self.ranges.values()
+            if range_.before is not None
+            and range_.id not in self.late
+            and self.addresses.find(range_.address) is not None
+        ]
+
+    def _load(self) -> None:
+        ranges = self._at_start()
+        total = sum(range_.size_bytes for range_ in ranges)
+        for range_ in ranges:
+            self._stage(f"loading memory ({self.contents.loaded_bytes} of {total} bytes)")
+            self.contents.load(range_)
+        self._stage("copying what the window writes")
+        self.contents.keep_copies(ranges, whole=self.shared)
+        self.restorable = ranges
+        self._restored_ids = {range_.id for range_ in ranges}
+        self.executor.on_global = self._global_appeared
+
+    def _global_appeared(self, captured: int) -> None:
+        """The window itself loaded a module: its variable gets its contents now."""
+        for range_ in self.ranges.values():
+            if is_global(range_) and range_.address == captured and range_.id not in self._restored_ids:
+                self.contents.load(range_)
+
+    def _prepare_window(self) -> None:
+        self.window: list[Prepared] = []
+        self.skipped = 0
+        for call_ in self.window_calls:
+            try:
+                prepared = self.executor.prepare(call_)
+            except EngineError as error:
+                if not self.best_effort:
+                    raise
+                self.left_out.append(f"left out: {error}")
+                prepared = None
+            if prepared is not None:
+                self.window.append(prepared)
+                continue
+            self.skipped += 1
+            if call_.number in self.births or call_.number in self.deaths:
+                # Not executed itself, but memory appears or disappears here.
+                here = Call(call_.number, "cuCtxSynchronize", "window", call_.thread, [], 0)
+                self.window.append(Prepared(here, self.executor.threads.current(call_.thread), _nothing, []))
+        first = next((item for item in self.window if is_launch(item)), None)
+        self.main_context = first.context if first else 0
+        self.main_stream = self._captured_stream(first) if first else 0
+
+    def _captured_stream(self, prepared: Prepared) -> int:
+        streams = launch_streams(prepared)
+        return streams[0] if streams else 0
+
+    # -- replaying ----------------------------------------------------------------------------------------------
+
+    def restore(self) -> None:
+        """Bring all memory back to what the window starts from. The caller synchronises."""
+        self.clean_up()
+        self.use_main_context()
+        for range_ in self.restorable:
+            self.contents.restore(range_)
+
+    def use_main_context(self) -> None:
+        """Make the context of the first launch current; the own one where the window creates it."""
+        context = self.main_context
+        known = context and self.executor.handles.find("CUcontext", context) is not None
+        self.executor.switch(context if known else 0)
+
+    def synchronize(self) -> None:
+        """Wait until the device is idle. Raises DriverFailure with what the work left behind."""
+        call(self.driver, "cuCtxSynchronize")
+
+    def run_window(self) -> None:
+        """Replay the window once, fast: every call, and an error where a result is not the captured one."""
+        run = self.executor.run
+        for prepared in self.window:
+            captured = prepared.call.result
+            if self.births and prepared.call.number in self.births:
+                self._births(prepared.call.number)
+            code = run(prepared)
+            if code != captured and captured == 0 and self.executor.result_matters(prepared):
+                raise self._failure(prepared, code)
+
+    def verify(self) -> Verified:
+        """Replay the window once and compare everything that was captured afterwards; once more if it differs."""
+        self._stage("replaying the window")
+        first = self._checked_pass()
+        verified = Verified("match", first.comparisons, first.results, self._unverified())
+        compared = sum(item.compared_bytes for item in first.comparisons)
+        if first.lost:
+            verified.verdict, verified.reason, verified.replayable = "not_compared", first.lost, False
+            if first.results:
+                verified.verdict = "wrong"
+            return verified
+        if first.results or any(not item.equal for item in first.comparisons):
+            verified.verdict = "wrong"
+            self._stage("replaying the window again")
+            self.restore()
+            self.synchronize()
+            second = self._checked_pass()
+            verified.replays = 2
+            if second.digests != first.digests or second.results != first.results or second.lost:
+                verified.verdict = "nondeterministic"
+                verified.reason = "two replays of the same input differ from each other"
+        elif not compared:
+            verified.verdict = "not_compared"
+            verified.reason = "no outputs were captured"
+        return verified
+
+    def _checked_pass(self) -> _Outcome:
+        outcome = _Outcome()
+        for number, prepared in enumerate(self.window):
+            if number % 1000 == 999:
+                self._stage(f"replaying the window ({number + 1} of {len(self.window)} calls)")
+            if prepared.call.number in self.deaths:
+                self._compare_ranges(self.deaths[prepared.call.number], outcome)
+            self._births(prepared.call.number)
+            code = self.executor.run(prepared)
+            captured = prepared.call.result
+            if code != captured and self.executor.result_matters(prepared):
+                if captured == 0:
+                    raise self._failure(prepared, code)
+                outcome.results.append(
+                    f"{prepared.where} returned {self.driver.error_name(code)}, in the application "
+                    f"{self.driver.error_name(captured or 0)}"
+                )
+            if code in STICKY_RESULTS:
+                outcome.lost = (
+                    f"{prepared.where} returned {self.driver.error_name(code)}, as in the application"
+                )
+                return outcome
+            for output in prepared.host_outputs:
+                self._compare_host(output, outcome)
+        try:
+            self.use_main_context()
+            self.synchronize()
+        except DriverFailure as failure:
+            in_flight = any(prepared.call.result is None for prepared in self.window)
+            if in_flight and failure.code in STICKY_RESULTS:
+                outcome.lost = f"the window left {failure.name} behind; the application ended inside it too"
+                return outcome
+            raise
+        self._stage("comparing outputs")
+        dead = {range_.id for ranges in self.deaths.values() for range_ in ranges}
+        self._compare_ranges((range_ for range_ in self.ranges.values() if range_.id not in dead), outcome)
+        return outcome
+
+    def _births(self, number: int) -> None:
+        for range_ in self.births.get(number, ()):
+            self.synchronize()
+            self.contents.load(range_)
+
+    def _compare_ranges(self, ranges: Iterable[Range], outcome: _Outcome) -> None:
+        pending = [range_ for range_ in ranges if range_.after is not None]
+        if pending:
+            self.use_main_context()
+            self.synchronize()
+        for range_ in pending:
+            if self.addresses.find(range_.address) is not None:
+                outcome.comparisons.append(self.contents.compare(range_, outcome.digests))
+
+    def _compare_host(self, output: HostOutput, outcome: _Outcome) -> None:
+        expected = self.executor.attachment(output.expected)
+        actual = ctypes.string_at(output.address, min(len(expected), output.size_bytes))
+        comparison = BufferComparison(output.label, 0, output.size_bytes)
+        comparison.add(0, expected[: len(actual)], actual)
+        if not comparison.equal:
+            outcome.digests[-output.address, 0] = actual[:4096]
+        outcome.comparisons.append(comparison)
+
+    def _unverified(self) -> list[str]:
+        """Memory whose contents after the window are not known."""
+        return [f"{describe(range_)}: contents after the window were not captured"
+                for range_ in self.ranges.values() if range_.after is None and range_.before is not None]  # fmt: skip
+
+    def _failure(self, prepared: Prepared, code: int) -> EngineError:
+        return DriverFailure(
+            prepared.call.function,
+            code,
+            self.driver.error_name(code),
+            where=f"call {prepared.call.number} of the window",
+            next="in the application it succeeded; `replay info` shows what the capture lacks",
+        )
+
+    def clean_up(self) -> None:
+        """Destroy what the window created and left behind, so that iterations do not pile up."""
+        made = self.executor.made
+        for c_type, captured in reversed(list(made)):
+            if c_type in _DESTROYERS:
+                self.driver.function(_DESTROYERS[c_type])(made[c_type, captured])
+                self.executor.context_unknown()
+        made.clear()
+        self.executor.handles.return_to(self._handles_of_setup)
+
+
+def open_device(driver: Driver, ordinal: int) -> tuple[int, int]:
+    """CUdevice and its primary context, made current. Raises EngineError when there is no such device."""
+    count = query_int(driver, "cuDeviceGetCount")
+    if not 0 <= ordinal < count:
+        has = "one device" if count == 1 else f"{count} devices"
+        raise EngineError(
+            f"there is no device {ordinal}, the driver has {has}", next="choose another with --device"
+        )
+    device = query_int(driver, "cuDeviceGet", ordinal)
+    context = query(driver, "cuDevicePrimaryCtxRetain", device)
+    call(driver, "cuCtxSetCurrent", context)
+    return device, context
+
+
+def is_launch(prepared: Prepared) -> bool:
+    """Whether a call launches a kernel."""
+    return by_symbol()[prepared.call.function].effect == Effect.LAUNCH
+
+
+def launch_streams(prepared: Prepared) -> list[int]:
+    """The captured streams among a call's arguments, launch configuration included."""
+    function = by_symbol()[prepared.call.function]
+    streams = [
+        prepared.call.arguments[position]
+        for position, parameter in enumerate(function.parameters)
+        if parameter.c_type == "CUstream"
+    ]
+    config = prepared.call.inputs.get("config.0", prepared.call.inputs.get("config"))
+    if isinstance(config, bytes) and len(config) >= 40:
+        streams.append(int.from_bytes(config[32:40], "little"))
+    return streams
+
+
+def _nothing() -> int:
+    """Stands for a driver function where there is nothing to call."""
+    return 0
+
+
+def _lists(value: Any) -> Any:
+    """Arrays come out of the container as tuples; the schema asks for lists."""
+    if isinstance(value, (tuple, list)):
+        return [_lists(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _lists(item) for key, item in value.items()}
+    return value
+
+
+__all__ = ["Placed", "Session", "Verified", "open_device"]

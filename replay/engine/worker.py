@@ -1,0 +1,101 @@
+"""The worker process of one replay: `python -c BOOTSTRAP` with the request on stdin and messages on a pipe.
+
+Must obey: nothing but the standard library is imported before the captured addresses are held, and no driver is loaded
+before that. The parent (`run.py`) kills this process when it falls silent; this process dies when the parent does.
+
+Messages are lines of JSON: {"stage": text}, {"progress": text}, {"taken": text}, {"error": map}, {"result": map}.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import signal
+import sys
+import time
+from typing import Any
+
+_PR_SET_PDEATHSIG = 1
+PROGRESS_INTERVAL_S = 0.2
+
+
+class Messages:
+    """Writes to the parent. What the snapshot's kernels or the driver print goes elsewhere."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._last_progress_s = 0.0
+
+    def send(self, **message: Any) -> None:
+        """One line. A parent that is gone has killed this process, or will not read it any more."""
+        data = json.dumps(message).encode() + b"\n"
+        while data:
+            data = data[os.write(self._descriptor, data) :]
+
+    def stage(self, text: str) -> None:
+        """The next step begins."""
+        self.send(stage=text)
+
+    def progress(self, text: str) -> None:
+        """The present step goes on. Cheap: most are not sent."""
+        now_s = time.monotonic()
+        if now_s - self._last_progress_s > PROGRESS_INTERVAL_S:
+            self._last_progress_s = now_s
+            self.send(progress=text)
+
+
+def main() -> None:
+    """Entry point of the process. Exits 0 after a result, an error or a taken address was sent."""
+    request = json.loads(sys.stdin.buffer.read())
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != request["parent"]:
+        os._exit(1)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    messages = Messages(request["descriptor"])
+    try:
+        _replay(request, messages)
+    except Exception as error:
+        _report(error, messages)
+    # The driver's own clean-up at exit may hang or crash after a kernel faulted, and nothing is left to be done.
+    os._exit(0)
+
+
+def _report(error: Exception, messages: Messages) -> None:
+    from replay.engine.memory import AddressTaken
+    from replay.errors import ReplayError
+
+    if isinstance(error, AddressTaken):
+        messages.send(taken=error.what)
+    elif isinstance(error, ReplayError):
+        messages.send(
+            error={"what": error.what, "where": error.where, "next": error.next, "code": int(error.exit_code)}
+        )
+    else:
+        import traceback
+
+        traceback.print_exc()  # to the log, which the parent shows when it is asked for tracebacks
+        messages.send(error={"what": f"defect in replay: {type(error).__name__}: {error}", "where": None,
+                             "next": "set REPLAY_TRACEBACK=1 and report what it prints", "code": 3})  # fmt: skip
+
+
+def _replay(request: dict[str, Any], messages: Messages) -> None:
+    from replay.engine.memory import AddressTaken, Span, hold
+
+    messages.stage("holding the captured addresses")
+    spans = [Span(*fields) for fields in request["spans"]]
+    taken = hold(spans)
+    if taken and not request["relocate"]:
+        raise AddressTaken(f"{taken[0].address:#x} is in use")
+
+    # Only now: these bring in shared libraries, threads and the driver.
+    from replay.engine.driver import LoadedDriver
+    from replay.engine.outcome import carry_out
+    from replay.snapshot.container import SnapshotReader
+
+    with SnapshotReader(request["snapshot"]) as reader:
+        messages.stage("loading the driver")
+        driver = LoadedDriver()
+        result = carry_out(driver, reader, request, spans, taken, messages)
+    messages.send(result=result)

@@ -1,0 +1,176 @@
+"""Text of `replay run`: one screen that can go into a bug report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replay.report.text import Column, Screen, fields, heading, number, shown, size, table
+from replay.results.schema import OutputDifference, RunResult, TimeSummary, Timing
+
+SHOWN_KERNELS = 4
+SHOWN_DIFFERENCES = 6
+SHOWN_LINES = 8
+
+_VERDICTS = {
+    "wrong": "DIFFER from the captured ones",
+    "nondeterministic": "NONDETERMINISTIC: they differ between two replays of the same input",
+    "not_compared": "not compared",
+}
+
+
+def render_run(result: RunResult, screen: Screen) -> str:
+    """Placement, outputs, times, warnings and notes of one replay."""
+    parts = [heading(_headline(result), screen), fields(_facts(result), screen)]
+    for difference in result.verification.differences[:SHOWN_DIFFERENCES]:
+        parts += ["", *_difference(difference)]
+    hidden = len(result.verification.differences) - SHOWN_DIFFERENCES
+    if hidden > 0:
+        parts.append(f"  ... and {number(hidden, 'more buffer')}: --json shows all")
+    if result.timing is not None:
+        parts += ["", _times(result.timing, screen), *_timing_lines(result.timing, screen)]
+    notes = [*result.placement.moved, *result.verification.unverified, *result.notes]
+    if notes:
+        parts += ["", heading("Notes", screen), *(f"  {shown(text, 400)}" for text in notes[:SHOWN_LINES])]
+        if len(notes) > SHOWN_LINES:
+            parts.append(f"  ... and {len(notes) - SHOWN_LINES} more: --json shows all")
+    return "\n".join(parts)
+
+
+def outputs(result: RunResult) -> str:
+    """The verdict on the outputs, in words."""
+    verification = result.verification
+    compared = (
+        f"{number(verification.buffers, 'buffer')}, {size(verification.compared_bytes)} compared bit by bit"
+    )
+    if verification.verdict == "match":
+        return f"outputs match ({compared})"
+    text = f"outputs {_VERDICTS[verification.verdict]}"
+    if verification.reason and verification.verdict == "not_compared":
+        return f"{text}: {shown(verification.reason)}"
+    if verification.differing_bytes:
+        different = len(verification.differences)
+        text += f" in {number(verification.differing_bytes, 'byte')} of {number(different, 'buffer')} ({compared})"
+    return text
+
+
+def duration(ns: float) -> str:
+    """A time in the unit that leaves a number of at least one, four digits."""
+    amount, unit = ns, "ns"
+    for larger in ("us", "ms", "s"):
+        if amount < 1000:
+            break
+        amount /= 1000
+        unit = larger
+    digits = 0 if unit == "ns" and amount == int(amount) else max(0, 3 - len(str(int(amount))) + 1)
+    return f"{amount:.{digits}f} {unit}"
+
+
+def _headline(result: RunResult) -> str:
+    where = "the built-in CPU driver" if result.driver.emulated else shown(result.device.name)
+    return f"{shown(result.snapshot.file)}: replayed on {where}, {outputs(result)}"
+
+
+def _facts(result: RunResult) -> Iterator[tuple[str, str]]:
+    device, driver, window, application = result.device, result.driver, result.window, result.application
+    yield (
+        "device",
+        (
+            f"{device.ordinal}: {shown(device.name)}, compute capability {shown(device.compute_capability)}, "
+            f"{number(device.multiprocessors, 'multiprocessor')}"
+        ),
+    )
+    yield "driver", f"{shown(driver.choice)}, CUDA {_version(driver.version)}, {shown(driver.library)}"
+    names = ", ".join(shown(name, 80) for name in window.kernels[:SHOWN_KERNELS])
+    more = f" and {len(window.kernels) - SHOWN_KERNELS} more" if len(window.kernels) > SHOWN_KERNELS else ""
+    yield (
+        "window",
+        (
+            f"{number(window.launches, 'launch', 'launches')} of {names or 'no kernel'}{more}; "
+            f"{number(window.calls, 'driver call')}, {number(window.streams, 'stream')}, "
+            f"{number(window.threads, 'thread')}"
+        ),
+    )
+    yield "memory", _memory(result)
+    yield "outputs", outputs(result).removeprefix("outputs ")
+    for text in result.verification.results[:SHOWN_LINES]:
+        yield "result", shown(text)
+    if result.best_effort:
+        yield "best effort", "what could not be replayed was left out, see the notes"
+    captured = [shown(application.device)] if application.device else []
+    if application.driver_version:
+        captured.append(f"CUDA {_version(application.driver_version)}")
+    if application.host_ns is not None:
+        captured.append(
+            f"{duration(application.host_ns)} on the host under capture; its GPU time was not recorded"
+        )
+    yield "application", ", ".join(captured)
+
+
+def _memory(result: RunResult) -> str:
+    placement = result.placement
+    count = number(placement.same_address_ranges, "range")
+    texts = [f"{count} ({size(placement.same_address_bytes)}) at the captured addresses"]
+    if placement.relocated_ranges:
+        moved = number(placement.relocated_ranges, "range")
+        texts.append(f"{moved} ({size(placement.relocated_bytes)}) RELOCATED, known pointers patched")
+    if placement.globals:
+        texts.append(
+            f"{number(placement.globals, 'module variable')}, {placement.patched_globals} at another address (patched)"
+        )
+    if placement.restarts:
+        texts.append(f"{number(placement.restarts, 'restart')} to find the addresses free")
+    return "; ".join(texts)
+
+
+def _difference(item: OutputDifference) -> Iterator[str]:
+    yield (
+        f"  {shown(item.label)}: {number(item.differing_bytes, 'byte')} of {item.compared_bytes:,} differ"
+        + (f"; as {item.guess_dtype} (a guess) at most {item.guess_maximum_ulp} ULP, relative error "
+           f"{item.guess_maximum_relative:.2g}" if item.guess_dtype else "")
+    )  # fmt: skip
+    for place in item.mismatches:
+        at = f"offset {place.offset_bytes:,}" + (f" ({place.address:#x})" if place.address else "")
+        yield f"    {at}: expected {place.expected}, got {place.actual}"
+
+
+def _times(timing: Timing, screen: Screen) -> str:
+    columns = [Column("whole window, cold caches")] + [
+        Column(title, "right") for title in ("median", "quartiles", "min", "max", "n")
+    ]
+    rows = []
+    if timing.gpu is not None:
+        rows.append(
+            _row(
+                f"GPU time, {timing.source.upper() if timing.source == 'modelled' else timing.source}",
+                timing.gpu,
+            )
+        )
+    if timing.source == "measured" or timing.gpu is None:
+        rows.append(
+            _row("host time" + (" of the CPU driver" if timing.source == "modelled" else ""), timing.host)
+        )
+    return table(columns, rows, screen, indent=2)
+
+
+def _row(name: str, summary: TimeSummary) -> list[str]:
+    quartiles = f"{duration(summary.lower_quartile_ns)} .. {duration(summary.upper_quartile_ns)}"
+    return [name, duration(summary.median_ns), quartiles, duration(summary.minimum_ns),
+            duration(summary.maximum_ns), str(summary.count)]  # fmt: skip
+
+
+def _timing_lines(timing: Timing, screen: Screen) -> Iterator[str]:
+    if timing.source == "modelled":
+        yield "  Modelled by the CPU driver's cost model; says nothing about the speed of a GPU."
+    yield f"  stopped: {timing.stop_text}" + (f"; {timing.discarded} discarded" if timing.discarded else "")
+    if timing.gpu_time_reason:
+        yield f"  no GPU time: {timing.gpu_time_reason}"
+    if timing.source == "measured":
+        flush = "L2 flushed before each run" if timing.flushed else f"L2 not flushed: {timing.flushed_reason}"
+        hold = "stream held while queueing" if timing.held else f"stream not held: {timing.held_reason}"
+        yield f"  {flush}; {hold}; {size(timing.restored_bytes)} restored before each run"
+    for warning in timing.warnings:
+        yield f"  warning ({warning.code}): {shown(warning.text)}; {shown(warning.advice)}"
+
+
+def _version(version: int) -> str:
+    return f"{version // 1000}.{version % 1000 // 10}"

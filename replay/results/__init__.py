@@ -1,0 +1,1 @@
+"""The result of one replay: what it holds and the file that keeps it."""

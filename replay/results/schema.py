@@ -1,0 +1,214 @@
+"""What the result of one replay holds: `replay.result/1`. docs/results.md describes every field.
+
+The same map is the file (`store.py`) and, with a `schema` in front, the output of `replay run --json`. Field names
+carry their units. Fields are only added, with defaults, so that results of older versions stay readable.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+FORMAT = "replay.result/1"
+
+
+@dataclass(frozen=True)
+class SnapshotFacts:
+    """Which snapshot was replayed. identity: of its whole content, hex; equal for equal snapshots under any name."""
+
+    file: str
+    size_bytes: int
+    identity: str
+    selection: str = ""
+    state: str = "complete"
+
+
+@dataclass(frozen=True)
+class DriverFacts:
+    """The driver that executed it. version: 13000 for 13.0. emulated: the built-in CPU driver, whose times are
+    modelled."""
+
+    choice: str
+    library: str
+    version: int
+    emulated: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """The device that executed it. clocks: what NVML said, empty when unavailable; clocks_unavailable: why."""
+
+    ordinal: int
+    name: str
+    compute_capability: str
+    uuid: str = ""
+    total_memory_bytes: int = 0
+    multiprocessors: int = 0
+    l2_cache_bytes: int = 0
+    clocks: dict[str, int | str] = field(default_factory=dict)
+    clocks_unavailable: str = ""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the captured memory was placed, counted in captured ranges and bytes.
+
+    patched_globals: variables of modules at other addresses than captured, whose pointers were patched.
+    moved: one line for each relocated stretch, with the reason. restarts: of the worker, to find free addresses.
+    """
+
+    same_address_ranges: int
+    same_address_bytes: int
+    relocated_ranges: int = 0
+    relocated_bytes: int = 0
+    globals: int = 0
+    patched_globals: int = 0
+    restarts: int = 0
+    moved: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class OutputMismatch:
+    """One place where an output differs: offset in the buffer, captured address (0: host memory), bytes in hex."""
+
+    offset_bytes: int
+    address: int
+    expected: str
+    actual: str
+
+
+@dataclass(frozen=True)
+class OutputDifference:
+    """One buffer that differs. guess_*: how far the values are apart if they are floats; a guess from the bytes
+    alone."""
+
+    label: str
+    address: int
+    size_bytes: int
+    compared_bytes: int
+    differing_bytes: int
+    mismatches: list[OutputMismatch] = field(default_factory=list)
+    guess_dtype: str = ""
+    guess_maximum_ulp: int = 0
+    guess_maximum_relative: float = 0.0
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Outputs after the first replay against the captured ones, bit by bit.
+
+    verdict: match; wrong; nondeterministic (two replays of the same input differ from each other); not_compared
+    (nothing was captured to compare with, or the context was lost as in the application). unverified: why some
+    memory was not compared. results: calls whose CUresult was another one than captured.
+    """
+
+    verdict: Literal["match", "wrong", "nondeterministic", "not_compared"]
+    buffers: int
+    compared_bytes: int
+    differing_bytes: int = 0
+    differences: list[OutputDifference] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
+    unverified: list[str] = field(default_factory=list)
+    reason: str = ""
+    replays: int = 1
+
+
+@dataclass(frozen=True)
+class TimeSummary:
+    """Figures made of the raw samples, in nanoseconds. noise: standard deviation over the mean."""
+
+    count: int
+    median_ns: float
+    mean_ns: float
+    minimum_ns: float
+    maximum_ns: float
+    lower_quartile_ns: float
+    upper_quartile_ns: float
+    noise: float
+
+
+@dataclass(frozen=True)
+class Warning_:
+    """Something that makes a time less trustworthy, and what to do about it."""
+
+    code: str
+    text: str
+    advice: str
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long the window took, whole, from cold caches.
+
+    source: measured, or modelled (the CPU driver's cost model; never a measurement). gpu_time_ns, host_time_ns and
+    sm_clock_mhz hold one value per kept sample; gpu_time_ns is empty when events could not be used (gpu_time_reason
+    says why), sm_clock_mhz when clocks are unavailable. Host times include the driver's and this program's own
+    work. held, flushed: whether the stream was held while the window was queued, and the L2 cache flushed before
+    each run.
+    """
+
+    mode: Literal["cold"]
+    source: Literal["measured", "modelled"]
+    gpu_time_ns: list[int]
+    host_time_ns: list[int]
+    gpu: TimeSummary | None
+    host: TimeSummary
+    sm_clock_mhz: list[int] = field(default_factory=list)
+    first_gpu_ns: int | None = None
+    first_host_ns: int | None = None
+    discarded: int = 0
+    stop_code: str = ""
+    stop_text: str = ""
+    gpu_time_reason: str = ""
+    held: bool = False
+    held_reason: str = ""
+    flushed: bool = False
+    flushed_reason: str = ""
+    restored_bytes: int = 0
+    warnings: list[Warning_] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class ApplicationFacts:
+    """What was seen when the window ran inside the application. host_ns: from its first call to its last, None
+    unknown."""
+
+    device: str = ""
+    driver_version: int = 0
+    emulated: bool = False
+    host_ns: int | None = None
+    command: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class WindowFacts:
+    """What was replayed. skipped_calls: recorded, but part of placing memory or not executable (notes say why)."""
+
+    calls: int
+    launches: int
+    kernels: list[str]
+    skipped_calls: int = 0
+    threads: int = 1
+    streams: int = 0
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One replay of one snapshot. notes: what was done otherwise than in the application, or is missing from the
+    capture."""
+
+    format: str
+    tool_version: str
+    created_utc: str
+    snapshot: SnapshotFacts
+    driver: DriverFacts
+    device: DeviceFacts
+    placement: Placement
+    window: WindowFacts
+    verification: Verification
+    timing: Timing | None
+    application: ApplicationFacts
+    notes: list[str] = field(default_factory=list)
+    best_effort: bool = False
+    wall_s: float = 0.0

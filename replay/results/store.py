@@ -1,0 +1,104 @@
+"""The result file `.rres`: one msgpack map in one zstd frame. `zstd -dc FILE` and any msgpack library read it.
+
+Writing goes to a temporary name, is synced and renamed. Reading trusts nothing: a result may come from a stranger too.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgpack
+import zstandard
+
+from replay.errors import DamagedError, FileError, FormatError, LimitError, VersionError
+from replay.results.schema import FORMAT, RunResult
+from replay.snapshot.schema import from_wire, to_wire
+
+MAXIMUM_FILE_BYTES = 64 << 20
+MAXIMUM_CONTENT_BYTES = 256 << 20
+_FORMAT_NAME, _FORMAT_VERSION = FORMAT.split("/")
+
+
+def write_result(path: str | os.PathLike[str], result: RunResult) -> None:
+    """Write a result file, atomically. Raises FileError."""
+    target = Path(path)
+    if target.is_dir():
+        raise FileError("is a folder", where=target, next="give the name of a file to write")
+    packed = zstandard.ZstdCompressor(level=6, write_checksum=True).compress(msgpack.packb(to_wire(result)))
+    try:
+        descriptor, temporary = tempfile.mkstemp(".partial", f".{target.name}.", target.parent)
+    except OSError as error:
+        raise FileError(
+            (error.strerror or str(error)).lower(),
+            where=target,
+            next="write into a folder that exists and is writable",
+        ) from None
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            umask = os.umask(0)
+            os.umask(umask)
+            os.fchmod(file.fileno(), 0o666 & ~umask)
+            file.write(packed)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException as error:
+        Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise FileError(
+                (error.strerror or str(error)).lower(), where=target, next="free some space"
+            ) from None
+        raise
+
+
+def read_result(path: str | os.PathLike[str]) -> RunResult:
+    """Read a result file. Raises FileError, FormatError, VersionError, DamagedError or LimitError."""
+    source = Path(path)
+    try:
+        if source.is_dir():
+            raise FileError("is a folder", where=source, next="give the name of a result file (.rres)")
+        with open(source, "rb") as file:
+            packed = file.read(MAXIMUM_FILE_BYTES + 1)
+    except OSError as error:
+        raise FileError((error.strerror or str(error)).lower(), where=source) from None
+    if len(packed) > MAXIMUM_FILE_BYTES:
+        raise LimitError(f"larger than any result ({MAXIMUM_FILE_BYTES} bytes)", where=source)
+    value = _unpack(packed, source)
+    form = value.get("format") if isinstance(value, dict) else None
+    name, _, version = str(form).partition("/") if isinstance(form, str) else ("", "", "")
+    if name != _FORMAT_NAME:
+        raise FormatError(
+            "not a result of a replay", where=source, next="make one with `replay run SNAPSHOT -o FILE`"
+        )
+    if version != _FORMAT_VERSION:
+        raise VersionError(
+            f"result format {version[:20]}, and this replay reads {_FORMAT_VERSION}",
+            where=source,
+            next="install a newer replay",
+        )
+    try:
+        return from_wire(RunResult, value)
+    except FormatError as error:
+        raise FormatError(error.what, where=source) from None
+
+
+def _unpack(packed: bytes, source: Path) -> Any:
+    foreign = FormatError(
+        "not a result of a replay", where=source, next="make one with `replay run SNAPSHOT -o FILE`"
+    )
+    if packed[:4] != zstandard.FRAME_HEADER[:4]:
+        raise foreign
+    try:
+        parameters = zstandard.get_frame_parameters(packed)
+        if parameters.content_size > MAXIMUM_CONTENT_BYTES:
+            raise LimitError("its content is larger than any result", where=source)
+        content = zstandard.ZstdDecompressor().decompress(packed, max_output_size=MAXIMUM_CONTENT_BYTES)
+    except zstandard.ZstdError:
+        raise DamagedError("damaged or cut short", where=source, next="run the replay again") from None
+    try:
+        return msgpack.unpackb(content)
+    except (ValueError, msgpack.UnpackException):
+        raise foreign from None
