@@ -97,17 +97,17 @@ def swapped_symbols() -> list[tuple[str, Function, bool]]:
 
 def vocabulary_header() -> str:
     lines = [f"// {BANNER}", "#pragma once", ""]
-    names: tuple[tuple[str, type[IntEnum]], ...] = (
-        ("KEEP", vocabulary.Keep),
-        ("ROLE", vocabulary.Role),
-        ("EFFECT", vocabulary.Effect),
-        ("RECORD", vocabulary.RecordKind),
-        ("STORAGE", vocabulary.Storage),
-        ("MOMENT", vocabulary.Moment),
-        ("NOTE", vocabulary.NoteCode),
+    names: tuple[tuple[str, str, type[IntEnum]], ...] = (
+        ("keep", "KEEP", vocabulary.Keep),
+        ("role", "ROLE", vocabulary.Role),
+        ("effect", "EFFECT", vocabulary.Effect),
+        ("record_kind", "RECORD", vocabulary.RecordKind),
+        ("storage", "STORAGE", vocabulary.Storage),
+        ("moment", "MOMENT", vocabulary.Moment),
+        ("note", "NOTE", vocabulary.NoteCode),
     )
-    for prefix, kind in names:
-        lines.append(f"enum {prefix.lower()} {{")
+    for name, prefix, kind in names:
+        lines.append(f"enum {name} {{")
         lines += [f"  {prefix}_{member.name} = {member.value}," for member in kind]
         lines += ["};", ""]
     lines.append(f"#define PER_THREAD_BIT {vocabulary.PER_THREAD_BIT:#x}u")
@@ -129,7 +129,9 @@ def table_header() -> str:
         "enum slot_index {",
     ]
     lines += [f"  SLOT_{symbol}," for symbol, _, _ in slots]
-    lines += ["  SLOT_COUNT", "};"]
+    lines += ["  SLOT_COUNT", "};", "", "// Function.id of the rows above.", "enum function_id {"]
+    lines += [f"  ID_{function.symbol} = {function.id}," for function in kept_functions()]
+    lines += ["};"]
     return "\n".join(lines) + "\n"
 
 
@@ -168,9 +170,8 @@ def functions_data() -> str:
             f"FUNCTION({function.id}, {function.symbol}, KEEP_{function.keep.name}, EFFECT_{function.effect.name}, "
             f"{start}, {len(function.parameters)}, {flags or 0}, {c_string(function.unsupported)}, {terms})"
         )
-    return "\n".join(
-        [f"// {BANNER}", "#ifdef PARAMETER", *parameters, "#endif", "#ifdef FUNCTION", *rows, "#endif", ""]
-    )
+    sections = ["#ifdef PARAMETER", *parameters, "#endif", "#ifdef FUNCTION", *rows, "#endif"]
+    return "\n".join([f"// {BANNER}", *sections]) + "\n"
 
 
 def wrapper_kind(function: Function) -> str:
@@ -180,7 +181,10 @@ def wrapper_kind(function: Function) -> str:
         return "WRAP_COUNTED"  # counted while the window is closed too
     if function.effect == Effect.LAUNCH:
         return "WRAP_LAUNCH"
-    return "WRAP_ALWAYS" if function.keep == Keep.ALWAYS else "WRAP_WINDOW"
+    if function.keep == Keep.ALWAYS:
+        return "WRAP_ALWAYS"
+    # Others may have to wait until a call that touches memory has left the driver.
+    return "WRAP_WINDOW" if function.effect == Effect.NONE else "WRAP_TOUCHING"
 
 
 def wrappers_data() -> str:
@@ -190,6 +194,8 @@ def wrappers_data() -> str:
     for symbol, function, _ in swapped_symbols():
         kind = wrapper_kind(function)
         words = "" if kind == "PASS" else f", {words_text(function)}"
+        if kind == "WRAP_LAUNCH":
+            words = f", a{function.effect_terms[0].parameters[0]}{words}"  # the function that is launched
         lines.append(f"{kind}({symbol}, {parameters_text(function)}, {arguments_text(function)}{words})")
     return "\n".join(lines) + "\n"
 

@@ -46,7 +46,7 @@ enum effect {
   EFFECT_CUSTOM = 19,
 };
 
-enum record {
+enum record_kind {
   RECORD_FILLER = 0,
   RECORD_ENTER = 1,
   RECORD_LEAVE = 2,

@@ -1,0 +1,247 @@
+// The one path of every recorded call: ENTER, the driver, LEAVE, and what the call did to memory and objects.
+#define _GNU_SOURCE
+#include "shim.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static _Atomic uint64_t calls;
+static pthread_mutex_t initialising = PTHREAD_MUTEX_INITIALIZER;
+static atomic_int driver_described; // 0 no, 1 yes
+static uint32_t forked_from;        // pid of the parent, while this process has not called the driver since fork
+static atomic_uchar noted_unlisted[SLOT_COUNT];
+
+uint64_t next_call_number(void) { return atomic_fetch_add(&calls, 1) + 1; }
+uint64_t last_call_number(void) { return atomic_load(&calls); }
+
+// ---- beginning and end of the process -----------------------------------------------------------------------------------
+
+static void process_ends(void) {
+  int now = current_mode();
+  if (now == MODE_UNKNOWN || now == MODE_INERT)
+    return;
+  struct thread *thread = current_thread();
+  thread->depth++;
+  finish_selection();
+  close_writer();
+  atomic_store(&mode, MODE_DONE);
+  thread->depth--;
+}
+
+// At-exit handlers run in the opposite order of their registration. This is called again whenever the driver may have
+// registered one, so that the last contents are read before the driver takes itself down.
+static void register_process_end(void) {
+  static atomic_int registrations;
+  if (atomic_fetch_add(&registrations, 1) < 16)
+    atexit(process_ends);
+}
+
+static void child_after_fork(void) {
+  int now = current_mode();
+  if (now == MODE_INERT || now == MODE_UNKNOWN)
+    return;
+  pthread_mutex_init(&initialising, NULL);
+  abandon_writer_after_fork();
+  reset_gate_after_fork();
+  reset_memory_after_fork();
+  reset_kernels_after_fork();
+  reset_streams_after_fork();
+  reset_contexts_after_fork();
+  atomic_store(&calls, 0);
+  atomic_store(&driver_described, 0);
+  memset(noted_unlisted, 0, sizeof noted_unlisted);
+  if (this_thread != NULL)
+    this_thread->depth = 0;
+  forked_from = (uint32_t)getppid();
+  atomic_store(&mode, MODE_UNKNOWN);
+}
+
+void initialise(void) {
+  pthread_mutex_lock(&initialising);
+  if (current_mode() == MODE_UNKNOWN) {
+    const char *directory = getenv(ENV_DIRECTORY);
+    if (directory == NULL || directory[0] == '\0' || !read_selection()) {
+      atomic_store(&mode, MODE_INERT);
+    } else {
+      static bool prepared;
+      if (!prepared) {
+        prepared = true;
+        prepare_gate();
+        pthread_atfork(NULL, NULL, child_after_fork);
+      }
+      if (!open_writer(directory, forked_from)) {
+        atomic_store(&mode, MODE_DONE);
+      } else {
+        describe_process(forked_from);
+        if (forked_from != 0)
+          write_note(NOTE_CHILD_PROCESS, 0, 0, "forked from process %u", forked_from);
+        atomic_store(&mode, MODE_CLOSED);
+        if (selection.all)
+          open_window(current_thread(), 0);
+      }
+    }
+  }
+  pthread_mutex_unlock(&initialising);
+}
+
+// ---- what a successful call changes -------------------------------------------------------------------------------------
+
+static bool makes_context_or_module(unsigned id) {
+  switch (id) {
+  case ID_cuInit:
+  case ID_cuDevicePrimaryCtxRetain:
+  case ID_cuCtxCreate_v2:
+  case ID_cuCtxCreate_v3:
+  case ID_cuCtxCreate_v4:
+    return true;
+  default:
+    return false;
+  }
+}
+
+static void follow_effect(struct call *call) {
+  const struct function *function = call->function;
+  uint64_t value[2] = {term_value(call, &function->effect_terms[0]), term_value(call, &function->effect_terms[1])};
+  switch (function->effect) {
+  case EFFECT_ALLOC:
+    memory_add(value[0], value[1], RANGE_DEVICE, current_context(), 0);
+    break;
+  case EFFECT_MANAGED_ALLOC:
+    memory_add(value[0], value[1], RANGE_MANAGED, current_context(), 0);
+    break;
+  case EFFECT_MAP:
+    memory_add(value[0], value[1], RANGE_DEVICE, current_context(), 0);
+    break;
+  case EFFECT_HOST_ALLOC:
+  case EFFECT_HOST_REGISTER:
+    memory_add(value[0], value[1], RANGE_HOST, current_context(), 0);
+    break;
+  case EFFECT_FREE:
+  case EFFECT_HOST_FREE:
+  case EFFECT_HOST_UNREGISTER:
+    memory_remove(value[0], call->serial);
+    break;
+  case EFFECT_UNMAP: {
+    struct range_list list = {0};
+    struct range range;
+    for (uint64_t at = value[0]; at < value[0] + value[1] && memory_find(at, &range); at = range.base + range.bytes)
+      list_append(&list, &range);
+    for (size_t n = 0; n < list.count; n++)
+      memory_remove(list.items[n].base, list.items[n].serial);
+    list_free(&list);
+    break;
+  }
+  case EFFECT_DESTROY:
+    if (function->id == ID_cuModuleUnload || function->id == ID_cuLibraryUnload)
+      memory_remove_owner(value[0]);
+    break;
+  case EFFECT_END_OF_CONTEXT:
+    if (call->ending_context != 0) {
+      memory_remove_context(call->ending_context);
+      forget_kernels_of_context(call->ending_context);
+    }
+    break;
+  case EFFECT_BEGIN_CAPTURE:
+    atomic_fetch_add(&captures_under_way, 1);
+    break;
+  default: // reads and writes were looked at before the call; GLOBAL is custom, its pointers may be NULL
+    break;
+  }
+}
+
+// ---- begin and end ------------------------------------------------------------------------------------------------------
+
+void begin_call(struct call *call, struct thread *thread, unsigned slot, const uint64_t *arguments) {
+  int error = errno;
+  call->thread = thread;
+  call->number = 0;
+  call->inside = false;
+  call->nested = thread->depth++ > 0;
+  if (call->nested)
+    return;
+  if (UNLIKELY(current_mode() == MODE_UNKNOWN))
+    initialise();
+  call->function = &functions[slots[slot].function];
+  call->record_function = (uint16_t)(call->function->id | (slots[slot].per_thread ? PER_THREAD_BIT : 0));
+  call->arguments = arguments;
+  call->kernel = NULL;
+  call->closes_window = false;
+  call->serial = 0;
+  call->ending_context = 0;
+  call->packed = NULL;
+  call->packed_bytes = 0;
+  call->attachment_count = 0;
+  call->scratch_used = 0;
+  bool touches = call->function->effect != EFFECT_NONE;
+  if (current_mode() >= MODE_CLOSED && current_mode() != MODE_DONE && thread_has_scratch(thread)) {
+    if (call->function->effect == EFFECT_LAUNCH)
+      select_launch(call);
+    int now = current_mode();
+    bool recorded = now == MODE_OPEN || (now == MODE_CLOSED && call->function->keep == KEEP_ALWAYS);
+    if (recorded) {
+      if (call->number == 0)
+        call->number = next_call_number();
+      call->attachments = take_scratch(call, MAX_ATTACHMENTS * sizeof *call->attachments);
+      if (call->function->effect == EFFECT_LAUNCH)
+        pack_launch_parameters(call);
+      if (touches)
+        prepare_memory(call);
+      if (now == MODE_OPEN && call->function->unsupported[0] != '\0')
+        write_note(NOTE_UNSUPPORTED_CALL, call->record_function, call->number, "%s: %s", call->function->symbol,
+                   call->function->unsupported);
+      encode_enter(call);
+    }
+  }
+  if (touches) {
+    pass_gate(thread);
+    call->inside = true;
+  }
+  errno = error;
+}
+
+void end_call(struct call *call, int result) {
+  struct thread *thread = call->thread;
+  if (call->nested) {
+    thread->depth--;
+    return;
+  }
+  int error = errno;
+  if (call->number != 0)
+    encode_leave(call, result);
+  int now = current_mode();
+  if (result == SUCCESS && (now == MODE_CLOSED || now == MODE_OPEN)) {
+    follow_effect(call);
+    note_kernels(call);
+    note_streams(call);
+    note_contexts(call);
+    if (makes_context_or_module(call->function->id))
+      register_process_end();
+    int described = 0;
+    if (atomic_compare_exchange_strong(&driver_described, &described, 1)) {
+      register_process_end();
+      describe_driver();
+    }
+  }
+  if (call->function->effect == EFFECT_END_CAPTURE && atomic_load(&captures_under_way) > 0)
+    atomic_fetch_sub(&captures_under_way, 1); // a failed end ends the capture as well
+  if (call->inside)
+    count_outside(thread);
+  if (call->function->effect == EFFECT_LAUNCH && call->number != 0)
+    finish_launch(call);
+  thread->depth--;
+  errno = error;
+}
+
+void note_unlisted(unsigned slot) {
+  struct thread *thread = current_thread();
+  if (thread->depth > 0 || atomic_exchange(&noted_unlisted[slot], 1) != 0)
+    return;
+  int error = errno;
+  thread->depth++;
+  write_note(NOTE_UNSUPPORTED_CALL, 0, last_call_number(), "%s: not in the table", slots[slot].symbol);
+  thread->depth--;
+  errno = error;
+}

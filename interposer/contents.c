@@ -1,0 +1,110 @@
+// Reads contents of memory into the blobs file: before the first touch inside a window, and at its end.
+#define _GNU_SOURCE
+#include "shim.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+enum { PIECE_BYTES = 8 << 20 }; // a record covers one piece; this much is held in memory at a time
+
+static uint8_t *staging; // used by the thread that closed the gate
+static uint64_t bytes_copied;
+
+static bool is_zero(const uint8_t *data, size_t bytes) {
+  static const uint8_t zeros[4096];
+  for (; bytes >= sizeof zeros; data += sizeof zeros, bytes -= sizeof zeros)
+    if (memcmp(data, zeros, sizeof zeros) != 0)
+      return false;
+  return memcmp(data, zeros, bytes) == 0;
+}
+
+static void put_blob_record(const struct range *range, uint64_t offset, size_t bytes, enum moment moment, uint64_t call) {
+  uint64_t blob = UINT64_MAX;
+  uint32_t check = 0;
+  if (!is_zero(staging, bytes)) {
+    blob = reserve_blob(bytes);
+    check = crc32c(0, staging, bytes);
+    if (!write_blob(blob, staging, bytes))
+      return;
+  }
+  struct record record;
+  if (!begin_record(&record, RECORD_BLOB, 0, call, 48))
+    return;
+  put_u64(&record, range->base + offset);
+  put_u64(&record, bytes);
+  put_u64(&record, blob);
+  put_u64(&record, range->base);
+  put_u64(&record, range->bytes);
+  put_u64(&record, (uint32_t)moment | (uint64_t)check << 32);
+  end_record(&record);
+}
+
+static int read_piece(const struct range *range, uint64_t address, size_t bytes) {
+  // Pinned and registered host memory is read where it is; the device is idle.
+  if (range->kind == RANGE_HOST)
+    return read_memory(staging, (const void *)(uintptr_t)address, bytes) ? SUCCESS : ERROR_INVALID_VALUE;
+  int (*copy)(void *, uint64_t, size_t) = driver_symbol("cuMemcpyDtoH_v2");
+  return copy != NULL ? copy(staging, address, bytes) : ERROR_SYMBOL_NOT_FOUND;
+}
+
+static void copy_range(const struct range *range, enum moment moment, uint64_t call, bool follow,
+                       struct range_list *reached) {
+  if (selection.max_bytes != 0 && bytes_copied + range->bytes > selection.max_bytes) {
+    write_note(NOTE_MEMORY_SKIPPED, 0, call, "%llu bytes at 0x%llx: the limit of %llu bytes is reached",
+               (unsigned long long)range->bytes, (unsigned long long)range->base,
+               (unsigned long long)selection.max_bytes);
+    memory_mark(range->base, range->serial, RANGE_LOST);
+    return;
+  }
+  uint64_t current = current_context(), popped;
+  int (*push)(uint64_t) = driver_symbol("cuCtxPushCurrent_v2");
+  int (*pop)(uint64_t *) = driver_symbol("cuCtxPopCurrent_v2");
+  bool pushed = range->kind != RANGE_HOST && range->context != 0 && range->context != current && push != NULL &&
+                pop != NULL && push(range->context) == SUCCESS;
+  for (uint64_t offset = 0; offset < range->bytes && writer_is_open(); offset += PIECE_BYTES) {
+    size_t bytes = range->bytes - offset < PIECE_BYTES ? (size_t)(range->bytes - offset) : PIECE_BYTES;
+    int result = read_piece(range, range->base + offset, bytes);
+    if (result != SUCCESS) {
+      write_note(NOTE_MEMORY_NOT_READ, 0, call, "%llu bytes at 0x%llx: the driver answered %d",
+                 (unsigned long long)range->bytes, (unsigned long long)range->base, result);
+      if (moment == MOMENT_BEFORE)
+        memory_mark(range->base, range->serial, RANGE_LOST);
+      break;
+    }
+    bytes_copied += bytes;
+    put_blob_record(range, offset, bytes, moment, call);
+    if (follow)
+      memory_reach(staging, bytes, reached);
+  }
+  if (pushed)
+    pop(&popped);
+}
+
+void copy_contents(struct thread *thread, struct range_list *list, enum moment moment, uint64_t call, bool follow) {
+  (void)thread;
+  const char *problem = NULL;
+  if (staging == NULL) {
+    void *mapped = mmap(NULL, PIECE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED)
+      problem = "no memory for the copy";
+    else
+      staging = mapped;
+  }
+  if (problem == NULL) {
+    gate_is_waiting_for_device(true);
+    device_becomes_idle(list, &problem);
+    gate_is_waiting_for_device(false);
+  }
+  // The list grows while it is read: what the contents point to is copied as well.
+  for (size_t n = 0; n < list->count; n++) {
+    struct range range = list->items[n];
+    if (problem == NULL) {
+      copy_range(&range, moment, call, follow, list);
+      continue;
+    }
+    write_note(NOTE_MEMORY_NOT_READ, 0, call, "%llu bytes at 0x%llx: %s", (unsigned long long)range.bytes,
+               (unsigned long long)range.base, problem);
+    if (moment == MOMENT_BEFORE)
+      memory_mark(range.base, range.serial, RANGE_LOST);
+  }
+}

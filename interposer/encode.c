@@ -1,0 +1,216 @@
+// ENTER and LEAVE records: one path for every function, driven by the roles of its parameters.
+#define _GNU_SOURCE
+#include "shim.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+// ---- reading the application's memory -------------------------------------------------------------------------------------
+
+// Where a pointer may turn out not to be host memory (a device address behind unified addressing), the kernel reads it
+// and answers EFAULT instead of a fault in the application.
+bool read_memory(void *destination, const void *source, size_t bytes) {
+  static atomic_bool refused; // an old container's seccomp profile
+  while (bytes > 0 && !atomic_load_explicit(&refused, memory_order_relaxed)) {
+    struct iovec to = {destination, bytes}, from = {(void *)(uintptr_t)source, bytes};
+    ssize_t done = process_vm_readv(getpid(), &to, 1, &from, 1, 0);
+    if (done < 0 && (errno == ENOSYS || errno == EPERM)) {
+      atomic_store(&refused, true);
+      break;
+    }
+    if (done <= 0)
+      return false;
+    destination = (uint8_t *)destination + done;
+    source = (const uint8_t *)source + done;
+    bytes -= (size_t)done;
+  }
+  memcpy(destination, source, bytes);
+  return true;
+}
+
+// ---- attachments ----------------------------------------------------------------------------------------------------------
+
+void *take_scratch(struct call *call, size_t bytes) {
+  size_t start = (call->scratch_used + 15u) & ~(size_t)15;
+  if (bytes > SCRATCH_BYTES - start)
+    return NULL;
+  call->scratch_used = (uint32_t)(start + bytes);
+  return call->thread->scratch + start;
+}
+
+static struct attachment *new_attachment(struct call *call, unsigned parameter, unsigned part, uint64_t length) {
+  if (call->attachment_count >= MAX_ATTACHMENTS)
+    return NULL;
+  struct attachment *item = &call->attachments[call->attachment_count++];
+  *item = (struct attachment){.parameter = (uint16_t)parameter, .part = (uint8_t)part, .length = length};
+  return item;
+}
+
+void attach(struct call *call, unsigned parameter, unsigned part, const void *data, uint64_t length) {
+  struct attachment *item = new_attachment(call, parameter, part, length);
+  if (item == NULL)
+    return;
+  item->data = data;
+  if (length > INLINE_BYTES) {
+    item->storage = STORAGE_BLOB;
+    item->offset = reserve_blob(length);
+    item->check = crc32c(0, data, length);
+    write_blob(item->offset, data, length);
+  }
+}
+
+bool attach_unsafe(struct call *call, unsigned parameter, unsigned part, const void *data, uint64_t length) {
+  if (length <= INLINE_BYTES) {
+    void *copy = take_scratch(call, length);
+    if (copy == NULL || !read_memory(copy, data, length))
+      return false;
+    attach(call, parameter, part, copy, length);
+    return true;
+  }
+  // In pieces through the scratch, so that the check is that of the bytes written even if another thread changes them.
+  uint32_t piece_bytes = 65536, used = call->scratch_used;
+  uint8_t *piece = take_scratch(call, piece_bytes);
+  call->scratch_used = used;
+  if (piece == NULL || call->attachment_count >= MAX_ATTACHMENTS || !read_memory(piece, data, 1) ||
+      !read_memory(piece, (const uint8_t *)data + length - 1, 1))
+    return false;
+  uint64_t offset = reserve_blob(length);
+  uint32_t check = 0;
+  for (uint64_t done = 0; done < length;) {
+    size_t bytes = length - done < piece_bytes ? (size_t)(length - done) : piece_bytes;
+    if (!read_memory(piece, (const uint8_t *)data + done, bytes))
+      return false;
+    check = crc32c(check, piece, bytes);
+    if (!write_blob(offset + done, piece, bytes))
+      return false;
+    done += bytes;
+  }
+  struct attachment *item = new_attachment(call, parameter, part, length);
+  item->storage = STORAGE_BLOB;
+  item->offset = offset;
+  item->check = check;
+  return true;
+}
+
+// ---- values -----------------------------------------------------------------------------------------------------------------
+
+static uint64_t factor(const struct call *call, int position) {
+  const struct parameter *parameter = &parameters[call->function->first_parameter + position];
+  uint64_t word = call->arguments[position];
+  if (parameter->role != ROLE_OUT && parameter->role != ROLE_INOUT)
+    return word;
+  uint64_t value = 0;
+  if (word != 0)
+    memcpy(&value, (const void *)(uintptr_t)word, parameter->element_bytes < 8 ? parameter->element_bytes : 8);
+  return value;
+}
+
+uint64_t term_value(const struct call *call, const struct term *term) {
+  uint64_t value = term->scale;
+  if (value == 0) // no such term
+    return 0;
+  if (term->first >= 0)
+    value *= factor(call, term->first);
+  if (term->second >= 0)
+    value *= factor(call, term->second);
+  return value;
+}
+
+// ---- records ------------------------------------------------------------------------------------------------------------------
+
+static size_t attachments_bytes(const struct call *call) {
+  size_t bytes = 0;
+  for (unsigned n = 0; n < call->attachment_count; n++) {
+    const struct attachment *item = &call->attachments[n];
+    bytes += 16 + (item->storage == STORAGE_BLOB ? 8 : (item->length + 7) / 8 * 8);
+  }
+  return bytes;
+}
+
+static void put_attachments(struct record *record, const struct call *call) {
+  for (unsigned n = 0; n < call->attachment_count; n++) {
+    const struct attachment *item = &call->attachments[n];
+    put_u64(record, item->parameter | (uint64_t)item->part << 16 | (uint64_t)item->storage << 24 |
+                        (uint64_t)item->check << 32);
+    put_u64(record, item->length);
+    if (item->storage == STORAGE_BLOB)
+      put_u64(record, item->offset);
+    else
+      put_bytes(record, item->data, item->length);
+  }
+}
+
+static void attach_inputs(struct call *call) {
+  const struct function *function = call->function;
+  for (unsigned n = 0; n < function->parameter_count; n++) {
+    const struct parameter *parameter = &parameters[function->first_parameter + n];
+    const void *pointer = (const void *)(uintptr_t)call->arguments[n];
+    if (pointer == NULL)
+      continue;
+    switch (parameter->role) {
+    case ROLE_IN:
+    case ROLE_INOUT: {
+      uint64_t bytes = term_value(call, &parameter->count) * parameter->element_bytes;
+      if (bytes > 0)
+        attach_unsafe(call, n, 0, pointer, bytes);
+      break;
+    }
+    case ROLE_STRING:
+      attach(call, n, 0, pointer, strlen(pointer));
+      break;
+    case ROLE_IMAGE:
+      attach_image(call, n, pointer);
+      break;
+    case ROLE_HOST_READ:
+      attach_unsafe(call, n, 0, pointer, term_value(call, &parameter->count));
+      break;
+    default:
+      break;
+    }
+  }
+}
+
+static void attach_outputs(struct call *call) {
+  const struct function *function = call->function;
+  for (unsigned n = 0; n < function->parameter_count; n++) {
+    const struct parameter *parameter = &parameters[function->first_parameter + n];
+    const void *pointer = (const void *)(uintptr_t)call->arguments[n];
+    if (pointer == NULL)
+      continue;
+    if (parameter->role == ROLE_OUT || parameter->role == ROLE_INOUT)
+      attach(call, n, 0, pointer, term_value(call, &parameter->count) * parameter->element_bytes);
+    else if (parameter->role == ROLE_HOST_WRITE && (function->flags & FLAG_SYNCHRONIZES))
+      attach_unsafe(call, n, 0, pointer, term_value(call, &parameter->count));
+  }
+}
+
+void encode_enter(struct call *call) {
+  attach_inputs(call);
+  if (call->function->flags & FLAG_CUSTOM)
+    custom_enter(call);
+  struct record record;
+  size_t words = (size_t)call->function->parameter_count * 8;
+  if (!begin_record(&record, RECORD_ENTER, call->record_function, call->number, words + attachments_bytes(call)))
+    return;
+  put_bytes(&record, call->arguments, words);
+  put_attachments(&record, call);
+  end_record(&record);
+}
+
+void encode_leave(struct call *call, int result) {
+  // ENTER's attachments are on disk; their room serves LEAVE's.
+  call->attachment_count = 0;
+  call->scratch_used = MAX_ATTACHMENTS * sizeof *call->attachments;
+  if (result == SUCCESS)
+    attach_outputs(call);
+  if (call->function->flags & FLAG_CUSTOM)
+    custom_leave(call, result);
+  struct record record;
+  if (!begin_record(&record, RECORD_LEAVE, call->record_function, call->number, 8 + attachments_bytes(call)))
+    return;
+  put_u64(&record, (uint32_t)result);
+  put_attachments(&record, call);
+  end_record(&record);
+}

@@ -1,0 +1,135 @@
+// The files of a capture: who may write them, how they grow, and what happens when they cannot.
+//
+// The application may close our descriptors (daemons close them all) and open files of its own under the same numbers,
+// so each use of a descriptor first looks whether it still is the file that was opened.
+#define _GNU_SOURCE
+#include "files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+enum { FIRST_DESCRIPTOR = 200 }; // out of the way of programs that expect small numbers
+
+// Moved high, with the identity noted. Takes over `descriptor`.
+static bool keep_file(struct file *file, int descriptor) {
+  int high = fcntl(descriptor, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
+  if (high >= 0) {
+    close(descriptor);
+    descriptor = high;
+  }
+  struct stat status;
+  if (fstat(descriptor, &status) != 0) {
+    close(descriptor);
+    return false;
+  }
+  *file = (struct file){descriptor, status.st_dev, status.st_ino};
+  return true;
+}
+
+bool file_is_ours(const struct file *file) {
+  struct stat status;
+  return file->descriptor >= 0 && fstat(file->descriptor, &status) == 0 && status.st_dev == file->device &&
+         status.st_ino == file->inode;
+}
+
+void close_file(struct file *file) {
+  if (file_is_ours(file))
+    close(file->descriptor);
+  file->descriptor = -1;
+}
+
+bool create_file(struct file *file, const char *path) {
+  int descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  return descriptor >= 0 && keep_file(file, descriptor);
+}
+
+bool hold_directory(struct file *file, const char *directory) {
+  char incomplete[PATH_MAX], complete[PATH_MAX];
+  if ((size_t)snprintf(incomplete, sizeof incomplete, "%s/incomplete", directory) >= sizeof incomplete ||
+      (size_t)snprintf(complete, sizeof complete, "%s/complete", directory) >= sizeof complete) {
+    errno = ENAMETOOLONG;
+    return false;
+  }
+  // An earlier process of the same application ended cleanly; now there is another one.
+  rename(complete, incomplete);
+  int descriptor = open(incomplete, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (descriptor < 0 || !keep_file(file, descriptor))
+    return false;
+  flock(file->descriptor, LOCK_SH | LOCK_NB);
+  return true;
+}
+
+void release_directory(struct file *file, const char *directory) {
+  // Whoever gets the exclusive lock is the last one.
+  if (file_is_ours(file) && flock(file->descriptor, LOCK_EX | LOCK_NB) == 0) {
+    char incomplete[PATH_MAX], complete[PATH_MAX];
+    snprintf(incomplete, sizeof incomplete, "%s/incomplete", directory);
+    snprintf(complete, sizeof complete, "%s/complete", directory);
+    rename(incomplete, complete);
+  }
+  close_file(file);
+}
+
+// Growing beyond the limit would raise SIGXFSZ in the application.
+static bool within_size_limit(uint64_t end) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && end > limit.rlim_cur) {
+    errno = EFBIG;
+    return false;
+  }
+  return true;
+}
+
+bool write_file(const struct file *file, uint64_t offset, const void *data, size_t bytes) {
+  if (!file_is_ours(file)) {
+    errno = EBADF;
+    return false;
+  }
+  if (!within_size_limit(offset + bytes))
+    return false;
+  const uint8_t *from = data;
+  while (bytes > 0) {
+    ssize_t done = pwrite(file->descriptor, from, bytes, (off_t)offset);
+    if (done < 0 && errno == EINTR)
+      continue;
+    if (done <= 0) {
+      if (done == 0)
+        errno = ENOSPC;
+      return false;
+    }
+    from += done;
+    offset += (uint64_t)done;
+    bytes -= (size_t)done;
+  }
+  return true;
+}
+
+void *map_file(const struct file *file, uint64_t offset, size_t bytes) {
+  if (!file_is_ours(file)) {
+    errno = EBADF;
+    return NULL;
+  }
+  if (!within_size_limit(offset + bytes))
+    return NULL;
+  // Real blocks, never a hole: a full disk would be a SIGBUS at a later store.
+  int failed;
+  while ((failed = fallocate(file->descriptor, 0, (off_t)offset, (off_t)bytes)) != 0 && errno == EINTR) {
+  }
+  if (failed != 0) {
+    if (errno != EOPNOTSUPP && errno != ENOSYS)
+      return NULL;
+    static const uint8_t zeros[65536];
+    for (size_t done = 0; done < bytes; done += sizeof zeros)
+      if (!write_file(file, offset + done, zeros, sizeof zeros))
+        return NULL;
+  }
+  void *mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->descriptor, (off_t)offset);
+  return mapped == MAP_FAILED ? NULL : mapped;
+}

@@ -1,0 +1,24 @@
+// See files.c.
+#pragma once
+
+#include "shim.h"
+
+#include <sys/stat.h>
+
+struct file {
+  int descriptor; // -1: none
+  dev_t device;
+  ino_t inode;
+};
+
+// All answer false (NULL) with errno set when it cannot be done; none raises a signal.
+bool create_file(struct file *file, const char *path); // errno EEXIST: choose another name
+bool write_file(const struct file *file, uint64_t offset, const void *data, size_t bytes);
+void *map_file(const struct file *file, uint64_t offset, size_t bytes); // `bytes` is a multiple of 64 KiB
+bool file_is_ours(const struct file *file);
+void close_file(struct file *file);
+
+// `incomplete` exists and this process holds its share of the lock.
+bool hold_directory(struct file *file, const char *directory);
+// The last process to release it renames it `complete`.
+void release_directory(struct file *file, const char *directory);

@@ -1,0 +1,161 @@
+// Threads, and the gate that keeps them apart while contents of memory are read.
+//
+// The gate is closed by one thread. Others wait at it before a call that touches memory; calls that are inside the
+// driver already are waited for, in bounded time. Waiting is bounded in the other direction as well: while the thread
+// that closed the gate waits for the device, the device may be waiting (a host function, a spinning kernel) for
+// something that only a thread at the gate will do.
+#define _GNU_SOURCE
+#include "shim.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static const uint64_t patience_inside_ns = 200000000;  // for calls inside the driver
+static const uint64_t patience_device_ns = 1000000000; // at the gate, while its owner waits for the device
+
+_Thread_local struct thread *this_thread __attribute__((tls_model("initial-exec")));
+atomic_int mode;
+
+static _Atomic(struct thread *) threads;
+static _Atomic(struct thread *) gate_owner;
+static atomic_bool owner_waits_for_device;
+static pthread_key_t thread_ends;
+static atomic_int thread_ends_made;
+
+static uint64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void pause_us(long microseconds) {
+  int error = errno;
+  nanosleep(&(struct timespec){0, microseconds * 1000}, NULL);
+  errno = error;
+}
+
+static void hand_thread_on(void *thread) {
+  this_thread = NULL;
+  atomic_store(&((struct thread *)thread)->inside, 0);
+  atomic_store(&((struct thread *)thread)->taken, false);
+}
+
+struct thread *register_thread(void) {
+  static struct thread spare; // when even this little memory is not to be had: shared, and only ever passed through
+  int state = 0;
+  if (atomic_compare_exchange_strong(&thread_ends_made, &state, 1))
+    atomic_store(&thread_ends_made, pthread_key_create(&thread_ends, hand_thread_on) == 0 ? 2 : 3);
+  struct thread *thread = atomic_load(&threads);
+  for (; thread != NULL; thread = thread->next) {
+    bool taken = false;
+    if (atomic_compare_exchange_strong(&thread->taken, &taken, true))
+      break;
+  }
+  if (thread == NULL) {
+    thread = calloc(1, sizeof *thread);
+    if (thread == NULL) {
+      spare.depth = 1;
+      return &spare;
+    }
+    atomic_store(&thread->taken, true);
+    thread->next = atomic_load(&threads);
+    while (!atomic_compare_exchange_weak(&threads, &thread->next, thread)) {
+    }
+  }
+  thread->depth = 0;
+  thread->id = (uint32_t)syscall(SYS_gettid);
+  this_thread = thread;
+  if (atomic_load(&thread_ends_made) == 2)
+    pthread_setspecific(thread_ends, thread);
+  return thread;
+}
+
+bool thread_has_scratch(struct thread *thread) {
+  if (thread->scratch == NULL)
+    thread->scratch = malloc(SCRATCH_BYTES);
+  return thread->scratch != NULL;
+}
+
+void prepare_gate(void) { syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0); }
+
+static void wait_at_gate(struct thread *thread) {
+  uint64_t waiting_since = 0;
+  for (;;) {
+    struct thread *owner = atomic_load(&gate_owner);
+    if (owner == NULL || owner == thread)
+      return;
+    if (!atomic_load(&owner_waits_for_device))
+      waiting_since = 0;
+    else if (waiting_since == 0)
+      waiting_since = now_ns();
+    else if (now_ns() - waiting_since > patience_device_ns)
+      return;
+    pause_us(20);
+  }
+}
+
+void pass_gate(struct thread *thread) {
+  count_inside(thread);
+  struct thread *owner = atomic_load_explicit(&gate_owner, memory_order_relaxed);
+  if (LIKELY(owner == NULL || owner == thread))
+    return;
+  count_outside(thread);
+  wait_at_gate(thread);
+  count_inside(thread);
+}
+
+bool close_gate(struct thread *thread, uint64_t call) {
+  for (;;) {
+    struct thread *none = NULL;
+    if (atomic_compare_exchange_strong(&gate_owner, &none, thread))
+      break;
+    if (none == thread)
+      return true;
+    wait_at_gate(thread);
+    if (atomic_load(&gate_owner) != NULL && atomic_load(&owner_waits_for_device))
+      return false;
+  }
+  // After this, a thread that did not see the gate closed has its `inside` visible here.
+  syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+  atomic_thread_fence(memory_order_seq_cst);
+  uint64_t deadline = now_ns() + patience_inside_ns;
+  unsigned busy = 0;
+  for (struct thread *other = atomic_load(&threads); other != NULL; other = other->next) {
+    while (other != thread && atomic_load(&other->inside) > 0) {
+      if (now_ns() > deadline) {
+        busy++;
+        break;
+      }
+      pause_us(20);
+    }
+  }
+  if (busy > 0)
+    write_note(NOTE_THREADS_BUSY, 0, call, "%u other threads were inside the driver while contents were read", busy);
+  return true;
+}
+
+void open_gate(struct thread *thread) {
+  atomic_store(&owner_waits_for_device, false);
+  struct thread *owner = thread;
+  atomic_compare_exchange_strong(&gate_owner, &owner, NULL);
+}
+
+void gate_is_waiting_for_device(bool waiting) { atomic_store(&owner_waits_for_device, waiting); }
+
+void reset_gate_after_fork(void) {
+  atomic_store(&gate_owner, NULL);
+  atomic_store(&owner_waits_for_device, false);
+  // The other threads stayed in the parent. This one may be inside a call only if the driver itself forked.
+  for (struct thread *thread = atomic_load(&threads); thread != NULL; thread = thread->next) {
+    atomic_store(&thread->inside, 0);
+    if (thread != this_thread)
+      atomic_store(&thread->taken, false);
+    else
+      thread->id = (uint32_t)syscall(SYS_gettid);
+  }
+}

@@ -1,0 +1,152 @@
+// Whether the device has nothing to do, found out by asking and never by waiting without end.
+//
+// A stream may be waiting for a host function, for a kernel that spins on a flag, or for a value that this very thread
+// writes later: cuCtxSynchronize alone could stop the application for ever. So every known stream is asked until it is
+// idle or patience ends, and only then the context is synchronised, which returns at once unless there is work in
+// another thread's default stream.
+#define _GNU_SOURCE
+#include "shim.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { ERROR_NOT_READY = 600 };
+static const uint64_t patience_ns = 30000000000u;
+
+struct stream {
+  uint64_t handle, context;
+};
+
+atomic_int captures_under_way;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct stream *streams;
+static size_t stream_count, stream_capacity;
+
+static void add_stream(uint64_t handle, uint64_t context) {
+  pthread_mutex_lock(&lock);
+  if (stream_count == stream_capacity) {
+    size_t capacity = stream_capacity == 0 ? 16 : stream_capacity * 2;
+    struct stream *grown = realloc(streams, capacity * sizeof *grown);
+    if (grown != NULL) {
+      streams = grown;
+      stream_capacity = capacity;
+    }
+  }
+  if (stream_count < stream_capacity)
+    streams[stream_count++] = (struct stream){handle, context};
+  pthread_mutex_unlock(&lock);
+}
+
+static void remove_streams(uint64_t handle, uint64_t context) {
+  pthread_mutex_lock(&lock);
+  for (size_t n = 0; n < stream_count;) {
+    if (handle != 0 ? streams[n].handle == handle : streams[n].context == context)
+      streams[n] = streams[--stream_count];
+    else
+      n++;
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+void note_streams(const struct call *call) {
+  switch (call->function->id) {
+  case ID_cuStreamCreate:
+  case ID_cuStreamCreateWithPriority: {
+    uint64_t handle;
+    memcpy(&handle, (const void *)(uintptr_t)call->arguments[0], 8);
+    add_stream(handle, current_context());
+    break;
+  }
+  case ID_cuStreamDestroy_v2:
+    if (call->arguments[0] != 0)
+      remove_streams(call->arguments[0], 0);
+    break;
+  default:
+    if (call->function->effect == EFFECT_END_OF_CONTEXT && call->ending_context != 0)
+      remove_streams(0, call->ending_context);
+  }
+}
+
+void reset_streams_after_fork(void) {
+  pthread_mutex_init(&lock, NULL);
+  stream_count = 0;
+  atomic_store(&captures_under_way, 0);
+}
+
+// ---- waiting --------------------------------------------------------------------------------------------------------------
+
+static uint64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static const char *wait_for_stream(uint64_t stream, uint64_t deadline) {
+  int (*query)(uint64_t) = driver_symbol("cuStreamQuery");
+  if (query == NULL)
+    return NULL;
+  for (long pause_ns = 1000;; pause_ns = pause_ns < 500000 ? pause_ns * 2 : pause_ns) {
+    int result = query(stream);
+    if (result == SUCCESS)
+      return NULL;
+    if (result != ERROR_NOT_READY)
+      return result == ERROR_INVALID_HANDLE ? NULL : "the device reports an error of earlier work";
+    if (now_ns() > deadline)
+      return "the device did not become idle";
+    nanosleep(&(struct timespec){0, pause_ns}, NULL);
+  }
+}
+
+static const char *wait_for_context(uint64_t context, uint64_t deadline) {
+  static const uint64_t legacy_stream = 1, per_thread_stream = 2;
+  const char *problem = wait_for_stream(legacy_stream, deadline);
+  if (problem == NULL)
+    problem = wait_for_stream(per_thread_stream, deadline);
+  for (size_t n = 0; problem == NULL; n++) {
+    pthread_mutex_lock(&lock);
+    bool more = n < stream_count;
+    struct stream stream = more ? streams[n] : (struct stream){0, 0};
+    pthread_mutex_unlock(&lock);
+    if (!more)
+      break;
+    if (stream.context == context)
+      problem = wait_for_stream(stream.handle, deadline);
+  }
+  int (*synchronize)(void) = driver_symbol("cuCtxSynchronize");
+  if (problem == NULL && synchronize != NULL && synchronize() != SUCCESS)
+    problem = "the device reports an error of earlier work";
+  return problem;
+}
+
+uint64_t current_context(void) {
+  static _Atomic(void *) known;
+  void *symbol = atomic_load_explicit(&known, memory_order_acquire);
+  if (symbol == NULL) {
+    symbol = driver_symbol("cuCtxGetCurrent");
+    atomic_store_explicit(&known, symbol, memory_order_release);
+  }
+  uint64_t context = 0;
+  int (*get)(uint64_t *) = symbol;
+  return get != NULL && get(&context) == SUCCESS ? context : 0;
+}
+
+bool device_becomes_idle(const struct range_list *list, const char **problem) {
+  int (*push)(uint64_t) = driver_symbol("cuCtxPushCurrent_v2");
+  int (*pop)(uint64_t *) = driver_symbol("cuCtxPopCurrent_v2");
+  uint64_t deadline = now_ns() + patience_ns, current = current_context(), done = 0;
+  *problem = current != 0 ? wait_for_context(current, deadline) : NULL;
+  for (size_t n = 0; *problem == NULL && n < list->count; n++) {
+    uint64_t context = list->items[n].context, popped;
+    if (context == 0 || context == current || context == done || push == NULL || pop == NULL)
+      continue;
+    if (push(context) == SUCCESS) {
+      *problem = wait_for_context(context, deadline);
+      pop(&popped);
+    }
+    done = context;
+  }
+  return *problem == NULL;
+}

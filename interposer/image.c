@@ -1,0 +1,109 @@
+// The size of a module image, which no call passes: it stands in the image itself.
+#include "shim.h"
+
+#include <string.h>
+
+enum { WRAPPER_MAGIC = 0x466243b1, ELF_MAGIC = 0x464c457f, MAX_PRELINKED = 48 };
+static const uint32_t container_magic = 0xba55ed50;
+
+// What cudart hands over: the container stands elsewhere, in the program's own data.
+struct wrapper {
+  uint32_t magic, version;
+  const void *container;
+  const void *const *prelinked; // version 2 (relocatable device code): ends with NULL
+};
+
+struct container_header {
+  uint32_t magic;
+  uint16_t version, header_bytes;
+  uint64_t entries_bytes;
+};
+
+struct elf_header {
+  uint8_t identification[16];
+  uint16_t type, machine;
+  uint32_t version;
+  uint64_t entry, program_offset, section_offset;
+  uint32_t flags;
+  uint16_t header_bytes, program_entry_bytes, program_count, section_entry_bytes, section_count, names;
+};
+
+struct elf_section {
+  uint32_t name, type;
+  uint64_t flags, address, offset, bytes;
+};
+
+struct elf_program {
+  uint32_t type, flags;
+  uint64_t offset, virtual_address, physical_address, file_bytes;
+};
+
+enum { ELF_NO_BITS = 8 };
+
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+static uint64_t elf_bytes(const uint8_t *image) {
+  struct elf_header header;
+  memcpy(&header, image, sizeof header);
+  if (header.identification[4] != 2) // 64-bit
+    return 0;
+  uint64_t end = larger(header.section_offset + (uint64_t)header.section_count * header.section_entry_bytes,
+                        header.program_offset + (uint64_t)header.program_count * header.program_entry_bytes);
+  for (unsigned n = 0; n < header.section_count; n++) {
+    struct elf_section section;
+    memcpy(&section, image + header.section_offset + (uint64_t)n * header.section_entry_bytes, sizeof section);
+    if (section.type != ELF_NO_BITS)
+      end = larger(end, section.offset + section.bytes);
+  }
+  for (unsigned n = 0; n < header.program_count; n++) {
+    struct elf_program program;
+    memcpy(&program, image + header.program_offset + (uint64_t)n * header.program_entry_bytes, sizeof program);
+    end = larger(end, program.offset + program.file_bytes);
+  }
+  return end;
+}
+
+static uint64_t image_bytes(const void *image) {
+  uint32_t magic;
+  memcpy(&magic, image, 1); // PTX may be shorter than a word
+  uint8_t first = *(const uint8_t *)image;
+  if (first == '\0')
+    return 0;
+  if (first == '.' || first == '/' || first == ' ' || first == '\n' || first == '\t' || first == '\r')
+    return strlen(image);
+  memcpy(&magic, image, sizeof magic);
+  if (magic == ELF_MAGIC)
+    return elf_bytes(image);
+  if (magic == container_magic) {
+    struct container_header header;
+    memcpy(&header, image, sizeof header);
+    return header.header_bytes + header.entries_bytes;
+  }
+  return 0;
+}
+
+static bool attach_one(struct call *call, unsigned parameter, unsigned part, const void *image) {
+  uint64_t bytes = image != NULL ? image_bytes(image) : 0;
+  if (bytes == 0) {
+    write_note(NOTE_IMAGE_UNKNOWN, call->record_function, call->number, "neither PTX nor ELF nor a fat binary at %p",
+               image);
+    return false;
+  }
+  return attach_unsafe(call, parameter, part, image, bytes);
+}
+
+void attach_image(struct call *call, unsigned parameter, const void *image) {
+  struct wrapper wrapper;
+  uint32_t magic = 0;
+  if (*(const uint8_t *)image == (WRAPPER_MAGIC & 0xff))
+    memcpy(&magic, image, sizeof magic);
+  if (magic != WRAPPER_MAGIC) {
+    attach_one(call, parameter, 0, image);
+    return;
+  }
+  memcpy(&wrapper, image, sizeof wrapper);
+  if (!attach_one(call, parameter, 0, wrapper.container) || wrapper.version != 2 || wrapper.prelinked == NULL)
+    return;
+  for (unsigned n = 0; n < MAX_PRELINKED && wrapper.prelinked[n] != NULL; n++)
+    attach_one(call, parameter, 1 + n, wrapper.prelinked[n]);
+}

@@ -1,0 +1,303 @@
+// Handles of kernels and functions: their names, whether the selection wants them, their parameter layout.
+//
+// A launch with no window open asks this table and nothing else, so it is read without a lock. Rows are never changed
+// in place to mean another handle: a handle that ends leaves a dead row, and a table that fills up is replaced.
+#define _GNU_SOURCE
+#include "shim.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEAD = 1, MAX_KERNEL_PARAMETERS = 4096, MAX_PARAMETER_BYTES = 32768 }; // no handle is 1
+
+struct row {
+  _Atomic uint64_t handle; // 0: empty, DEAD
+  _Atomic uint32_t state;  // KERNEL_NEW, ...
+  struct kernel *kernel;
+};
+
+struct rows {
+  size_t mask, used; // used counts dead rows
+  struct row items[];
+};
+
+struct pair {
+  uint64_t first, second;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic(struct rows *) table;
+static struct pair *library_of_module; // modules that cuLibraryGetModule gave: they end with their library
+static size_t library_of_module_count;
+static struct kernel unknown_kernel = {.name = "", .parameter_count = -1, .layout_asked = true};
+
+// ---- the table ------------------------------------------------------------------------------------------------------------
+
+static size_t hash(uint64_t handle) { return (size_t)((handle * 0x9e3779b97f4a7c15u) >> 32); }
+
+static struct row *find_row(struct rows *rows, uint64_t handle) {
+  if (rows == NULL)
+    return NULL;
+  for (size_t n = hash(handle);; n++) {
+    struct row *row = &rows->items[n & rows->mask];
+    uint64_t found = atomic_load_explicit(&row->handle, memory_order_acquire);
+    if (found == handle)
+      return row;
+    if (found == 0)
+      return NULL;
+  }
+}
+
+bool launch_matters(struct thread *thread, uint64_t handle) {
+  if (current_mode() != MODE_CLOSED || thread->depth > 0)
+    return false;
+  struct row *row = find_row(atomic_load_explicit(&table, memory_order_acquire), handle);
+  return row == NULL || atomic_load_explicit(&row->state, memory_order_relaxed) != KERNEL_OTHER;
+}
+
+static struct row *insert_row(struct rows *rows, uint64_t handle, struct kernel *kernel, uint32_t state) {
+  size_t n = hash(handle);
+  while (atomic_load(&rows->items[n & rows->mask].handle) != 0)
+    n++;
+  struct row *row = &rows->items[n & rows->mask];
+  row->kernel = kernel;
+  atomic_store(&row->state, state);
+  atomic_store_explicit(&row->handle, handle, memory_order_release);
+  rows->used++;
+  return row;
+}
+
+// With the lock held. Readers may still be in the old table, so it is left as it is.
+static struct rows *with_room(void) {
+  struct rows *rows = atomic_load(&table);
+  if (rows != NULL && rows->used * 2 < rows->mask)
+    return rows;
+  size_t live = 0, size = 256;
+  for (size_t n = 0; rows != NULL && n <= rows->mask; n++)
+    live += atomic_load(&rows->items[n].handle) > DEAD;
+  while (size < live * 4)
+    size *= 2;
+  struct rows *larger = calloc(1, sizeof *larger + size * sizeof(struct row));
+  if (larger == NULL)
+    return NULL;
+  larger->mask = size - 1;
+  for (size_t n = 0; rows != NULL && n <= rows->mask; n++) {
+    uint64_t handle = atomic_load(&rows->items[n].handle);
+    if (handle > DEAD)
+      insert_row(larger, handle, rows->items[n].kernel, atomic_load(&rows->items[n].state));
+  }
+  atomic_store_explicit(&table, larger, memory_order_release);
+  return larger;
+}
+
+static void remember_kernel(uint64_t handle, uint64_t owner, const char *name, bool is_kernel) {
+  if (handle <= DEAD)
+    return;
+  uint64_t context = is_kernel ? 0 : current_context();
+  pthread_mutex_lock(&lock);
+  for (size_t n = 0; n < library_of_module_count; n++)
+    if (library_of_module[n].first == owner)
+      owner = library_of_module[n].second;
+  struct row *row = find_row(atomic_load(&table), handle);
+  if (row != NULL && (row->kernel->owner != owner || strcmp(row->kernel->name, name) != 0)) {
+    atomic_store(&row->handle, DEAD); // its end was not seen
+    row = NULL;
+  }
+  struct rows *rows = row == NULL ? with_room() : NULL;
+  struct kernel *kernel = rows != NULL ? calloc(1, sizeof *kernel) : NULL;
+  char *copy = kernel != NULL ? strdup(name) : NULL;
+  if (copy != NULL) {
+    *kernel = (struct kernel){.handle = handle, .owner = owner, .context = context, .name = copy};
+    kernel->is_kernel = is_kernel;
+    kernel->parameter_count = -1;
+    insert_row(rows, handle, kernel, KERNEL_NEW);
+  } else {
+    free(kernel);
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+// Rows die; the kernels stay allocated, because a launch in another thread may be looking at one.
+static void forget(bool (*ends)(const struct kernel *, uint64_t), uint64_t value) {
+  pthread_mutex_lock(&lock);
+  struct rows *rows = atomic_load(&table);
+  for (size_t n = 0; rows != NULL && n <= rows->mask; n++)
+    if (atomic_load(&rows->items[n].handle) > DEAD && ends(rows->items[n].kernel, value))
+      atomic_store(&rows->items[n].handle, DEAD);
+  pthread_mutex_unlock(&lock);
+}
+
+static bool ends_with_owner(const struct kernel *kernel, uint64_t owner) {
+  return kernel->owner == owner || kernel->owner == 0;
+}
+
+static bool ends_with_context(const struct kernel *kernel, uint64_t context) {
+  return kernel->context == context || kernel->owner == 0;
+}
+
+void forget_kernels_of_context(uint64_t context) { forget(ends_with_context, context); }
+
+void reset_kernels_after_fork(void) {
+  pthread_mutex_init(&lock, NULL);
+  atomic_store(&table, NULL);
+  library_of_module_count = 0;
+}
+
+// ---- what the driver knows --------------------------------------------------------------------------------------------------
+
+static const char *name_from_driver(uint64_t handle, bool *is_kernel) {
+  const char *name = NULL;
+  int (*of_function)(const char **, uint64_t) = driver_symbol("cuFuncGetName");
+  int (*of_kernel)(const char **, uint64_t) = driver_symbol("cuKernelGetName");
+  *is_kernel = false;
+  if (of_function != NULL && of_function(&name, handle) == SUCCESS && name != NULL)
+    return name;
+  *is_kernel = true;
+  if (of_kernel != NULL && of_kernel(&name, handle) == SUCCESS && name != NULL)
+    return name;
+  return NULL;
+}
+
+struct kernel *kernel_of_handle(uint64_t handle) {
+  struct row *row = find_row(atomic_load_explicit(&table, memory_order_acquire), handle);
+  if (row == NULL && handle > DEAD) {
+    bool is_kernel;
+    const char *name = name_from_driver(handle, &is_kernel);
+    // Remembered without a name as well, so that the driver is not asked at every launch.
+    remember_kernel(handle, 0, name != NULL ? name : "", is_kernel);
+    row = find_row(atomic_load_explicit(&table, memory_order_acquire), handle);
+  }
+  return row != NULL ? row->kernel : &unknown_kernel;
+}
+
+bool kernel_matches(struct kernel *kernel) {
+  struct row *row = find_row(atomic_load_explicit(&table, memory_order_acquire), kernel->handle);
+  if (row == NULL || kernel == &unknown_kernel)
+    return false;
+  uint32_t state = atomic_load(&row->state);
+  if (state == KERNEL_NEW) {
+    state = name_is_selected(kernel->name) ? KERNEL_MATCHES : KERNEL_OTHER;
+    atomic_store(&row->state, state);
+  }
+  return state == KERNEL_MATCHES;
+}
+
+// Asks for parameter after parameter until the driver says that there is none of that number.
+static bool ask_with(const char *symbol, struct kernel *kernel) {
+  int (*ask)(uint64_t, size_t, size_t *, size_t *) = driver_symbol(symbol);
+  if (ask == NULL)
+    return false;
+  uint32_t *layout = NULL;
+  size_t count = 0, end = 0;
+  int result;
+  for (;;) {
+    size_t offset = 0, size = 0;
+    result = ask(kernel->handle, count, &offset, &size);
+    if (result != SUCCESS || count >= MAX_KERNEL_PARAMETERS || offset + size > MAX_PARAMETER_BYTES)
+      break;
+    uint32_t *grown = realloc(layout, (count + 1) * 2 * sizeof *layout);
+    if (grown == NULL)
+      break;
+    layout = grown;
+    layout[count * 2] = (uint32_t)offset;
+    layout[count * 2 + 1] = (uint32_t)size;
+    count++;
+    if (offset + size > end)
+      end = offset + size;
+  }
+  if (result != ERROR_INVALID_VALUE) {
+    free(layout);
+    return false;
+  }
+  kernel->layout = layout;
+  kernel->parameter_bytes = (uint32_t)end;
+  kernel->parameter_count = (int32_t)count;
+  return true;
+}
+
+void ask_layout(struct kernel *kernel) {
+  static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER; // of the shim's own making; other launches only wait for it
+  if (__atomic_load_n(&kernel->layout_asked, __ATOMIC_ACQUIRE))
+    return;
+  struct kernel answer = *kernel;
+  answer.layout = NULL;
+  answer.parameter_count = -1;
+  const char *first = kernel->is_kernel ? "cuKernelGetParamInfo" : "cuFuncGetParamInfo";
+  const char *second = kernel->is_kernel ? "cuFuncGetParamInfo" : "cuKernelGetParamInfo";
+  if (!ask_with(first, &answer))
+    ask_with(second, &answer);
+  pthread_mutex_lock(&asking);
+  if (!kernel->layout_asked) {
+    kernel->layout = answer.layout;
+    kernel->parameter_bytes = answer.parameter_bytes;
+    kernel->parameter_count = answer.parameter_count;
+    __atomic_store_n(&kernel->layout_asked, true, __ATOMIC_RELEASE);
+    answer.layout = NULL;
+  }
+  pthread_mutex_unlock(&asking);
+  free(answer.layout);
+}
+
+// ---- calls that make and end handles ------------------------------------------------------------------------------------------
+
+static uint64_t output(const struct call *call, unsigned parameter) {
+  uint64_t value = 0;
+  if (call->arguments[parameter] != 0)
+    memcpy(&value, (const void *)(uintptr_t)call->arguments[parameter], 8);
+  return value;
+}
+
+void note_kernels(const struct call *call) {
+  const uint64_t *arguments = call->arguments;
+  switch (call->function->id) {
+  case ID_cuModuleGetFunction:
+    remember_kernel(output(call, 0), arguments[1], (const char *)(uintptr_t)arguments[2], false);
+    break;
+  case ID_cuLibraryGetKernel:
+    remember_kernel(output(call, 0), arguments[1], (const char *)(uintptr_t)arguments[2], true);
+    break;
+  case ID_cuKernelGetFunction: {
+    struct kernel *kernel = kernel_of_handle(arguments[1]);
+    remember_kernel(output(call, 0), kernel->owner, kernel->name, false);
+    break;
+  }
+  case ID_cuLibraryGetModule: {
+    pthread_mutex_lock(&lock);
+    struct pair *grown = realloc(library_of_module, (library_of_module_count + 1) * sizeof *grown);
+    if (grown != NULL) {
+      library_of_module = grown;
+      library_of_module[library_of_module_count++] = (struct pair){output(call, 0), arguments[1]};
+    }
+    pthread_mutex_unlock(&lock);
+    break;
+  }
+  case ID_cuLibraryUnload:
+    pthread_mutex_lock(&lock);
+    for (size_t n = 0; n < library_of_module_count;) {
+      if (library_of_module[n].second == arguments[0])
+        library_of_module[n] = library_of_module[--library_of_module_count];
+      else
+        n++;
+    }
+    pthread_mutex_unlock(&lock);
+    forget(ends_with_owner, arguments[0]);
+    break;
+  case ID_cuModuleUnload:
+    forget(ends_with_owner, arguments[0]);
+    break;
+  case ID_cuModuleEnumerateFunctions:
+  case ID_cuLibraryEnumerateKernels:
+    for (uint64_t n = 0; arguments[0] != 0 && n < arguments[1]; n++) {
+      uint64_t handle;
+      bool is_kernel;
+      memcpy(&handle, (const uint8_t *)(uintptr_t)arguments[0] + n * 8, 8);
+      const char *name = handle != 0 ? name_from_driver(handle, &is_kernel) : NULL;
+      if (name != NULL)
+        remember_kernel(handle, arguments[2], name, call->function->id == ID_cuLibraryEnumerateKernels);
+    }
+    break;
+  default:
+    break;
+  }
+}

@@ -1,0 +1,248 @@
+// Which ranges of memory exist, and which of them the open window has touched.
+//
+// Ranges stand in one array sorted by address, under a mutex that is never held across a call of the driver.
+#include "shim.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct range_list all;
+static uint32_t last_serial;
+
+// ---- lists --------------------------------------------------------------------------------------------------------------
+
+static bool list_reserve(struct range_list *list) {
+  if (list->count < list->capacity)
+    return true;
+  size_t capacity = list->capacity == 0 ? 16 : list->capacity * 2;
+  struct range *items = realloc(list->items, capacity * sizeof *items);
+  if (items == NULL)
+    return false;
+  list->items = items;
+  list->capacity = capacity;
+  return true;
+}
+
+bool list_append(struct range_list *list, const struct range *range) {
+  if (!list_reserve(list))
+    return false;
+  list->items[list->count++] = *range;
+  return true;
+}
+
+void list_free(struct range_list *list) {
+  free(list->items);
+  *list = (struct range_list){0};
+}
+
+// ---- finding --------------------------------------------------------------------------------------------------------------
+
+// Position of the first range whose end lies above `address`.
+static size_t position_of(uint64_t address) {
+  size_t low = 0, high = all.count;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (all.items[middle].base + all.items[middle].bytes <= address)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static struct range *range_at(uint64_t address) {
+  size_t position = position_of(address);
+  return position < all.count && all.items[position].base <= address ? &all.items[position] : NULL;
+}
+
+bool memory_find(uint64_t address, struct range *found) {
+  pthread_mutex_lock(&lock);
+  struct range *range = range_at(address);
+  if (range != NULL)
+    *found = *range;
+  pthread_mutex_unlock(&lock);
+  return range != NULL;
+}
+
+// ---- changing -------------------------------------------------------------------------------------------------------------
+
+static void remove_at(size_t position, size_t count) {
+  memmove(all.items + position, all.items + position + count,
+          (all.count - position - count) * sizeof *all.items);
+  all.count -= count;
+}
+
+void memory_add(uint64_t base, uint64_t bytes, enum range_kind kind, uint64_t context, uint64_t owner) {
+  if (base == 0 || bytes == 0 || base + bytes < base)
+    return;
+  pthread_mutex_lock(&lock);
+  size_t position = position_of(base);
+  struct range *same = position < all.count ? &all.items[position] : NULL;
+  // A variable of a module is asked for again and again; pinned memory is often registered in parts.
+  bool known = same != NULL && kind == RANGE_GLOBAL && same->base == base && same->bytes == bytes && same->owner == owner;
+  if (!known) {
+    // What overlaps ended without a call that says so.
+    size_t end = position;
+    while (end < all.count && all.items[end].base < base + bytes)
+      end++;
+    remove_at(position, end - position);
+    if (list_reserve(&all)) {
+      memmove(all.items + position + 1, all.items + position, (all.count - position) * sizeof *all.items);
+      all.items[position] = (struct range){.base = base,
+                                           .bytes = bytes,
+                                           .context = context,
+                                           .owner = owner,
+                                           .serial = ++last_serial,
+                                           .kind = (uint8_t)kind,
+                                           .state = RANGE_UNTOUCHED};
+      all.count++;
+    }
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+void memory_remove(uint64_t base, uint32_t serial) {
+  pthread_mutex_lock(&lock);
+  struct range *range = range_at(base);
+  // Another thread may have been given the address again by now.
+  if (range != NULL && range->base == base && (serial == 0 || range->serial == serial))
+    remove_at((size_t)(range - all.items), 1);
+  pthread_mutex_unlock(&lock);
+}
+
+static bool passes_filter(const struct range *range, enum list_filter filter, uint64_t value, uint64_t bytes) {
+  switch (filter) {
+  case LIST_BY_CONTEXT:
+    return range->context == value && range->kind != RANGE_HOST;
+  case LIST_BY_OWNER:
+    return range->owner == value;
+  case LIST_BY_SPAN:
+    return range->base < value + bytes && value < range->base + range->bytes;
+  default:
+    return true;
+  }
+}
+
+static void remove_all(enum list_filter filter, uint64_t value) {
+  pthread_mutex_lock(&lock);
+  size_t kept = 0;
+  for (size_t n = 0; n < all.count; n++)
+    if (!passes_filter(&all.items[n], filter, value, 0))
+      all.items[kept++] = all.items[n];
+  all.count = kept;
+  pthread_mutex_unlock(&lock);
+}
+
+void memory_remove_owner(uint64_t owner) { remove_all(LIST_BY_OWNER, owner); }
+void memory_remove_context(uint64_t context) { remove_all(LIST_BY_CONTEXT, context); }
+
+void memory_mark(uint64_t base, uint32_t serial, enum range_state state) {
+  pthread_mutex_lock(&lock);
+  struct range *range = range_at(base);
+  if (range != NULL && range->serial == serial)
+    range->state = (uint8_t)state;
+  pthread_mutex_unlock(&lock);
+}
+
+void reset_memory_after_fork(void) {
+  pthread_mutex_init(&lock, NULL);
+  all.count = 0;
+}
+
+// ---- touching ---------------------------------------------------------------------------------------------------------------
+
+// Calls `visit` for each range that an aligned word points into; with the lock held. Stops when `visit` says so.
+static bool scan(const void *data, size_t bytes, bool (*visit)(struct range *, void *), void *state) {
+  if (all.count == 0)
+    return false;
+  const uint8_t *at = data;
+  uint64_t lowest = all.items[0].base;
+  uint64_t span = all.items[all.count - 1].base + all.items[all.count - 1].bytes - lowest;
+  uint64_t last = 0;
+  for (size_t n = 0; n + 8 <= bytes; n += 8) {
+    uint64_t word;
+    memcpy(&word, at + n, 8);
+    if (word - lowest >= span || word == last)
+      continue;
+    last = word;
+    struct range *range = range_at(word);
+    if (range != NULL && visit(range, state))
+      return true;
+  }
+  return false;
+}
+
+static bool take_range(struct range *range, void *taken) {
+  if (range->state == RANGE_UNTOUCHED && list_append(taken, range))
+    range->state = RANGE_TOUCHED;
+  return false;
+}
+
+static bool is_untouched(struct range *range, void *unused) {
+  (void)unused;
+  return range->state == RANGE_UNTOUCHED;
+}
+
+void memory_reach(const void *data, size_t bytes, struct range_list *reached) {
+  pthread_mutex_lock(&lock);
+  scan(data, bytes, take_range, reached);
+  pthread_mutex_unlock(&lock);
+}
+
+bool memory_points_to_untouched(const void *data, size_t bytes) {
+  pthread_mutex_lock(&lock);
+  bool found = scan(data, bytes, is_untouched, NULL);
+  pthread_mutex_unlock(&lock);
+  return found;
+}
+
+// `bytes` 0: every range, or every GLOBAL one.
+static bool each_in(uint64_t address, uint64_t bytes, bool globals_only, bool (*visit)(struct range *, void *),
+                    void *state) {
+  for (size_t n = bytes == 0 ? 0 : position_of(address); n < all.count; n++) {
+    if (bytes != 0 && all.items[n].base >= address + bytes)
+      break;
+    if ((!globals_only || all.items[n].kind == RANGE_GLOBAL) && visit(&all.items[n], state))
+      return true;
+  }
+  return false;
+}
+
+bool memory_has_untouched(uint64_t address, uint64_t bytes, bool globals_only) {
+  pthread_mutex_lock(&lock);
+  bool found = each_in(address, bytes, globals_only, is_untouched, NULL);
+  pthread_mutex_unlock(&lock);
+  return found;
+}
+
+void memory_take(uint64_t address, uint64_t bytes, struct range_list *taken) {
+  pthread_mutex_lock(&lock);
+  if (bytes != 0)
+    each_in(address, bytes, false, take_range, taken);
+  pthread_mutex_unlock(&lock);
+}
+
+void memory_take_kind(bool globals_only, struct range_list *taken) {
+  pthread_mutex_lock(&lock);
+  each_in(0, 0, globals_only, take_range, taken);
+  pthread_mutex_unlock(&lock);
+}
+
+void memory_list_touched(enum list_filter filter, uint64_t value, uint64_t bytes, struct range_list *list) {
+  pthread_mutex_lock(&lock);
+  for (size_t n = 0; n < all.count; n++)
+    if (all.items[n].state == RANGE_TOUCHED && passes_filter(&all.items[n], filter, value, bytes))
+      list_append(list, &all.items[n]);
+  pthread_mutex_unlock(&lock);
+}
+
+bool memory_has_touched(enum list_filter filter, uint64_t value, uint64_t bytes) {
+  bool found = false;
+  pthread_mutex_lock(&lock);
+  for (size_t n = 0; n < all.count && !found; n++)
+    found = all.items[n].state == RANGE_TOUCHED && passes_filter(&all.items[n], filter, value, bytes);
+  pthread_mutex_unlock(&lock);
+  return found;
+}

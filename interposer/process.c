@@ -1,0 +1,147 @@
+// What the capture says about its process, its driver and its devices; and which contexts belong to which device.
+#define _GNU_SOURCE
+#include "shim.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef REPLAY_VERSION
+#define REPLAY_VERSION "unknown"
+#endif
+
+enum { TEXT_BYTES = 65536, MAX_DEVICES = 64 };
+
+struct text {
+  char *bytes;
+  size_t length;
+};
+
+static void add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(struct text *text, const char *format, ...) {
+  va_list values;
+  va_start(values, format);
+  int length = vsnprintf(text->bytes + text->length, TEXT_BYTES - text->length, format, values);
+  va_end(values);
+  if (length > 0)
+    text->length += (size_t)length < TEXT_BYTES - text->length ? (size_t)length : TEXT_BYTES - text->length - 1;
+}
+
+void describe_process(uint32_t forked_from) {
+  struct text text = {malloc(TEXT_BYTES), 0};
+  if (text.bytes == NULL)
+    return;
+  char executable[PATH_MAX] = "", command[32768] = "";
+  if (readlink("/proc/self/exe", executable, sizeof executable - 1) < 0)
+    executable[0] = '\0';
+  int descriptor = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+  ssize_t length = descriptor >= 0 ? read(descriptor, command, sizeof command - 1) : 0;
+  if (descriptor >= 0)
+    close(descriptor);
+  for (ssize_t n = 0; n + 1 < length; n++)
+    if (command[n] == '\0' || command[n] == '\n') // one line
+      command[n] = ' ';
+  add(&text, "pid=%d\nparent=%d\nexecutable=%s\ncommand=%s\nshim_version=%s\n", (int)getpid(),
+      forked_from != 0 ? (int)forked_from : (int)getppid(), executable, command, REPLAY_VERSION);
+  write_process_text(text.bytes, text.length);
+  free(text.bytes);
+}
+
+static void describe_device(struct text *text, int ordinal) {
+  int (*get)(int *, int) = driver_symbol("cuDeviceGet");
+  int (*get_name)(char *, int, int) = driver_symbol("cuDeviceGetName");
+  int (*get_attribute)(int *, int, int) = driver_symbol("cuDeviceGetAttribute");
+  int (*get_uuid)(uint8_t *, int) = driver_symbol("cuDeviceGetUuid_v2");
+  int (*get_memory)(size_t *, int) = driver_symbol("cuDeviceTotalMem_v2");
+  int device, value = 0, minor = 0;
+  char name[256] = "";
+  uint8_t uuid[16];
+  size_t bytes;
+  if (get == NULL || get_attribute == NULL || get(&device, ordinal) != SUCCESS)
+    return;
+  if (get_name != NULL && get_name(name, sizeof name, device) == SUCCESS)
+    add(text, "device.%d.name=%s\n", ordinal, name);
+  enum { MULTIPROCESSOR_COUNT = 16, CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76 }; // CUdevice_attribute
+  if (get_attribute(&value, CAPABILITY_MAJOR, device) == SUCCESS &&
+      get_attribute(&minor, CAPABILITY_MINOR, device) == SUCCESS)
+    add(text, "device.%d.compute_capability=%d.%d\n", ordinal, value, minor);
+  if (get_uuid != NULL && get_uuid(uuid, device) == SUCCESS) {
+    add(text, "device.%d.uuid=", ordinal);
+    for (int n = 0; n < 16; n++)
+      add(text, n == 4 || n == 6 || n == 8 || n == 10 ? "-%02x" : "%02x", uuid[n]);
+    add(text, "\n");
+  }
+  if (get_memory != NULL && get_memory(&bytes, device) == SUCCESS)
+    add(text, "device.%d.total_memory_bytes=%zu\n", ordinal, bytes);
+  if (get_attribute(&value, MULTIPROCESSOR_COUNT, device) == SUCCESS)
+    add(text, "device.%d.multiprocessors=%d\n", ordinal, value);
+}
+
+void describe_driver(void) {
+  struct text text = {malloc(TEXT_BYTES), 0};
+  if (text.bytes == NULL)
+    return;
+  int (*get_version)(int *) = driver_symbol("cuDriverGetVersion");
+  int (*get_count)(int *) = driver_symbol("cuDeviceGetCount");
+  int version = 0, count = 0;
+  if (get_version != NULL && get_version(&version) == SUCCESS)
+    add(&text, "driver_version=%d\n", version);
+  add(&text, "driver_path=%s\n", driver_path());
+  if (get_count != NULL && get_count(&count) == SUCCESS)
+    for (int n = 0; n < count && n < MAX_DEVICES; n++)
+      describe_device(&text, n);
+  write_process_text(text.bytes, text.length);
+  free(text.bytes);
+}
+
+// ---- primary contexts -----------------------------------------------------------------------------------------------------
+
+static struct {
+  _Atomic uint64_t context;
+  atomic_int retained;
+} primary[MAX_DEVICES];
+
+void note_contexts(const struct call *call) {
+  uint64_t context;
+  switch (call->function->id) {
+  case ID_cuDevicePrimaryCtxRetain:
+    if (call->arguments[1] < MAX_DEVICES && call->arguments[0] != 0) {
+      memcpy(&context, (const void *)(uintptr_t)call->arguments[0], 8);
+      atomic_store(&primary[call->arguments[1]].context, context);
+      atomic_fetch_add(&primary[call->arguments[1]].retained, 1);
+    }
+    break;
+  case ID_cuDevicePrimaryCtxRelease_v2:
+    if (call->arguments[0] < MAX_DEVICES)
+      atomic_fetch_sub(&primary[call->arguments[0]].retained, 1);
+    break;
+  default:
+    break;
+  }
+}
+
+// The context whose memory ends when this END_OF_CONTEXT call succeeds; 0: none does.
+uint64_t context_that_ends(const struct call *call) {
+  uint64_t argument = call->arguments[0];
+  switch (call->function->id) {
+  case ID_cuDevicePrimaryCtxReset_v2:
+    return argument < MAX_DEVICES ? atomic_load(&primary[argument].context) : 0;
+  case ID_cuDevicePrimaryCtxRelease_v2:
+    return argument < MAX_DEVICES && atomic_load(&primary[argument].retained) <= 1
+               ? atomic_load(&primary[argument].context)
+               : 0;
+  default:
+    return argument;
+  }
+}
+
+void reset_contexts_after_fork(void) {
+  for (int n = 0; n < MAX_DEVICES; n++) {
+    atomic_store(&primary[n].context, 0);
+    atomic_store(&primary[n].retained, 0);
+  }
+}

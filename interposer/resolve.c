@@ -1,0 +1,236 @@
+// How calls reach the wrappers, and how the wrappers reach the real driver.
+//
+// Direct links find the exported wrappers by themselves. dlsym and cuGetProcAddress ask the real one first, so that a
+// function which is not there stays not there; what they answer is remembered as the real function of the wrapper.
+#define _GNU_SOURCE
+#include "shim.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+__attribute__((visibility("hidden"))) void *(*real_dlsym)(void *handle, const char *name);
+_Atomic(void *) real_functions[SLOT_COUNT];
+
+static _Atomic(void *) driver; // what dlopen gave; any handle through which dlsym finds the driver's functions
+static _Atomic(void *) real_resolvers[2];
+
+static void find_real_dlsym(void) {
+  static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
+  for (size_t n = 0; real_dlsym == NULL && n < sizeof versions / sizeof *versions; n++) {
+    void *found = dlvsym(RTLD_NEXT, "dlsym", versions[n]);
+    memcpy(&real_dlsym, &found, sizeof found);
+  }
+  if (real_dlsym == NULL)
+    abort(); // no glibc that this was built for; the jump in dlsym.S would be worse
+}
+
+static bool capture_requested(void) {
+  static atomic_int known; // 0 unknown, 1 no, 2 yes
+  int answer = atomic_load_explicit(&known, memory_order_relaxed);
+  if (answer == 0) {
+    const char *directory = getenv(ENV_DIRECTORY);
+    answer = directory != NULL && directory[0] != '\0' ? 2 : 1;
+    atomic_store_explicit(&known, answer, memory_order_relaxed);
+  }
+  return answer == 2;
+}
+
+// ---- the driver -------------------------------------------------------------------------------------------------------
+
+static void remember_driver(void *application_handle, void *function) {
+  if (atomic_load(&driver) != NULL)
+    return;
+  Dl_info info;
+  void *handle = NULL;
+  if (dladdr(function, &info) != 0 && info.dli_fname != NULL)
+    handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD); // keeps it loaded, as the pointers are kept
+  if (handle == NULL)
+    handle = application_handle; // in a namespace of its own (dlmopen)
+  void *none = NULL;
+  atomic_compare_exchange_strong(&driver, &none, handle);
+}
+
+static void *driver_handle(void) {
+  void *handle = atomic_load(&driver);
+  if (handle != NULL)
+    return handle;
+  const char *chosen = getenv(ENV_REAL_DRIVER);
+  if (chosen != NULL && chosen[0] != '\0')
+    handle = dlopen(chosen, RTLD_LAZY | RTLD_LOCAL);
+  if (handle == NULL)
+    handle = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (handle == NULL)
+    handle = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  void *none = NULL;
+  if (handle != NULL && !atomic_compare_exchange_strong(&driver, &none, handle))
+    handle = none;
+  return handle;
+}
+
+void *driver_symbol(const char *symbol) {
+  if (real_dlsym == NULL)
+    find_real_dlsym();
+  void *handle = driver_handle();
+  return handle != NULL ? real_dlsym(handle, symbol) : NULL;
+}
+
+const char *driver_path(void) {
+  Dl_info info;
+  void *function = driver_symbol("cuInit");
+  return function != NULL && dladdr(function, &info) != 0 && info.dli_fname != NULL ? info.dli_fname : "";
+}
+
+static int symbol_not_found(void) { return ERROR_SYMBOL_NOT_FOUND; }
+
+void *resolve_real(unsigned slot) {
+  void *found = driver_symbol(slots[slot].symbol);
+  if (found == NULL || found == slots[slot].wrapper)
+    return (void *)symbol_not_found;
+  void *none = NULL;
+  if (!atomic_compare_exchange_strong(&real_functions[slot], &none, found))
+    found = none;
+  return found;
+}
+
+static void remember_real(int slot, void *function) {
+  void *none = NULL;
+  atomic_compare_exchange_strong(&real_functions[slot], &none, function);
+}
+
+// ---- cuGetProcAddress -------------------------------------------------------------------------------------------------
+
+int cuGetProcAddress(const char *symbol, void **pfn, int version, uint64_t flags);
+int cuGetProcAddress_v2(const char *symbol, void **pfn, int version, uint64_t flags, int *status);
+
+struct resolution {
+  const char *name;
+  int version;
+  int flags;   // 2: the per-thread default stream
+  int slot;    // -1: no wrapper
+  int version_of_resolver; // 1, 2: cuGetProcAddress itself; else 0
+};
+
+static const struct resolution resolutions[] = {
+#define SWAP(name, version, flags, symbol) {#name, version, flags, SLOT_##symbol, 0},
+#define LEAVE(name, version, flags) {#name, version, flags, -1, 0},
+#define RESOLVER_cuGetProcAddress 1
+#define RESOLVER_cuGetProcAddress_v2 2
+#define RESOLVER(name, version, flags, symbol) {#name, version, flags, -1, RESOLVER_##symbol},
+#include "generated/resolution.inc"
+};
+enum { RESOLUTION_COUNT = sizeof resolutions / sizeof *resolutions };
+
+// The newest row of the name whose version is not above the one asked for; flag 2 prefers the per-thread twin.
+static const struct resolution *find_resolution(const char *name, int version, uint64_t flags) {
+  int low = 0, high = RESOLUTION_COUNT;
+  while (low < high) {
+    int middle = (low + high) / 2;
+    if (strcmp(resolutions[middle].name, name) < 0)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  const struct resolution *best = NULL;
+  for (; low < RESOLUTION_COUNT && strcmp(resolutions[low].name, name) == 0; low++) {
+    const struct resolution *row = &resolutions[low];
+    if (row->version > version || (row->flags == 2 && !(flags & 2)))
+      continue;
+    if (best == NULL || row->flags > best->flags || (row->flags == best->flags && row->version > best->version))
+      best = row;
+  }
+  return best;
+}
+
+static void *swapped(const char *name, int version, uint64_t flags, void *real) {
+  const struct resolution *row = find_resolution(name, version, flags);
+  if (row == NULL)
+    return real;
+  if (row->version_of_resolver != 0) {
+    void *none = NULL;
+    atomic_compare_exchange_strong(&real_resolvers[row->version_of_resolver - 1], &none, real);
+    return row->version_of_resolver == 1 ? (void *)cuGetProcAddress : (void *)cuGetProcAddress_v2;
+  }
+  if (row->slot < 0 || real == slots[row->slot].wrapper)
+    return real;
+  remember_real(row->slot, real);
+  return slots[row->slot].wrapper;
+}
+
+static void *real_resolver(int index) {
+  void *found = atomic_load(&real_resolvers[index]);
+  if (found == NULL) {
+    found = driver_symbol(index == 0 ? "cuGetProcAddress" : "cuGetProcAddress_v2");
+    if (found == NULL)
+      return (void *)symbol_not_found;
+    atomic_store(&real_resolvers[index], found);
+  }
+  return found;
+}
+
+static bool swaps(const char *symbol, void *const *pfn, int result) {
+  return result == SUCCESS && symbol != NULL && symbol[0] != '\0' && pfn != NULL && *pfn != NULL &&
+         capture_requested() && current_thread()->depth == 0;
+}
+
+EXPORT int cuGetProcAddress(const char *symbol, void **pfn, int version, uint64_t flags) {
+  int (*real)(const char *, void **, int, uint64_t) = real_resolver(0);
+  int result = real(symbol, pfn, version, flags);
+  if (swaps(symbol, pfn, result))
+    *pfn = swapped(symbol, version, flags, *pfn);
+  return result;
+}
+
+EXPORT int cuGetProcAddress_v2(const char *symbol, void **pfn, int version, uint64_t flags, int *status) {
+  int (*real)(const char *, void **, int, uint64_t, int *) = real_resolver(1);
+  int result = real(symbol, pfn, version, flags, status);
+  if (swaps(symbol, pfn, result))
+    *pfn = swapped(symbol, version, flags, *pfn);
+  return result;
+}
+
+// ---- dlsym ------------------------------------------------------------------------------------------------------------
+
+struct choice {
+  uint64_t answered; // 0: dlsym.S jumps to the real dlsym
+  void *value;
+};
+
+// Our own wrappers are in the global scope whether or not a driver is; without this a program that looks for a driver
+// would find one on a machine that has none.
+static bool driver_is_visible(const char *name) {
+  return real_dlsym(RTLD_NEXT, name) != NULL || dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) != NULL;
+}
+
+__attribute__((visibility("hidden"))) struct choice choose_symbol(void *handle, const char *name) {
+  const struct choice ask_the_real_one = {0, NULL};
+  if (UNLIKELY(real_dlsym == NULL))
+    find_real_dlsym();
+  if (name == NULL || name[0] != 'c' || name[1] != 'u' || handle == RTLD_NEXT)
+    return ask_the_real_one;
+  int resolver = strcmp(name, "cuGetProcAddress_v2") == 0 ? 2 : strcmp(name, "cuGetProcAddress") == 0 ? 1 : 0;
+  int slot = resolver == 0 ? slot_of_symbol(name) : -1;
+  if (slot < 0 && resolver == 0)
+    return ask_the_real_one;
+  if (handle == RTLD_DEFAULT) {
+    if (driver_is_visible(name))
+      return ask_the_real_one;
+    return (struct choice){1, real_dlsym(RTLD_NEXT, name)}; // NULL, and dlerror says why
+  }
+  void *wrapper = resolver == 2 ? (void *)cuGetProcAddress_v2 : resolver == 1 ? (void *)cuGetProcAddress : slots[slot].wrapper;
+  void *found = real_dlsym(handle, name);
+  if (found == NULL)
+    return (struct choice){1, NULL};
+  if (found == wrapper) // the scope of the main program
+    return driver_is_visible(name) ? (struct choice){1, found} : (struct choice){1, real_dlsym(RTLD_NEXT, name)};
+  if (!capture_requested())
+    return (struct choice){1, found};
+  remember_driver(handle, found);
+  if (resolver != 0) {
+    void *none = NULL;
+    atomic_compare_exchange_strong(&real_resolvers[resolver - 1], &none, found);
+  } else {
+    remember_real(slot, found);
+  }
+  return (struct choice){1, wrapper};
+}

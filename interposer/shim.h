@@ -1,0 +1,334 @@
+// The shim that is preloaded into an application (LD_PRELOAD) and records its driver calls.
+//
+// Rules of everything in this folder (PRESERVE):
+// - The application sees what it would have seen: same results, same errors, same order. When capture fails it stops with
+//   a recorded reason, and every call passes through.
+// - Nothing happens before the first driver call: no constructor, no threads, no signal handlers.
+// - No lock is held across a call of the real driver. The gate (gate.c) is not a lock: waiting at it is bounded.
+// - Nothing but libc. Prototypes are ABI-level and come from the table; no CUDA header is included.
+// - errno is left as the driver left it.
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "generated/table.h"
+#include "generated/vocabulary.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+enum { SUCCESS = 0, ERROR_INVALID_VALUE = 1, ERROR_SYMBOL_NOT_FOUND = 302, ERROR_INVALID_HANDLE = 400 };
+enum { MAX_PARAMETERS = 16, MAX_TERMS = 3 };
+
+// ---- the table (table.c) ----------------------------------------------------------------------------------------------
+
+enum { FLAG_CUSTOM = 1, FLAG_SYNCHRONIZES = 2 };
+
+// arguments[first] * arguments[second] * scale; -1: no such factor.
+struct term {
+  int8_t first, second;
+  uint32_t scale;
+};
+
+struct parameter {
+  uint8_t role;           // enum role
+  uint8_t size_bytes;     // as an argument
+  uint16_t element_bytes; // of the pointee
+  struct term count;      // elements behind the pointer
+};
+
+struct function {
+  uint16_t id;
+  uint8_t keep;   // enum keep
+  uint8_t effect; // enum effect
+  uint16_t first_parameter;
+  uint8_t parameter_count;
+  uint8_t flags;
+  const char *symbol;
+  const char *unsupported; // why it is not replayed; "" when it is
+  struct term effect_terms[MAX_TERMS];
+};
+
+// A symbol that has a wrapper.
+struct slot {
+  const char *symbol;
+  int16_t function; // position in `functions`; -1: not in the table
+  uint8_t per_thread;
+  void *wrapper;
+};
+
+extern const struct parameter parameters[];
+extern const struct function functions[];
+extern const struct slot slots[];
+int slot_of_symbol(const char *symbol); // -1: has no wrapper
+
+// ---- the real driver (resolve.c) --------------------------------------------------------------------------------------
+
+extern _Atomic(void *) real_functions[SLOT_COUNT];
+void *resolve_real(unsigned slot); // never NULL: a function that answers ERROR_SYMBOL_NOT_FOUND at worst
+
+static inline void *real_function(unsigned slot) {
+  void *real = atomic_load_explicit(&real_functions[slot], memory_order_acquire);
+  return LIKELY(real != NULL) ? real : resolve_real(slot);
+}
+
+// A function of the real driver that the shim itself calls; NULL when the driver has none of that name.
+void *driver_symbol(const char *symbol);
+const char *driver_path(void); // "" when unknown
+
+// ---- threads and the gate (gate.c) ------------------------------------------------------------------------------------
+
+enum { SCRATCH_BYTES = 128 * 1024 };
+
+// One per thread that has called the driver; never freed, handed on when its thread ends.
+struct thread {
+  struct thread *next;
+  atomic_bool taken;
+  atomic_uint inside; // calls of this thread inside the driver that may touch memory
+  unsigned depth;     // above 0: a call made by the driver or by the shim itself; passes through
+  uint32_t id;        // kernel thread id
+  uint8_t *scratch;   // SCRATCH_BYTES, or NULL until a call is recorded
+};
+
+extern _Thread_local struct thread *this_thread __attribute__((tls_model("initial-exec")));
+struct thread *register_thread(void);
+bool thread_has_scratch(struct thread *thread);
+
+static inline struct thread *current_thread(void) {
+  struct thread *thread = this_thread;
+  return LIKELY(thread != NULL) ? thread : register_thread();
+}
+
+enum mode {
+  MODE_UNKNOWN, // before the first driver call
+  MODE_INERT,   // capture was not asked for
+  MODE_CLOSED,  // no window: only calls marked ALWAYS are recorded
+  MODE_OPEN,    // everything is recorded
+  MODE_DONE,    // the selection is complete, or capture has stopped
+};
+extern atomic_int mode;
+
+static inline int current_mode(void) { return atomic_load_explicit(&mode, memory_order_relaxed); }
+
+// Counts a call as inside the driver. The order of `inside` and `mode` is what membarrier in close_gate relies on.
+static inline void count_inside(struct thread *thread) {
+  unsigned inside = atomic_load_explicit(&thread->inside, memory_order_relaxed);
+  atomic_store_explicit(&thread->inside, inside + 1, memory_order_relaxed);
+  atomic_signal_fence(memory_order_seq_cst);
+}
+
+static inline void count_outside(struct thread *thread) {
+  unsigned inside = atomic_load_explicit(&thread->inside, memory_order_relaxed);
+  atomic_store_explicit(&thread->inside, inside - 1, memory_order_release);
+}
+
+// True when the call passes straight through; it is then counted as inside until leave_closed.
+static inline bool enter_closed(struct thread *thread) {
+  count_inside(thread);
+  int now = current_mode();
+  if (LIKELY(now == MODE_CLOSED || now == MODE_INERT || now == MODE_DONE) || thread->depth > 0)
+    return true;
+  count_outside(thread);
+  return false;
+}
+
+static inline void leave_closed(struct thread *thread) { count_outside(thread); }
+
+void pass_gate(struct thread *thread); // waits while the gate is closed by another thread, then counts as inside
+// Makes this thread the only one that touches memory through the driver, as far as that can be had in bounded time.
+// False: another thread kept the gate closed for too long.
+bool close_gate(struct thread *thread, uint64_t call);
+void open_gate(struct thread *thread);
+void gate_is_waiting_for_device(bool waiting); // others wait a bounded time only while this holds
+void prepare_gate(void);
+void reset_gate_after_fork(void);
+
+// ---- one call (call.c) ------------------------------------------------------------------------------------------------
+
+struct attachment {
+  uint16_t parameter;
+  uint8_t part;
+  uint8_t storage;
+  uint32_t check;
+  uint64_t length;
+  const void *data; // STORAGE_INLINE
+  uint64_t offset;  // STORAGE_BLOB
+};
+
+enum { MAX_ATTACHMENTS = 64, INLINE_BYTES = 4096 };
+
+struct kernel;
+
+struct call {
+  const struct function *function;
+  const uint64_t *arguments;
+  struct thread *thread;
+  struct kernel *kernel;   // LAUNCH
+  const uint8_t *packed;   // LAUNCH: the parameter buffer, in scratch; NULL: unknown
+  uint32_t packed_bytes;
+  uint32_t attachment_count;
+  uint32_t scratch_used;
+  uint32_t serial;         // FREE and its like: which range was found
+  uint64_t number;         // 0: not recorded
+  uint64_t ending_context; // END_OF_CONTEXT: the context whose memory ends, 0 when none does
+  uint16_t record_function;
+  bool nested, inside, counted, closes_window;
+  struct attachment *attachments; // in scratch
+};
+
+void begin_call(struct call *call, struct thread *thread, unsigned slot, const uint64_t *arguments);
+void end_call(struct call *call, int result);
+void note_unlisted(unsigned slot);
+uint64_t next_call_number(void);
+uint64_t last_call_number(void);
+void initialise(void);
+
+// ---- attachments (encode.c, custom.c, image.c) -------------------------------------------------------------------------
+
+uint64_t term_value(const struct call *call, const struct term *term);
+void attach(struct call *call, unsigned parameter, unsigned part, const void *data, uint64_t length);
+// The same for memory that may turn out not to be readable: nothing is attached then.
+bool attach_unsafe(struct call *call, unsigned parameter, unsigned part, const void *data, uint64_t length);
+void *take_scratch(struct call *call, size_t bytes); // NULL when there is no room left
+void encode_enter(struct call *call);
+void encode_leave(struct call *call, int result);
+bool read_memory(void *destination, const void *source, size_t bytes); // false: not readable
+
+void custom_enter(struct call *call);
+void custom_leave(struct call *call, int result);
+void pack_launch_parameters(struct call *call);
+// Device address ranges that a 2D or 3D copy may touch; count 0 to 2.
+struct span {
+  uint64_t address, bytes;
+};
+unsigned copy_spans(const struct call *call, struct span spans[2]);
+
+// Attaches a module image of any form as part 0, and the prelinked containers of relocatable code as further parts.
+void attach_image(struct call *call, unsigned parameter, const void *image);
+
+// ---- kernels and selection (kernels.c, window.c) ----------------------------------------------------------------------
+
+enum { KERNEL_NEW, KERNEL_MATCHES, KERNEL_OTHER };
+
+struct kernel {
+  uint64_t handle, owner, context;
+  char *name;     // "" when unknown
+  bool is_kernel; // CUkernel, not CUfunction
+  bool layout_asked;
+  int32_t parameter_count; // -1: unknown
+  uint32_t parameter_bytes;
+  uint32_t *layout; // parameter_count pairs of offset and size
+};
+
+// False: a launch of this handle is of no interest while the window is closed.
+bool launch_matters(struct thread *thread, uint64_t handle);
+struct kernel *kernel_of_handle(uint64_t handle); // asks the driver when no recorded call created it; never NULL
+bool kernel_matches(struct kernel *kernel);
+void ask_layout(struct kernel *kernel);
+void note_kernels(const struct call *call); // after a successful call that makes or ends handles
+void forget_kernels_of_context(uint64_t context);
+void reset_kernels_after_fork(void);
+
+bool read_selection(void); // from the environment; false: capture was not asked for
+bool name_is_selected(const char *name);
+void select_launch(struct call *call);   // may open the window
+void finish_launch(struct call *call);   // may close it
+void prepare_memory(struct call *call);  // copies what the call may touch for the first time, or what it ends
+void open_window(struct thread *thread, uint64_t call);
+void close_window(struct thread *thread, uint64_t call);
+void finish_selection(void); // at exit
+
+enum { REACH_REACHABLE, REACH_PARAMETERS, REACH_LIVE };
+struct selection {
+  bool all, has_kernel;
+  int reach;
+  uint64_t first_launch, last_launch, max_bytes, max_launches;
+};
+extern struct selection selection;
+
+// ---- memory (memory.c, contents.c, idle.c) ------------------------------------------------------------------------------
+
+enum range_kind { RANGE_DEVICE, RANGE_MANAGED, RANGE_HOST, RANGE_GLOBAL };
+enum range_state { RANGE_UNTOUCHED, RANGE_TOUCHED, RANGE_LOST };
+
+struct range {
+  uint64_t base, bytes;
+  uint64_t context; // current when it was allocated, 0 for none
+  uint64_t owner;   // RANGE_GLOBAL: its module or library
+  uint32_t serial;  // tells a new range from an old one at the same address
+  uint8_t kind, state;
+};
+
+void memory_add(uint64_t base, uint64_t bytes, enum range_kind kind, uint64_t context, uint64_t owner);
+void memory_remove(uint64_t base, uint32_t serial);
+void memory_remove_owner(uint64_t owner);
+void memory_remove_context(uint64_t context);
+bool memory_find(uint64_t address, struct range *found);
+void memory_mark(uint64_t base, uint32_t serial, enum range_state state);
+void reset_memory_after_fork(void);
+
+// A growing list of ranges; used by the thread that closed the gate, and for short lists on its way there.
+struct range_list {
+  struct range *items;
+  size_t count, capacity;
+};
+bool list_append(struct range_list *list, const struct range *range);
+void list_free(struct range_list *list);
+// Untouched ranges that words (8-byte aligned) of `data` point into are marked TOUCHED and appended.
+void memory_reach(const void *data, size_t bytes, struct range_list *reached);
+bool memory_points_to_untouched(const void *data, size_t bytes);
+bool memory_has_untouched(uint64_t address, uint64_t bytes, bool globals_only);
+void memory_take(uint64_t address, uint64_t bytes, struct range_list *taken); // untouched ones that overlap, now TOUCHED
+void memory_take_kind(bool globals_only, struct range_list *taken);
+enum list_filter { LIST_BY_CONTEXT, LIST_BY_OWNER, LIST_BY_SPAN, LIST_ALL };
+void memory_list_touched(enum list_filter filter, uint64_t value, uint64_t bytes, struct range_list *list);
+bool memory_has_touched(enum list_filter filter, uint64_t value, uint64_t bytes);
+
+uint64_t current_context(void);
+// Reads the contents of all ranges of the list into the blobs file; scans what it reads for pointers and appends what
+// they reach when `follow`. The gate is closed.
+void copy_contents(struct thread *thread, struct range_list *list, enum moment moment, uint64_t call, bool follow);
+
+void note_streams(const struct call *call);
+bool device_becomes_idle(const struct range_list *list, const char **problem);
+void reset_streams_after_fork(void);
+extern atomic_int captures_under_way;
+
+// ---- records (writer.c, files.c) ---------------------------------------------------------------------------------------
+
+struct record {
+  uint8_t *start, *cursor;
+};
+
+bool open_writer(const char *directory, uint32_t forked_from); // false: nothing can be written
+bool writer_is_open(void);
+// Between begin and end the writer's lock is held. `bytes` counts the payload. False: capture has stopped.
+bool begin_record(struct record *record, enum record_kind kind, uint16_t function, uint64_t call, size_t bytes);
+void end_record(struct record *record);
+void put_bytes(struct record *record, const void *data, size_t bytes); // padded to 8
+static inline void put_u64(struct record *record, uint64_t value) {
+  __builtin_memcpy(record->cursor, &value, 8);
+  record->cursor += 8;
+}
+void write_note(enum note code, uint16_t function, uint64_t call, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void write_process_text(const char *text, size_t bytes);
+// Room for `bytes` in the blobs file, 64-byte aligned.
+uint64_t reserve_blob(uint64_t bytes);
+bool write_blob(uint64_t offset, const void *data, size_t bytes); // false: capture has stopped
+void stop_capture(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void close_writer(void); // at a clean end
+void abandon_writer_after_fork(void);
+
+uint32_t crc32c(uint32_t crc, const void *data, size_t bytes);
+// ---- process.c ----------------------------------------------------------------------------------------------------------
+
+void describe_process(uint32_t forked_from);
+void describe_driver(void);
+void note_contexts(const struct call *call);
+uint64_t context_that_ends(const struct call *call);
+void reset_contexts_after_fork(void);

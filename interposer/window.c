@@ -1,0 +1,305 @@
+// The selection (which launches), the window it opens, and the copies that are made before a first touch.
+#define _GNU_SOURCE
+#include "shim.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct selection selection;
+
+static regex_t kernel_expression;
+static char *(*demangle)(const char *, char *, size_t *, int *);
+static _Atomic uint64_t launches_matched, launches_recorded;
+static atomic_bool window_was_opened, window_is_closing;
+
+// ---- what was asked for -------------------------------------------------------------------------------------------------
+
+static uint64_t number_of(const char *variable) {
+  const char *text = getenv(variable);
+  return text != NULL ? strtoull(text, NULL, 10) : 0;
+}
+
+bool read_selection(void) {
+  static bool compiled;
+  const char *all = getenv(ENV_ALL), *kernel = getenv(ENV_KERNEL), *launch = getenv(ENV_LAUNCH);
+  const char *memory = getenv(ENV_MEMORY);
+  selection = (struct selection){.all = all != NULL && strcmp(all, "1") == 0, .first_launch = 1};
+  selection.last_launch = UINT64_MAX;
+  selection.max_bytes = number_of(ENV_MAX_BYTES);
+  selection.max_launches = number_of(ENV_MAX_LAUNCHES);
+  if (memory != NULL && strcmp(memory, "params") == 0)
+    selection.reach = REACH_PARAMETERS;
+  else if (memory != NULL && strcmp(memory, "live") == 0)
+    selection.reach = REACH_LIVE;
+  if (launch != NULL && launch[0] != '\0') {
+    char *end;
+    selection.first_launch = selection.last_launch = strtoull(launch, &end, 10);
+    if (*end == '-')
+      selection.last_launch = strtoull(end + 1, NULL, 10);
+  }
+  if (kernel != NULL && kernel[0] != '\0') {
+    if (!compiled && regcomp(&kernel_expression, kernel, REG_EXTENDED | REG_NOSUB) != 0)
+      return false; // `replay capture` compiles it first and says what is wrong
+    compiled = true;
+    selection.has_kernel = true;
+  }
+  atomic_store(&launches_matched, 0);
+  atomic_store(&launches_recorded, 0);
+  atomic_store(&window_was_opened, false);
+  atomic_store(&window_is_closing, false);
+  return true;
+}
+
+// Names of C++ kernels match as the linker knows them or as people write them.
+bool name_is_selected(const char *name) {
+  static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
+  static bool tried;
+  if (!selection.has_kernel)
+    return !selection.all;
+  if (regexec(&kernel_expression, name, 0, NULL, 0) == 0)
+    return true;
+  if (name[0] != '_' || name[1] != 'Z')
+    return false;
+  pthread_mutex_lock(&loading);
+  if (!tried) {
+    tried = true;
+    void *library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
+    void *found = library != NULL ? dlsym(library, "__cxa_demangle") : NULL;
+    memcpy(&demangle, &found, sizeof found);
+  }
+  pthread_mutex_unlock(&loading);
+  int status = -1;
+  char *readable = demangle != NULL ? demangle(name, NULL, NULL, &status) : NULL;
+  bool matches = readable != NULL && status == 0 && regexec(&kernel_expression, readable, 0, NULL, 0) == 0;
+  free(readable);
+  return matches;
+}
+
+// ---- opening and closing --------------------------------------------------------------------------------------------------
+
+void open_window(struct thread *thread, uint64_t call) {
+  (void)thread;
+  if (atomic_exchange(&window_was_opened, true))
+    return;
+  write_note(NOTE_WINDOW_OPEN, 0, call, selection.all ? "everything" : "launch %llu",
+             (unsigned long long)atomic_load(&launches_matched));
+  int closed = MODE_CLOSED;
+  atomic_compare_exchange_strong(&mode, &closed, MODE_OPEN);
+}
+
+void close_window(struct thread *thread, uint64_t call) {
+  if (current_mode() != MODE_OPEN || atomic_exchange(&window_is_closing, true))
+    return;
+  struct range_list list = {0};
+  bool owns_gate = close_gate(thread, call);
+  memory_list_touched(LIST_ALL, 0, 0, &list);
+  if (atomic_load(&captures_under_way) > 0)
+    write_note(NOTE_STREAM_CAPTURE, 0, call, "memory was not read at the end of the window");
+  else if (owns_gate)
+    copy_contents(thread, &list, MOMENT_AFTER, call, false);
+  else
+    write_note(NOTE_THREADS_BUSY, 0, call, "another thread waits for the device; memory was not read at the end");
+  write_note(NOTE_WINDOW_CLOSE, 0, call, "%llu launches", (unsigned long long)atomic_load(&launches_recorded));
+  int open = MODE_OPEN;
+  atomic_compare_exchange_strong(&mode, &open, MODE_DONE);
+  if (owns_gate)
+    open_gate(thread);
+  list_free(&list);
+}
+
+void finish_selection(void) {
+  if (current_mode() == MODE_OPEN)
+    close_window(current_thread(), last_call_number());
+  else if (!atomic_load(&window_was_opened) && writer_is_open())
+    write_note(NOTE_NO_WINDOW, 0, 0, "%llu launches matched", (unsigned long long)atomic_load(&launches_matched));
+}
+
+void select_launch(struct call *call) {
+  call->kernel = kernel_of_handle(call->arguments[call->function->effect_terms[0].first]);
+  if (!kernel_matches(call->kernel))
+    return;
+  uint64_t ordinal = atomic_fetch_add(&launches_matched, 1) + 1;
+  bool selected = selection.all || (selection.first_launch <= ordinal && ordinal <= selection.last_launch);
+  if (selected && current_mode() == MODE_CLOSED) {
+    call->number = next_call_number();
+    open_window(call->thread, call->number);
+  } else if (current_mode() == MODE_OPEN) {
+    call->number = next_call_number();
+  }
+  call->closes_window = !selection.all && ordinal == selection.last_launch;
+  write_note(NOTE_LAUNCH_MATCHED, call->record_function, call->number, "%llu %s", (unsigned long long)ordinal,
+             call->kernel->name);
+}
+
+void finish_launch(struct call *call) {
+  uint64_t count = atomic_fetch_add(&launches_recorded, 1) + 1;
+  if (call->closes_window || (selection.max_launches != 0 && count >= selection.max_launches))
+    close_window(call->thread, call->number);
+}
+
+// ---- before a call ----------------------------------------------------------------------------------------------------------
+
+// What a call may read or write, besides what kernel parameters reach.
+struct touch {
+  struct span spans[3];
+  unsigned count;
+  const uint8_t *host_bytes; // the call copies these to the device; they may hold pointers
+  uint64_t host_length;
+};
+
+static void add_span(struct touch *touch, uint64_t address, uint64_t bytes) {
+  if (address != 0 && bytes != 0 && touch->count < 3)
+    touch->spans[touch->count++] = (struct span){address, bytes};
+}
+
+static struct touch touch_of(const struct call *call) {
+  const struct function *function = call->function;
+  struct touch touch = {.count = 0};
+  uint64_t value[MAX_TERMS];
+  for (int n = 0; n < MAX_TERMS; n++)
+    value[n] = term_value(call, &function->effect_terms[n]);
+  switch (function->effect) {
+  case EFFECT_WRITE:
+  case EFFECT_READ:
+    add_span(&touch, value[0], value[1]);
+    break;
+  case EFFECT_COPY:
+    add_span(&touch, value[0], value[2]);
+    add_span(&touch, value[1], value[2]);
+    break;
+  case EFFECT_CUSTOM:
+    touch.count = copy_spans(call, touch.spans);
+    break;
+  default:
+    return touch;
+  }
+  for (unsigned n = 0; n < function->parameter_count; n++) {
+    const struct parameter *parameter = &parameters[function->first_parameter + n];
+    if (parameter->role != ROLE_HOST_READ && parameter->role != ROLE_HOST_WRITE)
+      continue;
+    uint64_t bytes = term_value(call, &parameter->count);
+    add_span(&touch, call->arguments[n], bytes); // of interest when it is pinned or managed
+    if (parameter->role == ROLE_HOST_READ) {
+      touch.host_bytes = (const uint8_t *)(uintptr_t)call->arguments[n];
+      touch.host_length = bytes;
+    }
+  }
+  return touch;
+}
+
+// Pointers in what the host sends: a table of pointers may be filled inside the window. With `reached` NULL only asks.
+static bool host_bytes_reach(struct call *call, const struct touch *touch, struct range_list *reached) {
+  size_t piece_bytes = 65536;
+  uint32_t used = call->scratch_used;
+  uint8_t *piece = take_scratch(call, piece_bytes);
+  call->scratch_used = used;
+  bool found = false;
+  for (uint64_t done = 0; piece != NULL && !found && done < touch->host_length; done += piece_bytes) {
+    size_t bytes = touch->host_length - done < piece_bytes ? (size_t)(touch->host_length - done) : piece_bytes;
+    if (bytes < 8 || !read_memory(piece, touch->host_bytes + done, bytes))
+      break;
+    if (reached != NULL)
+      memory_reach(piece, bytes, reached);
+    else
+      found = memory_points_to_untouched(piece, bytes);
+  }
+  return found;
+}
+
+static bool touches_something_new(struct call *call, const struct touch *touch) {
+  bool launch = call->function->effect == EFFECT_LAUNCH;
+  if (launch && call->packed != NULL && memory_points_to_untouched(call->packed, call->packed_bytes))
+    return true;
+  if (launch && memory_has_untouched(0, 0, selection.reach != REACH_LIVE))
+    return true;
+  for (unsigned n = 0; n < touch->count; n++)
+    if (memory_has_untouched(touch->spans[n].address, touch->spans[n].bytes, false))
+      return true;
+  return selection.reach == REACH_REACHABLE && touch->host_bytes != NULL && host_bytes_reach(call, touch, NULL);
+}
+
+static void copy_before_first_touch(struct call *call) {
+  struct touch touch = touch_of(call);
+  if (!touches_something_new(call, &touch))
+    return;
+  if (atomic_load(&captures_under_way) > 0) {
+    write_note(NOTE_STREAM_CAPTURE, call->record_function, call->number, "memory was not read before this call");
+    return;
+  }
+  if (!close_gate(call->thread, call->number)) {
+    write_note(NOTE_THREADS_BUSY, call->record_function, call->number,
+               "another thread waits for the device; memory was not read before this call");
+    return;
+  }
+  struct range_list list = {0};
+  if (call->function->effect == EFFECT_LAUNCH) {
+    if (call->packed != NULL)
+      memory_reach(call->packed, call->packed_bytes, &list);
+    memory_take_kind(selection.reach != REACH_LIVE, &list);
+  }
+  for (unsigned n = 0; n < touch.count; n++)
+    memory_take(touch.spans[n].address, touch.spans[n].bytes, &list);
+  if (selection.reach == REACH_REACHABLE && touch.host_bytes != NULL)
+    host_bytes_reach(call, &touch, &list);
+  if (list.count > 0)
+    copy_contents(call->thread, &list, MOMENT_BEFORE, call->number, selection.reach == REACH_REACHABLE);
+  open_gate(call->thread);
+  list_free(&list);
+}
+
+static void copy_before_it_ends(struct call *call, enum list_filter filter, uint64_t value, uint64_t bytes) {
+  if (value == 0 || !memory_has_touched(filter, value, bytes))
+    return;
+  if (atomic_load(&captures_under_way) > 0) {
+    write_note(NOTE_STREAM_CAPTURE, call->record_function, call->number, "memory was not read before it was freed");
+    return;
+  }
+  if (!close_gate(call->thread, call->number)) {
+    write_note(NOTE_THREADS_BUSY, call->record_function, call->number,
+               "another thread waits for the device; memory was not read before it was freed");
+    return;
+  }
+  struct range_list list = {0};
+  memory_list_touched(filter, value, bytes, &list);
+  copy_contents(call->thread, &list, MOMENT_AFTER, call->number - 1, false);
+  open_gate(call->thread);
+  list_free(&list);
+}
+
+void prepare_memory(struct call *call) {
+  bool open = current_mode() == MODE_OPEN;
+  uint64_t address = term_value(call, &call->function->effect_terms[0]);
+  uint64_t bytes = term_value(call, &call->function->effect_terms[1]);
+  switch (call->function->effect) {
+  case EFFECT_FREE:
+  case EFFECT_HOST_FREE:
+  case EFFECT_HOST_UNREGISTER: {
+    struct range range;
+    if (memory_find(address, &range) && range.base == address) {
+      call->serial = range.serial;
+      if (open)
+        copy_before_it_ends(call, LIST_BY_SPAN, address, 1);
+    }
+    break;
+  }
+  case EFFECT_UNMAP:
+    if (open)
+      copy_before_it_ends(call, LIST_BY_SPAN, address, bytes);
+    break;
+  case EFFECT_DESTROY:
+    if (open && (call->function->id == ID_cuModuleUnload || call->function->id == ID_cuLibraryUnload))
+      copy_before_it_ends(call, LIST_BY_OWNER, address, 0);
+    break;
+  case EFFECT_END_OF_CONTEXT:
+    call->ending_context = context_that_ends(call);
+    if (open)
+      copy_before_it_ends(call, LIST_BY_CONTEXT, call->ending_context, 0);
+    break;
+  default:
+    if (open)
+      copy_before_first_touch(call);
+  }
+}
