@@ -14,6 +14,7 @@ namespace emulator::driver {
 namespace {
 
 constexpr uint64_t default_device_heap_bytes = uint64_t{8} << 20; // CU_LIMIT_MALLOC_HEAP_SIZE's default
+constexpr uint64_t far_bytes = uint64_t{1} << 30; // beyond this, naming a neighbour says nothing
 
 Heap &host_heap() {
   static Heap *only = new Heap;
@@ -103,12 +104,12 @@ std::string DeviceMemory::describe(uint64_t address) const {
   auto [below, above] = driver().allocations->neighbours(address);
   if (below && address < below->end())
     return "inside " + named(*below) + (allowed(context_, *below, false) ? "" : ", which this device may not touch");
-  bool use_below = below && (!above || address - below->end() <= above->base - address);
-  if (use_below)
-    return grouped(address - below->end()) + " bytes after " + named(*below);
-  if (above)
-    return grouped(above->base - address) + " bytes before " + named(*above);
-  return "no memory is allocated";
+  uint64_t after = below ? address - below->end() : ~uint64_t{0};
+  uint64_t before = above ? above->base - address : ~uint64_t{0};
+  if (std::min(after, before) > far_bytes)
+    return "far from every allocation";
+  return after <= before ? grouped(after) + " bytes after " + named(*below)
+                         : grouped(before) + " bytes before " + named(*above);
 }
 
 uint64_t DeviceMemory::device_malloc(uint64_t bytes) {

@@ -1,0 +1,97 @@
+"""Where the CPU driver is, and fixtures that call it.
+
+Settings are read once a process, so a test that needs a setting runs a script in a fresh process (`fresh`).
+`driver_api` is a module beside this file; scripts import it too.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import driver_api  # noqa: E402
+
+
+def emulator_folder() -> Path:
+    """The folder with libcuda.so.1: REPLAY_TEST_EMULATOR_DIR, else the installed package's."""
+    if named := os.environ.get("REPLAY_TEST_EMULATOR_DIR"):
+        return Path(named)
+    import replay
+
+    return Path(replay.__file__).resolve().parent / "_native" / "emulator"
+
+
+@pytest.fixture(scope="session")
+def emulator_dir() -> Path:
+    folder = emulator_folder()
+    if not (folder / "libcuda.so.1").exists():
+        pytest.fail(f"no libcuda.so.1 in {folder}: run `make setup`, or set REPLAY_TEST_EMULATOR_DIR")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def library(emulator_dir: Path) -> driver_api.Driver:
+    """The driver in this process, initialised, with default settings."""
+    driver = driver_api.Driver(emulator_dir / "libcuda.so.1")
+    driver.do("cuInit", 0)
+    return driver
+
+
+@pytest.fixture
+def cuda(library: driver_api.Driver) -> driver_api.Driver:
+    """The driver with a context of the test's own; it ends with the test, and with it all the test's memory."""
+    context = driver_api.handle()
+    library.do("cuCtxCreate_v2", driver_api.out(context), 0, 0)
+    library.context = context.value
+    yield library
+    library.cuCtxDestroy_v2(context)
+    library.do("cuCtxSetCurrent", 0)
+
+
+Fresh = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def fresh(emulator_dir: Path) -> Fresh:
+    """fresh(script, status=0, **settings): runs a script with `d`, a Driver with a current context.
+
+    The process's exit status must be `status` (negative: a signal); None accepts any. Settings are given
+    without their prefix: fresh(script, NOISE="0.1") sets REPLAY_EMULATOR_NOISE.
+    """
+
+    def run(
+        script: str, *, status: int | None = 0, environment: dict[str, str] | None = None, **settings: str
+    ) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, **(environment or {})}
+        environment["PYTHONPATH"] = os.pathsep.join([str(HERE), environment.get("PYTHONPATH", "")])
+        environment["LD_LIBRARY_PATH"] = os.pathsep.join(
+            [str(emulator_dir), environment.get("LD_LIBRARY_PATH", "")]
+        )
+        environment |= {f"REPLAY_EMULATOR_{name}": value for name, value in settings.items()}
+        environment.setdefault("REPLAY_EMULATOR_QUIET", "0")
+        prelude = (
+            "from driver_api import *\n"
+            f"d = Driver({str(emulator_dir / 'libcuda.so.1')!r})\n"
+            "d.start()\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", prelude + textwrap.dedent(script)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        if status is not None and done.returncode != status:
+            pytest.fail(f"exit status {done.returncode}, not {status}\n{done.stdout}\n{done.stderr}")
+        return done
+
+    return run

@@ -1,0 +1,168 @@
+"""Address reservation, physical memory, mappings and their rights."""
+
+from __future__ import annotations
+
+import ctypes
+
+import driver_api as api
+import pytest
+from driver_api import Driver
+
+GRANULE = 2 << 20
+
+
+class Location(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]
+
+
+class Properties(ctypes.Structure):
+    _fields_ = [
+        ("type", ctypes.c_int),
+        ("handle_types", ctypes.c_int),
+        ("location", Location),
+        ("metadata", ctypes.c_void_p),
+        ("flags", ctypes.c_ubyte * 8),
+    ]
+
+
+class Access(ctypes.Structure):
+    _fields_ = [("location", Location), ("flags", ctypes.c_int)]
+
+
+PINNED_ON_DEVICE_0 = Properties(1, 0, Location(1, 0), None)
+READ, READ_WRITE = 1, 3
+
+
+def reserve(cuda: Driver, size: int, address: int = 0) -> int:
+    return cuda.make("cuMemAddressReserve", size, 0, address, 0)
+
+
+def physical(cuda: Driver, size: int) -> int:
+    return cuda.make("cuMemCreate", size, api.out(PINNED_ON_DEVICE_0), 0)
+
+
+def allow(cuda: Driver, address: int, size: int, flags: int = READ_WRITE) -> int:
+    return cuda.cuMemSetAccess(address, size, api.out(Access(Location(1, 0), flags)), 1)
+
+
+def test_granularity_is_2_mib(cuda: Driver):
+    for option in (0, 1):
+        granularity = api.handle()
+        cuda.do("cuMemGetAllocationGranularity", api.out(granularity), api.out(PINNED_ON_DEVICE_0), option)
+        assert granularity.value == GRANULE
+
+
+def test_memory_is_mapped_written_and_unmapped(cuda: Driver):
+    address = reserve(cuda, 2 * GRANULE)
+    memory = physical(cuda, GRANULE)
+    cuda.do("cuMemMap", address, GRANULE, 0, memory, 0)
+    assert cuda.cuMemcpyHtoD_v2(address, b"x", 1) == api.INVALID_VALUE  # no rights yet
+    assert allow(cuda, address, GRANULE) == api.SUCCESS
+    cuda.write(address, b"hello")
+    assert cuda.read(address, 5) == b"hello"
+    assert cuda.cuMemcpyHtoD_v2(address + GRANULE, b"x", 1) == api.INVALID_VALUE  # reserved, not mapped
+    cuda.do("cuMemUnmap", address, GRANULE)
+    assert cuda.cuMemcpyHtoD_v2(address, b"x", 1) == api.INVALID_VALUE
+    cuda.do("cuMemRelease", memory)
+    cuda.do("cuMemAddressFree", address, 2 * GRANULE)
+
+
+def test_free_address_is_honoured(cuda: Driver):
+    address = reserve(cuda, 4 * GRANULE)
+    cuda.do("cuMemAddressFree", address, 4 * GRANULE)
+    assert reserve(cuda, 2 * GRANULE, address + GRANULE) == address + GRANULE
+    cuda.do("cuMemAddressFree", address + GRANULE, 2 * GRANULE)
+
+
+def test_taken_address_is_only_a_hint(cuda: Driver):
+    address = reserve(cuda, GRANULE)
+    other = reserve(cuda, GRANULE, address)
+    assert other not in (0, address)
+    ordinary = cuda.alloc(4 * GRANULE)
+    assert reserve(cuda, GRANULE, ordinary) != ordinary
+    assert reserve(cuda, GRANULE, address + 12345) % GRANULE == 0
+    cuda.write(ordinary, b"still here")
+    assert cuda.read(ordinary, 10) == b"still here"
+
+
+def test_memory_outlives_its_handle_while_mapped(cuda: Driver):
+    address = reserve(cuda, GRANULE)
+    memory = physical(cuda, GRANULE)
+    cuda.do("cuMemMap", address, GRANULE, 0, memory, 0)
+    cuda.do("cuMemRelease", memory)
+    assert cuda.cuMemRelease(memory) == api.INVALID_VALUE
+    allow(cuda, address, GRANULE)
+    cuda.write(address, b"alive")
+    again = cuda.make("cuMemRetainAllocationHandle", address)
+    cuda.do("cuMemUnmap", address, GRANULE)
+    second = reserve(cuda, GRANULE)
+    cuda.do("cuMemMap", second, GRANULE, 0, again, 0)
+    allow(cuda, second, GRANULE)
+    assert cuda.read(second, 5) == b"alive"
+
+
+def test_one_memory_at_two_addresses(cuda: Driver):
+    first, second = reserve(cuda, GRANULE), reserve(cuda, GRANULE)
+    memory = physical(cuda, GRANULE)
+    for address in (first, second):
+        cuda.do("cuMemMap", address, GRANULE, 0, memory, 0)
+        allow(cuda, address, GRANULE)
+    cuda.write(first, b"shared")
+    assert cuda.read(second, 6) == b"shared"
+
+
+def test_read_only_mapping_cannot_be_written(cuda: Driver):
+    address = reserve(cuda, GRANULE)
+    cuda.do("cuMemMap", address, GRANULE, 0, physical(cuda, GRANULE), 0)
+    assert allow(cuda, address, GRANULE, READ) == api.SUCCESS
+    assert cuda.read(address, 4) == bytes(4)
+    assert cuda.cuMemcpyHtoD_v2(address, b"x", 1) == api.INVALID_VALUE
+    flags = api.handle()
+    cuda.do("cuMemGetAccess", api.out(flags), api.out(Location(1, 0)), address)
+    assert flags.value == READ
+
+
+def test_copy_runs_over_neighbouring_mappings(cuda: Driver):
+    address = reserve(cuda, 2 * GRANULE)
+    for part in (0, GRANULE):
+        cuda.do("cuMemMap", address + part, GRANULE, 0, physical(cuda, GRANULE), 0)
+    assert allow(cuda, address, 2 * GRANULE) == api.SUCCESS
+    cuda.write(address + GRANULE - 4, b"12345678")
+    assert cuda.read(address + GRANULE - 4, 8) == b"12345678"
+
+
+def test_kernels_use_mapped_memory(cuda: Driver):
+    address = reserve(cuda, GRANULE)
+    cuda.do("cuMemMap", address, GRANULE, 0, physical(cuda, GRANULE), 0)
+    allow(cuda, address, GRANULE)
+    a, b, _ = cuda.vectors(64)
+    assert cuda.launch(cuda.vector_add(), (1,), (64,), [a, b, address, ctypes.c_int(64)]) == api.SUCCESS
+    cuda.do("cuCtxSynchronize")
+    assert cuda.floats(address, 64) == [3.0 * i for i in range(64)]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("cuMemAddressReserve", (GRANULE + 1, 0, 0, 0)),
+        ("cuMemAddressReserve", (0, 0, 0, 0)),
+        ("cuMemAddressReserve", (GRANULE, 3, 0, 0)),
+        ("cuMemAddressReserve", (GRANULE, 0, 0, 1)),
+        ("cuMemCreate", (GRANULE - 1, api.out(PINNED_ON_DEVICE_0), 0)),
+        ("cuMemCreate", (GRANULE, None, 0)),
+        ("cuMemCreate", (GRANULE, api.out(Properties(0, 0, Location(1, 0), None)), 0)),
+    ],
+)
+def test_bad_sizes_and_properties_are_refused(cuda: Driver, name: str, arguments: tuple[object, ...]):
+    assert getattr(cuda, name)(api.out(api.handle()), *arguments) == api.INVALID_VALUE
+
+
+def test_bad_mappings_are_refused(cuda: Driver):
+    address, memory = reserve(cuda, 2 * GRANULE), physical(cuda, GRANULE)
+    assert cuda.cuMemMap(address + 2 * GRANULE, GRANULE, 0, memory, 0) == api.INVALID_VALUE  # not reserved
+    assert cuda.cuMemMap(address, 2 * GRANULE, 0, memory, 0) == api.INVALID_VALUE  # more than there is
+    assert cuda.cuMemMap(address, GRANULE, 0, 4711, 0) == api.INVALID_VALUE
+    cuda.do("cuMemMap", address, GRANULE, 0, memory, 0)
+    assert cuda.cuMemMap(address, GRANULE, 0, memory, 0) == api.INVALID_VALUE  # mapped already
+    assert cuda.cuMemAddressFree(address, 2 * GRANULE) == api.INVALID_VALUE  # still mapped
+    assert cuda.cuMemUnmap(address + GRANULE, GRANULE) == api.INVALID_VALUE  # not mapped
