@@ -29,6 +29,7 @@ MAX_OBJECT_BYTES = 16 << 20  # one packed object other than a chunk
 MAX_FRAME_BYTES = 64 << 20  # uncompressed, and compressed up to the few bytes that zstd may add
 MAX_INDEX_BYTES = 1 << 30
 MAX_NESTING = 32
+MAX_MAPS = 500_000  # in one object: an empty map is one byte in the file and 64 in memory
 MAX_KIND_LENGTH = 64
 
 DIGEST_BYTES = 16  # BLAKE3 cut to 128 bits
@@ -158,7 +159,7 @@ def pack_frame_records(records: list[FrameRecord]) -> bytes:
 
 
 def unpack_frame_records(data: bytes, end: int) -> list[FrameRecord]:
-    """The frames of an index, which must lie between the start frame and `end`. Raises DamagedError."""
+    """The frames of an index, which must fill the file from the start frame to `end`. Raises DamagedError."""
     if len(data) % _FRAME_RECORD.size:
         raise DamagedError("the list of frames in the index has a broken length")
     records = []
@@ -168,6 +169,8 @@ def unpack_frame_records(data: bytes, end: int) -> list[FrameRecord]:
             raise DamagedError(f"the index describes a frame at byte {offset} that cannot exist")
         records.append(FrameRecord(offset, compressed, uncompressed, objects, check))
         offset += compressed
+    if offset != end:
+        raise DamagedError(f"the frames in the index end at byte {offset}, not at byte {end}")
     return records
 
 
@@ -217,7 +220,7 @@ def skippable_frame_bytes(read: Read, offset: int, end: int) -> int:
 def nests_deeper_than(value: object, limit: int) -> bool:
     """Whether arrays and maps inside `value` go deeper than `limit`. Walks level by level, so it cannot overflow."""
     layer: list[object] = [value]
-    for _ in range(limit + 1):
+    for _ in range(limit):
         below: list[object] = []
         for item in layer:
             if isinstance(item, (tuple, list)):

@@ -25,6 +25,7 @@ from replay.snapshot.frames import FrameRecord
 CACHED_FRAMES = 4  # uncompressed; chunks of a buffer mostly follow each other
 RESYNC_ATTEMPTS = 64  # places at which a scan tries to find the next frame behind damage
 
+_TABLE_DAMAGED = "the table of memory chunks is damaged"
 _RECOMMENDATION = "get the file again, or capture again; `replay verify` lists what is damaged"
 
 
@@ -399,21 +400,37 @@ class SnapshotReader:
     # -- chunks -------------------------------------------------------------------------------------------------
 
     def _chunk_table(self) -> bytes:
+        """The records of the chunk table. Raises DamagedError."""
         if self._table is None:
-            table = b""
-            if self._table_place is not None:
-                offset, size, check = self._table_place
-                content = self._read(offset, size)[frames.SKIPPABLE_HEADER_SIZE :]
-                table = content[len(frames.CHUNK_TABLE_TAG) :]
-                if frames.digest(content) != check or len(table) % frames.CHUNK_RECORD.size:
-                    raise DamagedError(
-                        "the table of memory chunks is damaged", where=self.path, next=_RECOMMENDATION
-                    )
+            assert self._table_place is not None
+            offset, size, check = self._table_place
+            content = self._read(offset, size)
+            table = content[frames.SKIPPABLE_HEADER_SIZE + len(frames.CHUNK_TABLE_TAG) :]
+            if frames.digest(content) != check or len(table) % frames.CHUNK_RECORD.size:
+                raise DamagedError(_TABLE_DAMAGED, where=self.path, next=_RECOMMENDATION)
             self._table = table
         return self._table
 
+    def _scan_chunks(self) -> None:
+        """Find the chunks without their table, which is damaged, by reading every frame that holds any."""
+        assert self._table_place is not None
+        self.damages.append(Damage(self._table_place[0], self._table_place[1], _TABLE_DAMAGED))
+        self._table_place = None
+        for number in self._kinds.get("chunk", (None, []))[1]:
+            try:
+                for _kind, _size, place in _kinds_in(self._content(number)):
+                    if place is not None:
+                        self._scanned_chunks[place[0]] = (number, place[1], place[2])
+            except ReplayError:
+                continue  # reading one of its chunks says so
+
     def _find(self, digest: bytes) -> tuple[int, int, int] | None:
         """(frame number, offset in the frame, length) by binary search in the table, which is sorted by digest."""
+        if self._table_place is not None and self.tolerant:
+            try:
+                self._chunk_table()
+            except DamagedError:
+                self._scan_chunks()
         if self._table_place is None:
             return self._scanned_chunks.get(digest)
         table, size = self._chunk_table(), frames.CHUNK_RECORD.size
@@ -433,7 +450,7 @@ class SnapshotReader:
     def _verify_chunk_table(self, found: dict[bytes, tuple[int, int, int]]) -> list[Damage]:
         if self._table_place is None:
             return []
-        offset, size, _ = self._table_place
+        offset, size, _check = self._table_place
         try:
             rows = frames.CHUNK_RECORD.iter_unpack(self._chunk_table())
             listed = {digest: (number, position, length) for digest, number, position, length in rows}
@@ -455,6 +472,7 @@ _UNPACK_ERRORS = (
     ValueError,
     TypeError,
     KeyError,
+    AttributeError,
     OverflowError,
     RecursionError,
 )
@@ -470,25 +488,37 @@ def _open(path: Path) -> tuple[int, int]:
             (error.strerror or str(error)).lower(), where=path, next=remedies.get(type(error))
         ) from None
     status = os.fstat(descriptor)
-    problem = None
+    problem: ReplayError | None = None
     if stat.S_ISDIR(status.st_mode):
-        problem = (
-            "is a folder, not a snapshot",
-            "give a .rsnap file; make one of a raw capture with `replay pack`",
-        )
+        remedy = "give a .rsnap file; make one of a raw capture with `replay pack`"
+        problem = FileError("is a folder, not a snapshot", where=path, next=remedy)
     elif not stat.S_ISREG(status.st_mode):
-        problem = ("is not a regular file", "save it as a file first")
+        problem = FileError("is not a regular file", where=path, next="save it as a file first")
     elif status.st_size == 0:
-        problem = ("is empty", "get the file again, or capture again")
+        problem = FormatError("is empty", where=path, next="get the file again, or capture again")
     if problem is not None:
         os.close(descriptor)
-        raise (FormatError if status.st_size == 0 else FileError)(problem[0], where=path, next=problem[1])
+        raise problem
     return descriptor, status.st_size
+
+
+class _MapCounter:
+    """Hook of the unpacker: refuses an object with more maps than any has that is not made to fill the memory."""
+
+    count = 0
+
+    def __call__(self, found: dict[Any, Any]) -> dict[Any, Any]:
+        self.count += 1
+        if self.count > frames.MAX_MAPS:
+            raise LimitError("an object has more maps than any that a snapshot has")
+        return found
 
 
 def _unpack(content: bytes) -> Iterator[tuple[str, Any, int]]:
     """(kind, value, offset behind the object) for every object of a frame. Raises DamagedError, LimitError."""
+    maps = _MapCounter()
     unpacker = msgpack.Unpacker(
+        object_hook=maps,
         use_list=False,  # tuples: an empty one costs nothing, so that tiny arrays cannot blow up memory
         raw=False,
         strict_map_key=False,
@@ -502,6 +532,7 @@ def _unpack(content: bytes) -> Iterator[tuple[str, Any, int]]:
     unpacker.feed(content)
     begin = 0
     while begin < len(content):
+        maps.count = 0
         try:
             value = unpacker.unpack()
         except msgpack.exceptions.OutOfData:

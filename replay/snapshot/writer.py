@@ -328,11 +328,10 @@ class SnapshotWriter:
         self.statistics.file_bytes = self._offset
 
     def _append_index(self) -> None:
-        table = frames.CHUNK_TABLE_TAG + b"".join(
-            digest + self._chunks[digest] for digest in sorted(self._chunks)
-        )
+        records = b"".join(digest + self._chunks[digest] for digest in sorted(self._chunks))
+        table = frames.skippable(frames.CHUNK_TABLE_TAG + records)
         table_offset = self._offset
-        self._append(frames.skippable(table))
+        self._append(table)
         index: dict[str, Any] = {
             "frames": frames.pack_frame_records(self._records),
             "kinds": {kind: [*totals, numbers] for kind, (totals, numbers) in self._kinds.items()},
