@@ -12,7 +12,8 @@ namespace emulator::driver {
 namespace {
 
 // Shared pointers, so that a destroyed context stays a valid object for the threads that have it current.
-thread_local std::vector<std::shared_ptr<Context>> context_stack;
+// Never destroyed: handlers of atexit run after the destructors of thread-local objects, and may call the driver.
+thread_local std::vector<std::shared_ptr<Context>> &context_stack = *new std::vector<std::shared_ptr<Context>>;
 
 constexpr int least_priority = 0;
 constexpr int greatest_priority = -5;
