@@ -38,6 +38,7 @@ _QUOTED = r'"[^"\n]*"'
 _COMMENTS = re.compile(_COMMENT, re.DOTALL)
 _TOP = re.compile(rf"{_COMMENT}|{_QUOTED}|[;{{}}]", re.DOTALL)
 _BODY = re.compile(rf"{_COMMENT}|{_QUOTED}|[{{}}]", re.DOTALL)
+_BRACE = re.compile(r"([{}])")
 _LINE_DIRECTIVE = re.compile(r"\s*\.(version|target|address_size|file|loc)\b([^\n]*)")
 _NAME = r"[A-Za-z_$%][\w$%]*"
 _ENTRY = re.compile(rf"\.entry\s+({_NAME})\s*(\((?:[^()]*)\))?(.*)\Z", re.DOTALL)
@@ -86,8 +87,10 @@ def read_ptx(data: bytes) -> ModuleInfo:
             kernel = _kernel(rest)
             if has_body or kernel.name not in kernels:  # a declaration may stand before the definition
                 kernels[kernel.name] = kernel
-        elif match := _VARIABLE.search(rest.partition("=")[0]):
-            for variable in _variables(match[1], match[2], "=" in rest, ".managed" in match.string):
+        elif match := _VARIABLE.search(rest):
+            for variable in _variables(
+                match[1], _without_braces(match[2]), ".managed" in rest[: match.end(1)]
+            ):
                 variables[variable.name] = variable
     if not re.fullmatch(r"\d+\.\d+", version):
         raise ImageError("not a usable PTX: it has no .version")
@@ -138,9 +141,21 @@ def _behind_braces(text: str, position: int) -> int:
     return position
 
 
+def _without_braces(text: str) -> str:
+    """`text` without what stands in braces."""
+    kept = []
+    depth = 0
+    for part in _BRACE.split(text):
+        if part in ("{", "}"):
+            depth += 1 if part == "{" else -1
+        elif depth == 0:
+            kept.append(part)
+    return "".join(kept)
+
+
 def _kernel(header: str) -> KernelInfo:
     match = _ENTRY.search(header)
-    if match is None:
+    if match is None or (match[2] is None and "(" in match[3]):
         raise ImageError(f"not a usable PTX: a kernel declaration that cannot be read: {_shown(header)}")
     name, parameter_list, directives = match[1], match[2], match[3]
     parameters = []
@@ -179,12 +194,14 @@ def _parameter(declaration: str, behind: int) -> Parameter:
     return Parameter(offset, element_bytes * count, alignment, name, plain != declaration)
 
 
-def _variables(space: str, declaration: str, initialised: bool, managed: bool) -> Iterator[GlobalVariable]:
-    """The variables of one statement; PTX allows several names after one type."""
-    first, *others = declaration.split(",")
-    name, element_bytes, dimensions, alignment = _declaration(first)
-    for declarator in [None, *others]:
-        if declarator is not None:
+def _variables(space: str, declaration: str, managed: bool) -> Iterator[GlobalVariable]:
+    """The variables of one statement; PTX allows several names, each with a value, after one type."""
+    element_bytes = alignment = 0
+    for number, part in enumerate(declaration.split(",")):
+        declarator, initialised, _value = part.partition("=")
+        if number == 0:
+            name, element_bytes, dimensions, alignment = _declaration(declarator)
+        else:
             name, dimensions = _declarator(declarator)
         size = element_bytes
         for dimension in dimensions:
@@ -195,7 +212,7 @@ def _variables(space: str, declaration: str, initialised: bool, managed: bool) -
             name,
             size,
             "const" if space == "const" else "global",
-            initialised,
+            bool(initialised),
             managed,
             alignment,
         )
