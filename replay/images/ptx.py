@@ -38,7 +38,7 @@ _QUOTED = r'"[^"\n]*"'
 _COMMENTS = re.compile(_COMMENT, re.DOTALL)
 _TOP = re.compile(rf"{_COMMENT}|{_QUOTED}|[;{{}}]", re.DOTALL)
 _BODY = re.compile(rf"{_COMMENT}|{_QUOTED}|[{{}}]", re.DOTALL)
-_BRACE = re.compile(r"([{}])")
+_BRACE = re.compile(r"([{}()])")
 _LINE_DIRECTIVE = re.compile(r"\s*\.(version|target|address_size|file|loc)\b([^\n]*)")
 _NAME = r"[A-Za-z_$%][\w$%]*"
 _ENTRY = re.compile(rf"\.entry\s+({_NAME})\s*(\((?:[^()]*)\))?(.*)\Z", re.DOTALL)
@@ -88,9 +88,8 @@ def read_ptx(data: bytes) -> ModuleInfo:
             if has_body or kernel.name not in kernels:  # a declaration may stand before the definition
                 kernels[kernel.name] = kernel
         elif match := _VARIABLE.search(rest):
-            for variable in _variables(
-                match[1], _without_braces(match[2]), ".managed" in rest[: match.end(1)]
-            ):
+            managed = ".managed" in rest.partition("=")[0]
+            for variable in _variables(match[1], _outside_brackets(match[2]), managed):
                 variables[variable.name] = variable
     if not re.fullmatch(r"\d+\.\d+", version):
         raise ImageError("not a usable PTX: it has no .version")
@@ -141,13 +140,13 @@ def _behind_braces(text: str, position: int) -> int:
     return position
 
 
-def _without_braces(text: str) -> str:
-    """`text` without what stands in braces."""
+def _outside_brackets(text: str) -> str:
+    """`text` without what stands in braces (initialisers) or parentheses (attributes)."""
     kept = []
     depth = 0
     for part in _BRACE.split(text):
-        if part in ("{", "}"):
-            depth += 1 if part == "{" else -1
+        if part in ("{", "}", "(", ")"):
+            depth += 1 if part in ("{", "(") else -1
         elif depth == 0:
             kept.append(part)
     return "".join(kept)

@@ -186,6 +186,7 @@ class TestPtx:
         .global .align 4 .u32 table[2][3] = { {1,2,3}, {4,5,6} }, second = 7;
         .extern .shared .align 16 .b8 dynamic[];
         .const .f64 pi = 0d400921FB54442D18;
+        .global .attribute(.unified(19, 95)) .f32 unified;
         .visible .entry k ( .param .u32 n ) .reqntid 32, 4 .reqnctapercluster 2
         { .reg .b32 %r; // }
           .pragma "nounroll{";
@@ -201,6 +202,7 @@ class TestPtx:
             "table": 24,
             "second": 4,
             "pi": 8,
+            "unified": 4,
         }
 
     @pytest.mark.parametrize(
