@@ -1,9 +1,11 @@
 // The live handles of one kind. A handle is the object's address; one that is not in the table is refused, so
-// a destroyed or invented handle is an error code and never a crash.
+// a destroyed or invented handle is an error code and never a crash. A destroyed handle does not come back as a
+// new object's soon: programs that use one after its end are what people come here to find.
 #pragma once
 
 #include "entry.hpp"
 
+#include <deque>
 #include <memory>
 #include <unordered_map>
 
@@ -29,11 +31,15 @@ public:
     return object;
   }
 
-  void remove(const Object *object) { live_.erase(object); }
+  void remove(const Object *object) {
+    auto found = live_.find(object);
+    if (found != live_.end())
+      retire(found);
+  }
 
   template <typename Predicate> void remove_if(Predicate &&predicate) {
     for (auto item = live_.begin(); item != live_.end();)
-      item = predicate(*item->second) ? live_.erase(item) : std::next(item);
+      item = predicate(*item->second) ? retire(item) : std::next(item);
   }
 
   template <typename Visitor> void for_each(Visitor &&visitor) const {
@@ -42,7 +48,19 @@ public:
   }
 
 private:
-  std::unordered_map<const void *, std::shared_ptr<Object>> live_;
+  using Table = std::unordered_map<const void *, std::shared_ptr<Object>>;
+  static constexpr size_t kept_addresses = 65536;
+
+  typename Table::iterator retire(typename Table::iterator item) {
+    // A weak pointer to what make_shared made keeps its memory, and so its address, though the object is gone.
+    retired_.push_back(item->second);
+    if (retired_.size() > kept_addresses)
+      retired_.pop_front();
+    return live_.erase(item);
+  }
+
+  Table live_;
+  std::deque<std::weak_ptr<Object>> retired_;
 };
 
 template <typename Handle, typename Object> Handle handle_of(Object *object) {
