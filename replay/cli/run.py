@@ -27,6 +27,7 @@ def run(
         Optional[int],  # noqa: UP045
         typer.Option(
             "--samples",
+            "--rounds",
             "--iterations",
             min=1,
             help="Take exactly so many samples.",

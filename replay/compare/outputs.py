@@ -7,6 +7,7 @@ whatever the buffer's size.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 FIRST_MISMATCHES = 4  # kept of each buffer
 MISMATCH_BYTES = 4  # shown of each, from its aligned offset
@@ -97,46 +98,50 @@ class BufferComparison:
 
 
 def guess_floats(expected: bytes, actual: bytes) -> FloatGuess | None:
-    """The float type under which the two are close everywhere, if there is one; None when they are not floats that
-    differ a little (other types, or wrong values)."""
+    """How far the two are apart as floats; None when they are not floats that differ a little.
+
+    The type is the one under which the expected values are most alike in magnitude: read with a wrong width, mantissa
+    bits land in the exponent and the magnitudes scatter.
+    """
     import numpy
 
+    best: tuple[float, str, str, str] | None = None
     for dtype, float_type, integer_type in (
         ("f32", "<f4", "<i4"),
         ("f64", "<f8", "<i8"),
         ("f16", "<f2", "<i2"),
     ):
         size = numpy.dtype(float_type).itemsize
-        usable = len(expected) // size * size
-        if not usable:
+        values = numpy.frombuffer(expected[: len(expected) // size * size], float_type)
+        values = values[values != 0].astype("<f8")
+        if not len(values) or not numpy.isfinite(values).all():
             continue
-        a = numpy.frombuffer(expected[:usable], float_type)
-        b = numpy.frombuffer(actual[:usable], float_type)
-        if not (numpy.isfinite(a).all() and numpy.isfinite(b).all()):
-            continue
-        at = numpy.flatnonzero(a.view(integer_type) != b.view(integer_type))
-        if not len(at):
-            continue
-        wide_a, wide_b = a[at].astype("<f8"), b[at].astype("<f8")
-        with numpy.errstate(all="ignore"):
-            relative = numpy.abs(wide_a - wide_b) / numpy.maximum(
-                numpy.abs(wide_a), numpy.finfo(float_type).tiny
-            )
-        worst = float(relative.max())
-        if worst <= _PLAUSIBLE_RELATIVE_ERROR:
-            return FloatGuess(
-                dtype, int(_ulp_distance(a[at].view(integer_type), b[at].view(integer_type))), worst
-            )
-    return None
+        scatter = float(numpy.std(numpy.log2(numpy.abs(values))))
+        if best is None or scatter < best[0]:
+            best = (scatter, dtype, float_type, integer_type)
+    if best is None:
+        return None
+    _, dtype, float_type, integer_type = best
+    usable = len(expected) // numpy.dtype(float_type).itemsize * numpy.dtype(float_type).itemsize
+    a, b = numpy.frombuffer(expected[:usable], float_type), numpy.frombuffer(actual[:usable], float_type)
+    at = numpy.flatnonzero(a.view(integer_type) != b.view(integer_type))
+    if not len(at) or not numpy.isfinite(b[at]).all():
+        return None
+    wide_a, wide_b = a[at].astype("<f8"), b[at].astype("<f8")
+    smallest = float(numpy.finfo(float_type).tiny)
+    worst = float((numpy.abs(wide_a - wide_b) / numpy.maximum(numpy.abs(wide_a), smallest)).max())
+    if worst > _PLAUSIBLE_RELATIVE_ERROR:
+        return None
+    return FloatGuess(dtype, ulp_distance(a[at].view(integer_type), b[at].view(integer_type)), worst)
 
 
-def _ulp_distance(a: object, b: object) -> int:
+def ulp_distance(a: Any, b: Any) -> int:
     """Largest distance on the line of all floats, where negative ones are mirrored so that neighbours differ by 1."""
     import numpy
 
-    def ordered(bits: object) -> list[int]:
-        values = numpy.asarray(bits)
-        lowest = int(numpy.iinfo(values.dtype).min)
-        return [int(v) if v >= 0 else lowest - int(v) for v in values.tolist()]
+    lowest = int(numpy.iinfo(a.dtype).min)
+
+    def ordered(bits: Any) -> list[int]:
+        return [value if value >= 0 else lowest - value for value in bits.tolist()]
 
     return max(abs(x - y) for x, y in zip(ordered(a), ordered(b), strict=True))

@@ -27,7 +27,7 @@ from blake3 import blake3
 from replay import __version__, settings
 from replay.drivers import SONAME, Driver, find_driver
 from replay.engine.memory import plan_spans
-from replay.errors import DamagedError, EngineError, ExitCode, GateFailed, ReplayError, WorkerError
+from replay.errors import EngineError, ExitCode, GateFailed, ReplayError, TruncatedError, WorkerError
 from replay.results import schema
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Environment, Kernel, Range, Summary, from_wire
@@ -66,7 +66,7 @@ def run_snapshot(
     driver = find_driver(options.driver)
     with SnapshotReader(path) as reader:
         if not reader.condition.whole:
-            raise DamagedError(f"the snapshot is {reader.condition}", where=path,
+            raise TruncatedError(f"ends early, or its index is damaged: {reader.condition}", where=path,
                                next="make it again with `replay pack`, or get the file again")  # fmt: skip
         facts = _snapshot_facts(reader)
         environment = _first(reader, Environment, "environment")

@@ -66,7 +66,7 @@ def measure(
     while warm_ns < WARM_UP_NS:
         sample = window.sample()
         result.first = result.first or sample
-        warm_ns += max(sample.gpu_ns or 0, 1)
+        warm_ns += max(sample.host_ns if sample.gpu_ns is None else sample.gpu_ns, 1)
         progress(0)
         if modelled or now_ns() - begin_ns > parameters.maximum_wall_ns / 4:
             break

@@ -1,0 +1,201 @@
+"""Result files: what was written comes back, and nothing foreign is taken for one."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import msgpack
+import pytest
+import zstandard
+
+from replay.errors import DamagedError, FileError, FormatError, LimitError, ReplayError, VersionError
+from replay.report.run import duration, outputs, render_run
+from replay.report.text import Screen
+from replay.results import store
+from replay.results.schema import (
+    FORMAT,
+    ApplicationFacts,
+    DeviceFacts,
+    DriverFacts,
+    OutputDifference,
+    OutputMismatch,
+    Placement,
+    RunResult,
+    SnapshotFacts,
+    TimeSummary,
+    Timing,
+    Verification,
+    Warning_,
+    WindowFacts,
+)
+from replay.results.store import read_result, write_result
+
+WIDE = Screen(100_000, False)
+
+
+def summary(median_ns):
+    return TimeSummary(3, median_ns, median_ns, median_ns, median_ns, median_ns, median_ns, 0.0)
+
+
+def make_result(**changes):
+    timing = Timing(
+        "cold", "measured", [5000, 5100, 5200], [9000, 9100, 9200], summary(5100.0), summary(9100.0),
+        warnings=[Warning_("noisy", "the samples scatter", "lock the clocks")], stop_text="noise is low",
+    )  # fmt: skip
+    result = RunResult(
+        format=FORMAT,
+        tool_version="0.1.0",
+        created_utc="2026-01-01T00:00:00+00:00",
+        snapshot=SnapshotFacts("x.rsnap", 1000, "ab" * 16),
+        driver=DriverFacts("system", "/usr/lib/libcuda.so.1", 13000, False),
+        device=DeviceFacts(0, "Test GPU", "9.0", multiprocessors=132),
+        placement=Placement(3, 3 << 20),
+        window=WindowFacts(1, 1, ["vector_add"]),
+        verification=Verification("match", 3, 3 << 20),
+        timing=timing,
+        application=ApplicationFacts("Test GPU", 12090, False, 20_000),
+    )
+    return dataclasses.replace(result, **changes)
+
+
+def modelled():
+    result = make_result()
+    return dataclasses.replace(
+        result,
+        driver=dataclasses.replace(result.driver, emulated=True),
+        timing=dataclasses.replace(result.timing, source="modelled"),
+    )
+
+
+def test_what_was_written_is_read(tmp_path):
+    result = make_result()
+    write_result(tmp_path / "r.rres", result)
+    assert read_result(tmp_path / "r.rres") == result
+    assert os.listdir(tmp_path) == ["r.rres"]
+
+
+def test_file_is_plain_msgpack_in_zstd(tmp_path):
+    write_result(tmp_path / "r.rres", make_result())
+    value = msgpack.unpackb(zstandard.ZstdDecompressor().decompress((tmp_path / "r.rres").read_bytes()))
+    assert value["format"] == "replay.result/1"
+    assert value["timing"]["gpu_time_ns"] == [5000, 5100, 5200]
+
+
+def test_fields_that_a_newer_version_adds_are_passed_over(tmp_path):
+    write_result(tmp_path / "r.rres", make_result())
+    value = msgpack.unpackb(zstandard.ZstdDecompressor().decompress((tmp_path / "r.rres").read_bytes()))
+    value["hot"] = {"median_ns": 1}
+    value["timing"]["energy_uj"] = 5
+    (tmp_path / "r.rres").write_bytes(zstandard.ZstdCompressor().compress(msgpack.packb(value)))
+    assert read_result(tmp_path / "r.rres") == make_result()
+
+
+def packed(value):
+    return zstandard.ZstdCompressor().compress(msgpack.packb(value))
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (b"", FormatError),
+        (b"hello, this is no result", FormatError),
+        (packed([1, 2, 3]), FormatError),
+        (packed({"format": "replay.report/1"}), FormatError),
+        (packed({"format": "replay.result/99"}), VersionError),
+        (packed({"format": "replay.result/1"}), FormatError),
+        (packed({"format": "replay.result/1", "tool_version": 5}), FormatError),
+        (zstandard.ZstdCompressor().compress(b"\xc1 not msgpack"), FormatError),
+        (packed({"format": FORMAT, "x": "y" * 9999})[:-20], DamagedError),
+    ],
+)
+def test_foreign_and_damaged_files_are_refused_in_one_line(tmp_path, content, error):
+    (tmp_path / "r.rres").write_bytes(content)
+    with pytest.raises(error) as caught:
+        read_result(tmp_path / "r.rres")
+    assert "r.rres" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_cut_and_flip_is_an_error_or_the_same_result(tmp_path):
+    write_result(tmp_path / "r.rres", make_result())
+    good = (tmp_path / "r.rres").read_bytes()
+    for at in range(0, len(good), 7):
+        for bad in (good[:at], good[:at] + bytes([good[at] ^ 0x10]) + good[at + 1 :]):
+            (tmp_path / "bad.rres").write_bytes(bad)
+            try:
+                assert read_result(tmp_path / "bad.rres") == make_result()
+            except ReplayError:
+                pass
+
+
+def test_content_that_would_fill_memory_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "MAXIMUM_CONTENT_BYTES", 1 << 20)
+    (tmp_path / "r.rres").write_bytes(zstandard.ZstdCompressor().compress(bytes(8 << 20)))
+    with pytest.raises(LimitError):
+        read_result(tmp_path / "r.rres")
+
+
+def test_writing_into_a_missing_folder_says_what_to_do(tmp_path):
+    with pytest.raises(FileError, match="no such file or directory"):
+        write_result(tmp_path / "missing" / "r.rres", make_result())
+
+
+def test_a_folder_is_not_a_result(tmp_path):
+    with pytest.raises(FileError, match="is a folder"):
+        read_result(tmp_path)
+    with pytest.raises(FileError, match="is a folder"):
+        write_result(tmp_path, make_result())
+
+
+# -- the text -----------------------------------------------------------------------------------------------------
+
+
+def test_screen_says_where_what_and_how_long():
+    text = render_run(make_result(), WIDE)
+    for part in ("x.rsnap", "Test GPU", "vector_add", "outputs match (3 buffers, 3 MiB compared bit by bit)",
+                 "5.100 us", "9.100 us", "warning (noisy)", "lock the clocks", "at the captured addresses",
+                 "20.00 us on the host under capture"):  # fmt: skip
+        assert part in text
+    assert "odelled" not in text.lower()
+
+
+def test_modelled_times_are_never_shown_as_measured():
+    text = render_run(modelled(), WIDE)
+    assert "MODELLED" in text
+    assert "measured" not in text
+    assert "9.100 us" not in text  # how long the CPU driver took is no property of a GPU
+
+
+def test_differences_are_shown_with_address_and_bytes():
+    difference = OutputDifference(
+        "device buffer 0x1000 (64 bytes)", 0x1000, 64, 64, 2, [OutputMismatch(8, 0x1008, "0000803f", "0000813f")], "f32", 9, 1e-6
+    )  # fmt: skip
+    result = make_result(verification=Verification("wrong", 3, 192, 2, [difference]))
+    text = render_run(result, WIDE)
+    assert "outputs DIFFER" in text
+    assert "offset 8 (0x1008): expected 0000803f, got 0000813f" in text
+    assert "as f32 (a guess) at most 9 ULP" in text
+
+
+def test_nondeterministic_outputs_are_not_called_wrong():
+    result = make_result(
+        verification=Verification("nondeterministic", 3, 192, 2, reason="two replays differ")
+    )
+    assert "NONDETERMINISTIC" in outputs(result)
+    assert "match" not in outputs(result)
+
+
+def test_hostile_names_reach_no_terminal():
+    result = make_result(window=WindowFacts(1, 1, ["\x1b]0;owned\x07"]), notes=["\x1b[2Jgone"])
+    text = render_run(result, Screen(100, True))
+    assert "\x1b]" not in text
+    assert "\x1b[2J" not in text
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [(0, "0 ns"), (999, "999 ns"), (5492, "5.492 us"), (20_000, "20.00 us"), (123_456_789, "123.5 ms"), (4.2e9, "4.200 s")],
+)  # fmt: skip
+def test_durations_have_four_digits(ns, text):
+    assert duration(ns) == text
