@@ -1,0 +1,128 @@
+"""Where the shim and the drivers are, and fixtures that run programs under capture.
+
+REPLAY_TEST_INTERPOSER and REPLAY_TEST_EMULATOR_DIR name other builds than the installed package's.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import fakes  # noqa: E402
+from records import Capture, read_capture  # noqa: E402
+
+TIMEOUT_S = 60
+
+
+def native_folder() -> Path:
+    import replay
+
+    return Path(replay.__file__).resolve().parent / "_native"
+
+
+@pytest.fixture(scope="session")
+def interposer() -> Path:
+    path = Path(os.environ.get("REPLAY_TEST_INTERPOSER") or native_folder() / "libreplay_interposer.so")
+    if not path.exists():
+        pytest.fail(f"no {path}: run `make setup`, or set REPLAY_TEST_INTERPOSER")
+    return path
+
+
+@pytest.fixture(scope="session")
+def emulator_dir() -> Path:
+    folder = Path(os.environ.get("REPLAY_TEST_EMULATOR_DIR") or native_folder() / "emulator")
+    if not (folder / "libcuda.so.1").exists():
+        pytest.fail(f"no libcuda.so.1 in {folder}: run `make setup`, or set REPLAY_TEST_EMULATOR_DIR")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def fake_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the fake libcuda.so.1, built once per worker."""
+    folder = tmp_path_factory.mktemp("fake")
+    fakes.build_fake_driver(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """program("name", *flags): builds programs/name.c once and gives its path."""
+    folder = tmp_path_factory.mktemp("programs")
+
+    def build(name: str, *flags: str, output: str = "") -> Path:
+        path = folder / (output or name)
+        if not path.exists():
+            fakes.compile_c(HERE / "programs" / f"{name}.c", path, *flags, "-ldl", "-lpthread")
+        return path
+
+    return build
+
+
+@dataclass
+class Runner:
+    """Runs programs with a driver, under the shim or without it."""
+
+    interposer: Path
+    driver_dir: Path
+    folder: Path
+    runs: int = 0
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def __call__(
+        self,
+        command: list[object],
+        *,
+        preload: bool = True,
+        directory: Path | None = None,
+        also_preload: tuple[object, ...] = (),
+        limits: Callable[[], None] | None = None,
+        **settings: object,
+    ) -> tuple[subprocess.CompletedProcess[str], Capture | None]:
+        """The finished program and what it captured. `settings`: REPLAY_CAPTURE_* without the prefix, in lower case."""
+        self.runs += 1
+        environment = {**os.environ, **self.environment, "LD_LIBRARY_PATH": str(self.driver_dir)}
+        environment.pop("LD_PRELOAD", None)
+        environment["PYTHONPATH"] = str(fakes.REPOSITORY)
+        if preload:
+            if directory is None:
+                directory = self.folder / f"{self.runs}.rcap"
+                directory.mkdir()
+            environment["REPLAY_CAPTURE_DIRECTORY"] = str(directory)
+            environment["LD_PRELOAD"] = ":".join(map(str, [self.interposer, *also_preload]))
+            environment.update({f"REPLAY_CAPTURE_{name.upper()}": str(value) for name, value in settings.items()})
+        elif also_preload:
+            environment["LD_PRELOAD"] = ":".join(map(str, also_preload))
+        done = subprocess.run(
+            [str(word) for word in command],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            preexec_fn=limits,
+            cwd=self.folder,
+        )
+        print(f"$ {' '.join(map(str, command))}\nstatus {done.returncode}\n{done.stdout}{done.stderr}")
+        if directory:
+            print(f"capture: {directory}")
+        return done, read_capture(directory) if directory and directory.is_dir() else None
+
+
+@pytest.fixture
+def run(interposer: Path, fake_dir: Path, tmp_path: Path) -> Runner:
+    """With the fake driver."""
+    return Runner(interposer, fake_dir, tmp_path)
+
+
+@pytest.fixture
+def run_emulated(interposer: Path, emulator_dir: Path, tmp_path: Path) -> Runner:
+    """With the CPU driver."""
+    return Runner(interposer, emulator_dir, tmp_path)

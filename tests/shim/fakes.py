@@ -1,0 +1,77 @@
+"""Builds what the tests of the shim need with the machine's C compiler: the fake driver and small programs."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parents[1]
+sys.path.insert(0, str(REPOSITORY / "interposer"))
+
+import generate  # noqa: E402
+
+from replay.api import functions  # noqa: E402
+from replay.api.vocabulary import Function, Role  # noqa: E402
+
+COMPILER = os.environ.get("CC", "cc")
+
+
+def _fills(function: Function) -> str:
+    """Statements that write each output: `count` elements of a pattern."""
+
+    def value(position: int) -> str:
+        # An output counts by its pointee after the call, which is the pattern itself; no row does that.
+        return f"(uint64_t)a{position}"
+
+    statements = []
+    for position, parameter in enumerate(function.parameters):
+        if parameter.role in (Role.OUT, Role.INOUT):
+            factors = [str(parameter.count.scale * parameter.element_bytes), *map(value, parameter.count.parameters)]
+            statements.append(f"fill(a{position}, {' * '.join(factors)}, {position})")
+        elif parameter.role == Role.HOST_WRITE:
+            statements.append(f"fill(a{position}, {' * '.join(map(value, parameter.count.parameters))}, {position})")
+    return "; ".join(statements)
+
+
+def _functions_text(written_by_hand: set[str]) -> str:
+    lines = []
+    for function in functions.all_functions():
+        for symbol in generate.symbols_of(function):
+            if symbol in written_by_hand:
+                continue
+            simple = all(p.kind != "float" and p.size_bytes <= 8 for p in function.parameters)
+            words = ", ".join(f"(uint64_t)a{n}" for n in range(len(function.parameters))) if simple else ""
+            fills = _fills(function) if function.id else ""
+            count = len(function.parameters) if simple else 0
+            lines.append(
+                f"FAKE({symbol}, {generate.parameters_text(function)}, {count}, {fills or '(void)0'}, {words or '0'})"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def compile_c(source: Path, output: Path, *flags: str) -> Path:
+    output.parent.mkdir(parents=True, exist_ok=True)
+    command = [COMPILER, "-std=gnu11", "-O1", "-g", "-w", str(source), "-o", str(output), *flags]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}\n{done.stderr}")
+    return output
+
+
+def build_fake_driver(folder: Path) -> Path:
+    """libcuda.so.1 in `folder`."""
+    source = HERE / "programs" / "fake_driver.c"
+    by_hand = set(re.findall(r"^EXPORT int (cu\w+)\(", source.read_text(), re.MULTILINE))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "functions.inc").write_text(_functions_text(by_hand))
+    (folder / "procedures.inc").write_text(generate.emulator_procedures())
+    return compile_c(
+        source,
+        folder / "libcuda.so.1",
+        "-shared", "-fPIC", "-fvisibility=hidden", f"-I{folder}",
+        "-Wl,-soname,libcuda.so.1", "-Wl,-Bsymbolic", "-lpthread",
+    )  # fmt: skip

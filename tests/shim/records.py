@@ -1,0 +1,167 @@
+"""What a capture holds, read straight from the text of FORMAT.md, so that the shim is not tested by the product's reader."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from replay.api import functions
+from replay.api.vocabulary import PER_THREAD_BIT, NoteCode, RecordKind
+
+HEADER = struct.Struct("<IHHIIQQ")
+_TABLE = []
+for _byte in range(256):
+    for _ in range(8):
+        _byte = _byte >> 1 ^ (0x82F63B78 if _byte & 1 else 0)
+    _TABLE.append(_byte)
+
+
+def crc32c(data: bytes) -> int:
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = crc >> 8 ^ _TABLE[(crc ^ byte) & 0xFF]
+    return crc ^ 0xFFFFFFFF
+
+
+@dataclass
+class Call:
+    symbol: str
+    number: int
+    thread: int
+    arguments: tuple[int, ...]
+    entered: dict[tuple[int, int], bytes]  # (parameter, part) -> bytes
+    result: int | None = None  # None: no LEAVE
+    left: dict[tuple[int, int], bytes] = field(default_factory=dict)
+
+
+@dataclass
+class Blob:
+    call: int
+    address: int
+    bytes: bytes
+    base: int
+    allocation_bytes: int
+    moment: int
+
+
+@dataclass
+class ProcessFile:
+    path: Path
+    pid: int = 0
+    calls: list[Call] = field(default_factory=list)
+    notes: list[tuple[NoteCode, str, int]] = field(default_factory=list)
+    blobs: list[Blob] = field(default_factory=list)
+    process: dict[str, str] = field(default_factory=dict)
+    end: int | None = None  # reason
+
+    def symbols(self) -> list[str]:
+        return [call.symbol for call in self.calls]
+
+    def notes_of(self, code: NoteCode) -> list[str]:
+        return [text for found, text, _ in self.notes if found == code]
+
+
+@dataclass
+class Capture:
+    directory: Path
+    files: list[ProcessFile]
+    complete: bool
+
+    @property
+    def only(self) -> ProcessFile:
+        assert len(self.files) == 1, [file.path.name for file in self.files]
+        return self.files[0]
+
+
+def _attachments(payload: bytes, at: int, blobs: bytes) -> dict[tuple[int, int], bytes]:
+    found = {}
+    while at < len(payload):
+        parameter, part, storage, check, length = struct.unpack_from("<HBBIQ", payload, at)
+        at += 16
+        if storage == 1:
+            (offset,) = struct.unpack_from("<Q", payload, at)
+            assert offset % 64 == 0
+            data = blobs[offset : offset + length]
+            assert len(data) == length, "a blob is written before the record that refers to it"
+            assert length > 100_000 or crc32c(data) == check
+            at += 8
+        else:
+            assert storage == 0
+            assert length <= 4096
+            data = payload[at : at + length]
+            at += (length + 7) // 8 * 8
+        assert (parameter, part) not in found
+        found[parameter, part] = data
+    assert at == len(payload)
+    return found
+
+
+def _symbol(word: int) -> str:
+    function = functions.by_id()[word & ~PER_THREAD_BIT]
+    return function.twin if word & PER_THREAD_BIT else function.symbol
+
+
+def read_file(path: Path) -> ProcessFile:
+    data = path.read_bytes()
+    blobs = path.with_name(path.name.replace("calls.", "blobs.")).read_bytes()
+    file = ProcessFile(path)
+    if not data.strip(b"\0"):
+        return file
+    magic, version, file.pid = struct.unpack_from("<8sII", data)
+    assert magic == b"RCAPCALL"
+    assert version == 1
+    at, open_calls = 64, {}
+    while at + 8 <= len(data):
+        size, kind = struct.unpack_from("<IH", data, at)
+        if size == 0:
+            break
+        assert size % 8 == 0
+        assert at + size <= len(data)
+        if kind == RecordKind.FILLER:
+            at += size
+            assert at % (16 << 20) == 0
+            continue
+        _, _, function, thread, check, number, _ = HEADER.unpack_from(data, at)
+        assert crc32c(data[at + 16 : at + size]) == check, f"checksum at {at}"
+        payload = data[at + HEADER.size : at + size]
+        at += size
+        if kind == RecordKind.ENTER:
+            count = len(functions.by_id()[function & ~PER_THREAD_BIT].parameters)
+            arguments = struct.unpack_from(f"<{count}Q", payload)
+            call = Call(_symbol(function), number, thread, arguments, _attachments(payload, count * 8, blobs))
+            assert number not in open_calls
+            open_calls[number] = call
+            file.calls.append(call)
+        elif kind == RecordKind.LEAVE:
+            call = open_calls.pop(number)
+            assert call.symbol == _symbol(function)
+            call.result = struct.unpack_from("<i", payload)[0]
+            call.left = _attachments(payload, 8, blobs)
+        elif kind == RecordKind.NOTE:
+            code, length = struct.unpack_from("<II", payload)
+            file.notes.append((NoteCode(code), payload[8 : 8 + length].decode(), number))
+        elif kind == RecordKind.BLOB:
+            address, length, offset, base, allocation_bytes, moment, check = struct.unpack("<QQQQQII", payload)
+            contents = bytes(length) if offset == 2**64 - 1 else blobs[offset : offset + length]
+            assert len(contents) == length
+            assert offset == 2**64 - 1 or length > 100_000 or crc32c(contents) == check
+            file.blobs.append(Blob(number, address, contents, base, allocation_bytes, moment))
+        elif kind == RecordKind.PROCESS:
+            lines = payload.rstrip(b"\0").decode().splitlines()
+            file.process.update(line.split("=", 1) for line in lines)
+        elif kind == RecordKind.END:
+            file.end = struct.unpack_from("<I", payload)[0]
+            assert not data[at:].strip(b"\0"), "something follows the end"
+            break
+        else:
+            raise AssertionError(f"kind {kind}")
+    assert not data[at : at + (16 << 20)].strip(b"\0")
+    return file
+
+
+def read_capture(directory: Path) -> Capture:
+    files = [read_file(path) for path in sorted(directory.glob("calls.*.bin"))]
+    complete = (directory / "complete").exists()
+    assert not (complete and (directory / "incomplete").exists())
+    return Capture(directory, files, complete)
