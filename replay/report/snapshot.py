@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
-from replay.inspection.dump import DumpResult
 from replay.report.text import Column, Screen, dimensions, fields, heading, number, shown, size, table
 from replay.snapshot.contents import SnapshotInfo, Verification, changed_bytes
 from replay.snapshot.schema import Call, Environment, Image, Kernel, Note, Range, Summary
+
+if TYPE_CHECKING:
+    from replay.inspection.dump import DumpResult
 
 INFO_KERNELS = 12  # rows on the one screen of `info`; `ls kernels` shows all
 INFO_PROBLEMS = 6
@@ -101,7 +104,7 @@ def _problems(info: SnapshotInfo, screen: Screen) -> list[str]:
     """One line for each code: how often, and the first of them in words."""
     if not info.problem_counts:
         return []
-    first = {note.code: note for note in reversed(info.problems)}
+    first = {note.code: note for note in info.problems}
     pairs = []
     for code, count in sorted(info.problem_counts.items()):
         note = first.get(code)
@@ -153,14 +156,14 @@ def render_call(call: Call, described: str, kernel: str) -> str:
 
 
 def render_kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
-    """`replay ls SNAP kernels`."""
+    """`replay ls SNAP kernels`. Parameters are shown as offset:size in the parameter buffer."""
     columns = [
         Column("launches", "right"),
         Column("grid", "right"),
         Column("block", "right"),
         Column("shared", "right"),
         Column("registers", "right"),
-        Column("parameters (offset:size)", cut=True),
+        Column("parameters", cut=True),
         Column("image"),
         Column("kernel", cut=True),
     ]
@@ -172,7 +175,7 @@ def render_kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
             size(kernel.shared_bytes + kernel.attributes.get("static_shared_bytes", 0)),
             str(kernel.attributes.get("registers", "")),
             " ".join(f"{slot.offset_bytes}:{slot.size_bytes}" for slot in kernel.parameters),
-            shown(kernel.image[:12]),
+            shown(kernel.image[:8]),
             shown(kernel.demangled or kernel.name),
         )
         for kernel in kernels
@@ -181,37 +184,32 @@ def render_kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
 
 
 def render_memory(ranges: Iterable[Range], screen: Screen) -> str:
-    """`replay ls SNAP memory`."""
+    """`replay ls SNAP memory`. Calls: the window calls between which the allocation lived, if it did not outlive it."""
     columns = [
         Column("id", "right"),
         Column("kind"),
-        Column("device", "right"),
         Column("address", "right"),
         Column("size", "right"),
         Column("captured"),
         Column("changed", "right"),
-        Column("lifetime"),
+        Column("calls"),
         Column("name", cut=True),
     ]
     return table(columns, [_range_row(item) for item in ranges], screen)
 
 
 def _range_row(item: Range) -> tuple[str, ...]:
-    moments = [
-        name for name, contents in (("before", item.before), ("after", item.after)) if contents is not None
-    ]
+    captured = {(True, True): "both", (True, False): "before", (False, True): "after", (False, False): "NO"}
     changed = changed_bytes(item)
-    born = f"from call {item.born_call}" if item.born_call is not None else ""
-    died = f"to call {item.died_call}" if item.died_call is not None else ""
+    born, died = (str(call) if call is not None else "" for call in (item.born_call, item.died_call))
     return (
         str(item.id),
-        item.kind,
-        str(item.device),
+        item.kind if item.device == 0 else f"{item.kind} on {item.device}",
         f"{item.address:#x}",
         size(item.size_bytes),
-        "+".join(moments) or "NO",
+        captured[item.before is not None, item.after is not None],
         "" if changed is None else size(changed),
-        f"{born} {died}".strip(),
+        f"{born}-{died}" if born or died else "",
         shown(item.name),
     )
 

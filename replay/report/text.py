@@ -15,7 +15,7 @@ from typing import Literal
 
 PIPED_WIDTH = 100_000  # into a pipe, lines are as long as their content: for grep, cut and diff
 NARROWEST = 40
-NARROWEST_COLUMN = 16
+NARROWEST_COLUMN = 12
 GAP = "  "
 
 

@@ -16,7 +16,7 @@ from replay.snapshot.schema import CHUNK_BYTES, Contents
 
 # Notes that tell the course of a capture. Every other code says that something is missing.
 COURSE_NOTES = frozenset({"WINDOW_OPEN", "WINDOW_CLOSE", "LAUNCH_MATCHED", "CHILD_PROCESS", "THREADS_BUSY"})
-SHOWN_NOTES = 20
+MAX_SCANNED_NOTES = 20_000  # by `info`; the counts come from the summary
 MAX_LISTED = 100_000  # kernels, images or notes that are held in memory at once
 MAX_DESCRIBED_IMAGE_BYTES = 256 << 20
 
@@ -28,7 +28,7 @@ class SnapshotInfo:
     """What `replay info` shows. header, environment and summary are None when a damaged file has lost them.
 
     condition: "whole", or where the usable content ends. objects: kind -> number, from the index.
-    problems: the first notes that say what is missing. problem_counts: code -> number of such notes.
+    problems: the first note of each code that says what is missing. problem_counts: code -> number of such notes.
     """
 
     path: str
@@ -130,15 +130,7 @@ class Snapshot:
         """What is in the file, without reading its calls, its memory or its census."""
         summary = self.summary()
         kernels = list(islice(self.kernels(), MAX_LISTED)) if summary is None else summary.kernels
-        problems: list[schema.Note] = []
-        counts: dict[str, int] = {}
-        for note in islice(self.notes(), MAX_LISTED):
-            if note.code not in COURSE_NOTES:
-                counts[note.code] = counts.get(note.code, 0) + 1
-                if len(problems) < SHOWN_NOTES:
-                    problems.append(note)
-        if summary is not None:
-            counts = {code: count for code, count in summary.notes.items() if code not in COURSE_NOTES}
+        problems, counts = self._problems(summary)
         header, environment = self.header(), self.environment()
         reader = self.reader
         return SnapshotInfo(
@@ -156,6 +148,28 @@ class Snapshot:
             counts,
             {kind: found.count for kind, found in reader.kinds.items()},
         )
+
+    def _problems(self, summary: schema.Summary | None) -> tuple[list[schema.Note], dict[str, int]]:
+        """The first note of each code that says what is missing, and how many there are of each.
+
+        With a summary, which has the counts, reading ends as soon as each code was seen.
+        """
+        first: dict[str, schema.Note] = {}
+        counts: dict[str, int] = {}
+        wanted = None
+        if summary is not None:
+            counts = {code: count for code, count in summary.notes.items() if code not in COURSE_NOTES}
+            wanted = set(counts)
+        if wanted != set():
+            for note in islice(self.notes(), MAX_SCANNED_NOTES):
+                if note.code in COURSE_NOTES:
+                    continue
+                first.setdefault(note.code, note)
+                if wanted is None:
+                    counts[note.code] = counts.get(note.code, 0) + 1
+                elif wanted <= first.keys():
+                    break
+        return list(first.values()), counts
 
     def verify(self, progress: Callable[[int], None] | None = None) -> Verification:
         """Read everything once: every checksum, every object, and whether each chunk that is referred to is there."""
