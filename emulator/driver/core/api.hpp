@@ -5,4 +5,16 @@
 #define __CUDA_API_VERSION_INTERNAL
 #pragma GCC visibility push(default)
 #include <cuda.h>
+
+extern "C" {
+// Functions that older headers lack, or that stand in another header.
+#if CUDA_VERSION < 12080
+CUresult CUDAAPI cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd);
+#endif
+#if CUDA_VERSION < 12050
+CUresult CUDAAPI cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel);
+#endif
+CUresult CUDAAPI cuProfilerStart(void);
+CUresult CUDAAPI cuProfilerStop(void);
+}
 #pragma GCC visibility pop

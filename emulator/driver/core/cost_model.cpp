@@ -36,7 +36,8 @@ double noise_factor(uint64_t launch_number) {
 uint64_t kernel_ns(const std::string &kernel, const LaunchCounters &counters, uint64_t blocks,
                    uint32_t multiprocessors, uint64_t launch_number) {
   double active = static_cast<double>(std::clamp<uint64_t>(blocks, 1, multiprocessors));
-  double compute = static_cast<double>(counters.warp_instructions) / (active * cost::issue_per_cycle) / cost::clock_ghz;
+  double compute =
+      static_cast<double>(counters.warp_instructions) / (active * cost::issue_per_cycle) / cost::clock_ghz;
   double bytes = static_cast<double>(counters.global_sectors * cost::sector_bytes);
   double memory = bytes / (cost::bytes_per_ns_per_multiprocessor * active);
   double start = cost::block_ns * static_cast<double>(blocks) / active;
@@ -50,7 +51,8 @@ uint64_t kernel_ns(const std::string &kernel, const LaunchCounters &counters, ui
 uint64_t copy_ns(uint64_t bytes, bool over_host_link) {
   // Inside the device both the read and the write use the memory's bandwidth.
   double rate = over_host_link ? cost::host_bytes_per_ns
-                               : cost::bytes_per_ns_per_multiprocessor * static_cast<double>(settings().multiprocessors) / 2;
+                               : cost::bytes_per_ns_per_multiprocessor *
+                                     static_cast<double>(settings().multiprocessors) / 2;
   return static_cast<uint64_t>(std::llround(cost::copy_ns + static_cast<double>(bytes) / rate));
 }
 

@@ -10,13 +10,13 @@
 namespace emulator::driver {
 
 namespace cost {
-constexpr double clock_ghz = 1.5;                     // multiprocessor clock
-constexpr double issue_per_cycle = 4.0;               // warp instructions each multiprocessor starts per cycle
+constexpr double clock_ghz = 1.5;       // multiprocessor clock
+constexpr double issue_per_cycle = 4.0; // warp instructions each multiprocessor starts per cycle
 constexpr double bytes_per_ns_per_multiprocessor = 25; // device memory bandwidth, GB/s, per multiprocessor
-constexpr double host_bytes_per_ns = 25.0;            // host link, GB/s
-constexpr double launch_ns = 2000;                    // fixed part of a kernel
-constexpr double block_ns = 20;                       // start of one block, spread over the multiprocessors
-constexpr double copy_ns = 1000;                      // fixed part of a copy or a fill
+constexpr double host_bytes_per_ns = 25.0;             // host link, GB/s
+constexpr double launch_ns = 2000;                     // fixed part of a kernel
+constexpr double block_ns = 20;                        // start of one block, spread over the multiprocessors
+constexpr double copy_ns = 1000;                       // fixed part of a copy or a fill
 constexpr uint64_t sector_bytes = 32;
 } // namespace cost
 

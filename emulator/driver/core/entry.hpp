@@ -1,7 +1,7 @@
 // How every exported function begins and ends.
 //
-// The body of a function runs under the driver's one lock and reports failure by throwing Error. Work that can
-// last (kernels, copies, host functions) gives the lock up while it runs: see stream/scheduler.hpp.
+// The body of a function runs under the driver's one lock and reports failure by throwing Error. Work that
+// can last (kernels, copies, host functions) gives the lock up while it runs: see stream/scheduler.hpp.
 #pragma once
 
 #include "api.hpp"

@@ -1,6 +1,6 @@
 // The live handles of one kind. A handle is the object's address; one that is not in the table is refused, so
-// a destroyed or invented handle is an error code and never a crash. A destroyed handle does not come back as a
-// new object's soon: programs that use one after its end are what people come here to find.
+// a destroyed or invented handle is an error code and never a crash. A destroyed handle does not come back as
+// a new object's soon: programs that use one after its end are what people come here to find.
 #pragma once
 
 #include "entry.hpp"
@@ -52,7 +52,8 @@ private:
   static constexpr size_t kept_addresses = 65536;
 
   typename Table::iterator retire(typename Table::iterator item) {
-    // A weak pointer to what make_shared made keeps its memory, and so its address, though the object is gone.
+    // A weak pointer to what make_shared made keeps its memory, and so its address, though the object is
+    // gone.
     retired_.push_back(item->second);
     if (retired_.size() > kept_addresses)
       retired_.pop_front();

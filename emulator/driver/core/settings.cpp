@@ -86,8 +86,7 @@ void parse(const std::string &text, setting::failures &value) {
   }
 }
 
-template <typename T>
-void read(const char *variable, const char *fallback, T &value, std::string &problem) {
+template <typename T> void read(const char *variable, const char *fallback, T &value, std::string &problem) {
   const char *text = std::getenv(variable);
   try {
     parse(text ? text : fallback, value);
@@ -115,7 +114,8 @@ Settings read_settings() {
   require(result.driver_version >= 11000 && result.driver_version < 100000,
           "REPLAY_EMULATOR_DRIVER_VERSION must be 11000 to 99999, for example 13000", result.problem);
   if (result.memory_bytes == 0) {
-    uint64_t machine = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    uint64_t machine =
+        static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
     result.memory_bytes = std::min<uint64_t>(uint64_t{8} << 30, machine / 2);
   }
   constexpr uint64_t granule = uint64_t{2} << 20;
@@ -124,7 +124,8 @@ Settings read_settings() {
 }
 
 const Settings &settings() {
-  static const Settings *values = new Settings(read_settings()); // never destroyed: calls may come during exit
+  static const Settings *values =
+      new Settings(read_settings()); // never destroyed: calls may come during exit
   return *values;
 }
 

@@ -52,7 +52,8 @@ static std::map<int, int> attribute_table(const Device &device) {
       {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 1600000},
       {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 1024},
       {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 4 << 20},
-      {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, static_cast<int>(architecture.threads_per_multiprocessor)},
+      {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
+       static_cast<int>(architecture.threads_per_multiprocessor)},
       {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 3},
       {CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 1},
       {CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LAYERED_WIDTH, 32768},
@@ -121,7 +122,8 @@ static std::map<int, int> attribute_table(const Device &device) {
       {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 0},
       {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_WIN32_HANDLE_SUPPORTED, 0},
       {CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_WIN32_KMT_HANDLE_SUPPORTED, 0},
-      {CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR, static_cast<int>(architecture.blocks_per_multiprocessor)},
+      {CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR,
+       static_cast<int>(architecture.blocks_per_multiprocessor)},
       {CU_DEVICE_ATTRIBUTE_GENERIC_COMPRESSION_SUPPORTED, 0},
       {CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE, 0},
       {CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE, 128 << 20},
@@ -171,7 +173,8 @@ CUresult CUDAAPI cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevi
       return;
     }
     // Attributes above the table are features of newer headers, none of which is emulated.
-    require(attrib > CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID && attrib < CU_DEVICE_ATTRIBUTE_MAX, CUDA_ERROR_INVALID_VALUE);
+    require(attrib > CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID && attrib < CU_DEVICE_ATTRIBUTE_MAX,
+            CUDA_ERROR_INVALID_VALUE);
     *pi = 0;
   });
 }

@@ -12,8 +12,10 @@ namespace emulator::driver {
 namespace {
 
 // Shared pointers, so that a destroyed context stays a valid object for the threads that have it current.
-// Never destroyed: handlers of atexit run after the destructors of thread-local objects, and may call the driver.
-thread_local std::vector<std::shared_ptr<Context>> &context_stack = *new std::vector<std::shared_ptr<Context>>;
+// Never destroyed: handlers of atexit run after the destructors of thread-local objects, and may call the
+// driver.
+thread_local std::vector<std::shared_ptr<Context>> &context_stack =
+    *new std::vector<std::shared_ptr<Context>>;
 
 constexpr int least_priority = 0;
 constexpr int greatest_priority = -5;
@@ -72,7 +74,8 @@ void destroy_context(Lock &lock, Context &context) {
   auto owned = [&context](const auto &object) { return object.context == &context; };
   driver().events.remove_if(owned);
   driver().streams.remove_if(owned);
-  driver().functions.remove_if([&](const Function &function) { return function.module->context == &context; });
+  driver().functions.remove_if(
+      [&](const Function &function) { return function.module->context == &context; });
   driver().libraries.for_each([&](const auto &library) { library->modules.erase(&context); });
   driver().modules.remove_if(owned);
   for (const auto &allocation : driver().allocations->all())
@@ -109,17 +112,20 @@ CUresult CUDAAPI cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice de
   return create("cuCtxCreate_v2", pctx, flags, dev, 3020, false);
 }
 
-CUresult CUDAAPI cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams, unsigned int flags,
-                                CUdevice dev) {
+CUresult CUDAAPI cuCtxCreate_v3(CUcontext *pctx, CUexecAffinityParam *paramsArray, int numParams,
+                                unsigned int flags, CUdevice dev) {
   return create("cuCtxCreate_v3", pctx, flags, dev, 11040, paramsArray != nullptr && numParams > 0);
 }
 
+#if CUDA_VERSION >= 12050
 CUresult CUDAAPI cuCtxCreate_v4(CUcontext *pctx, CUctxCreateParams *ctxCreateParams, unsigned int flags,
                                 CUdevice dev) {
-  bool limited = ctxCreateParams && (ctxCreateParams->cigParams || (ctxCreateParams->execAffinityParams &&
-                                                                    ctxCreateParams->numExecAffinityParams > 0));
+  bool limited = ctxCreateParams &&
+                 (ctxCreateParams->cigParams ||
+                  (ctxCreateParams->execAffinityParams && ctxCreateParams->numExecAffinityParams > 0));
   return create("cuCtxCreate_v4", pctx, flags, dev, 12050, limited);
 }
+#endif
 
 static CUresult destroy(const char *function, CUcontext ctx) {
   return enter(function, Needs::initialised, [&](Call &call) {
@@ -211,7 +217,8 @@ CUresult CUDAAPI cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
 }
 
 CUresult CUDAAPI cuCtxSynchronize(void) {
-  return enter("cuCtxSynchronize", Needs::healthy, [&](Call &call) { synchronise(call.lock, *call.context); });
+  return enter("cuCtxSynchronize", Needs::healthy,
+               [&](Call &call) { synchronise(call.lock, *call.context); });
 }
 
 CUresult CUDAAPI cuCtxGetLimit(size_t *pvalue, CUlimit limit) {
@@ -239,7 +246,8 @@ CUresult CUDAAPI cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
 }
 
 CUresult CUDAAPI cuCtxSetCacheConfig(CUfunc_cache config) {
-  return enter("cuCtxSetCacheConfig", Needs::context, [&](Call &call) { call.context->cache_config = config; });
+  return enter("cuCtxSetCacheConfig", Needs::context,
+               [&](Call &call) { call.context->cache_config = config; });
 }
 
 CUresult CUDAAPI cuCtxGetSharedMemConfig(CUsharedconfig *pConfig) {
@@ -320,7 +328,9 @@ static CUresult reset_primary(const char *function, CUdevice dev) {
   });
 }
 
-CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice dev) { return reset_primary("cuDevicePrimaryCtxReset", dev); }
+CUresult CUDAAPI cuDevicePrimaryCtxReset(CUdevice dev) {
+  return reset_primary("cuDevicePrimaryCtxReset", dev);
+}
 CUresult CUDAAPI cuDevicePrimaryCtxReset_v2(CUdevice dev) {
   return reset_primary("cuDevicePrimaryCtxReset_v2", dev);
 }

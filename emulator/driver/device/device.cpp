@@ -11,11 +11,11 @@ namespace {
 
 // The row that is used is the last one not above the device's capability.
 constexpr Architecture architectures[] = {
-    {50, 2048, 32, 65536, 49152, 0},      {60, 2048, 32, 65536, 49152, 0},
-    {61, 2048, 32, 98304, 49152, 0},      {70, 2048, 32, 98304, 98304, 0},
-    {75, 1024, 16, 65536, 65536, 0},      {80, 2048, 32, 167936, 166912, 1024},
-    {86, 1536, 16, 102400, 101376, 1024}, {87, 1536, 16, 167936, 166912, 1024},
-    {89, 1536, 24, 102400, 101376, 1024}, {90, 2048, 32, 233472, 232448, 1024},
+    {50, 2048, 32, 65536, 49152, 0},       {60, 2048, 32, 65536, 49152, 0},
+    {61, 2048, 32, 98304, 49152, 0},       {70, 2048, 32, 98304, 98304, 0},
+    {75, 1024, 16, 65536, 65536, 0},       {80, 2048, 32, 167936, 166912, 1024},
+    {86, 1536, 16, 102400, 101376, 1024},  {87, 1536, 16, 167936, 166912, 1024},
+    {89, 1536, 24, 102400, 101376, 1024},  {90, 2048, 32, 233472, 232448, 1024},
     {100, 2048, 32, 233472, 232448, 1024}, {120, 1536, 24, 102400, 101376, 1024},
 };
 
@@ -47,7 +47,8 @@ std::string Device::pci_bus_id() const {
 CUuuid Device::uuid() const {
   // The layout of a random UUID (RFC 9562, version 4), the same in every process.
   CUuuid result;
-  const unsigned char fixed[16] = {'r', 'e', 'p', 'l', 'a', 'y', 0x4C, 'p', 0x8u << 4, 'e', 'm', 'u', 0, 0, 0, 0};
+  const unsigned char fixed[16] = {'r',       'e', 'p', 'l', 'a', 'y', 0x4C, 'p',
+                                   0x8u << 4, 'e', 'm', 'u', 0,   0,   0,    0};
   std::memcpy(result.bytes, fixed, sizeof fixed);
   result.bytes[15] = static_cast<char>(ordinal);
   return result;
@@ -92,7 +93,9 @@ static CUresult get_uuid(const char *function, CUuuid *uuid, CUdevice dev) {
   });
 }
 
-CUresult CUDAAPI cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) { return get_uuid("cuDeviceGetUuid", uuid, dev); }
+CUresult CUDAAPI cuDeviceGetUuid(CUuuid *uuid, CUdevice dev) {
+  return get_uuid("cuDeviceGetUuid", uuid, dev);
+}
 
 CUresult CUDAAPI cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice dev) {
   return get_uuid("cuDeviceGetUuid_v2", uuid, dev);

@@ -7,7 +7,8 @@
 
 namespace emulator::driver {
 
-// Limits that follow from the compute capability (CUDA C++ Programming Guide, table of technical specifications).
+// Limits that follow from the compute capability (CUDA C++ Programming Guide, table of technical
+// specifications).
 struct Architecture {
   int sm;
   uint32_t threads_per_multiprocessor;

@@ -18,7 +18,8 @@ constexpr uint32_t registers_per_block = 65536;
 uint32_t Function::dynamic_shared_limit() const {
   if (max_dynamic_shared_bytes >= 0)
     return static_cast<uint32_t>(max_dynamic_shared_bytes);
-  return info->static_shared_bytes > default_shared_bytes ? 0 : default_shared_bytes - info->static_shared_bytes;
+  return info->static_shared_bytes > default_shared_bytes ? 0
+                                                          : default_shared_bytes - info->static_shared_bytes;
 }
 
 uint32_t Function::max_threads(const Device &) const {
@@ -95,7 +96,8 @@ void set_attribute(Function &function, const Device &device, CUfunction_attribut
   case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH: {
     // Documented: not for kernels whose cluster was set at compile time.
     require(value >= 0 && info.required_cluster[0] == 0, CUDA_ERROR_NOT_PERMITTED);
-    function.required_cluster[attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH] = static_cast<uint32_t>(value);
+    function.required_cluster[attribute - CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH] =
+        static_cast<uint32_t>(value);
     return;
   }
   case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
@@ -147,7 +149,8 @@ CUresult CUDAAPI cuFuncGetModule(CUmodule *hmod, CUfunction hfunc) {
   });
 }
 
-CUresult CUDAAPI cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
+CUresult CUDAAPI cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *paramOffset,
+                                    size_t *paramSize) {
   return enter("cuFuncGetParamInfo", Needs::healthy, [&](Call &call) {
     get_parameter(*function_of(*call.context, func)->info, paramIndex, paramOffset, paramSize);
   });
@@ -155,7 +158,8 @@ CUresult CUDAAPI cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *
 
 CUresult CUDAAPI cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
   return enter("cuFuncSetCacheConfig", Needs::healthy, [&](Call &call) {
-    require(config >= CU_FUNC_CACHE_PREFER_NONE && config <= CU_FUNC_CACHE_PREFER_EQUAL, CUDA_ERROR_INVALID_VALUE);
+    require(config >= CU_FUNC_CACHE_PREFER_NONE && config <= CU_FUNC_CACHE_PREFER_EQUAL,
+            CUDA_ERROR_INVALID_VALUE);
     function_of(*call.context, hfunc); // a hint without effect
   });
 }

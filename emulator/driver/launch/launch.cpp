@@ -32,18 +32,21 @@ void require_geometry(const Function &function, const Device &device, const Laun
   const auto &[grid, block, cluster, dynamic_shared_bytes, cooperative, completion_event] = shape;
   require(volume(grid) > 0 && volume(block) > 0, CUDA_ERROR_INVALID_VALUE);
   require(grid.x <= 0x7fffffff && grid.y <= 65535 && grid.z <= 65535, CUDA_ERROR_INVALID_VALUE);
-  require(block.x <= 1024 && block.y <= 1024 && block.z <= 64 && volume(block) <= 1024, CUDA_ERROR_INVALID_VALUE);
+  require(block.x <= 1024 && block.y <= 1024 && block.z <= 64 && volume(block) <= 1024,
+          CUDA_ERROR_INVALID_VALUE);
   const KernelInfo &info = *function.info;
   // Not yet seen on a GPU: which error a block above .maxntid gets.
   require(volume(block) <= info.max_threads_per_block, CUDA_ERROR_INVALID_VALUE);
   if (info.required_block[0])
-    require(block.x == info.required_block[0] && block.y == info.required_block[1] && block.z == info.required_block[2],
+    require(block.x == info.required_block[0] && block.y == info.required_block[1] &&
+                block.z == info.required_block[2],
             CUDA_ERROR_INVALID_VALUE);
   require(volume(block) <= function.max_threads(device), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
   require(dynamic_shared_bytes <= function.dynamic_shared_limit(), CUDA_ERROR_INVALID_VALUE);
   if (cooperative) {
     uint64_t resident = uint64_t{settings().multiprocessors} *
-                        blocks_per_multiprocessor(function, device, static_cast<uint32_t>(volume(block)), dynamic_shared_bytes);
+                        blocks_per_multiprocessor(function, device, static_cast<uint32_t>(volume(block)),
+                                                  dynamic_shared_bytes);
     require(volume(grid) <= resident, CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
   }
 }
@@ -71,7 +74,8 @@ std::vector<uint8_t> packed_parameters(const KernelInfo &info, void **parameters
   require(info.parameters.empty() || parameters, CUDA_ERROR_INVALID_VALUE);
   for (size_t i = 0; i < info.parameters.size(); ++i) {
     require(parameters[i] != nullptr, CUDA_ERROR_INVALID_VALUE);
-    std::memcpy(packed.data() + info.parameters[i].offset_bytes, parameters[i], info.parameters[i].size_bytes);
+    std::memcpy(packed.data() + info.parameters[i].offset_bytes, parameters[i],
+                info.parameters[i].size_bytes);
   }
   return packed;
 }
@@ -161,7 +165,8 @@ LaunchShape shape_of(const CUlaunchConfig &config) {
       shape.cooperative = value.cooperative != 0;
       break;
     case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-      require(value.clusterDim.x > 0 && value.clusterDim.y > 0 && value.clusterDim.z > 0, CUDA_ERROR_INVALID_VALUE);
+      require(value.clusterDim.x > 0 && value.clusterDim.y > 0 && value.clusterDim.z > 0,
+              CUDA_ERROR_INVALID_VALUE);
       shape.cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
       break;
     case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
@@ -178,14 +183,15 @@ LaunchShape shape_of(const CUlaunchConfig &config) {
     case CU_LAUNCH_ATTRIBUTE_PRIORITY:
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
     case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-    case CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
       break;
-    case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY: // valid for streams only
+    case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:       // valid for streams only
     case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE: // valid while capturing only
       fail(CUDA_ERROR_INVALID_VALUE);
     default:
-      // Attributes of newer headers (carve-out, NVLink scheduling, ...) are hints as well.
-      require(static_cast<int>(attribute.id) > 13 && static_cast<int>(attribute.id) < 64, CUDA_ERROR_INVALID_VALUE);
+      // Attributes of newer headers (preferred cluster, carve-out, NVLink scheduling, ...) are hints as well.
+      require(static_cast<int>(attribute.id) > CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN &&
+                  static_cast<int>(attribute.id) < 64,
+              CUDA_ERROR_INVALID_VALUE);
     }
   }
   return shape;
@@ -196,7 +202,8 @@ uint32_t largest_cluster(const Function &function) {
 }
 
 void require_cluster(const Function &function, const Device &device, LaunchShape &shape) {
-  const uint32_t *own = function.info->required_cluster[0] ? function.info->required_cluster : function.required_cluster;
+  const uint32_t *own =
+      function.info->required_cluster[0] ? function.info->required_cluster : function.required_cluster;
   if (own[0]) {
     Dim3 needed{own[0], std::max(own[1], 1u), std::max(own[2], 1u)};
     bool given = volume(shape.cluster) != 1;
@@ -213,8 +220,8 @@ void require_cluster(const Function &function, const Device &device, LaunchShape
           CUDA_ERROR_INVALID_CLUSTER_SIZE);
 }
 
-static void launch(Call &call, CUfunction handle, LaunchShape shape, CUstream stream_handle, void **parameters,
-                   void **extra) {
+static void launch(Call &call, CUfunction handle, LaunchShape shape, CUstream stream_handle,
+                   void **parameters, void **extra) {
   auto function = function_of(*call.context, handle);
   auto stream = stream_of(*call.context, stream_handle);
   Context &context = *stream->context;
@@ -224,12 +231,12 @@ static void launch(Call &call, CUfunction handle, LaunchShape shape, CUstream st
   auto event = shape.completion_event ? driver().events.get(shape.completion_event) : nullptr;
   const KernelInfo &info = *function->info;
   if (!info.unsupported.empty()) {
-    tell("kernel " + function->name + " is not launched: PTX line " + std::to_string(info.unsupported_line) + ": " +
-         info.unsupported + " is not implemented");
+    tell("kernel " + function->name + " is not launched: PTX line " + std::to_string(info.unsupported_line) +
+         ": " + info.unsupported + " is not implemented");
     fail(CUDA_ERROR_NOT_SUPPORTED);
   }
   static uint64_t launches = 0; // under the driver's lock
-  PreparedLaunch prepared{function->module->shared_from_this(), function, &context, shape,
+  PreparedLaunch prepared{function->module->shared_from_this(),       function,  &context, shape,
                           packed_parameters(info, parameters, extra), launches++};
   issue(call.lock, stream, [prepared = std::move(prepared)] { return prepared.run(); });
   if (event)
@@ -240,9 +247,10 @@ static void launch(Call &call, CUfunction handle, LaunchShape shape, CUstream st
 
 using namespace emulator::driver;
 
-CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ,
-                                unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ,
-                                unsigned int sharedMemBytes, CUstream hStream, void **kernelParams, void **extra) {
+CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
+                                unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
+                                unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+                                void **kernelParams, void **extra) {
   return enter("cuLaunchKernel", Needs::healthy, [&](Call &call) {
     LaunchShape shape;
     shape.grid = {gridDimX, gridDimY, gridDimZ};
@@ -252,7 +260,8 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned in
   });
 }
 
-CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams, void **extra) {
+CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, void **kernelParams,
+                                  void **extra) {
   return enter("cuLaunchKernelEx", Needs::healthy, [&](Call &call) {
     require(config != nullptr, CUDA_ERROR_INVALID_VALUE);
     launch(call, f, shape_of(*config), config->hStream, kernelParams, extra);
@@ -260,8 +269,9 @@ CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, vo
 }
 
 CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
-                                           unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
-                                           unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
+                                           unsigned int gridDimZ, unsigned int blockDimX,
+                                           unsigned int blockDimY, unsigned int blockDimZ,
+                                           unsigned int sharedMemBytes, CUstream hStream,
                                            void **kernelParams) {
   return enter("cuLaunchCooperativeKernel", Needs::healthy, [&](Call &call) {
     LaunchShape shape;

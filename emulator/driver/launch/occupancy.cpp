@@ -21,11 +21,14 @@ constexpr uint32_t shared_unit_bytes = 128;
 uint32_t blocks_per_multiprocessor(const Function &function, const Device &device, uint32_t threads,
                                    uint64_t dynamic_shared_bytes) {
   const Architecture &limits = device.architecture;
-  if (threads == 0 || threads > function.max_threads(device) || dynamic_shared_bytes > function.dynamic_shared_limit())
+  if (threads == 0 || threads > function.max_threads(device) ||
+      dynamic_shared_bytes > function.dynamic_shared_limit())
     return 0;
   uint32_t warps = (threads + 31) / 32;
-  uint64_t registers = round_up(uint64_t{std::max(function.info->registers_per_thread, 1u)} * 32, registers_unit) * warps;
-  uint64_t shared = round_up(function.info->static_shared_bytes + dynamic_shared_bytes + limits.reserved_shared_per_block_bytes,
+  uint64_t registers =
+      round_up(uint64_t{std::max(function.info->registers_per_thread, 1u)} * 32, registers_unit) * warps;
+  uint64_t shared = round_up(function.info->static_shared_bytes + dynamic_shared_bytes +
+                                 limits.reserved_shared_per_block_bytes,
                              shared_unit_bytes);
   uint64_t blocks = limits.blocks_per_multiprocessor;
   blocks = std::min<uint64_t>(blocks, limits.threads_per_multiprocessor / (warps * 32));
@@ -43,19 +46,19 @@ namespace {
 
 void require_flags(unsigned flags) { require((flags & ~1u) == 0, CUDA_ERROR_INVALID_VALUE); }
 
-CUresult max_active_blocks(const char *name, int *blocks, CUfunction handle, int threads, size_t dynamic_bytes,
-                           unsigned flags) {
+CUresult max_active_blocks(const char *name, int *blocks, CUfunction handle, int threads,
+                           size_t dynamic_bytes, unsigned flags) {
   return enter(name, Needs::healthy, [&](Call &call) {
     require(blocks != nullptr && threads > 0, CUDA_ERROR_INVALID_VALUE);
     require_flags(flags);
     auto function = function_of(*call.context, handle);
-    *blocks = static_cast<int>(
-        blocks_per_multiprocessor(*function, call.context->device, static_cast<uint32_t>(threads), dynamic_bytes));
+    *blocks = static_cast<int>(blocks_per_multiprocessor(*function, call.context->device,
+                                                         static_cast<uint32_t>(threads), dynamic_bytes));
   });
 }
 
-CUresult potential_block_size(const char *name, int *grid, int *block, CUfunction handle, CUoccupancyB2DSize shared_of,
-                              size_t dynamic_bytes, int limit, unsigned flags) {
+CUresult potential_block_size(const char *name, int *grid, int *block, CUfunction handle,
+                              CUoccupancyB2DSize shared_of, size_t dynamic_bytes, int limit, unsigned flags) {
   return enter(name, Needs::healthy, [&](Call &call) {
     require(grid != nullptr && block != nullptr && limit >= 0, CUDA_ERROR_INVALID_VALUE);
     require_flags(flags);
@@ -85,12 +88,13 @@ CUresult potential_block_size(const char *name, int *grid, int *block, CUfunctio
 
 CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessor(int *numBlocks, CUfunction func, int blockSize,
                                                              size_t dynamicSMemSize) {
-  return max_active_blocks("cuOccupancyMaxActiveBlocksPerMultiprocessor", numBlocks, func, blockSize, dynamicSMemSize,
-                           0);
+  return max_active_blocks("cuOccupancyMaxActiveBlocksPerMultiprocessor", numBlocks, func, blockSize,
+                           dynamicSMemSize, 0);
 }
 
-CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize,
-                                                                      size_t dynamicSMemSize, unsigned int flags) {
+CUresult CUDAAPI cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func,
+                                                                      int blockSize, size_t dynamicSMemSize,
+                                                                      unsigned int flags) {
   return max_active_blocks("cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", numBlocks, func, blockSize,
                            dynamicSMemSize, flags);
 }
@@ -110,8 +114,8 @@ CUresult CUDAAPI cuOccupancyMaxPotentialBlockSizeWithFlags(int *minGridSize, int
                               blockSizeToDynamicSMemSize, dynamicSMemSize, blockSizeLimit, flags);
 }
 
-CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func, int numBlocks,
-                                                         int blockSize) {
+CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize, CUfunction func,
+                                                         int numBlocks, int blockSize) {
   return enter("cuOccupancyAvailableDynamicSMemPerBlock", Needs::healthy, [&](Call &call) {
     require(dynamicSmemSize != nullptr && numBlocks > 0 && blockSize > 0, CUDA_ERROR_INVALID_VALUE);
     auto function = function_of(*call.context, func);
@@ -127,7 +131,8 @@ CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize
   });
 }
 
-CUresult CUDAAPI cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func, const CUlaunchConfig *config) {
+CUresult CUDAAPI cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func,
+                                              const CUlaunchConfig *config) {
   return enter("cuOccupancyMaxActiveClusters", Needs::healthy, [&](Call &call) {
     require(numClusters != nullptr && config != nullptr, CUDA_ERROR_INVALID_VALUE);
     auto function = function_of(*call.context, func);
@@ -136,13 +141,14 @@ CUresult CUDAAPI cuOccupancyMaxActiveClusters(int *numClusters, CUfunction func,
     uint64_t threads = uint64_t{shape.block.x} * shape.block.y * shape.block.z;
     require(threads <= 1024, CUDA_ERROR_INVALID_VALUE);
     uint64_t blocks = uint64_t{settings().multiprocessors} *
-                      blocks_per_multiprocessor(*function, call.context->device, static_cast<uint32_t>(threads),
-                                                shape.dynamic_shared_bytes);
+                      blocks_per_multiprocessor(*function, call.context->device,
+                                                static_cast<uint32_t>(threads), shape.dynamic_shared_bytes);
     *numClusters = static_cast<int>(blocks / (uint64_t{shape.cluster.x} * shape.cluster.y * shape.cluster.z));
   });
 }
 
-CUresult CUDAAPI cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func, const CUlaunchConfig *config) {
+CUresult CUDAAPI cuOccupancyMaxPotentialClusterSize(int *clusterSize, CUfunction func,
+                                                    const CUlaunchConfig *config) {
   return enter("cuOccupancyMaxPotentialClusterSize", Needs::healthy, [&](Call &call) {
     require(clusterSize != nullptr && config != nullptr, CUDA_ERROR_INVALID_VALUE);
     auto function = function_of(*call.context, func);

@@ -103,7 +103,8 @@ Range DeviceMemory::find(uint64_t address) const {
 std::string DeviceMemory::describe(uint64_t address) const {
   auto [below, above] = driver().allocations->neighbours(address);
   if (below && address < below->end())
-    return "inside " + named(*below) + (allowed(context_, *below, false) ? "" : ", which this device may not touch");
+    return "inside " + named(*below) +
+           (allowed(context_, *below, false) ? "" : ", which this device may not touch");
   uint64_t after = below ? address - below->end() : ~uint64_t{0};
   uint64_t before = above ? above->base - address : ~uint64_t{0};
   if (std::min(after, before) > far_bytes)
@@ -152,7 +153,8 @@ DeviceMemory::~DeviceMemory() {
     munmap(reinterpret_cast<void *>(piece->base), piece->footprint);
 }
 
-std::shared_ptr<Allocation> allocate_device(Context &context, uint64_t bytes, MemoryKind kind, unsigned flags) {
+std::shared_ptr<Allocation> allocate_device(Context &context, uint64_t bytes, MemoryKind kind,
+                                            unsigned flags) {
   require(bytes <= context.device.total_bytes, CUDA_ERROR_OUT_OF_MEMORY);
   auto allocation = std::make_shared<Allocation>();
   allocation->footprint = Heap::footprint(bytes);

@@ -78,13 +78,15 @@ private:
 };
 
 // Allocates device memory of `kind` in the context and enters it. Throws CUDA_ERROR_OUT_OF_MEMORY.
-std::shared_ptr<Allocation> allocate_device(Context &context, uint64_t bytes, MemoryKind kind, unsigned flags = 0);
+std::shared_ptr<Allocation> allocate_device(Context &context, uint64_t bytes, MemoryKind kind,
+                                            unsigned flags = 0);
 // Allocates memory of the host that devices may touch.
 std::shared_ptr<Allocation> allocate_host(Context &context, uint64_t bytes, unsigned flags);
 // Frees what either made. Work that uses it must have ended.
 void release(const std::shared_ptr<Allocation> &allocation);
 
-// Throws CUDA_ERROR_INVALID_VALUE unless [address, address + bytes) lies in memory that the context may touch.
+// Throws CUDA_ERROR_INVALID_VALUE unless [address, address + bytes) lies in memory that the context may
+// touch.
 void require_range(Context &context, uint64_t address, uint64_t bytes, bool write);
 
 } // namespace emulator::driver

@@ -1,9 +1,9 @@
 #include "copy.hpp"
 
+#include "allocations.hpp"
 #include "core/cost_model.hpp"
 #include "device/context.hpp"
 #include "device/device.hpp"
-#include "allocations.hpp"
 #include "stream/scheduler.hpp"
 
 #include <cstring>
@@ -43,8 +43,8 @@ Memory memory_of(uint64_t address) {
 
 bool is_pageable(uint64_t address) { return memory_of(address) == Memory::pageable; }
 
-void copy(Lock &lock, Context &context, const std::shared_ptr<Stream> &stream, CopySide destination, CopySide source,
-          CopyShape shape, bool asynchronous) {
+void copy(Lock &lock, Context &context, const std::shared_ptr<Stream> &stream, CopySide destination,
+          CopySide source, CopyShape shape, bool asynchronous) {
   if (shape.width_bytes == 0 || shape.height == 0 || shape.depth == 0)
     return;
   require(destination.base != 0 && source.base != 0, CUDA_ERROR_INVALID_VALUE);
@@ -63,7 +63,8 @@ void copy(Lock &lock, Context &context, const std::shared_ptr<Stream> &stream, C
   if (from == Memory::pageable && to != Memory::pageable) {
     // Staged: the function returns once the source may be overwritten, the copy itself is still to come.
     auto staged = std::make_shared<std::vector<uint8_t>>(bytes);
-    CopySide packed{reinterpret_cast<uint64_t>(staged->data()), shape.width_bytes, shape.width_bytes * shape.height, true};
+    CopySide packed{reinterpret_cast<uint64_t>(staged->data()), shape.width_bytes,
+                    shape.width_bytes * shape.height, true};
     move_rows(packed, source, shape);
     work = issue(lock, stream, [staged, packed, destination, shape, cost]() -> Outcome {
       move_rows(destination, packed, shape);
@@ -78,7 +79,8 @@ void copy(Lock &lock, Context &context, const std::shared_ptr<Stream> &stream, C
   bool inside_device = to == Memory::device && from == Memory::device;
   bool wait = asynchronous ? to == Memory::pageable : !inside_device;
   if (!asynchronous) {
-    auto known_to = driver().allocations->find(destination.base), known_from = driver().allocations->find(source.base);
+    auto known_to = driver().allocations->find(destination.base),
+         known_from = driver().allocations->find(source.base);
     wait = wait || (known_to && known_to->sync_memops) || (known_from && known_from->sync_memops) ||
            (context.flags & CU_CTX_SYNC_MEMOPS);
   }
@@ -97,8 +99,8 @@ CopySide device_side(CUdeviceptr pointer) { return {pointer, 0, 0, false}; }
 // cuMemcpy infers what a pointer is.
 CopySide any_side(CUdeviceptr pointer) { return {pointer, 0, 0, is_pageable(pointer)}; }
 
-CUresult linear(const char *function, CUstream handle, bool asynchronous, CopySide (*to)(CUdeviceptr), uint64_t destination,
-                CopySide (*from)(CUdeviceptr), uint64_t source, size_t bytes) {
+CUresult linear(const char *function, CUstream handle, bool asynchronous, CopySide (*to)(CUdeviceptr),
+                uint64_t destination, CopySide (*from)(CUdeviceptr), uint64_t source, size_t bytes) {
   return enter(function, Needs::healthy, [&](Call &call) {
     auto stream = stream_of(*call.context, handle);
     copy(call.lock, *stream->context, stream, to(destination), from(source), {bytes, 1, 1}, asynchronous);
@@ -111,11 +113,13 @@ uint64_t number(const void *pointer) { return reinterpret_cast<uint64_t>(pointer
 } // namespace
 
 CUresult CUDAAPI cuMemcpyHtoD_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount) {
-  return linear("cuMemcpyHtoD_v2", nullptr, false, device_side, dstDevice, host_at, number(srcHost), ByteCount);
+  return linear("cuMemcpyHtoD_v2", nullptr, false, device_side, dstDevice, host_at, number(srcHost),
+                ByteCount);
 }
 
 CUresult CUDAAPI cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount) {
-  return linear("cuMemcpyDtoH_v2", nullptr, false, host_at, number(dstHost), device_side, srcDevice, ByteCount);
+  return linear("cuMemcpyDtoH_v2", nullptr, false, host_at, number(dstHost), device_side, srcDevice,
+                ByteCount);
 }
 
 CUresult CUDAAPI cuMemcpyDtoD_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount) {
@@ -126,36 +130,42 @@ CUresult CUDAAPI cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount) {
   return linear("cuMemcpy", nullptr, false, any_side, dst, any_side, src, ByteCount);
 }
 
-CUresult CUDAAPI cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount, CUstream hStream) {
-  return linear("cuMemcpyHtoDAsync_v2", hStream, true, device_side, dstDevice, host_at, number(srcHost), ByteCount);
+CUresult CUDAAPI cuMemcpyHtoDAsync_v2(CUdeviceptr dstDevice, const void *srcHost, size_t ByteCount,
+                                      CUstream hStream) {
+  return linear("cuMemcpyHtoDAsync_v2", hStream, true, device_side, dstDevice, host_at, number(srcHost),
+                ByteCount);
 }
 
-CUresult CUDAAPI cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount, CUstream hStream) {
-  return linear("cuMemcpyDtoHAsync_v2", hStream, true, host_at, number(dstHost), device_side, srcDevice, ByteCount);
+CUresult CUDAAPI cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount,
+                                      CUstream hStream) {
+  return linear("cuMemcpyDtoHAsync_v2", hStream, true, host_at, number(dstHost), device_side, srcDevice,
+                ByteCount);
 }
 
 CUresult CUDAAPI cuMemcpyDtoDAsync_v2(CUdeviceptr dstDevice, CUdeviceptr srcDevice, size_t ByteCount,
                                       CUstream hStream) {
-  return linear("cuMemcpyDtoDAsync_v2", hStream, true, device_side, dstDevice, device_side, srcDevice, ByteCount);
+  return linear("cuMemcpyDtoDAsync_v2", hStream, true, device_side, dstDevice, device_side, srcDevice,
+                ByteCount);
 }
 
 CUresult CUDAAPI cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCount, CUstream hStream) {
   return linear("cuMemcpyAsync", hStream, true, any_side, dst, any_side, src, ByteCount);
 }
 
-static CUresult peer(const char *function, CUdeviceptr destination, CUcontext destination_context, CUdeviceptr source,
-                     CUcontext source_context, size_t bytes, CUstream handle) {
+static CUresult peer(const char *function, CUdeviceptr destination, CUcontext destination_context,
+                     CUdeviceptr source, CUcontext source_context, size_t bytes, CUstream handle) {
   return enter(function, Needs::healthy, [&](Call &call) {
     driver().contexts.get(destination_context, CUDA_ERROR_INVALID_CONTEXT);
     driver().contexts.get(source_context, CUDA_ERROR_INVALID_CONTEXT);
     auto stream = stream_of(*call.context, handle);
     // "This function is asynchronous with respect to the host": both forms.
-    copy(call.lock, *stream->context, stream, device_side(destination), device_side(source), {bytes, 1, 1}, true);
+    copy(call.lock, *stream->context, stream, device_side(destination), device_side(source), {bytes, 1, 1},
+         true);
   });
 }
 
-CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice, CUcontext srcContext,
-                              size_t ByteCount) {
+CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
+                              CUcontext srcContext, size_t ByteCount) {
   return peer("cuMemcpyPeer", dstDevice, dstContext, srcDevice, srcContext, ByteCount, nullptr);
 }
 

@@ -24,8 +24,8 @@ struct CopyShape {
 
 // Validates both sides, issues the copy, and waits where the kinds of memory ask for it.
 // `asynchronous` is whether the function's name ends in Async.
-void copy(Lock &lock, Context &context, const std::shared_ptr<Stream> &stream, CopySide destination, CopySide source,
-          CopyShape shape, bool asynchronous);
+void copy(Lock &lock, Context &context, const std::shared_ptr<Stream> &stream, CopySide destination,
+          CopySide source, CopyShape shape, bool asynchronous);
 
 // Whether the address is memory the driver does not know: pageable memory of the application.
 bool is_pageable(uint64_t address);

@@ -87,7 +87,9 @@ CUresult copy_3d(const char *function, const Description *description, CUstream 
 
 } // namespace
 
-CUresult CUDAAPI cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy) { return copy_2d("cuMemcpy2D_v2", pCopy, nullptr, false); }
+CUresult CUDAAPI cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy) {
+  return copy_2d("cuMemcpy2D_v2", pCopy, nullptr, false);
+}
 
 CUresult CUDAAPI cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy) {
   return copy_2d("cuMemcpy2DUnaligned_v2", pCopy, nullptr, false);
@@ -97,7 +99,9 @@ CUresult CUDAAPI cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream
   return copy_2d("cuMemcpy2DAsync_v2", pCopy, hStream, true);
 }
 
-CUresult CUDAAPI cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy) { return copy_3d("cuMemcpy3D_v2", pCopy, nullptr, false); }
+CUresult CUDAAPI cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy) {
+  return copy_3d("cuMemcpy3D_v2", pCopy, nullptr, false);
+}
 
 CUresult CUDAAPI cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream) {
   return copy_3d("cuMemcpy3DAsync_v2", pCopy, hStream, true);

@@ -1,7 +1,7 @@
 // Memset in all widths, one- and two-dimensional.
+#include "allocations.hpp"
 #include "core/cost_model.hpp"
 #include "device/context.hpp"
-#include "allocations.hpp"
 #include "stream/scheduler.hpp"
 
 #include <algorithm>
@@ -20,7 +20,8 @@ CUresult fill(const char *function, CUdeviceptr destination, size_t pitch_bytes,
     uint64_t row_bytes = 0, before_last = 0, extent = 0;
     require(destination % sizeof(Element) == 0, CUDA_ERROR_INVALID_VALUE);
     require(height == 1 || pitch_bytes % sizeof(Element) == 0, CUDA_ERROR_INVALID_VALUE);
-    require(!__builtin_mul_overflow(width, sizeof(Element), &row_bytes) && (height == 1 || row_bytes <= pitch_bytes) &&
+    require(!__builtin_mul_overflow(width, sizeof(Element), &row_bytes) &&
+                (height == 1 || row_bytes <= pitch_bytes) &&
                 !__builtin_mul_overflow(pitch_bytes, height - 1, &before_last) &&
                 !__builtin_add_overflow(before_last, row_bytes, &extent),
             CUDA_ERROR_INVALID_VALUE);

@@ -1,5 +1,6 @@
-// Where device and pinned host memory come from: address ranges chosen by the kernel, cut like the real driver
-// cuts them (512-byte alignment, 2 MiB blocks), with a gap after each so that an access past the end is seen.
+// Where device and pinned host memory come from: address ranges chosen by the kernel, cut like the real
+// driver cuts them (512-byte alignment, 2 MiB blocks), with a gap after each so that an access past the end
+// is seen.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,9 @@ namespace emulator::driver {
 constexpr uint64_t allocation_alignment = 512;
 constexpr uint64_t block_bytes = uint64_t{2} << 20; // also the granularity of virtual memory management
 
-constexpr uint64_t round_up(uint64_t value, uint64_t granule) { return (value + granule - 1) / granule * granule; }
+constexpr uint64_t round_up(uint64_t value, uint64_t granule) {
+  return (value + granule - 1) / granule * granule;
+}
 
 // Maps `bytes` (a multiple of the page size) at an address aligned to `alignment`. 0 when there is no room.
 uint64_t map_aligned(uint64_t bytes, uint64_t alignment, int protection);

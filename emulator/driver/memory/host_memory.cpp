@@ -1,13 +1,14 @@
 // Page-locked host memory: allocated by the driver, or the application's own, registered.
-#include "device/context.hpp"
 #include "allocations.hpp"
+#include "device/context.hpp"
 #include "stream/scheduler.hpp"
 
 using namespace emulator::driver;
 
 namespace {
 
-constexpr unsigned host_alloc_flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
+constexpr unsigned host_alloc_flags =
+    CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP | CU_MEMHOSTALLOC_WRITECOMBINED;
 constexpr unsigned register_flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP |
                                     CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
 
@@ -51,7 +52,8 @@ CUresult CUDAAPI cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Fla
   return enter("cuMemHostRegister_v2", Needs::healthy, [&](Call &call) {
     require(p != nullptr && bytesize > 0 && (Flags & ~register_flags) == 0, CUDA_ERROR_INVALID_VALUE);
     require(address_of(p) + bytesize > address_of(p), CUDA_ERROR_INVALID_VALUE);
-    require(!driver().allocations->overlaps(address_of(p), bytesize), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+    require(!driver().allocations->overlaps(address_of(p), bytesize),
+            CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
     auto allocation = std::make_shared<Allocation>();
     allocation->base = address_of(p);
     allocation->bytes = bytesize;

@@ -1,7 +1,7 @@
 // Linear device memory and managed memory.
+#include "allocations.hpp"
 #include "device/context.hpp"
 #include "device/device.hpp"
-#include "allocations.hpp"
 #include "heap.hpp"
 #include "pool.hpp"
 #include "stream/scheduler.hpp"
@@ -27,10 +27,12 @@ CUresult CUDAAPI cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t Wi
                                     unsigned int ElementSizeBytes) {
   return enter("cuMemAllocPitch_v2", Needs::healthy, [&](Call &call) {
     require(dptr != nullptr && pPitch != nullptr && WidthInBytes > 0 && Height > 0, CUDA_ERROR_INVALID_VALUE);
-    require(ElementSizeBytes == 4 || ElementSizeBytes == 8 || ElementSizeBytes == 16, CUDA_ERROR_INVALID_VALUE);
+    require(ElementSizeBytes == 4 || ElementSizeBytes == 8 || ElementSizeBytes == 16,
+            CUDA_ERROR_INVALID_VALUE);
     uint64_t pitch = round_up(WidthInBytes, pitch_alignment);
     uint64_t bytes = 0;
-    require(pitch >= WidthInBytes && !__builtin_mul_overflow(pitch, Height, &bytes), CUDA_ERROR_OUT_OF_MEMORY);
+    require(pitch >= WidthInBytes && !__builtin_mul_overflow(pitch, Height, &bytes),
+            CUDA_ERROR_OUT_OF_MEMORY);
     *dptr = allocate_device(*call.context, bytes, MemoryKind::device)->base;
     *pPitch = pitch;
   });
@@ -114,7 +116,8 @@ CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLo
   });
 }
 
-CUresult CUDAAPI cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags) {
+CUresult CUDAAPI cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length,
+                                        unsigned int flags) {
   return enter("cuStreamAttachMemAsync", Needs::healthy, [&](Call &call) {
     require(flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST || flags == CU_MEM_ATTACH_SINGLE,
             CUDA_ERROR_INVALID_VALUE);

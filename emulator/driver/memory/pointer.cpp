@@ -1,7 +1,7 @@
 // What the driver knows about a pointer.
+#include "allocations.hpp"
 #include "device/context.hpp"
 #include "device/device.hpp"
-#include "allocations.hpp"
 #include "virtual_memory.hpp"
 
 using namespace emulator::driver;
@@ -19,7 +19,9 @@ bool get(void *data, CUpointer_attribute attribute, CUdeviceptr pointer, const C
     put<CUcontext>(data, handle_of<CUcontext>(allocation ? allocation->context : nullptr));
     return allocation && allocation->context;
   case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-    put<unsigned>(data, !allocation ? 0u : allocation->is_host() ? unsigned{CU_MEMORYTYPE_HOST} : unsigned{CU_MEMORYTYPE_DEVICE});
+    put<unsigned>(data, !allocation             ? 0u
+                        : allocation->is_host() ? unsigned{CU_MEMORYTYPE_HOST}
+                                                : unsigned{CU_MEMORYTYPE_DEVICE});
     return allocation;
   case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
     put<CUdeviceptr>(data, allocation ? pointer : 0);
@@ -39,9 +41,10 @@ bool get(void *data, CUpointer_attribute attribute, CUdeviceptr pointer, const C
     put<int>(data, allocation && allocation->kind == MemoryKind::managed);
     return allocation;
   case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: {
-    const Device *device = !allocation ? nullptr : allocation->device ? allocation->device
-                           : allocation->context                      ? &allocation->context->device
-                                                                      : nullptr;
+    const Device *device = !allocation           ? nullptr
+                           : allocation->device  ? allocation->device
+                           : allocation->context ? &allocation->context->device
+                                                 : nullptr;
     put<int>(data, device ? device->ordinal : -2); // -2 is what the documentation gives for "none"
     return allocation;
   }
@@ -78,9 +81,10 @@ bool get(void *data, CUpointer_attribute attribute, CUdeviceptr pointer, const C
     put<CUmemoryPool>(data, handle_of<CUmemoryPool>(allocation ? allocation->pool.get() : nullptr));
     return allocation && allocation->pool;
   case CU_POINTER_ATTRIBUTE_MEMORY_BLOCK_ID:
-    put<unsigned long long>(data, !allocation             ? 0
-                                  : allocation->physical ? reinterpret_cast<uint64_t>(allocation->physical.get())
-                                                         : allocation->identifier);
+    put<unsigned long long>(data, !allocation ? 0
+                                  : allocation->physical
+                                      ? reinterpret_cast<uint64_t>(allocation->physical.get())
+                                      : allocation->identifier);
     return allocation;
   default:
     fail(CUDA_ERROR_INVALID_VALUE);
@@ -96,8 +100,8 @@ CUresult CUDAAPI cuPointerGetAttribute(void *data, CUpointer_attribute attribute
   });
 }
 
-CUresult CUDAAPI cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes, void **data,
-                                        CUdeviceptr ptr) {
+CUresult CUDAAPI cuPointerGetAttributes(unsigned int numAttributes, CUpointer_attribute *attributes,
+                                        void **data, CUdeviceptr ptr) {
   return enter("cuPointerGetAttributes", Needs::initialised, [&](Call &) {
     require(numAttributes > 0 && attributes != nullptr && data != nullptr, CUDA_ERROR_INVALID_VALUE);
     // Unlike the single form, a pointer that the driver does not know gives empty values and success.

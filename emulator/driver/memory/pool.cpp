@@ -1,8 +1,8 @@
 #include "pool.hpp"
 
+#include "allocations.hpp"
 #include "device/context.hpp"
 #include "device/device.hpp"
-#include "allocations.hpp"
 #include "stream/scheduler.hpp"
 
 using namespace emulator::driver;
@@ -59,7 +59,8 @@ CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hS
   });
 }
 
-CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool, CUstream hStream) {
+CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
+                                         CUstream hStream) {
   return enter("cuMemAllocFromPoolAsync", Needs::healthy, [&](Call &call) {
     require(dptr != nullptr, CUDA_ERROR_INVALID_VALUE);
     Context &context = *stream_of(*call.context, hStream)->context;

@@ -1,9 +1,9 @@
 // Virtual memory management: address ranges, physical memory and the mappings between them.
 #include "virtual_memory.hpp"
 
+#include "allocations.hpp"
 #include "device/context.hpp"
 #include "device/device.hpp"
-#include "allocations.hpp"
 #include "heap.hpp"
 #include "stream/scheduler.hpp"
 
@@ -132,8 +132,8 @@ CUresult CUDAAPI cuMemAddressFree(CUdeviceptr ptr, size_t size) {
   });
 }
 
-CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
-                             unsigned long long flags) {
+CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
+                             const CUmemAllocationProp *prop, unsigned long long flags) {
   return enter("cuMemCreate", Needs::initialised, [&](Call &) {
     require(handle != nullptr && size > 0 && granular(size) && flags == 0, CUDA_ERROR_INVALID_VALUE);
     require_properties(prop);
@@ -201,19 +201,21 @@ CUresult CUDAAPI cuMemUnmap(CUdeviceptr ptr, size_t size) {
     drain_every_context(call.lock);
     for (const auto &mapping : mappings_in(ptr, size)) {
       driver().allocations->erase(mapping->base);
-      mmap(pointer(mapping->base), mapping->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-           -1, 0);
+      mmap(pointer(mapping->base), mapping->bytes, PROT_NONE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     }
   });
 }
 
 CUresult CUDAAPI cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc, size_t count) {
   return enter("cuMemSetAccess", Needs::initialised, [&](Call &call) {
-    require(desc != nullptr && count > 0 && size > 0 && granular(size) && granular(ptr), CUDA_ERROR_INVALID_VALUE);
+    require(desc != nullptr && count > 0 && size > 0 && granular(size) && granular(ptr),
+            CUDA_ERROR_INVALID_VALUE);
     auto mappings = mappings_in(ptr, size);
     for (size_t i = 0; i < count; ++i) {
       device_of_location(desc[i].location);
-      require(desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE || desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ ||
+      require(desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_NONE ||
+                  desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READ ||
                   desc[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
               CUDA_ERROR_INVALID_VALUE);
     }

@@ -22,7 +22,8 @@ bool read_length(const uint8_t *&at, const uint8_t *end, size_t &length) {
 
 } // namespace
 
-// LZ4 block format: sequences of (token, literals, 16-bit offset, match); the last one ends after its literals.
+// LZ4 block format: sequences of (token, literals, 16-bit offset, match); the last one ends after its
+// literals.
 bool decode_lz4_block(const uint8_t *input, size_t bytes, std::string &output) {
   constexpr size_t shortest_match = 4;
   const uint8_t *at = input, *end = input + bytes;
@@ -31,7 +32,8 @@ bool decode_lz4_block(const uint8_t *input, size_t bytes, std::string &output) {
   while (at < end) {
     uint8_t token = *at++;
     size_t literals = token >> 4;
-    if (!read_length(at, end, literals) || literals > static_cast<size_t>(end - at) || literals > capacity - written)
+    if (!read_length(at, end, literals) || literals > static_cast<size_t>(end - at) ||
+        literals > capacity - written)
       return false;
     std::memcpy(out + written, at, literals);
     at += literals;

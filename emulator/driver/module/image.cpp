@@ -103,7 +103,9 @@ struct Found {
 
 Found search_container(const uint8_t *container, size_t available, const setting::capability &device,
                        std::string &log) {
-  auto damaged = [&](const char *why) { refuse(CUDA_ERROR_INVALID_IMAGE, log, std::string("fat binary: ") + why); };
+  auto damaged = [&](const char *why) {
+    refuse(CUDA_ERROR_INVALID_IMAGE, log, std::string("fat binary: ") + why);
+  };
   if (available < sizeof(ContainerHeader))
     damaged("its header is cut short");
   auto header = read<ContainerHeader>(container);
@@ -159,7 +161,8 @@ std::string capability_name(const setting::capability &device) { return "sm_" + 
 std::string ptx_of_wrapper(const Wrapper &wrapper, const setting::capability &device, std::string &log) {
   if (!wrapper.container)
     refuse(CUDA_ERROR_INVALID_IMAGE, log, "fat binary wrapper: it points to nothing");
-  Found whole = search_container(static_cast<const uint8_t *>(wrapper.container), unknown_length, device, log);
+  Found whole =
+      search_container(static_cast<const uint8_t *>(wrapper.container), unknown_length, device, log);
   if (whole.ptx)
     return *whole.ptx;
   std::vector<std::string> parts;
@@ -180,7 +183,8 @@ std::string ptx_of_wrapper(const Wrapper &wrapper, const setting::capability &de
   no_ptx(whole, device, log);
 }
 
-// ".target sm_90a, ..." of a PTX text. Comments before it are skipped only as far as real compilers write them.
+// ".target sm_90a, ..." of a PTX text. Comments before it are skipped only as far as real compilers write
+// them.
 void require_target(const std::string &ptx, const setting::capability &device, std::string &log) {
   for (size_t at = ptx.find(".target"); at != std::string::npos; at = ptx.find(".target", at + 1)) {
     size_t line = ptx.rfind('\n', at) == std::string::npos ? 0 : ptx.rfind('\n', at) + 1;
@@ -193,15 +197,17 @@ void require_target(const std::string &ptx, const setting::capability &device, s
     auto number = static_cast<uint32_t>(std::strtoul(ptx.c_str() + sm + 3, &end, 10));
     if (!suits(number, *end == 'a', *end == 'f', device))
       refuse(CUDA_ERROR_INVALID_PTX, log,
-             "the PTX is for sm_" + std::to_string(number) + (*end == 'a' || *end == 'f' ? std::string(1, *end) : "") +
-                 ", which " + capability_name(device) + " cannot run (REPLAY_EMULATOR_COMPUTE_CAPABILITY)");
+             "the PTX is for sm_" + std::to_string(number) +
+                 (*end == 'a' || *end == 'f' ? std::string(1, *end) : "") + ", which " +
+                 capability_name(device) + " cannot run (REPLAY_EMULATOR_COMPUTE_CAPABILITY)");
     return;
   }
 }
 
 } // namespace
 
-std::string ptx_of_image(const void *image, size_t bytes, const setting::capability &device, std::string &log) {
+std::string ptx_of_image(const void *image, size_t bytes, const setting::capability &device,
+                         std::string &log) {
   if (!image)
     fail(CUDA_ERROR_INVALID_VALUE);
   auto *start = static_cast<const uint8_t *>(image);
@@ -214,7 +220,8 @@ std::string ptx_of_image(const void *image, size_t bytes, const setting::capabil
   };
   if (begins_with(wrapper_magic)) {
     if (bytes != unknown_length) // a file cannot hold a pointer
-      refuse(CUDA_ERROR_INVALID_IMAGE, log, "the file begins with a fat binary wrapper, which exists only in memory");
+      refuse(CUDA_ERROR_INVALID_IMAGE, log,
+             "the file begins with a fat binary wrapper, which exists only in memory");
     auto wrapper = read<Wrapper>(image);
     if (wrapper.version != 1 && wrapper.version != 2)
       refuse(CUDA_ERROR_INVALID_IMAGE, log, "fat binary wrapper: its version is neither 1 nor 2");

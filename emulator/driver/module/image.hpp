@@ -15,6 +15,7 @@ namespace emulator::driver {
 std::string ptx_of_image(const void *image, const setting::capability &device, std::string &log);
 
 // The same for bytes with a known length (files, linker input).
-std::string ptx_of_image(const void *image, size_t bytes, const setting::capability &device, std::string &log);
+std::string ptx_of_image(const void *image, size_t bytes, const setting::capability &device,
+                         std::string &log);
 
 } // namespace emulator::driver

@@ -76,8 +76,8 @@ void require_library_options(CUlibraryOption *options, void **values, unsigned c
   (void)values; // the image is parsed at once, so it need not be preserved
 }
 
-CUresult find_global(const char *function, CUdeviceptr *address, size_t *bytes, CUlibrary handle, const char *name,
-                     bool managed) {
+CUresult find_global(const char *function, CUdeviceptr *address, size_t *bytes, CUlibrary handle,
+                     const char *name, bool managed) {
   return enter(function, managed ? Needs::initialised : Needs::healthy, [&](Call &call) {
     require(name != nullptr && (address || bytes), CUDA_ERROR_INVALID_VALUE);
     auto library = driver().libraries.get(handle);
@@ -223,7 +223,8 @@ CUresult CUDAAPI cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache, CUdevice 
   });
 }
 
-CUresult CUDAAPI cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset, size_t *paramSize) {
+CUresult CUDAAPI cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset,
+                                      size_t *paramSize) {
   return enter("cuKernelGetParamInfo", Needs::initialised, [&](Call &) {
     auto object = driver().kernels.get(kernel);
     Context *current = current_context();

@@ -11,7 +11,8 @@ namespace {
 
 void add(Linker &linker, CUjitInputType type, const void *data, size_t bytes) {
   require(!linker.completed, CUDA_ERROR_INVALID_VALUE);
-  require(type >= 0 && type < CU_JIT_NUM_INPUT_TYPES && data != nullptr && bytes > 0, CUDA_ERROR_INVALID_VALUE);
+  require(type >= 0 && type < CU_JIT_NUM_INPUT_TYPES && data != nullptr && bytes > 0,
+          CUDA_ERROR_INVALID_VALUE);
   std::string log;
   try {
     // Machine code is refused here with the same message as a module of machine code.
@@ -38,8 +39,8 @@ CUresult CUDAAPI cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options,
   });
 }
 
-CUresult CUDAAPI cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size, const char *,
-                                  unsigned int, CUjit_option *, void **) {
+CUresult CUDAAPI cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t size,
+                                  const char *, unsigned int, CUjit_option *, void **) {
   return enter("cuLinkAddData_v2", Needs::healthy,
                [&](Call &) { add(*driver().linkers.get(state), type, data, size); });
 }

@@ -43,7 +43,8 @@ void require_options(const JitOptions &options) {
     require(options.options[i] >= 0 && options.options[i] < CU_JIT_NUM_OPTIONS, CUDA_ERROR_INVALID_VALUE);
 }
 
-template <typename ReadPtx> std::shared_ptr<const Module> load(const JitOptions &options, ReadPtx &&read_ptx) {
+template <typename ReadPtx>
+std::shared_ptr<const Module> load(const JitOptions &options, ReadPtx &&read_ptx) {
   require_options(options);
   std::string log;
   try {
@@ -68,7 +69,8 @@ template <typename ReadPtx> std::shared_ptr<const Module> load(const JitOptions 
 } // namespace
 
 std::shared_ptr<const Module> load_image(const void *image, const JitOptions &options) {
-  return load(options, [&](std::string &log) { return ptx_of_image(image, settings().compute_capability, log); });
+  return load(options,
+              [&](std::string &log) { return ptx_of_image(image, settings().compute_capability, log); });
 }
 
 std::shared_ptr<const Module> load_file(const char *path, const JitOptions &options) {
@@ -82,7 +84,8 @@ std::shared_ptr<const Module> load_file(const char *path, const JitOptions &opti
   });
 }
 
-std::shared_ptr<LoadedModule> place(Context &context, std::shared_ptr<const Module> module, ManagedMemory *managed) {
+std::shared_ptr<LoadedModule> place(Context &context, std::shared_ptr<const Module> module,
+                                    ManagedMemory *managed) {
   auto loaded = std::make_shared<LoadedModule>();
   loaded->context = &context;
   // A library's managed variables live once, whatever contexts it is used in: what the program has written
@@ -101,8 +104,10 @@ std::shared_ptr<LoadedModule> place(Context &context, std::shared_ptr<const Modu
       }
     }
     try {
-      auto allocation = allocate_device(context, bytes, global.is_managed ? MemoryKind::managed : MemoryKind::global);
-      std::memset(reinterpret_cast<void *>(allocation->base), 0, bytes); // whatever fresh memory is filled with
+      auto allocation =
+          allocate_device(context, bytes, global.is_managed ? MemoryKind::managed : MemoryKind::global);
+      std::memset(reinterpret_cast<void *>(allocation->base), 0,
+                  bytes); // whatever fresh memory is filled with
       if (global.is_managed && managed)
         (*managed)[global.name] = allocation;
       else

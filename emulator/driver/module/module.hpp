@@ -32,9 +32,11 @@ struct LoadedModule : std::enable_shared_from_this<LoadedModule> {
   std::shared_ptr<Function> function(const std::string &name);
 };
 
-// `managed` maps names to memory that exists already (a library's, shared by its contexts); new ones are added.
+// `managed` maps names to memory that exists already (a library's, shared by its contexts); new ones are
+// added.
 using ManagedMemory = std::map<std::string, std::shared_ptr<Allocation>>;
-std::shared_ptr<LoadedModule> place(Context &context, std::shared_ptr<const Module> module, ManagedMemory *managed);
+std::shared_ptr<LoadedModule> place(Context &context, std::shared_ptr<const Module> module,
+                                    ManagedMemory *managed);
 void unload(LoadedModule &module);
 
 struct Library : std::enable_shared_from_this<Library> {

@@ -29,6 +29,10 @@ CUresult look_up(CUresult error, const char **out, const char *ErrorText::*membe
 
 } // namespace
 
-CUresult CUDAAPI cuGetErrorName(CUresult error, const char **pStr) { return look_up(error, pStr, &ErrorText::name); }
+CUresult CUDAAPI cuGetErrorName(CUresult error, const char **pStr) {
+  return look_up(error, pStr, &ErrorText::name);
+}
 
-CUresult CUDAAPI cuGetErrorString(CUresult error, const char **pStr) { return look_up(error, pStr, &ErrorText::text); }
+CUresult CUDAAPI cuGetErrorString(CUresult error, const char **pStr) {
+  return look_up(error, pStr, &ErrorText::text);
+}

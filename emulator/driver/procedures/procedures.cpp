@@ -1,8 +1,8 @@
 // cuGetProcAddress: which symbol a name, a CUDA version and a kind of default stream stand for.
 //
-// The rows come from the one table of the driver API (generated/procedures.inc). For a name, the newest row whose
-// version is not above the requested one is taken; the per-thread kind falls back to the ordinary one, because
-// most functions have no twin.
+// The rows come from the one table of the driver API (generated/procedures.inc). For a name, the newest row
+// whose version is not above the requested one is taken; the per-thread kind falls back to the ordinary one,
+// because most functions have no twin.
 #include "core/driver.hpp"
 
 #include <cstring>
@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#define PROC(name, version, flags, symbol) extern "C" __attribute__((visibility("default"))) void replay_##symbol(void) __asm__(#symbol);
+#define PROC(name, version, flags, symbol)                                                                   \
+  extern "C" __attribute__((visibility("default"))) void replay_##symbol(void) __asm__(#symbol);
 #include "generated/procedures.inc"
 #undef PROC
 
@@ -27,7 +28,8 @@ struct Procedure {
 const std::map<std::string, std::vector<Procedure>> &procedures() {
   static const auto *table = [] {
     auto *made = new std::map<std::string, std::vector<Procedure>>;
-#define PROC(name, version, flags, symbol) (*made)[#name].push_back({version, flags, reinterpret_cast<void *>(replay_##symbol)});
+#define PROC(name, version, flags, symbol)                                                                   \
+  (*made)[#name].push_back({version, flags, reinterpret_cast<void *>(replay_##symbol)});
 #include "generated/procedures.inc"
 #undef PROC
     return made;
@@ -35,7 +37,8 @@ const std::map<std::string, std::vector<Procedure>> &procedures() {
   return *table;
 }
 
-constexpr cuuint64_t known_flags = CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+constexpr cuuint64_t known_flags =
+    CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
 
 CUresult look_up(const char *function, const char *symbol, void **out, int version, cuuint64_t flags,
                  CUdriverProcAddressQueryResult *status) {

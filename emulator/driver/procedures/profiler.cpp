@@ -3,10 +3,10 @@
 
 using namespace emulator::driver;
 
-extern "C" __attribute__((visibility("default"))) CUresult CUDAAPI cuProfilerStart(void) {
+CUresult CUDAAPI cuProfilerStart(void) {
   return enter("cuProfilerStart", Needs::context, [](Call &) {});
 }
 
-extern "C" __attribute__((visibility("default"))) CUresult CUDAAPI cuProfilerStop(void) {
+CUresult CUDAAPI cuProfilerStop(void) {
   return enter("cuProfilerStop", Needs::context, [](Call &) {});
 }

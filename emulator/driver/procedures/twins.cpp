@@ -3,10 +3,10 @@
 
 using emulator::driver::PerThreadDefaultStream;
 
-#define TWIN(name, base, parameters, arguments)                                                                        \
-  CUresult CUDAAPI name parameters {                                                                                   \
-    PerThreadDefaultStream scope;                                                                                      \
-    return base arguments;                                                                                             \
+#define TWIN(name, base, parameters, arguments)                                                              \
+  CUresult CUDAAPI name parameters {                                                                         \
+    PerThreadDefaultStream scope;                                                                            \
+    return base arguments;                                                                                   \
   }
 
 // clang-format off
@@ -154,9 +154,11 @@ TWIN(cuStreamGetCaptureInfo_v3_ptsz, cuStreamGetCaptureInfo_v3,
 TWIN(cuStreamGetCtx_ptsz, cuStreamGetCtx,
      (CUstream hStream, CUcontext *pctx),
      (hStream, pctx))
+#if CUDA_VERSION >= 12050
 TWIN(cuStreamGetCtx_v2_ptsz, cuStreamGetCtx_v2,
      (CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx),
      (hStream, pCtx, pGreenCtx))
+#endif
 #if CUDA_VERSION >= 12080
 TWIN(cuStreamGetDevice_ptsz, cuStreamGetDevice,
      (CUstream hStream, CUdevice *device),

@@ -22,7 +22,8 @@ CUresult record(const char *function, CUevent handle, CUstream stream_handle, un
 }
 
 CUresult destroy(const char *function, CUevent handle) {
-  return enter(function, Needs::healthy, [&](Call &) { driver().events.remove(driver().events.get(handle).get()); });
+  return enter(function, Needs::healthy,
+               [&](Call &) { driver().events.remove(driver().events.get(handle).get()); });
 }
 
 CUresult elapsed(const char *function, float *milliseconds, CUevent start_handle, CUevent end_handle) {
@@ -32,7 +33,8 @@ CUresult elapsed(const char *function, float *milliseconds, CUevent start_handle
     require(start->recorded && end->recorded, CUDA_ERROR_INVALID_HANDLE);
     require(!((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING), CUDA_ERROR_INVALID_HANDLE);
     require(start->recorded->done && end->recorded->done, CUDA_ERROR_NOT_READY);
-    auto from = static_cast<double>(start->recorded->finish_ns), to = static_cast<double>(end->recorded->finish_ns);
+    auto from = static_cast<double>(start->recorded->finish_ns),
+         to = static_cast<double>(end->recorded->finish_ns);
     *milliseconds = static_cast<float>((to - from) / 1e6);
   });
 }
@@ -54,7 +56,9 @@ CUresult CUDAAPI cuEventCreate(CUevent *phEvent, unsigned int Flags) {
 CUresult CUDAAPI cuEventDestroy(CUevent hEvent) { return destroy("cuEventDestroy", hEvent); }
 CUresult CUDAAPI cuEventDestroy_v2(CUevent hEvent) { return destroy("cuEventDestroy_v2", hEvent); }
 
-CUresult CUDAAPI cuEventRecord(CUevent hEvent, CUstream hStream) { return record("cuEventRecord", hEvent, hStream, 0); }
+CUresult CUDAAPI cuEventRecord(CUevent hEvent, CUstream hStream) {
+  return record("cuEventRecord", hEvent, hStream, 0);
+}
 
 CUresult CUDAAPI cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags) {
   return record("cuEventRecordWithFlags", hEvent, hStream, flags);

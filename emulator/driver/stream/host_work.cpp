@@ -55,7 +55,8 @@ CUresult wait_value(const char *function, CUstream handle, CUdeviceptr address, 
 }
 
 template <typename Value>
-CUresult write_value(const char *function, CUstream handle, CUdeviceptr address, Value value, unsigned flags) {
+CUresult write_value(const char *function, CUstream handle, CUdeviceptr address, Value value,
+                     unsigned flags) {
   return enter(function, Needs::healthy, [&](Call &call) {
     require(flags == CU_STREAM_WRITE_VALUE_DEFAULT || flags == CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER,
             CUDA_ERROR_INVALID_VALUE);
@@ -80,7 +81,8 @@ CUresult CUDAAPI cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
   });
 }
 
-CUresult CUDAAPI cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData, unsigned int flags) {
+CUresult CUDAAPI cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData,
+                                     unsigned int flags) {
   return enter("cuStreamAddCallback", Needs::healthy, [&](Call &call) {
     require(callback != nullptr && flags == 0, CUDA_ERROR_INVALID_VALUE);
     issue_host_work(call, stream_of(*call.context, hStream), [=]() -> Outcome {
@@ -90,15 +92,19 @@ CUresult CUDAAPI cuStreamAddCallback(CUstream hStream, CUstreamCallback callback
   });
 }
 
-CUresult CUDAAPI cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
+CUresult CUDAAPI cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value,
+                                         unsigned int flags) {
   return write_value("cuStreamWriteValue32_v2", stream, addr, value, flags);
 }
-CUresult CUDAAPI cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
+CUresult CUDAAPI cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value,
+                                         unsigned int flags) {
   return write_value("cuStreamWriteValue64_v2", stream, addr, value, flags);
 }
-CUresult CUDAAPI cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value, unsigned int flags) {
+CUresult CUDAAPI cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value,
+                                        unsigned int flags) {
   return wait_value("cuStreamWaitValue32_v2", stream, addr, value, flags);
 }
-CUresult CUDAAPI cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags) {
+CUresult CUDAAPI cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value,
+                                        unsigned int flags) {
   return wait_value("cuStreamWaitValue64_v2", stream, addr, value, flags);
 }

@@ -189,7 +189,8 @@ void join_with_legacy_stream(Stream &stream, Work &work) {
 } // namespace
 
 Stream::Stream(Context &owner, unsigned stream_flags, int stream_priority)
-    : context(&owner), flags(stream_flags), priority(stream_priority), identifier(driver().next_identifier++) {}
+    : context(&owner), flags(stream_flags), priority(stream_priority),
+      identifier(driver().next_identifier++) {}
 
 std::shared_ptr<Stream> new_stream(Context &context, unsigned flags, int priority) {
   auto stream = std::make_shared<Stream>(context, flags, priority);

@@ -5,7 +5,8 @@
 // the lock is given up while a Work's `run` is called.
 // When: by default at once, on the thread that issued it. With REPLAY_EMULATOR_DEFERRED=1 only when somebody
 // waits for it, so that a program which forgets to wait sees stale data.
-// Host functions run on a thread of their own, as they do on a GPU: the issuing thread may hold a lock they need.
+// Host functions run on a thread of their own, as they do on a GPU: the issuing thread may hold a lock they
+// need.
 #pragma once
 
 #include "core/driver.hpp"

@@ -82,6 +82,7 @@ CUresult CUDAAPI cuStreamGetCtx(CUstream hStream, CUcontext *pctx) {
   });
 }
 
+#if CUDA_VERSION >= 12050
 CUresult CUDAAPI cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx) {
   return enter("cuStreamGetCtx_v2", Needs::context, [&](Call &call) {
     require(pCtx != nullptr && pGreenCtx != nullptr, CUDA_ERROR_INVALID_VALUE);
@@ -89,6 +90,7 @@ CUresult CUDAAPI cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx
     *pGreenCtx = nullptr; // documented: for a stream that belongs to no green context
   });
 }
+#endif
 
 #if CUDA_VERSION >= 12080
 CUresult CUDAAPI cuStreamGetDevice(CUstream hStream, CUdevice *device) {
@@ -149,8 +151,9 @@ CUresult CUDAAPI cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *ca
   });
 }
 
-static CUresult capture_info(const char *function, CUstream handle, CUstreamCaptureStatus *status, cuuint64_t *identifier,
-                             CUgraph *graph, const CUgraphNode **dependencies, size_t *count) {
+static CUresult capture_info(const char *function, CUstream handle, CUstreamCaptureStatus *status,
+                             cuuint64_t *identifier, CUgraph *graph, const CUgraphNode **dependencies,
+                             size_t *count) {
   return enter(function, Needs::context, [&](Call &call) {
     require(status != nullptr, CUDA_ERROR_INVALID_VALUE);
     stream_of(*call.context, handle);
@@ -168,29 +171,33 @@ static CUresult capture_info(const char *function, CUstream handle, CUstreamCapt
 
 CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
                                         cuuint64_t *id_out) {
-  return capture_info("cuStreamGetCaptureInfo", hStream, captureStatus_out, id_out, nullptr, nullptr, nullptr);
+  return capture_info("cuStreamGetCaptureInfo", hStream, captureStatus_out, id_out, nullptr, nullptr,
+                      nullptr);
 }
 
 CUresult CUDAAPI cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
                                            cuuint64_t *id_out, CUgraph *graph_out,
-                                           const CUgraphNode **dependencies_out, size_t *numDependencies_out) {
-  return capture_info("cuStreamGetCaptureInfo_v2", hStream, captureStatus_out, id_out, graph_out, dependencies_out,
-                      numDependencies_out);
+                                           const CUgraphNode **dependencies_out,
+                                           size_t *numDependencies_out) {
+  return capture_info("cuStreamGetCaptureInfo_v2", hStream, captureStatus_out, id_out, graph_out,
+                      dependencies_out, numDependencies_out);
 }
 
 CUresult CUDAAPI cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
                                            cuuint64_t *id_out, CUgraph *graph_out,
-                                           const CUgraphNode **dependencies_out, const CUgraphEdgeData **edgeData_out,
+                                           const CUgraphNode **dependencies_out,
+                                           const CUgraphEdgeData **edgeData_out,
                                            size_t *numDependencies_out) {
   if (edgeData_out)
     *edgeData_out = nullptr;
-  return capture_info("cuStreamGetCaptureInfo_v3", hStream, captureStatus_out, id_out, graph_out, dependencies_out,
-                      numDependencies_out);
+  return capture_info("cuStreamGetCaptureInfo_v3", hStream, captureStatus_out, id_out, graph_out,
+                      dependencies_out, numDependencies_out);
 }
 
 CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
   return enter("cuThreadExchangeStreamCaptureMode", Needs::initialised, [&](Call &) {
-    require(mode != nullptr && *mode >= CU_STREAM_CAPTURE_MODE_GLOBAL && *mode <= CU_STREAM_CAPTURE_MODE_RELAXED,
+    require(mode != nullptr && *mode >= CU_STREAM_CAPTURE_MODE_GLOBAL &&
+                *mode <= CU_STREAM_CAPTURE_MODE_RELAXED,
             CUDA_ERROR_INVALID_VALUE);
     static thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
     std::swap(*mode, current);
