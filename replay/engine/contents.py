@@ -207,6 +207,10 @@ class ContentStore:
                 if code:
                     raise DriverFailure("cuMemcpyDtoDAsync_v2", code, self.driver.error_name(code))
 
+    def is_restored(self, range_: Range) -> bool:
+        """Whether `restore` brings any part of the range back."""
+        return bool(self._segments.get(range_.id))
+
     @property
     def copied_bytes(self) -> int:
         """What one `restore` of everything moves."""

@@ -65,6 +65,7 @@ def carry_out(
         if verified.replayable:
             parameters = StoppingParameters(**request["timing"])
             timing = time_window(session, clocks, parameters, request["emulated"], messages)
+            session.verify_again(verified)
         else:
             notes.append("not timed: the window ends with an error that the context does not survive")
     state = clocks.state()
@@ -198,7 +199,6 @@ def time_window(
         progress=lambda count: messages.progress(f"{count} samples"),
     )
     throttled = clocks.throttle_reasons()
-    session.clean_up()
     gpu_times = [sample.gpu_ns for sample in measurement.samples if sample.gpu_ns is not None]
     host_times = [sample.host_ns for sample in measurement.samples]
     clock_values = [sample.sm_clock_mhz for sample in measurement.samples if sample.sm_clock_mhz is not None]

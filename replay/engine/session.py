@@ -360,6 +360,27 @@ class Session:
         self._compare_ranges((range_ for range_ in self.ranges.values() if range_.id not in dead), outcome)
         return outcome
 
+    def verify_again(self, verified: Verified) -> None:
+        """After timing: the last replay must have left what the first one did, or restoring or the kernel is at
+        fault."""
+        if verified.verdict not in ("match", "wrong"):
+            return
+        self._stage("comparing the outputs of the last replay")
+        expected = {comparison.label: comparison.differing_bytes for comparison in verified.comparisons}
+        outcome = _Outcome()
+        dead = {range_.id for ranges in self.deaths.values() for range_ in ranges}
+        written = [r for r in self.restorable if r.id not in dead and self.contents.is_restored(r)]
+        self._compare_ranges(written, outcome)
+        for comparison in outcome.comparisons:
+            if comparison.differing_bytes != expected.get(comparison.label):
+                verified.verdict = "nondeterministic"
+                verified.reason = (
+                    f"after the timed replays {comparison.label} differs from what the first replay left"
+                )
+                if all(comparison.label != item.label or item.equal for item in verified.comparisons):
+                    verified.comparisons = [c for c in verified.comparisons if c.label != comparison.label]
+                    verified.comparisons.append(comparison)
+
     def _births(self, number: int) -> None:
         for range_ in self.births.get(number, ()):
             self.synchronize()
