@@ -78,11 +78,7 @@ def fresh(emulator_dir: Path) -> Fresh:
         )
         environment |= {f"REPLAY_EMULATOR_{name}": value for name, value in settings.items()}
         environment.setdefault("REPLAY_EMULATOR_QUIET", "0")
-        prelude = (
-            "from driver_api import *\n"
-            f"d = Driver({str(emulator_dir / 'libcuda.so.1')!r})\n"
-            "d.start()\n"
-        )
+        prelude = f"from driver_api import *\nd = Driver({str(emulator_dir / 'libcuda.so.1')!r})\nd.start()\n"
         done = subprocess.run(
             [sys.executable, "-c", prelude + textwrap.dedent(script)],
             env=environment,

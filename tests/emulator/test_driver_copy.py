@@ -144,10 +144,10 @@ def test_shaped_copies_check_their_bounds(cuda: Driver):
     result = ctypes.create_string_buffer(8192)
 
     def copy(**changes: int) -> int:
-        values = dict(
-            source_type=DEVICE, source_device=source, source_pitch=64, destination_type=HOST,
-            destination_host=ctypes.addressof(result), destination_pitch=64, width=64, height=64,
-        )  # fmt: skip
+        values = {
+            "source_type": DEVICE, "source_device": source, "source_pitch": 64, "destination_type": HOST,
+            "destination_host": ctypes.addressof(result), "destination_pitch": 64, "width": 64, "height": 64,
+        }  # fmt: skip
         return cuda.cuMemcpy2D_v2(api.out(Copy2D(**(values | changes))))
 
     assert copy() == api.SUCCESS

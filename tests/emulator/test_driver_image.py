@@ -29,7 +29,21 @@ def entry(kind: int, sm: int, payload: bytes, flags: int = 0) -> bytes:
     compressed = len(stored) if unpacked else 0
     stored += bytes(-len(stored) % 8)
     header = struct.pack(
-        "<HHIQIIHHIIIQQQ", kind, 0x101, 64, len(stored), compressed, 0, 0, 8, sm, 0, 0, 0x11 | flags, 0, unpacked
+        "<HHIQIIHHIIIQQQ",
+        kind,
+        0x101,
+        64,
+        len(stored),
+        compressed,
+        0,
+        0,
+        8,
+        sm,
+        0,
+        0,
+        0x11 | flags,
+        0,
+        unpacked,
     )
     return header + stored
 
@@ -42,7 +56,9 @@ def container(*entries: bytes) -> bytes:
 def kernels(cuda: Driver, image: object) -> list[str]:
     """Names of the kernels of a loaded image, told by looking some up."""
     module = cuda.make("cuModuleLoadData", image)
-    return [n for n in ("one", "two", "three") if not cuda.cuModuleGetFunction(api.out(api.handle()), module, n)]
+    return [
+        n for n in ("one", "two", "three") if not cuda.cuModuleGetFunction(api.out(api.handle()), module, n)
+    ]
 
 
 def error_of(cuda: Driver, image: object) -> int:
@@ -51,7 +67,9 @@ def error_of(cuda: Driver, image: object) -> int:
 
 @pytest.mark.parametrize("flags", [0, LZ4, ZSTD], ids=["stored", "lz4", "zstd"])
 def test_ptx_in_a_container(cuda: Driver, flags: int):
-    assert kernels(cuda, container(entry(ELF, 80, b"\x7fELF" + bytes(60)), entry(PTX, 80, text("one"), flags))) == ["one"]
+    assert kernels(
+        cuda, container(entry(ELF, 80, b"\x7fELF" + bytes(60)), entry(PTX, 80, text("one"), flags))
+    ) == ["one"]
 
 
 def test_lz4_with_long_runs_and_literals(cuda: Driver):
@@ -102,9 +120,15 @@ def test_highest_suitable_architecture_is_chosen(cuda: Driver):
 
 
 def test_variants_need_their_own_architecture(cuda: Driver):
-    assert kernels(cuda, container(entry(PTX, 80, text("one")), entry(PTX, 90, text("two"), EXACT))) == ["two"]
-    assert kernels(cuda, container(entry(PTX, 80, text("one")), entry(PTX, 89, text("two"), EXACT))) == ["one"]
-    assert kernels(cuda, container(entry(PTX, 80, text("one")), entry(PTX, 89, text("two"), FAMILY))) == ["one"]
+    assert kernels(cuda, container(entry(PTX, 80, text("one")), entry(PTX, 90, text("two"), EXACT))) == [
+        "two"
+    ]
+    assert kernels(cuda, container(entry(PTX, 80, text("one")), entry(PTX, 89, text("two"), EXACT))) == [
+        "one"
+    ]
+    assert kernels(cuda, container(entry(PTX, 80, text("one")), entry(PTX, 89, text("two"), FAMILY))) == [
+        "one"
+    ]
 
 
 def test_machine_code_alone_is_refused_with_advice(fresh):
@@ -142,7 +166,9 @@ def test_text_for_another_architecture_is_refused(cuda: Driver, target: str):
     assert kernels(cuda, text("one", "sm_90a")) == ["one"]
 
 
-@pytest.mark.parametrize("image", [b"\0", b"hello\0", b"\xb1\x43\x62\x46" + bytes(20), b"\x50\xed\x55\xba" + bytes(12)])
+@pytest.mark.parametrize(
+    "image", [b"\0", b"hello\0", b"\xb1\x43\x62\x46" + bytes(20), b"\x50\xed\x55\xba" + bytes(12)]
+)
 def test_what_is_no_image_is_refused(cuda: Driver, image: bytes):
     assert error_of(cuda, image) == api.INVALID_IMAGE
 
@@ -163,7 +189,9 @@ def test_container_with_damaged_lengths_is_refused_or_read(cuda: Driver, tmp_pat
     for _ in range(300):
         damaged = bytearray(good)
         for _ in range(noise.randint(1, 4)):
-            damaged[noise.randrange(80 if noise.random() < 0.5 else len(good))] = noise.choice([0, 1, 0x7F, 0x80, 0xFF])
+            damaged[noise.randrange(80 if noise.random() < 0.5 else len(good))] = noise.choice(
+                [0, 1, 0x7F, 0x80, 0xFF]
+            )
         path.write_bytes(damaged)
         assert cuda.cuModuleLoad(api.out(api.handle()), str(path)) in (
             api.SUCCESS, api.INVALID_IMAGE, api.NO_BINARY_FOR_GPU, api.INVALID_PTX, api.NOT_SUPPORTED,

@@ -77,7 +77,9 @@ def test_private_tables_are_not_found(library: Driver):
 
 def test_every_error_has_its_name_and_text(library: Driver):
     rows = re.findall(
-        r'^ERROR\((\d+), "(\w+)", "(.+)"\)$', (GENERATED.parent / "procedures" / "errors.inc").read_text(), re.M
+        r'^ERROR\((\d+), "(\w+)", "(.+)"\)$',
+        (GENERATED.parent / "procedures" / "errors.inc").read_text(),
+        re.M,
     )
     assert len(rows) > 100
     for number, name, text in rows:
@@ -96,7 +98,10 @@ def test_functions_outside_the_driver_say_so(library: Driver):
 
 def test_library_exports_the_driver_api_alone(emulator_dir: Path):
     listing = subprocess.run(
-        ["nm", "-D", "--defined-only", str(emulator_dir / "libcuda.so.1")], capture_output=True, text=True, check=True
+        ["nm", "-D", "--defined-only", str(emulator_dir / "libcuda.so.1")],
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     symbols = {line.split()[-1] for line in listing.splitlines()}
     assert {row[3] for row in ROWS} <= symbols

@@ -230,7 +230,10 @@ def test_many_threads_share_the_driver(cuda: Driver):
             stream = cuda.make("cuStreamCreate", api.NON_BLOCKING)
             for _ in range(20):
                 a, b, c = cuda.vectors(100 + number)
-                assert cuda.launch(function, (4,), (64,), [a, b, c, ctypes.c_int(100 + number)], stream=stream) == 0
+                assert (
+                    cuda.launch(function, (4,), (64,), [a, b, c, ctypes.c_int(100 + number)], stream=stream)
+                    == 0
+                )
                 cuda.do("cuStreamSynchronize", stream)
                 assert cuda.floats(c, 100 + number) == [3.0 * i for i in range(100 + number)]
                 for pointer in (a, b, c):
