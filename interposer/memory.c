@@ -10,6 +10,19 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct range_list all;
 static uint32_t last_serial;
+// How many ranges are untouched, module variables apart: every launch asks whether there are any.
+static size_t untouched_globals, untouched_others;
+
+static void count_range(const struct range *range, int change) {
+  if (range->state == RANGE_UNTOUCHED)
+    *(range->kind == RANGE_GLOBAL ? &untouched_globals : &untouched_others) += (size_t)change;
+}
+
+static void set_state(struct range *range, enum range_state state) {
+  count_range(range, -1);
+  range->state = (uint8_t)state;
+  count_range(range, 1);
+}
 
 // ---- lists --------------------------------------------------------------------------------------------------------------
 
@@ -69,6 +82,8 @@ bool memory_find(uint64_t address, struct range *found) {
 // ---- changing -------------------------------------------------------------------------------------------------------------
 
 static void remove_at(size_t position, size_t count) {
+  for (size_t n = position; n < position + count; n++)
+    count_range(&all.items[n], -1);
   memmove(all.items + position, all.items + position + count,
           (all.count - position - count) * sizeof *all.items);
   all.count -= count;
@@ -97,6 +112,7 @@ void memory_add(uint64_t base, uint64_t bytes, enum range_kind kind, uint64_t co
                                            .serial = ++last_serial,
                                            .kind = (uint8_t)kind,
                                            .state = RANGE_UNTOUCHED};
+      count_range(&all.items[position], 1);
       all.count++;
     }
   }
@@ -129,7 +145,9 @@ static void remove_all(enum list_filter filter, uint64_t value) {
   pthread_mutex_lock(&lock);
   size_t kept = 0;
   for (size_t n = 0; n < all.count; n++)
-    if (!passes_filter(&all.items[n], filter, value, 0))
+    if (passes_filter(&all.items[n], filter, value, 0))
+      count_range(&all.items[n], -1);
+    else
       all.items[kept++] = all.items[n];
   all.count = kept;
   pthread_mutex_unlock(&lock);
@@ -142,13 +160,14 @@ void memory_mark(uint64_t base, uint32_t serial, enum range_state state) {
   pthread_mutex_lock(&lock);
   struct range *range = range_at(base);
   if (range != NULL && range->serial == serial)
-    range->state = (uint8_t)state;
+    set_state(range, state);
   pthread_mutex_unlock(&lock);
 }
 
 void reset_memory_after_fork(void) {
   pthread_mutex_init(&lock, NULL);
   all.count = 0;
+  untouched_globals = untouched_others = 0;
 }
 
 // ---- touching ---------------------------------------------------------------------------------------------------------------
@@ -176,7 +195,7 @@ static bool scan(const void *data, size_t bytes, bool (*visit)(struct range *, v
 
 static bool take_range(struct range *range, void *taken) {
   if (range->state == RANGE_UNTOUCHED && list_append(taken, range))
-    range->state = RANGE_TOUCHED;
+    set_state(range, RANGE_TOUCHED);
   return false;
 }
 
@@ -198,35 +217,34 @@ bool memory_points_to_untouched(const void *data, size_t bytes) {
   return found;
 }
 
-// `bytes` 0: every range, or every GLOBAL one.
-static bool each_in(uint64_t address, uint64_t bytes, bool globals_only, bool (*visit)(struct range *, void *),
-                    void *state) {
-  for (size_t n = bytes == 0 ? 0 : position_of(address); n < all.count; n++) {
-    if (bytes != 0 && all.items[n].base >= address + bytes)
-      break;
-    if ((!globals_only || all.items[n].kind == RANGE_GLOBAL) && visit(&all.items[n], state))
-      return true;
-  }
-  return false;
-}
-
-bool memory_has_untouched(uint64_t address, uint64_t bytes, bool globals_only) {
+bool memory_has_untouched(uint64_t address, uint64_t bytes) {
+  bool found = false;
   pthread_mutex_lock(&lock);
-  bool found = each_in(address, bytes, globals_only, is_untouched, NULL);
+  for (size_t n = position_of(address); !found && n < all.count && all.items[n].base < address + bytes; n++)
+    found = all.items[n].state == RANGE_UNTOUCHED;
   pthread_mutex_unlock(&lock);
   return found;
 }
 
 void memory_take(uint64_t address, uint64_t bytes, struct range_list *taken) {
   pthread_mutex_lock(&lock);
-  if (bytes != 0)
-    each_in(address, bytes, false, take_range, taken);
+  for (size_t n = position_of(address); n < all.count && all.items[n].base < address + bytes; n++)
+    take_range(&all.items[n], taken);
   pthread_mutex_unlock(&lock);
+}
+
+bool memory_has_untouched_kind(bool globals_only) {
+  pthread_mutex_lock(&lock);
+  bool found = untouched_globals > 0 || (!globals_only && untouched_others > 0);
+  pthread_mutex_unlock(&lock);
+  return found;
 }
 
 void memory_take_kind(bool globals_only, struct range_list *taken) {
   pthread_mutex_lock(&lock);
-  each_in(0, 0, globals_only, take_range, taken);
+  for (size_t n = 0; n < all.count; n++)
+    if (!globals_only || all.items[n].kind == RANGE_GLOBAL)
+      take_range(&all.items[n], taken);
   pthread_mutex_unlock(&lock);
 }
 

@@ -281,8 +281,9 @@ void list_free(struct range_list *list);
 // Untouched ranges that words (8-byte aligned) of `data` point into are marked TOUCHED and appended.
 void memory_reach(const void *data, size_t bytes, struct range_list *reached);
 bool memory_points_to_untouched(const void *data, size_t bytes);
-bool memory_has_untouched(uint64_t address, uint64_t bytes, bool globals_only);
+bool memory_has_untouched(uint64_t address, uint64_t bytes);
 void memory_take(uint64_t address, uint64_t bytes, struct range_list *taken); // untouched ones that overlap, now TOUCHED
+bool memory_has_untouched_kind(bool globals_only); // module variables, or any range
 void memory_take_kind(bool globals_only, struct range_list *taken);
 enum list_filter { LIST_BY_CONTEXT, LIST_BY_OWNER, LIST_BY_SPAN, LIST_ALL };
 void memory_list_touched(enum list_filter filter, uint64_t value, uint64_t bytes, struct range_list *list);
@@ -316,6 +317,7 @@ static inline void put_u64(struct record *record, uint64_t value) {
 }
 void write_note(enum note code, uint16_t function, uint64_t call, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+void write_matched_note(uint16_t function, uint64_t call, uint64_t ordinal, const char *name);
 void write_process_text(const char *text, size_t bytes);
 // Room for `bytes` in the blobs file, 64-byte aligned.
 uint64_t reserve_blob(uint64_t bytes);

@@ -130,8 +130,7 @@ void select_launch(struct call *call) {
     call->number = next_call_number();
   }
   call->closes_window = !selection.all && ordinal == selection.last_launch;
-  write_note(NOTE_LAUNCH_MATCHED, call->record_function, call->number, "%llu %s", (unsigned long long)ordinal,
-             call->kernel->name);
+  write_matched_note(call->record_function, call->number, ordinal, call->kernel->name);
 }
 
 void finish_launch(struct call *call) {
@@ -213,10 +212,10 @@ static bool touches_something_new(struct call *call, const struct touch *touch) 
   bool launch = call->function->effect == EFFECT_LAUNCH;
   if (launch && call->packed != NULL && memory_points_to_untouched(call->packed, call->packed_bytes))
     return true;
-  if (launch && memory_has_untouched(0, 0, selection.reach != REACH_LIVE))
+  if (launch && memory_has_untouched_kind(selection.reach != REACH_LIVE))
     return true;
   for (unsigned n = 0; n < touch->count; n++)
-    if (memory_has_untouched(touch->spans[n].address, touch->spans[n].bytes, false))
+    if (memory_has_untouched(touch->spans[n].address, touch->spans[n].bytes))
       return true;
   return selection.reach == REACH_REACHABLE && touch->host_bytes != NULL && host_bytes_reach(call, touch, NULL);
 }

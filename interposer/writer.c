@@ -22,6 +22,8 @@ enum {
   HEADER_BYTES = 32,
   // Kept free in every window for the note that says why capture stopped.
   RESERVE_BYTES = 4096,
+  // Pages are asked for in this many bytes at a time: one by one, their faults cost more than the records.
+  POPULATE_BYTES = 256 << 10,
   FORMAT_VERSION = 1,
 };
 
@@ -39,7 +41,7 @@ static char *directory_path;
 static struct file calls_file = {-1, 0, 0}, blobs_file = {-1, 0, 0}, held_file = {-1, 0, 0};
 static uint8_t *window;
 static uint64_t window_offset;
-static size_t used;
+static size_t used, populated;
 static _Atomic uint64_t blobs_end;
 
 static uint64_t clock_ns(clockid_t clock) {
@@ -86,6 +88,7 @@ bool open_writer(const char *directory, uint32_t forked_from) {
     memcpy(window, &header, sizeof header);
     window_offset = 0;
     used = sizeof header;
+    populated = 0;
     atomic_store(&blobs_end, 0);
     atomic_store(&is_open, true);
     return true;
@@ -173,8 +176,21 @@ static bool next_window(void) {
   munmap(window, WINDOW_BYTES);
   window = next;
   window_offset += WINDOW_BYTES;
-  used = 0;
+  used = populated = 0;
   return true;
+}
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 // Linux 5.14; older kernels refuse it, and the pages come one by one
+#endif
+
+static void populate(size_t end) {
+  while (populated < end) {
+    int error = errno;
+    madvise(window + populated, POPULATE_BYTES, MADV_POPULATE_WRITE);
+    errno = error;
+    populated += POPULATE_BYTES;
+  }
 }
 
 bool begin_record(struct record *record, enum record_kind kind, uint16_t function, uint64_t call, size_t bytes) {
@@ -185,6 +201,8 @@ bool begin_record(struct record *record, enum record_kind kind, uint16_t functio
     pthread_mutex_unlock(&lock);
     return false;
   }
+  if (UNLIKELY(used + whole > populated))
+    populate(used + whole);
   record->start = window + used;
   record->cursor = record->start + HEADER_BYTES;
   fill_header(record->start, kind, function, call);
@@ -201,19 +219,37 @@ void end_record(struct record *record) {
   pthread_mutex_unlock(&lock);
 }
 
-void write_note(enum note code, uint16_t function, uint64_t call, const char *format, ...) {
-  char text[1024];
-  va_list values;
-  va_start(values, format);
-  int length = vsnprintf(text, sizeof text, format, values);
-  va_end(values);
-  size_t bytes = length < 0 ? 0 : (size_t)length < sizeof text ? (size_t)length : sizeof text - 1;
+static void put_note(enum note code, uint16_t function, uint64_t call, const char *text, size_t bytes) {
   struct record record;
   if (!begin_record(&record, RECORD_NOTE, function, call, 8 + bytes))
     return;
   put_u64(&record, (uint32_t)code | (uint64_t)bytes << 32);
   put_bytes(&record, text, bytes);
   end_record(&record);
+}
+
+void write_note(enum note code, uint16_t function, uint64_t call, const char *format, ...) {
+  char text[1024];
+  va_list values;
+  va_start(values, format);
+  int length = vsnprintf(text, sizeof text, format, values);
+  va_end(values);
+  put_note(code, function, call, text, length < 0 ? 0 : (size_t)length < sizeof text ? (size_t)length : sizeof text - 1);
+}
+
+// Written at every launch that the selection matches, so without the cost of printf.
+void write_matched_note(uint16_t function, uint64_t call, uint64_t ordinal, const char *name) {
+  char text[1024], *at = text + 20;
+  size_t length = strlen(name);
+  if (length > sizeof text - 24)
+    length = sizeof text - 24;
+  memcpy(text + 21, name, length);
+  text[20] = ' ';
+  do {
+    *--at = (char)('0' + ordinal % 10);
+    ordinal /= 10;
+  } while (ordinal > 0);
+  put_note(NOTE_LAUNCH_MATCHED, function, call, at, (size_t)(text + 21 - at) + length);
 }
 
 void write_process_text(const char *text, size_t bytes) {

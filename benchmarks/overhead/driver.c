@@ -1,0 +1,29 @@
+// A libcuda.so.1 whose functions do nothing: what is left of a call's time is the call and the shim.
+#include <stdint.h>
+#include <stdlib.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT int cuInit(unsigned flags) { return 0; }
+EXPORT int cuDriverGetVersion(int *version) { return *version = 13000, 0; }
+EXPORT int cuCtxGetCurrent(uint64_t *context) { return *context = 1, 0; }
+EXPORT int cuModuleGetFunction(uint64_t *function, uint64_t module, const char *name) {
+  return *function = 0x1000 + (uint64_t)name[0] * 64, 0;
+}
+EXPORT int cuFuncGetParamInfo(uint64_t function, uint64_t index, uint64_t *offset, uint64_t *size) {
+  if (index >= 4)
+    return 1;
+  *offset = index * 8;
+  *size = 8;
+  return 0;
+}
+EXPORT int cuMemAlloc_v2(uint64_t *address, uint64_t bytes) {
+  return *address = (uint64_t)(uintptr_t)calloc(1, bytes), 0;
+}
+EXPORT int cuMemcpyDtoH_v2(void *to, uint64_t from, uint64_t bytes) { return 0; }
+EXPORT int cuStreamQuery(uint64_t stream) { return 0; }
+EXPORT int cuCtxSynchronize(void) { return 0; }
+EXPORT int cuLaunchKernel(uint64_t function, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx, uint32_t by, uint32_t bz,
+                          uint32_t shared, uint64_t stream, void **values, void **extra) {
+  return 0;
+}
