@@ -249,9 +249,10 @@ def render_verification(result: Verification, quiet: bool) -> Iterator[str]:
     for damage in report.damages:
         yield f"{path}: {shown(damage)}"
     for what in result.missing:
-        yield f"{path}: {shown(what)}: its contents are not in the file"
+        yield f"{path}: {shown(what)}: its contents are damaged or not in the file"
     if not quiet:
-        yield f"{path}: DAMAGED; {checked} could be read"
+        total = number(report.frames + report.damaged_frames, "frame")
+        yield f"{path}: DAMAGED: {report.frames} of {total} and {number(report.objects, 'object')} could be read"
 
 
 def render_dump(result: DumpResult) -> str:

@@ -48,7 +48,7 @@ class SnapshotInfo:
 
 @dataclass(frozen=True)
 class Verification:
-    """Outcome of `replay verify`. missing: contents whose memory chunks are not in the file, by name."""
+    """Outcome of `replay verify`. missing: contents of which a memory chunk is damaged or not there, by name."""
 
     path: str
     report: VerifyReport
@@ -174,22 +174,24 @@ class Snapshot:
     def verify(self, progress: Callable[[int], None] | None = None) -> Verification:
         """Read everything once: every checksum, every object, and whether each chunk that is referred to is there."""
         report = self.reader.verify(progress)
+        wrong = {damage.offset for damage in report.damages}
+        sound = {number for number, frame in enumerate(self.reader.frames) if frame.offset not in wrong}
         missing = []
         try:
             for image in self.images():
-                if self._lacks(image.contents):
+                if self._lacks(image.contents, sound):
                     missing.append(f"image {image.digest}")
             for item in self.ranges():
                 for moment, contents in (("before", item.before), ("after", item.after)):
-                    if contents is not None and self._lacks(contents):
+                    if contents is not None and self._lacks(contents, sound):
                         missing.append(f"memory {item.id} ({moment})")
         except ReplayError as error:
             missing.append(error.what)
         return Verification(self.path, report, missing)
 
-    def _lacks(self, contents: Contents) -> bool:
+    def _lacks(self, contents: Contents, sound: set[int]) -> bool:
         stored = (digest for digest in contents.chunk_digests() if digest != schema.ZERO_DIGEST)
-        return not all(self.reader.has_chunk(digest) for digest in stored)
+        return not all(self.reader.frame_of_chunk(digest) in sound for digest in stored)
 
     def _values(self, kind: str, wanted: type[T]) -> Iterator[T]:
         for value in self.reader.objects(kind):

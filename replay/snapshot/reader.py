@@ -70,11 +70,12 @@ class Condition:
 
 @dataclass
 class VerifyReport:
-    """Outcome of reading everything once and comparing every checksum."""
+    """Outcome of reading everything once and comparing every checksum. frames, objects, chunks: those that are whole."""
 
     condition: Condition
     file_bytes: int
     frames: int = 0
+    damaged_frames: int = 0
     objects: int = 0
     chunks: int = 0
     damages: list[Damage] = field(default_factory=list)
@@ -164,9 +165,10 @@ class SnapshotReader:
         for number in range(len(self._frames)):
             yield from self._decode(number, None)
 
-    def has_chunk(self, digest: bytes) -> bool:
-        """Whether the chunk is stored in a frame that the index or the scan has found."""
-        return self._find(digest) is not None
+    def frame_of_chunk(self, digest: bytes) -> int | None:
+        """Number of the frame that holds the chunk (a place in `frames`), None when there is no such chunk."""
+        place = self._find(digest)
+        return None if place is None else place[0]
 
     def chunk(self, digest: bytes, length: int | None = None) -> bytes:
         """Contents of a chunk. For ZERO_DIGEST, which tells no length, `length` zeros are returned.
@@ -222,6 +224,7 @@ class SnapshotReader:
                 damage = Damage(record.offset, record.compressed_bytes, error.what)
                 if damage not in report.damages:
                     report.damages.append(damage)
+                report.damaged_frames += 1
             else:
                 report.frames += 1
             if progress:

@@ -264,7 +264,7 @@ def test_missing_memory_is_found_though_every_checksum_holds(
         contents = schema.Contents(10, b"0123456789abcdef")
         out.write("range", schema.to_wire(schema.Range(7, "device", 4096, 10, 0, 1, before=contents)))
     assert run("verify", tmp_path / "x.rsnap") == 1
-    assert "memory 7 (before): its contents are not in the file" in capsys.readouterr().out
+    assert "memory 7 (before): its contents are damaged or not in the file" in capsys.readouterr().out
 
 
 def test_an_object_that_breaks_the_schema_is_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
