@@ -1,0 +1,1 @@
+"""Running an application under the interposer, and reading what it wrote."""

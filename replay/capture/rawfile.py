@@ -1,0 +1,186 @@
+"""Reads the record file of a raw capture (FORMAT.md), which its writer may have left at any instruction.
+
+Every size, bound and checksum is looked at before a record is given out. Reading is block by block with bounded memory,
+and works on a file that is still being written: what is there is read.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from replay.api.vocabulary import RecordKind
+from replay.capture.checksum import LONG_BYTES, crc32c, crc32c_of_many
+from replay.errors import FileError, FormatError, VersionError
+
+MAGIC = b"RCAPCALL"
+VERSION = 1
+WINDOW_BYTES = (
+    16 << 20
+)  # the file grows by this much, and no record crosses the end of one: the largest record
+BLOCK_BYTES = 4 << 20  # read at once
+
+FILE_HEADER = struct.Struct("<8sIIQQ32x")
+RECORD_HEADER = struct.Struct("<IHHIIQQ")  # size, kind, function, thread, check, call, time_ns
+CHECK_BEGINS = 16  # offset of `call`: what stands before it is not covered by the check
+
+_KINDS = frozenset(int(kind) for kind in RecordKind)
+_RECORD_HEADER_WORDS = 2  # of 8 bytes, before what the check covers
+
+State = Literal["complete", "truncated", "damaged"]
+
+
+class Record(NamedTuple):
+    """One record. `time_ns` is CLOCK_MONOTONIC; `offset` is its place in the file, for messages."""
+
+    kind: int
+    function: int
+    thread: int
+    call: int
+    time_ns: int
+    payload: bytes
+    offset: int
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a record file ends: `damaged` carries the reason in `text`; everything before `offset` is usable."""
+
+    state: State
+    offset: int
+    text: str = ""
+
+
+class RawFile:
+    """Context manager over one `calls.<pid>.bin`.
+
+    pid; start_time_ns (CLOCK_REALTIME) and monotonic_ns (CLOCK_MONOTONIC) of the same moment. `ending` is None until
+    `records()` has run to its end.
+    Raises FileError when the file cannot be read, FormatError when it is no such file, VersionError when it is newer.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.ending: Ending | None = None
+        try:
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise FileError(error.strerror or str(error), where=path) from None
+        try:
+            self._read_header()
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def __enter__(self) -> RawFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        os.close(self._descriptor)
+
+    def _read_header(self) -> None:
+        data = os.pread(self._descriptor, FILE_HEADER.size, 0)
+        # An application that died while its first window was being made leaves zeros, or nothing.
+        if not data.strip(b"\0"):
+            self.pid = self.start_time_ns = self.monotonic_ns = 0
+            return
+        if len(data) < FILE_HEADER.size or not data.startswith(MAGIC):
+            raise FormatError("not a record file of a raw capture", where=self.path)
+        _, version, self.pid, self.start_time_ns, self.monotonic_ns = FILE_HEADER.unpack(data)
+        if version != VERSION:
+            raise VersionError(
+                f"raw capture format {version}, and this replay reads {VERSION}",
+                where=self.path,
+                next="pack it with the replay that captured it",
+            )
+
+    def records(self) -> Iterator[Record]:
+        """Every whole record in the order of the file, fillers left out. Sets `ending`; may be called again."""
+        self.ending = None
+        at = FILE_HEADER.size
+        while self.ending is None:
+            size = BLOCK_BYTES
+            block = os.pread(self._descriptor, size, at)
+            found, consumed, ending = _scan(block, at, len(block) < size)
+            if not consumed and ending is None:
+                # One record that is larger than a block.
+                block = os.pread(self._descriptor, WINDOW_BYTES, at)
+                found, consumed, ending = _scan(block, at, len(block) < WINDOW_BYTES)
+            for number, good in enumerate(_checks(block, found)):
+                offset, header = found[number]
+                if not good:
+                    self.ending = Ending("damaged", at + offset, "a record with a wrong checksum")
+                    return
+                length, kind, function, thread, _, call, time_ns = header
+                payload = block[offset + RECORD_HEADER.size : offset + length]
+                yield Record(kind, function, thread, call, time_ns, payload, at + offset)
+            self.ending = ending
+            at += consumed
+
+
+Found = list[tuple[int, tuple[int, int, int, int, int, int, int]]]
+
+
+def _scan(block: bytes, at: int, last: bool) -> tuple[Found, int, Ending | None]:
+    """The records that lie whole in `block`, which begins at offset `at` of the file; the bytes they and the fillers
+    take (a filler may reach beyond the block); and how the file ends, when that can be seen here. `last`: the file ends
+    with this block."""
+    found: Found = []
+    position = 0
+    while True:
+        left = len(block) - position
+        if left < 8:
+            # A filler can have 8 bytes, so a whole header cannot be asked for yet.
+            return found, position, Ending("truncated", at + position) if last else None
+        size, kind = struct.unpack_from("<IH", block, position)
+        if size == 0:
+            return found, position, Ending("truncated", at + position)
+        filler = kind == RecordKind.FILLER
+        if (
+            size % 8
+            or kind not in _KINDS
+            or size > WINDOW_BYTES
+            or (size < RECORD_HEADER.size and not filler)
+        ):
+            return (
+                found,
+                position,
+                Ending("damaged", at + position, f"no record has kind {kind} and {size} bytes"),
+            )
+        if filler:
+            position += size
+            if position >= len(block):
+                # What follows is in the next block, or the file ends with the filler.
+                return found, position, Ending("truncated", at + len(block)) if last else None
+            continue
+        if size > left:
+            return found, position, Ending("truncated", at + position) if last else None
+        found.append((position, RECORD_HEADER.unpack_from(block, position)))
+        position += size
+
+
+def _checks(block: bytes, found: Found) -> list[bool]:
+    """Whether the checksum of each record holds."""
+    if not found:
+        return []
+    places = np.fromiter((offset for offset, _ in found), dtype=np.int64, count=len(found))
+    sizes = np.fromiter((header[0] for _, header in found), dtype=np.int64, count=len(found))
+    stated = np.fromiter((header[4] for _, header in found), dtype=np.uint32, count=len(found))
+    words = np.frombuffer(block, dtype="<u8", count=len(block) // 8)
+    short = np.flatnonzero(sizes <= LONG_BYTES)
+    computed = np.zeros(len(found), dtype=np.uint32)
+    starts, counts = places[short] // 8 + _RECORD_HEADER_WORDS, sizes[short] // 8 - _RECORD_HEADER_WORDS
+    computed[short] = crc32c_of_many(words, starts, counts)
+    for index in np.flatnonzero(sizes > LONG_BYTES).tolist():
+        start = int(places[index])
+        computed[index] = crc32c(memoryview(block)[start + CHECK_BEGINS : start + int(sizes[index])])
+    return [bool(good) for good in computed == stated]
