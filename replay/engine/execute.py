@@ -21,7 +21,7 @@ from replay.api.vocabulary import Effect, Function, Parameter, Role, Term
 from replay.engine import custom
 from replay.engine.contents import Word, read_contents
 from replay.engine.driver import Driver, DriverFailure, argument_value
-from replay.engine.handles import HandleMap
+from replay.engine.handles import HandleMap, ThreadContexts, captured_handles
 from replay.engine.memory import AddressMap
 from replay.errors import EngineError
 from replay.snapshot.container import SnapshotReader
@@ -113,57 +113,6 @@ class Prepared:
     def where(self) -> str:
         """The call for people."""
         return f"call {self.call.number} {self.call.function}"
-
-
-class ThreadContexts:
-    """Which captured context is current in which captured thread, from the calls that change it."""
-
-    def __init__(self) -> None:
-        self._stacks: dict[int, list[int]] = {}
-        self._any = 0  # for a thread of which nothing is known: the context seen last
-
-    def current(self, thread: int) -> int:
-        """The captured context; 0 when no context was seen yet."""
-        stack = self._stacks.get(thread)
-        return stack[-1] if stack else self._any
-
-    def saw(self, context: int) -> None:
-        """A context exists, though it may be current nowhere."""
-        self._any = self._any or context
-
-    def follow(self, call: Call) -> bool:
-        """Take over what a call does to its thread's stack. True if that is all that the call does."""
-        stack = self._stacks.setdefault(call.thread, [])
-        symbol = call.function
-        if symbol == "cuCtxSetCurrent":
-            del stack[-1:]
-            if call.arguments[0]:
-                stack.append(call.arguments[0])
-                self._any = call.arguments[0]
-        elif symbol == "cuCtxPushCurrent_v2":
-            stack.append(call.arguments[0])
-            self._any = call.arguments[0]
-        elif symbol == "cuCtxPopCurrent_v2":
-            del stack[-1:]
-        else:
-            if symbol.startswith("cuCtxCreate") and len(created := captured_handles(call, "pctx")) == 1:
-                stack.append(created[0])
-                self._any = created[0]
-            elif symbol == "cuCtxDestroy_v2" and stack and stack[-1] == call.arguments[0]:
-                stack.pop()
-            elif symbol == "cuDevicePrimaryCtxRetain":
-                for context in captured_handles(call, "pctx"):
-                    self.saw(context)
-            return False
-        return True
-
-
-def captured_handles(call: Call, parameter: str) -> list[int]:
-    """The handles that a call gave out through an array of 8-byte elements."""
-    data = call.outputs.get(parameter, b"")
-    if not isinstance(data, bytes):
-        return []
-    return [int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data) - 7, 8)]
 
 
 def destroyed_handle(call: Call, function: Function) -> tuple[str, int] | None:

@@ -1,4 +1,4 @@
-"""Captured handles and the live ones that stand for them.
+"""Captured handles and the live ones that stand for them, and which captured context is current where.
 
 A captured handle value may be used again by the application after its object was destroyed, so the latest one wins:
 calls are replayed in their recorded order.
@@ -7,6 +7,7 @@ calls are replayed in their recorded order.
 from __future__ import annotations
 
 from replay.errors import EngineError
+from replay.snapshot.schema import Call
 
 # CUstream values that name no object: default, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
 _STREAM_CONSTANTS = (0, 1, 2)
@@ -59,3 +60,54 @@ class HandleMap:
                 next="capture again with a window that includes its creation, for example with `--all`",
             )
         return found
+
+
+class ThreadContexts:
+    """Which captured context is current in which captured thread, from the calls that change it."""
+
+    def __init__(self) -> None:
+        self._stacks: dict[int, list[int]] = {}
+        self._any = 0  # for a thread of which nothing is known: the context seen last
+
+    def current(self, thread: int) -> int:
+        """The captured context; 0 when no context was seen yet."""
+        stack = self._stacks.get(thread)
+        return stack[-1] if stack else self._any
+
+    def saw(self, context: int) -> None:
+        """A context exists, though it may be current nowhere."""
+        self._any = self._any or context
+
+    def follow(self, call: Call) -> bool:
+        """Take over what a call does to its thread's stack. True if that is all that the call does."""
+        stack = self._stacks.setdefault(call.thread, [])
+        symbol = call.function
+        if symbol == "cuCtxSetCurrent":
+            del stack[-1:]
+            if call.arguments[0]:
+                stack.append(call.arguments[0])
+                self._any = call.arguments[0]
+        elif symbol == "cuCtxPushCurrent_v2":
+            stack.append(call.arguments[0])
+            self._any = call.arguments[0]
+        elif symbol == "cuCtxPopCurrent_v2":
+            del stack[-1:]
+        else:
+            if symbol.startswith("cuCtxCreate") and len(created := captured_handles(call, "pctx")) == 1:
+                stack.append(created[0])
+                self._any = created[0]
+            elif symbol == "cuCtxDestroy_v2" and stack and stack[-1] == call.arguments[0]:
+                stack.pop()
+            elif symbol == "cuDevicePrimaryCtxRetain":
+                for context in captured_handles(call, "pctx"):
+                    self.saw(context)
+            return False
+        return True
+
+
+def captured_handles(call: Call, parameter: str) -> list[int]:
+    """The handles that a call gave out through an array of 8-byte elements."""
+    data = call.outputs.get(parameter, b"")
+    if not isinstance(data, bytes):
+        return []
+    return [int.from_bytes(data[at : at + 8], "little") for at in range(0, len(data) - 7, 8)]

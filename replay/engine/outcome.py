@@ -11,6 +11,7 @@ from replay.compare.outputs import BufferComparison
 from replay.engine.driver import Driver, call, management_library, query, query_int
 from replay.engine.measure import WindowSampler
 from replay.engine.memory import Span, is_global
+from replay.engine.program import Program
 from replay.engine.session import (
     ATTRIBUTE_L2_BYTES,
     ATTRIBUTE_MAJOR,
@@ -46,21 +47,22 @@ def carry_out(
     messages: Messages,
 ) -> dict[str, Any]:
     """Verify and time the snapshot as `request` asks. Returns the parts of a RunResult that the worker knows."""
+    messages.stage("reading the snapshot")
+    program = Program(reader, request["best_effort"])
     session = Session(
         driver,
-        reader,
+        program,
         device=request["device"],
         spans=spans,
         taken=taken,
         relocate=request["relocate"],
-        best_effort=request["best_effort"],
         stage=messages.stage,
     )
     device = device_facts(driver, session.device, request["device"])
     clocks = Clocks(None if request["emulated"] else management_library(), device["uuid"])
     verified = session.verify()
     timing = None
-    notes = list(session.executor.notes) + session.left_out
+    notes = list(session.executor.notes) + program.left_out
     if request["timing"] is not None:
         if verified.replayable:
             parameters = StoppingParameters(**request["timing"])
@@ -107,7 +109,7 @@ def placement(session: Session) -> schema.Placement:
     """Where the ranges went."""
     counts = {"same_address": [0, 0], "relocated": [0, 0]}
     loaded = patched = 0
-    for range_ in session.ranges.values():
+    for range_ in session.program.ranges.values():
         live = session.addresses.find(range_.address)
         if is_global(range_):
             loaded += live is not None
@@ -135,11 +137,11 @@ def window_facts(session: Session) -> schema.WindowFacts:
     """What was replayed."""
     launches = [item for item in session.window if is_launch(item)]
     return schema.WindowFacts(
-        calls=len(session.window_calls),
+        calls=len(session.program.window),
         launches=len(launches),
         kernels=[],
         skipped_calls=session.skipped,
-        threads=len({call_.thread for call_ in session.window_calls}),
+        threads=len({call_.thread for call_ in session.program.window}),
         streams=len({stream for item in session.window for stream in launch_streams(item)}),
     )
 
@@ -278,13 +280,13 @@ def warnings(
 def capture_notes(session: Session) -> list[str]:
     """Notes of the capture that say what is missing, in the order of the capture, so many at most."""
     silent = ("WINDOW_OPEN", "WINDOW_CLOSE", "LAUNCH_MATCHED", "CHILD_PROCESS")
-    texts = [f"{note.code} {note.text}".strip() for note in session.notes if note.code not in silent]
+    texts = [f"{note.code} {note.text}".strip() for note in session.program.notes if note.code not in silent]
     unique = list(dict.fromkeys(texts))
     if len(unique) > MAXIMUM_RESULT_NOTES:
         more = len(unique) - MAXIMUM_RESULT_NOTES
         unique = [*unique[:MAXIMUM_RESULT_NOTES], f"and {more} more; `replay ls SNAPSHOT notes` lists them"]
-    if any(by_symbol()[call_.function].twin and call_.per_thread for call_ in session.window_calls):
-        threads = {call_.thread for call_ in session.window_calls if call_.per_thread}
+    if any(by_symbol()[call_.function].twin and call_.per_thread for call_ in session.program.window):
+        threads = {call_.thread for call_ in session.program.window if call_.per_thread}
         if len(threads) > 1:
             unique.append("per-thread default streams of several threads are replayed as one stream")
     return unique

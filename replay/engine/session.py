@@ -10,26 +10,22 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect
 from replay.compare.outputs import BufferComparison
-from replay.engine.contents import ContentStore, Word, describe, unpack_words
+from replay.engine.contents import ContentStore, describe
 from replay.engine.driver import Driver, DriverFailure, call, query, query_int
 from replay.engine.execute import STICKY_RESULTS, Executor, HostOutput, Prepared
 from replay.engine.memory import AddressMap, Placed, Span, is_global, place
+from replay.engine.program import Program
 from replay.errors import EngineError
-from replay.snapshot.container import SnapshotReader
-from replay.snapshot.schema import Call, Census, Image, Note, Range, from_wire
+from replay.snapshot.schema import Call, Range
 
 MAXIMUM_RESULT_NOTES = 20
 
 # CUdevice_attribute
 ATTRIBUTE_MULTIPROCESSORS, ATTRIBUTE_L2_BYTES, ATTRIBUTE_MAJOR, ATTRIBUTE_MINOR = 16, 38, 75, 76
-
-# Notes of a capture that make a replay pointless unless the user asks for it
-REFUSING_NOTES = ("UNSUPPORTED_CALL", "PARAMETERS_UNKNOWN", "STREAM_CAPTURE")
 
 _GLOBAL_GETTERS = {"CUmodule": "cuModuleGetGlobal_v2", "CUlibrary": "cuLibraryGetGlobal"}
 _DESTROYERS = {
@@ -64,131 +60,59 @@ class _Outcome:
 class Session:
     """A snapshot on a driver.
 
-    stage: called with the name of each step. best_effort: go on where the capture is incomplete.
+    stage: called with the name of each step.
     Raises EngineError when the snapshot cannot be replayed, AddressTaken when another process should try.
     """
 
     def __init__(
         self,
         driver: Driver,
-        reader: SnapshotReader,
+        program: Program,
         *,
         device: int,
         spans: list[Span],
         taken: list[Span],
         relocate: bool,
-        best_effort: bool,
         stage: Callable[[str], None],
     ) -> None:
         self.driver = driver
-        self.reader = reader
-        self.best_effort = best_effort
+        self.program = program
         self._stage = stage
-        self._read()
         stage("opening the device")
         self.device, self.context = open_device(driver, device)
         stage("placing memory")
         self.placed = place(driver, spans, taken, self.device, relocate)
         self.addresses = AddressMap(self.placed)
         self.executor = Executor(
-            driver, reader, self.images, self.addresses, self.call_words, self.device, self.context
+            driver,
+            program.reader,
+            program.images,
+            self.addresses,
+            program.call_words,
+            self.device,
+            self.context,
         )
-        self.contents = ContentStore(driver, reader, self.addresses, self.ranges, self.range_words)
-        self._split_ranges()
+        self.contents = ContentStore(
+            driver, program.reader, self.addresses, program.ranges, program.range_words
+        )
         self._set_up()
         stage("loading memory")
         self._load()
         stage("preparing the window")
         self._prepare_window()
 
-    # -- reading ------------------------------------------------------------------------------------------------
-
-    def _read(self) -> None:
-        self._stage("reading the snapshot")
-        self.images = {image.digest: image for image in self._objects(Image, "image")}
-        self.ranges = {range_.id: range_ for range_ in self._objects(Range, "range")}
-        self.notes = list(self._objects(Note, "note"))
-        calls = list(self._objects(Call, "call"))
-        self.setup = [call_ for call_ in calls if call_.section == "setup"]
-        self.window_calls = [call_ for call_ in calls if call_.section == "window"]
-        self.call_words: dict[int, list[Word]] = {}
-        self.range_words: dict[int, list[Word]] = {}
-        for census in self._objects(Census, "census"):
-            words = self.call_words if census.kind == "call" else self.range_words
-            site = f"{census.kind} {census.site}"
-            words.setdefault(census.site, []).extend(unpack_words(census.words, self.ranges, site))
-        self.refuse_what_cannot_be_replayed()
-
-    def _objects(self, kind: type[Any], name: str) -> Iterable[Any]:
-        return (from_wire(kind, _lists(value)) for value in self.reader.objects(name))
-
-    def refuse_what_cannot_be_replayed(self) -> None:
-        """Raise EngineError, or with best effort leave such calls out."""
-        reasons: list[tuple[int, str]] = []
-        for call_ in self.window_calls:
-            function = by_symbol().get(call_.function)
-            if function is None or function.unsupported:
-                why = "unknown to this version" if function is None else function.unsupported
-                reasons.append((call_.number, f"call {call_.number} {call_.function}: {why}"))
-        for note in self.notes:
-            if note.code in REFUSING_NOTES:
-                reasons.append((0, f"{note.code} {note.text}".strip()))
-        if not self.window_calls:
-            raise EngineError(
-                "the window holds no calls", where=self.reader.path, next="`replay info` shows the notes"
-            )
-        if not reasons:
-            self.left_out: list[str] = []
-            return
-        if not self.best_effort:
-            more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-            raise EngineError(
-                f"the window cannot be replayed faithfully: {reasons[0][1]}{more}",
-                where=self.reader.path,
-                next="`replay ls SNAPSHOT notes` lists them; --best-effort replays the rest",
-            )
-        self.left_out = [f"left out: {text}" for _, text in reasons]
-        numbers = {number for number, _ in reasons}
-        self.window_calls = [call_ for call_ in self.window_calls if call_.number not in numbers]
-
     # -- setting up ---------------------------------------------------------------------------------------------
 
-    def _split_ranges(self) -> None:
-        """Late ranges share their addresses with others: they are loaded when they are born, compared when they
-        die."""
-        self.late: set[int] = set()
-        self.shared: set[int] = set()  # in such a place, late or not
-        ordered = sorted((r for r in self.ranges.values() if not is_global(r)), key=lambda r: r.address)
-        group: list[Range] = []
-        end = 0
-        for range_ in [*ordered, None]:
-            if range_ is not None and group and range_.address < end:
-                group.append(range_)
-                end = max(end, range_.address + range_.size_bytes)
-                continue
-            if len(group) > 1:
-                self.shared.update(item.id for item in group)
-                self.late.update(item.id for item in group if item.born_call is not None)
-            if range_ is not None:
-                group, end = [range_], range_.address + range_.size_bytes
-        self.births: dict[int, list[Range]] = {}
-        self.deaths: dict[int, list[Range]] = {}
-        for range_ in self.ranges.values():
-            if range_.id in self.late and range_.born_call is not None:
-                self.births.setdefault(range_.born_call, []).append(range_)
-            if range_.died_call is not None and (range_.id in self.shared or is_global(range_)):
-                self.deaths.setdefault(range_.died_call, []).append(range_)
-
     def _set_up(self) -> None:
-        self._stage(f"executing the setup ({len(self.setup)} calls)")
-        for number, call_ in enumerate(self.setup):
+        self._stage(f"executing the setup ({len(self.program.setup)} calls)")
+        for number, call_ in enumerate(self.program.setup):
             if number % 256 == 255:
-                self._stage(f"executing the setup ({number + 1} of {len(self.setup)} calls)")
+                self._stage(f"executing the setup ({number + 1} of {len(self.program.setup)} calls)")
             self.executor.run_setup(call_)
         self.executor.permanent = set(self.executor.made)
         self.executor.made.clear()
         self._handles_of_setup = self.executor.handles.state()
-        for range_ in self.ranges.values():
+        for range_ in self.program.ranges.values():
             if is_global(range_) and not self.addresses.is_bound(range_.address):
                 self._find_global(range_)
 
@@ -215,9 +139,9 @@ class Session:
         """Ranges that hold their contents when an iteration begins."""
         return [
             range_
-            for range_ in self.ranges.values()
+            for range_ in self.program.ranges.values()
             if range_.before is not None
-            and range_.id not in self.late
+            and range_.id not in self.program.late
             and self.addresses.find(range_.address) is not None
         ]
 
@@ -228,33 +152,33 @@ class Session:
             self._stage(f"loading memory ({self.contents.loaded_bytes} of {total} bytes)")
             self.contents.load(range_)
         self._stage("copying what the window writes")
-        self.contents.keep_copies(ranges, whole=self.shared)
+        self.contents.keep_copies(ranges, whole=self.program.shared)
         self.restorable = ranges
         self._restored_ids = {range_.id for range_ in ranges}
         self.executor.on_global = self._global_appeared
 
     def _global_appeared(self, captured: int) -> None:
         """The window itself loaded a module: its variable gets its contents now."""
-        for range_ in self.ranges.values():
+        for range_ in self.program.ranges.values():
             if is_global(range_) and range_.address == captured and range_.id not in self._restored_ids:
                 self.contents.load(range_)
 
     def _prepare_window(self) -> None:
         self.window: list[Prepared] = []
         self.skipped = 0
-        for call_ in self.window_calls:
+        for call_ in self.program.window:
             try:
                 prepared = self.executor.prepare(call_)
             except EngineError as error:
-                if not self.best_effort:
+                if not self.program.best_effort:
                     raise
-                self.left_out.append(f"left out: {error}")
+                self.program.left_out.append(f"left out: {error}")
                 prepared = None
             if prepared is not None:
                 self.window.append(prepared)
                 continue
             self.skipped += 1
-            if call_.number in self.births or call_.number in self.deaths:
+            if call_.number in self.program.births or call_.number in self.program.deaths:
                 # Not executed itself, but memory appears or disappears here.
                 here = Call(call_.number, "cuCtxSynchronize", "window", call_.thread, [], 0)
                 self.window.append(Prepared(here, self.executor.threads.current(call_.thread), _nothing, []))
@@ -290,7 +214,7 @@ class Session:
         run = self.executor.run
         for prepared in self.window:
             captured = prepared.call.result
-            if self.births and prepared.call.number in self.births:
+            if self.program.births and prepared.call.number in self.program.births:
                 self._births(prepared.call.number)
             code = run(prepared)
             if code != captured and captured == 0 and self.executor.result_matters(prepared):
@@ -327,8 +251,8 @@ class Session:
         for number, prepared in enumerate(self.window):
             if number % 1000 == 999:
                 self._stage(f"replaying the window ({number + 1} of {len(self.window)} calls)")
-            if prepared.call.number in self.deaths:
-                self._compare_ranges(self.deaths[prepared.call.number], outcome)
+            if prepared.call.number in self.program.deaths:
+                self._compare_ranges(self.program.deaths[prepared.call.number], outcome)
             self._births(prepared.call.number)
             code = self.executor.run(prepared)
             captured = prepared.call.result
@@ -356,19 +280,20 @@ class Session:
                 return outcome
             raise
         self._stage("comparing outputs")
-        dead = {range_.id for ranges in self.deaths.values() for range_ in ranges}
-        self._compare_ranges((range_ for range_ in self.ranges.values() if range_.id not in dead), outcome)
+        dead = {range_.id for ranges in self.program.deaths.values() for range_ in ranges}
+        self._compare_ranges(
+            (range_ for range_ in self.program.ranges.values() if range_.id not in dead), outcome
+        )
         return outcome
 
     def verify_again(self, verified: Verified) -> None:
-        """After timing: the last replay must have left what the first one did, or restoring or the kernel is at
-        fault."""
+        """After timing: the last replay must leave what the first one left, or the kernel or restoring is at fault."""
         if verified.verdict not in ("match", "wrong"):
             return
         self._stage("comparing the outputs of the last replay")
         expected = {comparison.label: comparison.differing_bytes for comparison in verified.comparisons}
         outcome = _Outcome()
-        dead = {range_.id for ranges in self.deaths.values() for range_ in ranges}
+        dead = {range_.id for ranges in self.program.deaths.values() for range_ in ranges}
         written = [r for r in self.restorable if r.id not in dead and self.contents.is_restored(r)]
         self._compare_ranges(written, outcome)
         for comparison in outcome.comparisons:
@@ -382,7 +307,7 @@ class Session:
                     verified.comparisons.append(comparison)
 
     def _births(self, number: int) -> None:
-        for range_ in self.births.get(number, ()):
+        for range_ in self.program.births.get(number, ()):
             self.synchronize()
             self.contents.load(range_)
 
@@ -406,8 +331,8 @@ class Session:
 
     def _unverified(self) -> list[str]:
         """Memory whose contents after the window are not known."""
-        return [f"{describe(range_)}: contents after the window were not captured"
-                for range_ in self.ranges.values() if range_.after is None and range_.before is not None]  # fmt: skip
+        unknown = (r for r in self.program.ranges.values() if r.after is None and r.before is not None)
+        return [f"{describe(range_)}: contents after the window were not captured" for range_ in unknown]
 
     def _failure(self, prepared: Prepared, code: int) -> EngineError:
         return DriverFailure(
@@ -465,15 +390,6 @@ def launch_streams(prepared: Prepared) -> list[int]:
 def _nothing() -> int:
     """Stands for a driver function where there is nothing to call."""
     return 0
-
-
-def _lists(value: Any) -> Any:
-    """Arrays come out of the container as tuples; the schema asks for lists."""
-    if isinstance(value, (tuple, list)):
-        return [_lists(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _lists(item) for key, item in value.items()}
-    return value
 
 
 __all__ = ["Placed", "Session", "Verified", "open_device"]

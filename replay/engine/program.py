@@ -1,0 +1,101 @@
+"""What a snapshot asks to be executed: its calls, its memory with the time each range lives, and its pointers.
+
+Pure: reads the snapshot and decides what can be replayed, before any driver is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from replay.api.functions import by_symbol
+from replay.engine.contents import Word, unpack_words
+from replay.engine.memory import is_global
+from replay.errors import EngineError
+from replay.snapshot.container import SnapshotReader
+from replay.snapshot.schema import Call, Census, Image, Note, Range, from_wire
+
+# Notes of a capture that make a replay pointless unless the user asks for it
+REFUSING_NOTES = ("UNSUPPORTED_CALL", "PARAMETERS_UNKNOWN", "STREAM_CAPTURE")
+
+
+class Program:
+    """The content of a snapshot, ready for a `Session`.
+
+    best_effort: calls that cannot be replayed are left out, with a line each in `left_out`, instead of refused.
+    late: ids of ranges that share their addresses with others and are born inside the window. shared: ids of all
+    ranges in such places. births, deaths: ranges that are loaded before, or compared before, the call of that
+    number. Raises EngineError when the window cannot be replayed.
+    """
+
+    def __init__(self, reader: SnapshotReader, best_effort: bool) -> None:
+        self.reader = reader
+        self.best_effort = best_effort
+        self.left_out: list[str] = []
+        self.images = {image.digest: image for image in self._objects(Image, "image")}
+        self.ranges = {range_.id: range_ for range_ in self._objects(Range, "range")}
+        self.notes: list[Note] = list(self._objects(Note, "note"))
+        calls: list[Call] = list(self._objects(Call, "call"))
+        self.setup = [call for call in calls if call.section == "setup"]
+        self.window = [call for call in calls if call.section == "window"]
+        self.call_words: dict[int, list[Word]] = {}
+        self.range_words: dict[int, list[Word]] = {}
+        for census in self._objects(Census, "census"):
+            words = self.call_words if census.kind == "call" else self.range_words
+            site = f"{census.kind} {census.site}"
+            words.setdefault(census.site, []).extend(unpack_words(census.words, self.ranges, site))
+        self._refuse()
+        self.late: set[int] = set()
+        self.shared: set[int] = set()
+        self.births: dict[int, list[Range]] = {}
+        self.deaths: dict[int, list[Range]] = {}
+        self._find_lifetimes()
+
+    def _objects(self, kind: type[Any], name: str) -> Iterable[Any]:
+        return (from_wire(kind, value) for value in self.reader.objects(name))
+
+    def _refuse(self) -> None:
+        if not self.window:
+            raise EngineError(
+                "the window holds no calls", where=self.reader.path, next="`replay info` shows the notes"
+            )
+        reasons: list[tuple[int, str]] = []
+        for call in self.window:
+            function = by_symbol().get(call.function)
+            if function is None or function.unsupported:
+                why = "unknown to this version" if function is None else function.unsupported
+                reasons.append((call.number, f"call {call.number} {call.function}: {why}"))
+        for note in self.notes:
+            if note.code in REFUSING_NOTES:
+                reasons.append((0, f"{note.code} {note.text}".strip()))
+        if reasons and not self.best_effort:
+            more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+            raise EngineError(
+                f"the window cannot be replayed faithfully: {reasons[0][1]}{more}",
+                where=self.reader.path,
+                next="`replay ls SNAPSHOT notes` lists them; --best-effort replays the rest",
+            )
+        self.left_out += [f"left out: {text}" for _, text in reasons]
+        numbers = {number for number, _ in reasons}
+        self.window = [call for call in self.window if call.number not in numbers]
+
+    def _find_lifetimes(self) -> None:
+        """Ranges at overlapping addresses lived one after the other; all others may be there from the start."""
+        ordered = sorted((r for r in self.ranges.values() if not is_global(r)), key=lambda r: r.address)
+        group: list[Range] = []
+        end = 0
+        for range_ in [*ordered, None]:
+            if range_ is not None and group and range_.address < end:
+                group.append(range_)
+                end = max(end, range_.address + range_.size_bytes)
+                continue
+            if len(group) > 1:
+                self.shared.update(item.id for item in group)
+                self.late.update(item.id for item in group if item.born_call is not None)
+            if range_ is not None:
+                group, end = [range_], range_.address + range_.size_bytes
+        for range_ in self.ranges.values():
+            if range_.id in self.late and range_.born_call is not None:
+                self.births.setdefault(range_.born_call, []).append(range_)
+            if range_.died_call is not None and (range_.id in self.shared or is_global(range_)):
+                self.deaths.setdefault(range_.died_call, []).append(range_)
