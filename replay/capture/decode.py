@@ -1,0 +1,302 @@
+"""Raw records -> calls, contents and notes: the one place that knows what stands inside a record.
+
+ENTER and LEAVE are joined by their call number, across threads. Attachments are decoded generically: which parameter
+they belong to stands in them, and the table gives its name. Bytes in the blobs file stay there until they are read.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from replay.api.functions import by_id
+from replay.api.vocabulary import PER_THREAD_BIT, Function, Moment, NoteCode, RecordKind, Role, Storage
+from replay.capture.checksum import crc32c
+from replay.capture.rawfile import Ending, RawFile, Record
+from replay.errors import DamagedError, FileError, FormatError
+
+NO_BLOB = (1 << 64) - 1  # offset of contents that are all zero and were not written
+MAXIMUM_ATTACHMENT_BYTES = 1 << 40
+
+_ATTACHMENT = struct.Struct("<HBBIQ")  # parameter, part, storage, check, length
+_BLOB = struct.Struct("<QQQQQII")
+_NOTE = struct.Struct("<II")
+
+
+@dataclass(frozen=True)
+class RawAttachment:
+    """Bytes that belong to a parameter: `data`, or None when they are at `blob_offset` of the blobs file."""
+
+    length: int
+    data: bytes | None
+    blob_offset: int = 0
+    check: int = 0
+
+
+@dataclass
+class RawCall:
+    """One driver call. `result` is None until its LEAVE was read, and stays so if the application ended inside it.
+
+    Keys of `inputs` and `outputs` are those of `schema.Call`.
+    """
+
+    number: int
+    function: Function
+    per_thread: bool
+    thread: int
+    arguments: tuple[int, ...]
+    inputs: dict[str, RawAttachment]
+    enter_ns: int
+    outputs: dict[str, RawAttachment] = field(default_factory=dict)
+    result: int | None = None
+    leave_ns: int = 0
+
+    def argument(self, name: str, default: int = 0) -> int:
+        """The word of a parameter; `default` when the function has none of that name."""
+        for parameter, word in zip(self.function.parameters, self.arguments, strict=True):
+            if parameter.name == name:
+                return word
+        return default
+
+    def output_word(self, name: str) -> int | None:
+        """The u64 (or shorter) that the driver stored through an OUT pointer; None when it is not known."""
+        found = self.outputs.get(name)
+        if found is None or found.data is None or not 0 < len(found.data) <= 8:
+            return None
+        return int.from_bytes(found.data, "little")
+
+
+@dataclass(frozen=True)
+class Entered:
+    """The application called a function; the driver has not answered yet."""
+
+    call: RawCall
+
+
+@dataclass(frozen=True)
+class Left:
+    """The driver answered: `call` is the object of its Entered, now with result and outputs."""
+
+    call: RawCall
+
+
+@dataclass(frozen=True)
+class RawContents:
+    """One piece of memory contents. `blob_offset` is None for zeros. `call`: see Moment."""
+
+    call: int
+    thread: int
+    address: int
+    length: int
+    blob_offset: int | None
+    base: int
+    allocation_bytes: int
+    moment: Moment
+    check: int
+
+
+@dataclass(frozen=True)
+class RawNote:
+    """`code` is a name of NoteCode, or "NOTE_<n>" for one that this version does not know."""
+
+    code: str
+    text: str
+    call: int
+    function: str
+
+
+@dataclass(frozen=True)
+class ProcessText:
+    """The key=value lines of a PROCESS record."""
+
+    values: dict[str, str]
+
+
+Event = Entered | Left | RawContents | RawNote | ProcessText
+
+
+class Decoder:
+    """The events of one record file, in their order.
+
+    After `events()` has run to its end: `ending` says how the file ends, `open_calls` are the calls without an answer.
+    """
+
+    def __init__(self, raw: RawFile) -> None:
+        self._raw = raw
+        self.ending = Ending("truncated", 0)
+        self.open_calls: dict[int, RawCall] = {}
+        self.last_call = 0
+        self.unknown_functions = 0
+
+    def events(self) -> Iterator[Event]:
+        """Everything up to the end, or to the first record that makes no sense. Never raises for bad content."""
+        self.open_calls = {}
+        self.unknown_functions = 0
+        end: Ending | None = None
+        for record in self._raw.records():
+            try:
+                if record.kind == RecordKind.END:
+                    end = _ending(record)
+                    continue
+                event = self._decode(record)
+            except (struct.error, FormatError) as error:
+                self.ending = Ending("damaged", record.offset, f"a record that makes no sense ({error})")
+                return
+            if event is not None:
+                yield event
+        last = self._raw.ending or Ending("truncated", 0)
+        self.ending = end if end is not None and last.state != "damaged" else last
+
+    def _decode(self, record: Record) -> Event | None:
+        if record.kind == RecordKind.ENTER:
+            call = _entered(record)
+            if call is None:
+                self.unknown_functions += 1
+                return None
+            if call.number in self.open_calls:
+                raise FormatError(f"call {call.number} begins twice")
+            self.open_calls[call.number] = call
+            self.last_call = max(self.last_call, call.number)
+            return Entered(call)
+        if record.kind == RecordKind.LEAVE:
+            left = self.open_calls.pop(record.call, None)
+            if left is None:
+                return None
+            left.result = int(struct.unpack_from("<i", record.payload)[0])
+            left.outputs = _attachments(record.payload, 8, left.function)
+            left.leave_ns = record.time_ns
+            return Left(left)
+        if record.kind == RecordKind.BLOB:
+            return _contents(record)
+        if record.kind == RecordKind.NOTE:
+            return _note(record)
+        if record.kind == RecordKind.PROCESS:
+            text = record.payload.rstrip(b"\0").decode("utf-8", "replace")
+            pairs = (line.partition("=") for line in text.splitlines())
+            return ProcessText({key: value for key, separator, value in pairs if separator})
+        return None
+
+
+def _entered(record: Record) -> RawCall | None:
+    function = by_id().get(record.function & ~PER_THREAD_BIT)
+    if function is None:
+        return None  # a shim that is newer than this reader
+    count = len(function.parameters)
+    arguments = struct.unpack_from(f"<{count}Q", record.payload)
+    inputs = _attachments(record.payload, 8 * count, function)
+    per_thread = bool(record.function & PER_THREAD_BIT)
+    return RawCall(record.call, function, per_thread, record.thread, arguments, inputs, record.time_ns)
+
+
+def _attachments(payload: bytes, at: int, function: Function) -> dict[str, RawAttachment]:
+    found: dict[str, RawAttachment] = {}
+    while at < len(payload):
+        position, part, storage, check, length = _ATTACHMENT.unpack_from(payload, at)
+        at += _ATTACHMENT.size
+        if position >= len(function.parameters) or length > MAXIMUM_ATTACHMENT_BYTES:
+            raise FormatError(f"{function.symbol} has an attachment of parameter {position}, {length} bytes")
+        if storage == Storage.INLINE:
+            if at + length > len(payload):
+                raise FormatError(f"{function.symbol} has an attachment that exceeds its record")
+            attachment = RawAttachment(length, payload[at : at + length])
+            at += -(-length // 8) * 8
+        elif storage == Storage.BLOB:
+            (offset,) = struct.unpack_from("<Q", payload, at)
+            attachment = RawAttachment(length, None, offset, check)
+            at += 8
+        else:
+            raise FormatError(f"{function.symbol} has an attachment of storage {storage}")
+        parameter = function.parameters[position]
+        # Parts that FORMAT.md lists are numbered; a plain attachment bears the parameter's own name.
+        numbered = part > 0 or parameter.role == Role.CUSTOM
+        found[f"{parameter.name}.{part}" if numbered else parameter.name] = attachment
+    return found
+
+
+def _contents(record: Record) -> RawContents:
+    address, length, offset, base, allocation_bytes, moment, check = _BLOB.unpack_from(record.payload)
+    inside = base <= address and address + length <= base + allocation_bytes <= 1 << 64
+    if not inside or not length or moment not in (Moment.BEFORE, Moment.AFTER):
+        raise FormatError(f"contents of {length} bytes at {address:#x} of an allocation at {base:#x}")
+    place = None if offset == NO_BLOB else offset
+    return RawContents(
+        record.call, record.thread, address, length, place, base, allocation_bytes, Moment(moment), check
+    )
+
+
+def _note(record: Record) -> RawNote:
+    code, length = _NOTE.unpack_from(record.payload)
+    text = record.payload[_NOTE.size : _NOTE.size + length].decode("utf-8", "replace")
+    function = by_id().get(record.function & ~PER_THREAD_BIT)
+    try:
+        name = NoteCode(code).name
+    except ValueError:
+        name = f"NOTE_{code}"
+    return RawNote(name, text, record.call, function.symbol if function else "")
+
+
+def _ending(record: Record) -> Ending:
+    (reason,) = struct.unpack_from("<I", record.payload)
+    if reason == 1:
+        return Ending("truncated", record.offset, "the capture stopped itself")
+    return Ending("complete", record.offset)
+
+
+class BlobsFile:
+    """Context manager over `blobs.<pid>.bin`, read by `pread`. A missing file is an empty one.
+
+    Raises FileError when the file is there but cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise FileError(error.strerror or str(error), where=path) from None
+        self.size = os.fstat(self._descriptor).st_size
+
+    def __enter__(self) -> BlobsFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        os.close(self._descriptor)
+
+    def fileno(self) -> int:
+        """The descriptor, for readers of their own."""
+        return self._descriptor
+
+    def holds(self, offset: int, length: int) -> bool:
+        """Whether the file has all these bytes."""
+        return 0 <= offset <= self.size and length <= self.size - offset
+
+    def read(self, offset: int, length: int) -> bytes:
+        """`length` bytes from `offset` on. Raises DamagedError when the file has fewer."""
+        pieces = []
+        while length > 0 and self.holds(offset, length):
+            piece = os.pread(self._descriptor, length, offset)
+            if not piece:
+                break
+            pieces.append(piece)
+            offset += len(piece)
+            length -= len(piece)
+        if length > 0:
+            raise DamagedError(f"ends before byte {offset + length}", where=self.path)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def read_attachment(self, attachment: RawAttachment) -> bytes:
+        """The bytes of an attachment, wherever they are. Raises DamagedError when they are missing or damaged."""
+        if attachment.data is not None:
+            return attachment.data
+        data = self.read(attachment.blob_offset, attachment.length)
+        if crc32c(data) != attachment.check:
+            raise DamagedError(f"wrong checksum at byte {attachment.blob_offset}", where=self.path)
+        return data
