@@ -136,6 +136,8 @@ EXPORT int cuMemcpyHtoD_v2(uint64_t to, void *from, uint64_t bytes) {
 }
 EXPORT int cuMemcpyDtoH_v2(void *to, uint64_t from, uint64_t bytes) {
   LOGGED(cuMemcpyDtoH_v2, (uint64_t)to, from, bytes)
+  if (to == NULL)
+    return 1;
   memcpy(to, (void *)(uintptr_t)from, bytes);
   return 0;
 }
@@ -159,10 +161,20 @@ EXPORT int cuCtxGetCurrent(uint64_t *context) {
   return 0;
 }
 
+static struct fake_kernel kernels[4096];
+static int kernel_count;
+
 static uint64_t new_kernel(const char *name) {
-  struct fake_kernel *kernel = calloc(1, sizeof *kernel);
+  pthread_mutex_lock(&lock);
+  struct fake_kernel *kernel = &kernels[kernel_count++];
   strncpy(kernel->name, name, sizeof kernel->name - 1);
+  pthread_mutex_unlock(&lock);
   return (uint64_t)(uintptr_t)kernel;
+}
+
+static const char *name_of(uint64_t handle) {
+  struct fake_kernel *kernel = (struct fake_kernel *)(uintptr_t)handle;
+  return kernel >= kernels && kernel < kernels + kernel_count ? kernel->name : NULL;
 }
 
 EXPORT int cuModuleGetFunction(uint64_t *function, uint64_t module, const char *name) {
@@ -187,8 +199,8 @@ EXPORT int cuModuleGetGlobal_v2(uint64_t *address, uint64_t *bytes, uint64_t mod
 }
 EXPORT int cuFuncGetName(const char **name, uint64_t function) {
   LOGGED(cuFuncGetName, (uint64_t)name, function)
-  *name = ((struct fake_kernel *)(uintptr_t)function)->name;
-  return 0;
+  *name = name_of(function);
+  return *name == NULL ? 400 : 0;
 }
 
 // increment(u32 *data, u32 count); by_struct({u64, u32 *data, u64}, u32 count); through_table(u32 **table, u32 count);
@@ -217,15 +229,17 @@ static int layout(const char *name, uint64_t index, uint64_t *offset, uint64_t *
 
 EXPORT int cuFuncGetParamInfo(uint64_t function, uint64_t index, uint64_t *offset, uint64_t *size) {
   LOGGED(cuFuncGetParamInfo, function, index)
-  return layout(((struct fake_kernel *)(uintptr_t)function)->name, index, offset, size);
+  return name_of(function) ? layout(name_of(function), index, offset, size) : 400;
 }
 EXPORT int cuKernelGetParamInfo(uint64_t kernel, uint64_t index, uint64_t *offset, uint64_t *size) {
   LOGGED(cuKernelGetParamInfo, kernel, index)
-  return layout(((struct fake_kernel *)(uintptr_t)kernel)->name, index, offset, size);
+  return name_of(kernel) ? layout(name_of(kernel), index, offset, size) : 400;
 }
 
 static int launch(uint64_t function, void **values) {
-  const char *name = ((struct fake_kernel *)(uintptr_t)function)->name;
+  const char *name = name_of(function);
+  if (name == NULL)
+    return 400;
   if (strstr(name, "increment") != NULL) {
     uint32_t *data = *(uint32_t **)values[0], count = *(uint32_t *)values[1];
     for (uint32_t n = 0; n < count; n++)

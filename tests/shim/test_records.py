@@ -1,0 +1,74 @@
+"""Every row of the table: what was called is what the capture says, and what the application got is what the driver gave."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import HERE, Runner
+
+from replay.api import functions
+from replay.api.vocabulary import Keep
+
+SCRIPT = HERE / "programs" / "call_rows.py"
+
+
+def plain(words: dict[tuple[int, int], bytes]) -> dict[str, str]:
+    return {f"{parameter},{part}": data.hex() for (parameter, part), data in words.items()}
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("which", ["always", "window"])
+def test_each_row_of_the_table_is_recorded_as_it_was_called(
+    run: Runner, tmp_path: Path, which: str, seed: int
+) -> None:
+    output = tmp_path / "expected.json"
+    selection = {"kernel": "^never launched$"} if which == "always" else {"all": 1}
+    done, capture = run([sys.executable, SCRIPT, which, seed, output], **selection)
+    assert done.returncode == 0
+    expected = json.loads(output.read_text())
+    keep = Keep.ALWAYS if which == "always" else Keep.WINDOW
+    symbols = {s for f in functions.listed_functions() if f.keep == keep for s in (f.symbol, f.twin) if s}
+    assert {row["symbol"] for row in expected} == symbols
+    calls = iter(capture.only.calls)
+    for row in expected:
+        # Others stand between them: cuInit, and the look-ups of kernels to launch.
+        call = next(
+            call for call in calls if (call.symbol, list(call.arguments)) == (row["symbol"], row["arguments"])
+        )
+        assert call.result == row["result"], row["symbol"]
+        assert plain(call.entered) == row["entered"], row["symbol"]
+        left = plain(call.left)
+        if row["variable"] and call.result == 0:
+            # Address and size, whether or not the application asked for both.
+            variable = left.pop("3,1")
+            assert len(variable) == 32
+            assert left.get("0,0", variable[:16]) == variable[:16]
+            assert left.get("1,0", variable[16:]) == variable[16:]
+        assert left == row["left"], row["symbol"]
+    assert capture.complete
+    assert capture.only.end == 0
+
+
+def test_arguments_and_results_reach_driver_and_application_unchanged(run: Runner, tmp_path: Path) -> None:
+    """The fake driver's log of a run without the shim and of one with it: the application's own calls are the same."""
+    logs = {}
+    for preload in (False, True):
+        run.environment = {"FAKE_LOG": str(tmp_path / f"log-{preload}")}
+        output = tmp_path / f"{preload}.json"
+        done, _ = run(["setarch", "-R", sys.executable, SCRIPT, "window", 5, output], preload=preload, all=1)
+        if done.returncode != 0 and "setarch" in done.stderr:
+            pytest.skip("addresses cannot be made the same in two runs here")
+        assert done.returncode == 0
+        logs[preload] = [
+            {key: value for key, value in row.items() if key in ("symbol", "result", "left")}
+            for row in json.loads(output.read_text())
+        ]
+        names = [line.split()[0] for line in (tmp_path / f"log-{preload}").read_text().splitlines()]
+        logs[f"names {preload}"] = [name for name in names if name in {row["symbol"] for row in logs[preload]}]
+    assert logs[True] == logs[False]
+    # cuStreamQuery and cuCtxSynchronize are also called by the shim, before it reads memory.
+    ours = {"cuStreamQuery", "cuCtxSynchronize", "cuMemcpyDtoH_v2"}
+    assert [n for n in logs["names True"] if n not in ours] == [n for n in logs["names False"] if n not in ours]
