@@ -37,7 +37,14 @@ def interposer() -> Path:
 
 def build(folder: Path) -> Path:
     compiler = [os.environ.get("CC", "cc"), "-O2", "-w"]
-    flags = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-Wl,-Bsymbolic", "-o", str(folder / "libcuda.so.1")]
+    flags = [
+        "-shared",
+        "-fPIC",
+        "-Wl,-soname,libcuda.so.1",
+        "-Wl,-Bsymbolic",
+        "-o",
+        str(folder / "libcuda.so.1"),
+    ]
     subprocess.run([*compiler, str(HERE / "overhead" / "driver.c"), *flags], check=True)
     application = folder / "application"
     source = str(HERE / "overhead" / "application.c")
@@ -83,7 +90,9 @@ def main() -> int:
     for mode in modes:
         added = launch_ns[mode] - launch_ns["none"]
         print(f"{mode:16}{launch_ns[mode]:12.1f}{added:10.1f}{launch_ns[mode] / launch_ns['none']:8.2f}")
-    print(f"never swapped in: {never_ns['none']:.2f} ns without the shim, {never_ns['closed']:.2f} ns with it")
+    print(
+        f"never swapped in: {never_ns['none']:.2f} ns without the shim, {never_ns['closed']:.2f} ns with it"
+    )
     met = {
         "closed": added_ns["closed"] <= CLOSED_TARGET_NS,
         "open": added_ns["open"] <= OPEN_TARGET_NS,

@@ -1,0 +1,161 @@
+"""How fast a large snapshot is written and looked at.
+
+    python benchmarks/snapshot.py [--bytes N] [--rounds N] [--driver DIR] [--output FILE.json]
+
+Captures a program that reaches N bytes of device memory once, then measures, side by side in rounds:
+`replay pack` of the raw capture against zstd at level 1 with all threads on the same bytes, and `replay info` on the
+snapshot as a whole process. Exits 1 when a target is missed, 3 when it cannot run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+INFO_TARGET_S = 0.4
+INFO_TARGET_BYTES = 100_000_000
+PACK_TARGET_RATIO = 0.8
+# Packing may keep a few chunks for each thread; it must not grow with the snapshot.
+PACK_TARGET_BYTES = 500_000_000
+
+# Reads its arguments as files and writes them as one zstd stream, flushed to the disk as `replay pack` does.
+COMPRESS = """
+import os, sys, zstandard
+with open(sys.argv[1], "wb") as target:
+    compressor = zstandard.ZstdCompressor(level=1, threads=-1)
+    with compressor.stream_writer(target, closefd=False) as writer:
+        for name in sys.argv[2:]:
+            with open(name, "rb") as source:
+                while block := source.read(4 << 20):
+                    writer.write(block)
+    target.flush()
+    os.fsync(target.fileno())
+"""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one process took: wall time in seconds, and the most memory it had resident, in bytes."""
+
+    seconds: float
+    resident_bytes: int
+
+
+def measured(command: list[str]) -> Usage:
+    """Run a command to its end. Raises SystemExit when it fails."""
+    started = time.perf_counter()
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - started
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        print(f"`{' '.join(command)}` ended with status {process.returncode}", file=sys.stderr)
+        raise SystemExit(3)
+    return Usage(seconds, usage.ru_maxrss * 1024)
+
+
+def capture(folder: Path, size_bytes: int, driver: str | None) -> Path:
+    """A raw capture of large_memory.py, as it is before it is packed."""
+    from replay.drivers import find_driver, interposer_library
+
+    chosen = find_driver(driver)
+    raw = folder / "large.rcap"
+    raw.mkdir()
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": str(interposer_library()),
+        "REPLAY_CAPTURE_DIRECTORY": str(raw),
+        "REPLAY_CAPTURE_KERNEL": "pointer_table",
+    }
+    if chosen.folder is not None:
+        environment["LD_LIBRARY_PATH"] = f"{chosen.folder}:{os.environ.get('LD_LIBRARY_PATH', '')}".rstrip(
+            ":"
+        )
+    subprocess.run(
+        [sys.executable, str(HERE / "large_memory.py"), str(size_bytes)], env=environment, check=True
+    )
+    return raw
+
+
+def main() -> int:
+    """Measure, print, and return an exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--bytes", type=int, default=1 << 30, help="device memory that the launch reaches")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--driver", help="system, emulator or a folder; the GPU's if there is one")
+    parser.add_argument("--output", type=Path)
+    options = parser.parse_args()
+
+    samples: dict[str, list[Usage]] = {"pack": [], "zstd": [], "info": []}
+    with tempfile.TemporaryDirectory(prefix="replay-benchmark-") as name:
+        folder = Path(name)
+        raw = capture(folder, options.bytes, options.driver)
+        blobs = sorted(map(str, raw.glob("blobs.*.bin")))
+        source_bytes = sum(os.path.getsize(path) for path in blobs)
+        snapshot, stream = folder / "large.rsnap", folder / "large.zst"
+        replay = [sys.executable, "-m", "replay"]
+        zstd = shutil.which("zstd")
+        # The command compresses one file at a time; a capture of one process has one.
+        if zstd and len(blobs) == 1:
+            compress = [zstd, "-1", "-T0", "-q", "-f", blobs[0], "-o", str(stream)]
+        else:
+            compress = [sys.executable, "-c", COMPRESS, str(stream), *blobs]
+        for _ in range(options.rounds):
+            snapshot.unlink(missing_ok=True)
+            samples["pack"].append(measured([*replay, "pack", "-q", str(raw), "-o", str(snapshot)]))
+            samples["zstd"].append(measured(compress))
+            samples["info"].append(measured([*replay, "info", str(snapshot)]))
+        snapshot_bytes, stream_bytes = snapshot.stat().st_size, stream.stat().st_size
+
+    median_s = {mode: statistics.median(usage.seconds for usage in used) for mode, used in samples.items()}
+    most_bytes = {mode: max(usage.resident_bytes for usage in used) for mode, used in samples.items()}
+    # Of pairs that ran one after the other, so that a machine that slows down for a while slows both.
+    ratio = statistics.median(z.seconds / p.seconds for z, p in zip(samples["zstd"], samples["pack"]))  # noqa: B905
+    met = {
+        "pack throughput": ratio >= PACK_TARGET_RATIO,
+        "pack memory": most_bytes["pack"] <= PACK_TARGET_BYTES,
+        "info time": median_s["info"] <= INFO_TARGET_S,
+        "info memory": most_bytes["info"] <= INFO_TARGET_BYTES,
+    }
+    print(f"{source_bytes / 1e6:.0f} MB of captured memory, half of it noise in half precision")
+    print(f"{'':6}{'seconds':>9}{'MB/s':>8}{'MB resident':>13}{'MB written':>12}")
+    for mode, written in (("pack", snapshot_bytes), ("zstd", stream_bytes), ("info", None)):
+        speed = "" if written is None else f"{source_bytes / 1e6 / median_s[mode]:.0f}"
+        size = "" if written is None else f"{written / 1e6:.0f}"
+        print(f"{mode:6}{median_s[mode]:9.2f}{speed:>8}{most_bytes[mode] / 1e6:13.0f}{size:>12}")
+    print(f"pack is {ratio:.2f} x as fast as zstd -1 on the same bytes (target {PACK_TARGET_RATIO})")
+    document = {
+        "benchmark": "snapshot",
+        "machine": platform.processor() or platform.machine(),
+        "processors": os.cpu_count(),
+        "rounds": options.rounds,
+        "source_bytes": source_bytes,
+        "snapshot_bytes": snapshot_bytes,
+        "zstd_bytes": stream_bytes,
+        "zstd": "command" if compress[0] == zstd else "library",
+        "pack_to_zstd_ratio": ratio,
+        "median_s": median_s,
+        "most_resident_bytes": most_bytes,
+        "met": met,
+        "samples_s": {mode: [usage.seconds for usage in used] for mode, used in samples.items()},
+    }
+    if options.output:
+        options.output.write_text(json.dumps(document, indent=1) + "\n")
+    missed = [name for name, holds in met.items() if not holds]
+    print(f"missed: {', '.join(missed)}" if missed else "all targets met")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
