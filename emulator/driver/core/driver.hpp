@@ -48,6 +48,8 @@ struct Driver {
 
   // Every stream that has work, in no particular order; kept by stream/scheduler.cpp.
   std::vector<std::shared_ptr<Stream>> busy;
+  // Destroyed contexts stay as objects: threads, streams and works may still point to them.
+  std::vector<std::shared_ptr<Context>> ended_contexts;
   uint64_t next_identifier = 1; // streams, contexts, buffers: unique in the process
 };
 

@@ -1,7 +1,8 @@
 // How every exported function begins and ends.
 //
-// The body of a function runs under the driver's one lock and reports failure by throwing Error. Work that
-// can last (kernels, copies, host functions) gives the lock up while it runs: see stream/scheduler.hpp.
+// The body of a function (above Needs::nothing) runs under the driver's one lock and reports failure by
+// throwing Error. Work that can last (kernels, copies, host functions) gives the lock up while it runs: see
+// stream/scheduler.hpp.
 #pragma once
 
 #include "api.hpp"
@@ -52,7 +53,9 @@ template <typename Body> CUresult enter(const char *function, Needs needs, Body 
   CUresult result = admit(function, needs);
   if (result == CUDA_SUCCESS) {
     try {
-      Lock lock(driver_mutex());
+      Lock lock(driver_mutex(), std::defer_lock);
+      if (needs != Needs::nothing) // a forked child may have inherited a lock that nobody will give up
+        lock.lock();
       Call call{lock, admitted_context(needs)};
       body(call);
     } catch (const Error &error) {

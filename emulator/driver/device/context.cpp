@@ -87,8 +87,10 @@ void destroy_context(Lock &lock, Context &context) {
   context.peers.clear();
   context.memory = std::make_unique<DeviceMemory>(context);
   context.alive = false;
-  if (!context.primary)
+  if (!context.primary) {
+    driver().ended_contexts.push_back(context.shared_from_this());
     driver().contexts.remove(&context);
+  }
 }
 
 } // namespace emulator::driver

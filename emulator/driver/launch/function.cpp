@@ -4,13 +4,10 @@
 #include "device/device.hpp"
 #include "module/module.hpp"
 
-#include <algorithm>
-
 namespace emulator::driver {
 namespace {
 
 constexpr uint32_t default_shared_bytes = 49152; // CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK
-constexpr uint32_t registers_per_block = 65536;
 
 } // namespace
 
@@ -20,12 +17,6 @@ uint32_t Function::dynamic_shared_limit() const {
     return static_cast<uint32_t>(max_dynamic_shared_bytes);
   return info->static_shared_bytes > default_shared_bytes ? 0
                                                           : default_shared_bytes - info->static_shared_bytes;
-}
-
-uint32_t Function::max_threads(const Device &) const {
-  uint32_t registers = std::max(info->registers_per_thread, 1u);
-  uint32_t by_registers = std::max(registers_per_block / registers / 32 * 32, 32u);
-  return std::min(info->max_threads_per_block, by_registers);
 }
 
 std::shared_ptr<Function> function_of(Context &context, CUfunction handle) {
@@ -42,7 +33,7 @@ int get_attribute(const Function &function, const Device &device, CUfunction_att
   const uint32_t *cluster = info.required_cluster[0] ? info.required_cluster : function.required_cluster;
   switch (attribute) {
   case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-    return static_cast<int>(function.max_threads(device));
+    return static_cast<int>(info.max_threads_per_block);
   case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
     return static_cast<int>(info.static_shared_bytes);
   case CU_FUNC_ATTRIBUTE_CONST_SIZE_BYTES:

@@ -19,7 +19,6 @@ struct Function {
   int cluster_policy = 0;
 
   uint32_t dynamic_shared_limit() const;
-  uint32_t max_threads(const Device &device) const;
 };
 
 // A CUfunction, or a CUkernel that was cast to one, in the current context.

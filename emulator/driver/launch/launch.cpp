@@ -41,7 +41,6 @@ void require_geometry(const Function &function, const Device &device, const Laun
     require(block.x == info.required_block[0] && block.y == info.required_block[1] &&
                 block.z == info.required_block[2],
             CUDA_ERROR_INVALID_VALUE);
-  require(volume(block) <= function.max_threads(device), CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
   require(dynamic_shared_bytes <= function.dynamic_shared_limit(), CUDA_ERROR_INVALID_VALUE);
   if (cooperative) {
     uint64_t resident = uint64_t{settings().multiprocessors} *

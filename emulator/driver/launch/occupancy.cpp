@@ -21,12 +21,16 @@ constexpr uint32_t shared_unit_bytes = 128;
 uint32_t blocks_per_multiprocessor(const Function &function, const Device &device, uint32_t threads,
                                    uint64_t dynamic_shared_bytes) {
   const Architecture &limits = device.architecture;
-  if (threads == 0 || threads > function.max_threads(device) ||
+  if (threads == 0 || threads > function.info->max_threads_per_block ||
       dynamic_shared_bytes > function.dynamic_shared_limit())
     return 0;
   uint32_t warps = (threads + 31) / 32;
+  // The executor's count is a model: it lowers occupancy, but never below the one block that a compiler, told
+  // of the block's size, would have made room for.
+  uint64_t each = std::max(function.info->registers_per_thread, 1u);
+  each = std::min<uint64_t>(each, registers_per_multiprocessor / (warps * 32));
   uint64_t registers =
-      round_up(uint64_t{std::max(function.info->registers_per_thread, 1u)} * 32, registers_unit) * warps;
+      std::min<uint64_t>(round_up(each * 32, registers_unit) * warps, registers_per_multiprocessor);
   uint64_t shared = round_up(function.info->static_shared_bytes + dynamic_shared_bytes +
                                  limits.reserved_shared_per_block_bytes,
                              shared_unit_bytes);
@@ -64,7 +68,7 @@ CUresult potential_block_size(const char *name, int *grid, int *block, CUfunctio
     require_flags(flags);
     auto function = function_of(*call.context, handle);
     const Device &device = call.context->device;
-    uint32_t largest = function->max_threads(device);
+    uint32_t largest = function->info->max_threads_per_block;
     if (limit > 0)
       largest = std::min(largest, static_cast<uint32_t>(limit));
     uint32_t best_threads = 0, best_resident = 0, best_blocks = 0;

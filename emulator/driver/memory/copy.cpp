@@ -60,7 +60,7 @@ void copy(Lock &lock, Context &context, const std::shared_ptr<Stream> &stream, C
   uint64_t bytes = shape.width_bytes * shape.height * shape.depth;
   uint64_t cost = copy_ns(bytes, to != Memory::device || from != Memory::device);
   std::shared_ptr<Work> work;
-  if (from == Memory::pageable && to != Memory::pageable) {
+  if (asynchronous && from == Memory::pageable && to != Memory::pageable) {
     // Staged: the function returns once the source may be overwritten, the copy itself is still to come.
     auto staged = std::make_shared<std::vector<uint8_t>>(bytes);
     CopySide packed{reinterpret_cast<uint64_t>(staged->data()), shape.width_bytes,

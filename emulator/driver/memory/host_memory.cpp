@@ -44,6 +44,8 @@ CUresult CUDAAPI cuMemFreeHost(void *p) {
             CUDA_ERROR_INVALID_VALUE);
     drain(call.lock, *allocation->context);
     drain(call.lock, *call.context);
+    // While this thread waited, another may have freed it too.
+    require(driver().allocations->find(address_of(p)) == allocation, CUDA_ERROR_INVALID_VALUE);
     release(allocation);
   });
 }
@@ -75,6 +77,8 @@ CUresult CUDAAPI cuMemHostUnregister(void *p) {
             CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
     drain(call.lock, *allocation->context);
     drain(call.lock, *call.context);
+    // While this thread waited, another may have freed it too.
+    require(driver().allocations->find(address_of(p)) == allocation, CUDA_ERROR_INVALID_VALUE);
     release(allocation);
   });
 }

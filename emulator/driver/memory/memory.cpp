@@ -58,6 +58,8 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr) {
     drain(call.lock, owner); // work may still use it
     if (&owner != call.context)
       drain(call.lock, *call.context);
+    // While this thread waited, another may have freed it too.
+    require(driver().allocations->find(dptr) == allocation, CUDA_ERROR_INVALID_VALUE);
     if (allocation->pool)
       allocation->pool->used_bytes -= allocation->footprint;
     release(allocation);

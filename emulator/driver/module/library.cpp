@@ -123,13 +123,13 @@ CUresult CUDAAPI cuLibraryUnload(CUlibrary library) {
   return enter("cuLibraryUnload", Needs::initialised, [&](Call &call) {
     auto object = driver().libraries.get(library);
     driver().libraries.remove(object.get());
+    for (const auto &[name, kernel] : object->kernels)
+      driver().kernels.remove(kernel.get()); // first: nothing may be placed any more while this waits
     auto modules = std::move(object->modules);
     for (const auto &[context, module] : modules) {
       drain(call.lock, *module->context);
       unload(*module);
     }
-    for (const auto &[name, kernel] : object->kernels)
-      driver().kernels.remove(kernel.get());
     for (const auto &[name, allocation] : object->managed)
       if (driver().allocations->find(allocation->base) == allocation) // its context may have ended first
         release(allocation);

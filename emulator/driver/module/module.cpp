@@ -39,8 +39,9 @@ void write_log(const JitOptions &options, CUjit_option buffer_option, CUjit_opti
 
 void require_options(const JitOptions &options) {
   require(options.count == 0 || (options.options && options.values), CUDA_ERROR_INVALID_VALUE);
+  constexpr int some_newer_option = 64; // programs may be built with newer headers than this driver
   for (unsigned i = 0; i < options.count; ++i)
-    require(options.options[i] >= 0 && options.options[i] < CU_JIT_NUM_OPTIONS, CUDA_ERROR_INVALID_VALUE);
+    require(options.options[i] >= 0 && options.options[i] < some_newer_option, CUDA_ERROR_INVALID_VALUE);
 }
 
 template <typename ReadPtx>
@@ -199,6 +200,7 @@ CUresult CUDAAPI cuModuleUnload(CUmodule hmod) {
     auto module = driver().modules.get(hmod);
     require(!module->from_library, CUDA_ERROR_INVALID_HANDLE); // cuLibraryUnload ends those
     drain(call.lock, *module->context);
+    require(driver().modules.find(hmod) == module, CUDA_ERROR_INVALID_HANDLE); // another thread was faster
     unload(*module);
   });
 }

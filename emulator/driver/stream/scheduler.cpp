@@ -48,7 +48,7 @@ void finish(const std::shared_ptr<Work> &work, const Outcome &outcome) {
   driver().changed.notify_all();
 }
 
-void run_what_can_run(Lock &lock);
+bool run_what_can_run(Lock &lock);
 
 // One thread for all host functions, as the documentation allows to rely on no more.
 class HostThread {
@@ -119,8 +119,10 @@ void start(Lock &lock, const std::shared_ptr<Work> &work) {
   finish(work, outcome);
 }
 
-void run_what_can_run(Lock &lock) {
-  for (bool progress = true; progress;) {
+// False when nothing could.
+bool run_what_can_run(Lock &lock) {
+  bool any = false;
+  for (bool progress = true; progress; any = any || progress) {
     progress = false;
     for (size_t i = 0; i < driver().busy.size(); ++i) {
       auto work = driver().busy[i]->queue.front();
@@ -131,6 +133,7 @@ void run_what_can_run(Lock &lock) {
       break; // the list may have changed
     }
   }
+  return any;
 }
 
 // The work that must run next before `target` can: its stream's front, or what that front waits for.
@@ -147,9 +150,11 @@ void advance(Lock &lock, const std::shared_ptr<Work> &target) {
   auto work = next_towards(target);
   if (runnable(*work))
     start(lock, work);
-  else if (work->ready && !work->running)
-    driver().changed.wait_for(lock, poll_interval); // a value in memory, which any thread may write
-  else
+  else if (work->ready && !work->running) {
+    // A value in memory, which any other work, or any thread, may write.
+    if (!run_what_can_run(lock))
+      driver().changed.wait_for(lock, poll_interval);
+  } else
     driver().changed.wait(lock);
 }
 
@@ -276,15 +281,17 @@ void synchronise(Lock &lock, Context &context) {
 }
 
 bool idle(Lock &lock, const std::shared_ptr<Work> &work) {
-  if (!work || work->done)
+  if (!work)
     return true;
-  if (settings().deferred) {
+  if (settings().deferred && !work->done) {
     auto next = next_towards(work);
     if (runnable(*next))
       start(lock, next);
-  } else {
+  } else if (!work->done) {
     run_what_can_run(lock); // a value in memory may have been written by the host
   }
+  if (work->done)
+    thread_clock_ns = std::max(thread_clock_ns, work->finish_ns); // the thread has learnt of it
   return work->done;
 }
 
