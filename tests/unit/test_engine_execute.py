@@ -306,12 +306,22 @@ def test_pointers_in_parameters_are_patched_where_the_census_says(launched):
     assert values == [u64(LIVE, LIVE + 16, BASE)]
 
 
-def test_pointer_to_a_variable_that_loads_later_is_patched_when_it_is_there(executor, launched):
-    words = {5: [Word(0, 0x9000)]}
-    executor.words.update(words)
-    prepared_call = launch(parameters=u64(0x9000), layout=[(0, 8)], number=5)
-    executor.addresses.bind_global(0x9000, 64, 0xABC0)
-    assert launched(prepared_call, sizes=(8,)) == [u64(0xABC0)]
+def test_pointer_to_a_variable_that_loads_later_is_patched_when_it_is_there(executor, driver):
+    """The window loads the module itself: when its calls are prepared, the variable has no address yet."""
+    executor.words[5] = [Word(0, 0x9000)]
+    executor.handles.bind("CUfunction", 0xF0, 0xFF)
+    prepared = executor.prepare(launch(parameters=u64(0x9000), layout=[(0, 8)], number=5))
+    seen = []
+
+    def answer(*arguments):
+        pointer = ctypes.c_uint64.from_address(arguments[9]).value
+        seen.append(ctypes.c_uint64.from_address(pointer).value)
+
+    driver.answers["cuLaunchKernel"] = answer
+    for live in (0xABC0, 0xDEF0):  # another address in every iteration
+        executor.addresses.bind_global(0x9000, 64, live)
+        executor.run(prepared)
+    assert seen == [0xABC0, 0xDEF0]
 
 
 def test_layout_beyond_the_buffer_is_refused(executor):
