@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +13,9 @@ from replay.cli.common import Json, Quiet, SnapshotPath
 if TYPE_CHECKING:
     from replay.report.text import Screen
     from replay.snapshot.contents import Snapshot
+
+
+TABLE_ROWS = 5000  # then the titles come again, so that no list is held in memory as a whole
 
 
 class Subject(str, Enum):
@@ -106,18 +109,24 @@ def _lines(opened: Snapshot, subject: Subject, keep: Any, screen: Screen) -> Ite
     from itertools import islice
 
     from replay.report import snapshot as report
-    from replay.snapshot.contents import MAX_LISTED, describe_images
+    from replay.snapshot.contents import describe_images
 
     if subject is Subject.calls:
         yield from _calls(opened, keep)
-    elif subject is Subject.kernels:
-        yield report.render_kernels(islice(opened.kernels(), MAX_LISTED), screen)
-    elif subject is Subject.memory:
-        yield report.render_memory(islice(opened.ranges(), MAX_LISTED), screen)
-    elif subject is Subject.notes:
-        yield report.render_notes(islice(opened.notes(), MAX_LISTED), screen)
-    else:
-        yield report.render_images(islice(describe_images(opened), MAX_LISTED), screen)
+        return
+    subjects: dict[Subject, tuple[Iterator[Any], Callable[[Any, Screen], str]]] = {
+        Subject.kernels: (opened.kernels(), report.render_kernels),
+        Subject.memory: (opened.ranges(), report.render_memory),
+        Subject.notes: (opened.notes(), report.render_notes),
+        Subject.images: (describe_images(opened), report.render_images),
+    }
+    source, render = subjects[subject]
+    batch = list(islice(source, TABLE_ROWS))
+    while True:
+        yield render(batch, screen)
+        batch = list(islice(source, TABLE_ROWS))
+        if not batch:
+            break
 
 
 def _calls(opened: Snapshot, keep: Any) -> Iterator[str]:

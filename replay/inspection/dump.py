@@ -14,14 +14,15 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from replay import images
-from replay.errors import FileError, ReplayError, UsageError
+from replay.errors import FileError, LimitError, ReplayError, UsageError
 from replay.images.fatbin import MAX_ENTRY_BYTES
 from replay.inspection.folder import OutputFolder
 from replay.inspection.launches import Launch, launches
-from replay.snapshot.contents import Snapshot
+from replay.snapshot.contents import MAX_LISTED, Snapshot
 from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Contents, Image, Range
 
 NAME_LENGTH = 60
@@ -77,9 +78,11 @@ def dump(
     the disk is too small. A buffer or image that is damaged in the snapshot is left out and named in the result.
     """
     everything = not buffers and not image_digests
-    ranges = list(opened.ranges())
+    ranges = list(islice(opened.ranges(), MAX_LISTED + 1))
+    if len(ranges) > MAX_LISTED:
+        raise LimitError(f"more than {MAX_LISTED} allocations", where=opened.path)
     chosen = ranges if everything else _choose_ranges(ranges, buffers)
-    chosen_images = _choose_images(list(opened.images()), image_digests, everything)
+    chosen_images = _choose_images(list(islice(opened.images(), MAX_LISTED)), image_digests, everything)
     descriptor, item_bytes = element_type(dtype)
     targets = [target for item in chosen for target in _buffers(item)]
     for target in targets:

@@ -3,6 +3,7 @@
 This module is what other packages import; the writer and the reader stand in files of their own.
 """
 
+from replay.snapshot.condition import Condition, Damage, KindSummary, VerifyReport
 from replay.snapshot.frames import (
     DIGEST_BYTES,
     FORMAT_MAJOR,
@@ -11,7 +12,7 @@ from replay.snapshot.frames import (
     MAX_OBJECT_BYTES,
     ZERO_DIGEST,
 )
-from replay.snapshot.reader import Condition, Damage, KindSummary, SnapshotReader, VerifyReport
+from replay.snapshot.reader import SnapshotReader
 from replay.snapshot.writer import SnapshotWriter, WriterStatistics
 
 __all__ = [

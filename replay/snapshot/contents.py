@@ -17,7 +17,7 @@ from replay.snapshot.schema import CHUNK_BYTES, Contents
 # Notes that tell the course of a capture. Every other code says that something is missing.
 COURSE_NOTES = frozenset({"WINDOW_OPEN", "WINDOW_CLOSE", "LAUNCH_MATCHED", "CHILD_PROCESS", "THREADS_BUSY"})
 MAX_SCANNED_NOTES = 20_000  # by `info`; the counts come from the summary
-MAX_LISTED = 100_000  # kernels, images or notes that are held in memory at once
+MAX_LISTED = 100_000  # kernels, images or allocations that are held in memory at once
 MAX_DESCRIBED_IMAGE_BYTES = 256 << 20
 
 T = TypeVar("T")

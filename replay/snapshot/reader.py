@@ -10,7 +10,6 @@ import os
 import stat
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,70 +19,15 @@ import zstandard
 
 from replay.errors import DamagedError, FileError, FormatError, LimitError, ReplayError, TruncatedError
 from replay.snapshot import frames
+from replay.snapshot.condition import Condition, Damage, KindSummary, VerifyReport
 from replay.snapshot.frames import FrameRecord
+from replay.snapshot.objects import UNPACK_ERRORS, MapCounter, chunk_parts, tally, unpack
 
 CACHED_FRAMES = 4  # uncompressed; chunks of a buffer mostly follow each other
 RESYNC_ATTEMPTS = 64  # places at which a scan tries to find the next frame behind damage
 
 _TABLE_DAMAGED = "the table of memory chunks is damaged"
 _RECOMMENDATION = "get the file again, or capture again; `replay verify` lists what is damaged"
-
-
-@dataclass(frozen=True)
-class KindSummary:
-    """How many objects of a kind there are, and their size in bytes before compression."""
-
-    count: int
-    bytes: int
-
-
-@dataclass(frozen=True)
-class Damage:
-    """A stretch of the file that cannot be used: where it begins, its size in bytes, and what is wrong with it."""
-
-    offset: int
-    bytes: int
-    what: str
-
-    def __str__(self) -> str:
-        return f"bytes {self.offset} to {self.offset + self.bytes - 1}: {self.what}"
-
-
-@dataclass(frozen=True)
-class Condition:
-    """Whether a snapshot has its index, and if not, where its usable content ends.
-
-    ends_at: offset of the first byte behind the last whole frame. last_kind: kind of the last whole object, "" if none.
-    """
-
-    whole: bool
-    ends_at: int
-    objects: int
-    last_kind: str
-
-    def __str__(self) -> str:
-        if self.whole:
-            return "whole"
-        last = f", the last of kind {self.last_kind!r}" if self.last_kind else ""
-        return f"incomplete: usable up to byte {self.ends_at}, {self.objects} whole objects{last}; the index is missing"
-
-
-@dataclass
-class VerifyReport:
-    """Outcome of reading everything once and comparing every checksum. frames, objects, chunks: those that are whole."""
-
-    condition: Condition
-    file_bytes: int
-    frames: int = 0
-    damaged_frames: int = 0
-    objects: int = 0
-    chunks: int = 0
-    damages: list[Damage] = field(default_factory=list)
-
-    @property
-    def good(self) -> bool:
-        """Whether the file is whole and every checksum holds."""
-        return self.condition.whole and not self.damages
 
 
 class SnapshotReader:
@@ -212,10 +156,10 @@ class SnapshotReader:
         for number, record in enumerate(self._frames):
             try:
                 content = self._content(number)
-                for kind, value, position in _unpack(content):
+                for kind, value, position in unpack(content):
                     report.objects += 1
                     if kind == "chunk":
-                        digest, data = _chunk_parts(value)
+                        digest, data = chunk_parts(value)
                         report.chunks += 1
                         if frames.digest(data) != digest:
                             raise DamagedError(f"memory chunk {digest.hex()} does not match its digest")
@@ -246,7 +190,7 @@ class SnapshotReader:
             if frames.digest(content) != trailer.index_digest:
                 raise DamagedError("the checksum of the index does not match")
             self._apply_index(content, trailer.index_offset)
-        except (ReplayError, *_UNPACK_ERRORS) as error:
+        except (ReplayError, *UNPACK_ERRORS) as error:
             what = error.what if isinstance(error, ReplayError) else "the index cannot be decoded"
             self.damages.append(Damage(trailer.index_offset, trailer.index_bytes, what))
             return None
@@ -257,10 +201,15 @@ class SnapshotReader:
         head = frames.SKIPPABLE_HEADER_SIZE
         if content[head : head + len(frames.INDEX_TAG)] != frames.INDEX_TAG:
             raise DamagedError("the index has no tag")
-        index = msgpack.unpackb(content[head + len(frames.INDEX_TAG) :], use_list=False)
+        index = msgpack.unpackb(
+            content[head + len(frames.INDEX_TAG) :],
+            use_list=False,
+            max_map_len=frames.MAX_KINDS,
+            object_hook=MapCounter(10),
+        )
         table_offset, table_bytes, table_digest = index["chunks"]
         in_order = frames.START_SIZE <= table_offset <= table_offset + table_bytes <= index_offset
-        if not in_order or table_bytes > frames.MAX_INDEX_BYTES or not isinstance(table_digest, bytes):
+        if not in_order or table_bytes > frames.MAX_TABLE_BYTES or not isinstance(table_digest, bytes):
             raise DamagedError("the index places the chunk table where it cannot be")
         records = frames.unpack_frame_records(index["frames"], table_offset)
         kinds = {}
@@ -284,7 +233,9 @@ class SnapshotReader:
         last_kind = ""
         counts: dict[str, list[int]] = {}
         numbers: dict[str, list[int]] = {}
-        while offset < self.file_bytes:
+        for _ in range(frames.MAX_FRAMES):
+            if offset >= self.file_bytes:
+                break
             try:
                 magic = int.from_bytes(self._read(offset, 4), "little")
                 if frames.is_skippable(magic):
@@ -293,7 +244,9 @@ class SnapshotReader:
                 size = frames.zstd_frame_bytes(self._read, offset, self.file_bytes)
                 record = FrameRecord(offset, size, 0, 0, b"")
                 content = self._decompress(record)
-                objects = list(_kinds_in(content))
+                found = tally(content)
+                if len(counts.keys() | found.kinds.keys()) > frames.MAX_KINDS:
+                    raise LimitError(f"more than {frames.MAX_KINDS} kinds of objects")
             except ReplayError as error:
                 following = self._next_magic(offset + 1) if attempts < RESYNC_ATTEMPTS else self.file_bytes
                 attempts += 1
@@ -303,16 +256,14 @@ class SnapshotReader:
                 offset = following
                 continue
             number = len(self._frames)
-            self._frames.append(record._replace(uncompressed_bytes=len(content), objects=len(objects)))
-            for kind, bytes_, place in objects:
+            self._frames.append(record._replace(uncompressed_bytes=len(content), objects=found.objects))
+            for kind, (objects, bytes_) in found.kinds.items():
                 counted = counts.setdefault(kind, [0, 0])
-                counted[0] += 1
+                counted[0] += objects
                 counted[1] += bytes_
-                if not numbers.setdefault(kind, []) or numbers[kind][-1] != number:
-                    numbers[kind].append(number)
-                if place is not None:
-                    self._scanned_chunks[place[0]] = (number, place[1], place[2])
-                last_kind = kind
+                numbers.setdefault(kind, []).append(number)
+            self._scanned_chunks.update({key: (number, *place) for key, place in found.chunks.items()})
+            last_kind = found.last_kind or last_kind
             offset = ends_at = offset + size
         self._kinds = {kind: (KindSummary(*counts[kind]), numbers[kind]) for kind in counts}
         if not self._frames:
@@ -386,7 +337,7 @@ class SnapshotReader:
 
     def _decode(self, number: int, kind: str | None) -> Iterator[tuple[str, Any]]:
         try:
-            for found, value, _ in _unpack(self._content(number)):
+            for found, value, _ in unpack(self._content(number)):
                 if kind is None or found == kind:
                     if found != "chunk" and frames.nests_deeper_than(value, frames.MAX_NESTING):
                         raise LimitError(f"an object of kind {found!r} is nested too deeply")
@@ -421,9 +372,8 @@ class SnapshotReader:
         self._table_place = None
         for number in self._kinds.get("chunk", (None, []))[1]:
             try:
-                for _kind, _size, place in _kinds_in(self._content(number)):
-                    if place is not None:
-                        self._scanned_chunks[place[0]] = (number, place[1], place[2])
+                chunks = tally(self._content(number)).chunks
+                self._scanned_chunks.update({key: (number, *place) for key, place in chunks.items()})
             except ReplayError:
                 continue  # reading one of its chunks says so
 
@@ -470,17 +420,6 @@ class SnapshotReader:
         return type(error)(what, where=self.path, next=error.next)
 
 
-_UNPACK_ERRORS = (
-    msgpack.exceptions.UnpackException,
-    ValueError,
-    TypeError,
-    KeyError,
-    AttributeError,
-    OverflowError,
-    RecursionError,
-)
-
-
 def _open(path: Path) -> tuple[int, int]:
     """Descriptor and size of a regular, non-empty file."""
     try:
@@ -503,73 +442,3 @@ def _open(path: Path) -> tuple[int, int]:
         os.close(descriptor)
         raise problem
     return descriptor, status.st_size
-
-
-class _MapCounter:
-    """Hook of the unpacker: refuses an object with more maps than any has that is not made to fill the memory."""
-
-    count = 0
-
-    def __call__(self, found: dict[Any, Any]) -> dict[Any, Any]:
-        self.count += 1
-        if self.count > frames.MAX_MAPS:
-            raise LimitError("an object has more maps than any that a snapshot has")
-        return found
-
-
-def _unpack(content: bytes) -> Iterator[tuple[str, Any, int]]:
-    """(kind, value, offset behind the object) for every object of a frame. Raises DamagedError, LimitError."""
-    maps = _MapCounter()
-    unpacker = msgpack.Unpacker(
-        object_hook=maps,
-        use_list=False,  # tuples: an empty one costs nothing, so that tiny arrays cannot blow up memory
-        raw=False,
-        strict_map_key=False,
-        max_buffer_size=frames.MAX_FRAME_BYTES,
-        max_str_len=frames.MAX_OBJECT_BYTES,
-        max_bin_len=frames.MAX_OBJECT_BYTES,
-        max_array_len=frames.MAX_OBJECT_BYTES,
-        max_map_len=frames.MAX_OBJECT_BYTES // 4,
-        max_ext_len=0,
-    )
-    unpacker.feed(content)
-    begin = 0
-    while begin < len(content):
-        maps.count = 0
-        try:
-            value = unpacker.unpack()
-        except msgpack.exceptions.OutOfData:
-            raise DamagedError("a frame ends inside an object") from None
-        except msgpack.exceptions.StackError:
-            raise LimitError("an object is nested too deeply") from None
-        except _UNPACK_ERRORS as error:
-            raise DamagedError(f"an object cannot be decoded ({type(error).__name__})") from None
-        end = unpacker.tell()
-        if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[0], str):
-            raise DamagedError("an object is not a pair of kind and value")
-        if len(value[0]) > frames.MAX_KIND_LENGTH:
-            raise DamagedError("the kind of an object is too long")
-        if end - begin > frames.MAX_OBJECT_BYTES:
-            raise LimitError("an object is larger than any that a snapshot has")
-        yield value[0], value[1], end
-        begin = end
-
-
-def _chunk_parts(value: object) -> tuple[bytes, bytes]:
-    if isinstance(value, tuple) and len(value) == 2 and all(isinstance(part, bytes) for part in value):
-        digest, data = value
-        if len(digest) == frames.DIGEST_BYTES and 0 < len(data) <= frames.MAX_CHUNK_BYTES:
-            return digest, data
-    raise DamagedError("a memory chunk is not a pair of digest and data")
-
-
-def _kinds_in(content: bytes) -> Iterator[tuple[str, int, tuple[bytes, int, int] | None]]:
-    """(kind, size in bytes, for a chunk its digest, offset and length) for every object of a frame."""
-    begin = 0
-    for kind, value, end in _unpack(content):
-        place = None
-        if kind == "chunk":
-            digest, data = _chunk_parts(value)
-            place = (digest, end - len(data), len(data))
-        yield kind, end - begin, place
-        begin = end

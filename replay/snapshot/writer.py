@@ -338,6 +338,10 @@ class SnapshotWriter:
             "chunks": [table_offset, self._offset - table_offset, frames.digest(table)],
         }
         content = frames.skippable(frames.INDEX_TAG + msgpack.packb(index))
+        if len(content) > frames.MAX_INDEX_BYTES or len(table) > frames.MAX_TABLE_BYTES:
+            raise LimitError(
+                "the snapshot has more frames or memory chunks than a reader takes", where=self.path
+            )
         index_offset = self._offset
         self._append(content)
         file_bytes = self._offset + frames.TRAILER_SIZE

@@ -1,0 +1,62 @@
+"""How whole a snapshot file is: what a reader and `replay verify` found out about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class KindSummary:
+    """How many objects of a kind there are, and their size in bytes before compression."""
+
+    count: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A stretch of the file that cannot be used: where it begins, its size in bytes, and what is wrong with it."""
+
+    offset: int
+    bytes: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"bytes {self.offset} to {self.offset + self.bytes - 1}: {self.what}"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Whether a snapshot has its index, and if not, where its usable content ends.
+
+    ends_at: offset of the first byte behind the last whole frame. last_kind: kind of the last whole object, "" if none.
+    """
+
+    whole: bool
+    ends_at: int
+    objects: int
+    last_kind: str
+
+    def __str__(self) -> str:
+        if self.whole:
+            return "whole"
+        last = f", the last of kind {self.last_kind!r}" if self.last_kind else ""
+        return f"incomplete: usable up to byte {self.ends_at}, {self.objects} whole objects{last}; the index is missing"
+
+
+@dataclass
+class VerifyReport:
+    """Outcome of reading everything once. frames, objects, chunks: those that are whole."""
+
+    condition: Condition
+    file_bytes: int
+    frames: int = 0
+    damaged_frames: int = 0
+    objects: int = 0
+    chunks: int = 0
+    damages: list[Damage] = field(default_factory=list)
+
+    @property
+    def good(self) -> bool:
+        """Whether the file is whole and every checksum holds."""
+        return self.condition.whole and not self.damages

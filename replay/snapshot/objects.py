@@ -1,0 +1,113 @@
+"""Decodes the content of one frame, which may come from a stranger, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgpack
+
+from replay.errors import DamagedError, LimitError
+from replay.snapshot import frames
+
+UNPACK_ERRORS = (
+    msgpack.exceptions.UnpackException,
+    ValueError,
+    TypeError,
+    KeyError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
+
+
+class MapCounter:
+    """Hook of the unpacker: refuses an object with more maps than any has that is not made to fill the memory."""
+
+    def __init__(self, limit: int) -> None:
+        self.count = 0
+        self._limit = limit
+
+    def __call__(self, found: dict[Any, Any]) -> dict[Any, Any]:
+        self.count += 1
+        if self.count > self._limit:
+            raise LimitError("an object has more maps than any that a snapshot has")
+        return found
+
+
+def unpack(content: bytes) -> Iterator[tuple[str, Any, int]]:
+    """(kind, value, offset behind the object) for every object of a frame. Raises DamagedError, LimitError."""
+    maps = MapCounter(frames.MAX_MAPS)
+    unpacker = msgpack.Unpacker(
+        object_hook=maps,
+        use_list=False,  # tuples: an empty one costs nothing, so that tiny arrays cannot blow up memory
+        raw=False,
+        strict_map_key=False,
+        max_buffer_size=frames.MAX_FRAME_BYTES,
+        max_str_len=frames.MAX_OBJECT_BYTES,
+        max_bin_len=frames.MAX_OBJECT_BYTES,
+        max_array_len=frames.MAX_OBJECT_BYTES,
+        max_map_len=frames.MAX_OBJECT_BYTES // 4,
+        max_ext_len=0,
+    )
+    unpacker.feed(content)
+    begin = 0
+    while begin < len(content):
+        maps.count = 0
+        try:
+            value = unpacker.unpack()
+        except msgpack.exceptions.OutOfData:
+            raise DamagedError("a frame ends inside an object") from None
+        except msgpack.exceptions.StackError:
+            raise LimitError("an object is nested too deeply") from None
+        except UNPACK_ERRORS as error:
+            raise DamagedError(f"an object cannot be decoded ({type(error).__name__})") from None
+        end = unpacker.tell()
+        if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[0], str):
+            raise DamagedError("an object is not a pair of kind and value")
+        if len(value[0]) > frames.MAX_KIND_LENGTH:
+            raise DamagedError("the kind of an object is too long")
+        if end - begin > frames.MAX_OBJECT_BYTES:
+            raise LimitError("an object is larger than any that a snapshot has")
+        yield value[0], value[1], end
+        begin = end
+
+
+def chunk_parts(value: object) -> tuple[bytes, bytes]:
+    """Digest and data of a memory chunk, not compared with each other. Raises DamagedError."""
+    if isinstance(value, tuple) and len(value) == 2 and all(isinstance(part, bytes) for part in value):
+        digest, data = value
+        if len(digest) == frames.DIGEST_BYTES and 0 < len(data) <= frames.MAX_CHUNK_BYTES:
+            return digest, data
+    raise DamagedError("a memory chunk is not a pair of digest and data")
+
+
+@dataclass
+class Tally:
+    """What a frame holds: kind -> [objects, bytes], and digest -> (offset, length) of its memory chunks."""
+
+    kinds: dict[str, list[int]] = field(default_factory=dict)
+    chunks: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    objects: int = 0
+    last_kind: str = ""
+
+
+def tally(content: bytes) -> Tally:
+    """Go through a frame. Digests are checked, so that a hostile one cannot claim more chunks than it has room for."""
+    found = Tally()
+    begin = 0
+    for kind, value, end in unpack(content):
+        if kind == "chunk":
+            digest, data = chunk_parts(value)
+            if frames.digest(data) == digest:
+                found.chunks[digest] = (end - len(data), len(data))
+        counted = found.kinds.setdefault(kind, [0, 0])
+        counted[0] += 1
+        counted[1] += end - begin
+        found.objects += 1
+        found.last_kind = kind
+        begin = end
+        if len(found.kinds) > frames.MAX_KINDS:
+            raise LimitError(f"more than {frames.MAX_KINDS} kinds of objects")
+    return found
