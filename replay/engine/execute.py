@@ -20,7 +20,7 @@ from replay.api.functions import HANDLE_TYPES, by_symbol
 from replay.api.vocabulary import Effect, Function, Parameter, Role, Term
 from replay.engine import custom
 from replay.engine.contents import Word, read_contents
-from replay.engine.driver import Driver, DriverFailure, argument_value
+from replay.engine.driver import Driver, DriverFailure, argument_value, passed_value
 from replay.engine.handles import HandleMap, ThreadContexts, captured_handles
 from replay.engine.memory import AddressMap
 from replay.errors import EngineError
@@ -369,6 +369,46 @@ class Executor:
         if not 0 <= product <= MAXIMUM_BUFFER_BYTES:
             raise EngineError(f"asks for {product} elements", where=f"call {call.number} {call.function}")
         return product
+
+    def settle(self, window: list[Prepared]) -> None:
+        """Bind what no call of the window makes, once and for all, so that running costs little per call.
+
+        To be called when all calls are prepared and all objects of the setup exist.
+        """
+        made = {
+            captured
+            for item in window
+            for _, _, captured_values in item.outputs
+            for captured in captured_values
+        }
+        for item in window:
+            late_arguments = item.late_arguments
+            item.late_arguments = []
+            for position, c_type, captured in late_arguments:
+                live = None if captured in made else self._known(c_type, captured)
+                if live is None:
+                    item.late_arguments.append((position, c_type, captured))
+                else:
+                    item.arguments[position] = live
+            late_words = item.late_words
+            item.late_words = []
+            for address, c_type, captured in late_words:
+                live = None if captured in made else self._known(c_type, captured)
+                if live is None:
+                    item.late_words.append((address, c_type, captured))
+                else:
+                    ctypes.c_uint64.from_address(address).value = live
+            item.arguments = [
+                passed_value(parameter, value)
+                for parameter, value in zip(
+                    by_symbol()[item.call.function].parameters, item.arguments, strict=False
+                )
+            ]
+
+    def _known(self, c_type: str, captured: int) -> int | None:
+        if c_type == "CUdeviceptr":
+            return self.addresses.find(captured)
+        return self.handles.find(c_type, captured)
 
     # -- what custom.py builds upon ------------------------------------------------------------------------------
 

@@ -182,6 +182,7 @@ class Session:
                 # Not executed itself, but memory appears or disappears here.
                 here = Call(call_.number, "cuCtxSynchronize", "window", call_.thread, [], 0)
                 self.window.append(Prepared(here, self.executor.threads.current(call_.thread), _nothing, []))
+        self.executor.settle([item for item in self.window if item.function is not _nothing])
         first = next((item for item in self.window if is_launch(item)), None)
         self.main_context = first.context if first else 0
         self.main_stream = self._captured_stream(first) if first else 0

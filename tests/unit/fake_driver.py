@@ -19,6 +19,8 @@ def number(value: Any) -> int:
         return 0
     if isinstance(value, (int, float)):
         return int(value)
+    if isinstance(value, ctypes._SimpleCData):
+        return int(value.value or 0)
     if isinstance(value, bytes):
         return ctypes.cast(value, ctypes.c_void_p).value or 0
     return ctypes.addressof(value)

@@ -246,6 +246,23 @@ def test_created_context_becomes_the_threads_own(executor, driver):
     assert driver.last("cuCtxSetCurrent") == [0x1000]
 
 
+def test_settled_windows_look_up_only_what_they_make_themselves(executor, driver):
+    executor.run_setup(call("cuStreamCreate", [0x10, 1], "setup", outputs={"phStream": u64(0x51)}))
+    window = [
+        executor.prepare(call("cuEventCreate", [0x10, 0], outputs={"phEvent": u64(0xE1)})),
+        executor.prepare(call("cuEventRecord", [0xE1, 0x51])),
+        executor.prepare(call("cuMemsetD32_v2", [BASE + 8, 7, 16])),
+    ]
+    executor.settle(window)
+    assert window[1].late_arguments == [(0, "CUevent", 0xE1)]
+    for _ in range(2):  # a new event each time, the same stream
+        for prepared in window:
+            executor.run(prepared)
+    records = [words for name, words in driver.calls if name == "cuEventRecord"]
+    assert records == [[0x1010, 0x1000], [0x1020, 0x1000]]
+    assert driver.last("cuMemsetD32_v2") == [LIVE + 8, 7, 16]
+
+
 # -- exceptions ---------------------------------------------------------------------------------------------------
 
 
