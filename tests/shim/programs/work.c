@@ -1,0 +1,135 @@
+// A program of launches that ends in the way it is told.
+// usage: work THREADS LAUNCHES ENDING [KERNEL]
+// ENDING: return, exit, _exit, abort, segv (in the program), kill, faults / kills / aborts / exits (inside the driver),
+//         exec, fork, fork-exec, close-all, chdir
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int (*init)(unsigned);
+static int (*get)(uint64_t *, uint64_t, const char *);
+static int (*alloc)(uint64_t *, uint64_t);
+static int (*to_host)(void *, uint64_t, uint64_t);
+static int (*launch)(uint64_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, uint64_t, void **, void **);
+static int launches, failures, alive;
+static const char *kernel_name = "increment";
+
+static void *work(void *unused) {
+  uint64_t kernel, data;
+  uint32_t count = 256, result[256];
+  failures += get(&kernel, 1, kernel_name) != 0;
+  failures += alloc(&data, sizeof result) != 0;
+  void *values[] = {&data, &count};
+  for (int n = 0; n < launches; n++)
+    failures += launch(kernel, 1, 1, 1, 256, 1, 1, 0, 0, values, NULL) != 0;
+  failures += to_host(result, data, sizeof result) != 0;
+  for (int n = 0; n < 256; n++)
+    failures += result[n] != (uint32_t)launches;
+  __atomic_sub_fetch(&alive, 1, __ATOMIC_SEQ_CST);
+  return NULL;
+}
+
+static void run_all(int threads) {
+  pthread_t started[64];
+  alive = threads;
+  for (int n = 1; n < threads; n++)
+    pthread_create(&started[n], NULL, work, NULL);
+  work(NULL);
+  for (int n = 1; n < threads; n++)
+    pthread_join(started[n], NULL);
+  printf("failures %d\n", failures);
+  fflush(stdout);
+}
+
+// Keeps the other threads in the middle of their calls while this one ends the process.
+static void *for_ever(void *unused) {
+  launches = 1 << 30;
+  return work(NULL);
+}
+
+static void one_launch(const char *name) {
+  uint64_t kernel, data, none = 0;
+  get(&kernel, 1, name), alloc(&data, 4096);
+  void *values[] = {&data, &none, &none, &none};
+  launch(kernel, 1, 1, 1, 1, 1, 1, 0, 0, values, NULL);
+}
+
+int main(int count, char **words) {
+  int threads = atoi(words[1]);
+  launches = atoi(words[2]);
+  const char *ending = words[3];
+  if (count > 4)
+    kernel_name = words[4];
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+  init = dlsym(driver, "cuInit"), get = dlsym(driver, "cuModuleGetFunction"), alloc = dlsym(driver, "cuMemAlloc_v2");
+  to_host = dlsym(driver, "cuMemcpyDtoH_v2"), launch = dlsym(driver, "cuLaunchKernel");
+  if (!strcmp(ending, "fork")) { // before and after the first driver call
+    pid_t child = fork();
+    if (child == 0) {
+      init(0), run_all(threads);
+      exit(0);
+    }
+    waitpid(child, NULL, 0);
+  }
+  init(0);
+  if (!strcmp(ending, "chdir") && chdir("/") != 0)
+    return 9;
+  run_all(threads);
+  if (!strcmp(ending, "fork")) {
+    pid_t child = fork();
+    if (child == 0) {
+      init(0), run_all(threads);
+      exit(0);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    run_all(threads);
+    return status != 0;
+  }
+  if (!strcmp(ending, "fork-silent")) { // a child that never calls the driver
+    pid_t child = fork();
+    if (child == 0)
+      exit(0);
+    int status;
+    waitpid(child, &status, 0);
+    run_all(threads);
+    return status != 0;
+  }
+  if (!strcmp(ending, "exec"))
+    execl(words[0], words[0], words[1], words[2], "return", NULL);
+  if (!strcmp(ending, "close-all")) { // as daemons do; files of the program's own come under the same numbers
+    for (int n = 3; n < 1024; n++)
+      close(n);
+    for (int n = 3; n < 1024; n++)
+      if (dup2(1, n) < 0)
+        break;
+    run_all(threads);
+    return 0;
+  }
+  if (threads > 1 && strcmp(ending, "return") != 0 && strcmp(ending, "exit") != 0 && strcmp(ending, "chdir") != 0) {
+    pthread_t others;
+    for (int n = 1; n < threads; n++)
+      pthread_create(&others, NULL, for_ever, NULL);
+    usleep(20000);
+  }
+  if (!strcmp(ending, "exit"))
+    exit(3);
+  if (!strcmp(ending, "_exit"))
+    _exit(4);
+  if (!strcmp(ending, "abort"))
+    abort();
+  if (!strcmp(ending, "segv"))
+    *(volatile int *)16 = 1;
+  if (!strcmp(ending, "kill"))
+    kill(getpid(), SIGKILL);
+  if (!strcmp(ending, "faults") || !strcmp(ending, "kills") || !strcmp(ending, "aborts") || !strcmp(ending, "exits"))
+    one_launch(ending);
+  return 0;
+}

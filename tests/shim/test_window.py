@@ -1,0 +1,236 @@
+"""Which launches are selected, what the window holds, and which memory is copied when."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Runner
+from records import Blob, ProcessFile
+
+from replay.api.vocabulary import Moment, NoteCode
+
+BEFORE, AFTER = Moment.BEFORE, Moment.AFTER
+NUMBERS = struct.pack("<1024I", *range(1, 1025))
+
+
+class Memory:
+    """A run of programs/memory.c: the addresses that it printed, and its capture."""
+
+    def __init__(self, run: Runner, program: Callable[..., Path], case: str, failures: int = 0, **settings: object) -> None:
+        done, capture = run([program("memory"), case], **settings)
+        assert done.stdout == f"failures {failures}\n"
+        self.names = {name: int(text, 16) for name, text in re.findall(r"^(\w+) ([0-9a-f]+)$", done.stderr, re.M)}
+        self.file: ProcessFile = capture.only
+
+    def blobs(self, moment: Moment) -> dict[str, bytes]:
+        """Contents by the name of the allocation."""
+        found: dict[str, bytes] = {}
+        names = {address: name for name, address in self.names.items()}
+        for blob in self.of(moment):
+            assert blob.base <= blob.address
+            assert blob.address + len(blob.bytes) <= blob.base + blob.allocation_bytes
+            found[names[blob.base]] = found.get(names[blob.base], b"") + blob.bytes
+        return found
+
+    def of(self, moment: Moment) -> list[Blob]:
+        return [blob for blob in self.file.blobs if blob.moment == moment]
+
+    def launches(self) -> list[int]:
+        return [call.number for call in self.file.calls if call.symbol == "cuLaunchKernel"]
+
+    def window(self) -> list[str]:
+        """Symbols from WINDOW_OPEN to WINDOW_CLOSE."""
+        [opened] = [call for code, _, call in self.file.notes if code == NoteCode.WINDOW_OPEN]
+        [closed] = [call for code, _, call in self.file.notes if code == NoteCode.WINDOW_CLOSE]
+        return [call.symbol for call in self.file.calls if opened <= call.number <= closed]
+
+
+def test_contents_are_those_before_and_after_the_launch(run: Runner, program: Callable[..., Path]) -> None:
+    memory = Memory(run, program, "argument", kernel="increment", launch=1)
+    changed = bytearray(NUMBERS)
+    changed[400:404] = struct.pack("<I", 102)
+    assert memory.blobs(BEFORE) == {"data": NUMBERS}  # and not `other`, which nothing points to
+    assert memory.blobs(AFTER) == {"data": bytes(changed)}
+    [launch] = memory.launches()
+    assert {blob.call for blob in memory.file.blobs} == {launch}
+    assert memory.window() == ["cuLaunchKernel"]
+
+
+def test_pointers_in_structs_by_value_are_followed(run: Runner, program: Callable[..., Path]) -> None:
+    memory = Memory(run, program, "struct", kernel="by_struct", launch=1)
+    assert memory.blobs(BEFORE) == {"data": NUMBERS}
+
+
+@pytest.mark.parametrize(
+    ("reach", "expected"),
+    [
+        ("reachable", {"table", "data", "deep"}),
+        ("params", {"table"}),
+        ("live", {"table", "data", "deep", "other"}),
+    ],
+)
+def test_reach_follows_copied_contents_as_it_was_told(
+    run: Runner, program: Callable[..., Path], reach: str, expected: set[str]
+) -> None:
+    memory = Memory(run, program, "table", kernel="through_table", launch=1, memory=reach)
+    assert set(memory.blobs(BEFORE)) == set(memory.blobs(AFTER)) == expected
+
+
+def test_pointers_stored_inside_the_window_are_followed(run: Runner, program: Callable[..., Path]) -> None:
+    memory = Memory(run, program, "late-table", kernel="through_table", launch="1-2")
+    first, second = memory.launches()
+    before = {blob.base: blob for blob in memory.of(BEFORE)}
+    assert before[memory.names["table"]].call == first
+    # Before the copy that makes it reachable, so its contents are those at the beginning of the window.
+    assert first < before[memory.names["data"]].call < second
+    assert memory.blobs(BEFORE)["data"] == NUMBERS
+
+
+def test_memory_freed_inside_the_window_is_read_before_it_goes(run: Runner, program: Callable[..., Path]) -> None:
+    memory = Memory(run, program, "freed", all=1)
+    [free] = [call.number for call in memory.file.calls if call.symbol == "cuMemFree_v2"]
+    first, second = memory.launches()
+    touched = {(blob.base, blob.moment): blob for blob in memory.file.blobs}
+    last = touched[memory.names["data"], AFTER]
+    assert last.call == free - 1
+    assert last.bytes[:8] == struct.pack("<II", 2, 2)
+    assert touched[memory.names["again"], BEFORE].call == second
+
+
+def test_module_variables_belong_to_every_launch(run: Runner, program: Callable[..., Path]) -> None:
+    memory = Memory(run, program, "global", kernel="^count$", launch=1)
+    before, after = memory.file.blobs
+    assert (before.bytes[:8], after.bytes[:8]) == (struct.pack("<Q", 0), struct.pack("<Q", 1))
+    [call] = [call for call in memory.file.calls if call.symbol == "cuModuleGetGlobal_v2"]
+    assert struct.unpack("<QQ", call.left[3, 1]) == (before.base, 512)
+
+
+@pytest.mark.parametrize(("case", "name"), [("host", "pinned"), ("managed", "managed")])
+def test_pinned_and_managed_memory_is_copied(
+    run: Runner, program: Callable[..., Path], case: str, name: str
+) -> None:
+    memory = Memory(run, program, case, kernel="increment", launch=1)
+    [before], [after] = memory.blobs(BEFORE).values(), memory.blobs(AFTER).values()
+    assert set(memory.blobs(BEFORE)) == {name}
+    assert struct.unpack_from("<I", after)[0] == struct.unpack_from("<I", before)[0] + 1
+
+
+def test_large_allocations_are_read_in_pieces_and_zero_pieces_take_no_room(
+    run: Runner, program: Callable[..., Path]
+) -> None:
+    memory = Memory(run, program, "large", kernel="increment", launch=1)
+    expected = bytearray(20 << 20)
+    expected[12 : 12 + (18 << 20)] = b"\7" * (18 << 20)
+    assert memory.blobs(BEFORE) == {"large": bytes(expected)}
+    expected[0] = 1
+    assert memory.blobs(AFTER) == {"large": bytes(expected)}
+    assert len(memory.of(BEFORE)) > 1
+
+
+def test_a_limit_on_bytes_is_kept_and_said(run: Runner, program: Callable[..., Path]) -> None:
+    memory = Memory(run, program, "table", kernel="through_table", launch=1, max_bytes=5000)
+    assert sum(len(blob.bytes) for blob in memory.file.blobs) <= 5000
+    [skipped] = memory.file.notes_of(NoteCode.MEMORY_SKIPPED)
+    assert skipped.startswith("4096 bytes at 0x")
+
+
+def test_nothing_is_read_while_a_stream_is_being_captured(
+    run: Runner, program: Callable[..., Path], tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    run.environment = {"FAKE_LOG": str(log)}
+    # The capture begins before the window opens, at the launch inside it.
+    memory = Memory(run, program, "capture", kernel="increment")
+    _, second = memory.launches()
+    assert memory.file.notes_of(NoteCode.STREAM_CAPTURE) == ["memory was not read before this call"]
+    assert {blob.call for blob in memory.of(BEFORE)} == {second}
+    lines = [line.split()[0] for line in log.read_text().splitlines()]
+    captured = lines[lines.index("cuStreamBeginCapture_v2") : lines.index("cuStreamEndCapture")]
+    assert not {"cuCtxSynchronize", "cuMemcpyDtoH_v2", "cuStreamQuery"} & set(captured)
+    assert len(memory.file.notes_of(NoteCode.UNSUPPORTED_CALL)) == 1
+
+
+def test_unlisted_functions_are_named_when_called_inside_the_window(
+    run: Runner, program: Callable[..., Path]
+) -> None:
+    memory = Memory(run, program, "unlisted", kernel="increment")
+    # Called once before the window and twice inside it.
+    assert memory.file.notes_of(NoteCode.UNSUPPORTED_CALL) == ["cuGraphCreate: not in the table"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("increment", ["_Z9incrementIfEvPT_i"]),
+        (r"^void increment<float>\(float\*, int\)$", ["_Z9incrementIfEvPT_i"]),
+        ("^_Z9", ["_Z9incrementIfEvPT_i"]),
+        ("nothing|plain", ["nothing", "plain"]),
+        ("", ["_Z9incrementIfEvPT_i", "nothing", "plain"]),
+        ("absent", []),
+    ],
+)
+def test_kernels_match_by_mangled_and_by_readable_name(
+    run: Runner, program: Callable[..., Path], expression: str, expected: list[str]
+) -> None:
+    memory = Memory(run, program, "names", kernel=expression)
+    matched = memory.file.notes_of(NoteCode.LAUNCH_MATCHED)
+    assert matched == [f"{number} {name}" for number, name in enumerate(expected, 1)]
+    assert memory.file.notes_of(NoteCode.NO_WINDOW) == ([] if expected else ["0 launches matched"])
+
+
+@pytest.mark.parametrize(("launch", "expected"), [("3", 1), ("2-4", 5), ("10", 1), ("1-10", 19)])
+def test_the_window_holds_the_launches_from_first_to_last(
+    run: Runner, program: Callable[..., Path], launch: str, expected: int
+) -> None:
+    """Launches of `plain` and of `increment` take turns; those between two selected ones belong to the window."""
+    memory = Memory(run, program, "many", kernel="plain", launch=launch)
+    assert memory.window().count("cuLaunchKernel") == len(memory.launches()) == expected
+    assert memory.file.notes_of(NoteCode.WINDOW_CLOSE) == [f"{expected} launches"]
+    last = int(launch.split("-")[-1])
+    assert len(memory.file.notes_of(NoteCode.LAUNCH_MATCHED)) == last
+
+
+def test_a_limit_on_launches_closes_the_window(run: Runner, program: Callable[..., Path]) -> None:
+    memory = Memory(run, program, "many", kernel="plain", max_launches=4)
+    assert len(memory.launches()) == 4
+    assert memory.file.notes_of(NoteCode.WINDOW_CLOSE) == ["4 launches"]
+
+
+def test_a_handle_that_no_call_gave_is_said_and_the_error_is_the_drivers(
+    run: Runner, program: Callable[..., Path]
+) -> None:
+    memory = Memory(run, program, "unknown", failures=1, all=1)
+    assert memory.file.notes_of(NoteCode.FUNCTION_UNKNOWN) == ["no recorded call gave this handle"]
+    assert len(memory.file.notes_of(NoteCode.PARAMETERS_UNKNOWN)) == 1
+    [launch] = [call for call in memory.file.calls if call.symbol == "cuLaunchKernel"]
+    assert launch.result == 400
+
+
+def test_contents_that_the_driver_does_not_give_are_said(run: Runner, program: Callable[..., Path]) -> None:
+    run.environment = {"FAKE_RESULTS": "cuMemcpyDtoH_v2:700"}
+    memory = Memory(run, program, "argument", kernel="increment", launch=1)
+    [refused] = memory.file.notes_of(NoteCode.MEMORY_NOT_READ)
+    assert refused == f"4096 bytes at 0x{memory.names['data']:x}: the driver answered 700"
+    assert memory.file.blobs == []
+
+
+def test_a_device_that_stays_busy_does_not_stop_the_application_for_ever(
+    run: Runner, program: Callable[..., Path]
+) -> None:
+    # An error of earlier work: nothing can be read any more, and the launch goes on.
+    run.environment = {"FAKE_RESULTS": "cuStreamQuery:719"}
+    memory = Memory(run, program, "argument", kernel="increment", launch=1)
+    [refused] = memory.file.notes_of(NoteCode.MEMORY_NOT_READ)
+    assert refused.endswith("the device reports an error of earlier work")
+
+
+def test_the_process_and_its_driver_are_described(run: Runner, program: Callable[..., Path]) -> None:
+    process = Memory(run, program, "argument", all=1).file.process
+    assert process["executable"] == str(program("memory"))
+    assert process["command"] == f"{program('memory')} argument"
+    assert process["driver_path"].endswith("/libcuda.so.1")
+    assert int(process["pid"]) > 0
