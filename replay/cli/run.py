@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -90,6 +91,8 @@ def run(
     )
     with StageLine(hidden=quiet or json) as line:
         result = run_snapshot(snapshot, options, line.show)
+    if result.driver.reason and not quiet:
+        print(f"replay: {result.driver.reason}", file=sys.stderr)
     if output is not None:
         write_result(output, result)
     if json:

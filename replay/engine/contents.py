@@ -132,8 +132,6 @@ class ContentStore:
         """Write the `before` contents of a range, from the snapshot."""
         if range_.before is None:
             return
-        if range_.before.size_bytes > range_.size_bytes:
-            raise EngineError(f"{describe(range_)} has more contents than it is large")
         live = self.live(range_)
         words = self.words.get(range_.id, [])
         for offset, digest, size in _pieces(range_.before):

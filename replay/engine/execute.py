@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from replay.api.functions import HANDLE_TYPES, by_symbol
-from replay.api.vocabulary import Effect, Function, Parameter, Role, Term
+from replay.api.vocabulary import Effect, Function, Keep, Parameter, Role, Term
 from replay.engine import custom
 from replay.engine.contents import Word, read_contents
 from replay.engine.driver import Driver, DriverFailure, argument_value, passed_value
@@ -238,6 +238,13 @@ class Executor:
                 f"calls {call.function}, which this replay does not know",
                 where=f"call {call.number}",
                 next="install a newer replay (`pip install -U gpu-replay`)",
+            )
+        if function.unsupported or function.keep == Keep.NEVER:
+            # A capture never records these; a file made by hand could name one that writes files.
+            raise EngineError(
+                f"calls {call.function}, which is never replayed",
+                where=f"call {call.number}",
+                next="the snapshot was not made by `replay capture`, or by another version",
             )
         if len(call.arguments) != len(function.parameters):
             raise EngineError(
@@ -466,7 +473,7 @@ class Executor:
     def host_source(self, prepared: Prepared, name: str, captured: int, part: int = 0) -> Any:
         """Host memory that a call reads: its captured bytes, in the captured pinned memory where it was such."""
         data = self.required(prepared, name, part)
-        live = self.addresses.find(captured)
+        live = self._pinned(captured, len(data))
         if live is None:
             return self.buffer(prepared, data)
         source = self.buffer(prepared, data)
@@ -478,13 +485,19 @@ class Executor:
         prepared.first.append(write)
         return live
 
+    def _pinned(self, captured: int, size_bytes: int) -> int | None:
+        """Where captured host memory lives, if all of it is in one captured stretch."""
+        live = self.addresses.find(captured)
+        whole = live is not None and self.addresses.find(captured + size_bytes) == live + size_bytes
+        return live if whole else None
+
     def host_target(
         self, prepared: Prepared, name: str, captured: int, size_bytes: int, part: int = 0
     ) -> Any:
         """Host memory that a call writes; compared when its contents were captured."""
         key = f"{name}.{part}" if part else name
         expected = prepared.call.outputs.get(key)
-        live = self.addresses.find(captured)
+        live = self._pinned(captured, size_bytes)
         target: Any = live
         if live is None:
             target = self.buffer(prepared, bytes(size_bytes))

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from replay.api.functions import by_symbol
-from replay.engine.contents import Word, unpack_words
+from replay.engine.contents import Word, describe, unpack_words
 from replay.engine.memory import is_global
 from replay.errors import EngineError
 from replay.snapshot.container import SnapshotReader
@@ -34,6 +34,10 @@ class Program:
         self.left_out: list[str] = []
         self.images = {image.digest: image for image in self._objects(Image, "image")}
         self.ranges = {range_.id: range_ for range_ in self._objects(Range, "range")}
+        for range_ in self.ranges.values():
+            for contents in (range_.before, range_.after):
+                if contents is not None and contents.size_bytes > range_.size_bytes:
+                    raise EngineError(f"{describe(range_)} has contents of {contents.size_bytes} bytes")
         self.notes: list[Note] = list(self._objects(Note, "note"))
         calls: list[Call] = list(self._objects(Call, "call"))
         self.setup = [call for call in calls if call.section == "setup"]

@@ -307,6 +307,12 @@ def _result(
     wall_s: float,
 ) -> schema.RunResult:
     timing = answer["timing"]
+    notes = list(answer["notes"])
+    if answer["verification"]["verdict"] == "wrong" and application.device != answer["device"]["name"]:
+        notes.append(
+            f"captured on {application.device or 'another device'}: approximate operations and the order of atomics "
+            "may differ between devices"
+        )
     return schema.RunResult(
         format=schema.FORMAT,
         tool_version=__version__,
@@ -321,7 +327,7 @@ def _result(
         verification=from_wire(schema.Verification, answer["verification"]),
         timing=None if timing is None else from_wire(schema.Timing, timing),
         application=application,
-        notes=answer["notes"],
+        notes=notes,
         best_effort=options.best_effort,
         wall_s=round(wall_s, 3),
     )

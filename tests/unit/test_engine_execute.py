@@ -80,6 +80,22 @@ def test_argument_words_become_exactly_the_bits_of_the_parameter():
     assert bytes(argument_value(location, 0x0000_0007_0000_0001)) == struct.pack("<II", 1, 7)
 
 
+@pytest.mark.parametrize(
+    "function", ["cuLogsDumpToFile", "cuLinkAddFile_v2", "cuCoredumpSetAttribute", "cuGraphLaunch"]
+)
+def test_functions_that_no_capture_records_are_never_called(executor, driver, function):
+    """A snapshot comes from a stranger: it must not make the driver write files."""
+    words = [0] * len(by_symbol()[function].parameters)
+    with pytest.raises(EngineError, match="never replayed"):
+        executor.prepare(call(function, words, "setup"))
+    assert driver.calls == []
+
+
+def test_unknown_function_is_refused(executor):
+    with pytest.raises(EngineError, match="does not know"):
+        executor.prepare(call("cuFormatDisk", []))
+
+
 # -- arguments by role --------------------------------------------------------------------------------------------
 
 
@@ -162,6 +178,16 @@ def test_pinned_host_memory_is_used_itself(driver):
     )
     assert driver.last("cuMemcpyHtoDAsync_v2")[1] == address + 8
     assert pinned.raw[8:13] == b"hello"  # as the application's host code had left it
+
+
+def test_host_bytes_never_run_over_pinned_memory(driver):
+    pinned = ctypes.create_string_buffer(64)
+    address = ctypes.addressof(pinned)
+    executor = new_executor(driver, placed=[Placed(Span(address, 32, True), address, "same_address")])
+    executor.addresses.bind_global(BASE, 64, LIVE)
+    copy = call("cuMemcpyHtoDAsync_v2", [BASE, address + 30, 5, 0], inputs={"srcHost": b"hello"})
+    executor.run(executor.prepare(copy))
+    assert pinned.raw == bytes(64)
 
 
 def test_strings_end_with_nul(executor, driver):

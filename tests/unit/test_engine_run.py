@@ -17,7 +17,7 @@ import pytest
 from replay import drivers
 from replay.engine import run as engine_run
 from replay.engine.run import RunOptions, Worker, run_snapshot
-from replay.errors import EngineError, TruncatedError, WorkerError
+from replay.errors import EngineError, ReplayError, TruncatedError, WorkerError
 from replay.results.store import read_result
 from replay.snapshot.schema import Census, Note
 from replay.timing.stopping import StoppingParameters
@@ -329,6 +329,83 @@ def test_error_of_the_application_is_reproduced(replayed):
         assert result.verification.verdict == verdict
         if verdict == "wrong":
             assert "CUDA_ERROR_INVALID_VALUE" in result.verification.results[0]
+
+
+def faulting():
+    """The application launched a kernel on an address that is not mapped."""
+    factory = SnapshotFactory()
+    factory.set_up(INCREMENT.encode(), "increment")
+    factory.range(BASE, u32(5), u32(5))
+    return factory
+
+
+def test_fault_of_the_application_is_reproduced_and_nothing_is_claimed(replayed):
+    factory = faulting()
+    factory.launch(u64(0x10), [(0, 8)], 1, 1)
+    factory.call("cuCtxSynchronize", [], result=700)
+    result = replayed(factory)
+    assert result.verification.verdict == "not_compared"
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS, as in the application" in result.verification.reason
+    assert result.timing is None
+    assert any("not timed" in note for note in result.notes)
+
+
+def test_fault_that_the_application_did_not_live_to_see_is_reproduced(replayed):
+    factory = faulting()
+    factory.launch(u64(0x10), [(0, 8)], 1, 1, result=None)
+    result = replayed(factory)
+    assert result.verification.verdict == "not_compared"
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in result.verification.reason
+
+
+def test_fault_that_only_the_replay_shows_is_an_error(replayed):
+    factory = faulting()
+    factory.launch(u64(0x10), [(0, 8)], 1, 1)
+    with pytest.raises(EngineError, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
+        replayed(factory)
+
+
+def test_contents_larger_than_their_range_are_refused(replayed):
+    factory = increment()
+    factory.ranges[0] = replace(factory.ranges[0], size_bytes=2)
+    with pytest.raises(EngineError, match="has contents of 4 bytes"):
+        replayed(factory)
+
+
+def test_damaged_memory_is_not_replayed(tmp_path, emulator):
+    path = vector_add().write(tmp_path / "x.rsnap")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0x10
+    path.write_bytes(data)
+    with pytest.raises(ReplayError, match="damaged"):
+        run_snapshot(path, RunOptions(driver=emulator))
+
+
+def test_measured_path_holds_flushes_and_says_so(tmp_path, emulator, monkeypatch):
+    """The way of a real device, walked on the CPU driver: what it measures means nothing, that it ends does."""
+    library = Path(emulator) / "libcuda.so.1"
+    chosen = drivers.Driver("system", library, library.parent, emulated=False)
+    monkeypatch.setattr(engine_run, "find_driver", lambda choice: chosen)
+    path = increment().write(tmp_path / "x.rsnap")
+    result = run_snapshot(path, RunOptions(timing=StoppingParameters(fixed_samples=4), timeout_s=30))
+    assert result.verification.verdict == "match"
+    assert result.timing.source == "measured"
+    assert result.timing.flushed
+    assert result.timing.held, result.timing.held_reason
+    assert len(result.timing.gpu_time_ns) == 4
+    assert result.device.clocks_unavailable
+
+
+def test_window_that_waits_for_the_device_is_not_held(tmp_path, emulator, monkeypatch):
+    library = Path(emulator) / "libcuda.so.1"
+    chosen = drivers.Driver("system", library, library.parent, emulated=False)
+    monkeypatch.setattr(engine_run, "find_driver", lambda choice: chosen)
+    factory = increment()
+    factory.call("cuCtxSynchronize", [])
+    path = factory.write(tmp_path / "x.rsnap")
+    result = run_snapshot(path, RunOptions(timing=StoppingParameters(fixed_samples=2), timeout_s=30))
+    assert not result.timing.held
+    assert "cuCtxSynchronize inside the window waits" in result.timing.held_reason
 
 
 def test_unsupported_call_refuses_and_best_effort_leaves_it_out(replayed):
