@@ -7,9 +7,10 @@ against the bytes that are there and against the limits below. The grammar is in
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple
 
 from blake3 import blake3
 
@@ -222,16 +223,16 @@ def skippable_frame_bytes(read: Read, offset: int, end: int) -> int:
 
 def nests_deeper_than(value: object, limit: int) -> bool:
     """Whether arrays and maps inside `value` go deeper than `limit`. Walks level by level, so it cannot overflow."""
-    layer: list[object] = [value]
+    layer = [value] if isinstance(value, _NESTING) else []
     for _ in range(limit):
-        below: list[object] = []
-        for item in layer:
-            if isinstance(item, (tuple, list)):
-                below.extend(item)
-            elif isinstance(item, dict):
-                below.extend(item)
-                below.extend(item.values())
-        if not below:
+        if not layer:
             return False
-        layer = below
-    return any(isinstance(item, (tuple, list, dict)) for item in layer)
+        layer = [item for outer in layer for item in _inside(outer) if isinstance(item, _NESTING)]
+    return bool(layer)
+
+
+_NESTING = (tuple, list, dict)
+
+
+def _inside(outer: Any) -> Iterable[object]:
+    return chain(outer, outer.values()) if isinstance(outer, dict) else outer
