@@ -249,3 +249,61 @@ def test_many_threads_share_the_driver(cuda: Driver):
         thread.join(max(0, deadline - time.monotonic()))
     assert not errors
     assert not any(thread.is_alive() for thread in threads)
+
+
+def test_deferred_write_of_another_stream_ends_a_wait(fresh):
+    done = fresh(
+        """
+        first, second, flag = d.make("cuStreamCreate", 1), d.make("cuStreamCreate", 1), d.alloc(4)
+        d.do("cuStreamWaitValue32_v2", first, flag, 5, 1)
+        d.do("cuStreamWriteValue32_v2", second, flag, 5, 0)
+        print(d.cuStreamSynchronize(first))
+        """,
+        DEFERRED="1",
+    )
+    assert done.stdout.strip() == "0"
+
+
+def test_driver_may_be_called_while_the_process_exits(fresh):
+    done = fresh(
+        """
+        pointer, stream = d.alloc(64), d.make("cuStreamCreate", 0)
+        def last():
+            print(d.cuMemFree_v2(pointer), d.cuStreamDestroy_v2(stream), d.cuDevicePrimaryCtxRelease_v2(0), flush=True)
+        libc = ctypes.CDLL(None)
+        kept = ctypes.CFUNCTYPE(None)(last)
+        libc.exit.argtypes = [ctypes.c_int]
+        libc.atexit(kept) if hasattr(libc, "atexit") else libc.__cxa_atexit(kept, None, None)
+        libc.exit(0)
+        """
+    )
+    assert done.stdout.split() == ["0", "0", "0"]
+
+
+class MemoryOperation(ctypes.Structure):
+    _fields_ = [
+        ("operation", ctypes.c_int),
+        ("address", ctypes.c_uint64),
+        ("value", ctypes.c_uint64),
+        ("flags", ctypes.c_uint),
+        ("alias", ctypes.c_uint64),
+        ("pad", ctypes.c_uint64),
+    ]
+
+
+def test_batch_of_memory_operations_runs_in_order(cuda: Driver):
+    wait_32, write_32, write_64, barrier = 1, 2, 5, 6
+    words = cuda.alloc(16)
+    batch = (MemoryOperation * 4)(
+        MemoryOperation(write_32, words, 7),
+        MemoryOperation(barrier),
+        MemoryOperation(wait_32, words, 7, 1),
+        MemoryOperation(write_64, words + 8, 1 << 40),
+    )
+    stream = cuda.make("cuStreamCreate", api.NON_BLOCKING)
+    cuda.do("cuStreamBatchMemOp_v2", stream, 4, batch, 0)
+    cuda.do("cuStreamSynchronize", stream)
+    assert cuda.words(words, 4) == [7, 0, 0, 256]
+    batch[0].operation = 99
+    assert cuda.cuStreamBatchMemOp_v2(stream, 4, batch, 0) == api.NOT_SUPPORTED
+    assert cuda.cuStreamBatchMemOp_v2(stream, 0, batch, 0) == api.INVALID_VALUE

@@ -38,6 +38,14 @@ std::shared_ptr<Context> live_context(CUcontext handle) {
   return context;
 }
 
+// For functions where a null context means the current one.
+Context &live_or_current(CUcontext handle) {
+  Context *context = handle ? live_context(handle).get() : current_context();
+  require(context != nullptr, CUDA_ERROR_INVALID_CONTEXT);
+  require(context->alive, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  return *context;
+}
+
 } // namespace
 
 Context::Context(Device &owner, unsigned context_flags, unsigned version)
@@ -203,24 +211,61 @@ CUresult CUDAAPI cuCtxSetFlags(unsigned int flags) {
 CUresult CUDAAPI cuCtxGetId(CUcontext ctx, unsigned long long *ctxId) {
   return enter("cuCtxGetId", Needs::initialised, [&](Call &) {
     require(ctxId != nullptr, CUDA_ERROR_INVALID_VALUE);
-    Context *context = ctx ? live_context(ctx).get() : current_context();
-    require(context != nullptr, CUDA_ERROR_INVALID_CONTEXT);
-    *ctxId = context->identifier;
+    *ctxId = live_or_current(ctx).identifier;
   });
 }
 
 CUresult CUDAAPI cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
   return enter("cuCtxGetApiVersion", Needs::initialised, [&](Call &) {
     require(version != nullptr, CUDA_ERROR_INVALID_VALUE);
-    Context *context = ctx ? live_context(ctx).get() : current_context();
-    require(context != nullptr, CUDA_ERROR_INVALID_CONTEXT);
-    *version = context->api_version;
+    *version = live_or_current(ctx).api_version;
   });
 }
 
 CUresult CUDAAPI cuCtxSynchronize(void) {
   return enter("cuCtxSynchronize", Needs::healthy,
                [&](Call &call) { synchronise(call.lock, *call.context); });
+}
+
+CUresult CUDAAPI cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx) {
+  return enter("cuCtxGetDevice_v2", Needs::initialised, [&](Call &) {
+    require(device != nullptr, CUDA_ERROR_INVALID_VALUE);
+    *device = live_or_current(ctx).device.ordinal;
+  });
+}
+
+CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext ctx) {
+  return enter("cuCtxSynchronize_v2", Needs::initialised,
+               [&](Call &call) { synchronise(call.lock, live_or_current(ctx)); });
+}
+
+CUresult CUDAAPI cuCtxAttach(CUcontext *pctx, unsigned int flags) {
+  return enter("cuCtxAttach", Needs::context, [&](Call &call) {
+    require(pctx != nullptr && flags == 0, CUDA_ERROR_INVALID_VALUE);
+    require(!call.context->primary, CUDA_ERROR_INVALID_CONTEXT);
+    ++call.context->attached;
+    *pctx = handle_of<CUcontext>(call.context);
+  });
+}
+
+CUresult CUDAAPI cuCtxDetach(CUcontext ctx) {
+  return enter("cuCtxDetach", Needs::context, [&](Call &call) {
+    // Documented: the context must be current to the calling thread.
+    require(ctx == handle_of<CUcontext>(call.context) && !call.context->primary, CUDA_ERROR_INVALID_CONTEXT);
+    if (--call.context->attached > 0)
+      return;
+    context_stack.pop_back();
+    destroy_context(call.lock, *call.context);
+  });
+}
+
+CUresult CUDAAPI cuCtxGetExecAffinity(CUexecAffinityParam *pExecAffinity, CUexecAffinityType type) {
+  return enter("cuCtxGetExecAffinity", Needs::context, [&](Call &) {
+    require(pExecAffinity != nullptr, CUDA_ERROR_INVALID_VALUE);
+    require(type == CU_EXEC_AFFINITY_TYPE_SM_COUNT, CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY);
+    pExecAffinity->type = type;
+    pExecAffinity->param.smCount.val = static_cast<unsigned>(settings().multiprocessors);
+  });
 }
 
 CUresult CUDAAPI cuCtxGetLimit(size_t *pvalue, CUlimit limit) {

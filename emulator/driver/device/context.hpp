@@ -21,6 +21,7 @@ struct Context : std::enable_shared_from_this<Context> {
   uint64_t identifier;
   bool primary = false;
   bool alive = true;
+  unsigned attached = 1; // cuCtxCreate and every cuCtxAttach
   // CUDA_SUCCESS, or what every later call that works with the context returns.
   CUresult error = CUDA_SUCCESS;
 

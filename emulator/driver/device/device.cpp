@@ -124,6 +124,14 @@ CUresult CUDAAPI cuDeviceComputeCapability(int *major, int *minor, CUdevice dev)
   });
 }
 
+CUresult CUDAAPI cuDeviceGetExecAffinitySupport(int *pi, CUexecAffinityType type, CUdevice dev) {
+  return enter("cuDeviceGetExecAffinitySupport", Needs::initialised, [&](Call &) {
+    require(pi != nullptr && type >= 0 && type < CU_EXEC_AFFINITY_TYPE_MAX, CUDA_ERROR_INVALID_VALUE);
+    device_of(dev);
+    *pi = 0;
+  });
+}
+
 CUresult CUDAAPI cuDeviceGetPCIBusId(char *pciBusId, int len, CUdevice dev) {
   return enter("cuDeviceGetPCIBusId", Needs::initialised, [&](Call &) {
     require(pciBusId != nullptr && len > 0, CUDA_ERROR_INVALID_VALUE);

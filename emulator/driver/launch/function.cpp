@@ -147,6 +147,13 @@ CUresult CUDAAPI cuFuncGetParamInfo(CUfunction func, size_t paramIndex, size_t *
   });
 }
 
+CUresult CUDAAPI cuFuncGetParamCount(CUfunction func, size_t *paramCount) {
+  return enter("cuFuncGetParamCount", Needs::healthy, [&](Call &call) {
+    require(paramCount != nullptr, CUDA_ERROR_INVALID_VALUE);
+    *paramCount = function_of(*call.context, func)->info->parameters.size();
+  });
+}
+
 CUresult CUDAAPI cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
   return enter("cuFuncSetCacheConfig", Needs::healthy, [&](Call &call) {
     require(config >= CU_FUNC_CACHE_PREFER_NONE && config <= CU_FUNC_CACHE_PREFER_EQUAL,

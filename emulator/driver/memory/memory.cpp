@@ -127,3 +127,42 @@ CUresult CUDAAPI cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size
     require_managed_range(dptr, std::max<size_t>(length, 1));
   });
 }
+
+namespace {
+
+void get_range_attribute(void *data, size_t bytes, CUmem_range_attribute attribute) {
+  require(data != nullptr && bytes > 0 && bytes % sizeof(int) == 0, CUDA_ERROR_INVALID_VALUE);
+  auto *values = static_cast<int *>(data);
+  switch (attribute) {
+  case CU_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
+    values[0] = 0;
+    return;
+  case CU_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
+  case CU_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
+  case CU_MEM_RANGE_ATTRIBUTE_ACCESSED_BY:
+    std::fill_n(values, bytes / sizeof(int), static_cast<int>(CU_DEVICE_INVALID)); // none is remembered
+    return;
+  default:
+    fail(CUDA_ERROR_INVALID_VALUE);
+  }
+}
+
+} // namespace
+
+CUresult CUDAAPI cuMemRangeGetAttribute(void *data, size_t dataSize, CUmem_range_attribute attribute,
+                                        CUdeviceptr devPtr, size_t count) {
+  return enter("cuMemRangeGetAttribute", Needs::healthy, [&](Call &) {
+    require_managed_range(devPtr, count);
+    get_range_attribute(data, dataSize, attribute);
+  });
+}
+
+CUresult CUDAAPI cuMemRangeGetAttributes(void **data, size_t *dataSizes, CUmem_range_attribute *attributes,
+                                         size_t numAttributes, CUdeviceptr devPtr, size_t count) {
+  return enter("cuMemRangeGetAttributes", Needs::healthy, [&](Call &) {
+    require(data && dataSizes && attributes && numAttributes > 0, CUDA_ERROR_INVALID_VALUE);
+    require_managed_range(devPtr, count);
+    for (size_t i = 0; i < numAttributes; ++i)
+      get_range_attribute(data[i], dataSizes[i], attributes[i]);
+  });
+}

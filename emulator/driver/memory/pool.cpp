@@ -107,6 +107,38 @@ CUresult CUDAAPI cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool) {
   });
 }
 
+// The forms of CUDA 13 name a place and a kind of memory instead of a device. Pools exist for devices only.
+static Device &pool_device(const CUmemLocation *location, CUmemAllocationType type) {
+  require(location != nullptr, CUDA_ERROR_INVALID_VALUE);
+  require(location->type == CU_MEM_LOCATION_TYPE_DEVICE && type == CU_MEM_ALLOCATION_TYPE_PINNED,
+          CUDA_ERROR_NOT_SUPPORTED);
+  return device_of(location->id);
+}
+
+CUresult CUDAAPI cuMemGetDefaultMemPool(CUmemoryPool *pool_out, CUmemLocation *location,
+                                        CUmemAllocationType type) {
+  return enter("cuMemGetDefaultMemPool", Needs::initialised, [&](Call &) {
+    require(pool_out != nullptr, CUDA_ERROR_INVALID_VALUE);
+    *pool_out = handle_of<CUmemoryPool>(default_pool(pool_device(location, type)).get());
+  });
+}
+
+CUresult CUDAAPI cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type) {
+  return enter("cuMemGetMemPool", Needs::initialised, [&](Call &) {
+    require(pool != nullptr, CUDA_ERROR_INVALID_VALUE);
+    *pool = handle_of<CUmemoryPool>(current_pool(pool_device(location, type)).get());
+  });
+}
+
+CUresult CUDAAPI cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool) {
+  return enter("cuMemSetMemPool", Needs::initialised, [&](Call &) {
+    auto wanted = driver().pools.get(pool, CUDA_ERROR_INVALID_VALUE);
+    Device &device = pool_device(location, type);
+    require(wanted->device == &device, CUDA_ERROR_INVALID_VALUE);
+    device.current_pool = wanted;
+  });
+}
+
 CUresult CUDAAPI cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *poolProps) {
   return enter("cuMemPoolCreate", Needs::initialised, [&](Call &) {
     require(pool != nullptr && poolProps != nullptr, CUDA_ERROR_INVALID_VALUE);

@@ -223,12 +223,23 @@ CUresult CUDAAPI cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache, CUdevice 
   });
 }
 
+// The layout of a kernel's parameters, in whatever context there is.
+static const emulator::KernelInfo &layout_of(CUkernel kernel) {
+  auto object = driver().kernels.get(kernel);
+  Context *current = current_context();
+  auto context = context_for(current && current->alive ? current->device.ordinal : 0);
+  return *function_of_kernel(*context, *object)->info;
+}
+
 CUresult CUDAAPI cuKernelGetParamInfo(CUkernel kernel, size_t paramIndex, size_t *paramOffset,
                                       size_t *paramSize) {
-  return enter("cuKernelGetParamInfo", Needs::initialised, [&](Call &) {
-    auto object = driver().kernels.get(kernel);
-    Context *current = current_context();
-    auto context = context_for(current && current->alive ? current->device.ordinal : 0);
-    get_parameter(*function_of_kernel(*context, *object)->info, paramIndex, paramOffset, paramSize);
+  return enter("cuKernelGetParamInfo", Needs::initialised,
+               [&](Call &) { get_parameter(layout_of(kernel), paramIndex, paramOffset, paramSize); });
+}
+
+CUresult CUDAAPI cuKernelGetParamCount(CUkernel kernel, size_t *paramCount) {
+  return enter("cuKernelGetParamCount", Needs::initialised, [&](Call &) {
+    require(paramCount != nullptr, CUDA_ERROR_INVALID_VALUE);
+    *paramCount = layout_of(kernel).parameters.size();
   });
 }

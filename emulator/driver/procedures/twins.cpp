@@ -136,6 +136,9 @@ TWIN(cuStreamAddCallback_ptsz, cuStreamAddCallback,
 TWIN(cuStreamAttachMemAsync_ptsz, cuStreamAttachMemAsync,
      (CUstream hStream, CUdeviceptr dptr, size_t length, unsigned int flags),
      (hStream, dptr, length, flags))
+TWIN(cuStreamBatchMemOp_v2_ptsz, cuStreamBatchMemOp_v2,
+     (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags),
+     (stream, count, paramArray, flags))
 TWIN(cuStreamCopyAttributes_ptsz, cuStreamCopyAttributes,
      (CUstream dst, CUstream src),
      (dst, src))

@@ -41,32 +41,46 @@ template <typename Value> void require_word(Context &context, CUdeviceptr addres
 }
 
 template <typename Value>
-CUresult wait_value(const char *function, CUstream handle, CUdeviceptr address, Value value, unsigned flags) {
-  return enter(function, Needs::healthy, [&](Call &call) {
-    unsigned comparison = flags & ~static_cast<unsigned>(CU_STREAM_WAIT_VALUE_FLUSH);
-    require(comparison <= CU_STREAM_WAIT_VALUE_NOR, CUDA_ERROR_INVALID_VALUE);
-    require(!(flags & CU_STREAM_WAIT_VALUE_FLUSH), CUDA_ERROR_NOT_SUPPORTED);
-    auto stream = stream_of(*call.context, handle);
-    require_word<Value>(*stream->context, address, false);
-    auto work = std::make_shared<Work>();
-    work->ready = [=] { return satisfied(load<Value>(address), value, comparison); };
-    issue(call.lock, stream, work);
-  });
+void issue_wait(Call &call, CUstream handle, CUdeviceptr address, Value value, unsigned flags) {
+  unsigned comparison = flags & ~static_cast<unsigned>(CU_STREAM_WAIT_VALUE_FLUSH);
+  require(comparison <= CU_STREAM_WAIT_VALUE_NOR, CUDA_ERROR_INVALID_VALUE);
+  require(!(flags & CU_STREAM_WAIT_VALUE_FLUSH), CUDA_ERROR_NOT_SUPPORTED);
+  auto stream = stream_of(*call.context, handle);
+  require_word<Value>(*stream->context, address, false);
+  auto work = std::make_shared<Work>();
+  work->ready = [=] { return satisfied(load<Value>(address), value, comparison); };
+  issue(call.lock, stream, work);
 }
 
 template <typename Value>
-CUresult write_value(const char *function, CUstream handle, CUdeviceptr address, Value value,
-                     unsigned flags) {
-  return enter(function, Needs::healthy, [&](Call &call) {
-    require(flags == CU_STREAM_WRITE_VALUE_DEFAULT || flags == CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER,
-            CUDA_ERROR_INVALID_VALUE);
-    auto stream = stream_of(*call.context, handle);
-    require_word<Value>(*stream->context, address, true);
-    issue(call.lock, stream, [=]() -> Outcome {
-      __atomic_store_n(reinterpret_cast<Value *>(address), value, __ATOMIC_RELEASE);
-      return {};
-    });
+void issue_write(Call &call, CUstream handle, CUdeviceptr address, Value value, unsigned flags) {
+  require(flags == CU_STREAM_WRITE_VALUE_DEFAULT || flags == CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER,
+          CUDA_ERROR_INVALID_VALUE);
+  auto stream = stream_of(*call.context, handle);
+  require_word<Value>(*stream->context, address, true);
+  issue(call.lock, stream, [=]() -> Outcome {
+    __atomic_store_n(reinterpret_cast<Value *>(address), value, __ATOMIC_RELEASE);
+    return {};
   });
+}
+
+void issue_operation(Call &call, CUstream stream, const CUstreamBatchMemOpParams &operation) {
+  const auto &wait = operation.waitValue;
+  const auto &write = operation.writeValue;
+  switch (operation.operation) {
+  case CU_STREAM_MEM_OP_WAIT_VALUE_32:
+    return issue_wait<cuuint32_t>(call, stream, wait.address, wait.value, wait.flags);
+  case CU_STREAM_MEM_OP_WAIT_VALUE_64:
+    return issue_wait<cuuint64_t>(call, stream, wait.address, wait.value64, wait.flags);
+  case CU_STREAM_MEM_OP_WRITE_VALUE_32:
+    return issue_write<cuuint32_t>(call, stream, write.address, write.value, write.flags);
+  case CU_STREAM_MEM_OP_WRITE_VALUE_64:
+    return issue_write<cuuint64_t>(call, stream, write.address, write.value64, write.flags);
+  case CU_STREAM_MEM_OP_BARRIER:
+    return; // works of a stream are ordered as it is
+  default:
+    fail(CUDA_ERROR_NOT_SUPPORTED);
+  }
 }
 
 } // namespace
@@ -94,17 +108,33 @@ CUresult CUDAAPI cuStreamAddCallback(CUstream hStream, CUstreamCallback callback
 
 CUresult CUDAAPI cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value,
                                          unsigned int flags) {
-  return write_value("cuStreamWriteValue32_v2", stream, addr, value, flags);
+  return enter("cuStreamWriteValue32_v2", Needs::healthy,
+               [&](Call &call) { issue_write(call, stream, addr, value, flags); });
 }
+
 CUresult CUDAAPI cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value,
                                          unsigned int flags) {
-  return write_value("cuStreamWriteValue64_v2", stream, addr, value, flags);
+  return enter("cuStreamWriteValue64_v2", Needs::healthy,
+               [&](Call &call) { issue_write(call, stream, addr, value, flags); });
 }
+
 CUresult CUDAAPI cuStreamWaitValue32_v2(CUstream stream, CUdeviceptr addr, cuuint32_t value,
                                         unsigned int flags) {
-  return wait_value("cuStreamWaitValue32_v2", stream, addr, value, flags);
+  return enter("cuStreamWaitValue32_v2", Needs::healthy,
+               [&](Call &call) { issue_wait(call, stream, addr, value, flags); });
 }
+
 CUresult CUDAAPI cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuint64_t value,
                                         unsigned int flags) {
-  return wait_value("cuStreamWaitValue64_v2", stream, addr, value, flags);
+  return enter("cuStreamWaitValue64_v2", Needs::healthy,
+               [&](Call &call) { issue_wait(call, stream, addr, value, flags); });
+}
+
+CUresult CUDAAPI cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
+                                       CUstreamBatchMemOpParams *paramArray, unsigned int flags) {
+  return enter("cuStreamBatchMemOp_v2", Needs::healthy, [&](Call &call) {
+    require(paramArray != nullptr && count > 0 && count <= 256 && flags == 0, CUDA_ERROR_INVALID_VALUE);
+    for (unsigned i = 0; i < count; ++i)
+      issue_operation(call, stream, paramArray[i]);
+  });
 }
