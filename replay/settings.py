@@ -76,10 +76,13 @@ THREADS = Setting(
     "REPLAY_THREADS",
     parse_positive,
     min(8, len(os.sched_getaffinity(0))),
-    "threads that hash and compress while a snapshot is written",
+    "threads that hash and compress while a snapshot is written; default: all processors, at most 8",
 )
 NATIVE_DIR = Setting(
-    "REPLAY_NATIVE_DIR", str, "", "folder with the interposer and the CPU driver; default: the installed package's"
+    "REPLAY_NATIVE_DIR",
+    str,
+    "",
+    "folder with the interposer and the CPU driver; default: the installed package's",
 )
 
 ALL: tuple[Setting[bool] | Setting[int] | Setting[str], ...] = (TRACEBACK, THREADS, NATIVE_DIR)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import shutil
 import struct
 import subprocess
@@ -53,8 +54,6 @@ def on_terminal(columns: int, *arguments: object) -> str:
 
 
 def plain(text: str) -> str:
-    import re
-
     return re.sub("\x1b\\[[0-9;]*m", "", text)
 
 
@@ -560,3 +559,17 @@ def test_exit_codes_are_the_documented_ones() -> None:
     assert [
         int(code) for code in (ExitCode.DONE, ExitCode.GATE_FAILED, ExitCode.USAGE, ExitCode.COULD_NOT)
     ] == [0, 1, 2, 3]
+
+
+def test_every_setting_and_every_command_has_its_place_in_the_docs() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    index = (docs / "README.md").read_text()
+    assert [setting.environment for setting in ALL if f"`{setting.environment}`" not in index] == []
+    assert [name for name in COMMANDS if f"({name}.md)" not in index] == []
+    for name in ("info", "ls", "dump", "verify"):
+        page = (docs / f"{name}.md").read_text()
+        shown_help = subprocess.run(
+            [sys.executable, "-m", "replay", name, "--help"], capture_output=True, text=True, check=True
+        ).stdout
+        options = set(re.findall(r"(?<![\w-])--[a-z]+", shown_help)) - {"--help", "--output", "--quiet"}
+        assert [option for option in sorted(options) if option not in page] == []

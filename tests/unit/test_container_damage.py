@@ -368,7 +368,9 @@ def test_a_hostile_file_is_refused_in_bounded_memory(tmp_path: Path, name: str) 
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     first, *_ = done.stdout.splitlines()
-    assert "Error" in first or "Damage(" in first or name.startswith(("5 MiB", "half a million tiny")), done.stdout
+    assert "Error" in first or "Damage(" in first or name.startswith(("5 MiB", "half a million tiny")), (
+        done.stdout
+    )
 
 
 def test_reading_a_large_snapshot_needs_little_memory(tmp_path: Path) -> None:
