@@ -11,13 +11,14 @@
 static _Atomic uint64_t calls;
 static pthread_mutex_t initialising = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int driver_described; // 0 no, 1 yes
-static uint32_t forked_from;        // pid of the parent, while this process has not called the driver since fork
+static uint32_t forked_from; // pid of the parent, while this process has not called the driver since fork
 static atomic_uchar noted_unlisted[SLOT_COUNT];
 
 uint64_t next_call_number(void) { return atomic_fetch_add(&calls, 1) + 1; }
 uint64_t last_call_number(void) { return atomic_load(&calls); }
 
-// ---- beginning and end of the process -----------------------------------------------------------------------------------
+// ---- beginning and end of the process
+// -----------------------------------------------------------------------------------
 
 static void process_ends(void) {
   int now = current_mode();
@@ -31,8 +32,8 @@ static void process_ends(void) {
   thread->depth--;
 }
 
-// At-exit handlers run in the opposite order of their registration. This is called again whenever the driver may have
-// registered one, so that the last contents are read before the driver takes itself down.
+// At-exit handlers run in the opposite order of their registration. This is called again whenever the driver
+// may have registered one, so that the last contents are read before the driver takes itself down.
 static void register_process_end(void) {
   static atomic_int registrations;
   if (atomic_fetch_add(&registrations, 1) < 16)
@@ -87,7 +88,8 @@ void initialise(void) {
   pthread_mutex_unlock(&initialising);
 }
 
-// ---- what a successful call changes -------------------------------------------------------------------------------------
+// ---- what a successful call changes
+// -------------------------------------------------------------------------------------
 
 static bool makes_context_or_module(unsigned id) {
   switch (id) {
@@ -104,7 +106,8 @@ static bool makes_context_or_module(unsigned id) {
 
 static void follow_effect(struct call *call) {
   const struct function *function = call->function;
-  uint64_t value[2] = {term_value(call, &function->effect_terms[0]), term_value(call, &function->effect_terms[1])};
+  uint64_t value[2] = {term_value(call, &function->effect_terms[0]),
+                       term_value(call, &function->effect_terms[1])};
   switch (function->effect) {
   case EFFECT_ALLOC:
     memory_add(value[0], value[1], RANGE_DEVICE, current_context(), 0);
@@ -127,7 +130,8 @@ static void follow_effect(struct call *call) {
   case EFFECT_UNMAP: {
     struct range_list list = {0};
     struct range range;
-    for (uint64_t at = value[0]; at < value[0] + value[1] && memory_find(at, &range); at = range.base + range.bytes)
+    for (uint64_t at = value[0]; at < value[0] + value[1] && memory_find(at, &range);
+         at = range.base + range.bytes)
       list_append(&list, &range);
     for (size_t n = 0; n < list.count; n++)
       memory_remove(list.items[n].base, list.items[n].serial);
@@ -152,7 +156,8 @@ static void follow_effect(struct call *call) {
   }
 }
 
-// ---- begin and end ------------------------------------------------------------------------------------------------------
+// ---- begin and end
+// ------------------------------------------------------------------------------------------------------
 
 void begin_call(struct call *call, struct thread *thread, unsigned slot, const uint64_t *arguments) {
   int error = errno;
@@ -190,8 +195,8 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
       if (touches)
         prepare_memory(call);
       if (now == MODE_OPEN && call->function->unsupported[0] != '\0')
-        write_note(NOTE_UNSUPPORTED_CALL, call->record_function, call->number, "%s: %s", call->function->symbol,
-                   call->function->unsupported);
+        write_note(NOTE_UNSUPPORTED_CALL, call->record_function, call->number, "%s: %s",
+                   call->function->symbol, call->function->unsupported);
       encode_enter(call);
     }
   }

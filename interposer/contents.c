@@ -18,7 +18,8 @@ static bool is_zero(const uint8_t *data, size_t bytes) {
   return memcmp(data, zeros, bytes) == 0;
 }
 
-static void put_blob_record(const struct range *range, uint64_t offset, size_t bytes, enum moment moment, uint64_t call) {
+static void put_blob_record(const struct range *range, uint64_t offset, size_t bytes, enum moment moment,
+                            uint64_t call) {
   uint64_t blob = UINT64_MAX;
   uint32_t check = 0;
   if (!is_zero(staging, bytes)) {
@@ -59,8 +60,8 @@ static void copy_range(const struct range *range, enum moment moment, uint64_t c
   uint64_t current = current_context(), popped;
   int (*push)(uint64_t) = driver_symbol("cuCtxPushCurrent_v2");
   int (*pop)(uint64_t *) = driver_symbol("cuCtxPopCurrent_v2");
-  bool pushed = range->kind != RANGE_HOST && range->context != 0 && range->context != current && push != NULL &&
-                pop != NULL && push(range->context) == SUCCESS;
+  bool pushed = range->kind != RANGE_HOST && range->context != 0 && range->context != current &&
+                push != NULL && pop != NULL && push(range->context) == SUCCESS;
   for (uint64_t offset = 0; offset < range->bytes && writer_is_open(); offset += PIECE_BYTES) {
     size_t bytes = range->bytes - offset < PIECE_BYTES ? (size_t)(range->bytes - offset) : PIECE_BYTES;
     int result = read_piece(range, range->base + offset, bytes);
@@ -80,7 +81,8 @@ static void copy_range(const struct range *range, enum moment moment, uint64_t c
     pop(&popped);
 }
 
-void copy_contents(struct thread *thread, struct range_list *list, enum moment moment, uint64_t call, bool follow) {
+void copy_contents(struct thread *thread, struct range_list *list, enum moment moment, uint64_t call,
+                   bool follow) {
   (void)thread;
   const char *problem = NULL;
   if (staging == NULL) {

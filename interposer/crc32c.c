@@ -22,7 +22,8 @@ static uint32_t by_table(uint32_t crc, const uint8_t *data, size_t bytes) {
 
 #if defined(__x86_64__)
 
-__attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, const uint8_t *data, size_t bytes) {
+__attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, const uint8_t *data,
+                                                                 size_t bytes) {
   uint64_t wide = crc;
   for (; bytes >= 8; data += 8, bytes -= 8) {
     uint64_t word;
@@ -39,7 +40,8 @@ static bool has_instruction(void) { return __builtin_cpu_supports("sse4.2"); }
 
 #elif defined(__aarch64__)
 
-__attribute__((target("+crc"))) static uint32_t by_instruction(uint32_t crc, const uint8_t *data, size_t bytes) {
+__attribute__((target("+crc"))) static uint32_t by_instruction(uint32_t crc, const uint8_t *data,
+                                                               size_t bytes) {
   for (; bytes >= 8; data += 8, bytes -= 8) {
     uint64_t word;
     memcpy(&word, data, 8);
@@ -65,4 +67,6 @@ uint32_t crc32c(uint32_t crc, const void *data, size_t bytes) {
 }
 
 // For the packer, which checks gigabytes with it.
-EXPORT uint32_t replay_crc32c(uint32_t crc, const void *data, size_t bytes) { return crc32c(crc, data, bytes); }
+EXPORT uint32_t replay_crc32c(uint32_t crc, const void *data, size_t bytes) {
+  return crc32c(crc, data, bytes);
+}

@@ -1,4 +1,5 @@
-// Named exceptions: functions whose arguments the generic path cannot follow. The table marks each of them `custom`.
+// Named exceptions: functions whose arguments the generic path cannot follow. The table marks each of them
+// `custom`.
 #define _GNU_SOURCE
 #include "shim.h"
 
@@ -9,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// ---- structs of the driver API that are followed ----------------------------------------------------------------------------
+// ---- structs of the driver API that are followed
+// ----------------------------------------------------------------------------
 
 enum { MEMORY_HOST = 1, MEMORY_DEVICE = 2, MEMORY_ARRAY = 3, MEMORY_UNIFIED = 4 };
 
@@ -53,7 +55,8 @@ struct copy_3d { // CUDA_MEMCPY3D
 };
 _Static_assert(sizeof(struct copy_3d) == 200, "CUDA_MEMCPY3D");
 
-// ---- copies of two and three dimensions ---------------------------------------------------------------------------------------
+// ---- copies of two and three dimensions
+// ---------------------------------------------------------------------------------------
 
 // One side of a copy as rows in memory; `address` 0 for an array.
 struct rows {
@@ -147,8 +150,8 @@ static void attach_rows(struct call *call, unsigned part, const struct rows *row
   bool whole = packed != NULL;
   for (uint64_t z = 0; whole && z < rows->depth; z++)
     for (uint64_t y = 0; whole && y < rows->height; y++)
-      whole = read_memory(packed + (z * rows->height + y) * rows->width, start + z * rows->slice + y * rows->pitch,
-                          rows->width);
+      whole = read_memory(packed + (z * rows->height + y) * rows->width,
+                          start + z * rows->slice + y * rows->pitch, rows->width);
   if (whole && total <= INLINE_BYTES)
     attach_unsafe(call, 0, part, packed, total); // into the scratch, which outlives `packed`
   else if (whole)
@@ -156,7 +159,8 @@ static void attach_rows(struct call *call, unsigned part, const struct rows *row
   free(packed);
 }
 
-// ---- launches -------------------------------------------------------------------------------------------------------------------
+// ---- launches
+// -------------------------------------------------------------------------------------------------------------------
 
 static void launch_positions(const struct call *call, unsigned *values, int *extra) {
   bool with_config = call->function->id == ID_cuLaunchKernelEx;
@@ -192,8 +196,12 @@ void pack_launch_parameters(struct call *call) {
     write_note(NOTE_FUNCTION_UNKNOWN, call->record_function, call->number, "%s",
                kernel->name[0] != '\0' ? kernel->name : "no recorded call gave this handle");
   if (values == NULL) {
-    if (extra_position >= 0 && call->arguments[extra_position] != 0)
-      pack_extra(call, (const uint64_t *)(uintptr_t)call->arguments[extra_position]);
+    if (extra_position < 0 || call->arguments[extra_position] == 0)
+      return; // a kernel without parameters
+    pack_extra(call, (const uint64_t *)(uintptr_t)call->arguments[extra_position]);
+    if (call->packed == NULL)
+      write_note(NOTE_PARAMETERS_UNKNOWN, call->record_function, call->number,
+                 "%s: `extra` has no buffer that can be read", kernel->name);
     return;
   }
   ask_layout(kernel);
@@ -226,12 +234,14 @@ static void attach_launch(struct call *call) {
     return;
   const struct launch_config *config = (const struct launch_config *)(uintptr_t)call->arguments[0];
   attach(call, 0, 0, config, sizeof *config);
-  if (config->attributes != 0 && config->attribute_count > 0 && config->attribute_count <= MAX_LAUNCH_ATTRIBUTES)
+  if (config->attributes != 0 && config->attribute_count > 0 &&
+      config->attribute_count <= MAX_LAUNCH_ATTRIBUTES)
     attach_unsafe(call, 0, 1, (const void *)(uintptr_t)config->attributes,
                   (uint64_t)config->attribute_count * LAUNCH_ATTRIBUTE_BYTES);
 }
 
-// ---- files and module variables ---------------------------------------------------------------------------------------------------
+// ---- files and module variables
+// ---------------------------------------------------------------------------------------------------
 
 static void attach_file(struct call *call, unsigned parameter, const char *path) {
   int descriptor = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
@@ -250,7 +260,8 @@ static void attach_file(struct call *call, unsigned parameter, const char *path)
 }
 
 static void follow_variable(struct call *call) {
-  uint64_t *address = (uint64_t *)(uintptr_t)call->arguments[0], *bytes = (uint64_t *)(uintptr_t)call->arguments[1];
+  uint64_t *address = (uint64_t *)(uintptr_t)call->arguments[0],
+           *bytes = (uint64_t *)(uintptr_t)call->arguments[1];
   uint64_t *found = take_scratch(call, 16);
   if (found == NULL)
     return;
@@ -269,7 +280,8 @@ static void follow_variable(struct call *call) {
   memory_add(found[0], found[1], RANGE_GLOBAL, current_context(), call->arguments[2]);
 }
 
-// ---- the switch -------------------------------------------------------------------------------------------------------------------
+// ---- the switch
+// -------------------------------------------------------------------------------------------------------------------
 
 void custom_enter(struct call *call) {
   struct copy_3d copy;

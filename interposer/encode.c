@@ -7,10 +7,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-// ---- reading the application's memory -------------------------------------------------------------------------------------
+// ---- reading the application's memory
+// -------------------------------------------------------------------------------------
 
-// Where a pointer may turn out not to be host memory (a device address behind unified addressing), the kernel reads it
-// and answers EFAULT instead of a fault in the application.
+// Where a pointer may turn out not to be host memory (a device address behind unified addressing), the kernel
+// reads it and answers EFAULT instead of a fault in the application.
 bool read_memory(void *destination, const void *source, size_t bytes) {
   static atomic_bool refused; // an old container's seccomp profile
   while (bytes > 0 && !atomic_load_explicit(&refused, memory_order_relaxed)) {
@@ -30,7 +31,8 @@ bool read_memory(void *destination, const void *source, size_t bytes) {
   return true;
 }
 
-// ---- attachments ----------------------------------------------------------------------------------------------------------
+// ---- attachments
+// ----------------------------------------------------------------------------------------------------------
 
 void *take_scratch(struct call *call, size_t bytes) {
   size_t start = (call->scratch_used + 15u) & ~(size_t)15;
@@ -40,7 +42,8 @@ void *take_scratch(struct call *call, size_t bytes) {
   return call->thread->scratch + start;
 }
 
-static struct attachment *new_attachment(struct call *call, unsigned parameter, unsigned part, uint64_t length) {
+static struct attachment *new_attachment(struct call *call, unsigned parameter, unsigned part,
+                                         uint64_t length) {
   if (call->attachment_count >= MAX_ATTACHMENTS)
     return NULL;
   struct attachment *item = &call->attachments[call->attachment_count++];
@@ -69,7 +72,8 @@ bool attach_unsafe(struct call *call, unsigned parameter, unsigned part, const v
     attach(call, parameter, part, copy, length);
     return true;
   }
-  // In pieces through the scratch, so that the check is that of the bytes written even if another thread changes them.
+  // In pieces through the scratch, so that the check is that of the bytes written even if another thread
+  // changes them.
   uint32_t piece_bytes = 65536, used = call->scratch_used;
   uint8_t *piece = take_scratch(call, piece_bytes);
   call->scratch_used = used;
@@ -94,7 +98,8 @@ bool attach_unsafe(struct call *call, unsigned parameter, unsigned part, const v
   return true;
 }
 
-// ---- values -----------------------------------------------------------------------------------------------------------------
+// ---- values
+// -----------------------------------------------------------------------------------------------------------------
 
 static uint64_t factor(const struct call *call, int position) {
   const struct parameter *parameter = &parameters[call->function->first_parameter + position];
@@ -103,7 +108,8 @@ static uint64_t factor(const struct call *call, int position) {
     return word;
   uint64_t value = 0;
   if (word != 0)
-    memcpy(&value, (const void *)(uintptr_t)word, parameter->element_bytes < 8 ? parameter->element_bytes : 8);
+    memcpy(&value, (const void *)(uintptr_t)word,
+           parameter->element_bytes < 8 ? parameter->element_bytes : 8);
   return value;
 }
 
@@ -118,7 +124,8 @@ uint64_t term_value(const struct call *call, const struct term *term) {
   return value;
 }
 
-// ---- records ------------------------------------------------------------------------------------------------------------------
+// ---- records
+// ------------------------------------------------------------------------------------------------------------------
 
 static size_t attachments_bytes(const struct call *call) {
   size_t bytes = 0;
@@ -192,7 +199,8 @@ void encode_enter(struct call *call) {
     custom_enter(call);
   struct record record;
   size_t words = (size_t)call->function->parameter_count * 8;
-  if (!begin_record(&record, RECORD_ENTER, call->record_function, call->number, words + attachments_bytes(call)))
+  if (!begin_record(&record, RECORD_ENTER, call->record_function, call->number,
+                    words + attachments_bytes(call)))
     return;
   put_bytes(&record, call->arguments, words);
   put_attachments(&record, call);

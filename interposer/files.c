@@ -1,7 +1,7 @@
 // The files of a capture: who may write them, how they grow, and what happens when they cannot.
 //
-// The application may close our descriptors (daemons close them all) and open files of its own under the same numbers,
-// so each use of a descriptor first looks whether it still is the file that was opened.
+// The application may close our descriptors (daemons close them all) and open files of its own under the same
+// numbers, so each use of a descriptor first looks whether it still is the file that was opened.
 #define _GNU_SOURCE
 #include "files.h"
 

@@ -1,9 +1,9 @@
 // Threads, and the gate that keeps them apart while contents of memory are read.
 //
-// The gate is closed by one thread. Others wait at it before a call that touches memory; calls that are inside the
-// driver already are waited for, in bounded time. Waiting is bounded in the other direction as well: while the thread
-// that closed the gate waits for the device, the device may be waiting (a host function, a spinning kernel) for
-// something that only a thread at the gate will do.
+// The gate is closed by one thread. Others wait at it before a call that touches memory; calls that are
+// inside the driver already are waited for, in bounded time. Waiting is bounded in the other direction as
+// well: while the thread that closed the gate waits for the device, the device may be waiting (a host
+// function, a spinning kernel) for something that only a thread at the gate will do.
 #define _GNU_SOURCE
 #include "shim.h"
 
@@ -46,7 +46,8 @@ static void hand_thread_on(void *thread) {
 }
 
 struct thread *register_thread(void) {
-  static struct thread spare; // when even this little memory is not to be had: shared, and only ever passed through
+  static struct thread
+      spare; // when even this little memory is not to be had: shared, and only ever passed through
   int state = 0;
   if (atomic_compare_exchange_strong(&thread_ends_made, &state, 1))
     atomic_store(&thread_ends_made, pthread_key_create(&thread_ends, hand_thread_on) == 0 ? 2 : 3);
@@ -135,7 +136,8 @@ bool close_gate(struct thread *thread, uint64_t call) {
     }
   }
   if (busy > 0)
-    write_note(NOTE_THREADS_BUSY, 0, call, "%u other threads were inside the driver while contents were read", busy);
+    write_note(NOTE_THREADS_BUSY, 0, call, "%u other threads were inside the driver while contents were read",
+               busy);
   return true;
 }
 

@@ -119,7 +119,16 @@ def vocabulary_header() -> str:
 
 def table_header() -> str:
     slots = swapped_symbols()
-    lines = [f"// {BANNER}", "#pragma once", "", "// Positions in `functions`.", "enum function_index {"]
+    newest = f"enum {{ NEWEST_RELEASE = {_releases()[-1]} }};"
+    lines = [
+        f"// {BANNER}",
+        "#pragma once",
+        "",
+        "// Of the headers that the table was made from.",
+        newest,
+        "",
+    ]
+    lines += ["// Positions in `functions`.", "enum function_index {"]
     lines += [f"  FUNCTION_{function.symbol}," for function in kept_functions()]
     lines += [
         "  FUNCTION_COUNT",

@@ -1,9 +1,9 @@
 // Whether the device has nothing to do, found out by asking and never by waiting without end.
 //
-// A stream may be waiting for a host function, for a kernel that spins on a flag, or for a value that this very thread
-// writes later: cuCtxSynchronize alone could stop the application for ever. So every known stream is asked until it is
-// idle or patience ends, and only then the context is synchronised, which returns at once unless there is work in
-// another thread's default stream.
+// A stream may be waiting for a host function, for a kernel that spins on a flag, or for a value that this
+// very thread writes later: cuCtxSynchronize alone could stop the application for ever. So every known stream
+// is asked until it is idle or patience ends, and only then the context is synchronised, which returns at
+// once unless there is work in another thread's default stream.
 #define _GNU_SOURCE
 #include "shim.h"
 
@@ -76,7 +76,8 @@ void reset_streams_after_fork(void) {
   atomic_store(&captures_under_way, 0);
 }
 
-// ---- waiting --------------------------------------------------------------------------------------------------------------
+// ---- waiting
+// --------------------------------------------------------------------------------------------------------------
 
 static uint64_t now_ns(void) {
   struct timespec now;

@@ -51,13 +51,15 @@ static uint64_t elf_bytes(const uint8_t *image) {
                         header.program_offset + (uint64_t)header.program_count * header.program_entry_bytes);
   for (unsigned n = 0; n < header.section_count; n++) {
     struct elf_section section;
-    memcpy(&section, image + header.section_offset + (uint64_t)n * header.section_entry_bytes, sizeof section);
+    memcpy(&section, image + header.section_offset + (uint64_t)n * header.section_entry_bytes,
+           sizeof section);
     if (section.type != ELF_NO_BITS)
       end = larger(end, section.offset + section.bytes);
   }
   for (unsigned n = 0; n < header.program_count; n++) {
     struct elf_program program;
-    memcpy(&program, image + header.program_offset + (uint64_t)n * header.program_entry_bytes, sizeof program);
+    memcpy(&program, image + header.program_offset + (uint64_t)n * header.program_entry_bytes,
+           sizeof program);
     end = larger(end, program.offset + program.file_bytes);
   }
   return end;
@@ -85,8 +87,8 @@ static uint64_t image_bytes(const void *image) {
 static bool attach_one(struct call *call, unsigned parameter, unsigned part, const void *image) {
   uint64_t bytes = image != NULL ? image_bytes(image) : 0;
   if (bytes == 0) {
-    write_note(NOTE_IMAGE_UNKNOWN, call->record_function, call->number, "neither PTX nor ELF nor a fat binary at %p",
-               image);
+    write_note(NOTE_IMAGE_UNKNOWN, call->record_function, call->number,
+               "neither PTX nor ELF nor a fat binary at %p", image);
     return false;
   }
   return attach_unsafe(call, parameter, part, image, bytes);

@@ -1,7 +1,8 @@
 // Handles of kernels and functions: their names, whether the selection wants them, their parameter layout.
 //
-// A launch with no window open asks this table and nothing else, so it is read without a lock. Rows are never changed
-// in place to mean another handle: a handle that ends leaves a dead row, and a table that fills up is replaced.
+// A launch with no window open asks this table and nothing else, so it is read without a lock. Rows are never
+// changed in place to mean another handle: a handle that ends leaves a dead row, and a table that fills up is
+// replaced.
 #define _GNU_SOURCE
 #include "shim.h"
 
@@ -32,7 +33,8 @@ static struct pair *library_of_module; // modules that cuLibraryGetModule gave: 
 static size_t library_of_module_count;
 static struct kernel unknown_kernel = {.name = "", .parameter_count = -1, .layout_asked = true};
 
-// ---- the table ------------------------------------------------------------------------------------------------------------
+// ---- the table
+// ------------------------------------------------------------------------------------------------------------
 
 static size_t hash(uint64_t handle) { return (size_t)((handle * 0x9e3779b97f4a7c15u) >> 32); }
 
@@ -144,7 +146,8 @@ void reset_kernels_after_fork(void) {
   library_of_module_count = 0;
 }
 
-// ---- what the driver knows --------------------------------------------------------------------------------------------------
+// ---- what the driver knows
+// --------------------------------------------------------------------------------------------------
 
 static const char *name_from_driver(uint64_t handle, bool *is_kernel) {
   const char *name = NULL;
@@ -217,7 +220,8 @@ static bool ask_with(const char *symbol, struct kernel *kernel) {
 }
 
 void ask_layout(struct kernel *kernel) {
-  static pthread_mutex_t asking = PTHREAD_MUTEX_INITIALIZER; // of the shim's own making; other launches only wait for it
+  static pthread_mutex_t asking =
+      PTHREAD_MUTEX_INITIALIZER; // of the shim's own making; other launches only wait for it
   if (__atomic_load_n(&kernel->layout_asked, __ATOMIC_ACQUIRE))
     return;
   struct kernel answer = *kernel;
@@ -239,7 +243,8 @@ void ask_layout(struct kernel *kernel) {
   free(answer.layout);
 }
 
-// ---- calls that make and end handles ------------------------------------------------------------------------------------------
+// ---- calls that make and end handles
+// ------------------------------------------------------------------------------------------
 
 static uint64_t output(const struct call *call, unsigned parameter) {
   uint64_t value = 0;

@@ -24,7 +24,8 @@ static void set_state(struct range *range, enum range_state state) {
   count_range(range, 1);
 }
 
-// ---- lists --------------------------------------------------------------------------------------------------------------
+// ---- lists
+// --------------------------------------------------------------------------------------------------------------
 
 static bool list_reserve(struct range_list *list) {
   if (list->count < list->capacity)
@@ -50,7 +51,8 @@ void list_free(struct range_list *list) {
   *list = (struct range_list){0};
 }
 
-// ---- finding --------------------------------------------------------------------------------------------------------------
+// ---- finding
+// --------------------------------------------------------------------------------------------------------------
 
 // Position of the first range whose end lies above `address`.
 static size_t position_of(uint64_t address) {
@@ -79,7 +81,8 @@ bool memory_find(uint64_t address, struct range *found) {
   return range != NULL;
 }
 
-// ---- changing -------------------------------------------------------------------------------------------------------------
+// ---- changing
+// -------------------------------------------------------------------------------------------------------------
 
 static void remove_at(size_t position, size_t count) {
   for (size_t n = position; n < position + count; n++)
@@ -96,7 +99,8 @@ void memory_add(uint64_t base, uint64_t bytes, enum range_kind kind, uint64_t co
   size_t position = position_of(base);
   struct range *same = position < all.count ? &all.items[position] : NULL;
   // A variable of a module is asked for again and again; pinned memory is often registered in parts.
-  bool known = same != NULL && kind == RANGE_GLOBAL && same->base == base && same->bytes == bytes && same->owner == owner;
+  bool known = same != NULL && kind == RANGE_GLOBAL && same->base == base && same->bytes == bytes &&
+               same->owner == owner;
   if (!known) {
     // What overlaps ended without a call that says so.
     size_t end = position;
@@ -128,7 +132,8 @@ void memory_remove(uint64_t base, uint32_t serial) {
   pthread_mutex_unlock(&lock);
 }
 
-static bool passes_filter(const struct range *range, enum list_filter filter, uint64_t value, uint64_t bytes) {
+static bool passes_filter(const struct range *range, enum list_filter filter, uint64_t value,
+                          uint64_t bytes) {
   switch (filter) {
   case LIST_BY_CONTEXT:
     return range->context == value && range->kind != RANGE_HOST;
@@ -170,9 +175,11 @@ void reset_memory_after_fork(void) {
   untouched_globals = untouched_others = 0;
 }
 
-// ---- touching ---------------------------------------------------------------------------------------------------------------
+// ---- touching
+// ---------------------------------------------------------------------------------------------------------------
 
-// Calls `visit` for each range that an aligned word points into; with the lock held. Stops when `visit` says so.
+// Calls `visit` for each range that an aligned word points into; with the lock held. Stops when `visit` says
+// so.
 static bool scan(const void *data, size_t bytes, bool (*visit)(struct range *, void *), void *state) {
   if (all.count == 0)
     return false;

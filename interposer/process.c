@@ -1,4 +1,5 @@
-// What the capture says about its process, its driver and its devices; and which contexts belong to which device.
+// What the capture says about its process, its driver and its devices; and which contexts belong to which
+// device.
 #define _GNU_SOURCE
 #include "shim.h"
 
@@ -28,26 +29,30 @@ static void add(struct text *text, const char *format, ...) {
   int length = vsnprintf(text->bytes + text->length, TEXT_BYTES - text->length, format, values);
   va_end(values);
   if (length > 0)
-    text->length += (size_t)length < TEXT_BYTES - text->length ? (size_t)length : TEXT_BYTES - text->length - 1;
+    text->length +=
+        (size_t)length < TEXT_BYTES - text->length ? (size_t)length : TEXT_BYTES - text->length - 1;
 }
 
 void describe_process(uint32_t forked_from) {
   struct text text = {malloc(TEXT_BYTES), 0};
   if (text.bytes == NULL)
     return;
-  char executable[PATH_MAX] = "", command[32768] = "";
+  enum { COMMAND_BYTES = 32768 };
+  char executable[PATH_MAX] = "", *command = calloc(1, COMMAND_BYTES); // a thread's stack may be small
   if (readlink("/proc/self/exe", executable, sizeof executable - 1) < 0)
     executable[0] = '\0';
   int descriptor = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-  ssize_t length = descriptor >= 0 ? read(descriptor, command, sizeof command - 1) : 0;
+  ssize_t length = descriptor >= 0 && command != NULL ? read(descriptor, command, COMMAND_BYTES - 1) : 0;
   if (descriptor >= 0)
     close(descriptor);
   for (ssize_t n = 0; n + 1 < length; n++)
     if (command[n] == '\0' || command[n] == '\n') // one line
       command[n] = ' ';
   add(&text, "pid=%d\nparent=%d\nexecutable=%s\ncommand=%s\nshim_version=%s\n", (int)getpid(),
-      forked_from != 0 ? (int)forked_from : (int)getppid(), executable, command, REPLAY_VERSION);
+      forked_from != 0 ? (int)forked_from : (int)getppid(), executable, command != NULL ? command : "",
+      REPLAY_VERSION);
   write_process_text(text.bytes, text.length);
+  free(command);
   free(text.bytes);
 }
 
@@ -98,7 +103,8 @@ void describe_driver(void) {
   free(text.bytes);
 }
 
-// ---- primary contexts -----------------------------------------------------------------------------------------------------
+// ---- primary contexts
+// -----------------------------------------------------------------------------------------------------
 
 static struct {
   _Atomic uint64_t context;

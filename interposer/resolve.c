@@ -1,7 +1,8 @@
 // How calls reach the wrappers, and how the wrappers reach the real driver.
 //
-// Direct links find the exported wrappers by themselves. dlsym and cuGetProcAddress ask the real one first, so that a
-// function which is not there stays not there; what they answer is remembered as the real function of the wrapper.
+// Direct links find the exported wrappers by themselves. dlsym and cuGetProcAddress ask the real one first,
+// so that a function which is not there stays not there; what they answer is remembered as the real function
+// of the wrapper.
 #define _GNU_SOURCE
 #include "shim.h"
 
@@ -12,7 +13,8 @@
 __attribute__((visibility("hidden"))) void *(*real_dlsym)(void *handle, const char *name);
 _Atomic(void *) real_functions[SLOT_COUNT];
 
-static _Atomic(void *) driver; // what dlopen gave; any handle through which dlsym finds the driver's functions
+static _Atomic(void *)
+    driver; // what dlopen gave; any handle through which dlsym finds the driver's functions
 static _Atomic(void *) real_resolvers[2];
 
 static void find_real_dlsym(void) {
@@ -36,7 +38,8 @@ static bool capture_requested(void) {
   return answer == 2;
 }
 
-// ---- the driver -------------------------------------------------------------------------------------------------------
+// ---- the driver
+// -------------------------------------------------------------------------------------------------------
 
 static void remember_driver(void *application_handle, void *function) {
   if (atomic_load(&driver) != NULL)
@@ -98,7 +101,8 @@ static void remember_real(int slot, void *function) {
   atomic_compare_exchange_strong(&real_functions[slot], &none, function);
 }
 
-// ---- cuGetProcAddress -------------------------------------------------------------------------------------------------
+// ---- cuGetProcAddress
+// -------------------------------------------------------------------------------------------------
 
 int cuGetProcAddress(const char *symbol, void **pfn, int version, uint64_t flags);
 int cuGetProcAddress_v2(const char *symbol, void **pfn, int version, uint64_t flags, int *status);
@@ -106,8 +110,8 @@ int cuGetProcAddress_v2(const char *symbol, void **pfn, int version, uint64_t fl
 struct resolution {
   const char *name;
   int version;
-  int flags;   // 2: the per-thread default stream
-  int slot;    // -1: no wrapper
+  int flags;               // 2: the per-thread default stream
+  int slot;                // -1: no wrapper
   int version_of_resolver; // 1, 2: cuGetProcAddress itself; else 0
 };
 
@@ -121,7 +125,8 @@ static const struct resolution resolutions[] = {
 };
 enum { RESOLUTION_COUNT = sizeof resolutions / sizeof *resolutions };
 
-// The newest row of the name whose version is not above the one asked for; flag 2 prefers the per-thread twin.
+// The newest row of the name whose version is not above the one asked for; flag 2 prefers the per-thread
+// twin.
 static const struct resolution *find_resolution(const char *name, int version, uint64_t flags) {
   int low = 0, high = RESOLUTION_COUNT;
   while (low < high) {
@@ -136,7 +141,8 @@ static const struct resolution *find_resolution(const char *name, int version, u
     const struct resolution *row = &resolutions[low];
     if (row->version > version || (row->flags == 2 && !(flags & 2)))
       continue;
-    if (best == NULL || row->flags > best->flags || (row->flags == best->flags && row->version > best->version))
+    if (best == NULL || row->flags > best->flags ||
+        (row->flags == best->flags && row->version > best->version))
       best = row;
   }
   return best;
@@ -173,10 +179,19 @@ static bool swaps(const char *symbol, void *const *pfn, int result) {
          capture_requested() && current_thread()->depth == 0;
 }
 
+// A driver newer than the table may have rows that the table does not know. What it gives for the newest
+// release that the table knows is known; anything else may have another prototype, so it stays as it is.
+static bool is_known(int known_result, void *known, void *found) {
+  return known_result == SUCCESS && known == found;
+}
+
 EXPORT int cuGetProcAddress(const char *symbol, void **pfn, int version, uint64_t flags) {
   int (*real)(const char *, void **, int, uint64_t) = real_resolver(0);
   int result = real(symbol, pfn, version, flags);
-  if (swaps(symbol, pfn, result))
+  if (!swaps(symbol, pfn, result))
+    return result;
+  void *known = NULL;
+  if (version <= NEWEST_RELEASE || is_known(real(symbol, &known, NEWEST_RELEASE, flags), known, *pfn))
     *pfn = swapped(symbol, version, flags, *pfn);
   return result;
 }
@@ -184,22 +199,31 @@ EXPORT int cuGetProcAddress(const char *symbol, void **pfn, int version, uint64_
 EXPORT int cuGetProcAddress_v2(const char *symbol, void **pfn, int version, uint64_t flags, int *status) {
   int (*real)(const char *, void **, int, uint64_t, int *) = real_resolver(1);
   int result = real(symbol, pfn, version, flags, status);
-  if (swaps(symbol, pfn, result))
+  if (!swaps(symbol, pfn, result))
+    return result;
+  void *known = NULL;
+  if (version <= NEWEST_RELEASE || is_known(real(symbol, &known, NEWEST_RELEASE, flags, NULL), known, *pfn))
     *pfn = swapped(symbol, version, flags, *pfn);
   return result;
 }
 
-// ---- dlsym ------------------------------------------------------------------------------------------------------------
+// ---- dlsym
+// ------------------------------------------------------------------------------------------------------------
 
 struct choice {
   uint64_t answered; // 0: dlsym.S jumps to the real dlsym
   void *value;
 };
 
-// Our own wrappers are in the global scope whether or not a driver is; without this a program that looks for a driver
-// would find one on a machine that has none.
+// Our own wrappers are in the global scope whether or not a driver is; without this a program that looks for
+// a driver would find one on a machine that has none.
 static bool driver_is_visible(const char *name) {
-  return real_dlsym(RTLD_NEXT, name) != NULL || dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD) != NULL;
+  if (real_dlsym(RTLD_NEXT, name) != NULL)
+    return true;
+  void *loaded = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (loaded != NULL)
+    dlclose(loaded);
+  return loaded != NULL;
 }
 
 __attribute__((visibility("hidden"))) struct choice choose_symbol(void *handle, const char *name) {
@@ -217,12 +241,15 @@ __attribute__((visibility("hidden"))) struct choice choose_symbol(void *handle, 
       return ask_the_real_one;
     return (struct choice){1, real_dlsym(RTLD_NEXT, name)}; // NULL, and dlerror says why
   }
-  void *wrapper = resolver == 2 ? (void *)cuGetProcAddress_v2 : resolver == 1 ? (void *)cuGetProcAddress : slots[slot].wrapper;
+  void *wrapper = resolver == 2   ? (void *)cuGetProcAddress_v2
+                  : resolver == 1 ? (void *)cuGetProcAddress
+                                  : slots[slot].wrapper;
   void *found = real_dlsym(handle, name);
   if (found == NULL)
     return (struct choice){1, NULL};
   if (found == wrapper) // the scope of the main program
-    return driver_is_visible(name) ? (struct choice){1, found} : (struct choice){1, real_dlsym(RTLD_NEXT, name)};
+    return driver_is_visible(name) ? (struct choice){1, found}
+                                   : (struct choice){1, real_dlsym(RTLD_NEXT, name)};
   if (!capture_requested())
     return (struct choice){1, found};
   remember_driver(handle, found);

@@ -1,10 +1,12 @@
 // The shim that is preloaded into an application (LD_PRELOAD) and records its driver calls.
 //
 // Rules of everything in this folder (PRESERVE):
-// - The application sees what it would have seen: same results, same errors, same order. When capture fails it stops with
+// - The application sees what it would have seen: same results, same errors, same order. When capture fails
+// it stops with
 //   a recorded reason, and every call passes through.
 // - Nothing happens before the first driver call: no constructor, no threads, no signal handlers.
-// - No lock is held across a call of the real driver. The gate (gate.c) is not a lock: waiting at it is bounded.
+// - No lock is held across a call of the real driver. The gate (gate.c) is not a lock: waiting at it is
+// bounded.
 // - Nothing but libc. Prototypes are ABI-level and come from the table; no CUDA header is included.
 // - errno is left as the driver left it.
 #pragma once
@@ -24,7 +26,8 @@
 enum { SUCCESS = 0, ERROR_INVALID_VALUE = 1, ERROR_SYMBOL_NOT_FOUND = 302, ERROR_INVALID_HANDLE = 400 };
 enum { MAX_PARAMETERS = 16, MAX_TERMS = 3 };
 
-// ---- the table (table.c) ----------------------------------------------------------------------------------------------
+// ---- the table (table.c)
+// ----------------------------------------------------------------------------------------------
 
 enum { FLAG_CUSTOM = 1, FLAG_SYNCHRONIZES = 2 };
 
@@ -66,7 +69,8 @@ extern const struct function functions[];
 extern const struct slot slots[];
 int slot_of_symbol(const char *symbol); // -1: has no wrapper
 
-// ---- the real driver (resolve.c) --------------------------------------------------------------------------------------
+// ---- the real driver (resolve.c)
+// --------------------------------------------------------------------------------------
 
 extern _Atomic(void *) real_functions[SLOT_COUNT];
 void *resolve_real(unsigned slot); // never NULL: a function that answers ERROR_SYMBOL_NOT_FOUND at worst
@@ -80,7 +84,8 @@ static inline void *real_function(unsigned slot) {
 void *driver_symbol(const char *symbol);
 const char *driver_path(void); // "" when unknown
 
-// ---- threads and the gate (gate.c) ------------------------------------------------------------------------------------
+// ---- threads and the gate (gate.c)
+// ------------------------------------------------------------------------------------
 
 enum { SCRATCH_BYTES = 128 * 1024 };
 
@@ -114,7 +119,8 @@ extern atomic_int mode;
 
 static inline int current_mode(void) { return atomic_load_explicit(&mode, memory_order_relaxed); }
 
-// Counts a call as inside the driver. The order of `inside` and `mode` is what membarrier in close_gate relies on.
+// Counts a call as inside the driver. The order of `inside` and `mode` is what membarrier in close_gate
+// relies on.
 static inline void count_inside(struct thread *thread) {
   unsigned inside = atomic_load_explicit(&thread->inside, memory_order_relaxed);
   atomic_store_explicit(&thread->inside, inside + 1, memory_order_relaxed);
@@ -138,16 +144,18 @@ static inline bool enter_closed(struct thread *thread) {
 
 static inline void leave_closed(struct thread *thread) { count_outside(thread); }
 
-void pass_gate(struct thread *thread); // waits while the gate is closed by another thread, then counts as inside
-// Makes this thread the only one that touches memory through the driver, as far as that can be had in bounded time.
-// False: another thread kept the gate closed for too long.
+void pass_gate(
+    struct thread *thread); // waits while the gate is closed by another thread, then counts as inside
+// Makes this thread the only one that touches memory through the driver, as far as that can be had in bounded
+// time. False: another thread kept the gate closed for too long.
 bool close_gate(struct thread *thread, uint64_t call);
 void open_gate(struct thread *thread);
 void gate_is_waiting_for_device(bool waiting); // others wait a bounded time only while this holds
 void prepare_gate(void);
 void reset_gate_after_fork(void);
 
-// ---- one call (call.c) ------------------------------------------------------------------------------------------------
+// ---- one call (call.c)
+// ------------------------------------------------------------------------------------------------
 
 struct attachment {
   uint16_t parameter;
@@ -167,8 +175,8 @@ struct call {
   const struct function *function;
   const uint64_t *arguments;
   struct thread *thread;
-  struct kernel *kernel;   // LAUNCH
-  const uint8_t *packed;   // LAUNCH: the parameter buffer, in scratch; NULL: unknown
+  struct kernel *kernel; // LAUNCH
+  const uint8_t *packed; // LAUNCH: the parameter buffer, in scratch; NULL: unknown
   uint32_t packed_bytes;
   uint32_t attachment_count;
   uint32_t scratch_used;
@@ -187,7 +195,8 @@ uint64_t next_call_number(void);
 uint64_t last_call_number(void);
 void initialise(void);
 
-// ---- attachments (encode.c, custom.c, image.c) -------------------------------------------------------------------------
+// ---- attachments (encode.c, custom.c, image.c)
+// -------------------------------------------------------------------------
 
 uint64_t term_value(const struct call *call, const struct term *term);
 void attach(struct call *call, unsigned parameter, unsigned part, const void *data, uint64_t length);
@@ -207,10 +216,12 @@ struct span {
 };
 unsigned copy_spans(const struct call *call, struct span spans[2]);
 
-// Attaches a module image of any form as part 0, and the prelinked containers of relocatable code as further parts.
+// Attaches a module image of any form as part 0, and the prelinked containers of relocatable code as further
+// parts.
 void attach_image(struct call *call, unsigned parameter, const void *image);
 
-// ---- kernels and selection (kernels.c, window.c) ----------------------------------------------------------------------
+// ---- kernels and selection (kernels.c, window.c)
+// ----------------------------------------------------------------------
 
 enum { KERNEL_NEW, KERNEL_MATCHES, KERNEL_OTHER };
 
@@ -226,7 +237,8 @@ struct kernel {
 
 // False: a launch of this handle is of no interest while the window is closed.
 bool launch_matters(struct thread *thread, uint64_t handle);
-struct kernel *kernel_of_handle(uint64_t handle); // asks the driver when no recorded call created it; never NULL
+struct kernel *
+kernel_of_handle(uint64_t handle); // asks the driver when no recorded call created it; never NULL
 bool kernel_matches(struct kernel *kernel);
 void ask_layout(struct kernel *kernel);
 void note_kernels(const struct call *call); // after a successful call that makes or ends handles
@@ -235,9 +247,9 @@ void reset_kernels_after_fork(void);
 
 bool read_selection(void); // from the environment; false: capture was not asked for
 bool name_is_selected(const char *name);
-void select_launch(struct call *call);   // may open the window
-void finish_launch(struct call *call);   // may close it
-void prepare_memory(struct call *call);  // copies what the call may touch for the first time, or what it ends
+void select_launch(struct call *call);  // may open the window
+void finish_launch(struct call *call);  // may close it
+void prepare_memory(struct call *call); // copies what the call may touch for the first time, or what it ends
 void open_window(struct thread *thread, uint64_t call);
 void close_window(struct thread *thread, uint64_t call);
 void finish_selection(void); // at exit
@@ -250,7 +262,8 @@ struct selection {
 };
 extern struct selection selection;
 
-// ---- memory (memory.c, contents.c, idle.c) ------------------------------------------------------------------------------
+// ---- memory (memory.c, contents.c, idle.c)
+// ------------------------------------------------------------------------------
 
 enum range_kind { RANGE_DEVICE, RANGE_MANAGED, RANGE_HOST, RANGE_GLOBAL };
 enum range_state { RANGE_UNTOUCHED, RANGE_TOUCHED, RANGE_LOST };
@@ -282,7 +295,8 @@ void list_free(struct range_list *list);
 void memory_reach(const void *data, size_t bytes, struct range_list *reached);
 bool memory_points_to_untouched(const void *data, size_t bytes);
 bool memory_has_untouched(uint64_t address, uint64_t bytes);
-void memory_take(uint64_t address, uint64_t bytes, struct range_list *taken); // untouched ones that overlap, now TOUCHED
+void memory_take(uint64_t address, uint64_t bytes,
+                 struct range_list *taken);        // untouched ones that overlap, now TOUCHED
 bool memory_has_untouched_kind(bool globals_only); // module variables, or any range
 void memory_take_kind(bool globals_only, struct range_list *taken);
 enum list_filter { LIST_BY_CONTEXT, LIST_BY_OWNER, LIST_BY_SPAN, LIST_ALL };
@@ -290,16 +304,18 @@ void memory_list_touched(enum list_filter filter, uint64_t value, uint64_t bytes
 bool memory_has_touched(enum list_filter filter, uint64_t value, uint64_t bytes);
 
 uint64_t current_context(void);
-// Reads the contents of all ranges of the list into the blobs file; scans what it reads for pointers and appends what
-// they reach when `follow`. The gate is closed.
-void copy_contents(struct thread *thread, struct range_list *list, enum moment moment, uint64_t call, bool follow);
+// Reads the contents of all ranges of the list into the blobs file; scans what it reads for pointers and
+// appends what they reach when `follow`. The gate is closed.
+void copy_contents(struct thread *thread, struct range_list *list, enum moment moment, uint64_t call,
+                   bool follow);
 
 void note_streams(const struct call *call);
 bool device_becomes_idle(const struct range_list *list, const char **problem);
 void reset_streams_after_fork(void);
 extern atomic_int captures_under_way;
 
-// ---- records (writer.c, files.c) ---------------------------------------------------------------------------------------
+// ---- records (writer.c, files.c)
+// ---------------------------------------------------------------------------------------
 
 struct record {
   uint8_t *start, *cursor;
@@ -308,7 +324,8 @@ struct record {
 bool open_writer(const char *directory, uint32_t forked_from); // false: nothing can be written
 bool writer_is_open(void);
 // Between begin and end the writer's lock is held. `bytes` counts the payload. False: capture has stopped.
-bool begin_record(struct record *record, enum record_kind kind, uint16_t function, uint64_t call, size_t bytes);
+bool begin_record(struct record *record, enum record_kind kind, uint16_t function, uint64_t call,
+                  size_t bytes);
 void end_record(struct record *record);
 void put_bytes(struct record *record, const void *data, size_t bytes); // padded to 8
 static inline void put_u64(struct record *record, uint64_t value) {
@@ -327,7 +344,8 @@ void close_writer(void); // at a clean end
 void abandon_writer_after_fork(void);
 
 uint32_t crc32c(uint32_t crc, const void *data, size_t bytes);
-// ---- process.c ----------------------------------------------------------------------------------------------------------
+// ---- process.c
+// ----------------------------------------------------------------------------------------------------------
 
 void describe_process(uint32_t forked_from);
 void describe_driver(void);

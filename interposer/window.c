@@ -15,7 +15,8 @@ static char *(*demangle)(const char *, char *, size_t *, int *);
 static _Atomic uint64_t launches_matched, launches_recorded;
 static atomic_bool window_was_opened, window_is_closing;
 
-// ---- what was asked for -------------------------------------------------------------------------------------------------
+// ---- what was asked for
+// -------------------------------------------------------------------------------------------------
 
 static uint64_t number_of(const char *variable) {
   const char *text = getenv(variable);
@@ -78,7 +79,8 @@ bool name_is_selected(const char *name) {
   return matches;
 }
 
-// ---- opening and closing --------------------------------------------------------------------------------------------------
+// ---- opening and closing
+// --------------------------------------------------------------------------------------------------
 
 void open_window(struct thread *thread, uint64_t call) {
   (void)thread;
@@ -101,8 +103,10 @@ void close_window(struct thread *thread, uint64_t call) {
   else if (owns_gate)
     copy_contents(thread, &list, MOMENT_AFTER, call, false);
   else
-    write_note(NOTE_THREADS_BUSY, 0, call, "another thread waits for the device; memory was not read at the end");
-  write_note(NOTE_WINDOW_CLOSE, 0, call, "%llu launches", (unsigned long long)atomic_load(&launches_recorded));
+    write_note(NOTE_THREADS_BUSY, 0, call,
+               "another thread waits for the device; memory was not read at the end");
+  write_note(NOTE_WINDOW_CLOSE, 0, call, "%llu launches",
+             (unsigned long long)atomic_load(&launches_recorded));
   int open = MODE_OPEN;
   atomic_compare_exchange_strong(&mode, &open, MODE_DONE);
   if (owns_gate)
@@ -114,7 +118,8 @@ void finish_selection(void) {
   if (current_mode() == MODE_OPEN)
     close_window(current_thread(), last_call_number());
   else if (!atomic_load(&window_was_opened) && writer_is_open())
-    write_note(NOTE_NO_WINDOW, 0, 0, "%llu launches matched", (unsigned long long)atomic_load(&launches_matched));
+    write_note(NOTE_NO_WINDOW, 0, 0, "%llu launches matched",
+               (unsigned long long)atomic_load(&launches_matched));
 }
 
 void select_launch(struct call *call) {
@@ -139,7 +144,8 @@ void finish_launch(struct call *call) {
     close_window(call->thread, call->number);
 }
 
-// ---- before a call ----------------------------------------------------------------------------------------------------------
+// ---- before a call
+// ----------------------------------------------------------------------------------------------------------
 
 // What a call may read or write, besides what kernel parameters reach.
 struct touch {
@@ -189,7 +195,8 @@ static struct touch touch_of(const struct call *call) {
   return touch;
 }
 
-// Pointers in what the host sends: a table of pointers may be filled inside the window. With `reached` NULL only asks.
+// Pointers in what the host sends: a table of pointers may be filled inside the window. With `reached` NULL
+// only asks.
 static bool host_bytes_reach(struct call *call, const struct touch *touch, struct range_list *reached) {
   size_t piece_bytes = 65536;
   uint32_t used = call->scratch_used;
@@ -197,7 +204,8 @@ static bool host_bytes_reach(struct call *call, const struct touch *touch, struc
   call->scratch_used = used;
   bool found = false;
   for (uint64_t done = 0; piece != NULL && !found && done < touch->host_length; done += piece_bytes) {
-    size_t bytes = touch->host_length - done < piece_bytes ? (size_t)(touch->host_length - done) : piece_bytes;
+    size_t bytes =
+        touch->host_length - done < piece_bytes ? (size_t)(touch->host_length - done) : piece_bytes;
     if (bytes < 8 || !read_memory(piece, touch->host_bytes + done, bytes))
       break;
     if (reached != NULL)
@@ -217,7 +225,8 @@ static bool touches_something_new(struct call *call, const struct touch *touch) 
   for (unsigned n = 0; n < touch->count; n++)
     if (memory_has_untouched(touch->spans[n].address, touch->spans[n].bytes))
       return true;
-  return selection.reach == REACH_REACHABLE && touch->host_bytes != NULL && host_bytes_reach(call, touch, NULL);
+  return selection.reach == REACH_REACHABLE && touch->host_bytes != NULL &&
+         host_bytes_reach(call, touch, NULL);
 }
 
 static void copy_before_first_touch(struct call *call) {
@@ -225,7 +234,8 @@ static void copy_before_first_touch(struct call *call) {
   if (!touches_something_new(call, &touch))
     return;
   if (atomic_load(&captures_under_way) > 0) {
-    write_note(NOTE_STREAM_CAPTURE, call->record_function, call->number, "memory was not read before this call");
+    write_note(NOTE_STREAM_CAPTURE, call->record_function, call->number,
+               "memory was not read before this call");
     return;
   }
   if (!close_gate(call->thread, call->number)) {
@@ -253,7 +263,8 @@ static void copy_before_it_ends(struct call *call, enum list_filter filter, uint
   if (value == 0 || !memory_has_touched(filter, value, bytes))
     return;
   if (atomic_load(&captures_under_way) > 0) {
-    write_note(NOTE_STREAM_CAPTURE, call->record_function, call->number, "memory was not read before it was freed");
+    write_note(NOTE_STREAM_CAPTURE, call->record_function, call->number,
+               "memory was not read before it was freed");
     return;
   }
   if (!close_gate(call->thread, call->number)) {

@@ -1,78 +1,79 @@
 // One small function per swapped symbol, made from the table, and the table itself.
 //
-// The closed path (no window, or nothing to capture at all) is decided here, inline: a flag test, for launches one
-// lookup, and the driver.
+// The closed path (no window, or nothing to capture at all) is decided here, inline: a flag test, for
+// launches one lookup, and the driver.
 #include "shim.h"
 
 #include <string.h>
 
 #define REAL(symbol, parameters) ((int(*) parameters)real_function(SLOT_##symbol))
 
-#define RECORDED(symbol, parameters, arguments, ...)                                                                   \
-  const uint64_t words[] = {__VA_ARGS__};                                                                              \
-  struct call call;                                                                                                    \
-  begin_call(&call, thread, SLOT_##symbol, words);                                                                     \
-  int result = REAL(symbol, parameters) arguments;                                                                     \
-  end_call(&call, result);                                                                                             \
+#define RECORDED(symbol, parameters, arguments, ...)                                                         \
+  const uint64_t words[] = {__VA_ARGS__};                                                                    \
+  struct call call;                                                                                          \
+  begin_call(&call, thread, SLOT_##symbol, words);                                                           \
+  int result = REAL(symbol, parameters) arguments;                                                           \
+  end_call(&call, result);                                                                                   \
   return result;
 
-#define WRAP_ALWAYS(symbol, parameters, arguments, ...)                                                                \
-  EXPORT int symbol parameters {                                                                                       \
-    struct thread *thread = current_thread();                                                                          \
-    int now = current_mode();                                                                                          \
-    if (now == MODE_INERT || now == MODE_DONE || thread->depth > 0)                                                    \
-      return REAL(symbol, parameters) arguments;                                                                       \
-    RECORDED(symbol, parameters, arguments, __VA_ARGS__)                                                               \
+#define WRAP_ALWAYS(symbol, parameters, arguments, ...)                                                      \
+  EXPORT int symbol parameters {                                                                             \
+    struct thread *thread = current_thread();                                                                \
+    int now = current_mode();                                                                                \
+    if (now == MODE_INERT || now == MODE_DONE || thread->depth > 0)                                          \
+      return REAL(symbol, parameters) arguments;                                                             \
+    RECORDED(symbol, parameters, arguments, __VA_ARGS__)                                                     \
   }
 
 // Stream captures are counted while the window is closed, too.
 #define WRAP_COUNTED WRAP_ALWAYS
 
 // Touches no memory: such a call may wait for other threads, so nobody waits for it to leave the driver.
-#define WRAP_WINDOW(symbol, parameters, arguments, ...)                                                                \
-  EXPORT int symbol parameters {                                                                                       \
-    struct thread *thread = current_thread();                                                                          \
-    int now = current_mode();                                                                                          \
-    if (LIKELY(now == MODE_CLOSED || now == MODE_INERT || now == MODE_DONE) || thread->depth > 0)                      \
-      return REAL(symbol, parameters) arguments;                                                                       \
-    RECORDED(symbol, parameters, arguments, __VA_ARGS__)                                                               \
+#define WRAP_WINDOW(symbol, parameters, arguments, ...)                                                      \
+  EXPORT int symbol parameters {                                                                             \
+    struct thread *thread = current_thread();                                                                \
+    int now = current_mode();                                                                                \
+    if (LIKELY(now == MODE_CLOSED || now == MODE_INERT || now == MODE_DONE) || thread->depth > 0)            \
+      return REAL(symbol, parameters) arguments;                                                             \
+    RECORDED(symbol, parameters, arguments, __VA_ARGS__)                                                     \
   }
 
-#define WRAP_TOUCHING(symbol, parameters, arguments, ...)                                                              \
-  EXPORT int symbol parameters {                                                                                       \
-    struct thread *thread = current_thread();                                                                          \
-    if (enter_closed(thread)) {                                                                                        \
-      int result = REAL(symbol, parameters) arguments;                                                                 \
-      leave_closed(thread);                                                                                            \
-      return result;                                                                                                   \
-    }                                                                                                                  \
-    RECORDED(symbol, parameters, arguments, __VA_ARGS__)                                                               \
+#define WRAP_TOUCHING(symbol, parameters, arguments, ...)                                                    \
+  EXPORT int symbol parameters {                                                                             \
+    struct thread *thread = current_thread();                                                                \
+    if (enter_closed(thread)) {                                                                              \
+      int result = REAL(symbol, parameters) arguments;                                                       \
+      leave_closed(thread);                                                                                  \
+      return result;                                                                                         \
+    }                                                                                                        \
+    RECORDED(symbol, parameters, arguments, __VA_ARGS__)                                                     \
   }
 
-#define WRAP_LAUNCH(symbol, parameters, arguments, launched, ...)                                                      \
-  EXPORT int symbol parameters {                                                                                       \
-    struct thread *thread = current_thread();                                                                          \
-    if (enter_closed(thread)) {                                                                                        \
-      if (LIKELY(!launch_matters(thread, launched))) {                                                                 \
-        int result = REAL(symbol, parameters) arguments;                                                               \
-        leave_closed(thread);                                                                                          \
-        return result;                                                                                                 \
-      }                                                                                                                \
-      leave_closed(thread);                                                                                            \
-    }                                                                                                                  \
-    RECORDED(symbol, parameters, arguments, __VA_ARGS__)                                                               \
+#define WRAP_LAUNCH(symbol, parameters, arguments, launched, ...)                                            \
+  EXPORT int symbol parameters {                                                                             \
+    struct thread *thread = current_thread();                                                                \
+    if (enter_closed(thread)) {                                                                              \
+      if (LIKELY(!launch_matters(thread, launched))) {                                                       \
+        int result = REAL(symbol, parameters) arguments;                                                     \
+        leave_closed(thread);                                                                                \
+        return result;                                                                                       \
+      }                                                                                                      \
+      leave_closed(thread);                                                                                  \
+    }                                                                                                        \
+    RECORDED(symbol, parameters, arguments, __VA_ARGS__)                                                     \
   }
 
-#define PASS(symbol, parameters, arguments)                                                                            \
-  EXPORT int symbol parameters {                                                                                       \
-    if (UNLIKELY(current_mode() == MODE_OPEN))                                                                         \
-      note_unlisted(SLOT_##symbol);                                                                                    \
-    return REAL(symbol, parameters) arguments;                                                                         \
+#define PASS(symbol, parameters, arguments)                                                                  \
+  EXPORT int symbol parameters {                                                                             \
+    if (UNLIKELY(current_mode() == MODE_OPEN))                                                               \
+      note_unlisted(SLOT_##symbol);                                                                          \
+    return REAL(symbol, parameters) arguments;                                                               \
   }
 
 #include "generated/wrappers.inc"
 
-// ---- the table --------------------------------------------------------------------------------------------------------
+// ---- the table
+// --------------------------------------------------------------------------------------------------------
 
 const struct parameter parameters[] = {
 #define PARAMETER(role, size_bytes, element_bytes, ...) {role, size_bytes, element_bytes, __VA_ARGS__},
@@ -81,7 +82,7 @@ const struct parameter parameters[] = {
 };
 
 const struct function functions[FUNCTION_COUNT] = {
-#define FUNCTION(id, symbol, keep, effect, first, count, flags, unsupported, ...)                                      \
+#define FUNCTION(id, symbol, keep, effect, first, count, flags, unsupported, ...)                            \
   {id, keep, effect, first, count, flags, #symbol, unsupported, {__VA_ARGS__}},
 #include "generated/functions.inc"
 #undef FUNCTION

@@ -1,8 +1,9 @@
 // Records that survive the process being killed at any instruction. The layout is replay/capture/FORMAT.md.
 //
-// Records stand one after another in a shared mapping of the file, whose pages belong to the kernel: what was stored is
-// in the file whatever happens to the process. A record's payload is written first and its size last, and the next one
-// starts only then (under the lock), so the file always is a sequence of whole records followed by zeros.
+// Records stand one after another in a shared mapping of the file, whose pages belong to the kernel: what was
+// stored is in the file whatever happens to the process. A record's payload is written first and its size
+// last, and the next one starts only then (under the lock), so the file always is a sequence of whole records
+// followed by zeros.
 #define _GNU_SOURCE
 #include "files.h"
 
@@ -52,7 +53,8 @@ static uint64_t clock_ns(clockid_t clock) {
 
 bool writer_is_open(void) { return atomic_load_explicit(&is_open, memory_order_relaxed); }
 
-// ---- opening ------------------------------------------------------------------------------------------------------------
+// ---- opening
+// ------------------------------------------------------------------------------------------------------------
 
 // A process that called exec keeps its pid, and pids come again: the first free number is taken.
 static bool create_pair(const char *directory) {
@@ -61,7 +63,8 @@ static bool create_pair(const char *directory) {
     char suffix[32] = "";
     if (n > 0)
       snprintf(suffix, sizeof suffix, ".%u", n);
-    if ((size_t)snprintf(path, sizeof path, "%s/calls.%d%s.bin", directory, (int)getpid(), suffix) >= sizeof path) {
+    if ((size_t)snprintf(path, sizeof path, "%s/calls.%d%s.bin", directory, (int)getpid(), suffix) >=
+        sizeof path) {
       errno = ENAMETOOLONG;
       return false;
     }
@@ -101,7 +104,8 @@ bool open_writer(const char *directory, uint32_t forked_from) {
   return false;
 }
 
-// ---- records --------------------------------------------------------------------------------------------------------------
+// ---- records
+// --------------------------------------------------------------------------------------------------------------
 
 static void fill_header(uint8_t *start, enum record_kind kind, uint16_t function, uint64_t call) {
   uint64_t time_ns = clock_ns(CLOCK_MONOTONIC);
@@ -193,7 +197,8 @@ static void populate(size_t end) {
   }
 }
 
-bool begin_record(struct record *record, enum record_kind kind, uint16_t function, uint64_t call, size_t bytes) {
+bool begin_record(struct record *record, enum record_kind kind, uint16_t function, uint64_t call,
+                  size_t bytes) {
   size_t whole = HEADER_BYTES + (bytes + 7) / 8 * 8;
   pthread_mutex_lock(&lock);
   if (!writer_is_open() || whole > WINDOW_BYTES - RESERVE_BYTES ||
@@ -234,7 +239,10 @@ void write_note(enum note code, uint16_t function, uint64_t call, const char *fo
   va_start(values, format);
   int length = vsnprintf(text, sizeof text, format, values);
   va_end(values);
-  put_note(code, function, call, text, length < 0 ? 0 : (size_t)length < sizeof text ? (size_t)length : sizeof text - 1);
+  put_note(code, function, call, text,
+           length < 0                     ? 0
+           : (size_t)length < sizeof text ? (size_t)length
+                                          : sizeof text - 1);
 }
 
 // Written at every launch that the selection matches, so without the cost of printf.
@@ -260,7 +268,8 @@ void write_process_text(const char *text, size_t bytes) {
   end_record(&record);
 }
 
-// ---- blobs ----------------------------------------------------------------------------------------------------------------
+// ---- blobs
+// ----------------------------------------------------------------------------------------------------------------
 
 uint64_t reserve_blob(uint64_t bytes) { return atomic_fetch_add(&blobs_end, (bytes + 63) / 64 * 64); }
 
@@ -273,7 +282,8 @@ bool write_blob(uint64_t offset, const void *data, size_t bytes) {
   return false;
 }
 
-// ---- ending ---------------------------------------------------------------------------------------------------------------
+// ---- ending
+// ---------------------------------------------------------------------------------------------------------------
 
 void close_writer(void) {
   pthread_mutex_lock(&lock);

@@ -1,5 +1,5 @@
-// Times launches like those of vector_add (three pointers and a count), and calls of a function that is never swapped in.
-// usage: application KERNEL BATCHES CALLS_PER_BATCH     prints: launch_ns never_ns
+// Times launches like those of vector_add (three pointers and a count), and calls of a function that is never
+// swapped in. usage: application KERNEL BATCHES CALLS_PER_BATCH     prints: launch_ns never_ns
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,8 +26,8 @@ int main(int count, char **words) {
   int (*version)(int *) = dlsym(driver, "cuDriverGetVersion");
   int (*get)(uint64_t *, uint64_t, const char *) = dlsym(driver, "cuModuleGetFunction");
   int (*alloc)(uint64_t *, uint64_t) = dlsym(driver, "cuMemAlloc_v2");
-  int (*launch)(uint64_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, uint64_t, void **, void **) =
-      dlsym(driver, "cuLaunchKernel");
+  int (*launch)(uint64_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, uint64_t,
+                void **, void **) = dlsym(driver, "cuLaunchKernel");
   uint64_t function, a, b, c, n = 1024;
   int number;
   init(0);

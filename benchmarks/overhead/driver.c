@@ -23,7 +23,7 @@ EXPORT int cuMemAlloc_v2(uint64_t *address, uint64_t bytes) {
 EXPORT int cuMemcpyDtoH_v2(void *to, uint64_t from, uint64_t bytes) { return 0; }
 EXPORT int cuStreamQuery(uint64_t stream) { return 0; }
 EXPORT int cuCtxSynchronize(void) { return 0; }
-EXPORT int cuLaunchKernel(uint64_t function, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx, uint32_t by, uint32_t bz,
-                          uint32_t shared, uint64_t stream, void **values, void **extra) {
+EXPORT int cuLaunchKernel(uint64_t function, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx, uint32_t by,
+                          uint32_t bz, uint32_t shared, uint64_t stream, void **values, void **extra) {
   return 0;
 }

@@ -1,6 +1,9 @@
 // Made by interposer/generate.py from replay/api; do not edit.
 #pragma once
 
+// Of the headers that the table was made from.
+enum { NEWEST_RELEASE = 13050 };
+
 // Positions in `functions`.
 enum function_index {
   FUNCTION_cuInit,

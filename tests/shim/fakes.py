@@ -62,8 +62,8 @@ def compile_c(source: Path, output: Path, *flags: str) -> Path:
     return output
 
 
-def build_fake_driver(folder: Path) -> Path:
-    """libcuda.so.1 in `folder`."""
+def build_fake_driver(folder: Path, *flags: str) -> Path:
+    """libcuda.so.1 in `folder`. `flags`: for the compiler."""
     source = HERE / "programs" / "fake_driver.c"
     by_hand = set(re.findall(r"^EXPORT int (cu\w+)\(", source.read_text(), re.MULTILINE))
     folder.mkdir(parents=True, exist_ok=True)
@@ -73,5 +73,5 @@ def build_fake_driver(folder: Path) -> Path:
         source,
         folder / "libcuda.so.1",
         "-shared", "-fPIC", "-fvisibility=hidden", f"-I{folder}",
-        "-Wl,-soname,libcuda.so.1", "-Wl,-Bsymbolic", "-lpthread",
+        "-Wl,-soname,libcuda.so.1", "-Wl,-Bsymbolic", "-lpthread", *flags,
     )  # fmt: skip

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import fakes
 import pytest
 from conftest import Runner
 
@@ -93,6 +94,18 @@ def test_a_version_above_the_drivers_is_refused_as_before(run: Runner, program: 
     plain, _ = run(command, preload=False)
     swapped, _ = run(command)
     assert swapped.stdout.splitlines()[1] == plain.stdout.splitlines()[1] == "cuMemAlloc 1 9 nowhere -"
+
+
+def test_a_row_that_only_a_newer_driver_has_is_left_as_it_is(
+    run: Runner, program: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Its prototype may be another one than that of the newest wrapper."""
+    run.driver_dir = tmp_path / "newer"
+    fakes.build_fake_driver(run.driver_dir, "-DNEWER")
+    for resolver in ("proc1", "proc2"):
+        done, _ = run([program("reach"), resolver, 0, 14000, "cuMemAlloc", "cuMemFree"])
+        homes = [line.split()[3:] for line in done.stdout.splitlines()[1:]]
+        assert homes == [[DRIVER, "cuMemAlloc_v9"], [SHIM, "cuMemFree_v2"]]
 
 
 @pytest.mark.parametrize("order", ["shim first", "shim last"])

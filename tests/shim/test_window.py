@@ -228,6 +228,17 @@ def test_a_device_that_stays_busy_does_not_stop_the_application_for_ever(
     assert refused.endswith("the device reports an error of earlier work")
 
 
+def test_threads_inside_the_driver_are_waited_for_a_bounded_time(
+    run: Runner, program: Callable[..., Path]
+) -> None:
+    memory = Memory(run, program, "busy", kernel="increment", launch=1)
+    busy = memory.file.notes_of(NoteCode.THREADS_BUSY)
+    assert set(busy) == {"1 other threads were inside the driver while contents were read"}
+    # Twice 200 ms: before the launch and at the end of the window; the other launch takes 600 ms.
+    assert 150 <= memory.names["milliseconds"] < 590
+    assert memory.blobs(BEFORE) == {"data": NUMBERS}
+
+
 def test_the_process_and_its_driver_are_described(run: Runner, program: Callable[..., Path]) -> None:
     process = Memory(run, program, "argument", all=1).file.process
     assert process["executable"] == str(program("memory"))

@@ -1,5 +1,6 @@
-// A libcuda.so.1 that does next to nothing, so that tests of the shim need no other driver. Every function of the headers
-// exists (functions.inc is made from the table). Device memory is host memory; kernels are recognised by their names.
+// A libcuda.so.1 that does next to nothing, so that tests of the shim need no other driver. Every function of
+// the headers exists (functions.inc is made from the table). Device memory is host memory; kernels are
+// recognised by their names.
 //
 // FAKE_LOG=FILE: one line per call, name and arguments in hexadecimal.
 // FAKE_RESULTS=NAME:NUMBER,...: what these functions answer.
@@ -21,7 +22,8 @@ struct bytes_64 {
   char bytes[64];
 };
 
-// ---- the log --------------------------------------------------------------------------------------------------------
+// ---- the log
+// --------------------------------------------------------------------------------------------------------
 
 static int log_descriptor = -2;
 
@@ -56,27 +58,28 @@ static void fill(uint64_t pointer, uint64_t bytes, int parameter) {
     memset((void *)(uintptr_t)pointer, 0x50 + parameter, bytes);
 }
 
-#define FAKE(symbol, parameters, count, fills, ...)                                                                    \
-  EXPORT int symbol parameters {                                                                                       \
-    uint64_t words[] = {__VA_ARGS__};                                                                                  \
-    (void)words;                                                                                                       \
-    log_call(#symbol, words, count);                                                                                   \
-    int result = chosen_result(#symbol);                                                                               \
-    if (result == 0) {                                                                                                 \
-      fills;                                                                                                           \
-    }                                                                                                                  \
-    return result;                                                                                                     \
+#define FAKE(symbol, parameters, count, fills, ...)                                                          \
+  EXPORT int symbol parameters {                                                                             \
+    uint64_t words[] = {__VA_ARGS__};                                                                        \
+    (void)words;                                                                                             \
+    log_call(#symbol, words, count);                                                                         \
+    int result = chosen_result(#symbol);                                                                     \
+    if (result == 0) {                                                                                       \
+      fills;                                                                                                 \
+    }                                                                                                        \
+    return result;                                                                                           \
   }
 #include "functions.inc"
 
-#define LOGGED(symbol, ...)                                                                                            \
-  uint64_t words[] = {__VA_ARGS__};                                                                                    \
-  log_call(#symbol, words, sizeof words / sizeof *words);                                                              \
-  int chosen = chosen_result(#symbol);                                                                                 \
-  if (chosen != 0)                                                                                                     \
+#define LOGGED(symbol, ...)                                                                                  \
+  uint64_t words[] = {__VA_ARGS__};                                                                          \
+  log_call(#symbol, words, sizeof words / sizeof *words);                                                    \
+  int chosen = chosen_result(#symbol);                                                                       \
+  if (chosen != 0)                                                                                           \
     return chosen;
 
-// ---- memory ---------------------------------------------------------------------------------------------------------
+// ---- memory
+// ---------------------------------------------------------------------------------------------------------
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -147,7 +150,8 @@ EXPORT int cuMemsetD8_v2(uint64_t to, uint8_t value, uint64_t bytes) {
   return 0;
 }
 
-// ---- contexts, modules, kernels ---------------------------------------------------------------------------------------
+// ---- contexts, modules, kernels
+// ---------------------------------------------------------------------------------------
 
 struct fake_kernel {
   char name[256];
@@ -203,17 +207,15 @@ EXPORT int cuFuncGetName(const char **name, uint64_t function) {
   return *name == NULL ? 400 : 0;
 }
 
-// increment(u32 *data, u32 count); by_struct({u64, u32 *data, u64}, u32 count); through_table(u32 **table, u32 count);
-// others take four words.
+// increment(u32 *data, u32 count); by_struct({u64, u32 *data, u64}, u32 count); through_table(u32 **table,
+// u32 count); others take four words.
 static int layout(const char *name, uint64_t index, uint64_t *offset, uint64_t *size) {
   static const struct {
     const char *name;
     uint64_t count, offsets[4], sizes[4];
   } known[] = {
-      {"increment", 2, {0, 8}, {8, 4}},
-      {"by_struct", 2, {0, 24}, {24, 4}},
-      {"through_table", 2, {0, 8}, {8, 4}},
-      {"nothing", 0, {0}, {0}},
+      {"increment", 2, {0, 8}, {8, 4}},        {"by_struct", 2, {0, 24}, {24, 4}},
+      {"through_table", 2, {0, 8}, {8, 4}},    {"nothing", 0, {0}, {0}},
       {NULL, 4, {0, 8, 16, 24}, {8, 8, 8, 8}},
   };
   int row = 0;
@@ -254,6 +256,8 @@ static int launch(uint64_t function, void **values) {
       table[n][0]++;
   } else if (strcmp(name, "count") == 0) {
     counters[0]++;
+  } else if (strcmp(name, "sleeps") == 0) {
+    usleep(600000);
   } else if (strcmp(name, "faults") == 0) {
     *(volatile int *)8 = 1;
   } else if (strcmp(name, "kills") == 0) {
@@ -268,8 +272,8 @@ static int launch(uint64_t function, void **values) {
   return 0;
 }
 
-EXPORT int cuLaunchKernel(uint64_t function, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx, uint32_t by, uint32_t bz,
-                          uint32_t shared, uint64_t stream, void **values, void **extra) {
+EXPORT int cuLaunchKernel(uint64_t function, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx, uint32_t by,
+                          uint32_t bz, uint32_t shared, uint64_t stream, void **values, void **extra) {
   LOGGED(cuLaunchKernel, function, gx, gy, gz, bx, by, bz, shared, stream, (uint64_t)values, (uint64_t)extra)
   return launch(function, values);
 }
@@ -278,16 +282,29 @@ EXPORT int cuLaunchKernelEx(uint64_t config, uint64_t function, void **values, v
   return launch(function, values);
 }
 
-// ---- lookup -----------------------------------------------------------------------------------------------------------
+// ---- lookup
+// -----------------------------------------------------------------------------------------------------------
 
 EXPORT int cuGetProcAddress(const char *name, void **function, int version, uint64_t flags);
 EXPORT int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status);
+
+// With -DNEWER: a driver of a release after the table's, with a row that the table does not know.
+#ifdef NEWER
+enum { DRIVER_VERSION = 15000 };
+EXPORT int cuMemAlloc_v9(double other_prototype) { return 0; }
+#else
+enum { DRIVER_VERSION = 13050 };
+#endif
 
 static const struct {
   const char *name;
   int version, flags;
   void *function;
 } rows[] = {
+#ifdef NEWER
+    {"cuMemAlloc", 14000, 0, (void *)cuMemAlloc_v9},
+#endif
+
 #define PROC(name, version, flags, symbol) {#name, version, flags, (void *)symbol},
 #include "procedures.inc"
 };
@@ -305,13 +322,13 @@ static void *look_up(const char *name, int version, uint64_t flags) {
 }
 
 EXPORT int cuGetProcAddress(const char *name, void **function, int version, uint64_t flags) {
-  if (version > 13050)
+  if (version > DRIVER_VERSION)
     return 1;
   *function = look_up(name, version, flags);
   return *function ? 0 : 500;
 }
 EXPORT int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
-  if (version > 13050)
+  if (version > DRIVER_VERSION)
     return 1;
   *function = look_up(name, version, flags);
   if (status)

@@ -6,15 +6,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static void *driver;
 static int failures;
 
-#define CALL(symbol, ...)                                                                                              \
-  do {                                                                                                                 \
-    int (*entry_)() = dlsym(driver, symbol);                                                                         \
-    failures += entry_ == NULL || entry_(__VA_ARGS__) != 0;                                                        \
+#define CALL(symbol, ...)                                                                                    \
+  do {                                                                                                       \
+    int (*entry_)() = dlsym(driver, symbol);                                                                 \
+    failures += entry_ == NULL || entry_(__VA_ARGS__) != 0;                                                  \
   } while (0)
 
 static uint64_t kernel(const char *name) {
@@ -35,7 +36,15 @@ static void launch(uint64_t function, void **values) {
 
 static void store(uint64_t to, const void *from, uint64_t bytes) { CALL("cuMemcpyHtoD_v2", to, from, bytes); }
 
-static void say(const char *name, uint64_t address) { fprintf(stderr, "%s %llx\n", name, (unsigned long long)address); }
+static void say(const char *name, uint64_t address) {
+  fprintf(stderr, "%s %llx\n", name, (unsigned long long)address);
+}
+
+static void *sleep_in_driver(void *unused) {
+  uint64_t zero = 0;
+  launch(kernel("sleeps"), (void *[]){&zero, &zero, &zero, &zero});
+  return NULL;
+}
 
 int main(int count, char **words) {
   const char *what = words[1];
@@ -115,6 +124,16 @@ int main(int count, char **words) {
       launch(plain, (void *[]){&data, &other, &data, &data});
       launch(increment, (void *[]){&data, &one});
     }
+  } else if (!strcmp(what, "busy")) { // another thread is inside the driver for longer than anyone waits
+    pthread_t other_thread;
+    pthread_create(&other_thread, NULL, sleep_in_driver, NULL);
+    usleep(100000);
+    struct timespec start, end;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    launch(increment, (void *[]){&data, &one});
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    say("milliseconds", (end.tv_sec - start.tv_sec) * 1000 + (end.tv_nsec - start.tv_nsec) / 1000000);
+    pthread_join(other_thread, NULL);
   } else if (!strcmp(what, "unknown")) { // handles that no recorded call gave
     launch(0x1234560, (void *[]){&data, &one});
   }

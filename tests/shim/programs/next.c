@@ -13,7 +13,8 @@ int atoi(const char *text) {
   return next == atoi || next == NULL ? -1 : next(text);
 }
 
-// Asked by the test program: where RTLD_NEXT leads from here for a function of the driver, and for its own atoi.
+// Asked by the test program: where RTLD_NEXT leads from here for a function of the driver, and for its own
+// atoi.
 int next_calls(void) { return calls; }
 const char *next_home(const char *symbol) {
   static char path[4096];

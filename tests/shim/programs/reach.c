@@ -1,4 +1,5 @@
-// Reaches the driver in the way that the first argument names, allocates, and says in which library each function was.
+// Reaches the driver in the way that the first argument names, allocates, and says in which library each
+// function was.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -59,14 +60,17 @@ int main(int count, char **words) {
       int status = 9;
       int result = !strcmp(way, "proc1")
                        ? ((int (*)(const char *, void **, int, uint64_t))get1)(words[n], &found, asked, flags)
-                       : ((int (*)(const char *, void **, int, uint64_t, int *))get2)(words[n], &found, asked, flags, &status);
+                       : ((int (*)(const char *, void **, int, uint64_t, int *))get2)(words[n], &found, asked,
+                                                                                      flags, &status);
       Dl_info info = {0};
       dladdr(found, &info);
-      printf("%s %d %d %s %s\n", words[n], result, status, home(found), info.dli_sname ? info.dli_sname : "-");
+      printf("%s %d %d %s %s\n", words[n], result, status, home(found),
+             info.dli_sname ? info.dli_sname : "-");
     }
     return 0;
   }
-  init = dlsym(handle, "cuInit"), alloc = dlsym(handle, "cuMemAlloc_v2"), version = dlsym(handle, "cuDriverGetVersion");
+  init = dlsym(handle, "cuInit"), alloc = dlsym(handle, "cuMemAlloc_v2"),
+  version = dlsym(handle, "cuDriverGetVersion");
   const char *error = dlerror();
   if (init == NULL)
     return printf("absent: %s\n", error ? "dlerror has the reason" : "no reason"), 0;
@@ -75,8 +79,9 @@ int main(int count, char **words) {
 #endif
   uint64_t address = 0;
   int number = 0;
-  int results[3] = {((init_function)init)(0), ((alloc_function)alloc)(&address, 4096), ((version_function)version)(&number)};
-  printf("cuInit %s\ncuMemAlloc_v2 %s\ncuDriverGetVersion %s\nresults %d %d %d\n", home(init), home(alloc), home(version),
-         results[0], results[1], results[2]);
+  int results[3] = {((init_function)init)(0), ((alloc_function)alloc)(&address, 4096),
+                    ((version_function)version)(&number)};
+  printf("cuInit %s\ncuMemAlloc_v2 %s\ncuDriverGetVersion %s\nresults %d %d %d\n", home(init), home(alloc),
+         home(version), results[0], results[1], results[2]);
   return 0;
 }

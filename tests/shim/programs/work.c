@@ -1,6 +1,7 @@
 // A program of launches that ends in the way it is told.
 // usage: work THREADS LAUNCHES ENDING [KERNEL]
-// ENDING: return, exit, _exit, abort, segv (in the program), kill, faults / kills / aborts / exits (inside the driver),
+// ENDING: return, exit, _exit, abort, segv (in the program), kill, faults / kills / aborts / exits (inside
+// the driver),
 //         exec, fork, fork-exec, close-all, chdir
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -17,7 +18,8 @@ static int (*init)(unsigned);
 static int (*get)(uint64_t *, uint64_t, const char *);
 static int (*alloc)(uint64_t *, uint64_t);
 static int (*to_host)(void *, uint64_t, uint64_t);
-static int (*launch)(uint64_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, uint64_t, void **, void **);
+static int (*launch)(uint64_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, uint64_t,
+                     void **, void **);
 static int launches, failures, alive;
 static const char *kernel_name = "increment";
 
@@ -68,7 +70,8 @@ int main(int count, char **words) {
   if (count > 4)
     kernel_name = words[4];
   void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-  init = dlsym(driver, "cuInit"), get = dlsym(driver, "cuModuleGetFunction"), alloc = dlsym(driver, "cuMemAlloc_v2");
+  init = dlsym(driver, "cuInit"), get = dlsym(driver, "cuModuleGetFunction"),
+  alloc = dlsym(driver, "cuMemAlloc_v2");
   to_host = dlsym(driver, "cuMemcpyDtoH_v2"), launch = dlsym(driver, "cuLaunchKernel");
   if (!strcmp(ending, "fork")) { // before and after the first driver call
     pid_t child = fork();
@@ -113,7 +116,8 @@ int main(int count, char **words) {
     run_all(threads);
     return 0;
   }
-  if (threads > 1 && strcmp(ending, "return") != 0 && strcmp(ending, "exit") != 0 && strcmp(ending, "chdir") != 0) {
+  if (threads > 1 && strcmp(ending, "return") != 0 && strcmp(ending, "exit") != 0 &&
+      strcmp(ending, "chdir") != 0) {
     pthread_t others;
     for (int n = 1; n < threads; n++)
       pthread_create(&others, NULL, for_ever, NULL);
@@ -129,7 +133,8 @@ int main(int count, char **words) {
     *(volatile int *)16 = 1;
   if (!strcmp(ending, "kill"))
     kill(getpid(), SIGKILL);
-  if (!strcmp(ending, "faults") || !strcmp(ending, "kills") || !strcmp(ending, "aborts") || !strcmp(ending, "exits"))
+  if (!strcmp(ending, "faults") || !strcmp(ending, "kills") || !strcmp(ending, "aborts") ||
+      !strcmp(ending, "exits"))
     one_launch(ending);
   return 0;
 }
