@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from blake3 import blake3
@@ -107,7 +107,8 @@ def written_stretches(range_: Range) -> list[tuple[int, int]]:
 class ContentStore:
     """Moves contents between the snapshot, the live memory and the copies that restoring starts from.
 
-    words: captured addresses inside the `before` contents, by range id.
+    words: captured addresses inside the `before` contents, by range id. progress: called now and then with what is
+    done.
     """
 
     driver: Driver
@@ -115,9 +116,13 @@ class ContentStore:
     addresses: AddressMap
     ranges: dict[int, Range]
     words: dict[int, list[Word]]
+    progress: Callable[[str], None] = lambda text: None
     loaded_bytes: int = 0
     restored_bytes: int = 0
     _segments: dict[int, list[Segment]] = field(default_factory=dict)
+    _landing: ctypes.Array[ctypes.c_char] = field(
+        default_factory=lambda: ctypes.create_string_buffer(CHUNK_BYTES)
+    )
     _device_copy: int = 0
     _host_copy: ctypes.Array[ctypes.c_char] | None = None
 
@@ -144,6 +149,7 @@ class ContentStore:
                     data = self._patched(data, offset, words)
                 self._write(range_, live + offset, data)
             self.loaded_bytes += size
+            self.progress(f"loading memory ({self.loaded_bytes >> 20} MiB done)")
         # A pointer may stand across the border of two chunks.
         for word in words:
             if word.offset % CHUNK_BYTES > CHUNK_BYTES - 8 and (moved := self.addresses.find(word.target)):
@@ -223,6 +229,7 @@ class ContentStore:
         words = self.words.get(range_.id, []) if self._any_word_moves(range_.id) else []
         for offset, digest, size in _pieces(range_.after):
             actual = self._read(range_, live + offset, size)
+            self.progress(f"comparing {result.label}")
             actual_digest = (
                 ZERO_DIGEST if actual == _ZEROS[:size] else blake3(actual).digest(length=DIGEST_BYTES)
             )
@@ -247,7 +254,8 @@ class ContentStore:
         return changed
 
     def _write(self, range_: Range, address: int, data: bytes | bytearray) -> None:
-        source = (ctypes.c_char * len(data)).from_buffer_copy(data)
+        # ctypes passes the inside of a bytes object without a copy.
+        source = data if isinstance(data, bytes) else (ctypes.c_char * len(data)).from_buffer(data)
         if is_host(range_):
             ctypes.memmove(address, source, len(data))
         else:
@@ -262,9 +270,8 @@ class ContentStore:
     def _read(self, range_: Range, address: int, size: int) -> bytes:
         if is_host(range_):
             return ctypes.string_at(address, size)
-        target = ctypes.create_string_buffer(size)
-        call(self.driver, "cuMemcpyDtoH_v2", target, address, size)
-        return target.raw
+        call(self.driver, "cuMemcpyDtoH_v2", self._landing, address, size)
+        return ctypes.string_at(self._landing, size)
 
 
 def describe(range_: Range) -> str:

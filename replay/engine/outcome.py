@@ -57,6 +57,7 @@ def carry_out(
         taken=taken,
         relocate=request["relocate"],
         stage=messages.stage,
+        progress=messages.progress,
     )
     device = device_facts(driver, session.device, request["device"])
     clocks = Clocks(None if request["emulated"] else management_library(), device["uuid"])

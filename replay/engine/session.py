@@ -17,6 +17,7 @@ from replay.compare.outputs import BufferComparison
 from replay.engine.contents import ContentStore, describe
 from replay.engine.driver import Driver, DriverFailure, call, query, query_int
 from replay.engine.execute import STICKY_RESULTS, Executor, HostOutput, Prepared
+from replay.engine.handles import captured_handles
 from replay.engine.memory import AddressMap, Placed, Span, is_global, place
 from replay.engine.program import Program
 from replay.errors import EngineError
@@ -60,7 +61,7 @@ class _Outcome:
 class Session:
     """A snapshot on a driver.
 
-    stage: called with the name of each step.
+    stage: called with the name of each step. progress: called often during a long one.
     Raises EngineError when the snapshot cannot be replayed, AddressTaken when another process should try.
     """
 
@@ -74,6 +75,7 @@ class Session:
         taken: list[Span],
         relocate: bool,
         stage: Callable[[str], None],
+        progress: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.driver = driver
         self.program = program
@@ -93,7 +95,7 @@ class Session:
             self.context,
         )
         self.contents = ContentStore(
-            driver, program.reader, self.addresses, program.ranges, program.range_words
+            driver, program.reader, self.addresses, program.ranges, program.range_words, progress
         )
         self._set_up()
         stage("loading memory")
@@ -105,6 +107,11 @@ class Session:
 
     def _set_up(self) -> None:
         self._stage(f"executing the setup ({len(self.program.setup)} calls)")
+        for call_ in self.program.setup + self.program.window:
+            if call_.function == "cuDevicePrimaryCtxRetain":
+                # There is one primary context, and it lives already, also when the window is the whole program.
+                for captured in captured_handles(call_, "pctx"):
+                    self.executor.handles.bind("CUcontext", captured, self.context)
         for number, call_ in enumerate(self.program.setup):
             if number % 256 == 255:
                 self._stage(f"executing the setup ({number + 1} of {len(self.program.setup)} calls)")
@@ -147,9 +154,7 @@ class Session:
 
     def _load(self) -> None:
         ranges = self._at_start()
-        total = sum(range_.size_bytes for range_ in ranges)
         for range_ in ranges:
-            self._stage(f"loading memory ({self.contents.loaded_bytes} of {total} bytes)")
             self.contents.load(range_)
         self._stage("copying what the window writes")
         self.contents.keep_copies(ranges, whole=self.program.shared)
