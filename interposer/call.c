@@ -17,8 +17,7 @@ static atomic_uchar noted_unlisted[SLOT_COUNT];
 uint64_t next_call_number(void) { return atomic_fetch_add(&calls, 1) + 1; }
 uint64_t last_call_number(void) { return atomic_load(&calls); }
 
-// ---- beginning and end of the process
-// -----------------------------------------------------------------------------------
+// ---- beginning and end of the process -----------------------------------------------------------
 
 static void process_ends(void) {
   int now = current_mode();
@@ -88,8 +87,7 @@ void initialise(void) {
   pthread_mutex_unlock(&initialising);
 }
 
-// ---- what a successful call changes
-// -------------------------------------------------------------------------------------
+// ---- what a successful call changes -------------------------------------------------------------
 
 static bool makes_context_or_module(unsigned id) {
   switch (id) {
@@ -156,8 +154,7 @@ static void follow_effect(struct call *call) {
   }
 }
 
-// ---- begin and end
-// ------------------------------------------------------------------------------------------------------
+// ---- begin and end ------------------------------------------------------------------------------
 
 void begin_call(struct call *call, struct thread *thread, unsigned slot, const uint64_t *arguments) {
   int error = errno;

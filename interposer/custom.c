@@ -10,8 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// ---- structs of the driver API that are followed
-// ----------------------------------------------------------------------------
+// ---- structs of the driver API that are followed ------------------------------------------------
 
 enum { MEMORY_HOST = 1, MEMORY_DEVICE = 2, MEMORY_ARRAY = 3, MEMORY_UNIFIED = 4 };
 
@@ -55,8 +54,7 @@ struct copy_3d { // CUDA_MEMCPY3D
 };
 _Static_assert(sizeof(struct copy_3d) == 200, "CUDA_MEMCPY3D");
 
-// ---- copies of two and three dimensions
-// ---------------------------------------------------------------------------------------
+// ---- copies of two and three dimensions ---------------------------------------------------------
 
 // One side of a copy as rows in memory; `address` 0 for an array.
 struct rows {
@@ -159,8 +157,7 @@ static void attach_rows(struct call *call, unsigned part, const struct rows *row
   free(packed);
 }
 
-// ---- launches
-// -------------------------------------------------------------------------------------------------------------------
+// ---- launches -----------------------------------------------------------------------------------
 
 static void launch_positions(const struct call *call, unsigned *values, int *extra) {
   bool with_config = call->function->id == ID_cuLaunchKernelEx;
@@ -240,8 +237,7 @@ static void attach_launch(struct call *call) {
                   (uint64_t)config->attribute_count * LAUNCH_ATTRIBUTE_BYTES);
 }
 
-// ---- files and module variables
-// ---------------------------------------------------------------------------------------------------
+// ---- files and module variables -----------------------------------------------------------------
 
 static void attach_file(struct call *call, unsigned parameter, const char *path) {
   int descriptor = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
@@ -280,8 +276,7 @@ static void follow_variable(struct call *call) {
   memory_add(found[0], found[1], RANGE_GLOBAL, current_context(), call->arguments[2]);
 }
 
-// ---- the switch
-// -------------------------------------------------------------------------------------------------------------------
+// ---- the switch ---------------------------------------------------------------------------------
 
 void custom_enter(struct call *call) {
   struct copy_3d copy;

@@ -7,8 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-// ---- reading the application's memory
-// -------------------------------------------------------------------------------------
+// ---- reading the application's memory -----------------------------------------------------------
 
 // Where a pointer may turn out not to be host memory (a device address behind unified addressing), the kernel
 // reads it and answers EFAULT instead of a fault in the application.
@@ -31,8 +30,7 @@ bool read_memory(void *destination, const void *source, size_t bytes) {
   return true;
 }
 
-// ---- attachments
-// ----------------------------------------------------------------------------------------------------------
+// ---- attachments --------------------------------------------------------------------------------
 
 void *take_scratch(struct call *call, size_t bytes) {
   size_t start = (call->scratch_used + 15u) & ~(size_t)15;
@@ -98,8 +96,7 @@ bool attach_unsafe(struct call *call, unsigned parameter, unsigned part, const v
   return true;
 }
 
-// ---- values
-// -----------------------------------------------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------------
 
 static uint64_t factor(const struct call *call, int position) {
   const struct parameter *parameter = &parameters[call->function->first_parameter + position];
@@ -124,8 +121,7 @@ uint64_t term_value(const struct call *call, const struct term *term) {
   return value;
 }
 
-// ---- records
-// ------------------------------------------------------------------------------------------------------------------
+// ---- records ------------------------------------------------------------------------------------
 
 static size_t attachments_bytes(const struct call *call) {
   size_t bytes = 0;

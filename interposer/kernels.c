@@ -33,8 +33,7 @@ static struct pair *library_of_module; // modules that cuLibraryGetModule gave: 
 static size_t library_of_module_count;
 static struct kernel unknown_kernel = {.name = "", .parameter_count = -1, .layout_asked = true};
 
-// ---- the table
-// ------------------------------------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 static size_t hash(uint64_t handle) { return (size_t)((handle * 0x9e3779b97f4a7c15u) >> 32); }
 
@@ -146,8 +145,7 @@ void reset_kernels_after_fork(void) {
   library_of_module_count = 0;
 }
 
-// ---- what the driver knows
-// --------------------------------------------------------------------------------------------------
+// ---- what the driver knows ----------------------------------------------------------------------
 
 static const char *name_from_driver(uint64_t handle, bool *is_kernel) {
   const char *name = NULL;
@@ -243,8 +241,7 @@ void ask_layout(struct kernel *kernel) {
   free(answer.layout);
 }
 
-// ---- calls that make and end handles
-// ------------------------------------------------------------------------------------------
+// ---- calls that make and end handles ------------------------------------------------------------
 
 static uint64_t output(const struct call *call, unsigned parameter) {
   uint64_t value = 0;

@@ -24,8 +24,7 @@ static void set_state(struct range *range, enum range_state state) {
   count_range(range, 1);
 }
 
-// ---- lists
-// --------------------------------------------------------------------------------------------------------------
+// ---- lists --------------------------------------------------------------------------------------
 
 static bool list_reserve(struct range_list *list) {
   if (list->count < list->capacity)
@@ -51,8 +50,7 @@ void list_free(struct range_list *list) {
   *list = (struct range_list){0};
 }
 
-// ---- finding
-// --------------------------------------------------------------------------------------------------------------
+// ---- finding ------------------------------------------------------------------------------------
 
 // Position of the first range whose end lies above `address`.
 static size_t position_of(uint64_t address) {
@@ -81,8 +79,7 @@ bool memory_find(uint64_t address, struct range *found) {
   return range != NULL;
 }
 
-// ---- changing
-// -------------------------------------------------------------------------------------------------------------
+// ---- changing -----------------------------------------------------------------------------------
 
 static void remove_at(size_t position, size_t count) {
   for (size_t n = position; n < position + count; n++)
@@ -175,8 +172,7 @@ void reset_memory_after_fork(void) {
   untouched_globals = untouched_others = 0;
 }
 
-// ---- touching
-// ---------------------------------------------------------------------------------------------------------------
+// ---- touching -----------------------------------------------------------------------------------
 
 // Calls `visit` for each range that an aligned word points into; with the lock held. Stops when `visit` says
 // so.

@@ -38,8 +38,7 @@ static bool capture_requested(void) {
   return answer == 2;
 }
 
-// ---- the driver
-// -------------------------------------------------------------------------------------------------------
+// ---- the driver ---------------------------------------------------------------------------------
 
 static void remember_driver(void *application_handle, void *function) {
   if (atomic_load(&driver) != NULL)
@@ -101,8 +100,7 @@ static void remember_real(int slot, void *function) {
   atomic_compare_exchange_strong(&real_functions[slot], &none, function);
 }
 
-// ---- cuGetProcAddress
-// -------------------------------------------------------------------------------------------------
+// ---- cuGetProcAddress ---------------------------------------------------------------------------
 
 int cuGetProcAddress(const char *symbol, void **pfn, int version, uint64_t flags);
 int cuGetProcAddress_v2(const char *symbol, void **pfn, int version, uint64_t flags, int *status);
@@ -181,17 +179,16 @@ static bool swaps(const char *symbol, void *const *pfn, int result) {
 
 // A driver newer than the table may have rows that the table does not know. What it gives for the newest
 // release that the table knows is known; anything else may have another prototype, so it stays as it is.
-static bool is_known(int known_result, void *known, void *found) {
-  return known_result == SUCCESS && known == found;
-}
 
 EXPORT int cuGetProcAddress(const char *symbol, void **pfn, int version, uint64_t flags) {
   int (*real)(const char *, void **, int, uint64_t) = real_resolver(0);
   int result = real(symbol, pfn, version, flags);
   if (!swaps(symbol, pfn, result))
     return result;
-  void *known = NULL;
-  if (version <= NEWEST_RELEASE || is_known(real(symbol, &known, NEWEST_RELEASE, flags), known, *pfn))
+  void *known = *pfn;
+  if (version > NEWEST_RELEASE && real(symbol, &known, NEWEST_RELEASE, flags) != SUCCESS)
+    known = NULL;
+  if (known == *pfn)
     *pfn = swapped(symbol, version, flags, *pfn);
   return result;
 }
@@ -201,14 +198,15 @@ EXPORT int cuGetProcAddress_v2(const char *symbol, void **pfn, int version, uint
   int result = real(symbol, pfn, version, flags, status);
   if (!swaps(symbol, pfn, result))
     return result;
-  void *known = NULL;
-  if (version <= NEWEST_RELEASE || is_known(real(symbol, &known, NEWEST_RELEASE, flags, NULL), known, *pfn))
+  void *known = *pfn;
+  if (version > NEWEST_RELEASE && real(symbol, &known, NEWEST_RELEASE, flags, NULL) != SUCCESS)
+    known = NULL;
+  if (known == *pfn)
     *pfn = swapped(symbol, version, flags, *pfn);
   return result;
 }
 
-// ---- dlsym
-// ------------------------------------------------------------------------------------------------------------
+// ---- dlsym --------------------------------------------------------------------------------------
 
 struct choice {
   uint64_t answered; // 0: dlsym.S jumps to the real dlsym

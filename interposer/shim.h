@@ -26,8 +26,7 @@
 enum { SUCCESS = 0, ERROR_INVALID_VALUE = 1, ERROR_SYMBOL_NOT_FOUND = 302, ERROR_INVALID_HANDLE = 400 };
 enum { MAX_PARAMETERS = 16, MAX_TERMS = 3 };
 
-// ---- the table (table.c)
-// ----------------------------------------------------------------------------------------------
+// ---- the table (table.c) ------------------------------------------------------------------------
 
 enum { FLAG_CUSTOM = 1, FLAG_SYNCHRONIZES = 2 };
 
@@ -69,8 +68,7 @@ extern const struct function functions[];
 extern const struct slot slots[];
 int slot_of_symbol(const char *symbol); // -1: has no wrapper
 
-// ---- the real driver (resolve.c)
-// --------------------------------------------------------------------------------------
+// ---- the real driver (resolve.c) ----------------------------------------------------------------
 
 extern _Atomic(void *) real_functions[SLOT_COUNT];
 void *resolve_real(unsigned slot); // never NULL: a function that answers ERROR_SYMBOL_NOT_FOUND at worst
@@ -84,8 +82,7 @@ static inline void *real_function(unsigned slot) {
 void *driver_symbol(const char *symbol);
 const char *driver_path(void); // "" when unknown
 
-// ---- threads and the gate (gate.c)
-// ------------------------------------------------------------------------------------
+// ---- threads and the gate (gate.c) --------------------------------------------------------------
 
 enum { SCRATCH_BYTES = 128 * 1024 };
 
@@ -154,8 +151,7 @@ void gate_is_waiting_for_device(bool waiting); // others wait a bounded time onl
 void prepare_gate(void);
 void reset_gate_after_fork(void);
 
-// ---- one call (call.c)
-// ------------------------------------------------------------------------------------------------
+// ---- one call (call.c) --------------------------------------------------------------------------
 
 struct attachment {
   uint16_t parameter;
@@ -195,8 +191,7 @@ uint64_t next_call_number(void);
 uint64_t last_call_number(void);
 void initialise(void);
 
-// ---- attachments (encode.c, custom.c, image.c)
-// -------------------------------------------------------------------------
+// ---- attachments (encode.c, custom.c, image.c) --------------------------------------------------
 
 uint64_t term_value(const struct call *call, const struct term *term);
 void attach(struct call *call, unsigned parameter, unsigned part, const void *data, uint64_t length);
@@ -220,8 +215,7 @@ unsigned copy_spans(const struct call *call, struct span spans[2]);
 // parts.
 void attach_image(struct call *call, unsigned parameter, const void *image);
 
-// ---- kernels and selection (kernels.c, window.c)
-// ----------------------------------------------------------------------
+// ---- kernels and selection (kernels.c, window.c) ------------------------------------------------
 
 enum { KERNEL_NEW, KERNEL_MATCHES, KERNEL_OTHER };
 
@@ -262,8 +256,7 @@ struct selection {
 };
 extern struct selection selection;
 
-// ---- memory (memory.c, contents.c, idle.c)
-// ------------------------------------------------------------------------------
+// ---- memory (memory.c, contents.c, idle.c) ------------------------------------------------------
 
 enum range_kind { RANGE_DEVICE, RANGE_MANAGED, RANGE_HOST, RANGE_GLOBAL };
 enum range_state { RANGE_UNTOUCHED, RANGE_TOUCHED, RANGE_LOST };
@@ -314,8 +307,7 @@ bool device_becomes_idle(const struct range_list *list, const char **problem);
 void reset_streams_after_fork(void);
 extern atomic_int captures_under_way;
 
-// ---- records (writer.c, files.c)
-// ---------------------------------------------------------------------------------------
+// ---- records (writer.c, files.c) ----------------------------------------------------------------
 
 struct record {
   uint8_t *start, *cursor;
@@ -344,8 +336,7 @@ void close_writer(void); // at a clean end
 void abandon_writer_after_fork(void);
 
 uint32_t crc32c(uint32_t crc, const void *data, size_t bytes);
-// ---- process.c
-// ----------------------------------------------------------------------------------------------------------
+// ---- process.c ----------------------------------------------------------------------------------
 
 void describe_process(uint32_t forked_from);
 void describe_driver(void);

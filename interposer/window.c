@@ -15,8 +15,7 @@ static char *(*demangle)(const char *, char *, size_t *, int *);
 static _Atomic uint64_t launches_matched, launches_recorded;
 static atomic_bool window_was_opened, window_is_closing;
 
-// ---- what was asked for
-// -------------------------------------------------------------------------------------------------
+// ---- what was asked for -------------------------------------------------------------------------
 
 static uint64_t number_of(const char *variable) {
   const char *text = getenv(variable);
@@ -79,8 +78,7 @@ bool name_is_selected(const char *name) {
   return matches;
 }
 
-// ---- opening and closing
-// --------------------------------------------------------------------------------------------------
+// ---- opening and closing ------------------------------------------------------------------------
 
 void open_window(struct thread *thread, uint64_t call) {
   (void)thread;
@@ -144,8 +142,7 @@ void finish_launch(struct call *call) {
     close_window(call->thread, call->number);
 }
 
-// ---- before a call
-// ----------------------------------------------------------------------------------------------------------
+// ---- before a call ------------------------------------------------------------------------------
 
 // What a call may read or write, besides what kernel parameters reach.
 struct touch {

@@ -72,8 +72,7 @@
 
 #include "generated/wrappers.inc"
 
-// ---- the table
-// --------------------------------------------------------------------------------------------------------
+// ---- the table ----------------------------------------------------------------------------------
 
 const struct parameter parameters[] = {
 #define PARAMETER(role, size_bytes, element_bytes, ...) {role, size_bytes, element_bytes, __VA_ARGS__},

@@ -53,8 +53,7 @@ static uint64_t clock_ns(clockid_t clock) {
 
 bool writer_is_open(void) { return atomic_load_explicit(&is_open, memory_order_relaxed); }
 
-// ---- opening
-// ------------------------------------------------------------------------------------------------------------
+// ---- opening ------------------------------------------------------------------------------------
 
 // A process that called exec keeps its pid, and pids come again: the first free number is taken.
 static bool create_pair(const char *directory) {
@@ -104,8 +103,7 @@ bool open_writer(const char *directory, uint32_t forked_from) {
   return false;
 }
 
-// ---- records
-// --------------------------------------------------------------------------------------------------------------
+// ---- records ------------------------------------------------------------------------------------
 
 static void fill_header(uint8_t *start, enum record_kind kind, uint16_t function, uint64_t call) {
   uint64_t time_ns = clock_ns(CLOCK_MONOTONIC);
@@ -268,8 +266,7 @@ void write_process_text(const char *text, size_t bytes) {
   end_record(&record);
 }
 
-// ---- blobs
-// ----------------------------------------------------------------------------------------------------------------
+// ---- blobs --------------------------------------------------------------------------------------
 
 uint64_t reserve_blob(uint64_t bytes) { return atomic_fetch_add(&blobs_end, (bytes + 63) / 64 * 64); }
 
@@ -282,8 +279,7 @@ bool write_blob(uint64_t offset, const void *data, size_t bytes) {
   return false;
 }
 
-// ---- ending
-// ---------------------------------------------------------------------------------------------------------------
+// ---- ending -------------------------------------------------------------------------------------
 
 void close_writer(void) {
   pthread_mutex_lock(&lock);

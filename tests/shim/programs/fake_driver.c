@@ -22,8 +22,7 @@ struct bytes_64 {
   char bytes[64];
 };
 
-// ---- the log
-// --------------------------------------------------------------------------------------------------------
+// ---- the log ------------------------------------------------------------------------------------
 
 static int log_descriptor = -2;
 
@@ -78,8 +77,7 @@ static void fill(uint64_t pointer, uint64_t bytes, int parameter) {
   if (chosen != 0)                                                                                           \
     return chosen;
 
-// ---- memory
-// ---------------------------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
@@ -150,8 +148,7 @@ EXPORT int cuMemsetD8_v2(uint64_t to, uint8_t value, uint64_t bytes) {
   return 0;
 }
 
-// ---- contexts, modules, kernels
-// ---------------------------------------------------------------------------------------
+// ---- contexts, modules, kernels -----------------------------------------------------------------
 
 struct fake_kernel {
   char name[256];
@@ -282,8 +279,7 @@ EXPORT int cuLaunchKernelEx(uint64_t config, uint64_t function, void **values, v
   return launch(function, values);
 }
 
-// ---- lookup
-// -----------------------------------------------------------------------------------------------------------
+// ---- lookup -------------------------------------------------------------------------------------
 
 EXPORT int cuGetProcAddress(const char *name, void **function, int version, uint64_t flags);
 EXPORT int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status);
