@@ -1,0 +1,15 @@
+// A kernel of a module, with everything it calls, to a Program.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "exec/machine/instruction.hpp"
+
+namespace emulator {
+
+// Never fails: what cannot be decoded is named in KernelInfo::unsupported.
+std::unique_ptr<Program> decode_kernel(const ptx::Module& module, const ptx::Function& kernel,
+                                       const std::function<uint64_t(const ptx::Variable&)>& global_address);
+
+}  // namespace emulator

@@ -1,0 +1,191 @@
+// Runs the blocks of a launch: on several threads when they cannot see each other, else one after the other on this
+// thread, with blocks that take long put aside so that those they wait for get their turn.
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "exec/machine/block.hpp"
+
+namespace emulator {
+
+namespace {
+
+constexpr int64_t instructions_per_warp = 20000;
+// A block that has not ended after so many rounds is put aside and the next one begins.
+constexpr int rounds_before_parking = 50;
+// Memory of blocks that are put aside is bounded; the oldest of them go on when it is used up.
+constexpr uint64_t most_parked_bytes = uint64_t{2} << 30;
+// Threads are worth their start once this thread alone has worked for so long.
+constexpr auto worth_a_thread = std::chrono::microseconds(200);
+
+struct Outcome {
+  std::mutex lock;
+  std::atomic<uint64_t> next{0};            // block to begin
+  std::atomic<uint64_t> first_failed{UINT64_MAX};
+  Fault fault{LaunchStatus::ok, ""};
+  LaunchCounters counters;
+
+  // The failure of the lowest block counts, so that the message does not depend on the number of threads.
+  void failed(uint64_t block, const Fault& what) {
+    std::lock_guard<std::mutex> hold(lock);
+    if (block < first_failed.load()) {
+      first_failed.store(block);
+      fault = what;
+    }
+  }
+  void add(const LaunchCounters& more) {
+    std::lock_guard<std::mutex> hold(lock);
+    counters.warp_instructions += more.warp_instructions;
+    counters.thread_instructions += more.thread_instructions;
+    counters.global_load_bytes += more.global_load_bytes;
+    counters.global_store_bytes += more.global_store_bytes;
+    counters.global_sectors += more.global_sectors;
+    counters.divergent_branches += more.divergent_branches;
+  }
+};
+
+void check_time(const Launch& launch) {
+  uint64_t limit_ms = launch.request->timeout_ms;
+  if (limit_ms == 0)
+    return;
+  auto spent = std::chrono::steady_clock::now() - launch.begin;
+  if (spent > std::chrono::milliseconds(limit_ms))
+    throw Fault{LaunchStatus::timeout, "kernel " + launch.program->info.name + " ran longer than " +
+                                           std::to_string(limit_ms) + " ms"};
+}
+
+void run_to_end(Block& block, const Launch& launch) {
+  while (!block.run(instructions_per_warp))
+    check_time(launch);
+}
+
+Worker make_worker(const Launch& launch) {
+  Worker worker;
+  worker.launch = &launch;
+  worker.ranges.resize(launch.program->sites + 1);
+  return worker;
+}
+
+// Takes blocks until none is left or an earlier one has failed.
+void run_blocks(const Launch& launch, Outcome& outcome, const std::function<void()>& after_each) {
+  uint64_t index = 0;
+  Worker worker = make_worker(launch);
+  try {
+    Block block;
+    bool prepared = false;
+    while ((index = outcome.next.fetch_add(1)) < launch.blocks && index < outcome.first_failed.load()) {
+      if (!prepared)
+        block.prepare(launch, worker);
+      prepared = true;
+      block.start(index);
+      run_to_end(block, launch);
+      after_each();
+    }
+  } catch (const Fault& fault) {
+    outcome.failed(index, fault);
+  } catch (const std::bad_alloc&) {
+    outcome.failed(index, Fault{LaunchStatus::out_of_resources, "no host memory for a block of " + launch.program->info.name});
+  }
+  outcome.add(worker.counters);
+}
+
+void run_apart(const Launch& launch, uint32_t threads, Outcome& outcome) {
+  std::vector<std::thread> helpers;
+  auto maybe_start_helpers = [&] {
+    if (threads < 2 || !helpers.empty() || outcome.next.load() + 1 >= launch.blocks)
+      return;
+    if (std::chrono::steady_clock::now() - launch.begin < worth_a_thread)
+      return;
+    for (uint32_t t = 1; t < threads && t < launch.blocks; ++t) {
+      try {
+        helpers.emplace_back([&] { run_blocks(launch, outcome, [] {}); });
+      } catch (const std::system_error&) {
+        threads = 1;   // the process may have no more threads: this one does the work
+      }
+    }
+  };
+  run_blocks(launch, outcome, maybe_start_helpers);
+  for (std::thread& helper : helpers)
+    helper.join();
+}
+
+void run_in_order(const Launch& launch, Outcome& outcome) {
+  Worker worker = make_worker(launch);
+  std::vector<std::unique_ptr<Block>> parked, spare;
+  uint64_t next = 0, current = 0;
+  const Program& program = *launch.program;
+  uint64_t bytes_per_block =
+      launch.shared_bytes + uint64_t{launch.warps_per_block} * (program.register_bytes + lanes_per_warp * uint64_t{program.local_bytes}) + 4096;
+  uint64_t most_parked = std::max<uint64_t>(1, most_parked_bytes / bytes_per_block);
+  try {
+    size_t turn = 0;
+    while (next < launch.blocks || !parked.empty()) {
+      std::unique_ptr<Block> block;
+      bool is_new = next < launch.blocks && (parked.size() < most_parked || launch.request->cooperative);
+      if (is_new) {
+        if (spare.empty()) {
+          block = std::make_unique<Block>();
+          block->prepare(launch, worker);
+        } else {
+          block = std::move(spare.back());
+          spare.pop_back();
+        }
+        current = next;
+        block->start(next++);
+      } else {
+        turn %= parked.size();
+        current = parked[turn]->index;
+        block = std::move(parked[turn]);
+      }
+      bool done = false;
+      for (int round = 0; !done && round < rounds_before_parking; ++round) {
+        done = block->run(instructions_per_warp);
+        check_time(launch);
+      }
+      if (is_new) {
+        (done ? spare : parked).push_back(std::move(block));
+      } else if (done) {
+        parked.erase(parked.begin() + static_cast<std::ptrdiff_t>(turn));
+        spare.push_back(std::move(block));
+      } else {
+        parked[turn++] = std::move(block);
+      }
+    }
+  } catch (const Fault& fault) {
+    outcome.failed(current, fault);
+  } catch (const std::bad_alloc&) {
+    outcome.failed(current, Fault{LaunchStatus::out_of_resources, "no host memory for the blocks of " + program.info.name});
+  }
+  outcome.add(worker.counters);
+}
+
+}  // namespace
+
+uint32_t usable_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0)
+    return static_cast<uint32_t>(std::max(1, CPU_COUNT(&set)));
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+LaunchResult run_launch(Launch& launch) {
+  launch.begin = std::chrono::steady_clock::now();
+  Outcome outcome;
+  const Program& program = *launch.program;
+  bool in_order = program.orders_blocks || program.has_side_effects || program.uses_clock || launch.request->cooperative;
+  if (in_order)
+    run_in_order(launch, outcome);
+  else
+    run_apart(launch, launch.request->worker_threads ? launch.request->worker_threads : usable_processors(), outcome);
+  LaunchResult result;
+  result.counters = outcome.counters;
+  result.status = outcome.fault.status;
+  result.message = outcome.fault.message;
+  return result;
+}
+
+}  // namespace emulator

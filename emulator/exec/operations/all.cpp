@@ -1,0 +1,16 @@
+// All families of operations of one build.
+#include "exec/operations/shapes.hpp"
+
+namespace emulator::EMULATOR_ISA {
+
+void add_operations(OperationTable& table) {
+  add_integer(table);
+  add_floating(table);
+  add_compare(table);
+  add_convert(table);
+  add_memory(table);
+  add_atomic(table);
+  add_lanes(table);
+}
+
+}  // namespace emulator::EMULATOR_ISA

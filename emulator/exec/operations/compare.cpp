@@ -1,0 +1,104 @@
+// setp: one bit a lane. The combination with a second predicate (.and, .or, .xor) and the inverted result are
+// operations on predicates that decoding appends. selp and mov live here too: they choose without computing.
+#include "exec/operations/float_functions.hpp"
+
+namespace emulator::EMULATOR_ISA {
+
+namespace {
+
+struct Equal { template <typename T> static bool apply(T a, T b) { return a == b; } };
+struct Less { template <typename T> static bool apply(T a, T b) { return a < b; } };
+struct LessEqual { template <typename T> static bool apply(T a, T b) { return a <= b; } };
+struct Greater { template <typename T> static bool apply(T a, T b) { return a > b; } };
+struct GreaterEqual { template <typename T> static bool apply(T a, T b) { return a >= b; } };
+// `ne` is false for NaN, unlike the operator of C.
+struct NotEqual {
+  template <typename T> static bool apply(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>)
+      return a < b || a > b;
+    else
+      return a != b;
+  }
+};
+struct EqualUnordered { template <typename T> static bool apply(T a, T b) { return !(a < b || a > b); } };
+struct NotEqualUnordered { template <typename T> static bool apply(T a, T b) { return a != b; } };
+struct LessUnordered { template <typename T> static bool apply(T a, T b) { return !(a >= b); } };
+struct LessEqualUnordered { template <typename T> static bool apply(T a, T b) { return !(a > b); } };
+struct GreaterUnordered { template <typename T> static bool apply(T a, T b) { return !(a <= b); } };
+struct GreaterEqualUnordered { template <typename T> static bool apply(T a, T b) { return !(a < b); } };
+struct BothNumbers { template <typename T> static bool apply(T a, T b) { return a == a && b == b; } };
+struct EitherNan { template <typename T> static bool apply(T a, T b) { return a != a || b != b; } };
+
+template <typename F> struct Flushed {
+  static bool apply(f32 a, f32 b) { return F::apply(flush(a), flush(b)); }
+};
+
+template <typename F, typename T> void add_order(OperationTable& t, const std::string& order) {
+  ptx::Type type = type_of<T>;
+  auto enter = [&](const std::string& suffix, Handler handler) {
+    t.add("setp." + order + "." + suffix, {handler, ptx::Type::pred, {type, type}, 2});
+  };
+  enter(std::string(ptx::name_of(type)), compare<F, T>);
+  if constexpr (std::is_same_v<T, f32>)
+    enter("ftz.f32", compare<Flushed<F>, f32>);
+  // eq and ne do not see a sign, and bits compare as unsigned; lo ls hi hs are unsigned by name (decoding maps them).
+  bool equality = order == "eq" || order == "ne";
+  if constexpr (std::is_unsigned_v<T>) {
+    std::string width = std::to_string(8 * sizeof(T));
+    if (equality) {
+      enter("s" + width, compare<F, T>);
+      enter("b" + width, compare<F, T>);
+    }
+  }
+}
+template <typename F, typename... T> void add_orders(OperationTable& t, const char* order, Types<T...>) {
+  (add_order<F, T>(t, order), ...);
+}
+
+template <typename T> const Instruction* select(Warp& w, const Instruction* i) {
+  Output<T> out(w, i->destination);
+  T* d = out.row;
+  const T* a = w.row<T>(i->a);
+  const T* b = w.row<T>(i->b);
+  u32 p = w.predicate(i->c);
+  EACH_LANE(l) d[l] = (p >> l & 1) ? a[l] : b[l];
+  out.store();
+  return i + 1;
+}
+
+template <typename T> const Instruction* move(Warp& w, const Instruction* i) {
+  Output<T> out(w, i->destination);
+  T* d = out.row;
+  const T* a = w.row<T>(i->a);
+  EACH_LANE(l) d[l] = a[l];
+  out.store();
+  return i + 1;
+}
+
+const Instruction* move_predicate(Warp& w, const Instruction* i) {
+  u32& d = w.predicate(i->destination);
+  d = blend_bits(d, w.predicate(i->a), w.active);
+  return i + 1;
+}
+
+template <typename T> void add_moves(OperationTable& t, std::initializer_list<ptx::Type> types) {
+  for (ptx::Type type : types) {
+    std::string name(ptx::name_of(type));
+    t.add("selp." + name, {select<T>, type, {type, type, ptx::Type::pred}, 3});
+    t.add("mov." + name, {move<T>, type, {type}, 1});
+  }
+}
+
+}  // namespace
+
+void add_compare(OperationTable& t) {
+#define ORDER(form, function, ...) add_orders<function>(t, form, Types<__VA_ARGS__>{});
+#include "exec/operations/operations.def"
+  using ptx::Type;
+  add_moves<u16>(t, {Type::b16, Type::u16, Type::s16, Type::f16, Type::bf16});
+  add_moves<u32>(t, {Type::b32, Type::u32, Type::s32, Type::f32, Type::f16x2, Type::bf16x2});
+  add_moves<u64>(t, {Type::b64, Type::u64, Type::s64, Type::f64});
+  t.add("mov.pred", {move_predicate, Type::pred, {Type::pred}, 1});
+}
+
+}  // namespace emulator::EMULATOR_ISA

@@ -1,0 +1,188 @@
+// Operations across the lanes of a warp: shfl, vote, match, redux, elect, activemask. The .sync forms name the lanes
+// that take part (a row, the same in all of them) and wait until all of those are there.
+#include "exec/operations/shapes.hpp"
+
+namespace emulator::EMULATOR_ISA {
+
+namespace {
+
+inline u32 first_lane(u32 lanes) { return static_cast<u32>(__builtin_ctz(lanes)); }
+
+// Lanes named that are still alive but not here: the group has to wait for them.
+inline bool must_wait(const Warp& w, u32 named) { return (named & w.live & ~w.active) != 0; }
+
+// Offsets: a value, b lane or distance, c clamp and segment mask, extra member mask; immediate: 1 when the mask is
+// given; `target` of the predicate result stands in Program::extra at `site`.
+enum class Shuffle { up, down, butterfly, index };
+template <Shuffle Mode> const Instruction* shuffle(Warp& w, const Instruction* i) {
+  if (i->extra != no_offset) {
+    u32 named = w.row<u32>(i->extra)[first_lane(w.active)];
+    if (must_wait(w, named))
+      return w.wait_for_lanes(i, named);
+  }
+  alignas(64) u32 value[lanes_per_warp];
+  std::memcpy(value, w.row<u32>(i->a), sizeof value);
+  const u32* b = w.row<u32>(i->b);
+  const u32* c = w.row<u32>(i->c);
+  alignas(64) u32 result[lanes_per_warp];
+  u32 valid = 0;
+  for (u32 l = 0; l < lanes_per_warp; ++l) {
+    u32 distance = b[l] & 31, clamp = c[l] & 31, segment = c[l] >> 8 & 31;
+    u32 low = l & segment;
+    u32 high = low | (clamp & ~segment);
+    s32 source;
+    bool in_range;
+    if (Mode == Shuffle::up) {
+      source = static_cast<s32>(l) - static_cast<s32>(distance);
+      in_range = source >= static_cast<s32>(high);
+    } else if (Mode == Shuffle::down) {
+      source = static_cast<s32>(l + distance);
+      in_range = source <= static_cast<s32>(high);
+    } else if (Mode == Shuffle::butterfly) {
+      source = static_cast<s32>(l ^ distance);
+      in_range = source <= static_cast<s32>(high);
+    } else {
+      source = static_cast<s32>(low | (distance & ~segment));
+      in_range = source <= static_cast<s32>(high);
+    }
+    result[l] = value[in_range ? source & 31 : static_cast<s32>(l)];
+    valid |= static_cast<u32>(in_range) << l;
+  }
+  if (i->destination != no_offset)
+    blend_row(w.row<u32>(i->destination), result, w.active);
+  if (i->immediate != 0) {
+    u32& p = w.predicate(static_cast<u32>(i->immediate - 1));
+    p = blend_bits(p, valid, w.active);
+  }
+  return i + 1;
+}
+
+// b: member mask, or no_offset for the forms without .sync.
+template <typename F> const Instruction* with_members(Warp& w, const Instruction* i, F then) {
+  u32 members = w.active;
+  if (i->b != no_offset) {
+    u32 named = w.row<u32>(i->b)[first_lane(w.active)];
+    if (must_wait(w, named))
+      return w.wait_for_lanes(i, named);
+    members = named & w.active;
+  }
+  then(members);
+  return i + 1;
+}
+
+inline void put_predicate(Warp& w, u32 offset, bool value) {
+  u32& p = w.predicate(offset);
+  p = blend_bits(p, value ? ~u32{0} : 0, w.active);
+}
+inline void put_all(Warp& w, u32 offset, u32 value) {
+  u32* row = w.row<u32>(offset);
+  for (u32 l = 0; l < lanes_per_warp; ++l)
+    row[l] = w.active >> l & 1 ? value : row[l];
+}
+
+const Instruction* vote_all(Warp& w, const Instruction* i) {
+  return with_members(w, i, [&](u32 m) { put_predicate(w, i->destination, (w.predicate(i->a) & m) == m); });
+}
+const Instruction* vote_any(Warp& w, const Instruction* i) {
+  return with_members(w, i, [&](u32 m) { put_predicate(w, i->destination, (w.predicate(i->a) & m) != 0); });
+}
+const Instruction* vote_uni(Warp& w, const Instruction* i) {
+  return with_members(w, i, [&](u32 m) {
+    u32 on = w.predicate(i->a) & m;
+    put_predicate(w, i->destination, on == 0 || on == m);
+  });
+}
+const Instruction* vote_ballot(Warp& w, const Instruction* i) {
+  return with_members(w, i, [&](u32 m) { put_all(w, i->destination, w.predicate(i->a) & m); });
+}
+const Instruction* activemask(Warp& w, const Instruction* i) {
+  put_all(w, i->destination, w.active);
+  return i + 1;
+}
+// d|p: the lowest member, and a predicate that is true in it.
+const Instruction* elect(Warp& w, const Instruction* i) {
+  return with_members(w, i, [&](u32 m) {
+    u32 leader = m ? first_lane(m) : 0;
+    if (i->destination != no_offset)
+      put_all(w, i->destination, leader);
+    u32& p = w.predicate(i->c);
+    p = blend_bits(p, u32{1} << leader, w.active);
+  });
+}
+const Instruction* warp_barrier(Warp& w, const Instruction* i) {
+  return with_members(w, i, [](u32) {});
+}
+
+template <typename T> const Instruction* match_any(Warp& w, const Instruction* i) {
+  return with_members(w, i, [&](u32 members) {
+    alignas(64) T value[lanes_per_warp];
+    std::memcpy(value, w.row<T>(i->a), sizeof value);
+    u32* d = w.row<u32>(i->destination);
+    for (u32 lanes = w.active; lanes; lanes &= lanes - 1) {
+      u32 l = first_lane(lanes), same = 0;
+      for (u32 m = members; m; m &= m - 1)
+        same |= static_cast<u32>(value[first_lane(m)] == value[l]) << first_lane(m);
+      d[l] = same;
+    }
+  });
+}
+template <typename T> const Instruction* match_all(Warp& w, const Instruction* i) {
+  return with_members(w, i, [&](u32 members) {
+    const T* value = w.row<T>(i->a);
+    bool same = true;
+    for (u32 m = members; m; m &= m - 1)
+      same &= value[first_lane(m)] == value[first_lane(members)];
+    put_all(w, i->destination, same ? members : 0);
+    if (i->c != no_offset)
+      put_predicate(w, i->c, same);
+  });
+}
+
+struct Sum { template <typename T> static T apply(T a, T b) { return static_cast<T>(static_cast<u32>(a) + static_cast<u32>(b)); } };
+struct Minimum { template <typename T> static T apply(T a, T b) { return a < b ? a : b; } };
+struct Maximum { template <typename T> static T apply(T a, T b) { return a > b ? a : b; } };
+struct AllBits { template <typename T> static T apply(T a, T b) { return a & b; } };
+struct AnyBits { template <typename T> static T apply(T a, T b) { return a | b; } };
+struct OddBits { template <typename T> static T apply(T a, T b) { return a ^ b; } };
+template <typename F, typename T> const Instruction* reduce(Warp& w, const Instruction* i) {
+  return with_members(w, i, [&](u32 members) {
+    const T* value = w.row<T>(i->a);
+    T result = value[first_lane(members)];
+    for (u32 m = members & (members - 1); m; m &= m - 1)
+      result = F::template apply<T>(result, value[first_lane(m)]);
+    put_all(w, i->destination, static_cast<u32>(result));
+  });
+}
+
+}  // namespace
+
+// Operand types are those of the instruction's own operands; decoding gives each mnemonic its shape.
+void add_lanes(OperationTable& t) {
+  using ptx::Type;
+  t.add("shfl.up.b32", {shuffle<Shuffle::up>, Type::b32, {Type::b32, Type::u32, Type::u32}, 3});
+  t.add("shfl.down.b32", {shuffle<Shuffle::down>, Type::b32, {Type::b32, Type::u32, Type::u32}, 3});
+  t.add("shfl.bfly.b32", {shuffle<Shuffle::butterfly>, Type::b32, {Type::b32, Type::u32, Type::u32}, 3});
+  t.add("shfl.idx.b32", {shuffle<Shuffle::index>, Type::b32, {Type::b32, Type::u32, Type::u32}, 3});
+  t.add("vote.all.pred", {vote_all, Type::pred, {Type::pred}, 1});
+  t.add("vote.any.pred", {vote_any, Type::pred, {Type::pred}, 1});
+  t.add("vote.uni.pred", {vote_uni, Type::pred, {Type::pred}, 1});
+  t.add("vote.ballot.b32", {vote_ballot, Type::b32, {Type::pred}, 1});
+  t.add("activemask.b32", {activemask, Type::b32, {}, 0});
+  t.add("elect", {elect, Type::b32, {}, 0});
+  t.add("bar.warp", {warp_barrier, Type::none, {}, 0});
+  t.add("match.any.b32", {match_any<u32>, Type::b32, {Type::b32}, 1});
+  t.add("match.any.b64", {match_any<u64>, Type::b32, {Type::b64}, 1});
+  t.add("match.all.b32", {match_all<u32>, Type::b32, {Type::b32}, 1});
+  t.add("match.all.b64", {match_all<u64>, Type::b32, {Type::b64}, 1});
+  t.add("redux.add.u32", {reduce<Sum, u32>, Type::u32, {Type::u32}, 1});
+  t.add("redux.add.s32", {reduce<Sum, s32>, Type::s32, {Type::s32}, 1});
+  t.add("redux.min.u32", {reduce<Minimum, u32>, Type::u32, {Type::u32}, 1});
+  t.add("redux.min.s32", {reduce<Minimum, s32>, Type::s32, {Type::s32}, 1});
+  t.add("redux.max.u32", {reduce<Maximum, u32>, Type::u32, {Type::u32}, 1});
+  t.add("redux.max.s32", {reduce<Maximum, s32>, Type::s32, {Type::s32}, 1});
+  t.add("redux.and.b32", {reduce<AllBits, u32>, Type::b32, {Type::b32}, 1});
+  t.add("redux.or.b32", {reduce<AnyBits, u32>, Type::b32, {Type::b32}, 1});
+  t.add("redux.xor.b32", {reduce<OddBits, u32>, Type::b32, {Type::b32}, 1});
+}
+
+}  // namespace emulator::EMULATOR_ISA

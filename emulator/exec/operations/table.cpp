@@ -1,0 +1,31 @@
+#include "exec/operations/table.hpp"
+
+#include <algorithm>
+
+namespace emulator {
+
+std::vector<std::string> OperationTable::forms() const {
+  std::vector<std::string> forms;
+  for (const auto& entry : operations_)
+    forms.push_back(entry.first);
+  std::sort(forms.begin(), forms.end());
+  return forms;
+}
+
+const OperationTable& operation_table() {
+  static const OperationTable table = [] {
+    OperationTable result;
+#ifdef EMULATOR_HAS_AVX2
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) {
+      avx2::add_operations(result);
+      return result;
+    }
+#endif
+    baseline::add_operations(result);
+    return result;
+  }();
+  return table;
+}
+
+}  // namespace emulator

@@ -1,0 +1,46 @@
+// The table that decoding looks instructions up in: canonical form -> handler and operand types. A canonical
+// form is the opcode without what a flag of the instruction or nothing at all depends on: "add.ftz.f32".
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "exec/machine/instruction.hpp"
+#include "ptx/types.hpp"
+
+namespace emulator {
+
+struct Operation {
+  Handler handler = nullptr;
+  ptx::Type destination = ptx::Type::none;
+  ptx::Type sources[4] = {};
+  uint8_t source_count = 0;
+};
+
+class OperationTable {
+ public:
+  void add(std::string form, const Operation& operation) { operations_[std::move(form)] = operation; }
+  const Operation* find(std::string_view form) const {
+    auto found = operations_.find(std::string(form));
+    return found == operations_.end() ? nullptr : &found->second;
+  }
+  std::vector<std::string> forms() const;
+
+ private:
+  std::unordered_map<std::string, Operation> operations_;
+};
+
+// Built once; handlers fit the processor this runs on.
+const OperationTable& operation_table();
+
+// The two builds of the same source files (see CMakeLists.txt); each adds all families.
+namespace baseline {
+void add_operations(OperationTable& table);
+}
+namespace avx2 {
+void add_operations(OperationTable& table);
+}
+
+}  // namespace emulator

@@ -1,0 +1,218 @@
+#include "ptx/declarations.hpp"
+
+#include <cstring>
+
+namespace emulator::ptx {
+
+namespace {
+
+constexpr uint64_t largest_variable_bytes = uint64_t{1} << 40;
+constexpr int deepest_initialiser = 16;
+
+void put_bits(Lexer& lexer, Variable& variable, uint64_t offset, uint64_t bits, uint32_t size) {
+  if (variable.size_bytes != 0 && offset + size > variable.size_bytes)
+    lexer.fail("more initial values than '" + std::string(variable.name) + "' has elements");
+  if (variable.bytes.size() < offset + size)
+    variable.bytes.resize(offset + size);
+  std::memcpy(variable.bytes.data() + offset, &bits, size);
+}
+
+uint64_t bits_for(const Number& number, Type type) {
+  if (number.kind == Number::Kind::integer || number.kind == Number::Kind::real32)
+    return number.bits;
+  if (size_bytes(type) == 8)
+    return number.bits;
+  double wide;
+  std::memcpy(&wide, &number.bits, 8);
+  float narrow = static_cast<float>(wide);
+  uint32_t bits;
+  std::memcpy(&bits, &narrow, 4);
+  return bits;
+}
+
+// symbol, symbol+8, generic(symbol)+8, mask(0xff00, symbol)
+AddressInitialiser parse_address(Lexer& lexer) {
+  AddressInitialiser address{};
+  address.mask = ~uint64_t{0};
+  std::string_view name = lexer.name();
+  if (name == "generic" && lexer.accept('(')) {
+    name = lexer.name();
+    if (lexer.accept('+'))
+      address.addend = static_cast<int64_t>(lexer.number().bits);
+    lexer.expect(')', "behind generic(...");
+  } else if (name == "mask" && lexer.accept('(')) {
+    address.mask = lexer.number().bits;
+    lexer.expect(',', "in mask(bits, symbol)");
+    name = lexer.name();
+    if (name == "generic" && lexer.accept('(')) {
+      name = lexer.name();
+      lexer.expect(')', "behind generic(...");
+    }
+    if (lexer.accept('+'))
+      address.addend = static_cast<int64_t>(lexer.number().bits);
+    lexer.expect(')', "behind mask(...");
+  }
+  if (name.empty())
+    lexer.fail("expected a number or a name in an initial value");
+  address.symbol = name;
+  if (lexer.accept('+'))
+    address.addend += static_cast<int64_t>(lexer.number().bits);
+  else if (lexer.peek() == '-')
+    address.addend += static_cast<int64_t>(lexer.number().bits);
+  return address;
+}
+
+void parse_value(Lexer& lexer, Variable& variable, const std::vector<uint64_t>& extents, size_t dimension,
+                 uint64_t& offset, int depth) {
+  uint32_t element = size_bytes(variable.type);
+  if (lexer.accept('{')) {
+    if (depth > deepest_initialiser)
+      lexer.fail("initial values nested deeper than " + std::to_string(deepest_initialiser));
+    // A nested list may be shorter than its row: the next one starts at the next row.
+    uint64_t row = element;
+    for (size_t d = dimension + 1; d < extents.size(); ++d)
+      row *= extents[d] ? extents[d] : 1;
+    while (!lexer.accept('}')) {
+      uint64_t begin = offset;
+      bool nested = lexer.peek() == '{';
+      parse_value(lexer, variable, extents, dimension + 1, offset, depth + 1);
+      if (nested && offset < begin + row)
+        offset = begin + row;
+      if (!lexer.accept(',') && lexer.peek() != '}')
+        lexer.fail("expected ',' or '}' in an initial value");
+    }
+    return;
+  }
+  if (lexer.at_number()) {
+    put_bits(lexer, variable, offset, bits_for(lexer.number(), variable.type), element);
+  } else {
+    AddressInitialiser address = parse_address(lexer);
+    address.offset_bytes = offset;
+    address.size_bytes = element;
+    put_bits(lexer, variable, offset, 0, element);
+    variable.addresses.push_back(address);
+  }
+  offset += element;
+}
+
+uint64_t extent_product(Lexer& lexer, uint64_t bytes, uint64_t extent) {
+  uint64_t product;
+  if (__builtin_mul_overflow(bytes, extent, &product) || product > largest_variable_bytes)
+    lexer.fail("a variable of more than 2^40 bytes");
+  return product;
+}
+
+}  // namespace
+
+bool space_from_directive(std::string_view directive, Space& space) {
+  if (directive == "global")
+    space = Space::global;
+  else if (directive == "const")
+    space = Space::constant;
+  else if (directive == "shared")
+    space = Space::shared;
+  else if (directive == "local")
+    space = Space::local;
+  else if (directive == "param")
+    space = Space::parameter;
+  else
+    return false;
+  return true;
+}
+
+Variable parse_variable(Lexer& lexer, Space space, const Variable& qualified) {
+  Variable variable = qualified;
+  variable.space = space;
+  uint32_t vector_length = 1;
+  bool type_seen = false;
+  for (std::string_view word = lexer.directive(); !word.empty(); word = lexer.directive()) {
+    Space pointed_to;
+    if (word == "align") {
+      uint64_t alignment = lexer.number().bits;
+      if (alignment == 0 || alignment > 4096 || (alignment & (alignment - 1)))
+        lexer.fail("an alignment must be a power of two up to 4096");
+      if (!type_seen || !variable.is_managed)
+        variable.alignment_bytes = static_cast<uint32_t>(alignment);
+    } else if (word == "ptr") {
+      // What a pointer parameter points to: a promise to the optimiser, of no use here.
+      while (!(word = lexer.directive()).empty())
+        if (word == "align")
+          lexer.number();
+      break;
+    } else if (word == "attribute") {
+      lexer.expect('(', "behind .attribute");
+      do {
+        std::string_view attribute = lexer.directive();
+        if (attribute == "managed")
+          variable.is_managed = true;
+        else if (lexer.accept('('))
+          lexer.skip_past(')');
+      } while (lexer.accept(','));
+      lexer.expect(')', "behind .attribute(...");
+    } else if (word == "v2" || word == "v4" || word == "v8") {
+      vector_length = static_cast<uint32_t>(word[1] - '0');
+    } else if (word == "texref" || word == "samplerref" || word == "surfref") {
+      variable.type = Type::u64;
+      type_seen = true;
+    } else if (word == "const" || space_from_directive(word, pointed_to)) {
+      continue;
+    } else {
+      variable.type = type_from_name(word);
+      if (variable.type == Type::none)
+        lexer.fail("unknown type '." + std::string(word) + "'");
+      type_seen = true;
+    }
+  }
+  if (!type_seen)
+    lexer.fail("expected a type in a declaration");
+  variable.line = lexer.line();
+  variable.name = lexer.name();
+  if (variable.name.empty())
+    lexer.fail("expected a name in a declaration");
+  uint32_t element = size_bytes(variable.type) * vector_length;
+  if (variable.alignment_bytes < element && qualified.alignment_bytes <= 1)
+    variable.alignment_bytes = variable.alignment_bytes > 1 ? variable.alignment_bytes : element;
+  std::vector<uint64_t> extents;
+  bool open = false;
+  variable.size_bytes = element;
+  while (lexer.accept('[')) {
+    if (lexer.accept(']')) {
+      if (!extents.empty())
+        lexer.fail("only the first extent of an array may be left out");
+      open = true;
+      extents.push_back(0);
+      continue;
+    }
+    extents.push_back(lexer.number().bits);
+    lexer.expect(']', "behind the length of an array");
+    variable.size_bytes = extent_product(lexer, variable.size_bytes, extents.back());
+  }
+  if (vector_length > 1)
+    extents.push_back(vector_length);
+  uint64_t declared = variable.size_bytes;
+  if (open)
+    variable.size_bytes = 0;
+  if (lexer.accept('=')) {
+    uint64_t offset = 0;
+    parse_value(lexer, variable, extents, 0, offset, 0);
+    if (open)
+      variable.size_bytes = (variable.bytes.size() + declared - 1) / declared * declared;
+  }
+  return variable;
+}
+
+void parse_variable_list(Lexer& lexer, Space space, const Variable& qualified, std::deque<Variable>& into) {
+  into.push_back(parse_variable(lexer, space, qualified));
+  while (lexer.accept(',')) {
+    Variable next = into.back();
+    next.name = lexer.name();
+    next.bytes.clear();
+    next.addresses.clear();
+    if (next.name.empty())
+      lexer.fail("expected a name behind ','");
+    into.push_back(next);
+  }
+  lexer.expect(';', "behind a declaration");
+}
+
+}  // namespace emulator::ptx
