@@ -47,9 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        # The reader (`| head`) has seen enough. Python would report it once more while it shuts down.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.DONE
+        return _reader_is_gone()
+    except SystemExit as end:
+        # typer answers a broken pipe itself, with a status that means something else here.
+        if isinstance(end.__context__, BrokenPipeError):
+            return _reader_is_gone()
+        raise
     except KeyboardInterrupt:
         print("replay: stopped", file=sys.stderr)
         return 130  # 128 + SIGINT, as shells report it
@@ -88,6 +91,12 @@ def _dispatch(arguments: list[str]) -> int:
     if no_command:
         return ExitCode.USAGE
     return int(outcome) if isinstance(outcome, int) else ExitCode.DONE
+
+
+def _reader_is_gone() -> int:
+    """The reader (`| head`) has seen enough. Python would report it once more while it shuts down."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
+    return ExitCode.DONE
 
 
 def _report(message: str, code: int, traceback: TracebackType | None) -> int:
