@@ -1,6 +1,6 @@
 """What a snapshot holds: one frozen dataclass per kind of object in the stream.
 
-The stream is a sequence of `[kind, map]` pairs (`container.py`); `KINDS` maps each kind to its class. Field names
+The stream is a sequence of `[kind, map]` pairs (`container/`); `KINDS` maps each kind to its class. Field names
 are the keys of the maps. A reader ignores keys it does not know and takes the default of those it misses, so that
 fields can be added; a field without a default is required for ever. Everything is checked on the way in: a snapshot
 comes from a stranger.

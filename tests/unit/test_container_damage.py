@@ -25,8 +25,7 @@ from replay.errors import (
     TruncatedError,
     VersionError,
 )
-from replay.snapshot import frames
-from replay.snapshot.container import SnapshotReader, SnapshotWriter
+from replay.snapshot.container import SnapshotReader, SnapshotWriter, frames
 
 MEMORY = random.Random(1).randbytes(700) + bytes(300) + b"abc" * 100
 
@@ -276,7 +275,7 @@ def limited(path: Path, megabytes: int) -> subprocess.CompletedProcess[str]:
 import resource, sys
 from replay.errors import ReplayError
 from replay.snapshot.container import SnapshotReader
-from replay.snapshot import frames
+from replay.snapshot.container import frames
 import threading
 before = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (before + ({megabytes} << 20),) * 2)

@@ -14,8 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from replay.errors import FileError, FormatError, LimitError
-from replay.snapshot import frames, writer
-from replay.snapshot.container import MAX_CHUNK_BYTES, ZERO_DIGEST, SnapshotReader, SnapshotWriter
+from replay.snapshot.container import (
+    MAX_CHUNK_BYTES,
+    ZERO_DIGEST,
+    SnapshotReader,
+    SnapshotWriter,
+    frames,
+    writer,
+)
 
 VALUES = st.recursive(
     st.none()

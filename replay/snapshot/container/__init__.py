@@ -3,8 +3,8 @@
 This module is what other packages import; the writer and the reader stand in files of their own.
 """
 
-from replay.snapshot.condition import Condition, Damage, KindSummary, VerifyReport
-from replay.snapshot.frames import (
+from replay.snapshot.container.condition import Condition, Damage, KindSummary, VerifyReport
+from replay.snapshot.container.frames import (
     DIGEST_BYTES,
     FORMAT_MAJOR,
     FORMAT_MINOR,
@@ -12,8 +12,8 @@ from replay.snapshot.frames import (
     MAX_OBJECT_BYTES,
     ZERO_DIGEST,
 )
-from replay.snapshot.reader import SnapshotReader
-from replay.snapshot.writer import SnapshotWriter, WriterStatistics
+from replay.snapshot.container.reader import SnapshotReader
+from replay.snapshot.container.writer import SnapshotWriter, WriterStatistics
 
 __all__ = [
     "DIGEST_BYTES",

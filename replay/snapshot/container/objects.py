@@ -9,7 +9,7 @@ from typing import Any
 import msgpack
 
 from replay.errors import DamagedError, LimitError
-from replay.snapshot import frames
+from replay.snapshot.container import frames
 
 UNPACK_ERRORS = (
     msgpack.exceptions.UnpackException,

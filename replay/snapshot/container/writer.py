@@ -25,8 +25,8 @@ import zstandard
 
 from replay import settings
 from replay.errors import FileError, LimitError
-from replay.snapshot import frames
-from replay.snapshot.frames import MAX_CHUNK_BYTES, ZERO_DIGEST
+from replay.snapshot.container import frames
+from replay.snapshot.container.frames import MAX_CHUNK_BYTES, ZERO_DIGEST
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer

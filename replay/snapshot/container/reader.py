@@ -18,10 +18,10 @@ import msgpack
 import zstandard
 
 from replay.errors import DamagedError, FileError, FormatError, LimitError, ReplayError, TruncatedError
-from replay.snapshot import frames
-from replay.snapshot.condition import Condition, Damage, KindSummary, VerifyReport
-from replay.snapshot.frames import FrameRecord
-from replay.snapshot.objects import UNPACK_ERRORS, MapCounter, chunk_parts, tally, unpack
+from replay.snapshot.container import frames
+from replay.snapshot.container.condition import Condition, Damage, KindSummary, VerifyReport
+from replay.snapshot.container.frames import FrameRecord
+from replay.snapshot.container.objects import UNPACK_ERRORS, MapCounter, chunk_parts, tally, unpack
 
 CACHED_FRAMES = 4  # uncompressed; chunks of a buffer mostly follow each other
 RESYNC_ATTEMPTS = 64  # places at which a scan tries to find the next frame behind damage
