@@ -151,13 +151,31 @@ def test_machine_code_alone_is_refused_with_advice(fresh):
 def test_ptx_errors_come_back_with_their_line(cuda: Driver):
     log, options, values = ctypes.create_string_buffer(400), (ctypes.c_int * 2)(5, 6), (ctypes.c_void_p * 2)()
     values[0], values[1] = ctypes.addressof(log), 400
-    broken = api.VECTOR_ADD.replace("ret;", "ret")
+    broken = api.VECTOR_ADD.replace(".visible", ".vizible")
     arguments = (api.out(api.handle()), broken, 2, options, values)
     assert cuda.cuModuleLoadDataEx(*arguments) == api.INVALID_PTX
-    assert b"line " in log.value
+    assert b"line 5" in log.value
     values[1] = 5
     assert cuda.cuModuleLoadDataEx(*arguments) == api.INVALID_PTX
     assert len(log.value) == 4  # cut to the buffer, NUL included
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [(("add.f32", "frob.f32"), "frob.f32"), (("ret;", "ret"), "line 2"), (("done:", "don:"), "'done'")],
+)
+def test_kernel_that_cannot_run_fails_its_launch_and_names_the_line(fresh, change, named):
+    done = fresh(
+        f"""
+        module = d.module(VECTOR_ADD.replace(*{change!r}) + VARIABLES[len(HEADER):])
+        (a, b, c), f = d.vectors(32), d.function(module, "vector_add")
+        print(d.launch(f, (1,), (32,), [a, b, c, ctypes.c_int(32)]), d.cuCtxSynchronize())
+        print(d.launch(d.function(module, "store"), (1,), (1,), [a, ctypes.c_uint(3)]), d.words(a, 1))
+        """
+    )
+    assert done.stdout.splitlines() == ["801 0", "0 [3]"]
+    assert "PTX line" in done.stderr
+    assert named in done.stderr
 
 
 @pytest.mark.parametrize("target", ["sm_100", "sm_80a", "sm_89f"])

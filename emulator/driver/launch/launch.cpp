@@ -230,8 +230,11 @@ static void launch(Call &call, CUfunction handle, LaunchShape shape, CUstream st
   auto event = shape.completion_event ? driver().events.get(shape.completion_event) : nullptr;
   const KernelInfo &info = *function->info;
   if (!info.unsupported.empty()) {
-    tell("kernel " + function->name + " is not launched: PTX line " + std::to_string(info.unsupported_line) +
-         ": " + info.unsupported + " is not implemented");
+    // Line 0: a syntax error inside the body, which names its own line.
+    std::string what = info.unsupported_line ? "line " + std::to_string(info.unsupported_line) + ": " +
+                                                   info.unsupported + " is not implemented"
+                                             : info.unsupported;
+    tell("kernel " + function->name + " is not launched: PTX " + what);
     fail(CUDA_ERROR_NOT_SUPPORTED);
   }
   static uint64_t launches = 0; // under the driver's lock

@@ -92,6 +92,7 @@ std::shared_ptr<LoadedModule> place(Context &context, std::shared_ptr<const Modu
   // A library's managed variables live once, whatever contexts it is used in: what the program has written
   // there must survive the initial values that placing writes again.
   std::vector<std::pair<std::shared_ptr<Allocation>, std::vector<uint8_t>>> kept;
+  bool out_of_memory = false;
   auto place_global = [&](const GlobalInfo &global) -> uint64_t {
     uint64_t bytes = std::max<uint64_t>(global.size_bytes, 1);
     if (global.is_managed && managed) {
@@ -115,6 +116,7 @@ std::shared_ptr<LoadedModule> place(Context &context, std::shared_ptr<const Modu
         loaded->globals.push_back(allocation);
       return allocation->base;
     } catch (const Error &) {
+      out_of_memory = true;
       return 0;
     }
   };
@@ -125,7 +127,8 @@ std::shared_ptr<LoadedModule> place(Context &context, std::shared_ptr<const Modu
   if (!loaded->instance) {
     tell("module not loaded: " + log);
     unload(*loaded);
-    fail(CUDA_ERROR_OUT_OF_MEMORY);
+    // What is left are initial values that name something undefined.
+    fail(out_of_memory ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_PTX);
   }
   driver().modules.add(loaded);
   return loaded;
