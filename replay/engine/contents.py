@@ -16,7 +16,7 @@ from blake3 import blake3
 
 from replay.compare.outputs import BufferComparison
 from replay.engine.driver import Driver, DriverFailure, call, query
-from replay.engine.memory import AddressMap, is_global, is_host
+from replay.engine.memory import AddressMap, home_address, is_global, is_host
 from replay.errors import EngineError
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import CHUNK_BYTES, DIGEST_BYTES, ZERO_DIGEST, Contents, Range
@@ -128,7 +128,7 @@ class ContentStore:
 
     def live(self, range_: Range) -> int:
         """Where a range lives now."""
-        found = self.addresses.find(range_.address)
+        found = self.addresses.find(home_address(range_))
         if found is None:
             raise EngineError(f"{describe(range_)} is not loaded", next="capture again with `--all`")
         return found

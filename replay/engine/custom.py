@@ -200,7 +200,7 @@ def _get_global(executor: Executor, prepared: Prepared, function: Function) -> A
 
     def bind() -> None:
         if captured_address:
-            executor.addresses.bind_global(captured_address, max(captured_bytes, size.value), address.value)
+            executor.addresses.bind(captured_address, max(captured_bytes, size.value), address.value)
             executor.on_global(captured_address)
 
     prepared.then.append(bind)

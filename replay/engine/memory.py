@@ -88,6 +88,12 @@ def is_global(range_: Range) -> bool:
     return range_.kind == "global" or bool(range_.name and range_.owner)
 
 
+def home_address(range_: Range) -> int:
+    """The captured address at which a range is placed: pinned memory by its host address, if the device has
+    another."""
+    return range_.host_address if is_host(range_) and range_.host_address else range_.address
+
+
 def plan_spans(ranges: Iterable[Range]) -> list[Span]:
     """The spans that hold all ranges except globals, in the order of their addresses.
 
@@ -99,11 +105,12 @@ def plan_spans(ranges: Iterable[Range]) -> list[Span]:
             continue
         host = is_host(item)
         granule = PAGE_BYTES if host else GRANULE_BYTES
-        start = item.address // granule * granule
-        end = -(-(item.address + max(item.size_bytes, 1)) // granule) * granule
+        address = home_address(item)
+        start = address // granule * granule
+        end = -(-(address + max(item.size_bytes, 1)) // granule) * granule
         if start <= 0 or item.size_bytes < 0 or end > HIGHEST_ADDRESS:
             raise EngineError(
-                f"range {item.id} is at {item.address:#x}, {item.size_bytes} bytes: an impossible address"
+                f"range {item.id} is at {address:#x}, {item.size_bytes} bytes: an impossible address"
             )
         flags = (item.host_flags & _REGISTER_READ_ONLY if item.kind == "registered" else 0) if host else 0
         pieces.append(Span(start, end - start, host, flags))
@@ -234,26 +241,24 @@ class AddressMap:
     def __init__(self, placed: Iterable[Placed] = ()) -> None:
         self._placed = sorted(placed, key=lambda item: item.span.address)
         self._starts = [item.span.address for item in self._placed]
-        self._globals: dict[int, tuple[int, int]] = {}  # captured address -> size, live address
+        self._bound: dict[int, tuple[int, int]] = {}  # captured address -> size, live address
 
-    def bind_global(self, captured: int, size_bytes: int, live: int) -> None:
-        """A variable of a module was loaded. Globals lie outside the spans or inside them, so they go first."""
-        self._globals[captured] = (size_bytes, live)
+    def bind(self, captured: int, size_bytes: int, live: int) -> None:
+        """Memory that is in no span: a variable of a loaded module, or pinned memory as the device sees it.
+
+        Variables may have been captured at addresses inside a span, so these go first.
+        """
+        self._bound[captured] = (size_bytes, live)
 
     def is_bound(self, captured: int) -> bool:
-        """Whether the global that was captured at this address is loaded."""
-        return captured in self._globals
-
-    @property
-    def moves(self) -> bool:
-        """Whether any placed memory lives at another address than the captured one."""
-        return any(item.live_address != item.span.address for item in self._placed)
+        """Whether `bind` was called for this captured address."""
+        return captured in self._bound
 
     def find(self, captured: int) -> int | None:
         """The live address; None for an address that belongs to no captured range."""
         if captured == 0:
             return 0
-        for start, (size, live) in self._globals.items():
+        for start, (size, live) in self._bound.items():
             if start <= captured < start + size:
                 return live + captured - start
         at = bisect.bisect_right(self._starts, captured) - 1

@@ -10,7 +10,7 @@ from replay.api.functions import by_symbol
 from replay.compare.outputs import BufferComparison
 from replay.engine.driver import Driver, call, management_library, query, query_int
 from replay.engine.measure import WindowSampler
-from replay.engine.memory import Span, is_global
+from replay.engine.memory import Span, home_address, is_global
 from replay.engine.program import Program
 from replay.engine.session import (
     ATTRIBUTE_L2_BYTES,
@@ -116,7 +116,8 @@ def placement(session: Session) -> schema.Placement:
             loaded += live is not None
             patched += live not in (None, range_.address)
             continue
-        count = counts["same_address" if live == range_.address else "relocated"]
+        home = home_address(range_)
+        count = counts["same_address" if session.addresses.find(home) == home else "relocated"]
         count[0] += 1
         count[1] += range_.size_bytes
     return schema.Placement(

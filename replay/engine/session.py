@@ -18,7 +18,7 @@ from replay.engine.contents import ContentStore, describe
 from replay.engine.driver import Driver, DriverFailure, call, query, query_int
 from replay.engine.execute import STICKY_RESULTS, Executor, HostOutput, Prepared
 from replay.engine.handles import captured_handles
-from replay.engine.memory import AddressMap, Placed, Span, is_global, place
+from replay.engine.memory import AddressMap, Placed, Span, is_global, is_host, place
 from replay.engine.program import Program
 from replay.errors import EngineError
 from replay.snapshot.schema import Call, Range
@@ -85,6 +85,11 @@ class Session:
         stage("placing memory")
         self.placed = place(driver, spans, taken, self.device, relocate)
         self.addresses = AddressMap(self.placed)
+        for range_ in program.ranges.values():
+            if is_host(range_) and range_.host_address:
+                host = self.addresses.live(range_.host_address)
+                pointer = query(driver, "cuMemHostGetDevicePointer_v2", host, 0)
+                self.addresses.bind(range_.address, range_.size_bytes, pointer)
         self.executor = Executor(
             driver,
             program.reader,
@@ -129,6 +134,8 @@ class Session:
             owner = self.executor.handles.find(c_type, range_.owner)
             if not owner or not range_.name:
                 continue
+            if range_.kind == "managed" and c_type == "CUlibrary":
+                getter = "cuLibraryGetManaged"
             address, size = ctypes.c_uint64(0), ctypes.c_uint64(0)
             arguments = (ctypes.addressof(address), ctypes.addressof(size), owner, range_.name.encode())
             code = self.driver.function(getter)(*arguments)
@@ -140,7 +147,7 @@ class Session:
                 raise EngineError(
                     f"variable {range_.name} has {size.value} bytes here, {range_.size_bytes} when captured"
                 )
-            self.addresses.bind_global(range_.address, range_.size_bytes, address.value)
+            self.addresses.bind(range_.address, range_.size_bytes, address.value)
 
     def _at_start(self) -> list[Range]:
         """Ranges that hold their contents when an iteration begins."""

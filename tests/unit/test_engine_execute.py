@@ -184,7 +184,7 @@ def test_host_bytes_never_run_over_pinned_memory(driver):
     pinned = ctypes.create_string_buffer(64)
     address = ctypes.addressof(pinned)
     executor = new_executor(driver, placed=[Placed(Span(address, 32, True), address, "same_address")])
-    executor.addresses.bind_global(BASE, 64, LIVE)
+    executor.addresses.bind(BASE, 64, LIVE)
     copy = call("cuMemcpyHtoDAsync_v2", [BASE, address + 30, 5, 0], inputs={"srcHost": b"hello"})
     executor.run(executor.prepare(copy))
     assert pinned.raw == bytes(64)
@@ -362,7 +362,7 @@ def test_pointer_to_a_variable_that_loads_later_is_patched_when_it_is_there(exec
 
     driver.answers["cuLaunchKernel"] = answer
     for live in (0xABC0, 0xDEF0):  # another address in every iteration
-        executor.addresses.bind_global(0x9000, 64, live)
+        executor.addresses.bind(0x9000, 64, live)
         executor.run(prepared)
     assert seen == [0xABC0, 0xDEF0]
 

@@ -172,7 +172,7 @@ def test_too_little_device_memory_is_an_error_with_the_amount(free_address):
 def test_addresses_follow_their_span_and_globals_go_first():
     span = Span(BASE, 2 * MIB, False)
     addresses = AddressMap([Placed(span, BASE + 64 * MIB, "relocated")])
-    addresses.bind_global(BASE + 4096, 64, 0x5000)
+    addresses.bind(BASE + 4096, 64, 0x5000)
     assert addresses.find(BASE + 8) == BASE + 64 * MIB + 8
     assert addresses.find(BASE + 4096 + 8) == 0x5008
     assert addresses.find(BASE + 4096 + 64) == BASE + 64 * MIB + 4096 + 64

@@ -259,6 +259,16 @@ def test_pinned_host_memory_is_at_its_address_and_visible_to_the_kernel(replayed
     assert result.placement.same_address_ranges == 1
 
 
+def test_pinned_memory_with_another_device_address_is_seen_under_both(replayed):
+    host, device = BASE + (32 << 20), 0x3500_0000_0000
+    factory = SnapshotFactory()
+    factory.set_up(INCREMENT.encode(), "increment")
+    range_ = factory.range(device, u32(5), u32(6), kind="registered", host_address=host)
+    launch = factory.launch(u64(device), [(0, 8)], 1, 1)
+    factory.census.append(Census("call", launch.number, struct.pack("<QQII", 0, 0, range_.id, 0)))
+    assert replayed(factory).verification.verdict == "match"
+
+
 # -- windows ------------------------------------------------------------------------------------------------------
 
 
