@@ -13,6 +13,7 @@ or an exit code, and raises `replay.errors.ReplayError` for everything that goes
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -42,6 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments: the command line without the program's name; None takes it from the process.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(
+            errors="backslashreplace"
+        )  # a name that the terminal cannot show is no failure
     try:
         code = _dispatch(arguments)
         sys.stdout.flush()

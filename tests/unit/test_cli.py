@@ -338,6 +338,18 @@ def test_output_fits_the_terminal_and_hostile_names_stay_text(
     assert all(len(line) <= columns or own in line for line in text.splitlines()), text
 
 
+def test_an_encoding_that_lacks_a_character_is_no_failure(tmp_path: Path) -> None:
+    path = write_snapshot(tmp_path / "x.rsnap", hostile_name="kernel_\u03b1" + "x" * 200)
+    done = subprocess.run(
+        [sys.executable, "-m", "replay", "info", str(path)],
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "80"},
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"kernel_\\u03b1" in done.stdout
+
+
 def test_into_a_pipe_lines_are_whole_and_without_colour(tmp_path: Path) -> None:
     path = write_snapshot(tmp_path / "x.rsnap", hostile_name=HOSTILE)
     environment = {key: value for key, value in os.environ.items() if key != "COLUMNS"}

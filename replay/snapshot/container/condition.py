@@ -41,7 +41,7 @@ class Condition:
         if self.whole:
             return "whole"
         last = f", the last of kind {self.last_kind!r}" if self.last_kind else ""
-        return f"incomplete: usable up to byte {self.ends_at}, {self.objects} whole objects{last}; the index is missing"
+        return f"incomplete: usable up to byte {self.ends_at}, {self.objects} whole objects{last}; the index is missing or damaged"
 
 
 @dataclass
