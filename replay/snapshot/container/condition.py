@@ -41,7 +41,8 @@ class Condition:
         if self.whole:
             return "whole"
         last = f", the last of kind {self.last_kind!r}" if self.last_kind else ""
-        return f"incomplete: usable up to byte {self.ends_at}, {self.objects} whole objects{last}; the index is missing or damaged"
+        usable = f"usable up to byte {self.ends_at}, {self.objects} whole objects{last}"
+        return f"incomplete: {usable}; the index is missing or damaged"
 
 
 @dataclass
