@@ -62,20 +62,20 @@ def crc32c_of_many(words: U64, starts: I64, counts: I64) -> U32:
     return result
 
 
-def crc32c(data: Any) -> int:
-    """The check of one stretch of bytes (anything with the buffer protocol)."""
+def crc32c(data: Any, before: int = 0) -> int:
+    """The check of one stretch of bytes (anything with the buffer protocol). before: the check of what precedes it."""
     view = memoryview(data).cast("B")
     native = _native()
     if native is not None:
         holder = np.frombuffer(view, dtype=np.uint8)  # an address, also of memory that is read-only
-        return int(native(0, holder.ctypes.data, len(view))) if len(view) else 0
-    return _crc32c_by_lanes(view)
+        return int(native(before, holder.ctypes.data, len(view))) if len(view) else before
+    return _crc32c_by_lanes(view, before)
 
 
-def _crc32c_by_lanes(view: memoryview) -> int:
+def _crc32c_by_lanes(view: memoryview, before: int = 0) -> int:
     """The same in numpy: lanes of equal length side by side, joined by shifting each over the ones behind it."""
     lanes = len(view) // _LANE_BYTES
-    register = _MASK
+    register = before ^ _MASK
     if lanes > 1:
         table = np.frombuffer(view[: lanes * _LANE_BYTES], dtype="<u8").reshape(lanes, -1)
         registers = np.zeros(lanes, dtype=np.uint32)

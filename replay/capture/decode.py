@@ -41,7 +41,7 @@ class RawAttachment:
 class RawCall:
     """One driver call. `result` is None until its LEAVE was read, and stays so if the application ended inside it.
 
-    Keys of `inputs` and `outputs` are those of `schema.Call`.
+    Keys of `inputs` and `outputs` are those of `schema.Call`. in_window is for whoever follows the windows.
     """
 
     number: int
@@ -54,6 +54,7 @@ class RawCall:
     outputs: dict[str, RawAttachment] = field(default_factory=dict)
     result: int | None = None
     leave_ns: int = 0
+    in_window: bool = False
 
     def argument(self, name: str, default: int = 0) -> int:
         """The word of a parameter; `default` when the function has none of that name."""

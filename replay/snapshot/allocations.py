@@ -1,0 +1,218 @@
+"""Which memory is allocated, and which contents belong to which allocation: a fold over the recorded calls.
+
+An address can be used again after it was freed, so an allocation is one stretch of time at one address; contents that
+were read belong to the allocation that is alive where their record stands in the file.
+"""
+
+from __future__ import annotations
+
+import bisect
+import struct
+from dataclasses import dataclass, field
+from typing import Literal
+
+from replay.api.structs import CUmemAllocationProp, read_struct
+from replay.api.vocabulary import Effect, Moment, Role, Term
+from replay.capture.decode import RawCall, RawContents
+
+Kind = Literal["device", "managed", "host", "registered", "global"]
+
+_ALLOCATING: dict[Effect, Kind] = {
+    Effect.ALLOC: "device",
+    Effect.MANAGED_ALLOC: "managed",
+    Effect.HOST_ALLOC: "host",
+    Effect.HOST_REGISTER: "registered",
+    Effect.MAP: "device",
+}
+_FREEING = frozenset((Effect.FREE, Effect.HOST_FREE, Effect.HOST_UNREGISTER, Effect.UNMAP))
+_GLOBAL_NAMES = ("name", "symbol")  # parameters of the functions with Effect.GLOBAL
+
+
+@dataclass(eq=False)
+class Allocation:
+    """One allocation. born_call and died_call are numbers of window calls; None: before, or after, the window.
+
+    before, after: the pieces of contents that were read, in the order of their records.
+    """
+
+    kind: Kind
+    address: int
+    size_bytes: int
+    device: int
+    context: int
+    born_call: int | None = None
+    died_call: int | None = None
+    name: str = ""
+    owner: int = 0
+    host_flags: int = 0
+    device_address: int = 0  # of pinned memory, when it differs from `address`
+    touched: bool = False
+    before: list[RawContents] = field(default_factory=list)
+    after: list[RawContents] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        """The first address behind it."""
+        return self.address + self.size_bytes
+
+
+def term_value(call: RawCall, term: Term) -> int | None:
+    """What a term of the table comes to for this call; None when an output that it needs was not recorded."""
+    product = term.scale
+    for position in term.parameters:
+        parameter = call.function.parameters[position]
+        if parameter.role in (Role.OUT, Role.INOUT):
+            value = call.output_word(parameter.name)
+            if value is None:
+                return None
+            product *= value
+        else:
+            product *= call.arguments[position]
+    return product
+
+
+class Allocations:
+    """The fold. `touched` are the allocations that the window touched, in the order of their first touch."""
+
+    def __init__(self) -> None:
+        self.touched: list[Allocation] = []
+        self._starts: list[int] = []
+        self._alive: dict[int, Allocation] = {}
+        self._ending: dict[int, list[Allocation]] = {}  # call number -> what it is about to free
+        self._physical_devices: dict[int, int] = {}  # CUmemGenericAllocationHandle -> device
+
+    def find(self, address: int) -> Allocation | None:
+        """The allocation alive now that holds `address`."""
+        place = bisect.bisect_right(self._starts, address) - 1
+        if place < 0:
+            return None
+        found = self._alive[self._starts[place]]
+        return found if address < found.end else None
+
+    def touch(self, allocation: Allocation | None) -> None:
+        """The window refers to this allocation."""
+        if allocation is not None and not allocation.touched:
+            allocation.touched = True
+            self.touched.append(allocation)
+
+    def contents(self, contents: RawContents, context: int, device: int) -> None:
+        """Contents were read. They are the first touch, or the last look."""
+        found = self._alive.get(contents.base)
+        if found is None or found.size_bytes < contents.allocation_bytes:
+            # Memory that no recorded call allocated, for example before the shim was loaded.
+            found = Allocation("device", contents.base, contents.allocation_bytes, device, context)
+            self._add(found)
+        self.touch(found)
+        (found.before if contents.moment == Moment.BEFORE else found.after).append(contents)
+
+    def enter(self, call: RawCall) -> None:
+        """A call begins. What it frees is looked up now: at its answer, the address may be in use again."""
+        if call.function.effect in _FREEING:
+            self._ending[call.number] = self._freed(call)
+
+    def apply(self, call: RawCall, context: int, device: int, in_window: bool, ended_context: int) -> None:
+        """The driver answered. ended_context: the context that the call ended, 0 for none."""
+        ending = self._ending.pop(call.number, [])
+        if call.result != 0:
+            return
+        effect = call.function.effect
+        for allocation in ending:
+            self._remove(allocation, call.number if in_window else None)
+        if effect in _ALLOCATING:
+            self._allocate(call, _ALLOCATING[effect], context, device, in_window)
+        elif effect == Effect.GLOBAL:
+            self._global(call, context, device, in_window)
+        elif effect == Effect.DESTROY and call.function.symbol in ("cuModuleUnload", "cuLibraryUnload"):
+            self._remove_all(call, in_window, owner=call.arguments[0])
+        elif ended_context:
+            self._remove_all(call, in_window, context=ended_context)
+        elif call.function.symbol == "cuMemCreate":
+            self._physical(call, device)
+        elif call.function.symbol == "cuMemHostGetDevicePointer_v2":
+            host, pointer = self._alive.get(call.argument("p")), call.output_word("pdptr")
+            if host is not None and pointer and pointer != host.address:
+                host.device_address = pointer
+
+    def _allocate(self, call: RawCall, kind: Kind, context: int, device: int, in_window: bool) -> None:
+        terms = call.function.effect_terms
+        address, size_bytes = term_value(call, terms[0]), term_value(call, terms[1])
+        if not address or not size_bytes or address + size_bytes > 1 << 64:
+            return
+        if call.function.symbol == "cuMemMap":
+            device = self._physical_devices.get(call.argument("handle"), device)
+        flags = call.argument("Flags") if kind in ("host", "registered") else 0
+        born = call.number if in_window else None
+        self._add(Allocation(kind, address, size_bytes, device, context, born, host_flags=flags))
+
+    def _global(self, call: RawCall, context: int, device: int, in_window: bool) -> None:
+        for parameter in call.function.parameters:
+            where = call.outputs.get(f"{parameter.name}.1")
+            name = call.inputs.get(parameter.name)
+            if (
+                where is None
+                or where.data is None
+                or len(where.data) != 16
+                or name is None
+                or name.data is None
+            ):
+                continue
+            address, size_bytes = struct.unpack("<QQ", where.data)
+            alive = self._alive.get(address)
+            if not address or not size_bytes or (alive is not None and alive.name):
+                return
+            owner = next(
+                (
+                    word
+                    for item, word in zip(call.function.parameters, call.arguments, strict=True)
+                    if item.role == Role.HANDLE
+                ),
+                0,
+            )
+            text = name.data.decode("utf-8", "replace")
+            managed = call.function.symbol == "cuLibraryGetManaged"
+            kind: Kind = "managed" if managed else "global"
+            born = call.number if in_window else None
+            self._add(Allocation(kind, address, size_bytes, device, context, born, name=text, owner=owner))
+
+    def _physical(self, call: RawCall, device: int) -> None:
+        handle, properties = call.output_word("handle"), call.inputs.get("prop")
+        if handle and properties is not None and properties.data is not None:
+            try:
+                location = read_struct(CUmemAllocationProp, properties.data).location
+            except ValueError:
+                return
+            self._physical_devices[handle] = location.id if location.type == 1 else device
+
+    def _freed(self, call: RawCall) -> list[Allocation]:
+        terms = call.function.effect_terms
+        address = term_value(call, terms[0]) or 0
+        if call.function.effect == Effect.UNMAP:
+            size_bytes = term_value(call, terms[1]) or 0
+            first = bisect.bisect_left(self._starts, address)
+            last = bisect.bisect_left(self._starts, address + size_bytes)
+            return [self._alive[start] for start in self._starts[first:last]]
+        found = self._alive.get(address)
+        return [found] if found is not None else []
+
+    def _remove_all(self, call: RawCall, in_window: bool, *, owner: int = 0, context: int = 0) -> None:
+        for allocation in list(self._alive.values()):
+            if (owner and allocation.owner == owner) or (context and allocation.context == context):
+                self._remove(allocation, call.number if in_window else None)
+
+    def _remove(self, allocation: Allocation, died_call: int | None) -> None:
+        if self._alive.get(allocation.address) is allocation:
+            del self._alive[allocation.address]
+            del self._starts[bisect.bisect_left(self._starts, allocation.address)]
+            allocation.died_call = died_call
+
+    def _add(self, allocation: Allocation) -> None:
+        """What was there before must have ended, even if no call said so."""
+        place = bisect.bisect_right(self._starts, allocation.address) - 1
+        while place >= 0 and self._alive[self._starts[place]].end > allocation.address:
+            self._remove(self._alive[self._starts[place]], None)
+            place -= 1
+        place = bisect.bisect_left(self._starts, allocation.address)
+        while place < len(self._starts) and self._starts[place] < allocation.end:
+            self._remove(self._alive[self._starts[place]], None)
+        bisect.insort(self._starts, allocation.address)
+        self._alive[allocation.address] = allocation

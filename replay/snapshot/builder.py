@@ -1,0 +1,488 @@
+"""Raw capture -> snapshot, one for each process that had a window.
+
+Two passes over the records: the first finds out what the window is and what it needs (`survey.py`), the second writes
+its calls. Memory contents go straight from the blobs file into chunks. Memory is bounded by what is alive and by what
+the window touched, not by the length of the capture or the size of its contents.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import platform
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from replay import __version__
+from replay.api.vocabulary import Effect
+from replay.capture.decode import (
+    BlobsFile,
+    Decoder,
+    Entered,
+    Left,
+    RawAttachment,
+    RawCall,
+    RawContents,
+    RawNote,
+)
+from replay.capture.rawfile import RawFile
+from replay.drivers import is_emulator
+from replay.errors import DamagedError, FileError, FormatError
+from replay.snapshot import schema
+from replay.snapshot.allocations import Allocation
+from replay.snapshot.census import Spool, Targets, Words
+from replay.snapshot.container.writer import SnapshotWriter
+from replay.snapshot.contents_writer import ContentsWriter, Found, changed_bytes
+from replay.snapshot.imagestore import ImageStore
+from replay.snapshot.schema import INLINE_BYTES, Attachment, Contents, to_wire
+from replay.snapshot.state import SetupCall
+from replay.snapshot.survey import KernelDraft, Survey, Surveyor, is_image, parameter_buffer
+
+HEADER_FORMAT = "replay-snapshot"
+HEADER_VERSION = 1
+
+Advance = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class PackedSnapshot:
+    """One snapshot that was written."""
+
+    path: Path
+    pid: int
+    file_bytes: int
+    summary: schema.Summary
+
+
+@dataclass
+class PackReport:
+    """What became of a raw capture.
+
+    skipped: one line for each process without a snapshot. problems: what went wrong, one line each.
+    matched_launches: launches that the selection matched, in all processes. used_cuda: some process called the driver.
+    """
+
+    snapshots: list[PackedSnapshot] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    matched_launches: int = 0
+    used_cuda: bool = False
+    calls: int = 0
+
+
+def content_bytes(raw: Path) -> int:
+    """Bytes of all blobs of a raw capture: what a progress line counts."""
+    return sum(path.stat().st_size for path in raw.glob("blobs.*.bin"))
+
+
+def pack(raw: Path, output: Path, advance: Advance = lambda _: None) -> PackReport:
+    """Write the snapshots of the raw capture `raw`: `output` for the application's own process or the first one that
+    had a window, and `NAME.<pid>.rsnap` beside it for others.
+
+    No snapshot is written when no process had a window; the report then says what there was.
+    advance: called with the number of content bytes that were stored.
+    Raises FileError, FormatError or CaptureError when `raw` is no raw capture or `output` cannot be written.
+    """
+    launcher = read_launcher(raw)
+    report = PackReport()
+    surveyed: list[_Process] = []
+    with contextlib.ExitStack() as stack:
+        for path in _record_files(raw):
+            process = _survey(path, stack, report)
+            if process is not None:
+                surveyed.append(process)
+        windows = [process for process in surveyed if process.survey.opened]
+        own = launcher.get("pid")
+        windows.sort(key=lambda process: (process.raw.pid != own, process.raw.start_time_ns, process.label))
+        for place, process in enumerate(windows):
+            name = output if place == 0 else output.with_name(f"{output.stem}.{process.label}{output.suffix}")
+            report.snapshots.append(_write(process, name, launcher, report, advance))
+    return report
+
+
+def read_launcher(raw: Path) -> dict[str, Any]:
+    """The content of launcher.json; empty when there is none, or none that can be read."""
+    try:
+        value = json.loads((raw / "launcher.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+@dataclass
+class _Process:
+    """One program that called the driver. label: "1234", or "1234.1" for what it became by exec."""
+
+    label: str
+    raw: RawFile
+    blobs: BlobsFile
+    decoder: Decoder
+    images: ImageStore
+    survey: Survey
+
+
+def _record_files(raw: Path) -> list[Path]:
+    try:
+        found = sorted(raw.glob("calls.*.bin")) if raw.is_dir() else None
+    except OSError as error:
+        raise FileError(error.strerror or str(error), where=raw) from None
+    if found is None:
+        what = "is no folder" if raw.exists() else "no such raw capture"
+        raise FileError(what, where=raw, next="give the NAME.rcap folder that `replay capture` left")
+    if not found and not (raw / "launcher.json").exists():
+        raise FormatError("not a raw capture: it holds no calls.<pid>.bin", where=raw)
+    return found
+
+
+def _survey(path: Path, stack: contextlib.ExitStack, report: PackReport) -> _Process | None:
+    try:
+        raw = stack.enter_context(RawFile(path))
+    except FormatError as error:
+        report.problems.append(str(error))
+        return None
+    blobs = stack.enter_context(BlobsFile(path.with_name("blobs" + path.name.removeprefix("calls"))))
+    images, decoder = ImageStore(blobs), Decoder(raw)
+    survey = Surveyor(images).run(decoder)
+    label = path.name.removeprefix("calls.").removesuffix(".bin")
+    report.used_cuda = report.used_cuda or survey.calls > 0
+    report.matched_launches += survey.matched_launches
+    report.calls += survey.calls
+    if not survey.opened:
+        stopped = [note.text for note in survey.notes if note.code == "CAPTURE_STOPPED"]
+        reason = f"capture stopped: {stopped[0]}" if stopped else "no launch that was asked for"
+        report.skipped.append(f"process {label}: {reason} ({survey.calls} driver calls recorded)")
+    return _Process(label, raw, blobs, decoder, images, survey)
+
+
+def _write(
+    process: _Process, path: Path, launcher: dict[str, Any], report: PackReport, advance: Advance
+) -> PackedSnapshot:
+    with SnapshotWriter(path) as writer, ContentsWriter(writer, process.blobs, advance) as contents:
+        summary = _Build(process, launcher, writer, contents, path.parent).run()
+    return PackedSnapshot(path, process.raw.pid, writer.statistics.file_bytes, summary)
+
+
+class _Build:
+    """Writes one snapshot."""
+
+    def __init__(
+        self,
+        process: _Process,
+        launcher: dict[str, Any],
+        writer: SnapshotWriter,
+        contents: ContentsWriter,
+        folder: Path,
+    ) -> None:
+        self._process = process
+        self._survey = process.survey
+        self._images = process.images
+        self._launcher = launcher if launcher.get("pid") in (process.raw.pid, None) else {}
+        self._selection = str(launcher.get("selection", ""))
+        self._driver: dict[str, Any] = launcher.get("driver") or {}
+        self._writer = writer
+        self._contents = contents
+        self._folder = folder
+        self._written_bytes = 0
+
+    def run(self) -> schema.Summary:
+        """Everything, in the order of schema.py."""
+        survey = self._survey
+        created = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._put("header", schema.Header(HEADER_FORMAT, HEADER_VERSION, __version__, created))
+        self._put("environment", environment := self._environment())
+        setup = list(survey.objects.setup_calls(item.context for item in survey.allocations.touched))
+        digests = self._used_images(setup)
+        for digest in digests:
+            self._put("image", self._images.write(self._writer, digest))
+        sm = _architecture(environment)
+        kernels = [self._kernel(draft, sm) for draft in survey.kernels.values()]
+        for kernel in kernels:
+            self._put("kernel", kernel)
+        self._derived_notes(sm)
+        for item in setup:
+            self._put("call", self._setup_call(item))
+        spool = Spool(self._folder)
+        try:
+            targets = Targets(survey.allocations.touched)
+            self._ranges(targets, spool)
+            self._window(targets, spool)
+            for census in spool.objects():
+                self._put("census", census)
+        finally:
+            spool.close()
+        for note in survey.notes:
+            self._put("note", note)
+        images = {digest: self._images.size(digest) for digest in digests}
+        summary = self._summary(len(setup), spool.words, kernels, images)
+        self._put("summary", summary)
+        return summary
+
+    def _put(self, kind: str, value: object) -> None:
+        self._writer.write(kind, to_wire(value))
+
+    # -- what is known about the machine and the images -----------------------------------------------------------
+
+    def _environment(self) -> schema.Environment:
+        process, launcher = self._survey.process, self._launcher
+        command = launcher.get("command")
+        if not isinstance(command, list):
+            command = [process["command"]] if process.get("command") else []
+        devices = []
+        for ordinal in range(64):
+            prefix = f"device.{ordinal}."
+            if f"{prefix}name" not in process:
+                break
+            devices.append(
+                schema.Device(
+                    ordinal,
+                    process[f"{prefix}name"],
+                    process.get(f"{prefix}compute_capability", ""),
+                    process.get(f"{prefix}uuid", ""),
+                    _number(process.get(f"{prefix}total_memory_bytes")),
+                    _number(process.get(f"{prefix}multiprocessors")),
+                )
+            )
+        emulated = self._driver.get("emulated")
+        if emulated is None:
+            emulated = is_emulator(Path(process["driver_path"])) if process.get("driver_path") else False
+        status = launcher.get("exit_status")
+        return schema.Environment(
+            driver_version=_number(process.get("driver_version")),
+            emulated=bool(emulated),
+            devices=devices,
+            command=[str(word) for word in command],
+            executable=process.get("executable", ""),
+            platform=f"{platform.system().lower()}-{platform.machine()}",
+            exit_status=status if isinstance(status, int) else None,
+            details={key: process[key] for key in ("driver_path", "shim_version") if process.get(key)},
+        )
+
+    def _used_images(self, setup: list[SetupCall]) -> list[str]:
+        used = set(self._survey.images_used)
+        for item in setup:
+            if item.call is not None:
+                used |= {
+                    self._images.digest(attachment)
+                    for key, attachment in item.call.inputs.items()
+                    if is_image(item.call, key)
+                }
+        return sorted(used - {""})
+
+    def _kernel(self, draft: KernelDraft, sm: int | None) -> schema.Kernel:
+        from replay.images.demangle import demangle
+
+        known = self._images.kernel(draft.image, draft.name, sm) if draft.image else None
+        slots: list[schema.ParameterSlot] = []
+        if draft.layout is not None:
+            numbers = memoryview(draft.layout[: len(draft.layout) // 8 * 8]).cast("I").tolist()
+            slots = [schema.ParameterSlot(*pair) for pair in zip(numbers[::2], numbers[1::2], strict=True)]
+        elif known is not None:
+            slots = [schema.ParameterSlot(item.offset, item.size) for item in known.parameters]
+        attributes: dict[str, int] = {}
+        if known is not None:
+            values = {
+                "registers": known.registers,
+                "static_shared_bytes": known.shared_bytes,
+                "local_bytes": known.local_bytes,
+            }
+            attributes = {name: value for name, value in values.items() if value is not None}
+            for name, shape in (
+                ("max_threads", known.max_threads),
+                ("required_threads", known.required_threads),
+                ("required_cluster", known.required_cluster),
+            ):
+                if shape is not None:
+                    attributes[name] = shape[0] * shape[1] * shape[2]
+        return schema.Kernel(
+            draft.name, demangle(draft.name), draft.image, slots, draft.launches, list(draft.grid),
+            list(draft.block), draft.shared_bytes, attributes,
+        )  # fmt: skip
+
+    def _derived_notes(self, sm: int | None) -> None:
+        survey = self._survey
+        for digest in sorted({draft.image for draft in survey.kernels.values()} - {""}):
+            missing = [
+                name
+                for name in self._images.writable_variables(digest, sm)
+                if (digest, name) not in survey.globals_named
+            ]
+            if missing:
+                shown = ", ".join(missing[:8]) + (f" and {len(missing) - 8} more" if len(missing) > 8 else "")
+                text = f"image {digest[:12]}: {shown}; a replay starts from their initial values"
+                survey.note("INCOMPLETE_GLOBALS", text)
+        for problem in self._images.damaged:
+            survey.note("IMAGE_UNKNOWN", problem)
+        for call in self._process.decoder.open_calls.values():
+            text = f"the application ended inside call {call.number} {call.function.symbol}"
+            survey.note("CALL_IN_FLIGHT", text, call.number, call.function.symbol)
+        if self._process.decoder.unknown_functions:
+            text = f"{self._process.decoder.unknown_functions} calls of functions that this version does not know"
+            survey.note("UNSUPPORTED_CALL", text)
+
+    # -- calls ------------------------------------------------------------------------------------------------------
+
+    def _setup_call(self, item: SetupCall) -> schema.Call:
+        if item.call is not None:
+            return self._call(item.call, "setup")
+        assert item.current is not None
+        symbol = "cuCtxPushCurrent_v2" if item.push else "cuCtxSetCurrent"
+        return schema.Call(item.current.call, symbol, "setup", item.thread, [item.current.context], 0)
+
+    def _call(self, call: RawCall, section: Any) -> schema.Call:
+        return schema.Call(
+            number=call.number,
+            function=call.function.symbol,
+            section=section,
+            thread=call.thread,
+            arguments=list(call.arguments),
+            result=call.result,
+            per_thread=call.per_thread,
+            inputs=self._attachments(call, call.inputs),
+            outputs=self._attachments(call, call.outputs),
+            enter_ns=call.enter_ns,
+            leave_ns=call.leave_ns,
+        )
+
+    def _attachments(self, call: RawCall, raw: dict[str, RawAttachment]) -> dict[str, Attachment]:
+        stored: dict[str, Attachment] = {}
+        for key, attachment in raw.items():
+            if is_image(call, key):
+                if digest := self._images.digest(attachment):
+                    stored[key] = digest
+                continue
+            try:
+                if attachment.length <= INLINE_BYTES:
+                    stored[key] = self._process.blobs.read_attachment(attachment)
+                elif attachment.data is not None:
+                    stored[key] = self._inline_contents(attachment.data)
+                else:
+                    stored[key] = self._contents.attachment(attachment)
+            except DamagedError as error:
+                symbol = call.function.symbol
+                self._survey.note("MEMORY_NOT_READ", f"what {key} pointed to: {error}", call.number, symbol)
+        return stored
+
+    def _inline_contents(self, data: bytes) -> Contents:
+        digests = self._writer.write_chunks_from(data, 0, len(data), schema.CHUNK_BYTES)
+        return Contents(len(data), b"".join(digest or schema.ZERO_DIGEST for digest in digests))
+
+    def _window(self, targets: Targets, spool: Spool) -> None:
+        for call in _window_calls(self._process.decoder):
+            self._put("call", self._call(call, "window"))
+            if call.function.effect == Effect.LAUNCH:
+                buffer = parameter_buffer(call)
+                if buffer is not None and buffer.data is not None:
+                    spool.add("call", call.number, targets.find(buffer.data, 0, call.number))
+
+    # -- memory -----------------------------------------------------------------------------------------------------
+
+    def _ranges(self, targets: Targets, spool: Spool) -> None:
+        for number, item in enumerate(self._survey.allocations.touched, 1):
+
+            def found(words: Words, number: int = number) -> None:
+                spool.add("range", number, words)
+
+            before = self._stored(item, "before", item.before, targets, found)
+            after = self._stored(item, "after", item.after, None, found)
+            self._written_bytes += changed_bytes(before, after)
+            self._put(
+                "range",
+                schema.Range(
+                    number, item.kind, item.device_address or item.address, item.size_bytes, item.device,
+                    item.context, item.born_call, item.died_call, before, after, item.name, item.owner,
+                    item.host_flags, item.address if item.device_address else 0,
+                ),
+            )  # fmt: skip
+
+    def _stored(
+        self, item: Allocation, moment: str, pieces: list[RawContents], targets: Targets | None, found: Found
+    ) -> Contents | None:
+        if not pieces:
+            return None
+        stored = self._contents.allocation(item, pieces, targets, found)
+        if isinstance(stored, Contents):
+            return stored
+        self._survey.note("MEMORY_NOT_READ", f"contents {moment} the window at {item.address:#x}: {stored}")
+        return None
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+
+    def _summary(
+        self, setup_calls: int, census_words: int, kernels: list[schema.Kernel], images: dict[str, int]
+    ) -> schema.Summary:
+        survey, ending = self._survey, self._process.decoder.ending
+        return schema.Summary(
+            selection=self._selection,
+            state=ending.state,
+            state_text=self._state_text(),
+            opened_call=survey.opened_call,
+            closed_call=survey.closed_call,
+            launches=survey.launches,
+            setup_calls=setup_calls,
+            window_calls=survey.window_calls,
+            memory_bytes=sum(item.size_bytes for item in survey.allocations.touched),
+            stored_bytes=self._writer.statistics.stored_bytes,
+            written_bytes=self._written_bytes,
+            census_words=census_words,
+            ranges=len(survey.allocations.touched),
+            kernels=kernels,
+            images=images,
+            functions=dict(survey.functions.most_common()),
+            notes=dict(survey.note_counts),
+            streams=len(survey.streams),
+            threads=len(survey.threads),
+        )
+
+    def _state_text(self) -> str:
+        decoder, survey = self._process.decoder, self._survey
+        ending = decoder.ending
+        if ending.state == "complete":
+            return ""
+        if ending.state == "damaged":
+            return f"damaged at offset {ending.offset} of {self._process.raw.path.name}: {ending.text}"
+        stopped = [note.text for note in survey.notes if note.code == "CAPTURE_STOPPED"]
+        text = f"ends after call {decoder.last_call}"
+        if ending.text:
+            text = f"{ending.text} after call {decoder.last_call}" + (f": {stopped[0]}" if stopped else "")
+        flying = [
+            f"call {call.number} in flight: {call.function.symbol}" for call in decoder.open_calls.values()
+        ]
+        if flying:
+            text += f" ({', '.join(flying[:4])})"
+        return text + ("; the window was closed before that" if survey.closed else "")
+
+
+def _window_calls(decoder: Decoder) -> Iterator[RawCall]:
+    """The calls of the window in the order in which they began, each with its answer. A call that waits for its answer
+    holds back those that began after it."""
+    inside = False
+    waiting: dict[int, RawCall] = {}  # in the order of their beginning
+    answered: set[int] = set()
+    for event in decoder.events():
+        if isinstance(event, RawNote):
+            inside = event.code == "WINDOW_OPEN" or (inside and event.code != "WINDOW_CLOSE")
+        elif isinstance(event, Entered):
+            if inside:
+                waiting[event.call.number] = event.call
+        elif isinstance(event, Left) and event.call.number in waiting:
+            answered.add(event.call.number)
+            while waiting and (first := next(iter(waiting))) in answered:
+                answered.discard(first)
+                yield waiting.pop(first)
+    yield from waiting.values()
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text is not None and text.isascii() and text.isdigit() else 0
+
+
+def _architecture(environment: schema.Environment) -> int | None:
+    """90 for compute capability 9.0; None when no device is known."""
+    for device in environment.devices:
+        major, _, minor = device.compute_capability.partition(".")
+        if major.isdigit() and minor.isdigit():
+            return int(major) * 10 + int(minor)
+    return None

@@ -1,0 +1,113 @@
+"""The pointer census: words of captured contents and parameter buffers that hold an address inside a captured range."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from replay.snapshot.allocations import Allocation
+from replay.snapshot.schema import Census
+
+BLOCK_BYTES = 256 * 1024  # scanned at once: small enough for its temporaries to stay in the cache
+MAXIMUM_WORDS_BYTES = 6 << 20  # in one Census object; a multiple of 24
+
+WORD = np.dtype([("offset", "<u8"), ("inside", "<u8"), ("range", "<u4"), ("zero", "<u4")])
+Words = NDArray[np.void]
+
+
+class Targets:
+    """Captured ranges by address. Ranges that shared addresses at different times are told apart by the call at which
+    a site was read."""
+
+    def __init__(self, allocations: Sequence[Allocation]) -> None:
+        numbered = [(item, number) for number, item in enumerate(allocations, 1)]
+        self._all = sorted(numbered, key=lambda pair: pair[0].address)
+        ends = [item.end for item, _ in self._all]
+        self._overlap = any(end > item.address for end, (item, _) in zip(ends, self._all[1:], strict=False))
+        self._prepared = self._prepare(self._all)
+
+    @staticmethod
+    def _prepare(
+        numbered: list[tuple[Allocation, int]],
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint32]]:
+        return (
+            np.array([item.address for item, _ in numbered], dtype="<u8"),
+            np.array([item.size_bytes for item, _ in numbered], dtype="<u8"),
+            np.array([number for _, number in numbered], dtype="<u4"),
+        )
+
+    def _alive_at(self, call: int) -> list[tuple[Allocation, int]]:
+        return [
+            (item, number)
+            for item, number in self._all
+            if (item.born_call is None or item.born_call <= call)
+            and (item.died_call is None or item.died_call >= call)
+        ]
+
+    def find(self, data: bytes | memoryview, first_offset: int, call: int) -> Words:
+        """The pointers among the aligned words of `data`, which begins at `first_offset` (a multiple of 8) of its site
+        and was read at `call`."""
+        starts, sizes, numbers = self._prepare(self._alive_at(call)) if self._overlap else self._prepared
+        count = len(data) // 8
+        if not count or not len(starts):
+            return np.empty(0, dtype=WORD)
+        lowest = starts[0]
+        span = np.uint64(int((starts + sizes).max()) - int(lowest))
+        words = np.frombuffer(data, dtype="<u8", count=count)
+        found = []
+        for start in range(0, count, BLOCK_BYTES // 8):
+            block = words[start : start + BLOCK_BYTES // 8]
+            candidates = np.flatnonzero(block - lowest < span)  # wraps around below `lowest`
+            if not len(candidates):
+                continue
+            values = block[candidates]
+            place = np.searchsorted(starts, values, side="right") - 1
+            inside = values - starts[place]
+            hits = inside < sizes[place]
+            piece = np.zeros(int(hits.sum()), dtype=WORD)
+            piece["offset"] = (candidates[hits] + start).astype("<u8") * np.uint64(8) + np.uint64(
+                first_offset
+            )
+            piece["inside"] = inside[hits]
+            piece["range"] = numbers[place[hits]]
+            found.append(piece)
+        return np.concatenate(found) if found else np.empty(0, dtype=WORD)
+
+
+class Spool:
+    """Words on their way to the end of the snapshot, in a temporary file: there can be as many as there is memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = tempfile.TemporaryFile(dir=folder, prefix=".replay-census-")  # noqa: SIM115, closed by `close`
+        self._sites: list[tuple[Literal["range", "call"], int, int]] = []  # kind, site, bytes
+        self.words = 0
+
+    def add(self, kind: Literal["range", "call"], site: int, words: Words) -> None:
+        """Append words of a site; sites come one after another."""
+        if not len(words):
+            return
+        data = words.tobytes()
+        self._file.write(data)
+        self.words += len(words)
+        if self._sites and self._sites[-1][:2] == (kind, site):
+            self._sites[-1] = (kind, site, self._sites[-1][2] + len(data))
+        else:
+            self._sites.append((kind, site, len(data)))
+
+    def objects(self) -> Iterator[Census]:
+        """Everything that was added, cut into objects of bounded size."""
+        self._file.seek(0)
+        for kind, site, size in self._sites:
+            while size:
+                piece = self._file.read(min(size, MAXIMUM_WORDS_BYTES))
+                size -= len(piece)
+                yield Census(kind, site, piece)
+
+    def close(self) -> None:
+        """Drop the temporary file."""
+        self._file.close()

@@ -1,0 +1,386 @@
+"""Which objects are alive, and the shortest list of calls that makes them again: a fold over the recorded calls.
+
+Every call that makes an object is kept with what it was made from (its context, its module, its library). When the
+object ends, so does the record of it and of everything made from it. Calls that only change an object (attributes,
+limits, caches) are kept with that object, the last one of each sort. What the window uses is marked; the setup of a
+snapshot is what was marked, what that was made from, and what changed it, in the original order.
+
+Memory is no object here: the engine places it from the ranges of the snapshot.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from replay.api import structs
+from replay.api.functions import HANDLE_TYPES
+from replay.api.vocabulary import Effect, Keep, Role
+from replay.capture.decode import RawAttachment, RawCall
+
+Key = tuple[str, int]  # C type of the handle, its value
+
+STREAM_CONSTANTS = (0, 1, 2)  # default, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD name no object
+
+_MEMORY_EFFECTS = frozenset(
+    {
+        Effect.ALLOC, Effect.FREE, Effect.HOST_ALLOC, Effect.HOST_FREE, Effect.HOST_REGISTER, Effect.HOST_UNREGISTER,
+        Effect.MANAGED_ALLOC, Effect.MAP, Effect.UNMAP,
+    }
+)  # fmt: skip
+_MEMORY_FUNCTIONS = frozenset(
+    (
+        "cuMemAddressReserve", "cuMemAddressFree", "cuMemCreate", "cuMemRelease", "cuMemSetAccess",
+        "cuMemRetainAllocationHandle", "cuMemAdvise", "cuMemAdvise_v2", "cuMemHostGetDevicePointer_v2",
+        "cuStreamAttachMemAsync", "cuMemPoolTrimTo",
+    )
+)  # fmt: skip
+_CURRENCY = frozenset(("cuCtxSetCurrent", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"))
+_WITHOUT_CONTEXT = ("cuInit", "cuDevice", "cuCtxCreate")  # what these make depends on no current context
+
+# Parameters that say which of several settings a call changes; the last call for each setting counts.
+_SETTING_PARAMETERS = frozenset(("attrib", "attr", "limit", "dev", "peerContext"))
+
+_ATTRIBUTES_WITH_EVENT = (
+    structs.LaunchAttributeId.PROGRAMMATIC_EVENT,
+    structs.LaunchAttributeId.LAUNCH_COMPLETION_EVENT,
+)
+
+
+@dataclass(eq=False)
+class Change:
+    """A call that changes an object."""
+
+    call: RawCall
+    order: int
+    context: int
+    uses: tuple[Made, ...]
+
+
+@dataclass(eq=False)
+class Made:
+    """An object that is alive: the call that made it, and what it was made from.
+
+    in_setup: it was made before the window. context: the context that was current, 0 where that does not matter.
+    """
+
+    key: Key
+    call: RawCall
+    order: int
+    context: int
+    uses: tuple[Made, ...]
+    in_setup: bool
+    children: dict[int, Made] = field(default_factory=dict)  # by id()
+    changes: dict[tuple[object, ...], Change] = field(default_factory=dict)
+    needed: bool = False
+
+
+@dataclass(frozen=True)
+class Current:
+    """An entry of a thread's context stack, and the number of the call that put it there (0: the packer did)."""
+
+    context: int
+    call: int
+
+
+@dataclass(frozen=True)
+class SetupCall:
+    """One call of the setup. `current` is set instead of `call` for a cuCtxSetCurrent (or Push) that sums up others."""
+
+    thread: int
+    call: RawCall | None = None
+    current: Current | None = None
+    push: bool = False
+
+
+class Objects:
+    """The fold. `window_open` is to be set when the window opens; calls are applied when the driver has answered."""
+
+    def __init__(self) -> None:
+        self.window_open = False
+        self._order = 0
+        self._alive: dict[Key, Made] = {}
+        self._stacks: dict[int, list[Current]] = {}
+        self._stacks_at_opening: dict[int, list[Current]] = {}
+        self._contexts_at_opening: dict[int, Made] = {}
+        self._window_threads: set[int] = set()
+        self._device_changes: dict[tuple[object, ...], tuple[int, Change]] = {}
+        self._devices: dict[int, int] = {}  # context -> device
+        self._primary: dict[int, list[int]] = {}  # device -> [context, times retained]
+        self._needed: list[Made] = []
+        self._initialised: Change | None = None
+
+    # -- questions -----------------------------------------------------------------------------------------------
+
+    def current_context(self, thread: int) -> int:
+        """The context that is current in a thread, 0 for none that is known."""
+        stack = self._stacks.get(thread)
+        return stack[-1].context if stack else 0
+
+    def device_of(self, context: int) -> int:
+        """The ordinal of a context's device; 0 when it is not known."""
+        return self._devices.get(context, 0)
+
+    def find(self, c_type: str, handle: int) -> Made | None:
+        """The object behind a handle that is alive now. A CUkernel may be given where a CUfunction is asked for."""
+        found = self._alive.get((c_type, handle))
+        if found is None and c_type == "CUfunction":
+            found = self._alive.get(("CUkernel", handle))
+        return found
+
+    def use(self, made: Made | None) -> None:
+        """The window needs this object, so what made it before the window belongs to the setup."""
+        if made is not None and not made.needed:
+            made.needed = True
+            self._needed.append(made)
+
+    # -- the fold ------------------------------------------------------------------------------------------------
+
+    def open_window(self) -> None:
+        """The window begins: what is alive and current now is what the setup has to bring about."""
+        if not self.window_open:
+            self.window_open = True
+            self._stacks_at_opening = {thread: list(stack) for thread, stack in self._stacks.items()}
+            self._contexts_at_opening = {
+                handle: made for (c_type, handle), made in self._alive.items() if c_type == "CUcontext"
+            }
+
+    def enter_in_window(self, call: RawCall) -> None:
+        """A call of the window begins: mark what it refers to."""
+        self._window_threads.add(call.thread)
+        self.use(self.find("CUcontext", self.current_context(call.thread)))
+        for made in self._references(call):
+            self.use(made)
+
+    def apply(self, call: RawCall) -> int:
+        """Take over what a call did; calls that failed did nothing. Gives the context whose memory has ended, or 0."""
+        function = call.function
+        if call.result != 0 or function.keep != Keep.ALWAYS:
+            return 0
+        self._order += 1
+        symbol = function.symbol
+        if symbol in _CURRENCY:
+            self._change_current(call)
+        elif function.effect == Effect.END_OF_CONTEXT:
+            return self._end_context(call)
+        elif function.effect == Effect.DESTROY:
+            position = function.effect_terms[0].parameters[0]
+            self._end((function.parameters[position].c_type, call.arguments[position]))
+        elif function.effect in _MEMORY_EFFECTS or symbol in _MEMORY_FUNCTIONS:
+            return 0
+        elif symbol == "cuInit":
+            if self._initialised is None and not self.window_open:
+                self._initialised = Change(call, self._order, 0, ())
+        elif made := list(_handles_out(call)):
+            self._make(call, made)
+        elif not self.window_open:
+            self._change(call)
+        return 0
+
+    def _make(self, call: RawCall, keys: list[Key]) -> None:
+        symbol = call.function.symbol
+        context = 0 if symbol.startswith(_WITHOUT_CONTEXT) else self.current_context(call.thread)
+        uses = [*self._references(call)]
+        if (current := self.find("CUcontext", context)) is not None:
+            uses.append(current)
+        gives_existing = "Get" in symbol or "Retain" in symbol or "Enumerate" in symbol
+        for key in keys:
+            if symbol == "cuDevicePrimaryCtxRetain":
+                primary = self._primary.setdefault(call.argument("dev"), [key[1], 0])
+                primary[0], primary[1] = key[1], primary[1] + 1
+            if key[0] == "CUcontext" and "dev" in {parameter.name for parameter in call.function.parameters}:
+                self._devices[key[1]] = call.argument("dev")
+            if key in self._alive:
+                if gives_existing:
+                    continue
+                self._end(key)
+            made = Made(key, call, self._order, context, tuple(uses), not self.window_open)
+            self._alive[key] = made
+            for parent in uses:
+                parent.children[id(made)] = made
+        if symbol.startswith("cuCtxCreate"):
+            self._stacks.setdefault(call.thread, []).append(Current(keys[0][1], call.number))
+
+    def _change(self, call: RawCall) -> None:
+        """A call that makes nothing: it belongs to the first object it names, or to the current context."""
+        function = call.function
+        references = self._references(call)
+        context = self.current_context(call.thread)
+        current = self.find("CUcontext", context)
+        settings = [
+            (parameter.name, word)
+            for parameter, word in zip(function.parameters, call.arguments, strict=True)
+            if parameter.name in _SETTING_PARAMETERS
+        ]
+        names = [
+            call.inputs[p.name].data
+            for p in function.parameters
+            if p.role == Role.STRING and p.name in call.inputs
+        ]
+        if function.symbol == "cuMemPoolSetAccess" and "map" in call.inputs:
+            names.append(call.inputs["map"].data)
+        key: tuple[object, ...] = (function.symbol.replace("Disable", "Enable"), *settings, *names)
+        change = Change(call, self._order, context, (*references, *([current] if current else [])))
+        if function.symbol.startswith("cuDevice") and not references:
+            self._device_changes[key] = (call.argument("dev"), change)
+            return
+        owner = current if function.symbol.startswith("cuCtx") else references[0] if references else None
+        if owner is None:
+            return
+        owner.changes.pop(key, None)
+        if function.symbol != "cuCtxDisablePeerAccess":
+            owner.changes[key] = change
+
+    def _change_current(self, call: RawCall) -> None:
+        stack = self._stacks.setdefault(call.thread, [])
+        if call.function.symbol != "cuCtxPushCurrent_v2":
+            del stack[-1:]
+        if call.function.symbol != "cuCtxPopCurrent_v2" and call.arguments[0]:
+            stack.append(Current(call.arguments[0], call.number))
+
+    def _end_context(self, call: RawCall) -> int:
+        symbol = call.function.symbol
+        if symbol.startswith("cuDevicePrimaryCtx"):
+            primary = self._primary.get(call.argument("dev"))
+            if primary is None:
+                return 0
+            context = primary[0]
+            if "Reset" in symbol:
+                # The handle stays valid for those who retained it; everything in it is gone.
+                made = self._alive.get(("CUcontext", context))
+                for child in list(made.children.values()) if made else ():
+                    self._end(child.key)
+                return context
+            primary[1] -= 1
+            if primary[1] > 0:
+                return 0
+            del self._primary[call.argument("dev")]
+        else:
+            context = call.argument("ctx")
+            stack = self._stacks.get(call.thread, [])
+            if stack and stack[-1].context == context:
+                stack.pop()
+        self._end(("CUcontext", context))
+        return context
+
+    def _end(self, key: Key) -> None:
+        ending = [self._alive.get(key)]
+        while ending:
+            made = ending.pop()
+            if made is None or self._alive.get(made.key) is not made:
+                continue
+            del self._alive[made.key]
+            for parent in made.uses:
+                parent.children.pop(id(made), None)
+            ending += made.children.values()
+            made.children = {}
+
+    def _references(self, call: RawCall) -> list[Made]:
+        """The living objects that a call is given, in the order of its parameters."""
+        found = []
+        for c_type, handle in _handles_in(call):
+            made = self.find(c_type, handle)
+            if made is not None:
+                found.append(made)
+        return found
+
+    # -- the result ----------------------------------------------------------------------------------------------
+
+    def setup_calls(self, contexts_of_memory: Iterable[int] = ()) -> Iterator[SetupCall]:
+        """The setup, to be replayed in this order, each call in its thread.
+
+        contexts_of_memory: contexts that memory of the window belongs to, which must exist to hold it.
+        """
+        for context in contexts_of_memory:
+            self.use(self._contexts_at_opening.get(context))
+        stacks_at_opening = self._stacks_at_opening
+        for thread in sorted(self._window_threads):
+            for entry in stacks_at_opening.get(thread, ()):
+                self.use(self._contexts_at_opening.get(entry.context))
+        kept: dict[int, tuple[int, RawCall, int]] = {}
+        for item in self._closure():
+            kept[id(item.call)] = (item.order, item.call, item.context)
+        ordered = sorted(kept.values(), key=lambda item: item[0])
+        replayed: dict[int, list[Current]] = {}
+        contexts = {handle for c_type, handle in self._made_contexts(ordered) if c_type == "CUcontext"}
+        for _, call, context in ordered:
+            stack = replayed.setdefault(call.thread, [])
+            if context in contexts and (not stack or stack[-1].context != context):
+                stack[-1:] = [Current(context, 0)]
+                yield SetupCall(call.thread, current=stack[-1])
+            yield SetupCall(call.thread, call)
+            if call.function.symbol.startswith("cuCtxCreate"):
+                stack.append(Current(next(_handles_out(call))[1], call.number))
+        for thread in sorted(self._window_threads):
+            wanted = [entry for entry in stacks_at_opening.get(thread, []) if entry.context in contexts]
+            have = [entry.context for entry in replayed.get(thread, [])]
+            if have == [entry.context for entry in wanted]:
+                continue
+            if have and not wanted:
+                yield SetupCall(thread, current=Current(0, 0))
+            for place, entry in enumerate(wanted):
+                yield SetupCall(thread, current=entry, push=place > 0)
+
+    def _closure(self) -> Iterator[Made | Change]:
+        """Everything that was made or changed before the window and that the marked objects rest on."""
+        if self._initialised is not None:
+            yield self._initialised
+        seen: set[int] = set()
+        pending: list[Made] = list(self._needed)
+        devices: set[int] = set()
+        while pending:
+            made = pending.pop()
+            if id(made) in seen:
+                continue
+            seen.add(id(made))
+            pending += made.uses
+            if made.key[0] == "CUcontext":
+                devices.add(self.device_of(made.key[1]))
+            if not made.in_setup:
+                continue
+            yield made
+            for change in made.changes.values():
+                yield change
+                pending += change.uses
+        for device, change in self._device_changes.values():
+            if device in devices:
+                yield change
+
+    @staticmethod
+    def _made_contexts(ordered: list[tuple[int, RawCall, int]]) -> Iterator[Key]:
+        for _, call, _ in ordered:
+            yield from _handles_out(call)
+
+
+def _words(attachment: RawAttachment | None) -> Iterator[int]:
+    if attachment is not None and attachment.data is not None:
+        for (word,) in struct.iter_unpack("<Q", attachment.data[: len(attachment.data) // 8 * 8]):
+            yield word
+
+
+def _handles_out(call: RawCall) -> Iterator[Key]:
+    """The handles that a call gave out."""
+    for parameter in call.function.parameters:
+        if parameter.role in (Role.OUT, Role.INOUT) and parameter.element in HANDLE_TYPES:
+            for word in _words(call.outputs.get(parameter.name)):
+                if word:
+                    yield parameter.element, word
+
+
+def _handles_in(call: RawCall) -> Iterator[Key]:
+    """The handles that a call was given: by value, in arrays, and inside the structs that hold some."""
+    for parameter, word in zip(call.function.parameters, call.arguments, strict=True):
+        if parameter.role == Role.HANDLE:
+            yield parameter.c_type, word
+        elif parameter.role in (Role.IN, Role.INOUT) and parameter.element in HANDLE_TYPES:
+            for handle in _words(call.inputs.get(parameter.name)):
+                yield parameter.element, handle
+    config = call.inputs.get("config.0")
+    if config is not None and config.data is not None and len(config.data) >= 56:
+        yield "CUstream", structs.read_struct(structs.CUlaunchConfig, config.data).hStream
+        attributes = call.inputs.get("config.1")
+        if attributes is not None and attributes.data is not None and len(attributes.data) % 72 == 0:
+            for attribute in structs.read_launch_attributes(attributes.data):
+                if attribute.id in _ATTRIBUTES_WITH_EVENT:
+                    yield "CUevent", attribute.value.event.event

@@ -1,0 +1,267 @@
+"""First pass over a raw capture: what the window is, what it uses, touches and launches.
+
+Holds what is alive and what the window touched, never the calls themselves: those are read again when they are written.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from replay.api import structs
+from replay.api.vocabulary import Effect, Role
+from replay.capture.decode import (
+    Decoder,
+    Entered,
+    Left,
+    ProcessText,
+    RawAttachment,
+    RawCall,
+    RawContents,
+    RawNote,
+)
+from replay.snapshot.allocations import Allocations
+from replay.snapshot.schema import Note
+from replay.snapshot.state import Made, Objects
+
+MAXIMUM_NOTES = 100_000  # kept with their text; all are counted
+
+_TOUCHING = frozenset((Effect.WRITE, Effect.READ, Effect.COPY, Effect.CUSTOM))
+_ADDRESS_ROLES = frozenset((Role.ADDRESS, Role.HOST_READ, Role.HOST_WRITE))
+
+# function -> parameter whose text names the kernel
+_NAMING = {"cuModuleGetFunction": "name", "cuLibraryGetKernel": "name"}
+
+
+class Images(Protocol):
+    """Where images go: gives the digest of one, "" when its bytes are missing."""
+
+    def digest(self, attachment: RawAttachment) -> str: ...
+
+
+@dataclass
+class KernelDraft:
+    """A kernel that the window launches; geometry and layout are those of its first launch.
+
+    layout: the bytes of part 1 of kernelParams, None when the buffer came through `extra`.
+    """
+
+    name: str
+    image: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    layout: bytes | None
+    launches: int = 0
+
+
+def is_image(call: RawCall, key: str) -> bool:
+    """Whether an input of a call is a module image: given as such, or read from a file that the call names."""
+    base, _, part = key.partition(".")
+    role = next((p.role for p in call.function.parameters if p.name == base), None)
+    loads_file = call.function.symbol in ("cuModuleLoad", "cuLibraryLoadFromFile")
+    return role == Role.IMAGE or (loads_file and part == "1")
+
+
+def parameter_buffer(call: RawCall) -> RawAttachment | None:
+    """The packed kernel parameters of a launch, however they were handed over."""
+    return call.inputs.get("kernelParams.0") or call.inputs.get("extra.0")
+
+
+def launch_geometry(call: RawCall) -> tuple[tuple[int, int, int], tuple[int, int, int], int]:
+    """Grid, block and dynamic shared memory in bytes of a launch."""
+    config = call.inputs.get("config.0")
+    if config is not None and config.data is not None and len(config.data) >= 56:
+        return structs.geometry(structs.read_struct(structs.CUlaunchConfig, config.data))
+    words = [call.argument(f"{what}Dim{axis}") & 0xFFFFFFFF for what in ("grid", "block") for axis in "XYZ"]
+    shared_bytes = call.argument("sharedMemBytes") & 0xFFFFFFFF
+    return (words[0], words[1], words[2]), (words[3], words[4], words[5]), shared_bytes
+
+
+@dataclass
+class Survey:
+    """What the first pass found.
+
+    opened_call, closed_call: numbers of calls, 0 for none. matched_launches: launches that the selection matched, in
+    the window or not. globals_named: (image digest, variable) that some call asked for.
+    """
+
+    objects: Objects = field(default_factory=Objects)
+    allocations: Allocations = field(default_factory=Allocations)
+    process: dict[str, str] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+    note_counts: Counter[str] = field(default_factory=Counter)
+    opened: bool = False
+    closed: bool = False
+    opened_call: int = 0
+    closed_call: int = 0
+    calls: int = 0
+    window_calls: int = 0
+    launches: int = 0
+    matched_launches: int = 0
+    functions: Counter[str] = field(default_factory=Counter)
+    threads: set[int] = field(default_factory=set)
+    streams: set[int] = field(default_factory=set)
+    kernels: dict[tuple[str, str], KernelDraft] = field(default_factory=dict)
+    globals_named: set[tuple[str, str]] = field(default_factory=set)
+    images_used: set[str] = field(default_factory=set)  # digests
+    unnamed_launches: int = 0
+
+    def note(self, code: str, text: str, call: int = 0, function: str = "") -> None:
+        """Record something that is missing or special."""
+        self.note_counts[code] += 1
+        if len(self.notes) < MAXIMUM_NOTES:
+            self.notes.append(Note(code, text, call, function))
+
+
+class Surveyor:
+    """Runs the first pass."""
+
+    def __init__(self, images: Images) -> None:
+        self.survey = Survey()
+        self._images = images
+        self._matched_names: dict[int, str] = {}
+
+    def run(self, decoder: Decoder) -> Survey:
+        """Read everything; the decoder's `ending` and `open_calls` hold afterwards."""
+        for event in decoder.events():
+            if isinstance(event, Entered):
+                self._enter(event.call)
+            elif isinstance(event, Left):
+                self._leave(event.call)
+            elif isinstance(event, RawContents):
+                context = self.survey.objects.current_context(event.thread)
+                device = self.survey.objects.device_of(context)
+                self.survey.allocations.contents(event, context, device)
+            elif isinstance(event, RawNote):
+                self._note(event)
+            elif isinstance(event, ProcessText):
+                self.survey.process.update(event.values)
+        return self.survey
+
+    def _note(self, note: RawNote) -> None:
+        survey = self.survey
+        if note.code == "LAUNCH_MATCHED":
+            survey.matched_launches += 1
+            if note.call == 0:
+                return  # outside the window, and there may be millions
+            self._matched_names[note.call] = note.text.partition(" ")[2]
+        elif note.code == "WINDOW_OPEN" and not survey.opened:
+            survey.opened, survey.opened_call = True, note.call
+            survey.objects.open_window()
+        elif note.code == "WINDOW_CLOSE" and survey.opened:
+            survey.closed, survey.closed_call = True, note.call
+        survey.note(note.code, note.text, note.call, note.function)
+
+    def _enter(self, call: RawCall) -> None:
+        survey = self.survey
+        survey.calls += 1
+        survey.allocations.enter(call)
+        call.in_window = survey.opened and not survey.closed
+        if not call.in_window:
+            return
+        survey.window_calls += 1
+        survey.functions[call.function.symbol] += 1
+        survey.threads.add(call.thread)
+        survey.objects.enter_in_window(call)
+        self._touch_arguments(call)
+        if call.function.unsupported and not survey.functions[call.function.symbol] > 1:
+            survey.note("UNSUPPORTED_CALL", call.function.unsupported, call.number, call.function.symbol)
+        for key, attachment in call.inputs.items():
+            if is_image(call, key):
+                survey.images_used.add(self._images.digest(attachment))
+        if call.function.effect == Effect.LAUNCH:
+            self._launch(call)
+
+    def _leave(self, call: RawCall) -> None:
+        survey = self.survey
+        context = survey.objects.current_context(call.thread)
+        ended = survey.objects.apply(call)
+        device = survey.objects.device_of(context)
+        survey.allocations.apply(call, context, device, call.in_window, ended)
+        if call.function.effect == Effect.GLOBAL and call.result == 0:
+            self._named_global(call)
+
+    def _touch_arguments(self, call: RawCall) -> None:
+        """Memory that a call names is touched, whether its contents could be read or not."""
+        if call.function.effect not in _TOUCHING:
+            return
+        for parameter, word in zip(call.function.parameters, call.arguments, strict=True):
+            if parameter.role in _ADDRESS_ROLES:
+                self.survey.allocations.touch(self.survey.allocations.find(word))
+        copy = call.inputs.get("pCopy.0")
+        if copy is not None and copy.data is not None:
+            self._touch_words(copy.data)
+
+    def _touch_words(self, data: bytes) -> None:
+        for word in np.frombuffer(data, dtype="<u8", count=len(data) // 8).tolist():
+            self.survey.allocations.touch(self.survey.allocations.find(word))
+
+    def _launch(self, call: RawCall) -> None:
+        survey = self.survey
+        survey.launches += 1
+        handle = call.argument("f")
+        made = survey.objects.find("CUfunction", handle)
+        name, image = self._identify(made)
+        name = self._matched_names.pop(call.number, "") or name
+        if not name:
+            survey.unnamed_launches += 1
+            if survey.unnamed_launches == 1:
+                survey.note(
+                    "FUNCTION_UNKNOWN", f"no recorded call made the function {handle:#x}", call.number
+                )
+            name = f"function_{handle:x}"
+        survey.images_used.add(image)
+        survey.streams.add(self._stream(call))
+        buffer = parameter_buffer(call)
+        if buffer is not None and buffer.data is not None:
+            self._touch_words(buffer.data)
+        draft = survey.kernels.get((image, name))
+        if draft is None:
+            layout = call.inputs.get("kernelParams.1")
+            grid, block, shared_bytes = launch_geometry(call)
+            draft = KernelDraft(name, image, grid, block, shared_bytes, layout.data if layout else None)
+            survey.kernels[image, name] = draft
+        draft.launches += 1
+
+    @staticmethod
+    def _stream(call: RawCall) -> int:
+        config = call.inputs.get("config.0")
+        if config is not None and config.data is not None and len(config.data) >= 56:
+            return int(structs.read_struct(structs.CUlaunchConfig, config.data).hStream)
+        return call.argument("hStream")
+
+    def _identify(self, made: Made | None) -> tuple[str, str]:
+        """Name and image of a function: follow what it was made from."""
+        name = ""
+        pending = [made] if made is not None else []
+        seen = 0
+        while pending and seen < 16:
+            seen += 1
+            item = pending.pop(0)
+            symbol = item.call.function.symbol
+            if not name and symbol in _NAMING:
+                text = item.call.inputs.get(_NAMING[symbol])
+                name = text.data.decode("utf-8", "replace") if text and text.data else ""
+            for key, attachment in item.call.inputs.items():
+                if is_image(item.call, key):
+                    return name, self._images.digest(attachment)
+            pending += [parent for parent in item.uses if parent.key[0] != "CUcontext"]
+        return name, ""
+
+    def _named_global(self, call: RawCall) -> None:
+        name = call.inputs.get("name")
+        owner = next(
+            (
+                self.survey.objects.find(parameter.c_type, word)
+                for parameter, word in zip(call.function.parameters, call.arguments, strict=True)
+                if parameter.role == Role.HANDLE
+            ),
+            None,
+        )
+        if name is not None and name.data is not None and owner is not None:
+            _, image = self._identify(owner)
+            self.survey.globals_named.add((image, name.data.decode("utf-8", "replace")))
