@@ -48,13 +48,24 @@ _ATTRIBUTES_WITH_EVENT = (
 )
 
 
+@dataclass(frozen=True)
+class Current:
+    """An entry of a thread's context stack, and the number of the call that put it there. Both 0: no context."""
+
+    context: int
+    call: int
+
+
+NO_CONTEXT = Current(0, 0)
+
+
 @dataclass(eq=False)
 class Change:
     """A call that changes an object."""
 
     call: RawCall
     order: int
-    context: int
+    current: Current
     uses: tuple[Made, ...]
 
 
@@ -62,26 +73,18 @@ class Change:
 class Made:
     """An object that is alive: the call that made it, and what it was made from.
 
-    in_setup: it was made before the window. context: the context that was current, 0 where that does not matter.
+    in_setup: it was made before the window. current: the context that was current, if that matters.
     """
 
     key: Key
     call: RawCall
     order: int
-    context: int
+    current: Current
     uses: tuple[Made, ...]
     in_setup: bool
     children: dict[int, Made] = field(default_factory=dict)  # by id()
     changes: dict[tuple[object, ...], Change] = field(default_factory=dict)
     needed: bool = False
-
-
-@dataclass(frozen=True)
-class Current:
-    """An entry of a thread's context stack, and the number of the call that put it there (0: the packer did)."""
-
-    context: int
-    call: int
 
 
 @dataclass(frozen=True)
@@ -115,8 +118,11 @@ class Objects:
 
     def current_context(self, thread: int) -> int:
         """The context that is current in a thread, 0 for none that is known."""
+        return self._current(thread).context
+
+    def _current(self, thread: int) -> Current:
         stack = self._stacks.get(thread)
-        return stack[-1].context if stack else 0
+        return stack[-1] if stack else NO_CONTEXT
 
     def device_of(self, context: int) -> int:
         """The ordinal of a context's device; 0 when it is not known."""
@@ -171,7 +177,7 @@ class Objects:
             return 0
         elif symbol == "cuInit":
             if self._initialised is None and not self.window_open:
-                self._initialised = Change(call, self._order, 0, ())
+                self._initialised = Change(call, self._order, NO_CONTEXT, ())
         elif made := list(_handles_out(call)):
             self._make(call, made)
         elif not self.window_open:
@@ -180,10 +186,10 @@ class Objects:
 
     def _make(self, call: RawCall, keys: list[Key]) -> None:
         symbol = call.function.symbol
-        context = 0 if symbol.startswith(_WITHOUT_CONTEXT) else self.current_context(call.thread)
+        current = NO_CONTEXT if symbol.startswith(_WITHOUT_CONTEXT) else self._current(call.thread)
         uses = [*self._references(call)]
-        if (current := self.find("CUcontext", context)) is not None:
-            uses.append(current)
+        if (context := self.find("CUcontext", current.context)) is not None:
+            uses.append(context)
         gives_existing = "Get" in symbol or "Retain" in symbol or "Enumerate" in symbol
         for key in keys:
             if symbol == "cuDevicePrimaryCtxRetain":
@@ -195,7 +201,7 @@ class Objects:
                 if gives_existing:
                     continue
                 self._end(key)
-            made = Made(key, call, self._order, context, tuple(uses), not self.window_open)
+            made = Made(key, call, self._order, current, tuple(uses), not self.window_open)
             self._alive[key] = made
             for parent in uses:
                 parent.children[id(made)] = made
@@ -206,8 +212,8 @@ class Objects:
         """A call that makes nothing: it belongs to the first object it names, or to the current context."""
         function = call.function
         references = self._references(call)
-        context = self.current_context(call.thread)
-        current = self.find("CUcontext", context)
+        current = self._current(call.thread)
+        context = self.find("CUcontext", current.context)
         settings = [
             (parameter.name, word)
             for parameter, word in zip(function.parameters, call.arguments, strict=True)
@@ -221,11 +227,11 @@ class Objects:
         if function.symbol == "cuMemPoolSetAccess" and "map" in call.inputs:
             names.append(call.inputs["map"].data)
         key: tuple[object, ...] = (function.symbol.replace("Disable", "Enable"), *settings, *names)
-        change = Change(call, self._order, context, (*references, *([current] if current else [])))
+        change = Change(call, self._order, current, (*references, *([context] if context else [])))
         if function.symbol.startswith("cuDevice") and not references:
             self._device_changes[key] = (call.argument("dev"), change)
             return
-        owner = current if function.symbol.startswith("cuCtx") else references[0] if references else None
+        owner = context if function.symbol.startswith("cuCtx") else references[0] if references else None
         if owner is None:
             return
         owner.changes.pop(key, None)
@@ -298,16 +304,16 @@ class Objects:
         for thread in sorted(self._window_threads):
             for entry in stacks_at_opening.get(thread, ()):
                 self.use(self._contexts_at_opening.get(entry.context))
-        kept: dict[int, tuple[int, RawCall, int]] = {}
+        kept: dict[int, tuple[int, RawCall, Current]] = {}
         for item in self._closure():
-            kept[id(item.call)] = (item.order, item.call, item.context)
+            kept[id(item.call)] = (item.order, item.call, item.current)
         ordered = sorted(kept.values(), key=lambda item: item[0])
         replayed: dict[int, list[Current]] = {}
         contexts = {handle for c_type, handle in self._made_contexts(ordered) if c_type == "CUcontext"}
-        for _, call, context in ordered:
+        for _, call, current in ordered:
             stack = replayed.setdefault(call.thread, [])
-            if context in contexts and (not stack or stack[-1].context != context):
-                stack[-1:] = [Current(context, 0)]
+            if current.context in contexts and (not stack or stack[-1].context != current.context):
+                stack[-1:] = [current]
                 yield SetupCall(call.thread, current=stack[-1])
             yield SetupCall(call.thread, call)
             if call.function.symbol.startswith("cuCtxCreate"):
@@ -318,7 +324,7 @@ class Objects:
             if have == [entry.context for entry in wanted]:
                 continue
             if have and not wanted:
-                yield SetupCall(thread, current=Current(0, 0))
+                yield SetupCall(thread, current=NO_CONTEXT)
             for place, entry in enumerate(wanted):
                 yield SetupCall(thread, current=entry, push=place > 0)
 
@@ -348,7 +354,7 @@ class Objects:
                 yield change
 
     @staticmethod
-    def _made_contexts(ordered: list[tuple[int, RawCall, int]]) -> Iterator[Key]:
+    def _made_contexts(ordered: list[tuple[int, RawCall, Current]]) -> Iterator[Key]:
         for _, call, _ in ordered:
             yield from _handles_out(call)
 
