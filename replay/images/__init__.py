@@ -9,6 +9,7 @@ from replay.errors import ImageError
 from replay.images.cubin import ELF_MAGIC, cubin_size, read_cubin
 from replay.images.fatbin import (
     CONTAINER_MAGIC,
+    MAX_ENTRY_BYTES,
     WRAPPER_MAGIC,
     Entry,
     choose_cubin,
@@ -83,10 +84,11 @@ def file_suffix(data: bytes) -> str:
     return _SUFFIXES.get(identify(data), ".bin")
 
 
-def read_image(data: bytes, sm: int | None = None) -> list[ModuleInfo]:
+def read_image(data: bytes, sm: int | None = None, limit: int = MAX_ENTRY_BYTES) -> list[ModuleInfo]:
     """What the image declares: one ModuleInfo for PTX or a cubin, one for each readable entry of a fat binary.
 
     sm: leave out the entries of a fat binary that a device of this architecture (90 for 9.0) would not use.
+    limit: of an uncompressed entry, in bytes; beyond it ImageError is raised.
     """
     kind = identify(data)
     if kind == "cubin":
@@ -100,7 +102,7 @@ def read_image(data: bytes, sm: int | None = None) -> list[ModuleInfo]:
         entries = [
             entry for entry in (choose_cubin(entries, sm), choose_ptx(entries, sm)) if entry is not None
         ]
-    return [_read_entry(entry) for entry in entries if entry.kind in ("ptx", "cubin")]
+    return [_read_entry(entry, limit) for entry in entries if entry.kind in ("ptx", "cubin")]
 
 
 def find_kernel(data: bytes, name: str, sm: int | None = None) -> KernelInfo | None:
@@ -119,6 +121,6 @@ def find_kernel(data: bytes, name: str, sm: int | None = None) -> KernelInfo | N
     return compiled
 
 
-def _read_entry(entry: Entry) -> ModuleInfo:
-    contents = entry.contents()
+def _read_entry(entry: Entry, limit: int) -> ModuleInfo:
+    contents = entry.contents(limit)
     return read_cubin(contents) if entry.kind == "cubin" else read_ptx(contents)

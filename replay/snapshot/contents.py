@@ -18,7 +18,7 @@ from replay.snapshot.schema import CHUNK_BYTES, Contents
 COURSE_NOTES = frozenset({"WINDOW_OPEN", "WINDOW_CLOSE", "LAUNCH_MATCHED", "CHILD_PROCESS", "THREADS_BUSY"})
 MAX_SCANNED_NOTES = 20_000  # by `info`; the counts come from the summary
 MAX_LISTED = 100_000  # kernels, images or allocations that are held in memory at once
-MAX_DESCRIBED_IMAGE_BYTES = 256 << 20
+MAX_DESCRIBED_IMAGE_BYTES = 128 << 20  # beyond it, `ls images` says only how large it is
 
 T = TypeVar("T")
 
@@ -223,7 +223,8 @@ def describe_images(opened: Snapshot) -> Iterator[tuple[schema.Image, str]]:
 
     for image in opened.images():
         try:
-            modules = images.read_image(opened.read(image.contents, MAX_DESCRIBED_IMAGE_BYTES))
+            data = opened.read(image.contents, MAX_DESCRIBED_IMAGE_BYTES)
+            modules = images.read_image(data, limit=MAX_DESCRIBED_IMAGE_BYTES)
             kernels = {name for module in modules for name in module.kernels}
             targets = ", ".join(f"{module.kind} {module.target}" for module in modules)
             yield image, f"{targets}: {len(kernels)} kernel{'s' if len(kernels) != 1 else ''}"
