@@ -244,4 +244,11 @@ def test_the_process_and_its_driver_are_described(run: Runner, program: Callable
     assert process["executable"] == str(program("memory"))
     assert process["command"] == f"{program('memory')} argument"
     assert process["driver_path"].endswith("/libcuda.so.1")
-    assert int(process["pid"]) > 0
+    assert process["driver_version"] == "13050"
+    assert {key: text for key, text in process.items() if key.startswith("device.")} == {
+        "device.0.name": "Fake device",
+        "device.0.compute_capability": "9.0",
+        "device.0.uuid": "30313233-3435-3637-3839-616263646566",
+        "device.0.total_memory_bytes": str(1 << 30),
+        "device.0.multiprocessors": "16",
+    }

@@ -148,6 +148,44 @@ EXPORT int cuMemsetD8_v2(uint64_t to, uint8_t value, uint64_t bytes) {
   return 0;
 }
 
+// ---- one device ---------------------------------------------------------------------------------
+
+EXPORT int cuDriverGetVersion(int *version) {
+  LOGGED(cuDriverGetVersion, (uint64_t)version)
+  *version = 13050;
+  return 0;
+}
+EXPORT int cuDeviceGetCount(int *count) {
+  LOGGED(cuDeviceGetCount, (uint64_t)count)
+  *count = 1;
+  return 0;
+}
+EXPORT int cuDeviceGet(int *device, int ordinal) {
+  LOGGED(cuDeviceGet, (uint64_t)device, ordinal)
+  *device = ordinal;
+  return 0;
+}
+EXPORT int cuDeviceGetName(char *name, int length, int device) {
+  LOGGED(cuDeviceGetName, (uint64_t)name, length, device)
+  strncpy(name, "Fake device", (size_t)length);
+  return 0;
+}
+EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device) {
+  LOGGED(cuDeviceGetAttribute, (uint64_t)value, attribute, device)
+  *value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute; // compute capability 9.0
+  return 0;
+}
+EXPORT int cuDeviceGetUuid_v2(char *uuid, int device) {
+  LOGGED(cuDeviceGetUuid_v2, (uint64_t)uuid, device)
+  memcpy(uuid, "0123456789abcdef", 16);
+  return 0;
+}
+EXPORT int cuDeviceTotalMem_v2(uint64_t *bytes, int device) {
+  LOGGED(cuDeviceTotalMem_v2, (uint64_t)bytes, device)
+  *bytes = 1 << 30;
+  return 0;
+}
+
 // ---- contexts, modules, kernels -----------------------------------------------------------------
 
 struct fake_kernel {
