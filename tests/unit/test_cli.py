@@ -26,6 +26,12 @@ from .conftest import IMAGE_DIGEST, PTX, write_snapshot  # type: ignore[import-n
 HOSTILE = "evil\x1b[31m\n../../etc/passwd [red]x[/red] \u202e" + "k" * 300
 
 
+@pytest.fixture(autouse=True)
+def _no_width_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("COLUMNS", "NO_COLOR", "REPLAY_TRACEBACK"):  # a parallel test run sets the first
+        monkeypatch.delenv(name, raising=False)
+
+
 def run(*arguments: object) -> int:
     return main([str(argument) for argument in arguments])
 
