@@ -131,7 +131,7 @@ def _kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
     ]
     rows = [
         (
-            shown(kernel.demangled or kernel.name, INFO_NAME),
+            shown(_name(kernel), INFO_NAME),
             f"{kernel.launches:,}",
             dimensions(kernel.grid),
             dimensions(kernel.block),
@@ -142,6 +142,11 @@ def _kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
         for kernel in kernels
     ]
     return table(columns, rows, screen, indent=2)
+
+
+def _name(kernel: Kernel) -> str:
+    """Demangled, without the return type that every kernel has."""
+    return (kernel.demangled or kernel.name).removeprefix("void ")
 
 
 def _layout(kernel: Kernel) -> str:
@@ -176,7 +181,7 @@ def render_kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
             str(kernel.attributes.get("registers", "")),
             " ".join(f"{slot.offset_bytes}:{slot.size_bytes}" for slot in kernel.parameters),
             shown(kernel.image[:8]),
-            shown(kernel.demangled or kernel.name),
+            shown(_name(kernel)),
         )
         for kernel in kernels
     ]
