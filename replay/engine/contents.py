@@ -123,6 +123,9 @@ class ContentStore:
     _landing: ctypes.Array[ctypes.c_char] = field(
         default_factory=lambda: ctypes.create_string_buffer(CHUNK_BYTES)
     )
+    _pointed: dict[tuple[int, int], int] = field(
+        default_factory=dict
+    )  # what `point_to` wrote, by range id and offset
     _device_copy: int = 0
     _host_copy: ctypes.Array[ctypes.c_char] | None = None
 
@@ -154,6 +157,22 @@ class ContentStore:
         for word in words:
             if word.offset % CHUNK_BYTES > CHUNK_BYTES - 8 and (moved := self.addresses.find(word.target)):
                 self._write(range_, live + word.offset, moved.to_bytes(8, "little"))
+
+    def point_to(self, captured: int, size_bytes: int) -> None:
+        """Memory captured at this address has just appeared: let the words that point to it point there.
+
+        A word is changed only where it still holds the captured address, or what an earlier iteration put there.
+        """
+        for range_id, words in self.words.items():
+            for word in words:
+                if not captured <= word.target < captured + size_bytes:
+                    continue
+                range_, live = self.ranges[range_id], self.addresses.find(word.target)
+                place = self.live(range_) + word.offset
+                held = int.from_bytes(self._read(range_, place, 8), "little")
+                if live is not None and held in (word.target, self._pointed.get((range_id, word.offset))):
+                    self._write(range_, place, live.to_bytes(8, "little"))
+                    self._pointed[range_id, word.offset] = live
 
     def keep_copies(self, ranges: Iterable[Range], whole: set[int]) -> None:
         """Copy what the window writes in these ranges aside, so that `restore` can bring it back.

@@ -241,26 +241,38 @@ class AddressMap:
     def __init__(self, placed: Iterable[Placed] = ()) -> None:
         self._placed = sorted(placed, key=lambda item: item.span.address)
         self._starts = [item.span.address for item in self._placed]
-        self._bound: dict[int, tuple[int, int]] = {}  # captured address -> size, live address
+        self._loose: dict[int, tuple[int, int | None]] = {}  # captured address -> size, live address
+
+    def expect(self, captured: int, size_bytes: int) -> None:
+        """Memory that is in no span and whose place is not known yet: a variable of a module.
+
+        It may have been captured at an address inside a span, which does not make it part of that.
+        """
+        self._loose[captured] = (size_bytes, None)
 
     def bind(self, captured: int, size_bytes: int, live: int) -> None:
-        """Memory that is in no span: a variable of a loaded module, or pinned memory as the device sees it.
-
-        Variables may have been captured at addresses inside a span, so these go first.
-        """
-        self._bound[captured] = (size_bytes, live)
+        """Memory that is in no span: a variable of a loaded module, or pinned memory as the device sees it."""
+        self._loose[captured] = (size_bytes, live)
 
     def is_bound(self, captured: int) -> bool:
         """Whether `bind` was called for this captured address."""
-        return captured in self._bound
+        return self._loose.get(captured, (0, None))[1] is not None
+
+    def state(self) -> dict[int, tuple[int, int | None]]:
+        """What is expected and bound now, for `return_to`."""
+        return dict(self._loose)
+
+    def return_to(self, state: dict[int, tuple[int, int | None]]) -> None:
+        """Undo every `expect` and `bind` since `state` was taken."""
+        self._loose = dict(state)
 
     def find(self, captured: int) -> int | None:
         """The live address; None for an address that belongs to no captured range."""
         if captured == 0:
             return 0
-        for start, (size, live) in self._bound.items():
+        for start, (size, live) in self._loose.items():
             if start <= captured < start + size:
-                return live + captured - start
+                return None if live is None else live + captured - start
         at = bisect.bisect_right(self._starts, captured) - 1
         # The end of a span belongs to it: programs form pointers just past their last element.
         if at >= 0 and captured <= self._placed[at].span.end:

@@ -47,7 +47,12 @@ class Program:
         for census in self._objects(Census, "census"):
             words = self.call_words if census.kind == "call" else self.range_words
             site = f"{census.kind} {census.site}"
-            words.setdefault(census.site, []).extend(unpack_words(census.words, self.ranges, site))
+            found = unpack_words(census.words, self.ranges, site)
+            if census.kind == "range":
+                holder = self.ranges.get(census.site)
+                if holder is None or any(word.offset + 8 > holder.size_bytes for word in found):
+                    raise EngineError(f"the pointer census of {site} lies outside the captured memory")
+            words.setdefault(census.site, []).extend(found)
         self._refuse()
         self.late: set[int] = set()
         self.shared: set[int] = set()

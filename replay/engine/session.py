@@ -18,7 +18,7 @@ from replay.engine.contents import ContentStore, describe
 from replay.engine.driver import Driver, DriverFailure, call, query, query_int
 from replay.engine.execute import STICKY_RESULTS, Executor, HostOutput, Prepared
 from replay.engine.handles import captured_handles
-from replay.engine.memory import AddressMap, Placed, Span, is_global, is_host, place
+from replay.engine.memory import AddressMap, Placed, Span, home_address, is_global, is_host, place
 from replay.engine.program import Program
 from replay.errors import EngineError
 from replay.snapshot.schema import Call, Range
@@ -55,6 +55,7 @@ class _Outcome:
     comparisons: list[BufferComparison] = field(default_factory=list)
     digests: dict[tuple[int, int], bytes] = field(default_factory=dict)
     results: list[str] = field(default_factory=list)
+    unreached: list[str] = field(default_factory=list)
     lost: str = ""
 
 
@@ -86,6 +87,8 @@ class Session:
         self.placed = place(driver, spans, taken, self.device, relocate)
         self.addresses = AddressMap(self.placed)
         for range_ in program.ranges.values():
+            if is_global(range_):
+                self.addresses.expect(range_.address, range_.size_bytes)
             if is_host(range_) and range_.host_address:
                 host = self.addresses.live(range_.host_address)
                 pointer = query(driver, "cuMemHostGetDevicePointer_v2", host, 0)
@@ -127,6 +130,7 @@ class Session:
         for range_ in self.program.ranges.values():
             if is_global(range_) and not self.addresses.is_bound(range_.address):
                 self._find_global(range_)
+        self._addresses_of_setup = self.addresses.state()
 
     def _find_global(self, range_: Range) -> None:
         """Ask the module or library, if the setup loaded it; a variable of the window's own module comes later."""
@@ -174,6 +178,7 @@ class Session:
         for range_ in self.program.ranges.values():
             if is_global(range_) and range_.address == captured and range_.id not in self._restored_ids:
                 self.contents.load(range_)
+                self.contents.point_to(captured, range_.size_bytes)
 
     def _prepare_window(self) -> None:
         self.window: list[Prepared] = []
@@ -237,7 +242,7 @@ class Session:
         """Replay the window once and compare everything that was captured afterwards; once more if it differs."""
         self._stage("replaying the window")
         first = self._checked_pass()
-        verified = Verified("match", first.comparisons, first.results, self._unverified())
+        verified = Verified("match", first.comparisons, first.results, self._unverified() + first.unreached)
         compared = sum(item.compared_bytes for item in first.comparisons)
         if first.lost:
             verified.verdict, verified.reason, verified.replayable = "not_compared", first.lost, False
@@ -330,8 +335,10 @@ class Session:
             self.use_main_context()
             self.synchronize()
         for range_ in pending:
-            if self.addresses.find(range_.address) is not None:
+            if self.addresses.find(home_address(range_)) is not None:
                 outcome.comparisons.append(self.contents.compare(range_, outcome.digests))
+            else:
+                outcome.unreached.append(f"{describe(range_)}: nothing that was replayed loads it")
 
     def _compare_host(self, output: HostOutput, outcome: _Outcome) -> None:
         expected = self.executor.attachment(output.expected)
@@ -365,6 +372,7 @@ class Session:
                 self.executor.context_unknown()
         made.clear()
         self.executor.handles.return_to(self._handles_of_setup)
+        self.addresses.return_to(self._addresses_of_setup)
 
 
 def open_device(driver: Driver, ordinal: int) -> tuple[int, int]:

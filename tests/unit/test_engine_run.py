@@ -299,6 +299,30 @@ def test_whole_program_is_replayed_again_and_again(replayed):
     assert "creates its own streams" in result.timing.gpu_time_reason
 
 
+def test_variable_of_a_module_that_the_window_loads_and_unloads(replayed):
+    """Captured at an address inside the span of another range, as small allocations and variables often are."""
+    captured = BASE + 4096
+    factory = SnapshotFactory()
+    factory.set_up(FOLLOW.encode(), "follow")
+    factory.calls = [
+        replace(call, section="window" if call.function.startswith("cuModule") else "setup")
+        for call in factory.calls
+    ]
+    born = factory.call(
+        "cuModuleGetGlobal_v2", [0x7F30, 0x7F38, MODULE, 0x7F40],
+        inputs={"name": b"counter"}, outputs={"name.1": u64(captured, 4)},
+    )  # fmt: skip
+    table = factory.range(BASE, u64(captured), u64(captured))
+    launch = factory.launch(u64(BASE), [(0, 8)], 1, 1)
+    died = factory.call("cuModuleUnload", [MODULE])
+    counter = factory.range(captured, u32(41), u32(42), kind="global", name="counter", owner=MODULE,
+                            born_call=born.number, died_call=died.number)  # fmt: skip
+    factory.census.append(Census("call", launch.number, struct.pack("<QQII", 0, 0, table.id, 0)))
+    factory.census.append(Census("range", table.id, struct.pack("<QQII", 0, 0, counter.id, 0)))
+    result = replayed(factory, samples=4)
+    assert result.verification.verdict == "match"
+
+
 def test_address_used_by_two_allocations_in_turn(replayed):
     factory = SnapshotFactory()
     factory.set_up(INCREMENT.encode(), "increment")
@@ -379,6 +403,16 @@ def test_contents_larger_than_their_range_are_refused(replayed):
     factory = increment()
     factory.ranges[0] = replace(factory.ranges[0], size_bytes=2)
     with pytest.raises(EngineError, match="has contents of 4 bytes"):
+        replayed(factory)
+
+
+@pytest.mark.parametrize(("kind", "site", "word"), [
+    ("range", 1, (1 << 40, 0, 1, 0)), ("range", 9, (0, 0, 1, 0)), ("call", 6, (0, 0, 9, 0)), ("call", 6, (0, 99, 1, 0)),
+])  # fmt: skip
+def test_pointers_outside_the_captured_memory_are_refused(replayed, kind, site, word):
+    factory = increment()
+    factory.census.append(Census(kind, site, struct.pack("<QQII", *word)))
+    with pytest.raises(EngineError, match="outside the captured memory"):
         replayed(factory)
 
 
