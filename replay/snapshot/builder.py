@@ -62,13 +62,15 @@ class PackReport:
     """What became of a raw capture.
 
     skipped: one line for each process without a snapshot. problems: what went wrong, one line each.
-    matched_launches: launches that the selection matched, in all processes. used_cuda: some process called the driver.
+    matched_launches: launches that the selection matched, in all processes. kernels_seen: the first kernels that were
+    looked up by name. used_cuda: some process called the driver.
     """
 
     snapshots: list[PackedSnapshot] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     matched_launches: int = 0
+    kernels_seen: list[str] = field(default_factory=list)
     used_cuda: bool = False
     calls: int = 0
 
@@ -150,6 +152,7 @@ def _survey(path: Path, stack: contextlib.ExitStack, report: PackReport) -> _Pro
     report.used_cuda = report.used_cuda or survey.calls > 0
     report.matched_launches += survey.matched_launches
     report.calls += survey.calls
+    report.kernels_seen += survey.kernels_seen
     if not survey.opened:
         stopped = [note.text for note in survey.notes if note.code == "CAPTURE_STOPPED"]
         reason = f"capture stopped: {stopped[0]}" if stopped else "no launch that was asked for"

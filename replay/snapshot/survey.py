@@ -27,6 +27,7 @@ from replay.snapshot.allocations import Allocations
 from replay.snapshot.schema import Note
 from replay.snapshot.state import Made, Objects
 
+MAXIMUM_KERNELS_SEEN = 64
 MAXIMUM_NOTES = 100_000  # kept with their text; all are counted
 
 _TOUCHING = frozenset((Effect.WRITE, Effect.READ, Effect.COPY, Effect.CUSTOM))
@@ -108,6 +109,7 @@ class Survey:
     kernels: dict[tuple[str, str], KernelDraft] = field(default_factory=dict)
     globals_named: set[tuple[str, str]] = field(default_factory=set)
     images_used: set[str] = field(default_factory=set)  # digests
+    kernels_seen: dict[str, None] = field(default_factory=dict)  # names that were looked up, the first few
     unnamed_launches: int = 0
 
     def note(self, code: str, text: str, call: int = 0, function: str = "") -> None:
@@ -182,8 +184,13 @@ class Surveyor:
         ended = survey.objects.apply(call)
         device = survey.objects.device_of(context)
         survey.allocations.apply(call, context, device, call.in_window, ended)
-        if call.function.effect == Effect.GLOBAL and call.result == 0:
+        if call.result != 0:
+            return
+        if call.function.effect == Effect.GLOBAL:
             self._named_global(call)
+        name = call.inputs.get(_NAMING.get(call.function.symbol, ""))
+        if name is not None and name.data and len(survey.kernels_seen) < MAXIMUM_KERNELS_SEEN:
+            survey.kernels_seen[name.data.decode("utf-8", "replace")] = None
 
     def _touch_arguments(self, call: RawCall) -> None:
         """Memory that a call names is touched, whether its contents could be read or not."""

@@ -1,0 +1,290 @@
+"""Starts an application under the interposer and waits for it.
+
+The application keeps its standard streams, its open files, its process group and its signals: Ctrl-C reaches it as it
+would without `replay`, and this process lives on to pack what there is. What was asked for and how it ended stands in
+`launcher.json` of the raw capture, so that a capture whose launcher was killed can be packed later.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import shutil
+import signal
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from replay.api.vocabulary import CAPTURE_ENVIRONMENT
+from replay.capture.selection import Selection
+from replay.drivers import SONAME, Driver, interposer_library
+from replay.errors import CaptureError, FileError
+
+LEFT_BEHIND_WAIT_S = 10.0  # for processes that the application left running with the capture open
+_POLL_S = 0.05
+_PRELOAD_SEPARATORS = " :\t\n"  # the loader splits LD_PRELOAD at these and knows no quoting
+_PATH_SEPARATORS = ":;"  # likewise LD_LIBRARY_PATH
+_PT_INTERP = 3
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the application ended. status: its exit status, or minus the signal that killed it.
+
+    left_behind: other processes of it still had the capture open when the wait for them ran out.
+    """
+
+    pid: int
+    status: int
+    left_behind: bool = False
+
+    @property
+    def exit_code(self) -> int:
+        """As a shell reports it: 128 + signal for one that was killed."""
+        return self.status if self.status >= 0 else 128 - self.status
+
+
+def signal_name(number: int) -> str:
+    """`SIGSEGV`, or `signal 63`."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def make_raw_folder(output: Path) -> Path:
+    """A new folder for the raw capture beside the snapshot: NAME.rcap, or NAME-2.rcap and so on where there is one.
+
+    Only its owner can read it: contents of memory may be secret. Raises FileError.
+    """
+    for attempt in range(1, 10_000):
+        suffix = "" if attempt == 1 else f"-{attempt}"
+        folder = output.with_name(f"{output.stem}{suffix}.rcap")
+        try:
+            folder.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        except FileNotFoundError:
+            raise FileError("no such folder", where=output.parent, next="create the folder first") from None
+        except OSError as error:
+            remedy = "choose a folder that you may write to with -o"
+            raise FileError(error.strerror or str(error), where=folder, next=remedy) from None
+        return folder
+    raise FileError(
+        "too many raw captures are left here", where=output.parent, next="remove old *.rcap folders"
+    )
+
+
+def capture_environment(
+    base: Mapping[str, str], selection: Selection, driver: Driver, interposer: Path, raw: Path
+) -> dict[str, str]:
+    """The environment of the application: `base`, with the interposer in front of what is preloaded already."""
+    child = {name: value for name, value in base.items() if name not in CAPTURE_ENVIRONMENT}
+    child["LD_PRELOAD"] = _prepended(str(interposer), base.get("LD_PRELOAD"))
+    child["REPLAY_CAPTURE_DIRECTORY"] = str(raw.absolute())
+    if driver.folder is not None:
+        child["LD_LIBRARY_PATH"] = _prepended(str(driver.folder), base.get("LD_LIBRARY_PATH"))
+        child["REPLAY_CAPTURE_REAL_DRIVER"] = str(driver.folder / SONAME)
+    return child | selection.environment()
+
+
+def _prepended(first: str, rest: str | None) -> str:
+    return f"{first}:{rest}" if rest else first
+
+
+def run_application(
+    command: Sequence[str],
+    selection: Selection,
+    driver: Driver,
+    raw: Path,
+    environ: Mapping[str, str] = os.environ,
+) -> Ended:
+    """Run `command` to its end with the interposer writing into `raw`.
+
+    Raises CaptureError when it cannot be started or the interposer is not installed.
+    """
+    facts: dict[str, Any] = {
+        "command": list(command),
+        "selection": str(selection),
+        "driver": {"name": driver.name, "library": str(driver.library), "emulated": driver.emulated},
+    }
+    with _loadable(interposer_library(), driver) as (interposer, loadable_driver):
+        child_environment = capture_environment(environ, selection, loadable_driver, interposer, raw)
+        _write_facts(raw, facts)
+        with _signals_go_to_the_application() as forward:
+            child = _start(command, child_environment)
+            forward.append(child.pid)
+            facts["pid"] = child.pid
+            _write_facts(raw, facts)
+            status = child.wait()
+            forward.clear()
+            left_behind = _others_are_writing(raw)
+    facts["exit_status"] = status
+    _write_facts(raw, facts)
+    return Ended(child.pid, status, left_behind)
+
+
+def _start(command: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    try:
+        # The application's own descriptors stay open; those of this process are not inheritable.
+        return subprocess.Popen(list(command), env=environment, close_fds=False)
+    except OSError as error:
+        reasons = {
+            errno.ENOENT: "no such command",
+            errno.EACCES: "not executable",
+            errno.ENOEXEC: "not a program, and no script with a #! line",
+            errno.E2BIG: "the arguments and the environment are too long",
+        }
+        what = reasons.get(error.errno or 0, error.strerror or str(error))
+        raise CaptureError(
+            what, where=command[0], next="nothing was started; check the command behind `--`"
+        ) from None
+    except ValueError as error:  # a NUL in an argument
+        raise CaptureError(str(error), where=command[0], next="nothing was started") from None
+
+
+def _write_facts(raw: Path, facts: dict[str, Any]) -> None:
+    # A full disk must not stop the application from running.
+    with contextlib.suppress(OSError):
+        temporary = raw / "launcher.json.partial"
+        temporary.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        temporary.replace(raw / "launcher.json")
+
+
+@contextlib.contextmanager
+def _loadable(interposer: Path, driver: Driver) -> Iterator[tuple[Path, Driver]]:
+    """The interposer and the driver's folder under paths that the loader's variables can hold, copied if need be."""
+    bad_interposer = any(separator in str(interposer) for separator in _PRELOAD_SEPARATORS)
+    bad_folder = driver.folder is not None and any(mark in str(driver.folder) for mark in _PATH_SEPARATORS)
+    if not bad_interposer and not bad_folder:
+        yield interposer, driver
+        return
+    with tempfile.TemporaryDirectory(prefix="replay-", dir=_plain_temporary_folder()) as name:
+        folder = Path(name)
+        if bad_interposer:
+            interposer = Path(shutil.copy2(interposer, folder))
+        if bad_folder:
+            (folder / "driver").mkdir()
+            copied = Path(shutil.copy2(driver.library, folder / "driver" / SONAME))
+            driver = Driver(driver.name, copied, copied.parent, driver.emulated, driver.reason)
+        yield interposer, driver
+
+
+def _plain_temporary_folder() -> str:
+    for candidate in (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"):
+        usable = os.path.isdir(candidate) and os.access(candidate, os.W_OK | os.X_OK)
+        if usable and not any(mark in candidate for mark in _PRELOAD_SEPARATORS + _PATH_SEPARATORS):
+            return candidate
+    raise CaptureError(
+        "replay is installed under a path with a space or a colon, and no temporary folder is free of them",
+        next="set TMPDIR to a folder without",
+    )
+
+
+@contextlib.contextmanager
+def _signals_go_to_the_application() -> Iterator[list[int]]:
+    """Keeps this process alive through signals that mean the application, and hands on those it does not get itself.
+
+    The terminal sends Ctrl-C and Ctrl-\\ to the whole foreground process group, the application included. The handlers
+    are functions, so the application starts with the default ones. Yields the list of processes to forward to.
+    """
+    targets: list[int] = []
+
+    def handle(number: int, frame: object) -> None:
+        if number in (signal.SIGINT, signal.SIGQUIT) and _in_foreground():
+            return
+        for pid in targets:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    handled = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+    before = {}
+    try:
+        for number in handled:
+            # One that is ignored (nohup) stays ignored, here and in the application.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                before[number] = signal.signal(number, handle)
+        yield targets
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+
+def _in_foreground() -> bool:
+    try:
+        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return False
+    finally:
+        os.close(terminal)
+
+
+def _others_are_writing(raw: Path) -> bool:
+    """Waits a while for processes that outlive the application; True if some still have the capture open."""
+    deadline = time.monotonic() + LEFT_BEHIND_WAIT_S
+    said = False
+    while (busy := _is_held(raw)) and time.monotonic() < deadline:
+        if not said and sys.stderr.isatty():
+            print("replay: waiting for processes that the application left running", file=sys.stderr)
+        said = True
+        time.sleep(_POLL_S)
+    return busy
+
+
+def _is_held(raw: Path) -> bool:
+    try:
+        descriptor = os.open(raw / "incomplete", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def why_not_preloaded(command: str) -> str:
+    """Why the loader ignores LD_PRELOAD for a program; "" when it does not, or when that cannot be told."""
+    path = shutil.which(command)
+    if path is None:
+        return ""
+    try:
+        mode = os.stat(path).st_mode
+        with open(path, "rb") as file:
+            header = file.read(64)
+            if mode & (stat.S_ISUID | stat.S_ISGID):
+                return "it is a setuid program, into which nothing can be preloaded"
+            if header[:5] != b"\x7fELF\x02" or len(header) < 64:
+                return ""
+            (offset,) = struct.unpack_from("<Q", header, 32)
+            entry_bytes, count = struct.unpack_from("<HH", header, 54)
+            file.seek(offset)
+            table = file.read(entry_bytes * count)
+    except (OSError, OverflowError):
+        return ""
+    if entry_bytes < 4:
+        return ""
+    kinds = [struct.unpack_from("<I", table, at)[0] for at in range(0, len(table) - 3, entry_bytes)]
+    return (
+        ""
+        if _PT_INTERP in kinds
+        else "it is a statically linked program, into which nothing can be preloaded"
+    )

@@ -1,0 +1,165 @@
+"""What a capture is asked for: which launches, how much memory. Parsed and checked before the application starts.
+
+Regular expressions have the dialect of the interposer: POSIX extended, compiled by the C library that will also match.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from replay.errors import UsageError
+
+Memory = Literal["reachable", "params", "live"]
+MEMORY_CHOICES: tuple[Memory, ...] = ("reachable", "params", "live")
+
+_REG_EXTENDED, _REG_NOSUB = 1, 8  # glibc and musl
+_REGEX_BYTES = 1024  # of a regex_t: 64 in glibc, less than this everywhere
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_LARGEST = (1 << 63) - 1
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Launches by kernel name and by their ordinals among the matching ones (from 1, both inclusive), or everything.
+
+    kernel: "" matches every kernel. maximum_bytes, maximum_launches: 0 for no limit.
+    """
+
+    kernel: str = ""
+    first_launch: int = 1
+    last_launch: int = 1
+    all: bool = False
+    memory: Memory = "reachable"
+    maximum_bytes: int = 0
+    maximum_launches: int = 0
+
+    def environment(self) -> dict[str, str]:
+        """The variables that tell the interposer; see vocabulary.CAPTURE_ENVIRONMENT."""
+        variables: dict[str, str] = {"REPLAY_CAPTURE_MEMORY": self.memory}
+        if self.all:
+            variables["REPLAY_CAPTURE_ALL"] = "1"
+        else:
+            variables["REPLAY_CAPTURE_LAUNCH"] = f"{self.first_launch}-{self.last_launch}"
+            if self.kernel:
+                variables["REPLAY_CAPTURE_KERNEL"] = self.kernel
+        if self.maximum_bytes:
+            variables["REPLAY_CAPTURE_MAX_BYTES"] = str(self.maximum_bytes)
+        if self.maximum_launches:
+            variables["REPLAY_CAPTURE_MAX_LAUNCHES"] = str(self.maximum_launches)
+        return variables
+
+    def __str__(self) -> str:
+        """As it could be typed: `--kernel saxpy --launch 3`."""
+        words = ["--all"] if self.all else []
+        if not self.all:
+            if self.kernel:
+                words += ["--kernel", self.kernel]
+            same = self.first_launch == self.last_launch
+            words += [
+                "--launch",
+                str(self.first_launch) if same else f"{self.first_launch}-{self.last_launch}",
+            ]
+        if self.memory != "reachable":
+            words += ["--memory", self.memory]
+        if self.maximum_bytes:
+            words += ["--max-bytes", str(self.maximum_bytes)]
+        if self.maximum_launches:
+            words += ["--max-launches", str(self.maximum_launches)]
+        return " ".join(words)
+
+
+def parse_selection(
+    *,
+    kernel: str | None = None,
+    launch: str | None = None,
+    everything: bool = False,
+    memory: str = "reachable",
+    maximum_bytes: str | None = None,
+    maximum_launches: int | None = None,
+) -> Selection:
+    """The selection that a command line asks for. Without `--launch` it is the first matching launch, or as many of
+    them as `--max-launches` allows.
+
+    Raises UsageError.
+    """
+    if everything and (kernel is not None or launch is not None):
+        raise UsageError(
+            "--all takes every launch", next="leave out --kernel and --launch, or leave out --all"
+        )
+    if memory not in MEMORY_CHOICES:
+        raise UsageError(
+            f"{memory!r} is no choice", where="--memory", next=f"use {', '.join(MEMORY_CHOICES)}"
+        )
+    if maximum_launches is not None and maximum_launches < 1:
+        raise UsageError("expected a whole number of at least 1", where="--max-launches")
+    if kernel is not None:
+        check_expression(kernel)
+    first, last = parse_launches(launch) if launch is not None else (1, maximum_launches or 1)
+    limit = parse_bytes(maximum_bytes) if maximum_bytes is not None else 0
+    return Selection(kernel or "", first, last, everything, memory, limit, maximum_launches or 0)
+
+
+def parse_launches(text: str) -> tuple[int, int]:
+    """`3` or `3-7`: ordinals from 1, both inclusive. Raises UsageError."""
+    match = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", text)
+    if match is None:
+        raise UsageError(f"{text!r} is no launch", where="--launch", next="use N or N-M, counted from 1")
+    first, last = int(match[1]), int(match[2] or match[1])
+    if first < 1:
+        raise UsageError("launches are counted from 1", where=f"--launch {text}")
+    if last < first:
+        raise UsageError(
+            "the range ends before it begins", where=f"--launch {text}", next=f"use {last}-{first}"
+        )
+    return first, last
+
+
+def parse_bytes(text: str) -> int:
+    """`4096`, `512M`, `2GiB`: a number of bytes above 0, units of 1024. Raises UsageError."""
+    match = re.fullmatch(r"([0-9]{1,18})\s*([kmgt]?)(?:i?b)?", text.strip(), re.IGNORECASE)
+    count = int(match[1]) * _UNITS[match[2].lower()] if match is not None else 0
+    if not 0 < count <= _LARGEST:
+        raise UsageError(
+            f"{text!r} is no size", where="--max-bytes", next="use bytes, or a number with K, M, G or T"
+        )
+    return count
+
+
+def check_expression(pattern: str) -> None:
+    """Raises UsageError with the C library's own words, and the place where the pattern goes wrong."""
+    if "\0" in pattern:
+        raise UsageError("a regular expression cannot hold NUL", where="--kernel")
+    if not pattern:
+        raise UsageError(
+            "the regular expression is empty", where="--kernel", next="leave --kernel out for any kernel"
+        )
+    data = pattern.encode("utf-8", "surrogateescape")
+    code, message = _compile(data)
+    if code == 0:
+        return
+    # The C library does not say where. The longest part that still compiles, if what follows never does, ends there.
+    place = len(data)
+    while place > 1 and _compile(data[: place - 1])[0] == code:
+        place -= 1
+    at = len(data[: place - 1].decode("utf-8", "replace"))
+    raise UsageError(
+        f"not a regular expression: {message} at character {at + 1}, {pattern[at : at + 12]!r}",
+        where=f"--kernel {pattern}",
+        next="escape special characters with a backslash (POSIX extended syntax)",
+    )
+
+
+def _compile(pattern: bytes) -> tuple[int, str]:
+    """regcomp's answer for a pattern: 0, or a code and its message."""
+    libc = ctypes.CDLL(None)
+    compiled = ctypes.create_string_buffer(_REGEX_BYTES)
+    code = int(libc.regcomp(compiled, ctypes.c_char_p(pattern), _REG_EXTENDED | _REG_NOSUB))
+    if code == 0:
+        libc.regfree(compiled)
+        return 0, ""
+    message = ctypes.create_string_buffer(256)
+    libc.regerror(code, compiled, message, ctypes.c_size_t(len(message)))
+    return code, message.value.decode("utf-8", "replace")

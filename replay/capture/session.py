@@ -1,0 +1,143 @@
+"""One whole capture: the application runs under the interposer, then its raw capture becomes a snapshot."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from replay.capture.launcher import Ended, make_raw_folder, run_application, signal_name, why_not_preloaded
+from replay.capture.selection import Selection
+from replay.drivers import Driver, interposer_library
+from replay.errors import FileError, ReplayError
+from replay.images.demangle import demangle
+from replay.snapshot.builder import PackedSnapshot, PackReport, content_bytes, pack
+
+SUFFIX = ".rsnap"
+SHOWN_KERNELS = 8
+
+
+@dataclass
+class CaptureReport:
+    """What became of a capture.
+
+    raw: the raw capture, when it was kept. failure: why there is no snapshot, "" when there is one. advice: what to do
+    about that.
+    """
+
+    application: Ended
+    driver: Driver
+    selection: str
+    snapshots: list[PackedSnapshot] = field(default_factory=list)
+    raw: Path | None = None
+    failure: str = ""
+    advice: str = ""
+    skipped: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> int:
+        """The application's own when it failed; 3 when there is no snapshot; else 0."""
+        return self.application.exit_code or (3 if self.failure else 0)
+
+    def how_it_ended(self) -> str:
+        """What to say of the application; "" when it ended well."""
+        status = self.application.status
+        if status < 0:
+            return f"the application was killed by {signal_name(-status)}"
+        return f"the application ended with exit status {status}" if status else ""
+
+
+def default_output(command: Sequence[str]) -> Path:
+    """`./samples/vector_add` -> `vector_add.rsnap` in the current folder; of a Python script, the script's name."""
+    name = Path(command[0]).name
+    if name.startswith("python"):
+        scripts = [word for word in command[1:] if word.endswith(".py")]
+        name = Path(scripts[0]).stem if scripts else name
+    return Path(f"{name}{SUFFIX}")
+
+
+def check_output(output: Path) -> None:
+    """Refuse what could not be written, before the application runs. Raises FileError."""
+    if output.is_dir():
+        raise FileError("is a folder", where=output, next="give the name of a file to write with -o")
+    if not output.parent.is_dir():
+        raise FileError("no such folder", where=output.parent, next="create the folder first")
+    if not os.access(output.parent, os.W_OK | os.X_OK):
+        raise FileError(
+            "not writable", where=output.parent, next="choose a folder that you may write to with -o"
+        )
+
+
+Packer = Callable[[Path, Path], PackReport]
+
+
+def capture(
+    command: Sequence[str],
+    selection: Selection,
+    driver: Driver,
+    output: Path,
+    *,
+    keep_raw: bool = False,
+    packer: Packer = pack,
+) -> CaptureReport:
+    """Run `command`, then write `output`. A file that is there already is replaced at the end, in one step.
+
+    Raises CaptureError when the application cannot be started, FileError when nothing can be written.
+    """
+    check_output(output)
+    interposer_library()
+    raw = make_raw_folder(output)
+    try:
+        ended = run_application(command, selection, driver, raw)
+    except ReplayError:
+        shutil.rmtree(raw, ignore_errors=True)
+        raise
+    report = CaptureReport(ended, driver, str(selection))
+    try:
+        packed = packer(raw, output)
+    except (ReplayError, OSError, MemoryError) as error:
+        report.raw = raw
+        report.failure = f"the snapshot could not be written: {error}"
+        report.advice = f"the raw capture is kept; try `replay pack {raw} -o {output}` again"
+        return report
+    report.snapshots, report.skipped, report.problems = packed.snapshots, packed.skipped, packed.problems
+    if not packed.snapshots:
+        report.failure, report.advice = explain_absence(packed, str(selection), command[0])
+    if keep_raw:
+        report.raw = raw
+    elif not (ended.left_behind and packed.used_cuda):
+        shutil.rmtree(raw, ignore_errors=True)
+    else:
+        report.raw = raw
+        report.problems.append("processes of the application are still running; the raw capture is kept")
+    return report
+
+
+def explain_absence(packed: PackReport, selection: str, program: str) -> tuple[str, str]:
+    """Why a raw capture gave no snapshot, and what to do about it."""
+    stopped = [line for line in packed.skipped if "capture stopped" in line]
+    if stopped:
+        return stopped[0], "mend that and capture again"
+    if packed.problems:
+        return packed.problems[0], "capture again"
+    if not packed.used_cuda:
+        reason = why_not_preloaded(program)
+        return (
+            f"{program} never used CUDA: no driver call was seen" + (f" ({reason})" if reason else ""),
+            "capture the program that launches the kernels",
+        )
+    if packed.matched_launches:
+        count = packed.matched_launches
+        plural = "launch" if count == 1 else "launches"
+        return f"only {count} {plural} matched, so {selection} was never reached", "choose a smaller --launch"
+    seen = list(dict.fromkeys(demangle(name) for name in packed.kernels_seen))
+    if not seen:
+        return f"no launch matched {selection}", "`--all` captures everything that the program does"
+    shown = ", ".join(seen[:SHOWN_KERNELS]) + (", ..." if len(seen) > SHOWN_KERNELS else "")
+    return f"no launch matched {selection}", f"kernels that it looked up: {shown}"
+
+
+__all__ = ["CaptureReport", "capture", "content_bytes", "default_output", "explain_absence"]

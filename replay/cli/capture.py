@@ -1,0 +1,114 @@
+"""`replay capture`: run an application and write the launches asked for into a snapshot."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from replay.cli.common import Json, Quiet
+
+SCHEMA = "replay.capture/1"
+
+
+def capture(
+    application: Annotated[
+        list[str], typer.Argument(metavar="-- APP ARGS...", help="The command to run.", show_default=False)
+    ],
+    kernel: Annotated[
+        Optional[str],  # noqa: UP045 (typer on Python 3.10)
+        typer.Option(
+            metavar="REGEX", help="Kernels by name, mangled or demangled.", show_default="any kernel"
+        ),
+    ] = None,
+    launch: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(metavar="N|N-M", help="Which of the matching launches, from 1.", show_default="1"),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Everything from the first driver call on.")
+    ] = False,
+    memory: Annotated[
+        str,
+        typer.Option(
+            metavar="reachable|params|live",
+            help="Memory to copy: what parameters and the contents behind them point to, what parameters point to, "
+            "or all that is allocated.",
+        ),
+    ] = "reachable",
+    maximum_bytes: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option("--max-bytes", metavar="SIZE", help="Copy at most so much.", show_default="no limit"),
+    ] = None,
+    maximum_launches: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("--max-launches", metavar="N", help="End after N launches.", show_default="no limit"),
+    ] = None,
+    driver: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            metavar="system|emulator|DIR",
+            help="The driver that the application gets.",
+            show_default="a GPU's if there is one",
+        ),
+    ] = None,
+    output: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            "-o", "--output", metavar="OUT.rsnap", help="The snapshot to write.", show_default="APP.rsnap"
+        ),
+    ] = None,
+    keep_raw: Annotated[bool, typer.Option("--keep-raw", help="Keep the raw capture, OUT.rcap.")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Run an application and write the launches asked for into a snapshot.
+
+    The application keeps its input and output; what `replay` has to say goes to stderr. With --json the last line of
+    stdout is the report.
+
+    Exit code: that of the application when it failed (128 + signal when it was killed); 3 when there is no snapshot.
+    """
+    from json import dumps
+
+    from replay.capture.selection import parse_selection
+    from replay.capture.session import capture as run_capture
+    from replay.capture.session import content_bytes, default_output
+    from replay.drivers import find_driver
+    from replay.report.capture import capture_value, render_capture
+    from replay.report.json import plain
+    from replay.report.progress import Progress
+    from replay.snapshot.builder import PackReport, pack
+
+    selection = parse_selection(
+        kernel=kernel,
+        launch=launch,
+        everything=everything,
+        memory=memory,
+        maximum_bytes=maximum_bytes,
+        maximum_launches=maximum_launches,
+    )
+    chosen = find_driver(driver)
+    if chosen.reason and not quiet:
+        print(f"replay: {chosen.reason}", file=sys.stderr)
+
+    def packer(raw: Path, path: Path) -> PackReport:
+        with Progress("packing", content_bytes(raw), hidden=quiet or json) as progress:
+            return pack(raw, path, progress.advance)
+
+    path = output if output is not None else default_output(application)
+    report = run_capture(application, selection, chosen, path, keep_raw=keep_raw, packer=packer)
+    if not quiet or report.failure:
+        for line in render_capture(report):
+            print(f"replay: {line}", file=sys.stderr)
+    if json:
+        print(dumps({"schema": SCHEMA, **plain(capture_value(report))}), flush=True)
+    return report.exit_code
+
+
+def register(app: typer.Typer) -> None:
+    """Add `replay capture`."""
+    # Words behind the application's name are its own, also those that look like options.
+    app.command("capture", context_settings={"allow_interspersed_args": False})(capture)

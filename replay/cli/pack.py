@@ -1,0 +1,65 @@
+"""`replay pack`: make a snapshot of a raw capture, also one whose application or packer was killed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from replay.cli.common import Json, Quiet
+
+SCHEMA = "replay.pack/1"
+
+
+def pack(
+    raw: Annotated[Path, typer.Argument(metavar="RAW.rcap", help="The raw capture.", show_default=False)],
+    output: Annotated[
+        Optional[Path],  # noqa: UP045 (typer on Python 3.10)
+        typer.Option(
+            "-o", "--output", metavar="OUT.rsnap", help="The snapshot to write.", show_default="RAW.rsnap"
+        ),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Make a snapshot of a raw capture, also one whose application or packer was killed.
+
+    The raw capture stays as it is. A process that had no window is left out; a second one that had one gets a file of
+    its own, OUT.<pid>.rsnap.
+    """
+    from replay.capture.session import check_output, content_bytes, explain_absence
+    from replay.errors import CaptureError
+    from replay.report.capture import snapshot_lines, snapshot_value
+    from replay.report.json import document
+    from replay.report.progress import Progress
+    from replay.report.text import shown
+    from replay.snapshot.builder import pack as build
+    from replay.snapshot.builder import read_launcher
+
+    path = output if output is not None else Path(f"{raw.absolute().name.removesuffix('.rcap')}.rsnap")
+    check_output(path)
+    with Progress("packing", content_bytes(raw), hidden=quiet or json) as progress:
+        report = build(raw, path, progress.advance)
+    if not quiet:
+        for line in [*report.problems, *(text for item in report.snapshots for text in snapshot_lines(item))]:
+            print(f"replay: {shown(line)}", file=sys.stderr)
+    if not report.snapshots:
+        launcher = read_launcher(raw)
+        command = launcher.get("command") or ["the application"]
+        what, advice = explain_absence(report, str(launcher.get("selection", "")), str(command[0]))
+        raise CaptureError(what, where=raw, next=advice)
+    if json:
+        value = {
+            "snapshots": [snapshot_value(item) for item in report.snapshots],
+            "processes_without_window": report.skipped,
+            "problems": report.problems,
+        }
+        print(document(SCHEMA, value))
+    return 0
+
+
+def register(app: typer.Typer) -> None:
+    """Add `replay pack`."""
+    app.command("pack")(pack)

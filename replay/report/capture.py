@@ -1,0 +1,79 @@
+"""What `replay capture` and `replay pack` say on stderr when they are done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from replay.report.text import number, shown, size
+from replay.snapshot.contents import COURSE_NOTES
+
+if TYPE_CHECKING:
+    from replay.capture.session import CaptureReport
+    from replay.snapshot.builder import PackedSnapshot
+
+SHOWN_KERNELS = 3
+
+
+def snapshot_lines(item: PackedSnapshot) -> list[str]:
+    """What was written, and what is missing from it."""
+    summary = item.summary
+    kernels = [shown(kernel.demangled, 60) for kernel in summary.kernels]
+    names = ", ".join(kernels[:SHOWN_KERNELS]) + (f" and {len(kernels) - 3} more" if len(kernels) > 3 else "")
+    launched = number(summary.launches, "launch", "launches") + (f" of {names}" if names else "")
+    path = shown(item.path)
+    lines = [f"wrote {path} ({size(item.file_bytes)}): {launched}"]
+    if summary.state != "complete":
+        lines.append(f"the capture is {summary.state}: {shown(summary.state_text)}")
+    if not summary.closed_call and summary.launches:
+        lines.append("the window was still open at the end, so there are no outputs to compare with")
+    missing = [
+        f"{shown(code)} ({count})"
+        for code, count in sorted(summary.notes.items())
+        if code not in COURSE_NOTES
+    ]
+    if missing:
+        lines.append(f"not everything was captured: {', '.join(missing)}")
+        lines.append(f"`replay ls {path} notes` says what is missing")
+    return lines
+
+
+def render_capture(report: CaptureReport) -> list[str]:
+    """Lines for stderr, without the `replay: ` in front."""
+    lines = []
+    if ended := report.how_it_ended():
+        lines.append(ended + ("; the snapshot holds what came before" if report.snapshots else ""))
+    for item in report.snapshots:
+        lines += snapshot_lines(item)
+    lines += [shown(problem) for problem in report.problems]
+    if report.failure:
+        lines.append(f"{shown(report.failure)}; {shown(report.advice)}")
+    elif report.snapshots:
+        path = shown(report.snapshots[0].path)
+        lines.append(f"`replay info {path}` shows it, `replay run {path}` replays it")
+    if report.raw is not None and not report.failure:
+        lines.append(f"the raw capture is in {shown(report.raw)}")
+    return lines
+
+
+def snapshot_value(item: PackedSnapshot) -> dict[str, Any]:
+    """For JSON."""
+    return {"path": item.path, "pid": item.pid, "file_bytes": item.file_bytes, "summary": item.summary}
+
+
+def capture_value(report: CaptureReport) -> dict[str, Any]:
+    """For JSON: the schema replay.capture/1."""
+    return {
+        "application": {"pid": report.application.pid, "exit_status": report.application.status},
+        "driver": {
+            "name": report.driver.name,
+            "library": report.driver.library,
+            "emulated": report.driver.emulated,
+        },
+        "selection": report.selection,
+        "snapshots": [snapshot_value(item) for item in report.snapshots],
+        "raw": report.raw,
+        "failure": report.failure,
+        "advice": report.advice,
+        "processes_without_window": report.skipped,
+        "problems": report.problems,
+    }
