@@ -13,73 +13,75 @@ namespace emulator {
 namespace {
 
 class ParsedModule final : public Module {
- public:
+public:
   explicit ParsedModule(std::unique_ptr<ptx::Module> text) : text_(std::move(text)) {
-    for (const ptx::Variable& v : text_->variables)
+    for (const ptx::Variable &v : text_->variables)
       if (v.space == ptx::Space::global || v.space == ptx::Space::constant)
-        globals_.push_back({std::string(v.name), v.size_bytes, v.alignment_bytes, v.space == ptx::Space::constant,
-                            v.is_managed});
-    for (const ptx::Function& f : text_->functions)
+        globals_.push_back({std::string(v.name), v.size_bytes, v.alignment_bytes,
+                            v.space == ptx::Space::constant, v.is_managed});
+    for (const ptx::Function &f : text_->functions)
       if (f.is_entry && !f.is_extern)
         kernels_.push_back(std::string(f.name));
   }
-  const std::vector<GlobalInfo>& globals() const override { return globals_; }
-  const std::vector<std::string>& kernel_names() const override { return kernels_; }
-  const ptx::Module& text() const { return *text_; }
+  const std::vector<GlobalInfo> &globals() const override { return globals_; }
+  const std::vector<std::string> &kernel_names() const override { return kernels_; }
+  const ptx::Module &text() const { return *text_; }
 
- private:
+private:
   std::unique_ptr<ptx::Module> text_;
   std::vector<GlobalInfo> globals_;
   std::vector<std::string> kernels_;
 };
 
 class PlacedInstance final : public Instance {
- public:
+public:
   explicit PlacedInstance(std::shared_ptr<const ParsedModule> module) : module_(std::move(module)) {}
 
-  const Module& module() const override { return *module_; }
+  const Module &module() const override { return *module_; }
 
   uint64_t global_address(std::string_view name) const override {
     auto found = module_->text().variable_by_name.find(name);
     return found == module_->text().variable_by_name.end() ? 0 : address_of(*found->second);
   }
 
-  const KernelInfo* kernel(std::string_view name) const override {
-    const Program* program = decoded(name);
+  const KernelInfo *kernel(std::string_view name) const override {
+    const Program *program = decoded(name);
     return program ? &program->info : nullptr;
   }
 
-  LaunchResult launch(const KernelInfo& kernel, const LaunchRequest& request, MemoryMap& memory) const override;
+  LaunchResult launch(const KernelInfo &kernel, const LaunchRequest &request,
+                      MemoryMap &memory) const override;
 
-  bool place(const PlaceGlobal& place_global, std::string& log) {
+  bool place(const PlaceGlobal &place_global, std::string &log) {
     size_t next = 0;
-    for (const ptx::Variable& v : module_->text().variables) {
+    for (const ptx::Variable &v : module_->text().variables) {
       if (v.space != ptx::Space::global && v.space != ptx::Space::constant)
         continue;
-      const GlobalInfo& info = module_->globals()[next++];
+      const GlobalInfo &info = module_->globals()[next++];
       if (v.is_extern) {
         log = "unresolved: the variable " + info.name + " is declared .extern and defined nowhere";
         return false;
       }
       uint64_t address = place_global(info);
       if (address == 0) {
-        log = "out of memory for the variable " + info.name + " of " + std::to_string(info.size_bytes) + " bytes";
+        log = "out of memory for the variable " + info.name + " of " + std::to_string(info.size_bytes) +
+              " bytes";
         return false;
       }
       addresses_[&v] = address;
     }
-    for (const ptx::Variable& v : module_->text().variables) {
+    for (const ptx::Variable &v : module_->text().variables) {
       auto found = addresses_.find(&v);
       if (found == addresses_.end())
         continue;
-      uint8_t* to = reinterpret_cast<uint8_t*>(found->second);
+      uint8_t *to = reinterpret_cast<uint8_t *>(found->second);
       if (!v.bytes.empty())
         std::memcpy(to, v.bytes.data(), v.bytes.size());
-      for (const ptx::AddressInitialiser& a : v.addresses) {
+      for (const ptx::AddressInitialiser &a : v.addresses) {
         uint64_t value;
         if (!symbol_address(a.symbol, value)) {
-          log = "line " + std::to_string(v.line) + ": the initial value of " + std::string(v.name) + " names " +
-                std::string(a.symbol) + ", which is not defined";
+          log = "line " + std::to_string(v.line) + ": the initial value of " + std::string(v.name) +
+                " names " + std::string(a.symbol) + ", which is not defined";
           return false;
         }
         value += static_cast<uint64_t>(a.addend);
@@ -91,14 +93,14 @@ class PlacedInstance final : public Instance {
     return true;
   }
 
- private:
-  uint64_t address_of(const ptx::Variable& v) const {
+private:
+  uint64_t address_of(const ptx::Variable &v) const {
     auto found = addresses_.find(&v);
     return found == addresses_.end() ? 0 : found->second;
   }
 
-  bool symbol_address(std::string_view name, uint64_t& value) const {
-    const ptx::Module& text = module_->text();
+  bool symbol_address(std::string_view name, uint64_t &value) const {
+    const ptx::Module &text = module_->text();
     auto variable = text.variable_by_name.find(name);
     if (variable != text.variable_by_name.end())
       return (value = address_of(*variable->second)) != 0;
@@ -111,33 +113,36 @@ class PlacedInstance final : public Instance {
     return true;
   }
 
-  const Program* decoded(std::string_view name) const {
+  const Program *decoded(std::string_view name) const {
     auto found = module_->text().function_by_name.find(name);
-    if (found == module_->text().function_by_name.end() || !found->second->is_entry || found->second->is_extern)
+    if (found == module_->text().function_by_name.end() || !found->second->is_entry ||
+        found->second->is_extern)
       return nullptr;
     std::lock_guard<std::mutex> hold(lock_);
-    std::unique_ptr<Program>& program = programs_[found->second];
+    std::unique_ptr<Program> &program = programs_[found->second];
     if (!program)
-      program = decode_kernel(module_->text(), *found->second, [this](const ptx::Variable& v) { return address_of(v); });
+      program = decode_kernel(module_->text(), *found->second,
+                              [this](const ptx::Variable &v) { return address_of(v); });
     return program.get();
   }
 
   std::shared_ptr<const ParsedModule> module_;
-  std::map<const ptx::Variable*, uint64_t> addresses_;
+  std::map<const ptx::Variable *, uint64_t> addresses_;
   mutable std::mutex lock_;
-  mutable std::map<const ptx::Function*, std::unique_ptr<Program>> programs_;
+  mutable std::map<const ptx::Function *, std::unique_ptr<Program>> programs_;
 };
 
 constexpr size_t grid_workspace_bytes = 4096;
 
-LaunchResult PlacedInstance::launch(const KernelInfo& kernel, const LaunchRequest& request, MemoryMap& memory) const {
-  const Program* program = decoded(kernel.name);
+LaunchResult PlacedInstance::launch(const KernelInfo &kernel, const LaunchRequest &request,
+                                    MemoryMap &memory) const {
+  const Program *program = decoded(kernel.name);
   LaunchResult refused;
   refused.status = LaunchStatus::illegal_instruction;
   if (!program || !program->info.unsupported.empty()) {
     refused.message = "kernel " + kernel.name + " cannot run: " +
-                      (program ? "PTX line " + std::to_string(program->info.unsupported_line) + ": " + program->info.unsupported +
-                                     " is not supported"
+                      (program ? "PTX line " + std::to_string(program->info.unsupported_line) + ": " +
+                                     program->info.unsupported + " is not supported"
                                : "it belongs to another module");
     return refused;
   }
@@ -168,19 +173,19 @@ LaunchResult PlacedInstance::launch(const KernelInfo& kernel, const LaunchReques
   return run_launch(launch);
 }
 
-}  // namespace
+} // namespace
 
-std::shared_ptr<const Module> Module::parse(std::string_view ptx, std::string& log) {
+std::shared_ptr<const Module> Module::parse(std::string_view ptx, std::string &log) {
   try {
     return std::make_shared<ParsedModule>(ptx::parse_module(ptx));
-  } catch (const ptx::SyntaxError& error) {
+  } catch (const ptx::SyntaxError &error) {
     log = error.what();
     return nullptr;
   }
 }
 
-std::unique_ptr<Instance> Instance::create(std::shared_ptr<const Module> module, const PlaceGlobal& place,
-                                           std::string& log) {
+std::unique_ptr<Instance> Instance::create(std::shared_ptr<const Module> module, const PlaceGlobal &place,
+                                           std::string &log) {
   auto parsed = std::dynamic_pointer_cast<const ParsedModule>(std::move(module));
   if (!parsed) {
     log = "a module that this executor has not parsed";
@@ -192,4 +197,4 @@ std::unique_ptr<Instance> Instance::create(std::shared_ptr<const Module> module,
   return instance;
 }
 
-}  // namespace emulator
+} // namespace emulator

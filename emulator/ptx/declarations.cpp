@@ -9,7 +9,7 @@ namespace {
 constexpr uint64_t largest_variable_bytes = uint64_t{1} << 40;
 constexpr int deepest_initialiser = 16;
 
-void put_bits(Lexer& lexer, Variable& variable, uint64_t offset, uint64_t bits, uint32_t size) {
+void put_bits(Lexer &lexer, Variable &variable, uint64_t offset, uint64_t bits, uint32_t size) {
   if (variable.size_bytes != 0 && offset + size > variable.size_bytes)
     lexer.fail("more initial values than '" + std::string(variable.name) + "' has elements");
   if (variable.bytes.size() < offset + size)
@@ -17,7 +17,7 @@ void put_bits(Lexer& lexer, Variable& variable, uint64_t offset, uint64_t bits, 
   std::memcpy(variable.bytes.data() + offset, &bits, size);
 }
 
-uint64_t bits_for(const Number& number, Type type) {
+uint64_t bits_for(const Number &number, Type type) {
   if (number.kind == Number::Kind::integer || number.kind == Number::Kind::real32)
     return number.bits;
   if (size_bytes(type) == 8)
@@ -31,7 +31,7 @@ uint64_t bits_for(const Number& number, Type type) {
 }
 
 // symbol, symbol+8, generic(symbol)+8, mask(0xff00, symbol)
-AddressInitialiser parse_address(Lexer& lexer) {
+AddressInitialiser parse_address(Lexer &lexer) {
   AddressInitialiser address{};
   address.mask = ~uint64_t{0};
   std::string_view name = lexer.name();
@@ -62,8 +62,8 @@ AddressInitialiser parse_address(Lexer& lexer) {
   return address;
 }
 
-void parse_value(Lexer& lexer, Variable& variable, const std::vector<uint64_t>& extents, size_t dimension,
-                 uint64_t& offset, int depth) {
+void parse_value(Lexer &lexer, Variable &variable, const std::vector<uint64_t> &extents, size_t dimension,
+                 uint64_t &offset, int depth) {
   uint32_t element = size_bytes(variable.type);
   if (lexer.accept('{')) {
     if (depth > deepest_initialiser)
@@ -95,16 +95,16 @@ void parse_value(Lexer& lexer, Variable& variable, const std::vector<uint64_t>& 
   offset += element;
 }
 
-uint64_t extent_product(Lexer& lexer, uint64_t bytes, uint64_t extent) {
+uint64_t extent_product(Lexer &lexer, uint64_t bytes, uint64_t extent) {
   uint64_t product;
   if (__builtin_mul_overflow(bytes, extent, &product) || product > largest_variable_bytes)
     lexer.fail("a variable of more than 2^40 bytes");
   return product;
 }
 
-}  // namespace
+} // namespace
 
-bool space_from_directive(std::string_view directive, Space& space) {
+bool space_from_directive(std::string_view directive, Space &space) {
   if (directive == "global")
     space = Space::global;
   else if (directive == "const")
@@ -120,7 +120,7 @@ bool space_from_directive(std::string_view directive, Space& space) {
   return true;
 }
 
-Variable parse_variable(Lexer& lexer, Space space, const Variable& qualified) {
+Variable parse_variable(Lexer &lexer, Space space, const Variable &qualified) {
   Variable variable = qualified;
   variable.space = space;
   uint32_t vector_length = 1;
@@ -201,7 +201,7 @@ Variable parse_variable(Lexer& lexer, Space space, const Variable& qualified) {
   return variable;
 }
 
-void parse_variable_list(Lexer& lexer, Space space, const Variable& qualified, std::deque<Variable>& into) {
+void parse_variable_list(Lexer &lexer, Space space, const Variable &qualified, std::deque<Variable> &into) {
   into.push_back(parse_variable(lexer, space, qualified));
   while (lexer.accept(',')) {
     Variable next = into.back();
@@ -215,4 +215,4 @@ void parse_variable_list(Lexer& lexer, Space space, const Variable& qualified, s
   lexer.expect(';', "behind a declaration");
 }
 
-}  // namespace emulator::ptx
+} // namespace emulator::ptx

@@ -9,13 +9,13 @@
 namespace emulator::ptx {
 
 // The state space that a directive names; false when it names none.
-bool space_from_directive(std::string_view directive, Space& space);
+bool space_from_directive(std::string_view directive, Space &space);
 
-// Reads what follows the space directive, up to but without the ';', ',' or ')': qualifiers, type, name, extents,
-// initial value. `qualified` holds what the caller has read already (alignment, managed).
-Variable parse_variable(Lexer& lexer, Space space, const Variable& qualified);
+// Reads what follows the space directive, up to but without the ';', ',' or ')': qualifiers, type, name,
+// extents, initial value. `qualified` holds what the caller has read already (alignment, managed).
+Variable parse_variable(Lexer &lexer, Space space, const Variable &qualified);
 
 // "name, name;" behind parse_variable: the rest of a list of variables that share their type.
-void parse_variable_list(Lexer& lexer, Space space, const Variable& qualified, std::deque<Variable>& into);
+void parse_variable_list(Lexer &lexer, Space space, const Variable &qualified, std::deque<Variable> &into);
 
-}  // namespace emulator::ptx
+} // namespace emulator::ptx

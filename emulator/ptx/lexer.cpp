@@ -21,9 +21,9 @@ uint64_t hex_value(std::string_view digits) {
   return value;
 }
 
-}  // namespace
+} // namespace
 
-void Lexer::fail(const std::string& message) const {
+void Lexer::fail(const std::string &message) const {
   throw SyntaxError("line " + std::to_string(line_) + ": " + message);
 }
 
@@ -98,7 +98,8 @@ std::string_view Lexer::opcode() {
   size_t begin = position_;
   while (position_ < text_.size()) {
     char c = text_[position_];
-    if (!continues_name(c) && c != '.' && !(c == ':' && peek_after(1) == ':') && !(c == ':' && text_[position_ - 1] == ':'))
+    if (!continues_name(c) && c != '.' && !(c == ':' && peek_after(1) == ':') &&
+        !(c == ':' && text_[position_ - 1] == ':'))
       break;
     ++position_;
   }
@@ -245,4 +246,4 @@ void Lexer::skip_past(char c) {
   fail("expected '" + std::string(1, c) + "' before the end");
 }
 
-}  // namespace emulator::ptx
+} // namespace emulator::ptx

@@ -16,7 +16,7 @@ struct Number {
 };
 
 class Lexer {
- public:
+public:
   Lexer(std::string_view text, uint32_t line) : text_(text), line_(line) {}
 
   uint32_t line() const { return line_; }
@@ -45,9 +45,9 @@ class Lexer {
   // Skips to behind the next `c` outside comments and strings.
   void skip_past(char c);
 
-  [[noreturn]] void fail(const std::string& message) const;
+  [[noreturn]] void fail(const std::string &message) const;
 
- private:
+private:
   void skip_space();
   void skip_string();
 
@@ -56,4 +56,4 @@ class Lexer {
   uint32_t line_;
 };
 
-}  // namespace emulator::ptx
+} // namespace emulator::ptx

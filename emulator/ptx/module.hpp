@@ -27,7 +27,7 @@ struct AddressInitialiser {
   uint32_t size_bytes;
   std::string_view symbol;
   int64_t addend;
-  uint64_t mask = ~uint64_t{0};   // mask(0xff00, symbol): these bits, shifted down to bit 0
+  uint64_t mask = ~uint64_t{0}; // mask(0xff00, symbol): these bits, shifted down to bit 0
 };
 
 struct Variable {
@@ -35,12 +35,12 @@ struct Variable {
   Space space = Space::global;
   Type type = Type::b8;
   uint32_t alignment_bytes = 1;
-  uint64_t size_bytes = 0;        // 0 for an array whose length the launch decides
+  uint64_t size_bytes = 0; // 0 for an array whose length the launch decides
   bool is_extern = false;
   bool is_managed = false;
-  bool is_register = false;       // a .reg parameter of a function
+  bool is_register = false; // a .reg parameter of a function
   uint32_t line = 0;
-  std::vector<uint8_t> bytes;     // initial value; shorter than size_bytes when the rest is zero
+  std::vector<uint8_t> bytes; // initial value; shorter than size_bytes when the rest is zero
   std::vector<AddressInitialiser> addresses;
 };
 
@@ -48,25 +48,25 @@ struct Function;
 
 // A name that stands for an address: exactly one of the two is set.
 struct Symbol {
-  const Variable* variable = nullptr;
-  const Function* function = nullptr;
+  const Variable *variable = nullptr;
+  const Function *function = nullptr;
 };
 
 struct Operand {
   enum class Kind : uint8_t {
     none,
-    reg,        // index: register
-    integer,    // value
-    real32,     // value: bits of a float
-    real64,     // value: bits of a double
-    symbol,     // index: symbol, value: addend
-    label,      // index: label reference
-    special,    // index: name of a special register
-    memory,     // base says what index means (reg, symbol or integer); value: offset
-    vector,     // index: first element, count: elements
-    pair,       // p|q: as vector with two elements
-    arguments,  // (a, b): as vector
-    sink,       // _
+    reg,       // index: register
+    integer,   // value
+    real32,    // value: bits of a float
+    real64,    // value: bits of a double
+    symbol,    // index: symbol, value: addend
+    label,     // index: label reference
+    special,   // index: name of a special register
+    memory,    // base says what index means (reg, symbol or integer); value: offset
+    vector,    // index: first element, count: elements
+    pair,      // p|q: as vector with two elements
+    arguments, // (a, b): as vector
+    sink,      // _
   };
   Kind kind = Kind::none;
   Kind base = Kind::none;
@@ -78,13 +78,13 @@ struct Operand {
 
 struct SourceLine {
   uint32_t ptx_line = 0;
-  uint32_t file = 0;   // of .file, 0 when there is no .loc
+  uint32_t file = 0; // of .file, 0 when there is no .loc
   uint32_t line = 0;
 };
 
 struct Instruction {
-  std::string_view opcode;      // as written: "ld.global.nc.f32"
-  int32_t guard = -1;           // register, -1 when unconditional
+  std::string_view opcode; // as written: "ld.global.nc.f32"
+  int32_t guard = -1;      // register, -1 when unconditional
   bool guard_negated = false;
   uint32_t first_operand = 0;
   uint32_t operand_count = 0;
@@ -94,48 +94,48 @@ struct Instruction {
 struct LabelReference {
   std::string_view name;
   uint32_t scope;
-  uint32_t position = UINT32_MAX;   // index of the instruction that follows the label, or of a target list
-  bool is_table = false;            // names a .branchtargets list: position indexes Body::tables
+  uint32_t position = UINT32_MAX; // index of the instruction that follows the label, or of a target list
+  bool is_table = false;          // names a .branchtargets list: position indexes Body::tables
 };
 
 struct Body {
   std::vector<Type> registers;
   std::vector<Instruction> instructions;
-  std::vector<Operand> operands;               // elements of vectors come in a row
+  std::vector<Operand> operands; // elements of vectors come in a row
   std::vector<Symbol> symbols;
-  std::vector<std::string_view> names;         // of special registers
+  std::vector<std::string_view> names; // of special registers
   std::vector<LabelReference> labels;
-  std::vector<std::vector<uint32_t>> tables;   // .branchtargets: label references
-  std::deque<Variable> variables;              // .local, .shared, .param, .global inside the body
+  std::vector<std::vector<uint32_t>> tables; // .branchtargets: label references
+  std::deque<Variable> variables;            // .local, .shared, .param, .global inside the body
 };
 
 struct Function {
   std::string_view name;
   bool is_entry = false;
-  bool is_extern = false;         // declared here, defined nowhere in this text
+  bool is_extern = false; // declared here, defined nowhere in this text
   std::deque<Variable> returns;
   std::deque<Variable> parameters;
   uint32_t max_threads = 0;
   uint32_t required_block[3] = {0, 0, 0};
   uint32_t required_cluster[3] = {0, 0, 0};
   uint32_t line = 0;
-  std::string_view text;          // between the braces
+  std::string_view text; // between the braces
   uint32_t text_line = 0;
 };
 
 struct Module {
   std::string text;
-  uint32_t version = 0;           // 84 for .version 8.4
+  uint32_t version = 0; // 84 for .version 8.4
   uint32_t target_sm = 0;
   std::unordered_map<uint32_t, std::string_view> files;
   std::deque<Variable> variables;
   std::deque<Function> functions;
-  std::unordered_map<std::string_view, Variable*> variable_by_name;
-  std::unordered_map<std::string_view, Function*> function_by_name;
+  std::unordered_map<std::string_view, Variable *> variable_by_name;
+  std::unordered_map<std::string_view, Function *> function_by_name;
 };
 
 // Both throw SyntaxError.
 std::unique_ptr<Module> parse_module(std::string_view text);
-std::unique_ptr<Body> parse_body(const Module& module, const Function& function);
+std::unique_ptr<Body> parse_body(const Module &module, const Function &function);
 
-}  // namespace emulator::ptx
+} // namespace emulator::ptx

@@ -12,24 +12,24 @@ constexpr int deepest_operand = 4;
 struct RegisterRange {
   Type type;
   uint32_t first;
-  uint32_t count;   // 0: a single name without a number
+  uint32_t count; // 0: a single name without a number
 };
 
 struct Scope {
   uint32_t id;
   std::unordered_map<std::string_view, RegisterRange> registers;
-  std::unordered_map<std::string_view, const Variable*> variables;
+  std::unordered_map<std::string_view, const Variable *> variables;
 };
 
 class BodyParser {
- public:
-  BodyParser(const Module& module, const Function& function, Body& body)
+public:
+  BodyParser(const Module &module, const Function &function, Body &body)
       : module_(module), function_(function), body_(body), lexer_(function.text, function.text_line) {}
 
   void parse() {
     enter();
-    for (const std::deque<Variable>* list : {&function_.returns, &function_.parameters})
-      for (const Variable& variable : *list) {
+    for (const std::deque<Variable> *list : {&function_.returns, &function_.parameters})
+      for (const Variable &variable : *list) {
         if (variable.is_register)
           lexer_.fail("parameters in registers (.reg) are not supported; use .param");
         scopes_.back().variables[variable.name] = &variable;
@@ -41,7 +41,7 @@ class BodyParser {
     resolve_labels();
   }
 
- private:
+private:
   void enter() {
     if (scopes_.size() >= deepest_scope)
       lexer_.fail("scopes nested deeper than " + std::to_string(deepest_scope));
@@ -136,7 +136,7 @@ class BodyParser {
       location_.file = static_cast<uint32_t>(lexer_.number().bits);
       location_.line = static_cast<uint32_t>(lexer_.number().bits);
       lexer_.number();
-      while (lexer_.accept(',')) {   // function_name LABEL+4, inlined_at 1 2 3
+      while (lexer_.accept(',')) { // function_name LABEL+4, inlined_at 1 2 3
         lexer_.name();
         while (lexer_.at_number() || lexer_.accept('+') || begins_label())
           lexer_.at_number() ? void(lexer_.number()) : void(lexer_.name());
@@ -188,7 +188,7 @@ class BodyParser {
     lexer_.expect(';', "behind .reg");
   }
 
-  bool find_register(std::string_view name, uint32_t& index) const {
+  bool find_register(std::string_view name, uint32_t &index) const {
     size_t digits = name.size();
     while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9')
       --digits;
@@ -197,7 +197,7 @@ class BodyParser {
     for (char c : name.substr(digits))
       number = number * 10 + static_cast<uint64_t>(c - '0');
     for (size_t s = scopes_.size(); s-- > 0;) {
-      const auto& registers = scopes_[s].registers;
+      const auto &registers = scopes_[s].registers;
       auto found = registers.find(name);
       if (found != registers.end() && found->second.count == 0) {
         index = found->second.first;
@@ -213,14 +213,14 @@ class BodyParser {
   }
 
   uint32_t symbol(Symbol symbol) {
-    const void* key = symbol.variable ? static_cast<const void*>(symbol.variable) : symbol.function;
+    const void *key = symbol.variable ? static_cast<const void *>(symbol.variable) : symbol.function;
     auto [entry, is_new] = symbol_index_.insert({key, static_cast<uint32_t>(body_.symbols.size())});
     if (is_new)
       body_.symbols.push_back(symbol);
     return entry->second;
   }
 
-  bool find_symbol(std::string_view name, uint32_t& index) {
+  bool find_symbol(std::string_view name, uint32_t &index) {
     for (size_t s = scopes_.size(); s-- > 0;) {
       auto found = scopes_[s].variables.find(name);
       if (found != scopes_[s].variables.end()) {
@@ -281,7 +281,8 @@ class BodyParser {
       result.base = base.kind;
       result.index = base.index;
       result.value = base.value + addend();
-      if (base.kind != Operand::Kind::reg && base.kind != Operand::Kind::symbol && base.kind != Operand::Kind::integer)
+      if (base.kind != Operand::Kind::reg && base.kind != Operand::Kind::symbol &&
+          base.kind != Operand::Kind::integer)
         lexer_.fail("expected a register, a variable or a number between '[' and ']'");
       lexer_.expect(']', "behind an address");
       return result;
@@ -361,7 +362,7 @@ class BodyParser {
 
   void resolve_labels() {
     for (size_t l = 0; l < body_.labels.size(); ++l) {
-      LabelReference& reference = body_.labels[l];
+      LabelReference &reference = body_.labels[l];
       for (uint32_t scope = reference.scope; scope != UINT32_MAX; scope = scope_parents_[scope]) {
         auto found = label_maps_[scope].find(reference.name);
         if (found != label_maps_[scope].end()) {
@@ -376,24 +377,24 @@ class BodyParser {
     }
   }
 
-  const Module& module_;
-  const Function& function_;
-  Body& body_;
+  const Module &module_;
+  const Function &function_;
+  Body &body_;
   Lexer lexer_;
   SourceLine location_;
   std::vector<Scope> scopes_;
   std::vector<uint32_t> scope_parents_;
   std::vector<std::unordered_map<std::string_view, std::pair<uint32_t, bool>>> label_maps_;
   std::vector<uint32_t> label_lines_;
-  std::unordered_map<const void*, uint32_t> symbol_index_;
+  std::unordered_map<const void *, uint32_t> symbol_index_;
 };
 
-}  // namespace
+} // namespace
 
-std::unique_ptr<Body> parse_body(const Module& module, const Function& function) {
+std::unique_ptr<Body> parse_body(const Module &module, const Function &function) {
   auto body = std::make_unique<Body>();
   BodyParser(module, function, *body).parse();
   return body;
 }
 
-}  // namespace emulator::ptx
+} // namespace emulator::ptx

@@ -8,8 +8,8 @@ namespace emulator::ptx {
 namespace {
 
 class ModuleParser {
- public:
-  explicit ModuleParser(Module& module) : module_(module), lexer_(module.text, 1) {}
+public:
+  explicit ModuleParser(Module &module) : module_(module), lexer_(module.text, 1) {}
 
   void parse() {
     while (!lexer_.at_end()) {
@@ -24,7 +24,7 @@ class ModuleParser {
       lexer_.fail("no .version directive: this is not PTX");
   }
 
- private:
+private:
   void directive(std::string_view word) {
     if (word == "version") {
       Number number = lexer_.number();
@@ -87,7 +87,7 @@ class ModuleParser {
         qualified.is_extern = is_extern;
         std::deque<Variable> list;
         parse_variable_list(lexer_, space, qualified, list);
-        for (Variable& variable : list)
+        for (Variable &variable : list)
           add(std::move(variable));
         return;
       } else {
@@ -96,7 +96,7 @@ class ModuleParser {
     }
   }
 
-  void add(Variable&& variable) {
+  void add(Variable &&variable) {
     auto found = module_.variable_by_name.find(variable.name);
     if (found != module_.variable_by_name.end()) {
       // A definition behind its .extern declaration.
@@ -108,7 +108,7 @@ class ModuleParser {
     module_.variable_by_name[module_.variables.back().name] = &module_.variables.back();
   }
 
-  void parameter_list(std::deque<Variable>& into) {
+  void parameter_list(std::deque<Variable> &into) {
     while (!lexer_.accept(')')) {
       std::string_view word = lexer_.directive();
       if (word != "param" && word != "reg")
@@ -160,7 +160,7 @@ class ModuleParser {
         lexer_.skip_past(')');
       } else if (word == "noreturn" || word == "explicitcluster" || word == "blocksareclusters") {
         continue;
-      } else if (lexer_.at_number()) {   // .minnctapersm, .maxnreg, .maxclusterrank, ...
+      } else if (lexer_.at_number()) { // .minnctapersm, .maxnreg, .maxclusterrank, ...
         uint32_t ignored[3];
         dimensions(ignored);
       }
@@ -182,11 +182,11 @@ class ModuleParser {
     module_.function_by_name[module_.functions.back().name] = &module_.functions.back();
   }
 
-  Module& module_;
+  Module &module_;
   Lexer lexer_;
 };
 
-}  // namespace
+} // namespace
 
 std::unique_ptr<Module> parse_module(std::string_view text) {
   auto module = std::make_unique<Module>();
@@ -195,4 +195,4 @@ std::unique_ptr<Module> parse_module(std::string_view text) {
   return module;
 }
 
-}  // namespace emulator::ptx
+} // namespace emulator::ptx

@@ -7,11 +7,26 @@
 namespace emulator::ptx {
 
 enum class Type : uint8_t {
-  none, pred,
-  b8, u8, s8,
-  b16, u16, s16, f16, bf16,
-  b32, u32, s32, f32, f16x2, bf16x2,
-  b64, u64, s64, f64,
+  none,
+  pred,
+  b8,
+  u8,
+  s8,
+  b16,
+  u16,
+  s16,
+  f16,
+  bf16,
+  b32,
+  u32,
+  s32,
+  f32,
+  f16x2,
+  bf16x2,
+  b64,
+  u64,
+  s64,
+  f64,
   b128,
 };
 
@@ -25,16 +40,16 @@ struct TypeName {
 
 // One line per type, in the order of the enumeration.
 inline constexpr TypeName type_names[] = {
-    {Type::none, "none", 0},     {Type::pred, "pred", 0},   {Type::b8, "b8", 1},         {Type::u8, "u8", 1},
-    {Type::s8, "s8", 1},         {Type::b16, "b16", 2},     {Type::u16, "u16", 2},       {Type::s16, "s16", 2},
-    {Type::f16, "f16", 2},       {Type::bf16, "bf16", 2},   {Type::b32, "b32", 4},       {Type::u32, "u32", 4},
-    {Type::s32, "s32", 4},       {Type::f32, "f32", 4},     {Type::f16x2, "f16x2", 4},   {Type::bf16x2, "bf16x2", 4},
-    {Type::b64, "b64", 8},       {Type::u64, "u64", 8},     {Type::s64, "s64", 8},       {Type::f64, "f64", 8},
+    {Type::none, "none", 0},  {Type::pred, "pred", 0}, {Type::b8, "b8", 1},       {Type::u8, "u8", 1},
+    {Type::s8, "s8", 1},      {Type::b16, "b16", 2},   {Type::u16, "u16", 2},     {Type::s16, "s16", 2},
+    {Type::f16, "f16", 2},    {Type::bf16, "bf16", 2}, {Type::b32, "b32", 4},     {Type::u32, "u32", 4},
+    {Type::s32, "s32", 4},    {Type::f32, "f32", 4},   {Type::f16x2, "f16x2", 4}, {Type::bf16x2, "bf16x2", 4},
+    {Type::b64, "b64", 8},    {Type::u64, "u64", 8},   {Type::s64, "s64", 8},     {Type::f64, "f64", 8},
     {Type::b128, "b128", 16},
 };
 
 inline Type type_from_name(std::string_view name) {
-  for (const TypeName& entry : type_names)
+  for (const TypeName &entry : type_names)
     if (entry.name == name && entry.type != Type::none)
       return entry.type;
   return Type::none;
@@ -50,4 +65,4 @@ inline bool is_float(Type type) {
   return type == Type::f16 || type == Type::bf16 || type == Type::f32 || type == Type::f64;
 }
 
-}  // namespace emulator::ptx
+} // namespace emulator::ptx

@@ -11,7 +11,7 @@ void Lowering::branch(Opcode opcode) {
   if (opcode.mnemonic == "bra") {
     if (operand(0).kind != Kind::label || body_.labels[operand(0).index].is_table)
       unsupported("to something that is no label");
-    Lowered& lowered = emit(control::branch);
+    Lowered &lowered = emit(control::branch);
     lowered.accounts = true;
     lowered.counted = 1;
     lowered.flow = Flow::branch;
@@ -28,10 +28,10 @@ void Lowering::branch(Opcode opcode) {
   skip_unless_guarded();
   uint32_t index = source(operand(0), Type::u32);
   // Lanes that choose another target come back to the branch: what accounts for it stands before it.
-  Lowered& account = emit(control::fall_through);
+  Lowered &account = emit(control::fall_through);
   account.accounts = true;
   account.counted = 1;
-  Lowered& lowered = emit(control::branch_table);
+  Lowered &lowered = emit(control::branch_table);
   lowered.accounts = true;
   lowered.flow = Flow::table;
   lowered.table = body_.labels[operand(1).index].position;
@@ -42,20 +42,20 @@ void Lowering::control(Opcode opcode) {
   std::string_view name = opcode.mnemonic;
   if (name == "ret") {
     skip_unless_guarded();
-    Lowered& lowered = emit(function_index_ == 0 ? control::exit : control::branch);
+    Lowered &lowered = emit(function_index_ == 0 ? control::exit : control::branch);
     lowered.accounts = true;
     lowered.counted = 1;
     lowered.flow = function_index_ == 0 ? Flow::end : Flow::branch;
     lowered.target = static_cast<uint32_t>(body_.instructions.size());
   } else if (name == "exit" || name == "trap") {
     skip_unless_guarded();
-    Lowered& lowered = emit(name == "exit" ? control::exit : control::trap);
+    Lowered &lowered = emit(name == "exit" ? control::exit : control::trap);
     lowered.accounts = true;
     lowered.counted = 1;
     lowered.flow = Flow::end;
   } else if (name == "nanosleep") {
     skip_unless_guarded();
-    Lowered& lowered = emit(control::yield);
+    Lowered &lowered = emit(control::yield);
     lowered.accounts = true;
     lowered.counted = 1;
     program_.communicates = true;
@@ -75,7 +75,7 @@ void Lowering::barrier(Opcode opcode) {
       unsupported();
     skip_unless_guarded();
     uint32_t members = source(operand(0), Type::u32);
-    Lowered& lowered = emit(operation("bar.warp").handler);
+    Lowered &lowered = emit(operation("bar.warp").handler);
     refer(lowered, Field::b, members, false);
     lowered.counted = 1;
     return;
@@ -90,8 +90,8 @@ void Lowering::barrier(Opcode opcode) {
   bool reduces = opcode.remove("red");
   if (reduces) {
     id = 1;
-    kind = opcode.has("and")   ? control::BarrierKind::reduce_and
-           : opcode.has("or")  ? control::BarrierKind::reduce_or
+    kind = opcode.has("and")    ? control::BarrierKind::reduce_and
+           : opcode.has("or")   ? control::BarrierKind::reduce_or
            : opcode.has("popc") ? control::BarrierKind::reduce_popc
                                 : control::BarrierKind::sync;
     if (kind == control::BarrierKind::sync)
@@ -107,7 +107,7 @@ void Lowering::barrier(Opcode opcode) {
   uint32_t condition = reduces ? source(operand(operand_count() - 1), Type::pred) : UINT32_MAX;
   Type result_type = kind == control::BarrierKind::reduce_popc ? Type::u32 : Type::pred;
   uint32_t result = reduces ? destination(operand(0), result_type) : UINT32_MAX;
-  Lowered& lowered = emit(control::barrier);
+  Lowered &lowered = emit(control::barrier);
   lowered.accounts = true;
   lowered.counted = 1;
   lowered.instruction.immediate = static_cast<int64_t>(kind);
@@ -124,7 +124,7 @@ void Lowering::barrier(Opcode opcode) {
 void Lowering::lanes(Opcode opcode) {
   bool sync = opcode.remove("sync");
   std::string_view name = opcode.mnemonic;
-  const Operation& found = operation(opcode.form());
+  const Operation &found = operation(opcode.form());
   bool shuffle = name == "shfl";
   size_t sources = shuffle ? 3 : found.source_count;
   size_t expected = 1 + sources + (sync ? 1 : 0);
@@ -134,8 +134,8 @@ void Lowering::lanes(Opcode opcode) {
   for (size_t s = 0; s < sources; ++s)
     values.push_back(source(operand(1 + s), found.sources[s]));
   uint32_t members = sync ? source(operand(1 + sources), Type::u32) : UINT32_MAX;
-  const Operand& to = operand(0);
-  const Operand& first = to.kind == Kind::pair ? element(to, 0) : to;
+  const Operand &to = operand(0);
+  const Operand &first = to.kind == Kind::pair ? element(to, 0) : to;
   bool wants = first.kind != Kind::sink;
   uint32_t result = wants || !shuffle ? destination(first, found.destination) : UINT32_MAX;
   uint32_t flag = UINT32_MAX;
@@ -144,7 +144,7 @@ void Lowering::lanes(Opcode opcode) {
   else if (name == "elect")
     flag = values_.variable(4);
   static constexpr Field fields[] = {Field::a, Field::b, Field::c};
-  Lowered& lowered = emit(found.handler);
+  Lowered &lowered = emit(found.handler);
   for (size_t s = 0; s < values.size(); ++s)
     refer(lowered, fields[s], values[s], false);
   if (result != UINT32_MAX)
@@ -162,21 +162,21 @@ void Lowering::lanes(Opcode opcode) {
       refer(lowered, Field::c, flag, true);
   }
   // Lanes that are not there keep what they have.
-  for (Reference& r : lowered.references)
+  for (Reference &r : lowered.references)
     r.uses |= r.defines;
   lowered.counted = 1;
   apply_guard(lowered);
   finish_destinations();
 }
 
-std::vector<ParameterBytes> Lowering::parameter_bytes(const Operand& list) {
+std::vector<ParameterBytes> Lowering::parameter_bytes(const Operand &list) {
   std::vector<ParameterBytes> bytes;
   for (uint32_t k = 0; k < list.count; ++k) {
-    const Operand& one = element(list, k);
+    const Operand &one = element(list, k);
     if (one.kind != Kind::symbol || !body_.symbols[one.index].variable ||
         body_.symbols[one.index].variable->space != ptx::Space::parameter)
       unsupported("with arguments that are not .param variables");
-    const ptx::Variable& variable = *body_.symbols[one.index].variable;
+    const ptx::Variable &variable = *body_.symbols[one.index].variable;
     bytes.push_back({frame_offset(variable), static_cast<uint32_t>(variable.size_bytes)});
   }
   return bytes;
@@ -189,7 +189,7 @@ void Lowering::call(Opcode) {
   callee.caller = function_index_;
   if (operand(next).kind == Kind::arguments)
     callee.returns = parameter_bytes(operand(next++));
-  const Operand& target = operand(next++);
+  const Operand &target = operand(next++);
   if (next < operand_count() && operand(next).kind == Kind::arguments)
     callee.arguments = parameter_bytes(operand(next++));
   uint32_t address = UINT32_MAX;
@@ -197,7 +197,7 @@ void Lowering::call(Opcode) {
     callee.kind = CalleeKind::indirect;
     address = source(target, Type::u64);
   } else if (target.kind == Kind::symbol && body_.symbols[target.index].function) {
-    const ptx::Function& function = *body_.symbols[target.index].function;
+    const ptx::Function &function = *body_.symbols[target.index].function;
     if (function.is_extern) {
       static const std::pair<std::string_view, CalleeKind> services[] = {
           {"vprintf", CalleeKind::vprintf},
@@ -206,7 +206,7 @@ void Lowering::call(Opcode) {
           {"__assertfail", CalleeKind::assertfail},
       };
       callee.kind = CalleeKind::no_operation;
-      for (const auto& [name, kind] : services)
+      for (const auto &[name, kind] : services)
         if (function.name == name)
           callee.kind = kind;
       if (callee.kind == CalleeKind::no_operation)
@@ -223,12 +223,12 @@ void Lowering::call(Opcode) {
                       program_.functions[function_index_].recursive);
   bool indirect = callee.kind == CalleeKind::indirect;
   if (indirect) {
-    Lowered& account = emit(control::fall_through);
+    Lowered &account = emit(control::fall_through);
     account.accounts = true;
     account.counted = 1;
   }
   program_.callees.push_back(std::move(callee));
-  Lowered& lowered = emit(control::call);
+  Lowered &lowered = emit(control::call);
   lowered.accounts = true;
   lowered.counted = indirect ? 0 : 1;
   lowered.meets_behind = indirect;
@@ -237,4 +237,4 @@ void Lowering::call(Opcode) {
     refer(lowered, Field::a, address, false);
 }
 
-}  // namespace emulator
+} // namespace emulator

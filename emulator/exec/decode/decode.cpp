@@ -23,25 +23,25 @@ uint64_t aligned(uint64_t offset, uint64_t alignment) {
 }
 
 struct Unit {
-  const ptx::Function* function = nullptr;
+  const ptx::Function *function = nullptr;
   std::unique_ptr<ptx::Body> body;
-  std::vector<uint32_t> calls;   // indices of units
+  std::vector<uint32_t> calls; // indices of units
   bool calls_indirectly = false;
 };
 
 class Decoder {
- public:
-  Decoder(const ptx::Module& module, const ptx::Function& kernel, Program& program) : program_(program) {
+public:
+  Decoder(const ptx::Module &module, const ptx::Function &kernel, Program &program) : program_(program) {
     layout_.module = &module;
     add_unit(kernel);
   }
 
-  void set_global_address(const std::function<uint64_t(const ptx::Variable&)>& address) {
+  void set_global_address(const std::function<uint64_t(const ptx::Variable &)> &address) {
     layout_.global_address = address;
   }
 
   void decode() {
-    for (size_t u = 0; u < units_.size(); ++u)   // grows while it runs
+    for (size_t u = 0; u < units_.size(); ++u) // grows while it runs
       parse(u);
     find_recursion();
     place_variables();
@@ -56,30 +56,32 @@ class Decoder {
     for (size_t u = 0; u < units_.size(); ++u) {
       std::vector<BasicBlock> blocks = find_blocks(lowered[u], tables[u]);
       uint32_t begin = end;
-      end = allocate_rows(lowered[u], blocks, values_, end, program_.functions[u].rows, program_.undefined_rows);
+      end = allocate_rows(lowered[u], blocks, values_, end, program_.functions[u].rows,
+                          program_.undefined_rows);
       uint32_t slots = (end - begin + 127) / 128;
-      program_.info.registers_per_thread = std::max(program_.info.registers_per_thread, std::min(255u, slots + 8));
+      program_.info.registers_per_thread =
+          std::max(program_.info.registers_per_thread, std::min(255u, slots + 8));
       assemble(u, lowered[u], blocks, tables[u]);
     }
     program_.register_bytes = end;
     // Only now does the code stay where it is.
-    for (Instruction& i : program_.code) {
-      auto resolve = [&](const Instruction*& pointer) {
+    for (Instruction &i : program_.code) {
+      auto resolve = [&](const Instruction *&pointer) {
         size_t index = reinterpret_cast<size_t>(pointer);
         pointer = index == 0 ? nullptr : program_.code.data() + (index - 1);
       };
       resolve(i.target);
       resolve(i.join);
     }
-    for (auto& table : table_indices_) {
+    for (auto &table : table_indices_) {
       program_.tables.emplace_back();
       for (size_t index : table)
         program_.tables.back().push_back(program_.code.data() + index);
     }
   }
 
- private:
-  uint32_t add_unit(const ptx::Function& function) {
+private:
+  uint32_t add_unit(const ptx::Function &function) {
     auto [entry, is_new] = layout_.function_index.insert({&function, static_cast<uint32_t>(units_.size())});
     if (is_new) {
       units_.emplace_back();
@@ -91,19 +93,19 @@ class Decoder {
   }
 
   void parse(size_t u) {
-    const ptx::Function& function = *units_[u].function;
+    const ptx::Function &function = *units_[u].function;
     units_[u].body = ptx::parse_body(*layout_.module, function);
-    const ptx::Body& body = *units_[u].body;
-    for (const ptx::Instruction& instruction : body.instructions) {
+    const ptx::Body &body = *units_[u].body;
+    for (const ptx::Instruction &instruction : body.instructions) {
       if (instruction.opcode.substr(0, 4) != "call")
         continue;
       bool direct = false;
       for (uint32_t o = 0; o < instruction.operand_count && !direct; ++o) {
-        const ptx::Operand& operand = body.operands[instruction.first_operand + o];
+        const ptx::Operand &operand = body.operands[instruction.first_operand + o];
         if (operand.kind != ptx::Operand::Kind::symbol || !body.symbols[operand.index].function)
           continue;
         direct = true;
-        const ptx::Function& callee = *body.symbols[operand.index].function;
+        const ptx::Function &callee = *body.symbols[operand.index].function;
         if (!callee.is_extern) {
           uint32_t index = add_unit(callee);
           units_[u].calls.push_back(index);
@@ -114,7 +116,7 @@ class Decoder {
     if (units_[u].calls_indirectly && !all_functions_) {
       // Any function might be meant.
       all_functions_ = true;
-      for (const ptx::Function& other : layout_.module->functions)
+      for (const ptx::Function &other : layout_.module->functions)
         if (!other.is_entry && !other.is_extern)
           add_unit(other);
     }
@@ -146,7 +148,7 @@ class Decoder {
     calls_ = std::move(calls);
   }
 
-  void place_shared(const ptx::Variable& variable, uint64_t& offset, bool open) {
+  void place_shared(const ptx::Variable &variable, uint64_t &offset, bool open) {
     if (variable.space != Space::shared || (variable.size_bytes == 0) != open)
       return;
     if (layout_.shared_offset.count(&variable))
@@ -164,38 +166,40 @@ class Decoder {
   void place_variables() {
     uint64_t shared = 0;
     for (bool open : {false, true})
-      for (const Unit& unit : units_) {
-        for (const ptx::Symbol& symbol : unit.body->symbols)
+      for (const Unit &unit : units_) {
+        for (const ptx::Symbol &symbol : unit.body->symbols)
           if (symbol.variable)
             place_shared(*symbol.variable, shared, open);
       }
     bool has_open = std::any_of(layout_.shared_offset.begin(), layout_.shared_offset.end(),
-                                [](const auto& entry) { return entry.first->size_bytes == 0; });
-    program_.shared_bytes = static_cast<uint32_t>(std::min<uint64_t>(has_open ? aligned(shared, 16) : shared, UINT32_MAX));
+                                [](const auto &entry) { return entry.first->size_bytes == 0; });
+    program_.shared_bytes =
+        static_cast<uint32_t>(std::min<uint64_t>(has_open ? aligned(shared, 16) : shared, UINT32_MAX));
 
     std::vector<uint64_t> frame(units_.size());
     for (size_t u = 0; u < units_.size(); ++u) {
-      const Unit& unit = units_[u];
-      FunctionCode& code = program_.functions[u];
+      const Unit &unit = units_[u];
+      FunctionCode &code = program_.functions[u];
       uint64_t offset = 0;
-      auto place = [&](const ptx::Variable& variable) {
+      auto place = [&](const ptx::Variable &variable) {
         offset = aligned(offset, std::max(variable.alignment_bytes, 8u));
         layout_.frame_offset[&variable] = static_cast<uint32_t>(offset);
         offset += variable.size_bytes;
         if (offset > most_frame_bytes)
-          throw Unsupported{std::string(unit.function->name) + ": more than 16 MiB of local memory", variable.line};
+          throw Unsupported{std::string(unit.function->name) + ": more than 16 MiB of local memory",
+                            variable.line};
         return ParameterBytes{layout_.frame_offset[&variable], static_cast<uint32_t>(variable.size_bytes)};
       };
       if (u == 0) {
         for (size_t p = 0; p < unit.function->parameters.size(); ++p)
           layout_.frame_offset[&unit.function->parameters[p]] = program_.info.parameters[p].offset_bytes;
       } else {
-        for (const ptx::Variable& variable : unit.function->returns)
+        for (const ptx::Variable &variable : unit.function->returns)
           code.returns.push_back(place(variable));
-        for (const ptx::Variable& variable : unit.function->parameters)
+        for (const ptx::Variable &variable : unit.function->parameters)
           code.parameters.push_back(place(variable));
       }
-      for (const ptx::Variable& variable : unit.body->variables)
+      for (const ptx::Variable &variable : unit.body->variables)
         if (variable.space == Space::local || variable.space == Space::parameter)
           place(variable);
       code.local_bytes = static_cast<uint32_t>(aligned(offset, 16));
@@ -206,7 +210,7 @@ class Decoder {
     std::function<uint64_t(uint32_t)> deepest = [&](uint32_t u) -> uint64_t {
       if (depth[u] != UINT64_MAX)
         return depth[u];
-      depth[u] = 0;   // a cycle ends here
+      depth[u] = 0; // a cycle ends here
       uint64_t below = 0;
       for (uint32_t v : calls_[u])
         below = std::max(below, deepest(v));
@@ -217,10 +221,10 @@ class Decoder {
     program_.local_bytes = static_cast<uint32_t>(std::min<uint64_t>(aligned(local, 16), most_frame_bytes));
   }
 
-  void assemble(size_t u, const LoweredFunction& function, const std::vector<BasicBlock>& blocks,
-                const std::vector<std::vector<uint32_t>>& tables) {
+  void assemble(size_t u, const LoweredFunction &function, const std::vector<BasicBlock> &blocks,
+                const std::vector<std::vector<uint32_t>> &tables) {
     std::vector<bool> meets(blocks.size(), false);
-    for (const BasicBlock& block : blocks)
+    for (const BasicBlock &block : blocks)
       if (block.diverges && block.post_dominator >= 0)
         meets[static_cast<size_t>(block.post_dominator)] = true;
     std::vector<uint32_t> block_of(function.code.size() + 1, 0);
@@ -231,9 +235,9 @@ class Decoder {
       bool is_join;
     };
     std::vector<Patch> patches;
-    std::vector<std::pair<size_t, const Lowered*>> table_uses;
+    std::vector<std::pair<size_t, const Lowered *>> table_uses;
     program_.functions[u].first_instruction = static_cast<uint32_t>(program_.code.size());
-    auto add = [&](const Instruction& instruction, const ptx::SourceLine& source) {
+    auto add = [&](const Instruction &instruction, const ptx::SourceLine &source) {
       program_.code.push_back(instruction);
       program_.source.push_back(source);
       return program_.code.size() - 1;
@@ -241,14 +245,14 @@ class Decoder {
     Instruction join;
     join.handler = control::join;
     for (size_t b = 0; b < blocks.size(); ++b) {
-      const BasicBlock& block = blocks[b];
+      const BasicBlock &block = blocks[b];
       block_begin[b] = program_.code.size();
-      const ptx::SourceLine& first_source = function.code[block.begin].source;
+      const ptx::SourceLine &first_source = function.code[block.begin].source;
       if (meets[b])
         add(join, first_source);
       uint32_t count = 0;
       for (uint32_t k = block.begin; k < block.end; ++k) {
-        const Lowered& lowered = function.code[k];
+        const Lowered &lowered = function.code[k];
         block_of[k] = static_cast<uint32_t>(b);
         Instruction instruction = lowered.instruction;
         fill(instruction, lowered);
@@ -269,18 +273,18 @@ class Decoder {
           patches.push_back({index, blocks[static_cast<size_t>(block.post_dominator)].begin, true});
         if (lowered.meets_behind) {
           size_t behind = add(join, lowered.source);
-          program_.code[index].join = reinterpret_cast<const Instruction*>(behind + 1);
+          program_.code[index].join = reinterpret_cast<const Instruction *>(behind + 1);
         }
       }
       if (count != 0)
         account(add, count, function.code[block.end - 1].source);
     }
     auto begin_of = [&](uint32_t code_index) { return block_begin[block_of[code_index]]; };
-    for (const Patch& patch : patches) {
-      const Instruction* place = reinterpret_cast<const Instruction*>(begin_of(patch.code_index) + 1);
+    for (const Patch &patch : patches) {
+      const Instruction *place = reinterpret_cast<const Instruction *>(begin_of(patch.code_index) + 1);
       (patch.is_join ? program_.code[patch.at].join : program_.code[patch.at].target) = place;
     }
-    for (const auto& [at, lowered] : table_uses) {
+    for (const auto &[at, lowered] : table_uses) {
       program_.code[at].immediate = static_cast<int64_t>(table_indices_.size());
       table_indices_.emplace_back();
       for (uint32_t position : tables[lowered->table])
@@ -288,7 +292,7 @@ class Decoder {
     }
   }
 
-  template <typename Add> void account(Add add, uint32_t& count, const ptx::SourceLine& source) {
+  template <typename Add> void account(Add add, uint32_t &count, const ptx::SourceLine &source) {
     Instruction instruction;
     instruction.handler = control::fall_through;
     instruction.count = static_cast<uint16_t>(std::min(count, 65535u));
@@ -296,18 +300,33 @@ class Decoder {
     count = 0;
   }
 
-  void fill(Instruction& instruction, const Lowered& lowered) {
-    for (const Reference& r : lowered.references) {
+  void fill(Instruction &instruction, const Lowered &lowered) {
+    for (const Reference &r : lowered.references) {
       uint32_t offset = values_.values[r.value].offset;
       switch (r.field) {
-      case Field::destination: instruction.destination = offset; break;
-      case Field::a: instruction.a = offset; break;
-      case Field::b: instruction.b = offset; break;
-      case Field::c: instruction.c = offset; break;
-      case Field::guard: instruction.guard = offset; break;
-      case Field::extra: instruction.extra = offset; break;
-      case Field::immediate_plus_one: instruction.immediate = int64_t{offset} + 1; break;
-      case Field::list: break;
+      case Field::destination:
+        instruction.destination = offset;
+        break;
+      case Field::a:
+        instruction.a = offset;
+        break;
+      case Field::b:
+        instruction.b = offset;
+        break;
+      case Field::c:
+        instruction.c = offset;
+        break;
+      case Field::guard:
+        instruction.guard = offset;
+        break;
+      case Field::extra:
+        instruction.extra = offset;
+        break;
+      case Field::immediate_plus_one:
+        instruction.immediate = int64_t{offset} + 1;
+        break;
+      case Field::list:
+        break;
       }
     }
     if (lowered.list.empty())
@@ -317,7 +336,7 @@ class Decoder {
       program_.extra.push_back(value == UINT32_MAX ? no_offset : values_.values[value].offset);
   }
 
-  Program& program_;
+  Program &program_;
   Layout layout_;
   ValueTable values_;
   std::vector<Unit> units_;
@@ -326,10 +345,10 @@ class Decoder {
   bool all_functions_ = false;
 };
 
-void describe(const ptx::Module& module, const ptx::Function& kernel, KernelInfo& info) {
+void describe(const ptx::Module &module, const ptx::Function &kernel, KernelInfo &info) {
   info.name = std::string(kernel.name);
   uint64_t offset = 0;
-  for (const ptx::Variable& parameter : kernel.parameters) {
+  for (const ptx::Variable &parameter : kernel.parameters) {
     offset = aligned(offset, parameter.alignment_bytes);
     info.parameters.push_back({std::string(parameter.name), static_cast<uint32_t>(offset),
                                static_cast<uint32_t>(parameter.size_bytes), parameter.alignment_bytes});
@@ -345,24 +364,24 @@ void describe(const ptx::Module& module, const ptx::Function& kernel, KernelInfo
     info.required_cluster[d] = kernel.required_cluster[d];
   }
   if (kernel.required_block[0] != 0)
-    info.max_threads_per_block =
-        static_cast<uint32_t>(std::min<uint64_t>(1024, uint64_t{kernel.required_block[0]} * kernel.required_block[1] * kernel.required_block[2]));
+    info.max_threads_per_block = static_cast<uint32_t>(std::min<uint64_t>(
+        1024, uint64_t{kernel.required_block[0]} * kernel.required_block[1] * kernel.required_block[2]));
 }
 
-}  // namespace
+} // namespace
 
-std::unique_ptr<Program> decode_kernel(const ptx::Module& module, const ptx::Function& kernel,
-                                       const std::function<uint64_t(const ptx::Variable&)>& global_address) {
+std::unique_ptr<Program> decode_kernel(const ptx::Module &module, const ptx::Function &kernel,
+                                       const std::function<uint64_t(const ptx::Variable &)> &global_address) {
   auto program = std::make_unique<Program>();
   describe(module, kernel, program->info);
   try {
     Decoder decoder(module, kernel, *program);
     decoder.set_global_address(global_address);
     decoder.decode();
-  } catch (const Unsupported& what) {
+  } catch (const Unsupported &what) {
     program->info.unsupported = what.what;
     program->info.unsupported_line = what.ptx_line;
-  } catch (const ptx::SyntaxError& error) {
+  } catch (const ptx::SyntaxError &error) {
     program->info.unsupported = error.what();
   }
   if (!program->info.unsupported.empty()) {
@@ -371,10 +390,10 @@ std::unique_ptr<Program> decode_kernel(const ptx::Module& module, const ptx::Fun
   }
   program->info.static_shared_bytes = program->shared_bytes;
   program->info.local_bytes_per_thread = program->local_bytes;
-  for (const ptx::Variable& variable : module.variables)
+  for (const ptx::Variable &variable : module.variables)
     if (variable.space == Space::constant)
       program->info.constant_bytes += static_cast<uint32_t>(std::min<uint64_t>(variable.size_bytes, 65536));
   return program;
 }
 
-}  // namespace emulator
+} // namespace emulator

@@ -1,4 +1,5 @@
-// Control flow of a function: basic blocks and the immediate post-dominator of each, where lanes that part meet.
+// Control flow of a function: basic blocks and the immediate post-dominator of each, where lanes that part
+// meet.
 #include <algorithm>
 
 #include "exec/decode/lowered.hpp"
@@ -8,7 +9,7 @@ namespace emulator {
 namespace {
 
 // Cooper, Harvey, Kennedy: A Simple, Fast Dominance Algorithm, on the reversed graph. Node n is the exit.
-void find_post_dominators(std::vector<BasicBlock>& blocks) {
+void find_post_dominators(std::vector<BasicBlock> &blocks) {
   size_t n = blocks.size();
   std::vector<std::vector<uint32_t>> predecessors(n + 1);
   for (size_t b = 0; b < n; ++b) {
@@ -17,7 +18,7 @@ void find_post_dominators(std::vector<BasicBlock>& blocks) {
     for (uint32_t s : blocks[b].successors)
       predecessors[s].push_back(static_cast<uint32_t>(b));
   }
-  std::vector<uint32_t> order;             // postorder of the reversed graph
+  std::vector<uint32_t> order; // postorder of the reversed graph
   std::vector<int32_t> number(n + 1, -1);
   auto visit = [&](uint32_t root) {
     std::vector<std::pair<uint32_t, size_t>> stack;
@@ -77,10 +78,11 @@ void find_post_dominators(std::vector<BasicBlock>& blocks) {
     blocks[b].post_dominator = dominator[b] == static_cast<int32_t>(n) ? -1 : dominator[b];
 }
 
-}  // namespace
+} // namespace
 
-std::vector<BasicBlock> find_blocks(const LoweredFunction& function, const std::vector<std::vector<uint32_t>>& tables) {
-  const std::vector<Lowered>& code = function.code;
+std::vector<BasicBlock> find_blocks(const LoweredFunction &function,
+                                    const std::vector<std::vector<uint32_t>> &tables) {
+  const std::vector<Lowered> &code = function.code;
   std::vector<bool> begins(code.size() + 1, false);
   if (!code.empty())
     begins[0] = true;
@@ -106,10 +108,11 @@ std::vector<BasicBlock> find_blocks(const LoweredFunction& function, const std::
   }
   uint32_t exit = static_cast<uint32_t>(blocks.size());
   block_at[code.size()] = exit;
-  for (BasicBlock& block : blocks) {
-    const Lowered& last = code[block.end - 1];
+  for (BasicBlock &block : blocks) {
+    const Lowered &last = code[block.end - 1];
     auto to = [&](uint32_t index) {
-      if (std::find(block.successors.begin(), block.successors.end(), block_at[index]) == block.successors.end())
+      if (std::find(block.successors.begin(), block.successors.end(), block_at[index]) ==
+          block.successors.end())
         block.successors.push_back(block_at[index]);
     };
     if (last.flow == Flow::next || (last.flow == Flow::branch && last.instruction.guard != no_offset))
@@ -121,10 +124,11 @@ std::vector<BasicBlock> find_blocks(const LoweredFunction& function, const std::
         to(function.start_of_position[position]);
     if (last.flow == Flow::end)
       block.successors.push_back(exit);
-    block.diverges = (last.flow == Flow::branch && last.instruction.guard != no_offset) || last.flow == Flow::table;
+    block.diverges =
+        (last.flow == Flow::branch && last.instruction.guard != no_offset) || last.flow == Flow::table;
   }
   find_post_dominators(blocks);
   return blocks;
 }
 
-}  // namespace emulator
+} // namespace emulator

@@ -1,4 +1,5 @@
-// Between a parsed body and code: instructions whose operands are values, not yet places in the register file.
+// Between a parsed body and code: instructions whose operands are values, not yet places in the register
+// file.
 #pragma once
 
 #include <cstdint>
@@ -35,47 +36,47 @@ struct Reference {
 };
 
 enum class Flow : uint8_t {
-  next,       // falls through
-  branch,     // to `target`, and falls through when guarded
-  table,      // to one of Body::tables[table]
-  end,        // nothing follows: exit, trap
-  leave,      // to the function's exit
+  next,   // falls through
+  branch, // to `target`, and falls through when guarded
+  table,  // to one of Body::tables[table]
+  end,    // nothing follows: exit, trap
+  leave,  // to the function's exit
 };
 
 struct Lowered {
   Instruction instruction;
   std::vector<Reference> references;
   Flow flow = Flow::next;
-  uint32_t target = 0;         // branch: position in the body
+  uint32_t target = 0; // branch: position in the body
   uint32_t table = 0;
-  bool accounts = false;       // its handler calls Warp::account
-  bool meets_behind = false;   // lanes may part here and meet at the next instruction
-  uint8_t counted = 0;         // 1 for what PTX calls an instruction
-  std::vector<uint32_t> list;  // further operands: values, or UINT32_MAX for none
+  bool accounts = false;      // its handler calls Warp::account
+  bool meets_behind = false;  // lanes may part here and meet at the next instruction
+  uint8_t counted = 0;        // 1 for what PTX calls an instruction
+  std::vector<uint32_t> list; // further operands: values, or UINT32_MAX for none
   ptx::SourceLine source;
 };
 
 struct LoweredFunction {
   std::vector<Lowered> code;
-  std::vector<uint32_t> start_of_position;   // body position -> first of `code`; one more entry than positions
+  std::vector<uint32_t> start_of_position; // body position -> first of `code`; one more entry than positions
 };
 
 // All values of a program; constants and specials are shared between its functions.
 class ValueTable {
- public:
+public:
   std::vector<Value> values;
 
   uint32_t variable(uint32_t row_bytes) {
     values.push_back({ValueKind::variable, row_bytes, no_offset});
     return static_cast<uint32_t>(values.size() - 1);
   }
-  uint32_t constant(uint64_t bits, uint32_t lane_bytes);   // lane_bytes 0: a predicate
+  uint32_t constant(uint64_t bits, uint32_t lane_bytes); // lane_bytes 0: a predicate
   uint32_t special(Special special, uint32_t lane_bytes);
-  // Gives constants and special registers their places from `begin` on and enters them into the program; returns
-  // where they end.
-  uint32_t place_shared(Program& program, uint32_t begin);
+  // Gives constants and special registers their places from `begin` on and enters them into the program;
+  // returns where they end.
+  uint32_t place_shared(Program &program, uint32_t begin);
 
- private:
+private:
   std::unordered_map<uint64_t, uint32_t> constants_[9];
   std::vector<std::pair<uint32_t, SpecialRow>> specials_;
 };
@@ -86,15 +87,18 @@ inline uint32_t row_bytes_of(ptx::Type type) {
 
 // The basic blocks of one function.
 struct BasicBlock {
-  uint32_t begin = 0, end = 0;                // of LoweredFunction::code
-  std::vector<uint32_t> successors;           // block indices; the number of blocks stands for the exit
-  int32_t post_dominator = -1;                // immediate; -1: the exit
+  uint32_t begin = 0, end = 0;      // of LoweredFunction::code
+  std::vector<uint32_t> successors; // block indices; the number of blocks stands for the exit
+  int32_t post_dominator = -1;      // immediate; -1: the exit
   bool diverges = false;
 };
-std::vector<BasicBlock> find_blocks(const LoweredFunction& function, const std::vector<std::vector<uint32_t>>& tables);
+std::vector<BasicBlock> find_blocks(const LoweredFunction &function,
+                                    const std::vector<std::vector<uint32_t>> &tables);
 
-// Gives every variable of the function a row from `begin` on, reusing rows by liveness; returns where they end.
-uint32_t allocate_rows(const LoweredFunction& function, const std::vector<BasicBlock>& blocks, ValueTable& values,
-                       uint32_t begin, std::vector<RowRange>& rows, std::vector<RowRange>& undefined_rows);
+// Gives every variable of the function a row from `begin` on, reusing rows by liveness; returns where they
+// end.
+uint32_t allocate_rows(const LoweredFunction &function, const std::vector<BasicBlock> &blocks,
+                       ValueTable &values, uint32_t begin, std::vector<RowRange> &rows,
+                       std::vector<RowRange> &undefined_rows);
 
-}  // namespace emulator
+} // namespace emulator

@@ -45,49 +45,52 @@ std::string Opcode::form() const {
   return text;
 }
 
-Lowering::Lowering(const ptx::Body& body, uint32_t function_index, const Layout& layout, ValueTable& values,
-                   Program& program)
+Lowering::Lowering(const ptx::Body &body, uint32_t function_index, const Layout &layout, ValueTable &values,
+                   Program &program)
     : body_(body), function_index_(function_index), layout_(layout), values_(values), program_(program),
       first_register_(static_cast<uint32_t>(values.values.size())) {
   for (Type type : body.registers)
     values.variable(type == Type::b128 ? 8 * lanes_per_warp : row_bytes_of(type));
-  for (const std::vector<uint32_t>& table : body.tables) {
+  for (const std::vector<uint32_t> &table : body.tables) {
     tables_.emplace_back();
     for (uint32_t label : table)
       tables_.back().push_back(body.labels[label].position);
   }
 }
 
-void Lowering::unsupported(const std::string& why) const {
-  throw Unsupported{std::string(instruction_->opcode) + (why.empty() ? "" : " " + why), instruction_->source.ptx_line};
+void Lowering::unsupported(const std::string &why) const {
+  throw Unsupported{std::string(instruction_->opcode) + (why.empty() ? "" : " " + why),
+                    instruction_->source.ptx_line};
 }
 
-uint32_t Lowering::frame_offset(const ptx::Variable& variable) const { return layout_.frame_offset.at(&variable); }
+uint32_t Lowering::frame_offset(const ptx::Variable &variable) const {
+  return layout_.frame_offset.at(&variable);
+}
 
-bool Lowering::is_kernel_parameter(const ptx::Variable& variable) const {
-  const ptx::Function* kernel = program_.functions[0].function;
+bool Lowering::is_kernel_parameter(const ptx::Variable &variable) const {
+  const ptx::Function *kernel = program_.functions[0].function;
   return std::any_of(kernel->parameters.begin(), kernel->parameters.end(),
-                     [&](const ptx::Variable& parameter) { return &parameter == &variable; });
+                     [&](const ptx::Variable &parameter) { return &parameter == &variable; });
 }
 
-Lowered& Lowering::emit(Handler handler) {
+Lowered &Lowering::emit(Handler handler) {
   result_.code.emplace_back();
-  Lowered& lowered = result_.code.back();
+  Lowered &lowered = result_.code.back();
   lowered.instruction.handler = handler;
   lowered.source = instruction_->source;
   return lowered;
 }
 
-const Operation& Lowering::operation(const std::string& form) const {
-  const Operation* found = operation_table().find(form);
+const Operation &Lowering::operation(const std::string &form) const {
+  const Operation *found = operation_table().find(form);
   if (!found)
     unsupported();
   return *found;
 }
 
-Lowered& Lowering::emit(std::string_view form, const std::vector<uint32_t>& sources, uint32_t destination) {
+Lowered &Lowering::emit(std::string_view form, const std::vector<uint32_t> &sources, uint32_t destination) {
   static constexpr Field fields[] = {Field::a, Field::b, Field::c, Field::extra};
-  Lowered& lowered = emit(operation(std::string(form)).handler);
+  Lowered &lowered = emit(operation(std::string(form)).handler);
   for (size_t s = 0; s < sources.size(); ++s)
     refer(lowered, fields[s], sources[s], false);
   if (destination != UINT32_MAX)
@@ -95,15 +98,15 @@ Lowered& Lowering::emit(std::string_view form, const std::vector<uint32_t>& sour
   return lowered;
 }
 
-void Lowering::refer(Lowered& to, Field field, uint32_t value, bool defines) {
+void Lowering::refer(Lowered &to, Field field, uint32_t value, bool defines) {
   to.references.push_back({value, field, defines, !defines});
 }
 
-void Lowering::apply_guard(Lowered& to) {
+void Lowering::apply_guard(Lowered &to) {
   if (instruction_->guard < 0)
     return;
   // What a guard leaves out keeps its old value, so the result is read as well.
-  for (Reference& r : to.references)
+  for (Reference &r : to.references)
     r.uses |= r.defines;
   to.instruction.inner = to.instruction.handler;
   to.instruction.handler = control::guarded;
@@ -115,7 +118,7 @@ void Lowering::apply_guard(Lowered& to) {
 void Lowering::skip_unless_guarded() {
   if (instruction_->guard < 0)
     return;
-  Lowered& around = emit(control::branch);
+  Lowered &around = emit(control::branch);
   around.accounts = true;
   around.flow = Flow::branch;
   around.target = position_ + 1;
@@ -150,15 +153,16 @@ void Lowering::arithmetic(Opcode opcode) {
       opcode.modifiers.push_back("sat");
     opcode.modifiers.push_back(last);
   }
-  bool chain = opcode.has("cc") || opcode.mnemonic == "addc" || opcode.mnemonic == "subc" || opcode.mnemonic == "madc";
-  const Operation& found = operation(opcode.form());
+  bool chain =
+      opcode.has("cc") || opcode.mnemonic == "addc" || opcode.mnemonic == "subc" || opcode.mnemonic == "madc";
+  const Operation &found = operation(opcode.form());
   if (operand_count() != found.source_count + 1u)
     unsupported("with " + std::to_string(operand_count()) + " operands");
   std::vector<uint32_t> sources;
   for (size_t s = 0; s < found.source_count; ++s)
     sources.push_back(source(operand(s + 1), found.sources[s]));
   uint32_t result = destination(operand(0), found.destination);
-  Lowered& lowered = emit(opcode.form(), sources, result);
+  Lowered &lowered = emit(opcode.form(), sources, result);
   if (chain) {
     bool reads = opcode.mnemonic.back() == 'c', writes = opcode.has("cc");
     lowered.references.push_back({carry(), Field::extra, writes, reads});
@@ -189,7 +193,7 @@ LoweredFunction Lowering::lower() {
     last.source = body_.instructions.back().source;
   result_.start_of_position.push_back(static_cast<uint32_t>(result_.code.size()));
   instruction_ = &last;
-  Lowered& leave = emit(function_index_ == 0 ? control::exit : control::return_from);
+  Lowered &leave = emit(function_index_ == 0 ? control::exit : control::return_from);
   leave.accounts = true;
   leave.flow = Flow::end;
   return std::move(result_);
@@ -199,21 +203,45 @@ void Lowering::instruction() {
   Opcode opcode(instruction_->opcode);
   using Family = void (Lowering::*)(Opcode);
   static const std::unordered_map<std::string_view, Family> families = {
-      {"mov", &Lowering::move},         {"setp", &Lowering::compare},        {"set", &Lowering::set},
-      {"slct", &Lowering::select_by_sign}, {"cvt", &Lowering::convert},      {"cvta", &Lowering::convert_address},
-      {"isspacep", &Lowering::convert_address}, {"ld", &Lowering::load},     {"ldu", &Lowering::load},
-      {"st", &Lowering::store},         {"atom", &Lowering::atomic},         {"red", &Lowering::atomic},
-      {"shfl", &Lowering::lanes},       {"vote", &Lowering::lanes},          {"match", &Lowering::lanes},
-      {"redux", &Lowering::lanes},      {"elect", &Lowering::lanes},         {"activemask", &Lowering::lanes},
-      {"bar", &Lowering::barrier},      {"barrier", &Lowering::barrier},     {"bra", &Lowering::branch},
-      {"brx", &Lowering::branch},       {"call", &Lowering::call},           {"ret", &Lowering::control},
-      {"exit", &Lowering::control},     {"trap", &Lowering::control},        {"membar", &Lowering::control},
-      {"fence", &Lowering::control},    {"nanosleep", &Lowering::control},   {"prefetch", &Lowering::control},
-      {"prefetchu", &Lowering::control}, {"pmevent", &Lowering::control},    {"griddepcontrol", &Lowering::control},
-      {"setmaxnreg", &Lowering::control}, {"discard", &Lowering::control},   {"applypriority", &Lowering::control},
+      {"mov", &Lowering::move},
+      {"setp", &Lowering::compare},
+      {"set", &Lowering::set},
+      {"slct", &Lowering::select_by_sign},
+      {"cvt", &Lowering::convert},
+      {"cvta", &Lowering::convert_address},
+      {"isspacep", &Lowering::convert_address},
+      {"ld", &Lowering::load},
+      {"ldu", &Lowering::load},
+      {"st", &Lowering::store},
+      {"atom", &Lowering::atomic},
+      {"red", &Lowering::atomic},
+      {"shfl", &Lowering::lanes},
+      {"vote", &Lowering::lanes},
+      {"match", &Lowering::lanes},
+      {"redux", &Lowering::lanes},
+      {"elect", &Lowering::lanes},
+      {"activemask", &Lowering::lanes},
+      {"bar", &Lowering::barrier},
+      {"barrier", &Lowering::barrier},
+      {"bra", &Lowering::branch},
+      {"brx", &Lowering::branch},
+      {"call", &Lowering::call},
+      {"ret", &Lowering::control},
+      {"exit", &Lowering::control},
+      {"trap", &Lowering::control},
+      {"membar", &Lowering::control},
+      {"fence", &Lowering::control},
+      {"nanosleep", &Lowering::control},
+      {"prefetch", &Lowering::control},
+      {"prefetchu", &Lowering::control},
+      {"pmevent", &Lowering::control},
+      {"griddepcontrol", &Lowering::control},
+      {"setmaxnreg", &Lowering::control},
+      {"discard", &Lowering::control},
+      {"applypriority", &Lowering::control},
   };
   auto family = families.find(opcode.mnemonic);
   (this->*(family == families.end() ? &Lowering::arithmetic : family->second))(std::move(opcode));
 }
 
-}  // namespace emulator
+} // namespace emulator

@@ -12,11 +12,11 @@ namespace emulator {
 
 // Where the symbols of a program are.
 struct Layout {
-  std::function<uint64_t(const ptx::Variable&)> global_address;
-  std::map<const ptx::Variable*, uint32_t> shared_offset;
-  std::map<const ptx::Variable*, uint32_t> frame_offset;     // of .local and .param variables, in their frame
-  std::map<const ptx::Function*, uint32_t> function_index;   // into Program::functions
-  const ptx::Module* module = nullptr;
+  std::function<uint64_t(const ptx::Variable &)> global_address;
+  std::map<const ptx::Variable *, uint32_t> shared_offset;
+  std::map<const ptx::Variable *, uint32_t> frame_offset;   // of .local and .param variables, in their frame
+  std::map<const ptx::Function *, uint32_t> function_index; // into Program::functions
+  const ptx::Module *module = nullptr;
 };
 
 // An opcode taken apart: "add.rn.ftz.f32" -> add; {rn, ftz, f32}.
@@ -26,50 +26,53 @@ struct Opcode {
 
   explicit Opcode(std::string_view text);
   bool has(std::string_view modifier) const;
-  bool remove(std::string_view modifier);   // true when it was there
+  bool remove(std::string_view modifier); // true when it was there
   ptx::Type last_type() const;
-  std::string form() const;                 // what is left, joined with dots
+  std::string form() const; // what is left, joined with dots
 };
 
 class Lowering {
- public:
-  Lowering(const ptx::Body& body, uint32_t function_index, const Layout& layout, ValueTable& values, Program& program);
+public:
+  Lowering(const ptx::Body &body, uint32_t function_index, const Layout &layout, ValueTable &values,
+           Program &program);
 
   // Throws Unsupported.
   LoweredFunction lower();
   // Branch tables of the function, as positions of the body.
-  const std::vector<std::vector<uint32_t>>& tables() const { return tables_; }
+  const std::vector<std::vector<uint32_t>> &tables() const { return tables_; }
 
- private:
+private:
   using Operand = ptx::Operand;
   using Kind = ptx::Operand::Kind;
 
   // Emitting
-  Lowered& emit(Handler handler);
-  Lowered& emit(std::string_view form, const std::vector<uint32_t>& sources, uint32_t destination);
-  const Operation& operation(const std::string& form) const;
-  void refer(Lowered& to, Field field, uint32_t value, bool defines);
-  void apply_guard(Lowered& to);
-  void skip_unless_guarded();      // for what cannot be guarded lane by lane: a branch around it
-  [[noreturn]] void unsupported(const std::string& why = {}) const;
+  Lowered &emit(Handler handler);
+  Lowered &emit(std::string_view form, const std::vector<uint32_t> &sources, uint32_t destination);
+  const Operation &operation(const std::string &form) const;
+  void refer(Lowered &to, Field field, uint32_t value, bool defines);
+  void apply_guard(Lowered &to);
+  void skip_unless_guarded(); // for what cannot be guarded lane by lane: a branch around it
+  [[noreturn]] void unsupported(const std::string &why = {}) const;
 
   // Operands
-  const Operand& operand(size_t number) const;
+  const Operand &operand(size_t number) const;
   size_t operand_count() const { return instruction_->operand_count; }
-  const Operand& element(const Operand& list, size_t number) const { return body_.operands[list.index + number]; }
+  const Operand &element(const Operand &list, size_t number) const {
+    return body_.operands[list.index + number];
+  }
   uint32_t variable_of(uint32_t reg) const { return first_register_ + reg; }
-  uint32_t source(const Operand& operand, ptx::Type type);
+  uint32_t source(const Operand &operand, ptx::Type type);
   uint32_t special_source(std::string_view name, ptx::Type type);
-  uint32_t address_source(const Operand& operand, uint32_t lane_bytes);
-  uint64_t immediate_bits(const Operand& operand, ptx::Type type) const;
+  uint32_t address_source(const Operand &operand, uint32_t lane_bytes);
+  uint64_t immediate_bits(const Operand &operand, ptx::Type type) const;
   uint32_t resized(uint32_t value, ptx::Type from, ptx::Type to);
   // The value an instruction writes; `finish` moves it into a register of another width where there is one.
-  uint32_t destination(const Operand& operand, ptx::Type type);
+  uint32_t destination(const Operand &operand, ptx::Type type);
   void finish_destinations();
   uint32_t carry();
   // Where a .local or .param variable lies in its frame (a kernel's parameters: in the parameter buffer).
-  uint32_t frame_offset(const ptx::Variable& variable) const;
-  bool is_kernel_parameter(const ptx::Variable& variable) const;
+  uint32_t frame_offset(const ptx::Variable &variable) const;
+  bool is_kernel_parameter(const ptx::Variable &variable) const;
 
   // Families
   void instruction();
@@ -88,21 +91,21 @@ class Lowering {
   void branch(Opcode opcode);
   void call(Opcode opcode);
   void control(Opcode opcode);
-  uint32_t combined(uint32_t predicate, std::string_view boolean, const Operand& with, bool inverted);
-  uint32_t address_row(const Operand& memory, ptx::Space& space, int64_t& offset, bool& wide);
+  uint32_t combined(uint32_t predicate, std::string_view boolean, const Operand &with, bool inverted);
+  uint32_t address_row(const Operand &memory, ptx::Space &space, int64_t &offset, bool &wide);
   struct AccessForm;
-  AccessForm access_form(Opcode& opcode);
-  std::vector<ParameterBytes> parameter_bytes(const Operand& list);
+  AccessForm access_form(Opcode &opcode);
+  std::vector<ParameterBytes> parameter_bytes(const Operand &list);
 
-  const ptx::Body& body_;
+  const ptx::Body &body_;
   uint32_t function_index_;
-  const Layout& layout_;
-  ValueTable& values_;
-  Program& program_;
+  const Layout &layout_;
+  ValueTable &values_;
+  Program &program_;
   uint32_t first_register_;
   LoweredFunction result_;
   std::vector<std::vector<uint32_t>> tables_;
-  const ptx::Instruction* instruction_ = nullptr;
+  const ptx::Instruction *instruction_ = nullptr;
   uint32_t position_ = 0;
   struct Unfinished {
     uint32_t value, reg;
@@ -112,4 +115,4 @@ class Lowering {
   uint32_t carry_ = UINT32_MAX;
 };
 
-}  // namespace emulator
+} // namespace emulator

@@ -10,12 +10,12 @@ struct Lowering::AccessForm {
   ptx::Space space = ptx::Space::generic;
   uint32_t elements = 1;
   Type type = Type::none;
-  bool ordered = false;       // volatile, relaxed, acquire, release
+  bool ordered = false; // volatile, relaxed, acquire, release
   std::vector<std::string_view> rest;
 };
 
 // Takes apart what loads, stores and atomics have in common. Hints to caches change nothing here.
-Lowering::AccessForm Lowering::access_form(Opcode& opcode) {
+Lowering::AccessForm Lowering::access_form(Opcode &opcode) {
   AccessForm form;
   for (std::string_view m : opcode.modifiers) {
     Type type = ptx::type_from_name(m);
@@ -33,12 +33,13 @@ Lowering::AccessForm Lowering::access_form(Opcode& opcode) {
       form.space = ptx::Space::parameter;
     } else if (m == "v2" || m == "v4" || m == "v8") {
       form.elements = static_cast<uint32_t>(m[1] - '0');
-    } else if (m == "volatile" || m == "relaxed" || m == "acquire" || m == "release" || m == "acq_rel" || m == "sc" ||
-               m == "mmio") {
+    } else if (m == "volatile" || m == "relaxed" || m == "acquire" || m == "release" || m == "acq_rel" ||
+               m == "sc" || m == "mmio") {
       form.ordered = true;
-    } else if (m == "weak" || m == "cta" || m == "cluster" || m == "gpu" || m == "sys" || m == "nc" || m == "ca" ||
-               m == "cg" || m == "cs" || m == "lu" || m == "cv" || m == "wb" || m == "wt" || m == "noftz" ||
-               m.substr(0, 4) == "L1::" || m.substr(0, 4) == "L2::" || m == "unified" || m == "L2") {
+    } else if (m == "weak" || m == "cta" || m == "cluster" || m == "gpu" || m == "sys" || m == "nc" ||
+               m == "ca" || m == "cg" || m == "cs" || m == "lu" || m == "cv" || m == "wb" || m == "wt" ||
+               m == "noftz" || m.substr(0, 4) == "L1::" || m.substr(0, 4) == "L2::" || m == "unified" ||
+               m == "L2") {
       continue;
     } else {
       form.rest.push_back(m);
@@ -57,10 +58,10 @@ std::string memory_type(Type type, bool with_sign) {
   uint32_t bits = 8 * ptx::size_bytes(type);
   return (with_sign && ptx::is_signed(type) && bits < 64 ? "s" : "u") + std::to_string(bits);
 }
-}  // namespace
+} // namespace
 
 // The row of addresses and the fixed offset to add to it.
-uint32_t Lowering::address_row(const Operand& memory, ptx::Space& space, int64_t& offset, bool& wide) {
+uint32_t Lowering::address_row(const Operand &memory, ptx::Space &space, int64_t &offset, bool &wide) {
   offset = memory.value;
   wide = true;
   if (memory.kind != Kind::memory)
@@ -78,10 +79,10 @@ uint32_t Lowering::address_row(const Operand& memory, ptx::Space& space, int64_t
   }
   if (memory.base != Kind::symbol)
     unsupported("with this kind of address");
-  const ptx::Symbol& symbol = body_.symbols[memory.index];
+  const ptx::Symbol &symbol = body_.symbols[memory.index];
   if (!symbol.variable)
     unsupported("with the address of a function");
-  const ptx::Variable& variable = *symbol.variable;
+  const ptx::Variable &variable = *symbol.variable;
   if (space == ptx::Space::generic)
     space = variable.space;
   Operand operand = memory;
@@ -96,7 +97,7 @@ uint32_t Lowering::address_row(const Operand& memory, ptx::Space& space, int64_t
       return values_.constant(0, 8);
     }
     uint32_t row = values_.variable(8 * lanes_per_warp);
-    Lowered& read = emit(control::local_address);
+    Lowered &read = emit(control::local_address);
     read.instruction.immediate = static_cast<int64_t>(place);
     refer(read, Field::destination, row, true);
     return row;
@@ -109,24 +110,29 @@ void Lowering::load(Opcode opcode) {
   AccessForm form = access_form(opcode);
   if (!form.rest.empty() || form.type == Type::none || form.type == Type::pred || operand_count() < 2)
     unsupported();
-  const Operand& memory = operand(1);
-  const Operand& to = operand(0);
+  const Operand &memory = operand(1);
+  const Operand &to = operand(0);
   uint32_t size = ptx::size_bytes(form.type);
   if (size > 8)
     unsupported();
   if (form.elements > 1 && (to.kind != Kind::vector || to.count != form.elements))
     unsupported("with a list of another length");
-  std::vector<const Operand*> targets;
+  std::vector<const Operand *> targets;
   for (uint32_t e = 0; e < form.elements; ++e)
-    targets.push_back(form.elements > 1 ? &element(to, e) : to.kind == Kind::vector && to.count == 1 ? &element(to, 0) : &to);
+    targets.push_back(form.elements > 1                          ? &element(to, e)
+                      : to.kind == Kind::vector && to.count == 1 ? &element(to, 0)
+                                                                 : &to);
   // All elements have registers of one size; the load itself extends to it.
   uint32_t lane_bytes = size;
-  for (const Operand* target : targets)
+  for (const Operand *target : targets)
     if (target->kind == Kind::reg)
       lane_bytes = ptx::size_bytes(body_.registers[target->index]);
   if (lane_bytes < size)
     unsupported("into a register that is too small");
-  Type row_type = lane_bytes == 8 ? Type::b64 : lane_bytes == 4 ? Type::b32 : lane_bytes == 2 ? Type::b16 : Type::b8;
+  Type row_type = lane_bytes == 8   ? Type::b64
+                  : lane_bytes == 4 ? Type::b32
+                  : lane_bytes == 2 ? Type::b16
+                                    : Type::b8;
 
   bool kernel_parameter = false;
   int64_t offset = 0;
@@ -137,22 +143,24 @@ void Lowering::load(Opcode opcode) {
       function_index_ == 0 && body_.symbols[memory.index].variable &&
       is_kernel_parameter(*body_.symbols[memory.index].variable)) {
     kernel_parameter = true;
-    const ptx::Variable& variable = *body_.symbols[memory.index].variable;
+    const ptx::Variable &variable = *body_.symbols[memory.index].variable;
     offset = memory.value + frame_offset(variable);
-    if (memory.value < 0 || static_cast<uint64_t>(memory.value) + uint64_t{size} * form.elements > variable.size_bytes)
+    if (memory.value < 0 ||
+        static_cast<uint64_t>(memory.value) + uint64_t{size} * form.elements > variable.size_bytes)
       unsupported("outside of its parameter");
   } else {
     row = address_row(memory, space, offset, wide);
   }
   std::vector<uint32_t> list;
-  for (const Operand* target : targets)
-    list.push_back(target->kind == Kind::sink && form.elements > 1 ? UINT32_MAX : destination(*target, row_type));
+  for (const Operand *target : targets)
+    list.push_back(target->kind == Kind::sink && form.elements > 1 ? UINT32_MAX
+                                                                   : destination(*target, row_type));
   std::string suffix = "." + memory_type(form.type, true) + "." + std::to_string(8 * lane_bytes);
-  Lowered& lowered = emit((kernel_parameter ? "ld.param" : "ld") + suffix, {}, UINT32_MAX);
+  Lowered &lowered = emit((kernel_parameter ? "ld.param" : "ld") + suffix, {}, UINT32_MAX);
   if (row != UINT32_MAX) {
     refer(lowered, Field::a, row, false);
     lowered.instruction.space = space;
-  lowered.instruction.site = ++program_.sites;
+    lowered.instruction.site = ++program_.sites;
   }
   lowered.instruction.immediate = offset;
   lowered.instruction.wide_address = wide;
@@ -175,35 +183,41 @@ void Lowering::store(Opcode opcode) {
   AccessForm form = access_form(opcode);
   if (!form.rest.empty() || form.type == Type::none || form.type == Type::pred || operand_count() < 2)
     unsupported();
-  const Operand& memory = operand(0);
-  const Operand& from = operand(1);
+  const Operand &memory = operand(0);
+  const Operand &from = operand(1);
   uint32_t size = ptx::size_bytes(form.type);
   if (size > 8)
     unsupported();
   if (form.elements > 1 && (from.kind != Kind::vector || from.count != form.elements))
     unsupported("with a list of another length");
-  std::vector<const Operand*> sources;
+  std::vector<const Operand *> sources;
   for (uint32_t e = 0; e < form.elements; ++e)
-    sources.push_back(form.elements > 1 ? &element(from, e)
-                      : from.kind == Kind::vector && from.count == 1 ? &element(from, 0) : &from);
+    sources.push_back(form.elements > 1                              ? &element(from, e)
+                      : from.kind == Kind::vector && from.count == 1 ? &element(from, 0)
+                                                                     : &from);
   uint32_t lane_bytes = size;
-  for (const Operand* s : sources)
+  for (const Operand *s : sources)
     if (s->kind == Kind::reg)
       lane_bytes = ptx::size_bytes(body_.registers[s->index]);
   if (lane_bytes < size)
     unsupported("from a register that is too small");
   std::vector<uint32_t> list;
-  for (const Operand* s : sources) {
-    Type row_type = lane_bytes == 8 ? Type::b64 : lane_bytes == 4 ? Type::b32 : lane_bytes == 2 ? Type::b16 : Type::b8;
+  for (const Operand *s : sources) {
+    Type row_type = lane_bytes == 8   ? Type::b64
+                    : lane_bytes == 4 ? Type::b32
+                    : lane_bytes == 2 ? Type::b16
+                                      : Type::b8;
     // A constant has the access's own type: 1.0 in a store of f32.
     bool constant = s->kind == Kind::integer || s->kind == Kind::real32 || s->kind == Kind::real64;
-    list.push_back(constant ? values_.constant(immediate_bits(*s, form.type), lane_bytes) : source(*s, row_type));
+    list.push_back(constant ? values_.constant(immediate_bits(*s, form.type), lane_bytes)
+                            : source(*s, row_type));
   }
   ptx::Space space = form.space;
   int64_t offset;
   bool wide;
   uint32_t row = address_row(memory, space, offset, wide);
-  Lowered& lowered = emit("st." + memory_type(form.type, false) + "." + std::to_string(8 * lane_bytes), {}, UINT32_MAX);
+  Lowered &lowered =
+      emit("st." + memory_type(form.type, false) + "." + std::to_string(8 * lane_bytes), {}, UINT32_MAX);
   refer(lowered, Field::a, row, false);
   lowered.instruction.space = space;
   lowered.instruction.site = ++program_.sites;
@@ -230,7 +244,7 @@ void Lowering::atomic(Opcode opcode) {
   if (form.rest.size() != 1 || form.elements != 1)
     unsupported();
   std::string name = "atom." + std::string(form.rest[0]) + "." + std::string(name_of(form.type));
-  const Operation& found = operation(name);
+  const Operation &found = operation(name);
   size_t first = returns ? 1 : 0;
   if (operand_count() < first + 1 + found.source_count)
     unsupported("with " + std::to_string(operand_count()) + " operands");
@@ -243,7 +257,7 @@ void Lowering::atomic(Opcode opcode) {
   uint32_t row = address_row(operand(first), space, offset, wide);
   bool wants = returns && operand(0).kind != Kind::sink;
   uint32_t result = wants ? destination(operand(0), found.destination) : UINT32_MAX;
-  Lowered& lowered = emit(found.handler);
+  Lowered &lowered = emit(found.handler);
   refer(lowered, Field::a, row, false);
   refer(lowered, Field::b, sources[0], false);
   if (sources.size() > 1)
@@ -260,4 +274,4 @@ void Lowering::atomic(Opcode opcode) {
   finish_destinations();
 }
 
-}  // namespace emulator
+} // namespace emulator

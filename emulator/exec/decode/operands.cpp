@@ -18,26 +18,53 @@ struct SpecialName {
 };
 
 constexpr SpecialName special_names[] = {
-    {"%tid.x", Special::tid_x, 4}, {"%tid.y", Special::tid_y, 4}, {"%tid.z", Special::tid_z, 4},
-    {"%ntid.x", Special::ntid_x, 4}, {"%ntid.y", Special::ntid_y, 4}, {"%ntid.z", Special::ntid_z, 4},
-    {"%ctaid.x", Special::ctaid_x, 4}, {"%ctaid.y", Special::ctaid_y, 4}, {"%ctaid.z", Special::ctaid_z, 4},
-    {"%nctaid.x", Special::nctaid_x, 4}, {"%nctaid.y", Special::nctaid_y, 4}, {"%nctaid.z", Special::nctaid_z, 4},
-    {"%laneid", Special::laneid, 4}, {"%warpid", Special::warpid, 4}, {"%nwarpid", Special::nwarpid, 4},
-    {"%smid", Special::smid, 4}, {"%nsmid", Special::nsmid, 4}, {"%gridid", Special::gridid, 8},
-    {"%lanemask_eq", Special::lanemask_eq, 4}, {"%lanemask_le", Special::lanemask_le, 4},
-    {"%lanemask_lt", Special::lanemask_lt, 4}, {"%lanemask_ge", Special::lanemask_ge, 4},
+    {"%tid.x", Special::tid_x, 4},
+    {"%tid.y", Special::tid_y, 4},
+    {"%tid.z", Special::tid_z, 4},
+    {"%ntid.x", Special::ntid_x, 4},
+    {"%ntid.y", Special::ntid_y, 4},
+    {"%ntid.z", Special::ntid_z, 4},
+    {"%ctaid.x", Special::ctaid_x, 4},
+    {"%ctaid.y", Special::ctaid_y, 4},
+    {"%ctaid.z", Special::ctaid_z, 4},
+    {"%nctaid.x", Special::nctaid_x, 4},
+    {"%nctaid.y", Special::nctaid_y, 4},
+    {"%nctaid.z", Special::nctaid_z, 4},
+    {"%laneid", Special::laneid, 4},
+    {"%warpid", Special::warpid, 4},
+    {"%nwarpid", Special::nwarpid, 4},
+    {"%smid", Special::smid, 4},
+    {"%nsmid", Special::nsmid, 4},
+    {"%gridid", Special::gridid, 8},
+    {"%lanemask_eq", Special::lanemask_eq, 4},
+    {"%lanemask_le", Special::lanemask_le, 4},
+    {"%lanemask_lt", Special::lanemask_lt, 4},
+    {"%lanemask_ge", Special::lanemask_ge, 4},
     {"%lanemask_gt", Special::lanemask_gt, 4},
-    {"%clusterid.x", Special::clusterid_x, 4}, {"%clusterid.y", Special::clusterid_y, 4},
-    {"%clusterid.z", Special::clusterid_z, 4}, {"%nclusterid.x", Special::nclusterid_x, 4},
-    {"%nclusterid.y", Special::nclusterid_y, 4}, {"%nclusterid.z", Special::nclusterid_z, 4},
-    {"%cluster_ctaid.x", Special::cluster_ctaid_x, 4}, {"%cluster_ctaid.y", Special::cluster_ctaid_y, 4},
-    {"%cluster_ctaid.z", Special::cluster_ctaid_z, 4}, {"%cluster_nctaid.x", Special::cluster_nctaid_x, 4},
-    {"%cluster_nctaid.y", Special::cluster_nctaid_y, 4}, {"%cluster_nctaid.z", Special::cluster_nctaid_z, 4},
-    {"%cluster_ctarank", Special::cluster_ctarank, 4}, {"%cluster_nctarank", Special::cluster_nctarank, 4},
-    {"%dynamic_smem_size", Special::dynamic_smem_size, 4}, {"%total_smem_size", Special::total_smem_size, 4},
-    {"%envreg0", Special::envreg0, 4}, {"%envreg1", Special::envreg1, 4}, {"%envreg2", Special::envreg2, 4},
-    {"%clock", Special::clock, 4}, {"%clock_hi", Special::clock_hi, 4}, {"%clock64", Special::clock64, 8},
-    {"%globaltimer", Special::globaltimer, 8}, {"%globaltimer_lo", Special::globaltimer_lo, 4},
+    {"%clusterid.x", Special::clusterid_x, 4},
+    {"%clusterid.y", Special::clusterid_y, 4},
+    {"%clusterid.z", Special::clusterid_z, 4},
+    {"%nclusterid.x", Special::nclusterid_x, 4},
+    {"%nclusterid.y", Special::nclusterid_y, 4},
+    {"%nclusterid.z", Special::nclusterid_z, 4},
+    {"%cluster_ctaid.x", Special::cluster_ctaid_x, 4},
+    {"%cluster_ctaid.y", Special::cluster_ctaid_y, 4},
+    {"%cluster_ctaid.z", Special::cluster_ctaid_z, 4},
+    {"%cluster_nctaid.x", Special::cluster_nctaid_x, 4},
+    {"%cluster_nctaid.y", Special::cluster_nctaid_y, 4},
+    {"%cluster_nctaid.z", Special::cluster_nctaid_z, 4},
+    {"%cluster_ctarank", Special::cluster_ctarank, 4},
+    {"%cluster_nctarank", Special::cluster_nctarank, 4},
+    {"%dynamic_smem_size", Special::dynamic_smem_size, 4},
+    {"%total_smem_size", Special::total_smem_size, 4},
+    {"%envreg0", Special::envreg0, 4},
+    {"%envreg1", Special::envreg1, 4},
+    {"%envreg2", Special::envreg2, 4},
+    {"%clock", Special::clock, 4},
+    {"%clock_hi", Special::clock_hi, 4},
+    {"%clock64", Special::clock64, 8},
+    {"%globaltimer", Special::globaltimer, 8},
+    {"%globaltimer_lo", Special::globaltimer_lo, 4},
     {"%globaltimer_hi", Special::globaltimer_hi, 4},
 };
 
@@ -45,15 +72,15 @@ Type unsigned_type(uint32_t lane_bytes) {
   return lane_bytes == 8 ? Type::u64 : lane_bytes == 4 ? Type::u32 : lane_bytes == 2 ? Type::u16 : Type::u8;
 }
 
-}  // namespace
+} // namespace
 
-const Lowering::Operand& Lowering::operand(size_t number) const {
+const Lowering::Operand &Lowering::operand(size_t number) const {
   if (number >= instruction_->operand_count)
     unsupported("with " + std::to_string(instruction_->operand_count) + " operands");
   return body_.operands[instruction_->first_operand + number];
 }
 
-uint64_t Lowering::immediate_bits(const Operand& operand, Type type) const {
+uint64_t Lowering::immediate_bits(const Operand &operand, Type type) const {
   uint64_t bits = static_cast<uint64_t>(operand.value);
   auto as_double = [&] {
     if (operand.kind == Kind::integer)
@@ -91,19 +118,20 @@ uint32_t Lowering::resized(uint32_t value, Type from, Type to) {
   // The sign of the source type decides how a value grows.
   Type wide = ptx::is_signed(from) ? from : unsigned_type(ptx::size_bytes(from));
   uint32_t result = values_.variable(row_bytes_of(to));
-  emit("resize." + std::string(name_of(unsigned_type(ptx::size_bytes(to)))) + "." + std::string(name_of(wide)), {value},
-       result);
+  emit("resize." + std::string(name_of(unsigned_type(ptx::size_bytes(to)))) + "." +
+           std::string(name_of(wide)),
+       {value}, result);
   return result;
 }
 
 uint32_t Lowering::special_source(std::string_view name, Type type) {
-  for (const SpecialName& entry : special_names) {
+  for (const SpecialName &entry : special_names) {
     if (entry.name != name)
       continue;
     uint32_t value;
     if (entry.special >= Special::clock) {
       value = values_.variable(entry.lane_bytes * lanes_per_warp);
-      Lowered& read = emit(control::clock);
+      Lowered &read = emit(control::clock);
       read.instruction.immediate = static_cast<int64_t>(entry.special);
       refer(read, Field::destination, value, true);
       program_.uses_clock = true;
@@ -115,7 +143,7 @@ uint32_t Lowering::special_source(std::string_view name, Type type) {
   unsupported("with the special register " + std::string(name));
 }
 
-uint32_t Lowering::source(const Operand& operand, Type type) {
+uint32_t Lowering::source(const Operand &operand, Type type) {
   switch (operand.kind) {
   case Kind::reg: {
     Type declared = body_.registers[operand.index];
@@ -151,8 +179,8 @@ uint32_t Lowering::source(const Operand& operand, Type type) {
 }
 
 // The address of a symbol in its own state space. Parameter space is part of generic memory here.
-uint32_t Lowering::address_source(const Operand& operand, uint32_t lane_bytes) {
-  const ptx::Symbol& symbol = body_.symbols[operand.index];
+uint32_t Lowering::address_source(const Operand &operand, uint32_t lane_bytes) {
+  const ptx::Symbol &symbol = body_.symbols[operand.index];
   uint64_t addend = static_cast<uint64_t>(operand.value);
   if (lane_bytes != 4 && lane_bytes != 8)
     unsupported("with an address in a narrow register");
@@ -165,7 +193,7 @@ uint32_t Lowering::address_source(const Operand& operand, uint32_t lane_bytes) {
         return constant(first_function_address + f * function_address_step + addend);
     unsupported("with the address of an unknown function");
   }
-  const ptx::Variable& variable = *symbol.variable;
+  const ptx::Variable &variable = *symbol.variable;
   if (variable.space == ptx::Space::shared)
     return constant(layout_.shared_offset.at(&variable) + addend);
   if (variable.space == ptx::Space::global || variable.space == ptx::Space::constant)
@@ -180,14 +208,14 @@ uint32_t Lowering::address_source(const Operand& operand, uint32_t lane_bytes) {
   if (!parameter && function_index_ == 0)
     return constant(offset + addend);
   uint32_t result = values_.variable(8 * lanes_per_warp);
-  Lowered& read = emit(control::local_address);
+  Lowered &read = emit(control::local_address);
   read.instruction.immediate = static_cast<int64_t>(offset + addend);
   read.instruction.wide_address = parameter;
   refer(read, Field::destination, result, true);
   return resized(result, Type::u64, unsigned_type(lane_bytes));
 }
 
-uint32_t Lowering::destination(const Operand& operand, Type type) {
+uint32_t Lowering::destination(const Operand &operand, Type type) {
   uint32_t row_bytes = row_bytes_of(type);
   if (operand.kind == Kind::sink)
     return values_.variable(row_bytes);
@@ -204,10 +232,12 @@ uint32_t Lowering::destination(const Operand& operand, Type type) {
 }
 
 void Lowering::finish_destinations() {
-  for (const Unfinished& u : unfinished_) {
+  for (const Unfinished &u : unfinished_) {
     Type to = unsigned_type(ptx::size_bytes(body_.registers[u.reg]));
-    Type from = ptx::is_signed(u.type) && u.type != Type::s64 ? u.type : unsigned_type(ptx::size_bytes(u.type));
-    apply_guard(emit("resize." + std::string(name_of(to)) + "." + std::string(name_of(from)), {u.value}, variable_of(u.reg)));
+    Type from =
+        ptx::is_signed(u.type) && u.type != Type::s64 ? u.type : unsigned_type(ptx::size_bytes(u.type));
+    apply_guard(emit("resize." + std::string(name_of(to)) + "." + std::string(name_of(from)), {u.value},
+                     variable_of(u.reg)));
   }
   unfinished_.clear();
 }
@@ -218,4 +248,4 @@ uint32_t Lowering::carry() {
   return carry_;
 }
 
-}  // namespace emulator
+} // namespace emulator

@@ -8,17 +8,16 @@ namespace emulator {
 
 using ptx::Type;
 
-
 void Lowering::move(Opcode opcode) {
   if (opcode.modifiers.size() != 1)
     unsupported();
   Type type = opcode.last_type();
-  const Operand& to = operand(0);
-  const Operand& from = operand(1);
-  auto parts_name = [&](const Operand& list) {
+  const Operand &to = operand(0);
+  const Operand &from = operand(1);
+  auto parts_name = [&](const Operand &list) {
     return std::to_string(8 * ptx::size_bytes(type)) + "x" + std::to_string(list.count);
   };
-  auto part_type = [&](const Operand& list) {
+  auto part_type = [&](const Operand &list) {
     uint32_t size = list.count ? ptx::size_bytes(type) / list.count : 0;
     if (ptx::size_bytes(type) > 8 || size == 0 || size * list.count != ptx::size_bytes(type))
       unsupported("of these parts");
@@ -30,7 +29,7 @@ void Lowering::move(Opcode opcode) {
     for (uint32_t p = 0; p < from.count; ++p)
       list.push_back(source(element(from, p), part));
     uint32_t result = destination(to, type);
-    Lowered& pack = emit("pack." + parts_name(from), {}, result);
+    Lowered &pack = emit("pack." + parts_name(from), {}, result);
     for (uint32_t value : list)
       refer(pack, Field::list, value, false);
     pack.list = std::move(list);
@@ -42,7 +41,7 @@ void Lowering::move(Opcode opcode) {
     std::vector<uint32_t> list;
     for (uint32_t p = 0; p < to.count; ++p)
       list.push_back(element(to, p).kind == Kind::sink ? UINT32_MAX : destination(element(to, p), part));
-    Lowered& unpack = emit("unpack." + parts_name(to), {whole}, UINT32_MAX);
+    Lowered &unpack = emit("unpack." + parts_name(to), {whole}, UINT32_MAX);
     for (uint32_t value : list)
       if (value != UINT32_MAX)
         refer(unpack, Field::list, value, true);
@@ -51,14 +50,15 @@ void Lowering::move(Opcode opcode) {
     apply_guard(unpack);
   } else {
     uint32_t value = source(from, type);
-    Lowered& copy = emit(opcode.form(), {value}, destination(to, type));
+    Lowered &copy = emit(opcode.form(), {value}, destination(to, type));
     copy.counted = 1;
     apply_guard(copy);
   }
   finish_destinations();
 }
 
-uint32_t Lowering::combined(uint32_t predicate, std::string_view boolean, const Operand& with, bool inverted) {
+uint32_t Lowering::combined(uint32_t predicate, std::string_view boolean, const Operand &with,
+                            bool inverted) {
   if (inverted) {
     uint32_t opposite = values_.variable(4);
     emit("not.pred", {predicate}, opposite);
@@ -72,14 +72,16 @@ uint32_t Lowering::combined(uint32_t predicate, std::string_view boolean, const 
 
 namespace {
 
-bool is_boolean(std::string_view modifier) { return modifier == "and" || modifier == "or" || modifier == "xor"; }
+bool is_boolean(std::string_view modifier) {
+  return modifier == "and" || modifier == "or" || modifier == "xor";
+}
 
 // lo, ls, hi and hs compare as unsigned.
 std::string_view order_name(std::string_view order) {
   return order == "lo" ? "lt" : order == "ls" ? "le" : order == "hi" ? "gt" : order == "hs" ? "ge" : order;
 }
 
-}  // namespace
+} // namespace
 
 void Lowering::compare(Opcode opcode) {
   if (opcode.modifiers.size() < 2)
@@ -92,11 +94,11 @@ void Lowering::compare(Opcode opcode) {
   }
   opcode.modifiers[0] = order_name(opcode.modifiers[0]);
   uint32_t a = source(operand(1), type), b = source(operand(2), type);
-  const Operand& to = operand(0);
-  const Operand& first = to.kind == Kind::pair ? element(to, 0) : to;
+  const Operand &to = operand(0);
+  const Operand &first = to.kind == Kind::pair ? element(to, 0) : to;
   bool simple = boolean.empty() && to.kind != Kind::pair;
   uint32_t result = simple ? destination(to, Type::pred) : values_.variable(4);
-  Lowered& test = emit(opcode.form(), {a, b}, result);
+  Lowered &test = emit(opcode.form(), {a, b}, result);
   test.counted = 1;
   if (simple) {
     apply_guard(test);
@@ -138,7 +140,7 @@ void Lowering::set(Opcode opcode) {
   if (!boolean.empty())
     p = combined(p, boolean, operand(3), false);
   uint32_t on = values_.constant(result_type == Type::f32 ? 0x3f800000 : 0xffffffff, 4);
-  Lowered& select = emit("selp.b32", {on, values_.constant(0, 4), p}, destination(operand(0), Type::b32));
+  Lowered &select = emit("selp.b32", {on, values_.constant(0, 4), p}, destination(operand(0), Type::b32));
   select.counted = 1;
   apply_guard(select);
 }
@@ -152,8 +154,9 @@ void Lowering::select_by_sign(Opcode opcode) {
     unsupported();
   uint32_t a = source(operand(1), type), b = source(operand(2), type), c = source(operand(3), by);
   uint32_t p = values_.variable(4);
-  emit(std::string("setp.ge.") + (flush ? "ftz." : "") + std::string(name_of(by)), {c, values_.constant(0, 4)}, p);
-  Lowered& select = emit("selp." + std::string(name_of(type)), {a, b, p}, destination(operand(0), type));
+  emit(std::string("setp.ge.") + (flush ? "ftz." : "") + std::string(name_of(by)),
+       {c, values_.constant(0, 4)}, p);
+  Lowered &select = emit("selp." + std::string(name_of(type)), {a, b, p}, destination(operand(0), type));
   select.counted = 1;
   apply_guard(select);
   finish_destinations();
@@ -187,7 +190,7 @@ void Lowering::convert(Opcode opcode) {
   std::string form = "cvt" + integer_rounding + (flush ? ".ftz" : "") + (saturate ? ".sat" : "") + "." +
                      std::string(name_of(types[0])) + "." + std::string(name_of(types[1]));
   uint32_t value = source(operand(1), types[1]);
-  Lowered& lowered = emit(form, {value}, destination(operand(0), types[0]));
+  Lowered &lowered = emit(form, {value}, destination(operand(0), types[0]));
   lowered.counted = 1;
   apply_guard(lowered);
   if (rounding != Rounding::nearest) {
@@ -211,15 +214,15 @@ void Lowering::convert_address(Opcode opcode) {
       space = ptx::Space::local;
     else if (test && (modifier == "const" || modifier == "param"))
       unsupported();
-    else if (modifier != "global" && modifier != "const" && modifier != "param" && modifier != "param::entry" &&
-             modifier != "u64")
+    else if (modifier != "global" && modifier != "const" && modifier != "param" &&
+             modifier != "param::entry" && modifier != "u64")
       unsupported();
   }
   uint32_t value = source(operand(1), Type::u64);
   Handler handler = test ? control::is_space : to ? control::from_generic : control::to_generic;
   bool windowed = space == ptx::Space::shared || space == ptx::Space::local;
   uint32_t result = destination(operand(0), test ? Type::pred : Type::u64);
-  Lowered& lowered = test || windowed ? emit(handler) : emit("mov.u64", {value}, result);
+  Lowered &lowered = test || windowed ? emit(handler) : emit("mov.u64", {value}, result);
   if (test || windowed) {
     lowered.instruction.space = space;
     refer(lowered, Field::a, value, false);
@@ -230,4 +233,4 @@ void Lowering::convert_address(Opcode opcode) {
   finish_destinations();
 }
 
-}  // namespace emulator
+} // namespace emulator

@@ -20,27 +20,32 @@ bool inside(uint64_t base, uint64_t end, uint64_t address, uint64_t bytes) {
 
 std::string space_name(ptx::Space space) {
   switch (space) {
-  case ptx::Space::shared: return "shared memory";
-  case ptx::Space::local: return "local memory";
-  case ptx::Space::parameter: return "parameter memory";
-  default: return "memory";
+  case ptx::Space::shared:
+    return "shared memory";
+  case ptx::Space::local:
+    return "local memory";
+  case ptx::Space::parameter:
+    return "parameter memory";
+  default:
+    return "memory";
   }
 }
 
-}  // namespace
+} // namespace
 
-void fail(const Warp& w, const Instruction* i, LaunchStatus status, const std::string& what, uint32_t lane) {
-  const Program& program = *w.program;
-  const ptx::SourceLine& source = program.source[static_cast<size_t>(i - program.code.data())];
-  const Dim3& n = w.block->launch->request->block;
+void fail(const Warp &w, const Instruction *i, LaunchStatus status, const std::string &what, uint32_t lane) {
+  const Program &program = *w.program;
+  const ptx::SourceLine &source = program.source[static_cast<size_t>(i - program.code.data())];
+  const Dim3 &n = w.block->launch->request->block;
   uint32_t linear = w.index * lanes_per_warp + lane;
-  std::string message = what + "\n  in kernel " + program.info.name + ", PTX line " + std::to_string(source.ptx_line);
+  std::string message =
+      what + "\n  in kernel " + program.info.name + ", PTX line " + std::to_string(source.ptx_line);
   if (source.file != 0) {
     auto file = w.block->launch->module->files.find(source.file);
     if (file != w.block->launch->module->files.end())
       message += " (" + std::string(file->second) + ":" + std::to_string(source.line) + ")";
   }
-  const uint32_t* position = w.block->position;
+  const uint32_t *position = w.block->position;
   auto triple = [](uint64_t x, uint64_t y, uint64_t z) {
     return "(" + std::to_string(x) + "," + std::to_string(y) + "," + std::to_string(z) + ")";
   };
@@ -49,17 +54,19 @@ void fail(const Warp& w, const Instruction* i, LaunchStatus status, const std::s
   throw Fault{status, message};
 }
 
-void misaligned(Warp& w, const Instruction* i, uint32_t lane, uint64_t address, uint32_t bytes) {
+void misaligned(Warp &w, const Instruction *i, uint32_t lane, uint64_t address, uint32_t bytes) {
   uint64_t shown = i->space == ptx::Space::shared  ? address - w.shared_base
                    : i->space == ptx::Space::local ? address - w.local_base - lane * w.local_stride
                                                    : address;
   fail(w, i, LaunchStatus::misaligned_address,
-       "misaligned address: " + std::to_string(bytes) + " bytes at " + hexadecimal(shown) + " in " + space_name(i->space),
+       "misaligned address: " + std::to_string(bytes) + " bytes at " + hexadecimal(shown) + " in " +
+           space_name(i->space),
        lane);
 }
 
-void check_access(Warp& w, const Instruction* i, uint32_t lane, uint64_t address, uint32_t bytes, bool write) {
-  const Launch& launch = *w.block->launch;
+void check_access(Warp &w, const Instruction *i, uint32_t lane, uint64_t address, uint32_t bytes,
+                  bool write) {
+  const Launch &launch = *w.block->launch;
   ptx::Space space = i->space;
   bool generic = space == ptx::Space::generic;
   uint64_t local = w.local_base + lane * w.local_stride;
@@ -68,9 +75,9 @@ void check_access(Warp& w, const Instruction* i, uint32_t lane, uint64_t address
       return;
     if (!generic)
       fail(w, i, LaunchStatus::illegal_address,
-           std::string(write ? "illegal write of " : "illegal read of ") + std::to_string(bytes) + " bytes at " +
-               hexadecimal(address - w.shared_base) + " in shared memory, where the block has " +
-               std::to_string(w.shared_bytes) + " bytes",
+           std::string(write ? "illegal write of " : "illegal read of ") + std::to_string(bytes) +
+               " bytes at " + hexadecimal(address - w.shared_base) +
+               " in shared memory, where the block has " + std::to_string(w.shared_bytes) + " bytes",
            lane);
   }
   if (space == ptx::Space::local || generic) {
@@ -78,12 +85,12 @@ void check_access(Warp& w, const Instruction* i, uint32_t lane, uint64_t address
       return;
     if (!generic)
       fail(w, i, LaunchStatus::illegal_address,
-           std::string(write ? "illegal write of " : "illegal read of ") + std::to_string(bytes) + " bytes at " +
-               hexadecimal(address - local) + " in local memory, where a thread has " +
+           std::string(write ? "illegal write of " : "illegal read of ") + std::to_string(bytes) +
+               " bytes at " + hexadecimal(address - local) + " in local memory, where a thread has " +
                std::to_string(w.local_stride) + " bytes",
            lane);
   }
-  auto whole = [&](const std::vector<uint8_t>& buffer) {
+  auto whole = [&](const std::vector<uint8_t> &buffer) {
     uint64_t base = reinterpret_cast<uint64_t>(buffer.data());
     return !buffer.empty() && inside(base, base + buffer.size(), address, bytes);
   };
@@ -110,15 +117,16 @@ namespace {
 constexpr uint64_t sector_bytes = 32;
 }
 
-void count_global_range(Warp& w, uint64_t begin, uint64_t end, uint64_t bytes, bool write) {
+void count_global_range(Warp &w, uint64_t begin, uint64_t end, uint64_t bytes, bool write) {
   (write ? w.counters->global_store_bytes : w.counters->global_load_bytes) += bytes;
   w.counters->global_sectors += (end - 1) / sector_bytes - begin / sector_bytes + 1;
 }
 
-void count_global(Warp& w, const uint64_t* addresses, uint32_t lanes, uint32_t bytes, bool write) {
+void count_global(Warp &w, const uint64_t *addresses, uint32_t lanes, uint32_t bytes, bool write) {
   (write ? w.counters->global_store_bytes : w.counters->global_load_bytes) +=
       uint64_t{bytes} * static_cast<uint32_t>(__builtin_popcount(lanes));
-  // Aligned accesses of up to 16 bytes stay inside one sector; of 32 too. Distinct sectors, in a small open table.
+  // Aligned accesses of up to 16 bytes stay inside one sector; of 32 too. Distinct sectors, in a small open
+  // table.
   constexpr uint32_t places = 64;
   uint64_t table[places];
   uint64_t used = 0;
@@ -139,4 +147,4 @@ void count_global(Warp& w, const uint64_t* addresses, uint32_t lanes, uint32_t b
   }
 }
 
-}  // namespace emulator
+} // namespace emulator

@@ -11,14 +11,14 @@ namespace emulator {
 
 // What all workers of a launch share and none changes.
 struct Launch {
-  const Program* program = nullptr;
-  const LaunchRequest* request = nullptr;
-  const ptx::Module* module = nullptr;
-  MemoryMap* memory = nullptr;
-  std::vector<uint8_t> parameters;        // copied at the call
-  std::vector<uint8_t> workspace;         // cooperative launches: what %envreg1 and 2 point to
-  uint64_t function_addresses = 0;        // address of ptx::Module::functions[0]
-  uint32_t shared_bytes = 0;              // static and dynamic
+  const Program *program = nullptr;
+  const LaunchRequest *request = nullptr;
+  const ptx::Module *module = nullptr;
+  MemoryMap *memory = nullptr;
+  std::vector<uint8_t> parameters; // copied at the call
+  std::vector<uint8_t> workspace;  // cooperative launches: what %envreg1 and 2 point to
+  uint64_t function_addresses = 0; // address of ptx::Module::functions[0]
+  uint32_t shared_bytes = 0;       // static and dynamic
   uint32_t threads_per_block = 0;
   uint32_t warps_per_block = 0;
   uint64_t blocks = 0;
@@ -26,64 +26,64 @@ struct Launch {
 };
 
 struct Barrier {
-  uint32_t arrived = 0;      // threads; whole warps count as 32 when a count is given
-  uint32_t expected = 0;     // 0: all threads that have not exited
-  bool open = false;         // somebody has arrived
-  bool all = true;           // .red.and
-  bool any = false;          // .red.or
-  uint32_t ones = 0;         // .red.popc
+  uint32_t arrived = 0;  // threads; whole warps count as 32 when a count is given
+  uint32_t expected = 0; // 0: all threads that have not exited
+  bool open = false;     // somebody has arrived
+  bool all = true;       // .red.and
+  bool any = false;      // .red.or
+  uint32_t ones = 0;     // .red.popc
 };
 
 constexpr uint32_t barriers_per_block = 16;
 
 // Reserves and zeroes memory aligned to a cache line; freed with it.
 class Buffer {
- public:
+public:
   void resize(size_t bytes);
-  uint8_t* data() const { return data_; }
+  uint8_t *data() const { return data_; }
   size_t size() const { return size_; }
 
- private:
+private:
   std::unique_ptr<uint8_t[]> storage_;
-  uint8_t* data_ = nullptr;
+  uint8_t *data_ = nullptr;
   size_t size_ = 0;
 };
 
 struct Worker {
-  const Launch* launch = nullptr;
+  const Launch *launch = nullptr;
   std::vector<CachedRange> ranges;
   LaunchCounters counters;
   uint64_t clock_reads = 0;
 };
 
 struct Block {
-  const Launch* launch = nullptr;
-  Worker* worker = nullptr;
+  const Launch *launch = nullptr;
+  Worker *worker = nullptr;
   std::vector<Warp> warps;
   Barrier barriers[barriers_per_block];
   Buffer registers, shared, local;
-  uint64_t index = 0;            // linear
-  uint32_t position[3] = {};     // %ctaid
+  uint64_t index = 0;        // linear
+  uint32_t position[3] = {}; // %ctaid
   uint32_t live_threads = 0;
 
   // Takes the memory it needs; once, then any number of blocks run in it, one after the other.
-  void prepare(const Launch& of, Worker& by);
+  void prepare(const Launch &of, Worker &by);
   void start(uint64_t linear_index);
   // True when all threads have exited, false when the budget of some warp was used up.
   bool run(int64_t instructions_per_warp);
 
-  const Instruction* arrive(Warp& warp, const Instruction* i);
+  const Instruction *arrive(Warp &warp, const Instruction *i);
   void threads_left(uint32_t count);
 
- private:
+private:
   void complete(uint32_t id);
   void fill_specials(bool constant_in_launch);
   [[noreturn]] void report_deadlock();
 };
 
 // Runs a launch to its end. `status` is ok or what stopped it.
-LaunchResult run_launch(Launch& launch);
+LaunchResult run_launch(Launch &launch);
 
 uint32_t usable_processors();
 
-}  // namespace emulator
+} // namespace emulator

@@ -18,7 +18,7 @@ uint32_t first_lane(uint32_t lanes) { return static_cast<uint32_t>(__builtin_ctz
 
 // Sets the direction in which the processor rounds, until it goes out of scope.
 class RoundingScope {
- public:
+public:
   explicit RoundingScope(Rounding rounding) {
 #if defined(__x86_64__)
     // Bits 13 and 14 of MXCSR: nearest, down, up, zero, the order of the enumeration.
@@ -39,10 +39,10 @@ class RoundingScope {
     std::fesetround(saved_);
 #endif
   }
-  RoundingScope(const RoundingScope&) = delete;
-  RoundingScope& operator=(const RoundingScope&) = delete;
+  RoundingScope(const RoundingScope &) = delete;
+  RoundingScope &operator=(const RoundingScope &) = delete;
 
- private:
+private:
 #if defined(__x86_64__)
   unsigned saved_;
 #else
@@ -50,29 +50,30 @@ class RoundingScope {
 #endif
 };
 
-uint32_t lanes_with_guard(Warp& w, const Instruction* i) {
+uint32_t lanes_with_guard(Warp &w, const Instruction *i) {
   uint32_t p = w.predicate(i->guard);
   return w.active & (i->guard_negated ? ~p : p);
 }
 
 // The active lanes whose value is that of the first active one.
-template <typename T> uint32_t lanes_with(const Warp& w, const T* values) {
+template <typename T> uint32_t lanes_with(const Warp &w, const T *values) {
   uint32_t same = 0;
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1)
-    same |= static_cast<uint32_t>(values[first_lane(lanes)] == values[first_lane(w.active)]) << first_lane(lanes);
+    same |= static_cast<uint32_t>(values[first_lane(lanes)] == values[first_lane(w.active)])
+            << first_lane(lanes);
   return same;
 }
 
-}  // namespace
+} // namespace
 
-bool is_warp_barrier(const Instruction& i) {
-  static const Operation* operation = operation_table().find("bar.warp");
+bool is_warp_barrier(const Instruction &i) {
+  static const Operation *operation = operation_table().find("bar.warp");
   return (i.inner ? i.inner : i.handler) == operation->handler;
 }
 
 namespace control {
 
-const Instruction* guarded(Warp& w, const Instruction* i) {
+const Instruction *guarded(Warp &w, const Instruction *i) {
   uint32_t group = w.active;
   if (i->guard != no_offset) {
     w.active = lanes_with_guard(w, i);
@@ -81,7 +82,7 @@ const Instruction* guarded(Warp& w, const Instruction* i) {
       return i + 1;
     }
   }
-  const Instruction* next;
+  const Instruction *next;
   if (i->rounding == Rounding::nearest) {
     next = i->inner(w, i);
   } else {
@@ -92,22 +93,22 @@ const Instruction* guarded(Warp& w, const Instruction* i) {
   return next;
 }
 
-const Instruction* fall_through(Warp& w, const Instruction* i) {
+const Instruction *fall_through(Warp &w, const Instruction *i) {
   w.account(i);
   return w.go_to(i + 1);
 }
 
-const Instruction* join(Warp& w, const Instruction* i) {
+const Instruction *join(Warp &w, const Instruction *i) {
   int32_t record = w.current.join;
   if (record >= 0) {
-    const Join& top = w.joins[static_cast<size_t>(record)];
+    const Join &top = w.joins[static_cast<size_t>(record)];
     if (top.at == i && top.frame == w.current.frame)
       return w.arrive(i);
   }
   return i + 1;
 }
 
-const Instruction* branch(Warp& w, const Instruction* i) {
+const Instruction *branch(Warp &w, const Instruction *i) {
   w.account(i);
   if (i->guard == no_offset)
     return w.go_to(i->target);
@@ -119,48 +120,50 @@ const Instruction* branch(Warp& w, const Instruction* i) {
   return w.diverge(i, taken, i->target, i + 1);
 }
 
-const Instruction* branch_table(Warp& w, const Instruction* i) {
+const Instruction *branch_table(Warp &w, const Instruction *i) {
   w.account(i);
-  const std::vector<const Instruction*>& table = w.program->tables[static_cast<size_t>(i->immediate)];
-  const uint32_t* index = w.row<uint32_t>(i->a);
+  const std::vector<const Instruction *> &table = w.program->tables[static_cast<size_t>(i->immediate)];
+  const uint32_t *index = w.row<uint32_t>(i->a);
   uint32_t lane = first_lane(w.active);
   if (index[lane] >= table.size())
     fail(w, i, LaunchStatus::illegal_instruction,
-         "brx.idx with index " + std::to_string(index[lane]) + " of " + std::to_string(table.size()) + " targets",
+         "brx.idx with index " + std::to_string(index[lane]) + " of " + std::to_string(table.size()) +
+             " targets",
          lane);
   uint32_t same = lanes_with(w, index);
-  const Instruction* target = table[index[lane]];
+  const Instruction *target = table[index[lane]];
   // Lanes that go elsewhere come back to this instruction; the one before it has accounted for the branch.
   return same == w.active ? w.go_to(target) : w.diverge(i, same, target, i);
 }
 
-const Instruction* exit(Warp& w, const Instruction* i) {
+const Instruction *exit(Warp &w, const Instruction *i) {
   w.account(i);
   return w.exit_lanes();
 }
 
-const Instruction* trap(Warp& w, const Instruction* i) {
+const Instruction *trap(Warp &w, const Instruction *i) {
   fail(w, i, LaunchStatus::illegal_instruction, "trap", first_lane(w.active));
 }
 
-const Instruction* unsupported(Warp& w, const Instruction* i) {
-  fail(w, i, LaunchStatus::illegal_instruction, "an instruction that is not supported: " + w.program->info.unsupported,
-       first_lane(w.active));
+const Instruction *unsupported(Warp &w, const Instruction *i) {
+  fail(w, i, LaunchStatus::illegal_instruction,
+       "an instruction that is not supported: " + w.program->info.unsupported, first_lane(w.active));
 }
 
-const Instruction* call(Warp& w, const Instruction* i) {
-  const Callee& callee = w.program->callees[static_cast<size_t>(i->immediate)];
+const Instruction *call(Warp &w, const Instruction *i) {
+  const Callee &callee = w.program->callees[static_cast<size_t>(i->immediate)];
   w.account(i);
   switch (callee.kind) {
   case CalleeKind::function:
     return w.enter_function(w.program->functions[callee.function], callee, i + 1);
   case CalleeKind::indirect: {
-    const uint64_t* address = w.row<uint64_t>(i->a);
+    const uint64_t *address = w.row<uint64_t>(i->a);
     uint64_t target = address[first_lane(w.active)];
     uint32_t same = lanes_with(w, address);
-    const FunctionCode* function = function_at(w, target);
+    const FunctionCode *function = function_at(w, target);
     if (!function)
-      fail(w, i, LaunchStatus::illegal_instruction, "a call of an address that is no function", first_lane(w.active));
+      fail(w, i, LaunchStatus::illegal_instruction, "a call of an address that is no function",
+           first_lane(w.active));
     if (same != w.active)
       return w.diverge(i, w.active & ~same, i, i);
     return w.enter_function(*function, callee, i + 1);
@@ -171,33 +174,45 @@ const Instruction* call(Warp& w, const Instruction* i) {
   }
 }
 
-const Instruction* return_from(Warp& w, const Instruction* i) {
+const Instruction *return_from(Warp &w, const Instruction *i) {
   w.account(i);
   return w.leave_function();
 }
 
-const Instruction* barrier(Warp& w, const Instruction* i) {
+const Instruction *barrier(Warp &w, const Instruction *i) {
   w.account(i);
   return w.block->arrive(w, i);
 }
 
-const Instruction* clock(Warp& w, const Instruction* i) {
+const Instruction *clock(Warp &w, const Instruction *i) {
   // Cycles are modelled as instructions of this worker, so that equal launches read equal clocks.
   uint64_t cycles = w.counters->warp_instructions + ++w.worker->clock_reads;
   auto now_ns = [] {
-    return static_cast<uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-            .count());
+    return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                     std::chrono::system_clock::now().time_since_epoch())
+                                     .count());
   };
   uint64_t value = 0;
   bool wide = false;
   switch (static_cast<Special>(i->immediate)) {
-  case Special::clock: value = cycles & 0xffffffff; break;
-  case Special::clock_hi: value = cycles >> 32; break;
-  case Special::clock64: value = cycles, wide = true; break;
-  case Special::globaltimer: value = now_ns(), wide = true; break;
-  case Special::globaltimer_lo: value = now_ns() & 0xffffffff; break;
-  default: value = now_ns() >> 32; break;
+  case Special::clock:
+    value = cycles & 0xffffffff;
+    break;
+  case Special::clock_hi:
+    value = cycles >> 32;
+    break;
+  case Special::clock64:
+    value = cycles, wide = true;
+    break;
+  case Special::globaltimer:
+    value = now_ns(), wide = true;
+    break;
+  case Special::globaltimer_lo:
+    value = now_ns() & 0xffffffff;
+    break;
+  default:
+    value = now_ns() >> 32;
+    break;
   }
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     if (wide)
@@ -209,14 +224,14 @@ const Instruction* clock(Warp& w, const Instruction* i) {
 }
 
 namespace {
-uint64_t window_of(const Warp& w, const Instruction* i, uint32_t lane) {
+uint64_t window_of(const Warp &w, const Instruction *i, uint32_t lane) {
   if (i->space == ptx::Space::shared)
     return w.shared_base;
   return i->space == ptx::Space::local ? w.local_base + lane * w.local_stride : 0;
 }
-}  // namespace
+} // namespace
 
-const Instruction* local_address(Warp& w, const Instruction* i) {
+const Instruction *local_address(Warp &w, const Instruction *i) {
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     uint32_t lane = first_lane(lanes);
     uint64_t window = i->wide_address ? w.local_base + lane * w.local_stride : 0;
@@ -225,7 +240,7 @@ const Instruction* local_address(Warp& w, const Instruction* i) {
   return i + 1;
 }
 
-const Instruction* to_generic(Warp& w, const Instruction* i) {
+const Instruction *to_generic(Warp &w, const Instruction *i) {
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     uint32_t lane = first_lane(lanes);
     w.row<uint64_t>(i->destination)[lane] = w.row<uint64_t>(i->a)[lane] + window_of(w, i, lane);
@@ -233,7 +248,7 @@ const Instruction* to_generic(Warp& w, const Instruction* i) {
   return i + 1;
 }
 
-const Instruction* from_generic(Warp& w, const Instruction* i) {
+const Instruction *from_generic(Warp &w, const Instruction *i) {
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     uint32_t lane = first_lane(lanes);
     w.row<uint64_t>(i->destination)[lane] = w.row<uint64_t>(i->a)[lane] - window_of(w, i, lane);
@@ -241,7 +256,7 @@ const Instruction* from_generic(Warp& w, const Instruction* i) {
   return i + 1;
 }
 
-const Instruction* is_space(Warp& w, const Instruction* i) {
+const Instruction *is_space(Warp &w, const Instruction *i) {
   uint32_t bits = 0;
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     uint32_t lane = first_lane(lanes);
@@ -253,19 +268,19 @@ const Instruction* is_space(Warp& w, const Instruction* i) {
                                                   : !shared && !local;
     bits |= static_cast<uint32_t>(answer) << lane;
   }
-  uint32_t& p = w.predicate(i->destination);
+  uint32_t &p = w.predicate(i->destination);
   p = (p & ~w.active) | bits;
   return i + 1;
 }
 
-const Instruction* no_operation(Warp&, const Instruction* i) { return i + 1; }
+const Instruction *no_operation(Warp &, const Instruction *i) { return i + 1; }
 
-const Instruction* yield(Warp& w, const Instruction* i) {
+const Instruction *yield(Warp &w, const Instruction *i) {
   w.account(i);
   w.credit = -1;
   return w.go_to(i + 1);
 }
 
-}  // namespace control
+} // namespace control
 
-}  // namespace emulator
+} // namespace emulator

@@ -1,5 +1,5 @@
-// Runs the blocks of a launch: on several threads when they cannot see each other, else one after the other on this
-// thread, with blocks that take long put aside so that those they wait for get their turn.
+// Runs the blocks of a launch: on several threads when they cannot see each other, else one after the other
+// on this thread, with blocks that take long put aside so that those they wait for get their turn.
 #include <sched.h>
 
 #include <algorithm>
@@ -23,20 +23,20 @@ constexpr auto worth_a_thread = std::chrono::microseconds(200);
 
 struct Outcome {
   std::mutex lock;
-  std::atomic<uint64_t> next{0};            // block to begin
+  std::atomic<uint64_t> next{0}; // block to begin
   std::atomic<uint64_t> first_failed{UINT64_MAX};
   Fault fault{LaunchStatus::ok, ""};
   LaunchCounters counters;
 
   // The failure of the lowest block counts, so that the message does not depend on the number of threads.
-  void failed(uint64_t block, const Fault& what) {
+  void failed(uint64_t block, const Fault &what) {
     std::lock_guard<std::mutex> hold(lock);
     if (block < first_failed.load()) {
       first_failed.store(block);
       fault = what;
     }
   }
-  void add(const LaunchCounters& more) {
+  void add(const LaunchCounters &more) {
     std::lock_guard<std::mutex> hold(lock);
     counters.warp_instructions += more.warp_instructions;
     counters.thread_instructions += more.thread_instructions;
@@ -47,7 +47,7 @@ struct Outcome {
   }
 };
 
-void check_time(const Launch& launch) {
+void check_time(const Launch &launch) {
   uint64_t limit_ms = launch.request->timeout_ms;
   if (limit_ms == 0)
     return;
@@ -57,12 +57,12 @@ void check_time(const Launch& launch) {
                                            std::to_string(limit_ms) + " ms"};
 }
 
-void run_to_end(Block& block, const Launch& launch) {
+void run_to_end(Block &block, const Launch &launch) {
   while (!block.run(instructions_per_warp))
     check_time(launch);
 }
 
-Worker make_worker(const Launch& launch) {
+Worker make_worker(const Launch &launch) {
   Worker worker;
   worker.launch = &launch;
   worker.ranges.resize(launch.program->sites + 1);
@@ -70,7 +70,7 @@ Worker make_worker(const Launch& launch) {
 }
 
 // Takes blocks until none is left or an earlier one has failed.
-void run_blocks(const Launch& launch, Outcome& outcome, const std::function<void()>& after_each) {
+void run_blocks(const Launch &launch, Outcome &outcome, const std::function<void()> &after_each) {
   uint64_t index = 0;
   Worker worker = make_worker(launch);
   try {
@@ -84,15 +84,16 @@ void run_blocks(const Launch& launch, Outcome& outcome, const std::function<void
       run_to_end(block, launch);
       after_each();
     }
-  } catch (const Fault& fault) {
+  } catch (const Fault &fault) {
     outcome.failed(index, fault);
-  } catch (const std::bad_alloc&) {
-    outcome.failed(index, Fault{LaunchStatus::out_of_resources, "no host memory for a block of " + launch.program->info.name});
+  } catch (const std::bad_alloc &) {
+    outcome.failed(index, Fault{LaunchStatus::out_of_resources,
+                                "no host memory for a block of " + launch.program->info.name});
   }
   outcome.add(worker.counters);
 }
 
-void run_apart(const Launch& launch, uint32_t threads, Outcome& outcome) {
+void run_apart(const Launch &launch, uint32_t threads, Outcome &outcome) {
   std::vector<std::thread> helpers;
   auto maybe_start_helpers = [&] {
     if (threads < 2 || !helpers.empty() || outcome.next.load() + 1 >= launch.blocks)
@@ -102,23 +103,25 @@ void run_apart(const Launch& launch, uint32_t threads, Outcome& outcome) {
     for (uint32_t t = 1; t < threads && t < launch.blocks; ++t) {
       try {
         helpers.emplace_back([&] { run_blocks(launch, outcome, [] {}); });
-      } catch (const std::system_error&) {
-        threads = 1;   // the process may have no more threads: this one does the work
+      } catch (const std::system_error &) {
+        threads = 1; // the process may have no more threads: this one does the work
       }
     }
   };
   run_blocks(launch, outcome, maybe_start_helpers);
-  for (std::thread& helper : helpers)
+  for (std::thread &helper : helpers)
     helper.join();
 }
 
-void run_in_order(const Launch& launch, Outcome& outcome) {
+void run_in_order(const Launch &launch, Outcome &outcome) {
   Worker worker = make_worker(launch);
   std::vector<std::unique_ptr<Block>> parked, spare;
   uint64_t next = 0, current = 0;
-  const Program& program = *launch.program;
-  uint64_t bytes_per_block =
-      launch.shared_bytes + uint64_t{launch.warps_per_block} * (program.register_bytes + lanes_per_warp * uint64_t{program.local_bytes}) + 4096;
+  const Program &program = *launch.program;
+  uint64_t bytes_per_block = launch.shared_bytes +
+                             uint64_t{launch.warps_per_block} *
+                                 (program.register_bytes + lanes_per_warp * uint64_t{program.local_bytes}) +
+                             4096;
   uint64_t most_parked = std::max<uint64_t>(1, most_parked_bytes / bytes_per_block);
   try {
     size_t turn = 0;
@@ -154,15 +157,16 @@ void run_in_order(const Launch& launch, Outcome& outcome) {
         parked[turn++] = std::move(block);
       }
     }
-  } catch (const Fault& fault) {
+  } catch (const Fault &fault) {
     outcome.failed(current, fault);
-  } catch (const std::bad_alloc&) {
-    outcome.failed(current, Fault{LaunchStatus::out_of_resources, "no host memory for the blocks of " + program.info.name});
+  } catch (const std::bad_alloc &) {
+    outcome.failed(current, Fault{LaunchStatus::out_of_resources,
+                                  "no host memory for the blocks of " + program.info.name});
   }
   outcome.add(worker.counters);
 }
 
-}  // namespace
+} // namespace
 
 uint32_t usable_processors() {
   cpu_set_t set;
@@ -172,15 +176,17 @@ uint32_t usable_processors() {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
-LaunchResult run_launch(Launch& launch) {
+LaunchResult run_launch(Launch &launch) {
   launch.begin = std::chrono::steady_clock::now();
   Outcome outcome;
-  const Program& program = *launch.program;
-  bool in_order = program.orders_blocks || program.has_side_effects || program.uses_clock || launch.request->cooperative;
+  const Program &program = *launch.program;
+  bool in_order =
+      program.orders_blocks || program.has_side_effects || program.uses_clock || launch.request->cooperative;
   if (in_order)
     run_in_order(launch, outcome);
   else
-    run_apart(launch, launch.request->worker_threads ? launch.request->worker_threads : usable_processors(), outcome);
+    run_apart(launch, launch.request->worker_threads ? launch.request->worker_threads : usable_processors(),
+              outcome);
   LaunchResult result;
   result.counters = outcome.counters;
   result.status = outcome.fault.status;
@@ -188,4 +194,4 @@ LaunchResult run_launch(Launch& launch) {
   return result;
 }
 
-}  // namespace emulator
+} // namespace emulator

@@ -10,13 +10,13 @@ namespace emulator {
 
 namespace {
 
-// After so many instructions of one group, lanes that wait for it at a join stop waiting: they may hold the lock it
-// spins on. Large enough that ordinary divergent code meets again first.
+// After so many instructions of one group, lanes that wait for it at a join stop waiting: they may hold the
+// lock it spins on. Large enough that ordinary divergent code meets again first.
 constexpr int64_t instructions_per_turn = 2000;
 
 uint32_t first_lane(uint32_t lanes) { return static_cast<uint32_t>(__builtin_ctz(lanes)); }
 
-}  // namespace
+} // namespace
 
 void Warp::start(uint32_t lanes) {
   existing = live = lanes;
@@ -39,10 +39,10 @@ void Warp::set_lanes(uint32_t lanes) {
 bool Warp::others_want_to_run() const {
   if (!ready.empty())
     return true;
-  return std::any_of(joins.begin(), joins.end(), [](const Join& join) { return join.arrived != 0; });
+  return std::any_of(joins.begin(), joins.end(), [](const Join &join) { return join.arrived != 0; });
 }
 
-void Warp::enter(const Group& group) {
+void Warp::enter(const Group &group) {
   current = group;
   set_lanes(group.lanes);
   local_offset = frames[static_cast<size_t>(group.frame)].local_offset;
@@ -56,14 +56,14 @@ void Warp::run(int64_t instructions) {
     Group group = ready.back();
     ready.pop_back();
     enter(group);
-    const Instruction* i = group.next;
+    const Instruction *i = group.next;
     while (i)
       i = i->handler(*this, i);
     budget -= slice - credit;
   }
 }
 
-const Instruction* Warp::turn(const Instruction* next) {
+const Instruction *Warp::turn(const Instruction *next) {
   budget -= slice - credit;
   slice = credit = 0;
   bool others = program->communicates && others_want_to_run();
@@ -80,7 +80,7 @@ const Instruction* Warp::turn(const Instruction* next) {
   return nullptr;
 }
 
-int32_t Warp::new_join(const Instruction* at) {
+int32_t Warp::new_join(const Instruction *at) {
   Join join{at, active, 0, current.join, current.frame};
   for (size_t j = 0; j < joins.size(); ++j) {
     if (joins[j].expected == 0) {
@@ -92,8 +92,8 @@ int32_t Warp::new_join(const Instruction* at) {
   return static_cast<int32_t>(joins.size() - 1);
 }
 
-const Instruction* Warp::diverge(const Instruction* i, uint32_t taken, const Instruction* target,
-                                 const Instruction* fall_through) {
+const Instruction *Warp::diverge(const Instruction *i, uint32_t taken, const Instruction *target,
+                                 const Instruction *fall_through) {
   ++counters->divergent_branches;
   uint32_t rest = active & ~taken;
   int32_t record = current.join;
@@ -104,7 +104,7 @@ const Instruction* Warp::diverge(const Instruction* i, uint32_t taken, const Ins
     if (!same)
       record = new_join(i->join);
     current.join = record;
-    Join& join = joins[static_cast<size_t>(record)];
+    Join &join = joins[static_cast<size_t>(record)];
     if (target == i->join) {
       join.arrived |= taken;
       set_lanes(rest);
@@ -120,13 +120,13 @@ const Instruction* Warp::diverge(const Instruction* i, uint32_t taken, const Ins
   return go_to(fall_through);
 }
 
-void Warp::split_off(uint32_t lanes, const Instruction* next) {
+void Warp::split_off(uint32_t lanes, const Instruction *next) {
   ready.push_back({next, lanes, current.join, current.frame});
   set_lanes(current.lanes & ~lanes);
 }
 
-const Instruction* Warp::arrive(const Instruction* i) {
-  Join& join = joins[static_cast<size_t>(current.join)];
+const Instruction *Warp::arrive(const Instruction *i) {
+  Join &join = joins[static_cast<size_t>(current.join)];
   join.arrived |= active;
   if (join.arrived != join.expected)
     return nullptr;
@@ -139,7 +139,7 @@ const Instruction* Warp::arrive(const Instruction* i) {
 
 void Warp::remove_from_joins(uint32_t lanes) {
   for (int32_t j = current.join; j >= 0;) {
-    Join& join = joins[static_cast<size_t>(j)];
+    Join &join = joins[static_cast<size_t>(j)];
     int32_t parent = join.parent;
     join.expected &= ~lanes;
     if (join.expected == 0) {
@@ -154,7 +154,7 @@ void Warp::remove_from_joins(uint32_t lanes) {
 
 bool Warp::detach_joins() {
   bool any = false;
-  for (Join& join : joins) {
+  for (Join &join : joins) {
     if (join.arrived == 0)
       continue;
     any = true;
@@ -167,12 +167,12 @@ bool Warp::detach_joins() {
   return any;
 }
 
-const Instruction* Warp::exit_lanes() {
+const Instruction *Warp::exit_lanes() {
   uint32_t lanes = active;
   live &= ~lanes;
   remove_from_joins(lanes);
   for (int32_t f = current.frame; f >= 0;) {
-    Frame& frame = frames[static_cast<size_t>(f)];
+    Frame &frame = frames[static_cast<size_t>(f)];
     int32_t parent = frame.parent;
     frame.lanes &= ~lanes;
     f = parent;
@@ -182,14 +182,14 @@ const Instruction* Warp::exit_lanes() {
   return nullptr;
 }
 
-const Instruction* Warp::wait_for_lanes(const Instruction* i, uint32_t named) {
+const Instruction *Warp::wait_for_lanes(const Instruction *i, uint32_t named) {
   current.next = i;
   waiting.push_back({current, i, active, named, -1});
   match_waiting();
   return nullptr;
 }
 
-const Instruction* Warp::wait_at_barrier(const Instruction* i, int32_t barrier) {
+const Instruction *Warp::wait_at_barrier(const Instruction *i, int32_t barrier) {
   current.next = i + 1;
   waiting.push_back({current, i, active, 0, barrier});
   return nullptr;
@@ -200,9 +200,9 @@ void Warp::match_waiting() {
   for (size_t k = 0; k < waiting.size(); ++k) {
     if (waiting[k].barrier >= 0)
       continue;
-    const Instruction* i = waiting[k].instruction;
+    const Instruction *i = waiting[k].instruction;
     Handler handler = i->inner ? i->inner : i->handler;
-    auto belongs = [&](const WaitingGroup& other) {
+    auto belongs = [&](const WaitingGroup &other) {
       if (other.barrier >= 0)
         return false;
       Handler its = other.instruction->inner ? other.instruction->inner : other.instruction->handler;
@@ -210,7 +210,7 @@ void Warp::match_waiting() {
       return other.instruction == i || (its == handler && is_warp_barrier(*i));
     };
     uint32_t together = 0;
-    for (const WaitingGroup& other : waiting)
+    for (const WaitingGroup &other : waiting)
       if (belongs(other))
         together |= other.participants;
     if (waiting[k].named & live & ~together)
@@ -218,7 +218,7 @@ void Warp::match_waiting() {
     active = together;
     handler(*this, i);
     std::vector<WaitingGroup> rest;
-    for (WaitingGroup& other : waiting) {
+    for (WaitingGroup &other : waiting) {
       if (belongs(other)) {
         other.group.next = other.instruction + 1;
         ready.push_back(other.group);
@@ -231,16 +231,18 @@ void Warp::match_waiting() {
   }
 }
 
-const Instruction* Warp::enter_function(const FunctionCode& function, const Callee& callee, const Instruction* back) {
+const Instruction *Warp::enter_function(const FunctionCode &function, const Callee &callee,
+                                        const Instruction *back) {
   uint64_t caller_offset = local_offset;
-  const FunctionCode& caller = program->functions[callee.caller];
+  const FunctionCode &caller = program->functions[callee.caller];
   uint64_t offset = caller_offset + caller.local_bytes;
   if (offset + function.local_bytes > program->local_bytes)
     fail(*this, back - 1, LaunchStatus::out_of_resources,
          "stack overflow: calls need more than the " + std::to_string(program->local_bytes) +
              " bytes of local memory of a thread",
          first_lane(active));
-  if (callee.arguments.size() != function.parameters.size() || callee.returns.size() > function.returns.size())
+  if (callee.arguments.size() != function.parameters.size() ||
+      callee.returns.size() > function.returns.size())
     fail(*this, back - 1, LaunchStatus::illegal_instruction, "a call with the wrong number of arguments",
          first_lane(active));
   size_t slot = 0;
@@ -248,7 +250,7 @@ const Instruction* Warp::enter_function(const FunctionCode& function, const Call
     ++slot;
   if (slot == frames.size())
     frames.emplace_back();
-  Frame& frame = frames[slot];
+  Frame &frame = frames[slot];
   frame.lanes = active;
   frame.parent = current.frame;
   frame.callee = &callee;
@@ -257,14 +259,15 @@ const Instruction* Warp::enter_function(const FunctionCode& function, const Call
   frame.local_offset = static_cast<uint32_t>(offset);
   frame.saved_rows.clear();
   if (callee.save_rows)
-    for (const RowRange& row : caller.rows)
-      frame.saved_rows.insert(frame.saved_rows.end(), registers + row.offset, registers + row.offset + row.row_bytes);
+    for (const RowRange &row : caller.rows)
+      frame.saved_rows.insert(frame.saved_rows.end(), registers + row.offset,
+                              registers + row.offset + row.row_bytes);
   for (size_t p = 0; p < function.parameters.size(); ++p) {
     uint32_t bytes = std::min(function.parameters[p].size_bytes, callee.arguments[p].size_bytes);
     for (uint32_t lanes = active; lanes; lanes &= lanes - 1) {
       uint64_t base = local_base + first_lane(lanes) * local_stride;
-      std::memcpy(reinterpret_cast<void*>(base + offset + function.parameters[p].offset),
-                  reinterpret_cast<const void*>(base + caller_offset + callee.arguments[p].offset), bytes);
+      std::memcpy(reinterpret_cast<void *>(base + offset + function.parameters[p].offset),
+                  reinterpret_cast<const void *>(base + caller_offset + callee.arguments[p].offset), bytes);
     }
   }
   current.frame = static_cast<int32_t>(slot);
@@ -272,40 +275,43 @@ const Instruction* Warp::enter_function(const FunctionCode& function, const Call
   return go_to(&program->code[function.first_instruction]);
 }
 
-const Instruction* Warp::leave_function() {
-  Frame& frame = frames[static_cast<size_t>(current.frame)];
-  const Frame& parent = frames[static_cast<size_t>(frame.parent)];
-  const Callee& callee = *frame.callee;
+const Instruction *Warp::leave_function() {
+  Frame &frame = frames[static_cast<size_t>(current.frame)];
+  const Frame &parent = frames[static_cast<size_t>(frame.parent)];
+  const Callee &callee = *frame.callee;
   for (size_t r = 0; r < callee.returns.size(); ++r) {
     uint32_t bytes = std::min(frame.function->returns[r].size_bytes, callee.returns[r].size_bytes);
     for (uint32_t lanes = active; lanes; lanes &= lanes - 1) {
       uint64_t base = local_base + first_lane(lanes) * local_stride;
-      std::memcpy(reinterpret_cast<void*>(base + parent.local_offset + callee.returns[r].offset),
-                  reinterpret_cast<const void*>(base + frame.local_offset + frame.function->returns[r].offset), bytes);
+      std::memcpy(
+          reinterpret_cast<void *>(base + parent.local_offset + callee.returns[r].offset),
+          reinterpret_cast<const void *>(base + frame.local_offset + frame.function->returns[r].offset),
+          bytes);
     }
   }
   if (callee.save_rows) {
-    const uint8_t* saved = frame.saved_rows.data();
-    for (const RowRange& range : program->functions[callee.caller].rows) {
-      uint8_t* to = registers + range.offset;
+    const uint8_t *saved = frame.saved_rows.data();
+    for (const RowRange &range : program->functions[callee.caller].rows) {
+      uint8_t *to = registers + range.offset;
       if (range.row_bytes == 4) {
         uint32_t bits;
         std::memcpy(&bits, saved, 4);
-        uint32_t& p = predicate(range.offset);
+        uint32_t &p = predicate(range.offset);
         p = (p & ~active) | (bits & active);
       } else {
         uint32_t lane_bytes = range.row_bytes / lanes_per_warp;
         for (uint32_t lanes = active; lanes; lanes &= lanes - 1)
-          std::memcpy(to + first_lane(lanes) * lane_bytes, saved + first_lane(lanes) * lane_bytes, lane_bytes);
+          std::memcpy(to + first_lane(lanes) * lane_bytes, saved + first_lane(lanes) * lane_bytes,
+                      lane_bytes);
       }
       saved += range.row_bytes;
     }
   }
-  const Instruction* back = frame.back;
+  const Instruction *back = frame.back;
   current.frame = frame.parent;
   local_offset = parent.local_offset;
   frame.lanes &= ~active;
   return go_to(back);
 }
 
-}  // namespace emulator
+} // namespace emulator

@@ -1,5 +1,6 @@
 // The state of one warp. Lanes that run together form a group; groups that parted at a branch meet again at
-// the join their record names. A group is in exactly one list: ready, or waiting (for a barrier or for lanes).
+// the join their record names. A group is in exactly one list: ready, or waiting (for a barrier or for
+// lanes).
 #pragma once
 
 #include <cstdint>
@@ -22,25 +23,25 @@ struct Fault {
 };
 
 struct Join {
-  const Instruction* at = nullptr;
-  uint32_t expected = 0;   // lanes that will come; 0: the record is free
+  const Instruction *at = nullptr;
+  uint32_t expected = 0; // lanes that will come; 0: the record is free
   uint32_t arrived = 0;
   int32_t parent = -1;
   int32_t frame = -1;
 };
 
 struct Frame {
-  uint32_t lanes = 0;             // 0: the record is free
+  uint32_t lanes = 0; // 0: the record is free
   int32_t parent = -1;
-  const Callee* callee = nullptr;
-  const FunctionCode* function = nullptr;
-  const Instruction* back = nullptr;
+  const Callee *callee = nullptr;
+  const FunctionCode *function = nullptr;
+  const Instruction *back = nullptr;
   uint32_t local_offset = 0;
   std::vector<uint8_t> saved_rows;
 };
 
 struct Group {
-  const Instruction* next = nullptr;
+  const Instruction *next = nullptr;
   uint32_t lanes = 0;
   int32_t join = -1;
   int32_t frame = 0;
@@ -48,42 +49,42 @@ struct Group {
 
 struct WaitingGroup {
   Group group;
-  const Instruction* instruction = nullptr;
-  uint32_t participants = 0;      // lanes that execute it (a guard may leave some out)
-  uint32_t named = 0;             // .sync: lanes it waits for
-  int32_t barrier = -1;           // id, or -1 when it waits for lanes of its own warp
+  const Instruction *instruction = nullptr;
+  uint32_t participants = 0; // lanes that execute it (a guard may leave some out)
+  uint32_t named = 0;        // .sync: lanes it waits for
+  int32_t barrier = -1;      // id, or -1 when it waits for lanes of its own warp
 };
 
 // A launch runs only while nothing else sees its counters.
 struct Warp {
-  uint8_t* registers = nullptr;
-  uint32_t active = 0;            // lanes that execute the current instruction
-  uint32_t existing = 0;          // lanes that the block has threads for
-  uint32_t live = 0;              // existing and not exited
-  uint32_t active_count = 0;      // of the group, guards not considered
-  int64_t credit = 0;             // instructions until the group must let others run
-  int64_t slice = 0;              // what credit began with
-  int64_t budget = 0;             // instructions until the warp must, not counting the current slice
+  uint8_t *registers = nullptr;
+  uint32_t active = 0;       // lanes that execute the current instruction
+  uint32_t existing = 0;     // lanes that the block has threads for
+  uint32_t live = 0;         // existing and not exited
+  uint32_t active_count = 0; // of the group, guards not considered
+  int64_t credit = 0;        // instructions until the group must let others run
+  int64_t slice = 0;         // what credit began with
+  int64_t budget = 0;        // instructions until the warp must, not counting the current slice
   Group current;
-  uint64_t local_base = 0;        // of lane 0
+  uint64_t local_base = 0; // of lane 0
   uint64_t local_stride = 0;
-  uint64_t local_offset = 0;      // of the current frame
+  uint64_t local_offset = 0; // of the current frame
   uint64_t shared_base = 0;
   uint64_t shared_bytes = 0;
-  const uint8_t* parameters = nullptr;
-  CachedRange* ranges = nullptr;   // one per memory instruction, of the worker
-  LaunchCounters* counters = nullptr;     // of the worker
-  Block* block = nullptr;
-  Worker* worker = nullptr;
-  const Program* program = nullptr;
-  uint32_t index = 0;             // in its block
-  std::vector<Group> ready;       // taken from the back
+  const uint8_t *parameters = nullptr;
+  CachedRange *ranges = nullptr;      // one per memory instruction, of the worker
+  LaunchCounters *counters = nullptr; // of the worker
+  Block *block = nullptr;
+  Worker *worker = nullptr;
+  const Program *program = nullptr;
+  uint32_t index = 0;       // in its block
+  std::vector<Group> ready; // taken from the back
   std::vector<WaitingGroup> waiting;
   std::vector<Join> joins;
   std::vector<Frame> frames;
 
-  template <typename T> T* row(uint32_t offset) { return reinterpret_cast<T*>(registers + offset); }
-  uint32_t& predicate(uint32_t offset) { return *row<uint32_t>(offset); }
+  template <typename T> T *row(uint32_t offset) { return reinterpret_cast<T *>(registers + offset); }
+  uint32_t &predicate(uint32_t offset) { return *row<uint32_t>(offset); }
 
   void start(uint32_t lanes);
   // Runs ready groups until none is left or the budget is used up.
@@ -93,38 +94,39 @@ struct Warp {
 
   // Called by handlers of control instructions. Those that return an instruction return the one to run next,
   // nullptr when the current group has come to a stop.
-  void account(const Instruction* i) {
+  void account(const Instruction *i) {
     counters->warp_instructions += i->count;
     counters->thread_instructions += uint64_t{i->count} * active_count;
     credit -= i->count;
   }
-  const Instruction* go_to(const Instruction* next) { return credit < 0 ? turn(next) : next; }
-  const Instruction* diverge(const Instruction* i, uint32_t taken, const Instruction* target,
-                             const Instruction* fall_through);
-  const Instruction* arrive(const Instruction* i);
-  const Instruction* exit_lanes();
-  const Instruction* wait_for_lanes(const Instruction* i, uint32_t named);
-  const Instruction* wait_at_barrier(const Instruction* i, int32_t barrier);
-  const Instruction* enter_function(const FunctionCode& function, const Callee& callee, const Instruction* back);
-  const Instruction* leave_function();
+  const Instruction *go_to(const Instruction *next) { return credit < 0 ? turn(next) : next; }
+  const Instruction *diverge(const Instruction *i, uint32_t taken, const Instruction *target,
+                             const Instruction *fall_through);
+  const Instruction *arrive(const Instruction *i);
+  const Instruction *exit_lanes();
+  const Instruction *wait_for_lanes(const Instruction *i, uint32_t named);
+  const Instruction *wait_at_barrier(const Instruction *i, int32_t barrier);
+  const Instruction *enter_function(const FunctionCode &function, const Callee &callee,
+                                    const Instruction *back);
+  const Instruction *leave_function();
   // Gives the lanes in `lanes`, a part of the current group, a group of their own at `next`.
-  void split_off(uint32_t lanes, const Instruction* next);
+  void split_off(uint32_t lanes, const Instruction *next);
 
   // Lanes that wait at a join run on without the others. False when no lane waits at one.
   bool detach_joins();
   void set_lanes(uint32_t lanes);
 
- private:
-  const Instruction* turn(const Instruction* next);
-  void enter(const Group& group);
-  int32_t new_join(const Instruction* at);
+private:
+  const Instruction *turn(const Instruction *next);
+  void enter(const Group &group);
+  int32_t new_join(const Instruction *at);
   void remove_from_joins(uint32_t lanes);
   void match_waiting();
   bool others_want_to_run() const;
 };
 
 // Ends the launch with a message that names kernel, line, block and thread.
-[[noreturn]] void fail(const Warp& warp, const Instruction* i, LaunchStatus status, const std::string& what,
+[[noreturn]] void fail(const Warp &warp, const Instruction *i, LaunchStatus status, const std::string &what,
                        uint32_t lane);
 
-}  // namespace emulator
+} // namespace emulator

@@ -12,9 +12,9 @@ struct Addresses {
   alignas(64) u64 address[lanes_per_warp];
 };
 
-inline const u8* launch_parameters(const Warp& w) { return w.parameters; }
+inline const u8 *launch_parameters(const Warp &w) { return w.parameters; }
 
-inline void compute_addresses(Warp& w, const Instruction* i, Addresses& at) {
+inline void compute_addresses(Warp &w, const Instruction *i, Addresses &at) {
   u64 base = static_cast<u64>(i->immediate);
   u64 stride = 0;
   if (i->space == ptx::Space::shared) {
@@ -24,21 +24,21 @@ inline void compute_addresses(Warp& w, const Instruction* i, Addresses& at) {
     stride = w.local_stride;
   }
   if (i->wide_address) {
-    const u64* a = w.row<u64>(i->a);
+    const u64 *a = w.row<u64>(i->a);
     EACH_LANE(l) at.address[l] = a[l] + base + l * stride;
   } else {
-    const u32* a = w.row<u32>(i->a);
+    const u32 *a = w.row<u32>(i->a);
     EACH_LANE(l) at.address[l] = a[l] + base + l * stride;
   }
 }
 
-// What the fast checks compare with: the block's shared or the warp's local memory, or what this instruction touched
-// the last time. Only memory that outlives the block is ever cached.
+// What the fast checks compare with: the block's shared or the warp's local memory, or what this instruction
+// touched the last time. Only memory that outlives the block is ever cached.
 struct Bounds {
   CachedRange range;
   bool is_global;
 };
-inline Bounds bounds_for(const Warp& w, const Instruction* i, u64 address) {
+inline Bounds bounds_for(const Warp &w, const Instruction *i, u64 address) {
   CachedRange shared{w.shared_base, w.shared_base + w.shared_bytes};
   CachedRange local{w.local_base, w.local_base + w.local_stride * lanes_per_warp};
   bool generic = i->space == ptx::Space::generic;
@@ -49,13 +49,13 @@ inline Bounds bounds_for(const Warp& w, const Instruction* i, u64 address) {
   return {w.ranges[i->site], i->space == ptx::Space::global || generic};
 }
 
-inline bool in_cached_range(const CachedRange& range, u64 address, u64 bytes) {
+inline bool in_cached_range(const CachedRange &range, u64 address, u64 bytes) {
   return address >= range.base && address - range.base <= range.end - range.base &&
          range.end - address >= bytes;
 }
 
 // Computes the addresses and checks every active lane's bounds and alignment before anything is touched.
-inline Access prepare(Warp& w, const Instruction* i, Addresses& at, u32 bytes, bool is_write) {
+inline Access prepare(Warp &w, const Instruction *i, Addresses &at, u32 bytes, bool is_write) {
   compute_addresses(w, i, at);
   u32 active = w.active;
   u32 first = static_cast<u32>(__builtin_ctz(active));
@@ -92,8 +92,8 @@ inline Access prepare(Warp& w, const Instruction* i, Addresses& at, u32 bytes, b
       }
     }
     if (global)
-      count_global_range(w, a0, a0 + span, access.pattern == Pattern::uniform ? u64{bytes} * w.active_lanes() : span,
-                         is_write);
+      count_global_range(w, a0, a0 + span,
+                         access.pattern == Pattern::uniform ? u64{bytes} * w.active_lanes() : span, is_write);
     return access;
   }
   for (u32 rest = active; rest; rest &= rest - 1) {
@@ -109,6 +109,6 @@ inline Access prepare(Warp& w, const Instruction* i, Addresses& at, u32 bytes, b
   return access;
 }
 
-}  // namespace
+} // namespace
 
-}  // namespace emulator::EMULATOR_ISA
+} // namespace emulator::EMULATOR_ISA

@@ -3,7 +3,7 @@
 
 namespace emulator::EMULATOR_ISA {
 
-void add_operations(OperationTable& table) {
+void add_operations(OperationTable &table) {
   add_integer(table);
   add_floating(table);
   add_compare(table);
@@ -13,4 +13,4 @@ void add_operations(OperationTable& table) {
   add_lanes(table);
 }
 
-}  // namespace emulator::EMULATOR_ISA
+} // namespace emulator::EMULATOR_ISA

@@ -1,5 +1,5 @@
-// atom and red: lanes take their turn in ascending order. Kernels with atomics run on one thread, but the host and
-// kernels of other streams may look at the same memory, so each access is atomic for them as well.
+// atom and red: lanes take their turn in ascending order. Kernels with atomics run on one thread, but the
+// host and kernels of other streams may look at the same memory, so each access is atomic for them as well.
 #include "exec/operations/addressing.hpp"
 #include "exec/operations/float_functions.hpp"
 
@@ -15,27 +15,45 @@ struct AtomicAdd {
       return static_cast<T>(static_cast<bits_of<T>>(old) + static_cast<bits_of<T>>(b));
   }
 };
-struct AtomicMinimum { template <typename T> static T apply(T old, T b) { return b < old ? b : old; } };
-struct AtomicMaximum { template <typename T> static T apply(T old, T b) { return b > old ? b : old; } };
-struct AtomicAnd { template <typename T> static T apply(T old, T b) { return old & b; } };
-struct AtomicOr { template <typename T> static T apply(T old, T b) { return old | b; } };
-struct AtomicXor { template <typename T> static T apply(T old, T b) { return old ^ b; } };
-struct AtomicExchange { template <typename T> static T apply(T, T b) { return b; } };
-struct AtomicIncrement { template <typename T> static T apply(T old, T b) { return old >= b ? 0 : old + 1; } };
-struct AtomicDecrement { template <typename T> static T apply(T old, T b) { return old == 0 || old > b ? b : old - 1; } };
-struct AtomicCompareAndSwap { template <typename T> static T apply(T old, T b, T c) { return old == b ? c : old; } };
+struct AtomicMinimum {
+  template <typename T> static T apply(T old, T b) { return b < old ? b : old; }
+};
+struct AtomicMaximum {
+  template <typename T> static T apply(T old, T b) { return b > old ? b : old; }
+};
+struct AtomicAnd {
+  template <typename T> static T apply(T old, T b) { return old & b; }
+};
+struct AtomicOr {
+  template <typename T> static T apply(T old, T b) { return old | b; }
+};
+struct AtomicXor {
+  template <typename T> static T apply(T old, T b) { return old ^ b; }
+};
+struct AtomicExchange {
+  template <typename T> static T apply(T, T b) { return b; }
+};
+struct AtomicIncrement {
+  template <typename T> static T apply(T old, T b) { return old >= b ? 0 : old + 1; }
+};
+struct AtomicDecrement {
+  template <typename T> static T apply(T old, T b) { return old == 0 || old > b ? b : old - 1; }
+};
+struct AtomicCompareAndSwap {
+  template <typename T> static T apply(T old, T b, T c) { return old == b ? c : old; }
+};
 
 template <typename T, typename Next> T exchange_with(u64 address, Next next) {
   using Bits = bits_of<T>;
-  Bits* place = reinterpret_cast<Bits*>(address);
+  Bits *place = reinterpret_cast<Bits *>(address);
   Bits old = __atomic_load_n(place, __ATOMIC_RELAXED);
-  while (!__atomic_compare_exchange_n(place, &old, bit_cast<Bits>(next(bit_cast<T>(old))), true, __ATOMIC_SEQ_CST,
-                                      __ATOMIC_RELAXED)) {
+  while (!__atomic_compare_exchange_n(place, &old, bit_cast<Bits>(next(bit_cast<T>(old))), true,
+                                      __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
   }
   return bit_cast<T>(old);
 }
 
-template <typename T, typename Next> const Instruction* each_lane(Warp& w, const Instruction* i, Next next) {
+template <typename T, typename Next> const Instruction *each_lane(Warp &w, const Instruction *i, Next next) {
   Addresses at;
   prepare(w, i, at, sizeof(T), true);
   for (u32 lanes = w.active; lanes; lanes &= lanes - 1) {
@@ -48,35 +66,35 @@ template <typename T, typename Next> const Instruction* each_lane(Warp& w, const
 }
 
 // The sources may lie in the destination's row: each lane reads its own before it writes.
-template <typename F, typename T> const Instruction* atomic2(Warp& w, const Instruction* i) {
-  const T* b = w.row<T>(i->b);
+template <typename F, typename T> const Instruction *atomic2(Warp &w, const Instruction *i) {
+  const T *b = w.row<T>(i->b);
   return each_lane<T>(w, i, [&](u32 l, T old) { return F::template apply<T>(old, b[l]); });
 }
-template <typename F, typename T> const Instruction* atomic3(Warp& w, const Instruction* i) {
-  const T* b = w.row<T>(i->b);
-  const T* c = w.row<T>(i->c);
+template <typename F, typename T> const Instruction *atomic3(Warp &w, const Instruction *i) {
+  const T *b = w.row<T>(i->b);
+  const T *c = w.row<T>(i->c);
   return each_lane<T>(w, i, [&](u32 l, T old) { return F::template apply<T>(old, b[l], c[l]); });
 }
 
-template <typename T> void enter(OperationTable& t, const char* name, Handler handler, uint8_t sources) {
+template <typename T> void enter(OperationTable &t, const char *name, Handler handler, uint8_t sources) {
   Operation operation{handler, type_of<T>, {type_of<T>, type_of<T>}, sources};
   t.add("atom." + std::string(name) + "." + std::string(ptx::name_of(type_of<T>)), operation);
   if (std::is_unsigned_v<T>)
     t.add("atom." + std::string(name) + ".b" + std::to_string(8 * sizeof(T)), operation);
 }
-template <typename F, typename... T> void add_atomic2(OperationTable& t, const char* name, Types<T...>) {
+template <typename F, typename... T> void add_atomic2(OperationTable &t, const char *name, Types<T...>) {
   (enter<T>(t, name, atomic2<F, T>, 1), ...);
 }
-template <typename F, typename... T> void add_atomic3(OperationTable& t, const char* name, Types<T...>) {
+template <typename F, typename... T> void add_atomic3(OperationTable &t, const char *name, Types<T...>) {
   (enter<T>(t, name, atomic3<F, T>, 2), ...);
 }
 
-}  // namespace
+} // namespace
 
-void add_atomic(OperationTable& t) {
+void add_atomic(OperationTable &t) {
 #define ATOMIC2(form, function, ...) add_atomic2<function>(t, form, Types<__VA_ARGS__>{});
 #define ATOMIC3(form, function, ...) add_atomic3<function>(t, form, Types<__VA_ARGS__>{});
 #include "exec/operations/operations.def"
 }
 
-}  // namespace emulator::EMULATOR_ISA
+} // namespace emulator::EMULATOR_ISA

@@ -26,7 +26,9 @@ struct LogicalNot {
 struct ShiftLeft {
   template <typename R> static R apply(R a, u32 distance) {
     constexpr u32 width = 8 * sizeof(R);
-    return distance < width ? static_cast<R>(static_cast<std::common_type_t<R, u32>>(a) << (distance & (width - 1))) : R{0};
+    return distance < width
+               ? static_cast<R>(static_cast<std::common_type_t<R, u32>>(a) << (distance & (width - 1)))
+               : R{0};
   }
 };
 struct ShiftRight {
@@ -136,7 +138,9 @@ struct MaskWrap {
   }
 };
 struct ZeroExtendClamp {
-  template <typename R> static R apply(u32 a, u32 n) { return n >= 32 ? a : a & static_cast<u32>((u64{1} << n) - 1); }
+  template <typename R> static R apply(u32 a, u32 n) {
+    return n >= 32 ? a : a & static_cast<u32>((u64{1} << n) - 1);
+  }
 };
 struct ZeroExtendWrap {
   template <typename R> static R apply(u32 a, u32 n) { return ZeroExtendClamp::apply<R>(a, n & 31); }
@@ -202,7 +206,9 @@ struct PermuteEdgeRight {
   }
 };
 struct PermuteReplicate16 {
-  template <typename R> static R apply(u32 a, u32, u32 c) { return (a >> (16 * (c & 1)) & 0xffff) * 0x00010001u; }
+  template <typename R> static R apply(u32 a, u32, u32 c) {
+    return (a >> (16 * (c & 1)) & 0xffff) * 0x00010001u;
+  }
 };
 // Bit k of the table is the result for the inputs a = k>>2, b = k>>1, c = k.
 struct Lookup3 {
@@ -218,7 +224,8 @@ struct Lookup3 {
 
 template <typename A, typename B> u32 dot_bytes(u32 a, u32 b, u32 c) {
   for (u32 k = 0; k < 4; ++k)
-    c += static_cast<u32>(static_cast<s32>(static_cast<A>(a >> (8 * k))) * static_cast<s32>(static_cast<B>(b >> (8 * k))));
+    c += static_cast<u32>(static_cast<s32>(static_cast<A>(a >> (8 * k))) *
+                          static_cast<s32>(static_cast<B>(b >> (8 * k))));
   return c;
 }
 struct DotBytesUnsigned {
@@ -234,6 +241,6 @@ struct DotBytesSignedUnsigned {
   template <typename R> static R apply(u32 a, u32 b, u32 c) { return dot_bytes<s8, u8>(a, b, c); }
 };
 
-}  // namespace
+} // namespace
 
-}  // namespace emulator::EMULATOR_ISA
+} // namespace emulator::EMULATOR_ISA

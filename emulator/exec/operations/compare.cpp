@@ -6,11 +6,21 @@ namespace emulator::EMULATOR_ISA {
 
 namespace {
 
-struct Equal { template <typename T> static bool apply(T a, T b) { return a == b; } };
-struct Less { template <typename T> static bool apply(T a, T b) { return a < b; } };
-struct LessEqual { template <typename T> static bool apply(T a, T b) { return a <= b; } };
-struct Greater { template <typename T> static bool apply(T a, T b) { return a > b; } };
-struct GreaterEqual { template <typename T> static bool apply(T a, T b) { return a >= b; } };
+struct Equal {
+  template <typename T> static bool apply(T a, T b) { return a == b; }
+};
+struct Less {
+  template <typename T> static bool apply(T a, T b) { return a < b; }
+};
+struct LessEqual {
+  template <typename T> static bool apply(T a, T b) { return a <= b; }
+};
+struct Greater {
+  template <typename T> static bool apply(T a, T b) { return a > b; }
+};
+struct GreaterEqual {
+  template <typename T> static bool apply(T a, T b) { return a >= b; }
+};
 // `ne` is false for NaN, unlike the operator of C.
 struct NotEqual {
   template <typename T> static bool apply(T a, T b) {
@@ -20,28 +30,45 @@ struct NotEqual {
       return a != b;
   }
 };
-struct EqualUnordered { template <typename T> static bool apply(T a, T b) { return !(a < b || a > b); } };
-struct NotEqualUnordered { template <typename T> static bool apply(T a, T b) { return a != b; } };
-struct LessUnordered { template <typename T> static bool apply(T a, T b) { return !(a >= b); } };
-struct LessEqualUnordered { template <typename T> static bool apply(T a, T b) { return !(a > b); } };
-struct GreaterUnordered { template <typename T> static bool apply(T a, T b) { return !(a <= b); } };
-struct GreaterEqualUnordered { template <typename T> static bool apply(T a, T b) { return !(a < b); } };
-struct BothNumbers { template <typename T> static bool apply(T a, T b) { return a == a && b == b; } };
-struct EitherNan { template <typename T> static bool apply(T a, T b) { return a != a || b != b; } };
+struct EqualUnordered {
+  template <typename T> static bool apply(T a, T b) { return !(a < b || a > b); }
+};
+struct NotEqualUnordered {
+  template <typename T> static bool apply(T a, T b) { return a != b; }
+};
+struct LessUnordered {
+  template <typename T> static bool apply(T a, T b) { return !(a >= b); }
+};
+struct LessEqualUnordered {
+  template <typename T> static bool apply(T a, T b) { return !(a > b); }
+};
+struct GreaterUnordered {
+  template <typename T> static bool apply(T a, T b) { return !(a <= b); }
+};
+struct GreaterEqualUnordered {
+  template <typename T> static bool apply(T a, T b) { return !(a < b); }
+};
+struct BothNumbers {
+  template <typename T> static bool apply(T a, T b) { return a == a && b == b; }
+};
+struct EitherNan {
+  template <typename T> static bool apply(T a, T b) { return a != a || b != b; }
+};
 
 template <typename F> struct Flushed {
   static bool apply(f32 a, f32 b) { return F::apply(flush(a), flush(b)); }
 };
 
-template <typename F, typename T> void add_order(OperationTable& t, const std::string& order) {
+template <typename F, typename T> void add_order(OperationTable &t, const std::string &order) {
   ptx::Type type = type_of<T>;
-  auto enter = [&](const std::string& suffix, Handler handler) {
+  auto enter = [&](const std::string &suffix, Handler handler) {
     t.add("setp." + order + "." + suffix, {handler, ptx::Type::pred, {type, type}, 2});
   };
   enter(std::string(ptx::name_of(type)), compare<F, T>);
   if constexpr (std::is_same_v<T, f32>)
     enter("ftz.f32", compare<Flushed<F>, f32>);
-  // eq and ne do not see a sign, and bits compare as unsigned; lo ls hi hs are unsigned by name (decoding maps them).
+  // eq and ne do not see a sign, and bits compare as unsigned; lo ls hi hs are unsigned by name (decoding
+  // maps them).
   bool equality = order == "eq" || order == "ne";
   if constexpr (std::is_unsigned_v<T>) {
     std::string width = std::to_string(8 * sizeof(T));
@@ -51,37 +78,37 @@ template <typename F, typename T> void add_order(OperationTable& t, const std::s
     }
   }
 }
-template <typename F, typename... T> void add_orders(OperationTable& t, const char* order, Types<T...>) {
+template <typename F, typename... T> void add_orders(OperationTable &t, const char *order, Types<T...>) {
   (add_order<F, T>(t, order), ...);
 }
 
-template <typename T> const Instruction* select(Warp& w, const Instruction* i) {
+template <typename T> const Instruction *select(Warp &w, const Instruction *i) {
   Output<T> out(w, i->destination);
-  T* d = out.row;
-  const T* a = w.row<T>(i->a);
-  const T* b = w.row<T>(i->b);
+  T *d = out.row;
+  const T *a = w.row<T>(i->a);
+  const T *b = w.row<T>(i->b);
   u32 p = w.predicate(i->c);
   EACH_LANE(l) d[l] = (p >> l & 1) ? a[l] : b[l];
   out.store();
   return i + 1;
 }
 
-template <typename T> const Instruction* move(Warp& w, const Instruction* i) {
+template <typename T> const Instruction *move(Warp &w, const Instruction *i) {
   Output<T> out(w, i->destination);
-  T* d = out.row;
-  const T* a = w.row<T>(i->a);
+  T *d = out.row;
+  const T *a = w.row<T>(i->a);
   EACH_LANE(l) d[l] = a[l];
   out.store();
   return i + 1;
 }
 
-const Instruction* move_predicate(Warp& w, const Instruction* i) {
-  u32& d = w.predicate(i->destination);
+const Instruction *move_predicate(Warp &w, const Instruction *i) {
+  u32 &d = w.predicate(i->destination);
   d = blend_bits(d, w.predicate(i->a), w.active);
   return i + 1;
 }
 
-template <typename T> void add_moves(OperationTable& t, std::initializer_list<ptx::Type> types) {
+template <typename T> void add_moves(OperationTable &t, std::initializer_list<ptx::Type> types) {
   for (ptx::Type type : types) {
     std::string name(ptx::name_of(type));
     t.add("selp." + name, {select<T>, type, {type, type, ptx::Type::pred}, 3});
@@ -89,9 +116,9 @@ template <typename T> void add_moves(OperationTable& t, std::initializer_list<pt
   }
 }
 
-}  // namespace
+} // namespace
 
-void add_compare(OperationTable& t) {
+void add_compare(OperationTable &t) {
 #define ORDER(form, function, ...) add_orders<function>(t, form, Types<__VA_ARGS__>{});
 #include "exec/operations/operations.def"
   using ptx::Type;
@@ -101,4 +128,4 @@ void add_compare(OperationTable& t) {
   t.add("mov.pred", {move_predicate, Type::pred, {Type::pred}, 1});
 }
 
-}  // namespace emulator::EMULATOR_ISA
+} // namespace emulator::EMULATOR_ISA

@@ -1,5 +1,5 @@
-// cvt, between all integer and floating types. Forms are "cvt[.int rounding][.ftz][.sat].result.source"; the rounding of
-// conversions that end in a floating type is a flag of the instruction.
+// cvt, between all integer and floating types. Forms are "cvt[.int rounding][.ftz][.sat].result.source"; the
+// rounding of conversions that end in a floating type is a flag of the instruction.
 #include "exec/operations/float_functions.hpp"
 
 #include <limits>
@@ -20,20 +20,31 @@ struct ConvertSaturating {
     } else {
       // Compared as s64 or u64, whichever holds every A.
       using C = std::conditional_t<std::is_signed_v<A>, s64, u64>;
-      constexpr C clow = low < std::numeric_limits<C>::min() ? std::numeric_limits<C>::min() : static_cast<C>(low);
-      constexpr C chigh = high > std::numeric_limits<C>::max() ? std::numeric_limits<C>::max() : static_cast<C>(high);
+      constexpr C clow =
+          low < std::numeric_limits<C>::min() ? std::numeric_limits<C>::min() : static_cast<C>(low);
+      constexpr C chigh =
+          high > std::numeric_limits<C>::max() ? std::numeric_limits<C>::max() : static_cast<C>(high);
       C c = a;
       return static_cast<R>(c < clow ? clow : c > chigh ? chigh : c);
     }
   }
 };
 
-struct RoundNearest { static f64 apply(f64 x) { return __builtin_nearbyint(x); } };
-struct RoundZero { static f64 apply(f64 x) { return __builtin_trunc(x); } };
-struct RoundDown { static f64 apply(f64 x) { return __builtin_floor(x); } };
-struct RoundUp { static f64 apply(f64 x) { return __builtin_ceil(x); } };
+struct RoundNearest {
+  static f64 apply(f64 x) { return __builtin_nearbyint(x); }
+};
+struct RoundZero {
+  static f64 apply(f64 x) { return __builtin_trunc(x); }
+};
+struct RoundDown {
+  static f64 apply(f64 x) { return __builtin_floor(x); }
+};
+struct RoundUp {
+  static f64 apply(f64 x) { return __builtin_ceil(x); }
+};
 
-// Out of range gives the nearest integer of the type. NaN gives 0, or only the top bit when 64 bits are involved.
+// Out of range gives the nearest integer of the type. NaN gives 0, or only the top bit when 64 bits are
+// involved.
 template <typename Round, bool Flush> struct ToInteger {
   template <typename R, typename A> static R apply(A a) {
     if constexpr (Flush && std::is_same_v<A, f32>)
@@ -42,7 +53,8 @@ template <typename Round, bool Flush> struct ToInteger {
     constexpr bool wide = sizeof(A) == 8 || sizeof(R) == 8;
     constexpr R not_a_number = wide ? static_cast<R>(bits_of<R>{1} << (8 * sizeof(R) - 1)) : R{0};
     constexpr f64 low = static_cast<f64>(std::numeric_limits<R>::min());
-    constexpr f64 beyond = static_cast<f64>(u64{1} << (8 * sizeof(R) - 1)) * (std::is_signed_v<R> ? 1.0 : 2.0);
+    constexpr f64 beyond =
+        static_cast<f64>(u64{1} << (8 * sizeof(R) - 1)) * (std::is_signed_v<R> ? 1.0 : 2.0);
     if constexpr (sizeof(R) < 8) {
       // All values fit into s64, and s32 where that is enough for the processor to convert several at once.
       using I = std::conditional_t<(sizeof(R) < 4 || std::is_same_v<R, s32>), s32, s64>;
@@ -92,24 +104,26 @@ template <typename Round, bool Flush, bool Saturate> struct ToIntegral {
 template <typename R, typename A> std::string pair_of() {
   return "." + std::string(ptx::name_of(type_of<R>)) + "." + std::string(ptx::name_of(type_of<A>));
 }
-template <typename F, typename R, typename A> void enter(OperationTable& t, const std::string& form) {
+template <typename F, typename R, typename A> void enter(OperationTable &t, const std::string &form) {
   t.add("cvt" + form + pair_of<R, A>(), {unary<F, R, A>, type_of<R>, {type_of<A>}, 1});
 }
 
-template <typename R, typename A> void integer_pair(OperationTable& t) {
+template <typename R, typename A> void integer_pair(OperationTable &t) {
   enter<Convert, R, A>(t, "");
   enter<ConvertSaturating, R, A>(t, ".sat");
 }
-template <typename A, typename... R> void integers_from(OperationTable& t, Types<R...>) {
+template <typename A, typename... R> void integers_from(OperationTable &t, Types<R...>) {
   (integer_pair<R, A>(t), ...);
 }
-template <typename... A> void integers(OperationTable& t, Types<A...> all) { (integers_from<A>(t, all), ...); }
+template <typename... A> void integers(OperationTable &t, Types<A...> all) {
+  (integers_from<A>(t, all), ...);
+}
 
-template <typename R, typename A> void float_to_integer(OperationTable& t) {
-  auto both = [&](const std::string& form, auto round) {
+template <typename R, typename A> void float_to_integer(OperationTable &t) {
+  auto both = [&](const std::string &form, auto round) {
     using Round = decltype(round);
     // Saturation is what happens anyway.
-    for (const char* suffix : {"", ".sat"}) {
+    for (const char *suffix : {"", ".sat"}) {
       enter<ToInteger<Round, false>, R, A>(t, form + suffix);
       if constexpr (std::is_same_v<A, f32>)
         enter<ToInteger<Round, true>, R, A>(t, form + ".ftz" + suffix);
@@ -120,19 +134,19 @@ template <typename R, typename A> void float_to_integer(OperationTable& t) {
   both(".rmi", RoundDown{});
   both(".rpi", RoundUp{});
 }
-template <typename F, typename... I> void between(OperationTable& t, Types<I...>) {
+template <typename F, typename... I> void between(OperationTable &t, Types<I...>) {
   (float_to_integer<I, F>(t), ...);
   (enter<ToFloat<false, false>, F, I>(t, ""), ...);
   (enter<ToFloat<false, true>, F, I>(t, ".sat"), ...);
 }
 
-template <typename R, typename A> void float_to_float(OperationTable& t) {
+template <typename R, typename A> void float_to_float(OperationTable &t) {
   enter<ToFloat<false, false>, R, A>(t, "");
   enter<ToFloat<false, true>, R, A>(t, ".sat");
   enter<ToFloat<true, false>, R, A>(t, ".ftz");
   enter<ToFloat<true, true>, R, A>(t, ".ftz.sat");
   if constexpr (std::is_same_v<R, A>) {
-    auto both = [&](const std::string& form, auto round) {
+    auto both = [&](const std::string &form, auto round) {
       using Round = decltype(round);
       enter<ToIntegral<Round, false, false>, R, A>(t, form);
       enter<ToIntegral<Round, false, true>, R, A>(t, form + ".sat");
@@ -149,53 +163,54 @@ template <typename R, typename A> void float_to_float(OperationTable& t) {
 }
 
 // Moves between widths: what lies in a register that is wider than the instruction's type.
-template <typename R, typename A> void resize(OperationTable& t) {
+template <typename R, typename A> void resize(OperationTable &t) {
   t.add("resize" + pair_of<R, A>(), {unary<Convert, R, A>, type_of<R>, {type_of<A>}, 1});
 }
-template <typename A> void resizes_from(OperationTable& t) {
+template <typename A> void resizes_from(OperationTable &t) {
   resize<u8, A>(t), resize<u16, A>(t), resize<u32, A>(t), resize<u64, A>(t);
 }
 
 // mov.b32 {a, b}: `Parts` in a row, the first in the low bits. Further operands stand in Program::extra.
-template <typename Whole, typename Part> const Instruction* pack(Warp& w, const Instruction* i) {
+template <typename Whole, typename Part> const Instruction *pack(Warp &w, const Instruction *i) {
   constexpr u32 parts = sizeof(Whole) / sizeof(Part);
   Output<Whole> out(w, i->destination);
-  const uint32_t* offsets = w.program->extra.data() + i->extra;
+  const uint32_t *offsets = w.program->extra.data() + i->extra;
   alignas(64) Whole values[lanes_per_warp] = {};
   for (u32 p = 0; p < parts; ++p) {
-    const Part* part = w.row<Part>(offsets[p]);
-    EACH_LANE(l) values[l] = static_cast<Whole>(values[l] | static_cast<Whole>(part[l]) << (8 * sizeof(Part) * p));
+    const Part *part = w.row<Part>(offsets[p]);
+    EACH_LANE(l)
+    values[l] = static_cast<Whole>(values[l] | static_cast<Whole>(part[l]) << (8 * sizeof(Part) * p));
   }
-  Whole* d = out.row;
+  Whole *d = out.row;
   EACH_LANE(l) d[l] = values[l];
   out.store();
   return i + 1;
 }
-template <typename Whole, typename Part> const Instruction* unpack(Warp& w, const Instruction* i) {
+template <typename Whole, typename Part> const Instruction *unpack(Warp &w, const Instruction *i) {
   constexpr u32 parts = sizeof(Whole) / sizeof(Part);
   alignas(64) Whole values[lanes_per_warp];
   std::memcpy(values, w.row<Whole>(i->a), sizeof values);
-  const uint32_t* offsets = w.program->extra.data() + i->extra;
+  const uint32_t *offsets = w.program->extra.data() + i->extra;
   for (u32 p = 0; p < parts; ++p) {
     if (offsets[p] == no_offset)
       continue;
     Output<Part> out(w, offsets[p]);
-    Part* d = out.row;
+    Part *d = out.row;
     EACH_LANE(l) d[l] = static_cast<Part>(values[l] >> (8 * sizeof(Part) * p));
     out.store();
   }
   return i + 1;
 }
-template <typename Whole, typename Part> void add_packing(OperationTable& t) {
+template <typename Whole, typename Part> void add_packing(OperationTable &t) {
   constexpr u32 parts = sizeof(Whole) / sizeof(Part);
   std::string suffix = std::to_string(8 * sizeof(Whole)) + "x" + std::to_string(parts);
   t.add("pack." + suffix, {pack<Whole, Part>, type_of<Whole>, {type_of<Part>}, 1});
   t.add("unpack." + suffix, {unpack<Whole, Part>, type_of<Part>, {type_of<Whole>}, 1});
 }
 
-}  // namespace
+} // namespace
 
-void add_convert(OperationTable& t) {
+void add_convert(OperationTable &t) {
   using Integers = Types<u8, s8, u16, s16, u32, s32, u64, s64>;
   integers(t, Integers{});
   between<f32>(t, Integers{});
@@ -211,4 +226,4 @@ void add_convert(OperationTable& t) {
   add_packing<u64, u32>(t), add_packing<u64, u16>(t), add_packing<u64, u8>(t);
 }
 
-}  // namespace emulator::EMULATOR_ISA
+} // namespace emulator::EMULATOR_ISA

@@ -1,5 +1,6 @@
-// Floating point on scalars. add, sub, mul, div, sqrt and fma are IEEE operations of the processor; the functions a
-// GPU only approximates are polynomials in double, rounded once, so every machine gives the same bits.
+// Floating point on scalars. add, sub, mul, div, sqrt and fma are IEEE operations of the processor; the
+// functions a GPU only approximates are polynomials in double, rounded once, so every machine gives the same
+// bits.
 #pragma once
 
 #include <cmath>
@@ -63,10 +64,14 @@ struct SquareRoot {
 };
 template <typename T> inline constexpr bits_of<T> sign_bit = bits_of<T>{1} << (8 * sizeof(T) - 1);
 struct NegateFloat {
-  template <typename R> static R apply(R a) { return bit_cast<R>(static_cast<bits_of<R>>(bit_cast<bits_of<R>>(a) ^ sign_bit<R>)); }
+  template <typename R> static R apply(R a) {
+    return bit_cast<R>(static_cast<bits_of<R>>(bit_cast<bits_of<R>>(a) ^ sign_bit<R>));
+  }
 };
 struct AbsoluteFloat {
-  template <typename R> static R apply(R a) { return bit_cast<R>(static_cast<bits_of<R>>(bit_cast<bits_of<R>>(a) & ~sign_bit<R>)); }
+  template <typename R> static R apply(R a) {
+    return bit_cast<R>(static_cast<bits_of<R>>(bit_cast<bits_of<R>>(a) & ~sign_bit<R>));
+  }
 };
 struct CopySign {
   // The sign of a, the rest of b.
@@ -110,7 +115,7 @@ struct MaximumOrNan {
 // a * (1/b): beyond 2^126 the reciprocal is subnormal and flushed.
 struct DivideApproximate {
   template <typename R> static R apply(R a, R b) {
-    constexpr f32 limit = 8.507059173023461586584365185794205e37f;   // 2^126
+    constexpr f32 limit = 8.507059173023461586584365185794205e37f; // 2^126
     f32 magnitude = AbsoluteFloat::apply<f32>(b);
     f32 quotient = a / b;
     f32 vanished = a * CopySign::apply<f32>(b, 0.0f);
@@ -121,7 +126,9 @@ struct DivideFull {
   template <typename R> static R apply(R a, R b) { return canonical(a / b); }
 };
 struct ReciprocalSquareRoot {
-  template <typename R> static R apply(R a) { return canonical(static_cast<f32>(1.0 / __builtin_sqrt(static_cast<f64>(a)))); }
+  template <typename R> static R apply(R a) {
+    return canonical(static_cast<f32>(1.0 / __builtin_sqrt(static_cast<f64>(a))));
+  }
 };
 // The gross approximations read and write the upper word of a double only.
 inline f64 upper_word(f64 x) { return bit_cast<f64>(bit_cast<u64>(x) & 0xffffffff00000000u); }
@@ -130,17 +137,21 @@ inline f64 flush64(f64 x) {
   return bit_cast<f64>((bits & 0x7ff0000000000000) == 0 ? bits & 0x8000000000000000 : bits);
 }
 struct ReciprocalGross {
-  template <typename R> static R apply(R a) { return upper_word(canonical(flush64(1.0 / flush64(upper_word(a))))); }
+  template <typename R> static R apply(R a) {
+    return upper_word(canonical(flush64(1.0 / flush64(upper_word(a)))));
+  }
 };
 struct ReciprocalSquareRootGross {
-  template <typename R> static R apply(R a) { return upper_word(canonical(1.0 / __builtin_sqrt(flush64(upper_word(a))))); }
+  template <typename R> static R apply(R a) {
+    return upper_word(canonical(1.0 / __builtin_sqrt(flush64(upper_word(a)))));
+  }
 };
 struct ReciprocalSquareRoot64 {
   template <typename R> static R apply(R a) { return canonical(1.0 / __builtin_sqrt(a)); }
 };
 
 // Adding this to |x| < 2^51 rounds x to an integer, which then stands in the low bits.
-constexpr f64 round_to_integer = 6755399441055744.0;   // 1.5 * 2^52
+constexpr f64 round_to_integer = 6755399441055744.0; // 1.5 * 2^52
 
 // 2^f for |f| <= 1/2: the Taylor series, error below 1e-14.
 inline f64 exponential2_of_fraction(f64 f) {
@@ -200,7 +211,8 @@ struct Logarithm2 {
   }
 };
 
-// x = k * pi/2 + r, |r| <= pi/4. Exact enough while |x| < 2^30; a GPU promises accuracy inside [-pi, pi] only.
+// x = k * pi/2 + r, |r| <= pi/4. Exact enough while |x| < 2^30; a GPU promises accuracy inside [-pi, pi]
+// only.
 struct Quadrant {
   f64 r;
   u64 k;
@@ -210,8 +222,8 @@ inline Quadrant reduce(f32 a) {
   x = AbsoluteFloat::apply<f64>(x) < 1073741824.0 ? x : 0.0;
   f64 shifted = x * 0.636619772367581343075535053490 + round_to_integer;
   f64 k = shifted - round_to_integer;
-  f64 r = x - k * 1.57079632673412561417e+00;   // the first 33 bits of pi/2
-  r = r - k * 6.07710050650619224932e-11;       // the rest
+  f64 r = x - k * 1.57079632673412561417e+00; // the first 33 bits of pi/2
+  r = r - k * 6.07710050650619224932e-11;     // the rest
   return {r, bit_cast<u64>(shifted)};
 }
 inline f64 sine_polynomial(f64 r) {
@@ -246,7 +258,7 @@ inline f32 sine_in_quadrant(f32 a, u64 quarter_turns) {
 struct Sine {
   template <typename R> static R apply(R a) {
     f32 result = sine_in_quadrant(a, 0);
-    return a == 0.0f ? a : result;   // keeps -0
+    return a == 0.0f ? a : result; // keeps -0
   }
 };
 struct Cosine {
@@ -279,9 +291,11 @@ template <typename F, bool Flush, bool Saturate> struct Modified {
   }
   template <typename R> static R apply(R a) { return out(F::template apply<R>(in(a))); }
   template <typename R> static R apply(R a, R b) { return out(F::template apply<R>(in(a), in(b))); }
-  template <typename R> static R apply(R a, R b, R c) { return out(F::template apply<R>(in(a), in(b), in(c))); }
+  template <typename R> static R apply(R a, R b, R c) {
+    return out(F::template apply<R>(in(a), in(b), in(c)));
+  }
 };
 
-}  // namespace
+} // namespace
 
-}  // namespace emulator::EMULATOR_ISA
+} // namespace emulator::EMULATOR_ISA

@@ -1,5 +1,5 @@
-// Handlers on f32 and f64. Directed rounding is a mode of the processor that `guarded` sets around them, so every
-// loop here reads its operands from memory and writes its results to memory.
+// Handlers on f32 and f64. Directed rounding is a mode of the processor that `guarded` sets around them, so
+// every loop here reads its operands from memory and writes its results to memory.
 #include "exec/operations/float_functions.hpp"
 
 namespace emulator::EMULATOR_ISA {
@@ -7,22 +7,23 @@ namespace emulator::EMULATOR_ISA {
 namespace {
 
 template <typename F, bool Flush, bool Saturate, typename R>
-void add_float1(OperationTable& t, const std::string& form) {
+void add_float1(OperationTable &t, const std::string &form) {
   t.add(form, {unary<Modified<F, Flush, Saturate>, R, R>, type_of<R>, {type_of<R>}, 1});
 }
 template <typename F, bool Flush, bool Saturate, typename R>
-void add_float2(OperationTable& t, const std::string& form) {
+void add_float2(OperationTable &t, const std::string &form) {
   t.add(form, {binary<Modified<F, Flush, Saturate>, R, R, R>, type_of<R>, {type_of<R>, type_of<R>}, 2});
 }
 template <typename F, bool Flush, bool Saturate, typename R>
-void add_float3(OperationTable& t, const std::string& form) {
+void add_float3(OperationTable &t, const std::string &form) {
   t.add(form, {ternary<Modified<F, Flush, Saturate>, R, R, R, R>,
                type_of<R>,
                {type_of<R>, type_of<R>, type_of<R>},
                3});
 }
 
-template <typename F, typename R, typename... S> void add_shaped(OperationTable& t, const char* form, Types<R, S...>) {
+template <typename F, typename R, typename... S>
+void add_shaped(OperationTable &t, const char *form, Types<R, S...>) {
   Handler handler = nullptr;
   if constexpr (sizeof...(S) == 1)
     handler = unary<F, R, S...>;
@@ -31,9 +32,9 @@ template <typename F, typename R, typename... S> void add_shaped(OperationTable&
   t.add(form, {handler, type_of<R>, {type_of<S>...}, sizeof...(S)});
 }
 
-}  // namespace
+} // namespace
 
-void add_floating(OperationTable& t) {
+void add_floating(OperationTable &t) {
 #define FLOAT2(form, function)                                                                               \
   add_float2<function, false, false, f32>(t, form ".f32");                                                   \
   add_float2<function, true, false, f32>(t, form ".ftz.f32");                                                \
@@ -64,4 +65,4 @@ void add_floating(OperationTable& t) {
 #include "exec/operations/operations.def"
 }
 
-}  // namespace emulator::EMULATOR_ISA
+} // namespace emulator::EMULATOR_ISA

@@ -8,10 +8,10 @@ namespace {
 
 // Extended-precision arithmetic: the carry is a predicate, at offset `extra`, read and written there.
 template <typename T, bool Subtracts, bool Reads, bool Writes>
-const Instruction* carry_chain(Warp& w, const Instruction* i) {
+const Instruction *carry_chain(Warp &w, const Instruction *i) {
   Output<T> out(w, i->destination);
-  const T* a = w.row<T>(i->a);
-  const T* b = w.row<T>(i->b);
+  const T *a = w.row<T>(i->a);
+  const T *b = w.row<T>(i->b);
   u32 in = Reads ? w.predicate(i->extra) : 0;
   u32 carry = 0;
   for (u32 l = 0; l < lanes_per_warp; ++l) {
@@ -27,24 +27,25 @@ const Instruction* carry_chain(Warp& w, const Instruction* i) {
   }
   out.store();
   if (Writes) {
-    u32& p = w.predicate(i->extra);
+    u32 &p = w.predicate(i->extra);
     p = blend_bits(p, carry, w.active);
   }
   return i + 1;
 }
 
 template <typename T, bool High, bool Reads, bool Writes>
-const Instruction* multiply_carry(Warp& w, const Instruction* i) {
+const Instruction *multiply_carry(Warp &w, const Instruction *i) {
   Output<T> out(w, i->destination);
-  const T* a = w.row<T>(i->a);
-  const T* b = w.row<T>(i->b);
-  const T* c = w.row<T>(i->c);
+  const T *a = w.row<T>(i->a);
+  const T *b = w.row<T>(i->b);
+  const T *c = w.row<T>(i->c);
   using U = unsigned_of<T>;
   u32 in = Reads ? w.predicate(i->extra) : 0;
   u32 carry = 0;
   for (u32 l = 0; l < lanes_per_warp; ++l) {
-    U product = static_cast<U>(High ? MultiplyHigh::apply<T>(a[l], b[l])
-                                    : static_cast<T>(Multiply::apply<U>(static_cast<U>(a[l]), static_cast<U>(b[l]))));
+    U product =
+        static_cast<U>(High ? MultiplyHigh::apply<T>(a[l], b[l])
+                            : static_cast<T>(Multiply::apply<U>(static_cast<U>(a[l]), static_cast<U>(b[l]))));
     U sum = static_cast<U>(product + static_cast<U>(c[l]));
     bool overflow = sum < product;
     U total = static_cast<U>(sum + (in >> l & 1));
@@ -54,13 +55,13 @@ const Instruction* multiply_carry(Warp& w, const Instruction* i) {
   }
   out.store();
   if (Writes) {
-    u32& p = w.predicate(i->extra);
+    u32 &p = w.predicate(i->extra);
     p = blend_bits(p, carry, w.active);
   }
   return i + 1;
 }
 
-template <typename T> void add_carry(OperationTable& t, const char* type) {
+template <typename T> void add_carry(OperationTable &t, const char *type) {
   ptx::Type id = type_of<T>;
   std::string suffix = std::string(".") + type;
   using U = unsigned_of<T>;
@@ -78,10 +79,11 @@ template <typename T> void add_carry(OperationTable& t, const char* type) {
   t.add("madc.hi.cc" + suffix, {multiply_carry<T, true, true, true>, id, {id, id, id}, 3});
 }
 
-template <typename F, typename... A> void add_widening2(OperationTable& t, const char* name, Types<A...>) {
-  (t.add(form_of<A>(name), {binary<F, wide_of<A>, A, A>, type_of<wide_of<A>>, {type_of<A>, type_of<A>}, 2}), ...);
+template <typename F, typename... A> void add_widening2(OperationTable &t, const char *name, Types<A...>) {
+  (t.add(form_of<A>(name), {binary<F, wide_of<A>, A, A>, type_of<wide_of<A>>, {type_of<A>, type_of<A>}, 2}),
+   ...);
 }
-template <typename F, typename... A> void add_widening3(OperationTable& t, const char* name, Types<A...>) {
+template <typename F, typename... A> void add_widening3(OperationTable &t, const char *name, Types<A...>) {
   (t.add(form_of<A>(name), {ternary<F, wide_of<A>, A, A, wide_of<A>>,
                             type_of<wide_of<A>>,
                             {type_of<A>, type_of<A>, type_of<wide_of<A>>},
@@ -89,7 +91,8 @@ template <typename F, typename... A> void add_widening3(OperationTable& t, const
    ...);
 }
 
-template <typename F, typename R, typename... S> void add_shaped(OperationTable& t, const char* form, Types<R, S...>) {
+template <typename F, typename R, typename... S>
+void add_shaped(OperationTable &t, const char *form, Types<R, S...>) {
   Handler handler = nullptr;
   if constexpr (sizeof...(S) == 1)
     handler = unary<F, R, S...>;
@@ -102,23 +105,23 @@ template <typename F, typename R, typename... S> void add_shaped(OperationTable&
   t.add(form, {handler, type_of<R>, {type_of<S>...}, sizeof...(S)});
 }
 
-}  // namespace
+} // namespace
 
-void add_integer(OperationTable& t) {
+void add_integer(OperationTable &t) {
   using Narrow = Types<u16, s16, u32, s32>;
 #define SIGNLESS1(form, function)                                                                            \
-  under_all_names([&](auto zero, const char* type) {                                                         \
+  under_all_names([&](auto zero, const char *type) {                                                         \
     using T = decltype(zero);                                                                                \
     t.add(std::string(form ".") + type, {unary<function, T, T>, type_of<T>, {type_of<T>}, 1});               \
   });
 #define SIGNLESS2(form, function)                                                                            \
-  under_all_names([&](auto zero, const char* type) {                                                         \
+  under_all_names([&](auto zero, const char *type) {                                                         \
     using T = decltype(zero);                                                                                \
     t.add(std::string(form ".") + type,                                                                      \
           {binary<function, T, T, T>, type_of<T>, {type_of<T>, type_of<T>}, 2});                             \
   });
 #define SIGNLESS3(form, function)                                                                            \
-  under_all_names([&](auto zero, const char* type) {                                                         \
+  under_all_names([&](auto zero, const char *type) {                                                         \
     using T = decltype(zero);                                                                                \
     t.add(std::string(form ".") + type,                                                                      \
           {ternary<function, T, T, T, T>, type_of<T>, {type_of<T>, type_of<T>, type_of<T>}, 3});             \
@@ -140,4 +143,4 @@ void add_integer(OperationTable& t) {
   add_carry<s64>(t, "s64");
 }
 
-}  // namespace emulator::EMULATOR_ISA
+} // namespace emulator::EMULATOR_ISA

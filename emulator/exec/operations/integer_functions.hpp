@@ -9,12 +9,24 @@ namespace {
 
 template <typename T> using unsigned_of = std::make_unsigned_t<T>;
 template <typename T> struct Wide;
-template <> struct Wide<u16> { using type = u32; };
-template <> struct Wide<s16> { using type = s32; };
-template <> struct Wide<u32> { using type = u64; };
-template <> struct Wide<s32> { using type = s64; };
-template <> struct Wide<u64> { using type = unsigned __int128; };
-template <> struct Wide<s64> { using type = __int128; };
+template <> struct Wide<u16> {
+  using type = u32;
+};
+template <> struct Wide<s16> {
+  using type = s32;
+};
+template <> struct Wide<u32> {
+  using type = u64;
+};
+template <> struct Wide<s32> {
+  using type = s64;
+};
+template <> struct Wide<u64> {
+  using type = unsigned __int128;
+};
+template <> struct Wide<s64> {
+  using type = __int128;
+};
 template <typename T> using wide_of = typename Wide<T>::type;
 
 struct Add {
@@ -123,10 +135,12 @@ struct AddSaturating {
 struct SubtractSaturating {
   template <typename R> static R apply(R a, R b) {
     s64 difference = static_cast<s64>(a) - b;
-    return static_cast<R>(difference > INT32_MAX ? INT32_MAX : difference < INT32_MIN ? INT32_MIN : difference);
+    return static_cast<R>(difference > INT32_MAX   ? INT32_MAX
+                          : difference < INT32_MIN ? INT32_MIN
+                                                   : difference);
   }
 };
 
-}  // namespace
+} // namespace
 
-}  // namespace emulator::EMULATOR_ISA
+} // namespace emulator::EMULATOR_ISA

@@ -1,5 +1,5 @@
-// Operations across the lanes of a warp: shfl, vote, match, redux, elect, activemask. The .sync forms name the lanes
-// that take part (a row, the same in all of them) and wait until all of those are there.
+// Operations across the lanes of a warp: shfl, vote, match, redux, elect, activemask. The .sync forms name
+// the lanes that take part (a row, the same in all of them) and wait until all of those are there.
 #include "exec/operations/shapes.hpp"
 
 namespace emulator::EMULATOR_ISA {
@@ -9,12 +9,12 @@ namespace {
 inline u32 first_lane(u32 lanes) { return static_cast<u32>(__builtin_ctz(lanes)); }
 
 // Lanes named that are still alive but not here: the group has to wait for them.
-inline bool must_wait(const Warp& w, u32 named) { return (named & w.live & ~w.active) != 0; }
+inline bool must_wait(const Warp &w, u32 named) { return (named & w.live & ~w.active) != 0; }
 
-// Offsets: a value, b lane or distance, c clamp and segment mask, extra member mask; immediate: 1 when the mask is
-// given; `target` of the predicate result stands in Program::extra at `site`.
+// Offsets: a value, b lane or distance, c clamp and segment mask, extra member mask; immediate: 1 when the
+// mask is given; `target` of the predicate result stands in Program::extra at `site`.
 enum class Shuffle { up, down, butterfly, index };
-template <Shuffle Mode> const Instruction* shuffle(Warp& w, const Instruction* i) {
+template <Shuffle Mode> const Instruction *shuffle(Warp &w, const Instruction *i) {
   if (i->extra != no_offset) {
     u32 named = w.row<u32>(i->extra)[first_lane(w.active)];
     if (must_wait(w, named))
@@ -22,8 +22,8 @@ template <Shuffle Mode> const Instruction* shuffle(Warp& w, const Instruction* i
   }
   alignas(64) u32 value[lanes_per_warp];
   std::memcpy(value, w.row<u32>(i->a), sizeof value);
-  const u32* b = w.row<u32>(i->b);
-  const u32* c = w.row<u32>(i->c);
+  const u32 *b = w.row<u32>(i->b);
+  const u32 *c = w.row<u32>(i->c);
   alignas(64) u32 result[lanes_per_warp];
   u32 valid = 0;
   for (u32 l = 0; l < lanes_per_warp; ++l) {
@@ -51,14 +51,14 @@ template <Shuffle Mode> const Instruction* shuffle(Warp& w, const Instruction* i
   if (i->destination != no_offset)
     blend_row(w.row<u32>(i->destination), result, w.active);
   if (i->immediate != 0) {
-    u32& p = w.predicate(static_cast<u32>(i->immediate - 1));
+    u32 &p = w.predicate(static_cast<u32>(i->immediate - 1));
     p = blend_bits(p, valid, w.active);
   }
   return i + 1;
 }
 
 // b: member mask, or no_offset for the forms without .sync.
-template <typename F> const Instruction* with_members(Warp& w, const Instruction* i, F then) {
+template <typename F> const Instruction *with_members(Warp &w, const Instruction *i, F then) {
   u32 members = w.active;
   if (i->b != no_offset) {
     u32 named = w.row<u32>(i->b)[first_lane(w.active)];
@@ -70,54 +70,54 @@ template <typename F> const Instruction* with_members(Warp& w, const Instruction
   return i + 1;
 }
 
-inline void put_predicate(Warp& w, u32 offset, bool value) {
-  u32& p = w.predicate(offset);
+inline void put_predicate(Warp &w, u32 offset, bool value) {
+  u32 &p = w.predicate(offset);
   p = blend_bits(p, value ? ~u32{0} : 0, w.active);
 }
-inline void put_all(Warp& w, u32 offset, u32 value) {
-  u32* row = w.row<u32>(offset);
+inline void put_all(Warp &w, u32 offset, u32 value) {
+  u32 *row = w.row<u32>(offset);
   for (u32 l = 0; l < lanes_per_warp; ++l)
     row[l] = w.active >> l & 1 ? value : row[l];
 }
 
-const Instruction* vote_all(Warp& w, const Instruction* i) {
+const Instruction *vote_all(Warp &w, const Instruction *i) {
   return with_members(w, i, [&](u32 m) { put_predicate(w, i->destination, (w.predicate(i->a) & m) == m); });
 }
-const Instruction* vote_any(Warp& w, const Instruction* i) {
+const Instruction *vote_any(Warp &w, const Instruction *i) {
   return with_members(w, i, [&](u32 m) { put_predicate(w, i->destination, (w.predicate(i->a) & m) != 0); });
 }
-const Instruction* vote_uni(Warp& w, const Instruction* i) {
+const Instruction *vote_uni(Warp &w, const Instruction *i) {
   return with_members(w, i, [&](u32 m) {
     u32 on = w.predicate(i->a) & m;
     put_predicate(w, i->destination, on == 0 || on == m);
   });
 }
-const Instruction* vote_ballot(Warp& w, const Instruction* i) {
+const Instruction *vote_ballot(Warp &w, const Instruction *i) {
   return with_members(w, i, [&](u32 m) { put_all(w, i->destination, w.predicate(i->a) & m); });
 }
-const Instruction* activemask(Warp& w, const Instruction* i) {
+const Instruction *activemask(Warp &w, const Instruction *i) {
   put_all(w, i->destination, w.active);
   return i + 1;
 }
 // d|p: the lowest member, and a predicate that is true in it.
-const Instruction* elect(Warp& w, const Instruction* i) {
+const Instruction *elect(Warp &w, const Instruction *i) {
   return with_members(w, i, [&](u32 m) {
     u32 leader = m ? first_lane(m) : 0;
     if (i->destination != no_offset)
       put_all(w, i->destination, leader);
-    u32& p = w.predicate(i->c);
+    u32 &p = w.predicate(i->c);
     p = blend_bits(p, u32{1} << leader, w.active);
   });
 }
-const Instruction* warp_barrier(Warp& w, const Instruction* i) {
+const Instruction *warp_barrier(Warp &w, const Instruction *i) {
   return with_members(w, i, [](u32) {});
 }
 
-template <typename T> const Instruction* match_any(Warp& w, const Instruction* i) {
+template <typename T> const Instruction *match_any(Warp &w, const Instruction *i) {
   return with_members(w, i, [&](u32 members) {
     alignas(64) T value[lanes_per_warp];
     std::memcpy(value, w.row<T>(i->a), sizeof value);
-    u32* d = w.row<u32>(i->destination);
+    u32 *d = w.row<u32>(i->destination);
     for (u32 lanes = w.active; lanes; lanes &= lanes - 1) {
       u32 l = first_lane(lanes), same = 0;
       for (u32 m = members; m; m &= m - 1)
@@ -126,9 +126,9 @@ template <typename T> const Instruction* match_any(Warp& w, const Instruction* i
     }
   });
 }
-template <typename T> const Instruction* match_all(Warp& w, const Instruction* i) {
+template <typename T> const Instruction *match_all(Warp &w, const Instruction *i) {
   return with_members(w, i, [&](u32 members) {
-    const T* value = w.row<T>(i->a);
+    const T *value = w.row<T>(i->a);
     bool same = true;
     for (u32 m = members; m; m &= m - 1)
       same &= value[first_lane(m)] == value[first_lane(members)];
@@ -138,15 +138,29 @@ template <typename T> const Instruction* match_all(Warp& w, const Instruction* i
   });
 }
 
-struct Sum { template <typename T> static T apply(T a, T b) { return static_cast<T>(static_cast<u32>(a) + static_cast<u32>(b)); } };
-struct Minimum { template <typename T> static T apply(T a, T b) { return a < b ? a : b; } };
-struct Maximum { template <typename T> static T apply(T a, T b) { return a > b ? a : b; } };
-struct AllBits { template <typename T> static T apply(T a, T b) { return a & b; } };
-struct AnyBits { template <typename T> static T apply(T a, T b) { return a | b; } };
-struct OddBits { template <typename T> static T apply(T a, T b) { return a ^ b; } };
-template <typename F, typename T> const Instruction* reduce(Warp& w, const Instruction* i) {
+struct Sum {
+  template <typename T> static T apply(T a, T b) {
+    return static_cast<T>(static_cast<u32>(a) + static_cast<u32>(b));
+  }
+};
+struct Minimum {
+  template <typename T> static T apply(T a, T b) { return a < b ? a : b; }
+};
+struct Maximum {
+  template <typename T> static T apply(T a, T b) { return a > b ? a : b; }
+};
+struct AllBits {
+  template <typename T> static T apply(T a, T b) { return a & b; }
+};
+struct AnyBits {
+  template <typename T> static T apply(T a, T b) { return a | b; }
+};
+struct OddBits {
+  template <typename T> static T apply(T a, T b) { return a ^ b; }
+};
+template <typename F, typename T> const Instruction *reduce(Warp &w, const Instruction *i) {
   return with_members(w, i, [&](u32 members) {
-    const T* value = w.row<T>(i->a);
+    const T *value = w.row<T>(i->a);
     T result = value[first_lane(members)];
     for (u32 m = members & (members - 1); m; m &= m - 1)
       result = F::template apply<T>(result, value[first_lane(m)]);
@@ -154,10 +168,10 @@ template <typename F, typename T> const Instruction* reduce(Warp& w, const Instr
   });
 }
 
-}  // namespace
+} // namespace
 
 // Operand types are those of the instruction's own operands; decoding gives each mnemonic its shape.
-void add_lanes(OperationTable& t) {
+void add_lanes(OperationTable &t) {
   using ptx::Type;
   t.add("shfl.up.b32", {shuffle<Shuffle::up>, Type::b32, {Type::b32, Type::u32, Type::u32}, 3});
   t.add("shfl.down.b32", {shuffle<Shuffle::down>, Type::b32, {Type::b32, Type::u32, Type::u32}, 3});
@@ -185,4 +199,4 @@ void add_lanes(OperationTable& t) {
   t.add("redux.xor.b32", {reduce<OddBits, u32>, Type::b32, {Type::b32}, 1});
 }
 
-}  // namespace emulator::EMULATOR_ISA
+} // namespace emulator::EMULATOR_ISA

@@ -1,5 +1,5 @@
-// How a function on scalars becomes a handler on rows of 32 lanes. Included by files that are built once for each
-// instruction set, each time in another namespace, so nothing here may be an ordinary inline function of
+// How a function on scalars becomes a handler on rows of 32 lanes. Included by files that are built once for
+// each instruction set, each time in another namespace, so nothing here may be an ordinary inline function of
 // namespace emulator.
 #pragma once
 
@@ -34,10 +34,18 @@ using s64 = int64_t;
 using f32 = float;
 using f64 = double;
 // Half-precision values travel as their bits, in types of their own.
-struct f16 { u16 bits; };
-struct bf16 { u16 bits; };
-struct f16x2 { u32 bits; };
-struct bf16x2 { u32 bits; };
+struct f16 {
+  u16 bits;
+};
+struct bf16 {
+  u16 bits;
+};
+struct f16x2 {
+  u32 bits;
+};
+struct bf16x2 {
+  u32 bits;
+};
 
 template <typename T> inline constexpr ptx::Type type_of = ptx::Type::none;
 template <> inline constexpr ptx::Type type_of<u8> = ptx::Type::u8;
@@ -60,10 +68,18 @@ template <> inline constexpr ptx::Type type_of<bool> = ptx::Type::pred;
 template <typename... T> struct Types {};
 
 template <size_t Bytes> struct UnsignedOf;
-template <> struct UnsignedOf<1> { using type = u8; };
-template <> struct UnsignedOf<2> { using type = u16; };
-template <> struct UnsignedOf<4> { using type = u32; };
-template <> struct UnsignedOf<8> { using type = u64; };
+template <> struct UnsignedOf<1> {
+  using type = u8;
+};
+template <> struct UnsignedOf<2> {
+  using type = u16;
+};
+template <> struct UnsignedOf<4> {
+  using type = u32;
+};
+template <> struct UnsignedOf<8> {
+  using type = u64;
+};
 template <typename T> using bits_of = typename UnsignedOf<sizeof(T)>::type;
 
 template <typename To, typename From> inline To bit_cast(From from) {
@@ -73,7 +89,7 @@ template <typename To, typename From> inline To bit_cast(From from) {
   return to;
 }
 
-template <typename T> void blend_row(T* destination, const T* values, u32 lanes) {
+template <typename T> void blend_row(T *destination, const T *values, u32 lanes) {
   EACH_LANE(l) destination[l] = (lanes >> l & 1) ? values[l] : destination[l];
 }
 
@@ -81,103 +97,105 @@ inline u32 blend_bits(u32 destination, u32 values, u32 lanes) {
   return (destination & ~lanes) | (values & lanes);
 }
 
-// Lanes that do not exist are written too: it costs nothing and keeps the loop whole. Rows are equal or disjoint.
+// Lanes that do not exist are written too: it costs nothing and keeps the loop whole. Rows are equal or
+// disjoint.
 template <typename R> struct Output {
-  Warp& warp;
-  R* destination;
-  R* row;
+  Warp &warp;
+  R *destination;
+  R *row;
   alignas(64) R values[lanes_per_warp];
-  Output(Warp& w, uint32_t offset) : warp(w), destination(w.row<R>(offset)) {
+  Output(Warp &w, uint32_t offset) : warp(w), destination(w.row<R>(offset)) {
     row = w.active == w.existing ? destination : values;
   }
   void store() {
     if (row != destination) {
       using Bits = bits_of<R>;
-      blend_row(reinterpret_cast<Bits*>(destination), reinterpret_cast<const Bits*>(values), warp.active);
+      blend_row(reinterpret_cast<Bits *>(destination), reinterpret_cast<const Bits *>(values), warp.active);
     }
   }
 };
 
-template <typename F, typename R, typename A> const Instruction* unary(Warp& w, const Instruction* i) {
+template <typename F, typename R, typename A> const Instruction *unary(Warp &w, const Instruction *i) {
   Output<R> out(w, i->destination);
-  R* d = out.row;
-  const A* a = w.row<A>(i->a);
+  R *d = out.row;
+  const A *a = w.row<A>(i->a);
   EACH_LANE(l) d[l] = F::template apply<R>(a[l]);
   out.store();
   return i + 1;
 }
 
 template <typename F, typename R, typename A, typename B>
-const Instruction* binary(Warp& w, const Instruction* i) {
+const Instruction *binary(Warp &w, const Instruction *i) {
   Output<R> out(w, i->destination);
-  R* d = out.row;
-  const A* a = w.row<A>(i->a);
-  const B* b = w.row<B>(i->b);
+  R *d = out.row;
+  const A *a = w.row<A>(i->a);
+  const B *b = w.row<B>(i->b);
   EACH_LANE(l) d[l] = F::template apply<R>(a[l], b[l]);
   out.store();
   return i + 1;
 }
 
 template <typename F, typename R, typename A, typename B, typename C>
-const Instruction* ternary(Warp& w, const Instruction* i) {
+const Instruction *ternary(Warp &w, const Instruction *i) {
   Output<R> out(w, i->destination);
-  R* d = out.row;
-  const A* a = w.row<A>(i->a);
-  const B* b = w.row<B>(i->b);
-  const C* c = w.row<C>(i->c);
+  R *d = out.row;
+  const A *a = w.row<A>(i->a);
+  const B *b = w.row<B>(i->b);
+  const C *c = w.row<C>(i->c);
   EACH_LANE(l) d[l] = F::template apply<R>(a[l], b[l], c[l]);
   out.store();
   return i + 1;
 }
 
 template <typename F, typename R, typename A, typename B, typename C, typename D>
-const Instruction* quaternary(Warp& w, const Instruction* i) {
+const Instruction *quaternary(Warp &w, const Instruction *i) {
   Output<R> out(w, i->destination);
-  R* d = out.row;
-  const A* a = w.row<A>(i->a);
-  const B* b = w.row<B>(i->b);
-  const C* c = w.row<C>(i->c);
-  const D* e = w.row<D>(i->extra);
+  R *d = out.row;
+  const A *a = w.row<A>(i->a);
+  const B *b = w.row<B>(i->b);
+  const C *c = w.row<C>(i->c);
+  const D *e = w.row<D>(i->extra);
   EACH_LANE(l) d[l] = F::template apply<R>(a[l], b[l], c[l], e[l]);
   out.store();
   return i + 1;
 }
 
 // A comparison: rows in, one bit a lane out.
-template <typename F, typename T> const Instruction* compare(Warp& w, const Instruction* i) {
-  const T* a = w.row<T>(i->a);
-  const T* b = w.row<T>(i->b);
+template <typename F, typename T> const Instruction *compare(Warp &w, const Instruction *i) {
+  const T *a = w.row<T>(i->a);
+  const T *b = w.row<T>(i->b);
   u32 bits = 0;
   EACH_LANE(l) bits |= F::apply(a[l], b[l]) ? u32{1} << l : 0;
-  u32& d = w.predicate(i->destination);
+  u32 &d = w.predicate(i->destination);
   d = blend_bits(d, bits, w.active);
   return i + 1;
 }
 
 // On predicates: all lanes at once.
-template <typename F> const Instruction* predicate_unary(Warp& w, const Instruction* i) {
-  u32& d = w.predicate(i->destination);
+template <typename F> const Instruction *predicate_unary(Warp &w, const Instruction *i) {
+  u32 &d = w.predicate(i->destination);
   d = blend_bits(d, F::template apply<u32>(w.predicate(i->a)), w.active);
   return i + 1;
 }
-template <typename F> const Instruction* predicate_binary(Warp& w, const Instruction* i) {
-  u32& d = w.predicate(i->destination);
+template <typename F> const Instruction *predicate_binary(Warp &w, const Instruction *i) {
+  u32 &d = w.predicate(i->destination);
   d = blend_bits(d, F::template apply<u32>(w.predicate(i->a), w.predicate(i->b)), w.active);
   return i + 1;
 }
 
-template <typename T> std::string form_of(const char* name) {
+template <typename T> std::string form_of(const char *name) {
   return std::string(name) + "." + std::string(ptx::name_of(type_of<T>));
 }
 
-template <typename F, typename... T> void add_unary(OperationTable& t, const char* name, Types<T...>) {
+template <typename F, typename... T> void add_unary(OperationTable &t, const char *name, Types<T...>) {
   (t.add(form_of<T>(name), {unary<F, T, T>, type_of<T>, {type_of<T>}, 1}), ...);
 }
-template <typename F, typename... T> void add_binary(OperationTable& t, const char* name, Types<T...>) {
+template <typename F, typename... T> void add_binary(OperationTable &t, const char *name, Types<T...>) {
   (t.add(form_of<T>(name), {binary<F, T, T, T>, type_of<T>, {type_of<T>, type_of<T>}, 2}), ...);
 }
-template <typename F, typename... T> void add_ternary(OperationTable& t, const char* name, Types<T...>) {
-  (t.add(form_of<T>(name), {ternary<F, T, T, T, T>, type_of<T>, {type_of<T>, type_of<T>, type_of<T>}, 3}), ...);
+template <typename F, typename... T> void add_ternary(OperationTable &t, const char *name, Types<T...>) {
+  (t.add(form_of<T>(name), {ternary<F, T, T, T, T>, type_of<T>, {type_of<T>, type_of<T>, type_of<T>}, 3}),
+   ...);
 }
 // Operations that do not see a sign: one handler, entered under the names of all types of its size.
 template <typename Add> void under_all_names(Add add) {
@@ -186,14 +204,14 @@ template <typename Add> void under_all_names(Add add) {
   add(u64{}, "u64"), add(u64{}, "s64"), add(u64{}, "b64");
 }
 
-void add_integer(OperationTable& table);
-void add_bits(OperationTable& table);
-void add_floating(OperationTable& table);
-void add_compare(OperationTable& table);
-void add_convert(OperationTable& table);
-void add_memory(OperationTable& table);
-void add_atomic(OperationTable& table);
-void add_lanes(OperationTable& table);
-void add_half(OperationTable& table);
+void add_integer(OperationTable &table);
+void add_bits(OperationTable &table);
+void add_floating(OperationTable &table);
+void add_compare(OperationTable &table);
+void add_convert(OperationTable &table);
+void add_memory(OperationTable &table);
+void add_atomic(OperationTable &table);
+void add_lanes(OperationTable &table);
+void add_half(OperationTable &table);
 
-}  // namespace emulator::EMULATOR_ISA
+} // namespace emulator::EMULATOR_ISA

@@ -6,13 +6,13 @@ namespace emulator {
 
 std::vector<std::string> OperationTable::forms() const {
   std::vector<std::string> forms;
-  for (const auto& entry : operations_)
+  for (const auto &entry : operations_)
     forms.push_back(entry.first);
   std::sort(forms.begin(), forms.end());
   return forms;
 }
 
-const OperationTable& operation_table() {
+const OperationTable &operation_table() {
   static const OperationTable table = [] {
     OperationTable result;
 #ifdef EMULATOR_HAS_AVX2
@@ -28,4 +28,4 @@ const OperationTable& operation_table() {
   return table;
 }
 
-}  // namespace emulator
+} // namespace emulator

@@ -20,27 +20,27 @@ struct Operation {
 };
 
 class OperationTable {
- public:
-  void add(std::string form, const Operation& operation) { operations_[std::move(form)] = operation; }
-  const Operation* find(std::string_view form) const {
+public:
+  void add(std::string form, const Operation &operation) { operations_[std::move(form)] = operation; }
+  const Operation *find(std::string_view form) const {
     auto found = operations_.find(std::string(form));
     return found == operations_.end() ? nullptr : &found->second;
   }
   std::vector<std::string> forms() const;
 
- private:
+private:
   std::unordered_map<std::string, Operation> operations_;
 };
 
 // Built once; handlers fit the processor this runs on.
-const OperationTable& operation_table();
+const OperationTable &operation_table();
 
 // The two builds of the same source files (see CMakeLists.txt); each adds all families.
 namespace baseline {
-void add_operations(OperationTable& table);
+void add_operations(OperationTable &table);
 }
 namespace avx2 {
-void add_operations(OperationTable& table);
+void add_operations(OperationTable &table);
 }
 
-}  // namespace emulator
+} // namespace emulator
