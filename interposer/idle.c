@@ -13,7 +13,13 @@
 #include <time.h>
 
 enum { ERROR_NOT_READY = 600 };
-static const uint64_t patience_ns = 30000000000u;
+#ifndef IDLE_PATIENCE_MS
+#define IDLE_PATIENCE_MS 30000 // of queued work; what takes longer is more likely waiting for the application
+#endif
+static const uint64_t patience_ns = IDLE_PATIENCE_MS * (uint64_t)1000000;
+static const uint64_t patience_after_failure_ns =
+    100000000; // the application was kept waiting once; not again
+static atomic_bool patience_has_ended;
 
 struct stream {
   uint64_t handle, context;
@@ -94,8 +100,10 @@ static const char *wait_for_stream(uint64_t stream, uint64_t deadline) {
       return NULL;
     if (result != ERROR_NOT_READY)
       return result == ERROR_INVALID_HANDLE ? NULL : "the device reports an error of earlier work";
-    if (now_ns() > deadline)
+    if (now_ns() > deadline) {
+      atomic_store(&patience_has_ended, true);
       return "the device did not become idle";
+    }
     nanosleep(&(struct timespec){0, pause_ns}, NULL);
   }
 }
@@ -136,7 +144,8 @@ uint64_t current_context(void) {
 bool device_becomes_idle(const struct range_list *list, const char **problem) {
   int (*push)(uint64_t) = driver_symbol("cuCtxPushCurrent_v2");
   int (*pop)(uint64_t *) = driver_symbol("cuCtxPopCurrent_v2");
-  uint64_t deadline = now_ns() + patience_ns, current = current_context(), done = 0;
+  uint64_t patience = atomic_load(&patience_has_ended) ? patience_after_failure_ns : patience_ns;
+  uint64_t deadline = now_ns() + patience, current = current_context(), done = 0;
   *problem = current != 0 ? wait_for_context(current, deadline) : NULL;
   for (size_t n = 0; *problem == NULL && n < list->count; n++) {
     uint64_t context = list->items[n].context, popped;

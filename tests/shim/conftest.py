@@ -98,7 +98,9 @@ class Runner:
                 directory.mkdir()
             environment["REPLAY_CAPTURE_DIRECTORY"] = str(directory)
             environment["LD_PRELOAD"] = ":".join(map(str, [self.interposer, *also_preload]))
-            environment.update({f"REPLAY_CAPTURE_{name.upper()}": str(value) for name, value in settings.items()})
+            environment.update(
+                {f"REPLAY_CAPTURE_{name.upper()}": str(value) for name, value in settings.items()}
+            )
         elif also_preload:
             environment["LD_PRELOAD"] = ":".join(map(str, also_preload))
         done = subprocess.run(

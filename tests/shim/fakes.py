@@ -30,10 +30,15 @@ def _fills(function: Function) -> str:
     statements = []
     for position, parameter in enumerate(function.parameters):
         if parameter.role in (Role.OUT, Role.INOUT):
-            factors = [str(parameter.count.scale * parameter.element_bytes), *map(value, parameter.count.parameters)]
+            factors = [
+                str(parameter.count.scale * parameter.element_bytes),
+                *map(value, parameter.count.parameters),
+            ]
             statements.append(f"fill(a{position}, {' * '.join(factors)}, {position})")
         elif parameter.role == Role.HOST_WRITE:
-            statements.append(f"fill(a{position}, {' * '.join(map(value, parameter.count.parameters))}, {position})")
+            statements.append(
+                f"fill(a{position}, {' * '.join(map(value, parameter.count.parameters))}, {position})"
+            )
     return "; ".join(statements)
 
 
@@ -75,3 +80,14 @@ def build_fake_driver(folder: Path, *flags: str) -> Path:
         "-shared", "-fPIC", "-fvisibility=hidden", f"-I{folder}",
         "-Wl,-soname,libcuda.so.1", "-Wl,-Bsymbolic", "-lpthread", *flags,
     )  # fmt: skip
+
+
+def build_interposer(folder: Path, *flags: str) -> Path:
+    """The shim with constants of the test's own."""
+    sources = REPOSITORY / "interposer"
+    output = folder / "libreplay_interposer.so"
+    command = [COMPILER, "-std=c11", "-O1", "-g", "-w", "-shared", "-fPIC", "-fvisibility=hidden", *flags]
+    command += [*map(str, sources.glob("*.c")), str(sources / "dlsym.S"), "-o", str(output)]
+    command += [f"-Wl,--version-script={sources / 'exports.map'}", "-Wl,-Bsymbolic", "-lpthread", "-ldl"]
+    subprocess.run(command, check=True)
+    return output

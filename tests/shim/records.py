@@ -1,4 +1,4 @@
-"""What a capture holds, read straight from the text of FORMAT.md, so that the shim is not tested by the product's reader."""
+"""What a capture holds, read by the text of FORMAT.md: the shim is not tested by the product's own reader."""
 
 from __future__ import annotations
 
@@ -124,7 +124,9 @@ def read_file(path: Path) -> ProcessFile:
             continue
         _, _, function, thread, check, number, _ = HEADER.unpack_from(data, at)
         # Python is slow at this; of many records a part stands for all.
-        assert (at > 500_000 and number % 16) or crc32c(data[at + 16 : at + size]) == check, f"checksum at {at}"
+        assert (at > 500_000 and number % 16) or crc32c(data[at + 16 : at + size]) == check, (
+            f"checksum at {at}"
+        )
         payload = data[at + HEADER.size : at + size]
         at += size
         if kind == RecordKind.ENTER:
@@ -143,7 +145,9 @@ def read_file(path: Path) -> ProcessFile:
             code, length = struct.unpack_from("<II", payload)
             file.notes.append((NoteCode(code), payload[8 : 8 + length].decode(), number))
         elif kind == RecordKind.BLOB:
-            address, length, offset, base, allocation_bytes, moment, check = struct.unpack("<QQQQQII", payload)
+            address, length, offset, base, allocation_bytes, moment, check = struct.unpack(
+                "<QQQQQII", payload
+            )
             contents = bytes(length) if offset == 2**64 - 1 else blobs[offset : offset + length]
             assert len(contents) == length
             assert offset == 2**64 - 1 or length > 100_000 or crc32c(contents) == check

@@ -92,7 +92,9 @@ def test_a_child_that_never_calls_the_driver_writes_nothing_and_ends_nothing(
     assert capture.complete
 
 
-def test_a_program_that_calls_exec_goes_on_in_a_second_file(run: Runner, program: Callable[..., Path]) -> None:
+def test_a_program_that_calls_exec_goes_on_in_a_second_file(
+    run: Runner, program: Callable[..., Path]
+) -> None:
     done, capture = run([program("work"), 1, 20, "exec"], all=1)
     assert done.stdout == "failures 0\n" * 2
     first, second = sorted(capture.files, key=lambda file: file.path.name.count("."), reverse=False)
@@ -113,7 +115,9 @@ def test_descriptors_that_the_application_closes_and_uses_again_are_left_alone(
     assert capture.only.end == 1
 
 
-def test_the_application_may_change_its_directory(run: Runner, program: Callable[..., Path], tmp_path: Path) -> None:
+def test_the_application_may_change_its_directory(
+    run: Runner, program: Callable[..., Path], tmp_path: Path
+) -> None:
     (tmp_path / "relative.rcap").mkdir()
     run([program("work"), 1, 5, "chdir"], directory=Path("relative.rcap"), all=1)
     assert read_capture(tmp_path / "relative.rcap").complete
@@ -175,7 +179,9 @@ def test_a_disk_too_full_for_contents_stops_the_capture(
     small = tmp_path / "small"
     small.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", f"size={(16 << 20) + 8192}", "tmpfs", str(small)], capture_output=True, text=True
+        ["mount", "-t", "tmpfs", "-o", f"size={(16 << 20) + 8192}", "tmpfs", str(small)],
+        capture_output=True,
+        text=True,
     )
     if mounted.returncode != 0:
         pytest.skip("needs the right to mount a small tmpfs")
@@ -191,7 +197,9 @@ def test_a_disk_too_full_for_contents_stops_the_capture(
 
 
 @pytest.mark.slow
-def test_a_kill_at_any_moment_leaves_whole_records(run: Runner, program: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_kill_at_any_moment_leaves_whole_records(
+    run: Runner, program: Callable[..., Path], tmp_path: Path
+) -> None:
     """Killed from outside, at moments that nobody chose."""
     work = program("work")
     for attempt in range(5):
@@ -204,7 +212,9 @@ def test_a_kill_at_any_moment_leaves_whole_records(run: Runner, program: Callabl
             "REPLAY_CAPTURE_DIRECTORY": str(directory),
             "REPLAY_CAPTURE_ALL": "1",
         }
-        process = subprocess.Popen([work, "8", "1000000", "return"], env=environment, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [work, "8", "1000000", "return"], env=environment, stdout=subprocess.DEVNULL
+        )
         try:
             process.wait(0.02 + 0.013 * attempt)
         except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""Every row of the table: what was called is what the capture says, and what the application got is what the driver gave."""
+"""Every row of the table: the capture says what was called, and the application got what the driver gave."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from conftest import HERE, Runner
 
 from replay.api import functions
 from replay.api.vocabulary import Keep
+from replay.capture.decode import Decoder, Entered
+from replay.capture.rawfile import RawFile
 
 SCRIPT = HERE / "programs" / "call_rows.py"
 
@@ -52,6 +54,25 @@ def test_each_row_of_the_table_is_recorded_as_it_was_called(
     assert capture.only.end == 0
 
 
+def test_the_packers_reader_and_the_format_agree(run: Runner, tmp_path: Path) -> None:
+    """records.py reads FORMAT.md's text; replay.capture reads for the packer."""
+    done, capture = run([sys.executable, SCRIPT, "window", 9, tmp_path / "expected.json"], all=1)
+    assert done.returncode == 0
+    with RawFile(capture.only.path) as raw:
+        decoder = Decoder(raw)
+        calls = [event.call for event in decoder.events() if isinstance(event, Entered)]
+    assert decoder.ending.state == "complete"
+    assert [(call.number, call.arguments, call.result) for call in calls] == [
+        (call.number, call.arguments, call.result) for call in capture.only.calls
+    ]
+    assert [sum(item.length for item in call.inputs.values()) for call in calls] == [
+        sum(map(len, call.entered.values())) for call in capture.only.calls
+    ]
+    assert [
+        call.function.twin if call.per_thread else call.function.symbol for call in calls
+    ] == capture.only.symbols()
+
+
 def test_arguments_and_results_reach_driver_and_application_unchanged(run: Runner, tmp_path: Path) -> None:
     """The fake driver's log of a run without the shim and of one with it: the application's own calls are the same."""
     logs = {}
@@ -67,8 +88,12 @@ def test_arguments_and_results_reach_driver_and_application_unchanged(run: Runne
             for row in json.loads(output.read_text())
         ]
         names = [line.split()[0] for line in (tmp_path / f"log-{preload}").read_text().splitlines()]
-        logs[f"names {preload}"] = [name for name in names if name in {row["symbol"] for row in logs[preload]}]
+        logs[f"names {preload}"] = [
+            name for name in names if name in {row["symbol"] for row in logs[preload]}
+        ]
     assert logs[True] == logs[False]
     # cuStreamQuery and cuCtxSynchronize are also called by the shim, before it reads memory.
     ours = {"cuStreamQuery", "cuCtxSynchronize", "cuMemcpyDtoH_v2"}
-    assert [n for n in logs["names True"] if n not in ours] == [n for n in logs["names False"] if n not in ours]
+    assert [n for n in logs["names True"] if n not in ours] == [
+        n for n in logs["names False"] if n not in ours
+    ]

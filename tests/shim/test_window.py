@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
+import fakes
 import pytest
 from conftest import Runner
 from records import Blob, ProcessFile
@@ -20,10 +21,14 @@ NUMBERS = struct.pack("<1024I", *range(1, 1025))
 class Memory:
     """A run of programs/memory.c: the addresses that it printed, and its capture."""
 
-    def __init__(self, run: Runner, program: Callable[..., Path], case: str, failures: int = 0, **settings: object) -> None:
+    def __init__(
+        self, run: Runner, program: Callable[..., Path], case: str, failures: int = 0, **settings: object
+    ) -> None:
         done, capture = run([program("memory"), case], **settings)
         assert done.stdout == f"failures {failures}\n"
-        self.names = {name: int(text, 16) for name, text in re.findall(r"^(\w+) ([0-9a-f]+)$", done.stderr, re.M)}
+        self.names = {
+            name: int(text, 16) for name, text in re.findall(r"^(\w+) ([0-9a-f]+)$", done.stderr, re.M)
+        }
         self.file: ProcessFile = capture.only
 
     def blobs(self, moment: Moment) -> dict[str, bytes]:
@@ -90,7 +95,9 @@ def test_pointers_stored_inside_the_window_are_followed(run: Runner, program: Ca
     assert memory.blobs(BEFORE)["data"] == NUMBERS
 
 
-def test_memory_freed_inside_the_window_is_read_before_it_goes(run: Runner, program: Callable[..., Path]) -> None:
+def test_memory_freed_inside_the_window_is_read_before_it_goes(
+    run: Runner, program: Callable[..., Path]
+) -> None:
     memory = Memory(run, program, "freed", all=1)
     [free] = [call.number for call in memory.file.calls if call.symbol == "cuMemFree_v2"]
     first, second = memory.launches()
@@ -218,14 +225,25 @@ def test_contents_that_the_driver_does_not_give_are_said(run: Runner, program: C
     assert memory.file.blobs == []
 
 
-def test_a_device_that_stays_busy_does_not_stop_the_application_for_ever(
+def test_an_error_of_earlier_work_is_left_to_the_application(
     run: Runner, program: Callable[..., Path]
 ) -> None:
-    # An error of earlier work: nothing can be read any more, and the launch goes on.
     run.environment = {"FAKE_RESULTS": "cuStreamQuery:719"}
     memory = Memory(run, program, "argument", kernel="increment", launch=1)
     [refused] = memory.file.notes_of(NoteCode.MEMORY_NOT_READ)
     assert refused.endswith("the device reports an error of earlier work")
+
+
+def test_a_device_that_waits_for_the_application_does_not_wait_for_ever(
+    run: Runner, program: Callable[..., Path], tmp_path: Path
+) -> None:
+    """cuCtxSynchronize before the copy would never return here."""
+    run.interposer = fakes.build_interposer(tmp_path, "-DIDLE_PATIENCE_MS=300")
+    memory = Memory(run, program, "waiting", kernel="increment")
+    refused = memory.file.notes_of(NoteCode.MEMORY_NOT_READ)
+    assert len(refused) == 2
+    assert all(text.endswith("the device did not become idle") for text in refused)
+    assert [call.result for call in memory.file.calls if call.symbol == "cuLaunchKernel"] == [0, 0]
 
 
 def test_threads_inside_the_driver_are_waited_for_a_bounded_time(

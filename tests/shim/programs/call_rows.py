@@ -66,7 +66,9 @@ class Caller:
             value *= words[position]
         return value
 
-    def call(self, function: Function, symbol: str, given: dict[str, tuple[int, dict[int, bytes]]]) -> dict[str, Any]:
+    def call(
+        self, function: Function, symbol: str, given: dict[str, tuple[int, dict[int, bytes]]]
+    ) -> dict[str, Any]:
         """One call. `given`: (word, attachments of ENTER by part) of parameters that are not random."""
         rng = self.rng
         words: list[int] = []
@@ -98,7 +100,9 @@ class Caller:
                 word, parts = given[parameter.name]
                 entered.update({f"{position},{part}": data for part, data in parts.items()})
                 if parameter.role in (Role.OUT, Role.INOUT) and word:
-                    outputs.append((position, parameter, self.count(parameter, words) * parameter.element_bytes))
+                    outputs.append(
+                        (position, parameter, self.count(parameter, words) * parameter.element_bytes)
+                    )
                 continue
             if parameter.role == Role.STRING:
                 text = "".join(rng.choice("abcdefgh_µ") for _ in range(rng.choice([0, 1, 20, 5000]))).encode()
@@ -107,13 +111,17 @@ class Caller:
                 words[position], parts = self.images()
                 entered.update({f"{position},{part}": data for part, data in parts.items()})
             elif parameter.role in (Role.IN, Role.INOUT, Role.HOST_READ):
-                size = self.count(parameter, words) * (parameter.element_bytes if parameter.role != Role.HOST_READ else 1)
+                size = self.count(parameter, words) * (
+                    parameter.element_bytes if parameter.role != Role.HOST_READ else 1
+                )
                 data = rng.randbytes(size)
                 words[position] = self.buffer(data)
                 if size or parameter.role == Role.HOST_READ:
                     entered[f"{position},0"] = data
             if parameter.role in (Role.OUT, Role.INOUT, Role.HOST_WRITE):
-                size = self.count(parameter, words) * (parameter.element_bytes if parameter.role != Role.HOST_WRITE else 1)
+                size = self.count(parameter, words) * (
+                    parameter.element_bytes if parameter.role != Role.HOST_WRITE else 1
+                )
                 if parameter.role != Role.INOUT:
                     # The application may pass NULL for an output that it does not want.
                     words[position] = self.buffer(rng.randbytes(max(size, 8))) if rng.random() < 0.9 else 0
@@ -161,7 +169,11 @@ class Caller:
         if symbol in ("cuMemcpy", "cuMemcpyAsync"):
             size = rng.choice([1, 4096, 5000])
             data = rng.randbytes(size)
-            return {"src": (self.buffer(data), {1: data}), "dst": (self.buffer(bytes(size)), {}), "ByteCount": (size, {})}
+            return {
+                "src": (self.buffer(data), {1: data}),
+                "dst": (self.buffer(bytes(size)), {}),
+                "ByteCount": (size, {}),
+            }
         if symbol == "cuModuleGetGlobal_v2":
             return {"name": (self.buffer(b"counters\0"), {0: b"counters"})}
         if symbol in ("cuModuleGetFunction", "cuLibraryGetKernel"):
@@ -205,7 +217,11 @@ class Caller:
     def rows_copy(self, three: bool) -> tuple[int, dict[int, bytes]]:
         """Host rows to an array: source rows lie in a larger image."""
         rng = self.rng
-        width, height, depth = rng.choice([1, 16, 100]), rng.choice([1, 5, 60]), rng.choice([1, 3]) if three else 1
+        width, height, depth = (
+            rng.choice([1, 16, 100]),
+            rng.choice([1, 5, 60]),
+            rng.choice([1, 3]) if three else 1,
+        )
         x, y, pitch, rows = 3, 2, width + 3 + rng.choice([0, 13]), height + 2
         image = rng.randbytes(pitch * rows * depth)
         packed = b"".join(

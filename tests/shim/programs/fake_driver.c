@@ -77,6 +77,20 @@ static void fill(uint64_t pointer, uint64_t bytes, int parameter) {
   if (chosen != 0)                                                                                           \
     return chosen;
 
+// Not 0: the device waits for something that only the application will do.
+EXPORT volatile int fake_device_waits;
+
+EXPORT int cuStreamQuery(uint64_t stream) {
+  LOGGED(cuStreamQuery, stream)
+  return fake_device_waits ? 600 : 0; // CUDA_ERROR_NOT_READY
+}
+EXPORT int cuCtxSynchronize(void) {
+  LOGGED(cuCtxSynchronize, 0)
+  while (fake_device_waits)
+    usleep(1000);
+  return 0;
+}
+
 // ---- memory -------------------------------------------------------------------------------------
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

@@ -134,6 +134,13 @@ int main(int count, char **words) {
     clock_gettime(CLOCK_MONOTONIC, &end);
     say("milliseconds", (end.tv_sec - start.tv_sec) * 1000 + (end.tv_nsec - start.tv_nsec) / 1000000);
     pthread_join(other_thread, NULL);
+  } else if (!strcmp(what, "waiting")) { // work in a stream waits for what this thread does after the launch
+    volatile int *device_waits = dlsym(driver, "fake_device_waits");
+    *device_waits = 1;
+    launch(increment, (void *[]){&data, &one});
+    launch(increment, (void *[]){&other, &one});
+    *device_waits = 0;
+    CALL("cuCtxSynchronize");
   } else if (!strcmp(what, "unknown")) { // handles that no recorded call gave
     launch(0x1234560, (void *[]){&data, &one});
   }
