@@ -13,6 +13,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { FIRST_DESCRIPTOR = 200 }; // out of the way of programs that expect small numbers
@@ -50,6 +51,16 @@ bool create_file(struct file *file, const char *path) {
   return descriptor >= 0 && keep_file(file, descriptor);
 }
 
+// Never blocks for long: others hold the exclusive lock only while they look whether they are the last.
+static bool lock_soon(const struct file *file, int kind) {
+  for (int attempt = 0; attempt < 5; attempt++) {
+    if (flock(file->descriptor, kind | LOCK_NB) == 0)
+      return true;
+    nanosleep(&(struct timespec){0, 2000000}, NULL);
+  }
+  return false;
+}
+
 bool hold_directory(struct file *file, const char *directory) {
   char incomplete[PATH_MAX], complete[PATH_MAX];
   if ((size_t)snprintf(incomplete, sizeof incomplete, "%s/incomplete", directory) >= sizeof incomplete ||
@@ -62,13 +73,13 @@ bool hold_directory(struct file *file, const char *directory) {
   int descriptor = open(incomplete, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor < 0 || !keep_file(file, descriptor))
     return false;
-  flock(file->descriptor, LOCK_SH | LOCK_NB);
+  lock_soon(file, LOCK_SH);
   return true;
 }
 
 void release_directory(struct file *file, const char *directory) {
   // Whoever gets the exclusive lock is the last one.
-  if (file_is_ours(file) && flock(file->descriptor, LOCK_EX | LOCK_NB) == 0) {
+  if (file_is_ours(file) && lock_soon(file, LOCK_EX)) {
     char incomplete[PATH_MAX], complete[PATH_MAX];
     snprintf(incomplete, sizeof incomplete, "%s/incomplete", directory);
     snprintf(complete, sizeof complete, "%s/complete", directory);
