@@ -292,11 +292,18 @@ class Session:
             self.use_main_context()
             self.synchronize()
         except DriverFailure as failure:
-            in_flight = any(prepared.call.result is None for prepared in self.window)
-            if in_flight and failure.code in STICKY_RESULTS:
-                outcome.lost = f"the window left {failure.name} behind; the application ended inside it too"
+            # The application ended inside the window, or could not read its memory behind it: it met the same.
+            unread = any(note.code == "MEMORY_NOT_READ" for note in self.program.notes)
+            if failure.code in STICKY_RESULTS and (unread or any(p.call.result is None for p in self.window)):
+                outcome.lost = f"the window left {failure.name} behind, as in the application"
                 return outcome
-            raise
+            raise DriverFailure(
+                failure.function,
+                failure.code,
+                failure.name,
+                where="behind the last call of the window",
+                next="in the application the window ended well; `replay info` shows what the capture lacks",
+            ) from None
         self._stage("comparing outputs")
         dead = {range_.id for ranges in self.program.deaths.values() for range_ in ranges}
         self._compare_ranges(

@@ -159,7 +159,7 @@ def _row(name: str, summary: TimeSummary) -> list[str]:
 
 
 def _timing_lines(timing: Timing, screen: Screen) -> Iterator[str]:
-    if timing.source == "modelled":
+    if timing.source == "modelled" and timing.gpu is not None:
         yield "  Modelled by the CPU driver's cost model; says nothing about the speed of a GPU."
     yield f"  stopped: {timing.stop_text}" + (f"; {timing.discarded} discarded" if timing.discarded else "")
     if timing.gpu_time_reason:

@@ -392,10 +392,17 @@ def test_fault_that_the_application_did_not_live_to_see_is_reproduced(replayed):
     assert "CUDA_ERROR_ILLEGAL_ADDRESS" in result.verification.reason
 
 
+def test_fault_that_kept_the_capture_from_reading_memory_is_reproduced(replayed):
+    factory = faulting()
+    factory.launch(u64(0x10), [(0, 8)], 1, 1)
+    factory.notes.append(Note("MEMORY_NOT_READ", "the device reports an error of earlier work"))
+    assert replayed(factory).verification.verdict == "not_compared"
+
+
 def test_fault_that_only_the_replay_shows_is_an_error(replayed):
     factory = faulting()
     factory.launch(u64(0x10), [(0, 8)], 1, 1)
-    with pytest.raises(EngineError, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
+    with pytest.raises(EngineError, match="behind the last call.*CUDA_ERROR_ILLEGAL_ADDRESS"):
         replayed(factory)
 
 
