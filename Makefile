@@ -35,7 +35,7 @@ $(BUILD_TOOLS): pyproject.toml .ci/tools
 
 # No build isolation: the build folder stays valid from one build to the next, so only what changed is compiled.
 $(INSTALLED): $(BUILD_TOOLS) $(SOURCES)
-	@echo "make: building and installing replay"
+	@echo "make: building and installing replay (the first time, one to two minutes)"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) \
 	  $(BIN)/python -m pip install -q --no-build-isolation '.[test,lint]'
 	@touch $@
