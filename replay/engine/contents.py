@@ -118,6 +118,7 @@ class ContentStore:
     words: dict[int, list[Word]]
     progress: Callable[[str], None] = lambda text: None
     loaded_bytes: int = 0
+    guessed_words: int = 0  # of outputs, taken for pointers to moved memory since then all bytes agree
     restored_bytes: int = 0
     _segments: dict[int, list[Segment]] = field(default_factory=dict)
     _landing: ctypes.Array[ctypes.c_char] = field(
@@ -256,6 +257,12 @@ class ContentStore:
                 result.add_equal(size)
                 continue
             expected = bytes(self._patched(read_chunk(self.reader, digest, size), offset, words))
+            if expected != actual:
+                # Pointers that the window itself wrote stand in no census of what was there before.
+                guess, count = self.addresses.patch_lookalikes(expected)
+                if guess == actual:
+                    expected = guess
+                    self.guessed_words += count
             result.add(offset, expected, actual)
             if expected != actual:
                 actual_digests[range_.id, offset] = actual_digest

@@ -472,7 +472,12 @@ class Executor:
 
     def host_source(self, prepared: Prepared, name: str, captured: int, part: int = 0) -> Any:
         """Host memory that a call reads: its captured bytes, in the captured pinned memory where it was such."""
-        data = self.required(prepared, name, part)
+        data, guessed = self.addresses.patch_lookalikes(self.required(prepared, name, part))
+        if guessed:
+            self.note(
+                f"{prepared.where}: {guessed} words of its host memory look like pointers to relocated memory and were "
+                "patched (a guess)"
+            )
         live = self._pinned(captured, len(data))
         if live is None:
             return self.buffer(prepared, data)

@@ -266,6 +266,25 @@ class AddressMap:
         """Undo every `expect` and `bind` since `state` was taken."""
         self._loose = dict(state)
 
+    def patch_lookalikes(self, data: bytes) -> tuple[bytes, int]:
+        """`data` with every aligned word that looks like a pointer into moved memory made to follow it, and how many.
+
+        For bytes of which no census exists. A number may look like a pointer, so this is a guess that must be told.
+        """
+        moved = [item for item in self._placed if item.live_address != item.span.address]
+        if not moved or len(data) < 8:
+            return data, 0
+        import numpy
+
+        words = numpy.frombuffer(data, "<u8", len(data) // 8).copy()
+        count = 0
+        for item in moved:
+            inside = (words >= item.span.address) & (words < item.span.end)
+            if inside.any():
+                words[inside] += numpy.uint64((item.live_address - item.span.address) % 2**64)
+                count += int(inside.sum())
+        return (words.tobytes() + data[len(words) * 8 :], count) if count else (data, 0)
+
     def find(self, captured: int) -> int | None:
         """The live address; None for an address that belongs to no captured range."""
         if captured == 0:

@@ -71,6 +71,10 @@ def carry_out(
             session.verify_again(verified)
         else:
             notes.append("not timed: the window ends with an error that the context does not survive")
+    if session.contents.guessed_words:
+        notes.append(
+            f"{session.contents.guessed_words} words of the outputs were taken for pointers to relocated memory (a guess)"
+        )
     state = clocks.state()
     notes += capture_notes(session)
     return {

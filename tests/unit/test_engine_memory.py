@@ -192,6 +192,18 @@ def test_patching_replaces_only_words_that_still_hold_the_address():
     assert data[16:] == bytes(8)
 
 
+def test_words_that_look_like_moved_pointers_follow_in_data_without_a_census():
+    moved = Placed(Span(BASE, 2 * MIB, False), BASE - 64 * MIB, "relocated")
+    unmoved = Placed(Span(BASE + 8 * MIB, 2 * MIB, False), BASE + 8 * MIB, "same_address")
+    addresses = AddressMap([moved, unmoved])
+    values = [BASE + 8, 5, BASE + 8 * MIB, BASE + 2 * MIB]  # the last is behind the end
+    data = b"".join(value.to_bytes(8, "little") for value in values) + b"tail"
+    patched, count = addresses.patch_lookalikes(data)
+    assert count == 1
+    assert patched == (BASE - 64 * MIB + 8).to_bytes(8, "little") + data[8:]
+    assert AddressMap([unmoved]).patch_lookalikes(data) == (data, 0)
+
+
 # -- what is restored ---------------------------------------------------------------------------------------------
 
 

@@ -249,6 +249,20 @@ def test_pointers_to_module_variables_are_patched_and_their_contents_loaded(repl
     assert (result.placement.globals, result.placement.patched_globals) == (1, 1)
 
 
+def test_pointers_that_the_window_copies_in_follow_moved_memory_and_the_guess_is_told(replayed):
+    table, target = UNREACHABLE + (4 << 20), UNREACHABLE + (8 << 20)
+    factory = SnapshotFactory()
+    factory.set_up(FOLLOW.encode(), "follow")
+    first = factory.range(table, bytes(8), u64(target))
+    factory.range(target, u32(5), u32(6))
+    factory.call("cuMemcpyHtoD_v2", [table, 0x7F40, 8], inputs={"srcHost": u64(target)})
+    launch = factory.launch(u64(table), [(0, 8)], 1, 1)
+    factory.census.append(Census("call", launch.number, struct.pack("<QQII", 0, 0, first.id, 0)))
+    result = replayed(factory)
+    assert result.verification.verdict == "match"
+    assert sum("(a guess)" in note for note in result.notes) == 2
+
+
 def test_pinned_host_memory_is_at_its_address_and_visible_to_the_kernel(replayed):
     factory = SnapshotFactory()
     factory.set_up(INCREMENT.encode(), "increment")
