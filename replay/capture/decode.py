@@ -293,6 +293,15 @@ class BlobsFile:
             raise DamagedError(f"ends before byte {offset + length}", where=self.path)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
+    def read_into(self, offset: int, view: memoryview) -> None:
+        """Fill `view` with the bytes from `offset` on. Raises DamagedError when the file has fewer."""
+        while view:
+            count = os.preadv(self._descriptor, [view], offset)
+            if not count:
+                raise DamagedError(f"ends before byte {offset + len(view)}", where=self.path)
+            offset += count
+            view = view[count:]
+
     def read_attachment(self, attachment: RawAttachment) -> bytes:
         """The bytes of an attachment, wherever they are. Raises DamagedError when they are missing or damaged."""
         if attachment.data is not None:

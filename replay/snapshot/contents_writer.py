@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
+
+import numpy as np
 
 from replay.capture.checksum import crc32c
 from replay.capture.decode import BlobsFile, RawAttachment, RawContents
@@ -14,7 +16,10 @@ from replay.snapshot.census import Targets, Words
 from replay.snapshot.container.writer import SnapshotWriter
 from replay.snapshot.schema import CHUNK_BYTES, DIGEST_BYTES, ZERO_DIGEST, Contents
 
-PIECE_BYTES = 8 << 20  # checked and scanned at once; what a piece of the interposer has
+RUN_BYTES = 64 << 20  # stored at once
+BLOCK_BYTES = (
+    1 << 20
+)  # checked and scanned at once, in memory that is used again: fresh memory costs page faults
 
 Found = Callable[[Words], None]
 
@@ -31,6 +36,7 @@ class ContentsWriter:
         self._blobs = blobs
         self._progress = progress
         self._checker = ThreadPoolExecutor(1, "replay-check")
+        self._block = bytearray(BLOCK_BYTES)  # of the checker's thread
 
     def __enter__(self) -> ContentsWriter:
         return self
@@ -48,15 +54,19 @@ class ContentsWriter:
         return Contents(attachment.length, digests)
 
     def _check(self, attachment: RawAttachment) -> None:
+        for _ in self._checked_blocks(attachment.blob_offset, attachment.length, attachment.check):
+            pass
+
+    def _checked_blocks(self, offset: int, length: int, check: int) -> Iterator[tuple[int, memoryview]]:
+        """(position, bytes) of each block; raises DamagedError behind the last one when the checksum is wrong."""
         register = 0
-        for offset in range(0, attachment.length, PIECE_BYTES):
-            size = min(PIECE_BYTES, attachment.length - offset)
-            register = crc32c(self._blobs.read(attachment.blob_offset + offset, size), register)
-        if register != attachment.check:
-            raise DamagedError(
-                f"wrong checksum at byte {attachment.blob_offset}",
-                where=self._blobs.path,
-            )
+        for at in range(0, length, BLOCK_BYTES):
+            block = memoryview(self._block)[: min(BLOCK_BYTES, length - at)]
+            self._blobs.read_into(offset + at, block)
+            register = crc32c(block, register)
+            yield at, block
+        if register != check:
+            raise DamagedError(f"wrong checksum at byte {offset}", where=self._blobs.path)
 
     def allocation(
         self, allocation: Allocation, pieces: list[RawContents], targets: Targets | None, found: Found
@@ -98,14 +108,16 @@ class ContentsWriter:
 
     def _check_piece(self, piece: RawContents, base: int, targets: Targets | None) -> Words | None:
         assert piece.blob_offset is not None
-        data = self._blobs.read(piece.blob_offset, piece.length)
-        if crc32c(data) != piece.check:
-            raise DamagedError(f"wrong checksum at byte {piece.blob_offset}", where=self._blobs.path)
-        # An allocation can begin anywhere; words are aligned by their address.
-        skip = -piece.address % 8
-        if targets is None:
-            return None
-        return targets.find(memoryview(data)[skip:], piece.address - base + skip, piece.call)
+        found = []
+        for at, block in self._checked_blocks(piece.blob_offset, piece.length, piece.check):
+            if targets is not None and piece.address % 8 == 0:
+                found.append(targets.find(block, piece.address - base + at, piece.call))
+        if targets is not None and piece.address % 8:
+            # Registered memory can begin anywhere; words are aligned by their address and would cross the blocks.
+            skip = -piece.address % 8
+            data = memoryview(self._blobs.read(piece.blob_offset, piece.length))
+            found.append(targets.find(data[skip:], piece.address - base + skip, piece.call))
+        return np.concatenate(found) if found else None
 
     def _run(self, run: list[RawContents]) -> bytes:
         length = sum(piece.length for piece in run)
@@ -155,11 +167,11 @@ def _in_order(allocation: Allocation, pieces: Iterable[RawContents]) -> list[Raw
 
 
 def _runs(pieces: list[RawContents]) -> list[list[RawContents]]:
-    """Neighbouring pieces that also follow each other in the blobs file, up to 64 MiB together; zeros likewise."""
+    """Neighbouring pieces that also follow each other in the blobs file, about RUN_BYTES together; zeros likewise."""
     runs: list[list[RawContents]] = []
     for piece in pieces:
         last = runs[-1][-1] if runs else None
-        if last is not None and sum(item.length for item in runs[-1]) < 8 * PIECE_BYTES:
+        if last is not None and sum(item.length for item in runs[-1]) < RUN_BYTES:
             both_zero = last.blob_offset is None and piece.blob_offset is None
             follows = last.blob_offset is not None and piece.blob_offset == last.blob_offset + last.length
             if (both_zero or follows) and last.length % CHUNK_BYTES == 0:
