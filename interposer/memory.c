@@ -82,6 +82,8 @@ bool memory_find(uint64_t address, struct range *found) {
 // ---- changing -----------------------------------------------------------------------------------
 
 static void remove_at(size_t position, size_t count) {
+  if (count == 0)
+    return;
   for (size_t n = position; n < position + count; n++)
     count_range(&all.items[n], -1);
   memmove(all.items + position, all.items + position + count,

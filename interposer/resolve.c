@@ -44,11 +44,15 @@ static void remember_driver(void *application_handle, void *function) {
   if (atomic_load(&driver) != NULL)
     return;
   Dl_info info;
-  void *handle = NULL;
-  if (dladdr(function, &info) != 0 && info.dli_fname != NULL)
-    handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD); // keeps it loaded, as the pointers are kept
+  if (dladdr(function, &info) == 0 || info.dli_fname == NULL)
+    return;
+  // Keeps it loaded, as its functions are kept.
+  void *handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  Lmid_t name_space;
+  if (handle == NULL && dlinfo(application_handle, RTLD_DI_LMID, &name_space) == 0) // dlmopen
+    handle = dlmopen(name_space, info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
   if (handle == NULL)
-    handle = application_handle; // in a namespace of its own (dlmopen)
+    handle = application_handle;
   void *none = NULL;
   atomic_compare_exchange_strong(&driver, &none, handle);
 }

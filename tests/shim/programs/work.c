@@ -23,17 +23,19 @@ static int (*launch)(uint64_t, unsigned, unsigned, unsigned, unsigned, unsigned,
 static int launches, failures, alive;
 static const char *kernel_name = "increment";
 
+#define FAIL_IF(condition) __atomic_fetch_add(&failures, (condition), __ATOMIC_RELAXED)
+
 static void *work(void *unused) {
   uint64_t kernel, data;
   uint32_t count = 256, result[256];
-  failures += get(&kernel, 1, kernel_name) != 0;
-  failures += alloc(&data, sizeof result) != 0;
+  FAIL_IF(get(&kernel, 1, kernel_name) != 0);
+  FAIL_IF(alloc(&data, sizeof result) != 0);
   void *values[] = {&data, &count};
   for (int n = 0; n < launches; n++)
-    failures += launch(kernel, 1, 1, 1, 256, 1, 1, 0, 0, values, NULL) != 0;
-  failures += to_host(result, data, sizeof result) != 0;
+    FAIL_IF(launch(kernel, 1, 1, 1, 256, 1, 1, 0, 0, values, NULL) != 0);
+  FAIL_IF(to_host(result, data, sizeof result) != 0);
   for (int n = 0; n < 256; n++)
-    failures += result[n] != (uint32_t)launches;
+    FAIL_IF(result[n] != (uint32_t)launches);
   __atomic_sub_fetch(&alive, 1, __ATOMIC_SEQ_CST);
   return NULL;
 }
