@@ -1,4 +1,5 @@
 // Module and Instance of program.hpp: a parsed text, and one whose globals have been given places.
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -133,6 +134,7 @@ private:
 };
 
 constexpr size_t grid_workspace_bytes = 4096;
+constexpr uint64_t most_register_bytes = uint64_t{1} << 31;
 
 LaunchResult PlacedInstance::launch(const KernelInfo &kernel, const LaunchRequest &request,
                                     MemoryMap &memory) const {
@@ -164,6 +166,13 @@ LaunchResult PlacedInstance::launch(const KernelInfo &kernel, const LaunchReques
     refused.status = LaunchStatus::out_of_resources;
     refused.message = "kernel " + kernel.name + ": a block of " + std::to_string(threads) + " threads and " +
                       std::to_string(shared) + " bytes of shared memory";
+    return refused;
+  }
+  uint64_t registers = (threads + lanes_per_warp - 1) / lanes_per_warp * program->register_bytes;
+  if (registers > most_register_bytes) {
+    refused.status = LaunchStatus::out_of_resources;
+    refused.message =
+        "kernel " + kernel.name + ": a block needs " + std::to_string(registers >> 20) + " MiB of registers";
     return refused;
   }
   launch.shared_bytes = static_cast<uint32_t>(shared);

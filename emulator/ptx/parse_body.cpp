@@ -5,7 +5,7 @@ namespace emulator::ptx {
 
 namespace {
 
-constexpr uint32_t most_registers = 1u << 24;
+constexpr uint32_t most_registers = 1u << 20;
 constexpr uint32_t deepest_scope = 256;
 constexpr int deepest_operand = 4;
 
@@ -39,6 +39,10 @@ public:
     if (scopes_.size() != 1)
       lexer_.fail("'{' is never closed");
     resolve_labels();
+    for (const std::vector<uint32_t> &table : body_.tables)
+      for (uint32_t label : table)
+        if (body_.labels[label].is_table)
+          lexer_.fail("a list of branch targets that names a list");
   }
 
 private:

@@ -9,6 +9,8 @@ namespace emulator {
 namespace {
 
 constexpr uint32_t row_alignment = 64;
+// Bounds the memory that liveness takes: three sets of so many words.
+constexpr size_t most_set_words = size_t{1} << 26;
 
 uint32_t aligned(uint32_t offset, uint32_t row_bytes) {
   uint32_t alignment = row_bytes < row_alignment ? (row_bytes == 4 ? 4 : row_bytes) : row_alignment;
@@ -83,6 +85,10 @@ uint32_t allocate_rows(const LoweredFunction &function, const std::vector<BasicB
           written_in[r.value] = b;
     }
   size_t words = (value_of_bit.size() + 63) / 64;
+  if (words * blocks.size() > most_set_words)
+    throw Unsupported{"a function with " + std::to_string(blocks.size()) + " blocks and " +
+                          std::to_string(value_of_bit.size()) + " registers live between them",
+                      code.front().source.ptx_line};
   std::vector<Set> in(blocks.size() + 1, Set(words)), used(blocks.size(), Set(words)),
       defined(blocks.size(), Set(words));
   for (size_t b = 0; b < blocks.size(); ++b)

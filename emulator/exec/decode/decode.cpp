@@ -16,6 +16,9 @@ using ptx::Space;
 // Frames of functions that call themselves need room that the text does not state.
 constexpr uint32_t recursion_bytes = 32 * 1024;
 constexpr uint64_t most_frame_bytes = 1 << 24;
+// What CUDA allows is 32,764; anything far beyond it is a damaged text.
+constexpr uint64_t most_parameter_bytes = 1 << 16;
+constexpr size_t most_functions = 10000;
 
 uint64_t aligned(uint64_t offset, uint64_t alignment) {
   alignment = alignment ? alignment : 1;
@@ -84,6 +87,8 @@ private:
   uint32_t add_unit(const ptx::Function &function) {
     auto [entry, is_new] = layout_.function_index.insert({&function, static_cast<uint32_t>(units_.size())});
     if (is_new) {
+      if (units_.size() >= most_functions)
+        throw Unsupported{"more than 10,000 functions in one kernel", function.line};
       units_.emplace_back();
       units_.back().function = &function;
       program_.functions.emplace_back();
@@ -354,6 +359,12 @@ void describe(const ptx::Module &module, const ptx::Function &kernel, KernelInfo
                                static_cast<uint32_t>(parameter.size_bytes), parameter.alignment_bytes});
     offset += parameter.size_bytes;
   }
+  if (offset > most_parameter_bytes) {
+    info.parameters.clear();
+    info.unsupported = "parameters of " + std::to_string(offset) + " bytes";
+    info.unsupported_line = kernel.line;
+    offset = 0;
+  }
   info.parameter_bytes = static_cast<uint32_t>(offset);
   info.ptx_version = module.version;
   info.target_sm = module.target_sm;
@@ -375,12 +386,16 @@ std::unique_ptr<Program> decode_kernel(const ptx::Module &module, const ptx::Fun
   auto program = std::make_unique<Program>();
   describe(module, kernel, program->info);
   try {
+    if (!program->info.unsupported.empty())
+      throw Unsupported{program->info.unsupported, program->info.unsupported_line};
     Decoder decoder(module, kernel, *program);
     decoder.set_global_address(global_address);
     decoder.decode();
   } catch (const Unsupported &what) {
     program->info.unsupported = what.what;
     program->info.unsupported_line = what.ptx_line;
+  } catch (const std::bad_alloc &) {
+    program->info.unsupported = "a kernel too large for the memory of this host";
   } catch (const ptx::SyntaxError &error) {
     program->info.unsupported = error.what();
   }

@@ -127,8 +127,8 @@ void Lowering::load(Opcode opcode) {
   for (const Operand *target : targets)
     if (target->kind == Kind::reg)
       lane_bytes = ptx::size_bytes(body_.registers[target->index]);
-  if (lane_bytes < size)
-    unsupported("into a register that is too small");
+  if (lane_bytes < size || lane_bytes > 8)
+    unsupported("into a register of another size");
   Type row_type = lane_bytes == 8   ? Type::b64
                   : lane_bytes == 4 ? Type::b32
                   : lane_bytes == 2 ? Type::b16
@@ -199,8 +199,8 @@ void Lowering::store(Opcode opcode) {
   for (const Operand *s : sources)
     if (s->kind == Kind::reg)
       lane_bytes = ptx::size_bytes(body_.registers[s->index]);
-  if (lane_bytes < size)
-    unsupported("from a register that is too small");
+  if (lane_bytes < size || lane_bytes > 8)
+    unsupported("from a register of another size");
   std::vector<uint32_t> list;
   for (const Operand *s : sources) {
     Type row_type = lane_bytes == 8   ? Type::b64

@@ -125,6 +125,8 @@ uint32_t Lowering::resized(uint32_t value, Type from, Type to) {
 }
 
 uint32_t Lowering::special_source(std::string_view name, Type type) {
+  if (type == Type::pred)
+    unsupported("with " + std::string(name) + " as a predicate");
   for (const SpecialName &entry : special_names) {
     if (entry.name != name)
       continue;
@@ -144,6 +146,8 @@ uint32_t Lowering::special_source(std::string_view name, Type type) {
 }
 
 uint32_t Lowering::source(const Operand &operand, Type type) {
+  if (ptx::size_bytes(type) > 8)
+    unsupported("with operands of 128 bits");
   switch (operand.kind) {
   case Kind::reg: {
     Type declared = body_.registers[operand.index];
@@ -168,8 +172,6 @@ uint32_t Lowering::source(const Operand &operand, Type type) {
       return values_.constant((operand.value != 0) != operand.negated, 0);
     return values_.constant(immediate_bits(operand, type), ptx::size_bytes(type));
   case Kind::special:
-    if (type == Type::pred && body_.names[operand.index] == "%is_explicit_cluster")
-      unsupported("with %is_explicit_cluster");
     return special_source(body_.names[operand.index], type);
   case Kind::symbol:
     return address_source(operand, ptx::size_bytes(type));

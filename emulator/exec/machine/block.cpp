@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 
 #include "exec/machine/control.hpp"
 
@@ -19,9 +20,11 @@ struct SpecialValue {
 } // namespace
 
 void Buffer::resize(size_t bytes) {
-  storage_.reset(new uint8_t[bytes + row_alignment]());
+  storage_.reset(std::calloc(1, bytes + row_alignment));
+  if (!storage_)
+    throw std::bad_alloc();
   uintptr_t address = reinterpret_cast<uintptr_t>(storage_.get());
-  data_ = storage_.get() + (row_alignment - address % row_alignment) % row_alignment;
+  data_ = static_cast<uint8_t *>(storage_.get()) + (row_alignment - address % row_alignment) % row_alignment;
   size_ = bytes;
 }
 
@@ -85,7 +88,8 @@ bool changes_with_block(Special special) {
 uint64_t special_value(const Block &block, const Warp &warp, uint32_t lane, Special special) {
   const LaunchRequest &request = *block.launch->request;
   const Dim3 &n = request.block;
-  const Dim3 &cluster = request.cluster;
+  Dim3 cluster{std::max(1u, request.cluster.x), std::max(1u, request.cluster.y),
+               std::max(1u, request.cluster.z)};
   uint32_t linear = warp.index * lanes_per_warp + lane;
   auto in_cluster = [&](int d, uint32_t extent) { return block.position[d] % extent; };
   switch (special) {

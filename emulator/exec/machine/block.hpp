@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 
 #include "exec/machine/warp.hpp"
@@ -36,7 +37,7 @@ struct Barrier {
 
 constexpr uint32_t barriers_per_block = 16;
 
-// Reserves and zeroes memory aligned to a cache line; freed with it.
+// Zeroed memory aligned to a cache line. Pages that nobody touches cost nothing.
 class Buffer {
 public:
   void resize(size_t bytes);
@@ -44,7 +45,7 @@ public:
   size_t size() const { return size_; }
 
 private:
-  std::unique_ptr<uint8_t[]> storage_;
+  std::unique_ptr<void, void (*)(void *)> storage_{nullptr, std::free};
   uint8_t *data_ = nullptr;
   size_t size_ = 0;
 };

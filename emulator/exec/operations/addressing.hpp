@@ -54,6 +54,19 @@ inline bool in_cached_range(const CachedRange &range, u64 address, u64 bytes) {
          range.end - address >= bytes;
 }
 
+// Whether all 32 lanes are aligned and in `range`.
+inline bool all_within(const Addresses &at, const CachedRange &range, u32 bytes) {
+  if (range.end - range.base < bytes)
+    return false;
+  u64 base = range.base, last = range.end - range.base - bytes;
+  u64 outside = 0, low_bits = 0;
+  EACH_LANE(l) {
+    outside |= at.address[l] - base > last ? 1 : 0;
+    low_bits |= at.address[l];
+  }
+  return outside == 0 && (low_bits & (bytes - 1)) == 0;
+}
+
 // Computes the addresses and checks every active lane's bounds and alignment before anything is touched.
 inline Access prepare(Warp &w, const Instruction *i, Addresses &at, u32 bytes, bool is_write) {
   compute_addresses(w, i, at);
@@ -96,13 +109,15 @@ inline Access prepare(Warp &w, const Instruction *i, Addresses &at, u32 bytes, b
                          access.pattern == Pattern::uniform ? u64{bytes} * w.active_lanes() : span, is_write);
     return access;
   }
-  for (u32 rest = active; rest; rest &= rest - 1) {
-    u32 l = static_cast<u32>(__builtin_ctz(rest));
-    u64 address = at.address[l];
-    if (address & (bytes - 1))
-      misaligned(w, i, l, address, bytes);
-    if (!in_cached_range(cached, address, bytes))
-      check_access(w, i, l, address, bytes, is_write);
+  if (active != ~u32{0} || !all_within(at, cached, bytes)) {
+    for (u32 rest = active; rest; rest &= rest - 1) {
+      u32 l = static_cast<u32>(__builtin_ctz(rest));
+      u64 address = at.address[l];
+      if (address & (bytes - 1))
+        misaligned(w, i, l, address, bytes);
+      if (!in_cached_range(cached, address, bytes))
+        check_access(w, i, l, address, bytes, is_write);
+    }
   }
   if (global)
     count_global(w, at.address, active, bytes, is_write);

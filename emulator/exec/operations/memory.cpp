@@ -41,6 +41,9 @@ template <typename M, typename R> const Instruction *load(Warp &w, const Instruc
       R *row = out.row;
       EACH_LANE(l) row[l] = value;
       out.store();
+    } else if (w.active == ~u32{0}) {
+      for (u32 l = 0; l < lanes_per_warp; ++l)
+        d[l] = static_cast<R>(read<M>(at.address[l] + e * sizeof(M)));
     } else {
       for (u32 lanes = w.active; lanes; lanes &= lanes - 1) {
         u32 l = static_cast<u32>(__builtin_ctz(lanes));
@@ -69,6 +72,11 @@ template <typename M, typename R> const Instruction *store(Warp &w, const Instru
       }
     } else {
       // Lanes that write to one place do so in order: the highest wins.
+      if (w.active == ~u32{0}) {
+        for (u32 l = 0; l < lanes_per_warp; ++l)
+          write<M>(at.address[l] + e * sizeof(M), static_cast<M>(s[l]));
+        continue;
+      }
       for (u32 lanes = w.active; lanes; lanes &= lanes - 1) {
         u32 l = static_cast<u32>(__builtin_ctz(lanes));
         write<M>(at.address[l] + e * sizeof(M), static_cast<M>(s[l]));
