@@ -12,10 +12,11 @@ HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
 sys.path.insert(0, str(REPOSITORY / "interposer"))
 
-import generate  # noqa: E402
-
-from replay.api import functions  # noqa: E402
+# Before `generate`, which puts the checkout first on the path: the tests are about the installed package.
+from replay.api import functions  # noqa: E402, I001
 from replay.api.vocabulary import Function, Role  # noqa: E402
+
+import generate  # noqa: E402
 
 COMPILER = os.environ.get("CC", "cc")
 

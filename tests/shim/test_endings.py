@@ -10,10 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import Runner
 from records import ProcessFile, read_capture
 
 from replay.api.vocabulary import Moment, NoteCode
+
+from .conftest import Runner
 
 LAUNCHES = 300
 STATUSES = {

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import fakes
 import pytest
-from conftest import Runner
 
 from replay.api import functions
+
+from .conftest import Runner
 
 SHIM, DRIVER = "libreplay_interposer.so", "libcuda.so.1"
 WAYS = ["local", "global", "deepbind", "dlmopen", "default", "self"]

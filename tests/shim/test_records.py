@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import HERE, Runner
 
 from replay.api import functions
 from replay.api.vocabulary import Keep
 from replay.capture.decode import Decoder, Entered
 from replay.capture.rawfile import RawFile
+
+from .conftest import HERE, Runner
 
 SCRIPT = HERE / "programs" / "call_rows.py"
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import fakes
 import pytest
-from conftest import Runner
 from records import Blob, ProcessFile
 
 from replay.api.vocabulary import Moment, NoteCode
+
+from .conftest import Runner
 
 BEFORE, AFTER = Moment.BEFORE, Moment.AFTER
 NUMBERS = struct.pack("<1024I", *range(1, 1025))
