@@ -73,7 +73,7 @@ def carry_out(
             notes.append("not timed: the window ends with an error that the context does not survive")
     if session.contents.guessed_words:
         notes.append(
-            f"{session.contents.guessed_words} words of the outputs were taken for pointers to relocated memory (a guess)"
+            f"{session.contents.guessed_words} words of the outputs were taken for pointers to moved memory (a guess)"
         )
     state = clocks.state()
     notes += capture_notes(session)

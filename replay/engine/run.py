@@ -36,7 +36,8 @@ from replay.timing.stopping import StoppingParameters
 DEFAULT_TIMEOUT_S = 300.0  # without any sign of progress
 MAXIMUM_RESTARTS = 4  # each gives the worker another layout of addresses
 MAXIMUM_RESULT_BYTES = 256 << 20  # of one message
-_LOG_LINES = 20
+_LOG_LINES = 40
+_CPU_DRIVER = "replay CPU driver: "  # how the built-in driver's messages begin
 _TRAILER_BYTES = 4096
 
 # The worker must find the same modules as this process, whatever the current folder holds.
@@ -173,12 +174,15 @@ class Worker:
                     for line in lines:
                         message = json.loads(line)
                         if "result" in message:
-                            return dict(message["result"])
+                            self._drain_log(process)
+                            result = dict(message["result"])
+                            return {**result, "notes": [*result["notes"], *self._said()]}
                         if "taken" in message:
                             return None
                         if "error" in message:
+                            self._drain_log(process)
                             self._show_log()
-                            raise _error(message["error"])
+                            raise _error(message["error"], self._said())
                         self._stage = message.get("stage", self._stage)
                         self._progress(str(message.get("progress", self._stage)))
 
@@ -186,6 +190,28 @@ class Worker:
         *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         self._partial_line = self._partial_line[-4096:]
         self._log.extend(line[-4096:].decode("utf-8", "replace") for line in lines)
+
+    def _drain_log(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        os.set_blocking(process.stdout.fileno(), False)
+        with contextlib.suppress(BlockingIOError):
+            while data := os.read(process.stdout.fileno(), 1 << 16):
+                self._take_log(data)
+        self._take_log(b"\n")
+
+    def _said(self) -> list[str]:
+        """What the CPU driver wrote about an error: each message with its indented continuation."""
+        found: list[str] = []
+        speaking = False
+        for line in self._log:
+            if line.startswith(_CPU_DRIVER):
+                speaking = True
+                found.append(line)
+            elif speaking and line.startswith(" "):
+                found[-1] += f", {line.strip()}"
+            else:
+                speaking = False
+        return list(dict.fromkeys(found))
 
     def _show_log(self) -> None:
         if settings.TRACEBACK.value():
@@ -203,9 +229,7 @@ class Worker:
             status = process.wait(5)
         except subprocess.TimeoutExpired:
             status = 0
-        if process.stdout is not None:
-            os.set_blocking(process.stdout.fileno(), False)
-            self._take_log((process.stdout.read() or b"") + b"\n")
+        self._drain_log(process)
         self._show_log()
         if status < 0:
             name = signal.Signals(-status).name if -status in list(signal.Signals) else f"signal {-status}"
@@ -250,9 +274,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.stdout.close()
 
 
-def _error(message: dict[str, Any]) -> ReplayError:
+def _error(message: dict[str, Any], said: list[str]) -> ReplayError:
     kind = GateFailed if message["code"] == ExitCode.GATE_FAILED else EngineError
-    return kind(message["what"], where=message["where"], next=message["next"])
+    what = message["what"] + (f" ({said[-1].removeprefix(_CPU_DRIVER)})" if said else "")
+    return kind(what, where=message["where"], next=message["next"])
 
 
 def _all(reader: SnapshotReader, kind: type[Any], name: str) -> list[Any]:

@@ -396,6 +396,9 @@ def test_fault_of_the_application_is_reproduced_and_nothing_is_claimed(replayed)
     assert "CUDA_ERROR_ILLEGAL_ADDRESS, as in the application" in result.verification.reason
     assert result.timing is None
     assert any("not timed" in note for note in result.notes)
+    assert any(
+        "in kernel increment" in note for note in result.notes
+    )  # where it faulted, from the CPU driver
 
 
 def test_fault_that_the_application_did_not_live_to_see_is_reproduced(replayed):
@@ -416,7 +419,9 @@ def test_fault_that_kept_the_capture_from_reading_memory_is_reproduced(replayed)
 def test_fault_that_only_the_replay_shows_is_an_error(replayed):
     factory = faulting()
     factory.launch(u64(0x10), [(0, 8)], 1, 1)
-    with pytest.raises(EngineError, match="behind the last call.*CUDA_ERROR_ILLEGAL_ADDRESS"):
+    with pytest.raises(
+        EngineError, match="behind the last call.*CUDA_ERROR_ILLEGAL_ADDRESS.*kernel increment"
+    ):
         replayed(factory)
 
 
