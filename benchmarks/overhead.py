@@ -10,6 +10,7 @@ Exits 1 when a target is missed. REPLAY_TEST_INTERPOSER names another build than
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
 import platform
@@ -33,6 +34,13 @@ def interposer() -> Path:
     import replay
 
     return Path(replay.__file__).resolve().parent / "_native" / "libreplay_interposer.so"
+
+
+def processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return f"{line.split(':', 1)[1].strip()}, {os.cpu_count()} processors"
+    return f"{platform.machine()}, {os.cpu_count()} processors"
 
 
 def build(folder: Path) -> Path:
@@ -100,7 +108,9 @@ def main() -> int:
     }
     document = {
         "benchmark": "overhead",
-        "machine": platform.processor() or platform.machine(),
+        "date": datetime.date.today().isoformat(),
+        "machine": processor(),
+        "kernel": platform.release(),
         "rounds": options.rounds,
         "launch_ns": launch_ns,
         "added_ns": added_ns,

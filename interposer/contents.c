@@ -7,6 +7,7 @@
 
 enum { PIECE_BYTES = 8 << 20 }; // a record covers one piece; this much is held in memory at a time
 
+atomic_bool host_memory_is_pending;
 static uint8_t *staging; // used by the thread that closed the gate
 static uint64_t bytes_copied;
 
@@ -94,7 +95,8 @@ void copy_contents(struct thread *thread, struct range_list *list, enum moment m
   }
   if (problem == NULL) {
     gate_is_waiting_for_device(true);
-    device_becomes_idle(list, &problem);
+    if (device_becomes_idle(list, &problem))
+      atomic_store(&host_memory_is_pending, false);
     gate_is_waiting_for_device(false);
   }
   // The list grows while it is read: what the contents point to is copied as well.

@@ -12,10 +12,13 @@ static struct range_list all;
 static uint32_t last_serial;
 // How many ranges are untouched, module variables apart: every launch asks whether there are any.
 static size_t untouched_globals, untouched_others;
+static size_t touched_on_host; // pinned and managed ranges that the device may be writing to
 
 static void count_range(const struct range *range, int change) {
   if (range->state == RANGE_UNTOUCHED)
     *(range->kind == RANGE_GLOBAL ? &untouched_globals : &untouched_others) += (size_t)change;
+  else if (range->kind == RANGE_HOST || range->kind == RANGE_MANAGED)
+    touched_on_host += (size_t)change;
 }
 
 static void set_state(struct range *range, enum range_state state) {
@@ -171,7 +174,7 @@ void memory_mark(uint64_t base, uint32_t serial, enum range_state state) {
 void reset_memory_after_fork(void) {
   pthread_mutex_init(&lock, NULL);
   all.count = 0;
-  untouched_globals = untouched_others = 0;
+  untouched_globals = untouched_others = touched_on_host = 0;
 }
 
 // ---- touching -----------------------------------------------------------------------------------
@@ -241,6 +244,13 @@ void memory_take(uint64_t address, uint64_t bytes, struct range_list *taken) {
 bool memory_has_untouched_kind(bool globals_only) {
   pthread_mutex_lock(&lock);
   bool found = untouched_globals > 0 || (!globals_only && untouched_others > 0);
+  pthread_mutex_unlock(&lock);
+  return found;
+}
+
+bool memory_is_touched_on_host(void) {
+  pthread_mutex_lock(&lock);
+  bool found = touched_on_host > 0;
   pthread_mutex_unlock(&lock);
   return found;
 }

@@ -292,6 +292,7 @@ void memory_take(uint64_t address, uint64_t bytes,
                  struct range_list *taken);        // untouched ones that overlap, now TOUCHED
 bool memory_has_untouched_kind(bool globals_only); // module variables, or any range
 void memory_take_kind(bool globals_only, struct range_list *taken);
+bool memory_is_touched_on_host(void); // pinned or managed memory
 enum list_filter { LIST_BY_CONTEXT, LIST_BY_OWNER, LIST_BY_SPAN, LIST_ALL };
 void memory_list_touched(enum list_filter filter, uint64_t value, uint64_t bytes, struct range_list *list);
 bool memory_has_touched(enum list_filter filter, uint64_t value, uint64_t bytes);
@@ -301,6 +302,8 @@ uint64_t current_context(void);
 // appends what they reach when `follow`. The gate is closed.
 void copy_contents(struct thread *thread, struct range_list *list, enum moment moment, uint64_t call,
                    bool follow);
+
+extern atomic_bool host_memory_is_pending; // work may be under way that writes pinned or managed memory
 
 void note_streams(const struct call *call);
 bool device_becomes_idle(const struct range_list *list, const char **problem);

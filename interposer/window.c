@@ -84,6 +84,7 @@ void open_window(struct thread *thread, uint64_t call) {
   (void)thread;
   if (atomic_exchange(&window_was_opened, true))
     return;
+  atomic_store(&host_memory_is_pending, true); // calls that were not recorded
   write_note(NOTE_WINDOW_OPEN, 0, call, selection.all ? "everything" : "launch %llu",
              (unsigned long long)atomic_load(&launches_matched));
   int closed = MODE_CLOSED;
@@ -226,9 +227,28 @@ static bool touches_something_new(struct call *call, const struct touch *touch) 
          host_bytes_reach(call, touch, NULL);
 }
 
+// The bytes of a copy to the device are recorded when it is called. Where they stand in pinned or managed
+// memory that earlier work may still be writing, that work has to end first.
+static bool source_may_change(const struct touch *touch) {
+  struct range range;
+  return touch->host_bytes != NULL && atomic_load(&host_memory_is_pending) &&
+         memory_find((uint64_t)(uintptr_t)touch->host_bytes, &range) &&
+         (range.kind == RANGE_HOST || range.kind == RANGE_MANAGED);
+}
+
+static bool may_write_host_memory_later(const struct call *call) {
+  const struct function *function = call->function;
+  if (function->effect == EFFECT_LAUNCH)
+    return memory_is_touched_on_host();
+  return (function->effect == EFFECT_READ || function->effect == EFFECT_COPY ||
+          function->effect == EFFECT_CUSTOM) &&
+         !(function->flags & FLAG_SYNCHRONIZES);
+}
+
 static void copy_before_first_touch(struct call *call) {
   struct touch touch = touch_of(call);
-  if (!touches_something_new(call, &touch))
+  bool source_is_stale = source_may_change(&touch);
+  if (!source_is_stale && !touches_something_new(call, &touch))
     return;
   if (atomic_load(&captures_under_way) > 0) {
     write_note(NOTE_STREAM_CAPTURE, call->record_function, call->number,
@@ -250,7 +270,7 @@ static void copy_before_first_touch(struct call *call) {
     memory_take(touch.spans[n].address, touch.spans[n].bytes, &list);
   if (selection.reach == REACH_REACHABLE && touch.host_bytes != NULL)
     host_bytes_reach(call, &touch, &list);
-  if (list.count > 0)
+  if (list.count > 0 || source_is_stale)
     copy_contents(call->thread, &list, MOMENT_BEFORE, call->number, selection.reach == REACH_REACHABLE);
   open_gate(call->thread);
   list_free(&list);
@@ -306,7 +326,10 @@ void prepare_memory(struct call *call) {
       copy_before_it_ends(call, LIST_BY_CONTEXT, call->ending_context, 0);
     break;
   default:
-    if (open)
-      copy_before_first_touch(call);
+    if (!open)
+      break;
+    copy_before_first_touch(call);
+    if (may_write_host_memory_later(call))
+      atomic_store(&host_memory_is_pending, true);
   }
 }

@@ -127,6 +127,14 @@ def test_pinned_and_managed_memory_is_copied(
     assert struct.unpack_from("<I", after)[0] == struct.unpack_from("<I", before)[0] + 1
 
 
+def test_bytes_sent_from_pinned_memory_are_those_that_earlier_work_put_there(
+    run: Runner, program: Callable[..., Path]
+) -> None:
+    memory = Memory(run, program, "pinned-round-trip", all=1)
+    [sent] = [call for call in memory.file.calls if call.symbol == "cuMemcpyHtoDAsync_v2"]
+    assert sent.entered[1, 0] == NUMBERS
+
+
 def test_large_allocations_are_read_in_pieces_and_zero_pieces_take_no_room(
     run: Runner, program: Callable[..., Path]
 ) -> None:

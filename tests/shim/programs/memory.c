@@ -134,6 +134,13 @@ int main(int count, char **words) {
     clock_gettime(CLOCK_MONOTONIC, &end);
     say("milliseconds", (end.tv_sec - start.tv_sec) * 1000 + (end.tv_nsec - start.tv_nsec) / 1000000);
     pthread_join(other_thread, NULL);
+  } else if (!strcmp(what, "pinned-round-trip")) { // the second copy sends what the first has not brought yet
+    void *pinned = NULL;
+    CALL("cuMemHostAlloc", &pinned, (uint64_t)4096, 0);
+    say("pinned", (uint64_t)pinned);
+    CALL("cuMemcpyDtoHAsync_v2", pinned, data, (uint64_t)4096, (uint64_t)0);
+    CALL("cuMemcpyHtoDAsync_v2", data, pinned, (uint64_t)4096, (uint64_t)0);
+    launch(increment, (void *[]){&other, &one});
   } else if (!strcmp(what, "waiting")) { // work in a stream waits for what this thread does after the launch
     volatile int *device_waits = dlsym(driver, "fake_device_waits");
     *device_waits = 1;
