@@ -51,7 +51,14 @@ _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 
 class AddressTaken(EngineError):
-    """A captured address is occupied in this process; another process may have it free."""
+    """A captured address is occupied in this process; another process may have it free.
+
+    by_driver: nothing of this process has it, but the driver would not give it; which may well be so every time.
+    """
+
+    def __init__(self, what: str, by_driver: bool = False) -> None:
+        self.by_driver = by_driver
+        super().__init__(what)
 
 
 @dataclass(frozen=True)
@@ -161,7 +168,8 @@ def place(
             outcome, reason = (_place_host if span.host else _place_device)(driver, span, device)
         if outcome is None:
             if not relocate:
-                raise AddressTaken(f"{span.address:#x} ({span.size_bytes} bytes) cannot be had: {reason}")
+                text = f"{span.address:#x} ({span.size_bytes} bytes) cannot be had: {reason}"
+                raise AddressTaken(text, by_driver=span not in unavailable)
             outcome = (_elsewhere_host if span.host else _elsewhere_device)(driver, span, device, reason)
         placed.append(outcome)
     return placed

@@ -35,6 +35,7 @@ from replay.timing.stopping import StoppingParameters
 
 DEFAULT_TIMEOUT_S = 300.0  # without any sign of progress
 MAXIMUM_RESTARTS = 4  # each gives the worker another layout of addresses
+MAXIMUM_REFUSALS = 2  # by the driver, which knows nothing of the layout and will hardly change its mind
 MAXIMUM_RESULT_BYTES = 256 << 20  # of one message
 _LOG_LINES = 40
 _CPU_DRIVER = "replay CPU driver: "  # how the built-in driver's messages begin
@@ -83,14 +84,15 @@ def run_snapshot(
         "relocate": False,
         "timing": None if options.timing is None else dataclasses.asdict(options.timing),
     }
-    restarts = 0
+    restarts = refusals = 0
     while True:
-        request["relocate"] = restarts >= MAXIMUM_RESTARTS
+        request["relocate"] = restarts >= MAXIMUM_RESTARTS or refusals >= MAXIMUM_REFUSALS
         worker = Worker(request, driver, options.timeout_s, progress)
         answer = worker.run()
         if answer is not None:
             break
         restarts += 1
+        refusals += worker.refused_by_driver
     return _result(answer, facts, driver, application, kernels, restarts, options, time.monotonic() - begin_s)
 
 
@@ -105,6 +107,7 @@ class Worker:
         self._timeout_s = timeout_s
         self._progress = progress
         self._stage = "starting"
+        self.refused_by_driver = False
         self._log: deque[str] = deque(maxlen=_LOG_LINES)
         self._partial_line = b""
 
@@ -178,6 +181,7 @@ class Worker:
                             result = dict(message["result"])
                             return {**result, "notes": [*result["notes"], *self._said()]}
                         if "taken" in message:
+                            self.refused_by_driver = bool(message["by_driver"])
                             return None
                         if "error" in message:
                             self._drain_log(process)

@@ -67,7 +67,7 @@ def _report(error: Exception, messages: Messages) -> None:
     from replay.errors import ReplayError
 
     if isinstance(error, AddressTaken):
-        messages.send(taken=error.what)
+        messages.send(taken=error.what, by_driver=error.by_driver)
     elif isinstance(error, ReplayError):
         messages.send(
             error={"what": error.what, "where": error.where, "next": error.next, "code": int(error.exit_code)}

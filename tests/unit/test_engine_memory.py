@@ -136,8 +136,9 @@ def test_device_memory_is_mapped_at_its_address(free_address):
 def test_another_address_than_asked_for_is_given_back(free_address):
     span = Span(free_address, 2 * MIB, False)
     driver = granting(0x7777_0000_0000)
-    with pytest.raises(AddressTaken, match="reserved 0x777700000000 instead"):
+    with pytest.raises(AddressTaken, match="reserved 0x777700000000 instead") as caught:
         place(driver, [span], hold([span]), device=0, relocate=False)
+    assert caught.value.by_driver
     assert driver.last("cuMemAddressFree") == [0x7777_0000_0000, 2 * MIB]
 
 

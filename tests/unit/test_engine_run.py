@@ -221,6 +221,14 @@ def test_unreachable_addresses_are_relocated_after_restarts_and_pointers_patched
     assert "has the address" in result.placement.moved[0]
 
 
+def test_driver_that_refuses_an_address_is_asked_twice_and_then_moved_around(replayed, monkeypatch):
+    monkeypatch.setenv("REPLAY_EMULATOR_FAIL", "cuMemAddressReserve:1:2")
+    result = replayed(increment())
+    assert result.verification.verdict == "match"
+    assert result.placement.restarts == engine_run.MAXIMUM_REFUSALS
+    assert "cuMemAddressReserve returned CUDA_ERROR_OUT_OF_MEMORY" in result.placement.moved[0]
+
+
 def test_pointers_inside_memory_are_patched_when_it_moves(replayed):
     table, target = UNREACHABLE + (4 << 20), UNREACHABLE + (8 << 20)
     factory = SnapshotFactory()
