@@ -167,7 +167,8 @@ def test_double_precision_functions_of_the_device_library(kernels: Kernels) -> N
     x = np.concatenate([np.random.default_rng(6).normal(0, 10, 300), [1e5, -1e7, 0.1, 700, -700]])
     out = kernels.cuda.alloc(32 * len(x))
     kernels.run("double_math", [4], [128], kernels.put(x), out, number(len(x)))
-    expected = np.stack([np.sin(x), np.exp(x), np.log(abs(x)), abs(x) ** 1.5 + x / 3.7], 1)
+    with np.errstate(over="ignore"):
+        expected = np.stack([np.sin(x), np.exp(x), np.log(abs(x)), abs(x) ** 1.5 + x / 3.7], 1)
     assert np.allclose(kernels.get(out, "f8", 4 * len(x)).reshape(-1, 4), expected, rtol=1e-14, atol=1e-15)
 
 
