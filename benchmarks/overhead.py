@@ -3,7 +3,8 @@
     python benchmarks/overhead.py [--rounds N] [--output FILE.json]
 
 Everything is measured side by side in one run, against a driver that does nothing: rounds of {no shim, shim inert,
-window closed, window open} follow one another, each a fresh process, and the median round of each counts.
+window closed, window open} follow one another, each a fresh process, and the median round of each counts. Times are
+CPU time of the calling thread, kernel included; wall time, printed beside, also holds what other processes took.
 Exits 1 when a target is missed. REPLAY_TEST_INTERPOSER names another build than the installed package's.
 """
 
@@ -60,8 +61,8 @@ def build(folder: Path) -> Path:
     return application
 
 
-def measure(application: Path, mode: str, folder: Path) -> tuple[float, float]:
-    """(ns per launch, ns per call of a function that is never swapped in)."""
+def measure(application: Path, mode: str, folder: Path) -> tuple[float, float, float]:
+    """(ns per launch, ns per call of a function that is never swapped in, wall ns per launch)."""
     environment = {**os.environ, "LD_LIBRARY_PATH": str(application.parent)}
     with tempfile.TemporaryDirectory(dir=folder, suffix=".rcap") as directory:
         if mode != "none":
@@ -71,8 +72,8 @@ def measure(application: Path, mode: str, folder: Path) -> tuple[float, float]:
             environment["REPLAY_CAPTURE_KERNEL"] = "^vector" if mode == "open" else "^other$"
         command = [str(application), "vector_add", str(BATCHES), str(CALLS)]
         done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-        launch_ns, never_ns = map(float, done.stdout.split())
-        return launch_ns, never_ns
+        launch_ns, never_ns, wall_ns = map(float, done.stdout.split())
+        return launch_ns, never_ns, wall_ns
 
 
 def main() -> int:
@@ -84,20 +85,22 @@ def main() -> int:
         print(f"no {interposer()}: run `make setup`, or set REPLAY_TEST_INTERPOSER", file=sys.stderr)
         return 3
     modes = ["none", "inert", "closed", "open"]
-    samples: dict[str, list[tuple[float, float]]] = {mode: [] for mode in modes}
+    samples: dict[str, list[tuple[float, float, float]]] = {mode: [] for mode in modes}
     with tempfile.TemporaryDirectory() as name:
         application = build(Path(name))
         for _ in range(options.rounds):
             for mode in modes:
                 samples[mode].append(measure(application, mode, Path(name)))
-    launch_ns = {mode: statistics.median(launch for launch, _ in samples[mode]) for mode in modes}
-    never_ns = {mode: statistics.median(never for _, never in samples[mode]) for mode in modes}
+    launch_ns = {mode: statistics.median(sample[0] for sample in samples[mode]) for mode in modes}
+    never_ns = {mode: statistics.median(sample[1] for sample in samples[mode]) for mode in modes}
+    wall_ns = {mode: statistics.median(sample[2] for sample in samples[mode]) for mode in modes}
     added_ns = {mode: launch_ns[mode] - launch_ns["none"] for mode in modes[1:]}
     never_added_ns = never_ns["closed"] - never_ns["none"]
-    print(f"{'':16}{'ns a launch':>12}{'added ns':>10}{'ratio':>8}")
+    print(f"{'':16}{'ns a launch':>12}{'added ns':>10}{'ratio':>8}{'wall ns':>10}")
     for mode in modes:
         added = launch_ns[mode] - launch_ns["none"]
-        print(f"{mode:16}{launch_ns[mode]:12.1f}{added:10.1f}{launch_ns[mode] / launch_ns['none']:8.2f}")
+        ratio = launch_ns[mode] / launch_ns["none"]
+        print(f"{mode:16}{launch_ns[mode]:12.1f}{added:10.1f}{ratio:8.2f}{wall_ns[mode]:10.1f}")
     print(
         f"never swapped in: {never_ns['none']:.2f} ns without the shim, {never_ns['closed']:.2f} ns with it"
     )
@@ -113,6 +116,7 @@ def main() -> int:
         "kernel": platform.release(),
         "rounds": options.rounds,
         "launch_ns": launch_ns,
+        "wall_ns": wall_ns,
         "added_ns": added_ns,
         "never_added_ns": never_added_ns,
         "targets_ns": {"closed": CLOSED_TARGET_NS, "open": OPEN_TARGET_NS, "never": NEVER_TARGET_NS},
