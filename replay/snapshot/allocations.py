@@ -203,7 +203,8 @@ class Allocations:
         if self._alive.get(allocation.address) is allocation:
             del self._alive[allocation.address]
             del self._starts[bisect.bisect_left(self._starts, allocation.address)]
-            allocation.died_call = died_call
+        # Also of one whose address was in use again before its end was on file.
+        allocation.died_call = allocation.died_call or died_call
 
     def _add(self, allocation: Allocation) -> None:
         """What was there before must have ended, even if no call said so."""

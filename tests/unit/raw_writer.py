@@ -41,7 +41,9 @@ class RawWriter:
         self.time_ns = 1000
         self.offsets: list[int] = []  # of every record
 
-    def record(self, kind: int, payload: bytes, *, function: int = 0, call: int = 0, thread: int = THREAD) -> None:
+    def record(
+        self, kind: int, payload: bytes, *, function: int = 0, call: int = 0, thread: int = THREAD
+    ) -> None:
         payload += bytes(-len(payload) % 8)
         self.time_ns += 10
         checked = struct.pack("<QQ", call, self.time_ns) + payload
@@ -83,7 +85,12 @@ class RawWriter:
         return self.number
 
     def leave(
-        self, symbol: str, number: int, result: int = 0, outputs: dict[str, bytes] | None = None, thread: int = THREAD
+        self,
+        symbol: str,
+        number: int,
+        result: int = 0,
+        outputs: dict[str, bytes] | None = None,
+        thread: int = THREAD,
     ) -> None:
         payload = struct.pack("<iI", result, 0) + self._attachments(symbol, outputs)
         self.record(RecordKind.LEAVE, payload, function=by_symbol()[symbol].id, call=number, thread=thread)
@@ -124,7 +131,15 @@ class RawWriter:
         place = NO_BLOB if zero else self.put_blob(content)
         computed = 0 if zero else crc32c(content)
         total = allocation_bytes or len(content)
-        values = (base + offset, len(content), place, base, total, moment, computed if check is None else check)
+        values = (
+            base + offset,
+            len(content),
+            place,
+            base,
+            total,
+            moment,
+            computed if check is None else check,
+        )
         self.record(RecordKind.BLOB, struct.pack("<QQQQQII", *values), call=call)
 
     def note(self, code: NoteCode, text: str = "", call: int = 0) -> None:
@@ -158,10 +173,15 @@ class RawWriter:
         self.call("cuInit", [0])
         self.call("cuDevicePrimaryCtxRetain", [0x7000, 0], outputs={"pctx": word(CONTEXT)})
         self.call("cuCtxSetCurrent", [CONTEXT])
-        self.process(**{"driver_version": 13000, "device.0.name": "Test", "device.0.compute_capability": "9.0"})
+        self.process(
+            **{"driver_version": 13000, "device.0.name": "Test", "device.0.compute_capability": "9.0"}
+        )
         self.call("cuModuleLoadData", [0x7008, 0x7010], {"image": image}, {"module": word(MODULE)})
         self.call(
-            "cuModuleGetFunction", [0x7018, MODULE, 0x7020], {"name": kernel.encode()}, {"hfunc": word(FUNCTION)}
+            "cuModuleGetFunction",
+            [0x7018, MODULE, 0x7020],
+            {"name": kernel.encode()},
+            {"hfunc": word(FUNCTION)},
         )
 
     def allocate(self, address: int, size: int) -> int:
@@ -172,7 +192,9 @@ class RawWriter:
         self.note(NoteCode.WINDOW_OPEN, text, self.number + 1)
         return self.number + 1
 
-    def launch(self, parameters: bytes, layout: list[tuple[int, int]], *, stream: int = 0, thread: int = THREAD) -> int:
+    def launch(
+        self, parameters: bytes, layout: list[tuple[int, int]], *, stream: int = 0, thread: int = THREAD
+    ) -> int:
         number = self.number + 1
         self.note(NoteCode.LAUNCH_MATCHED, "1 scale", number)
         packed = b"".join(struct.pack("<II", *slot) for slot in layout)

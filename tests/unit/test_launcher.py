@@ -1,0 +1,240 @@
+"""Starting applications: their environment, signals and statuses are what they would be without replay."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from replay import settings
+from replay.capture import launcher
+from replay.capture.launcher import (
+    capture_environment,
+    make_raw_folder,
+    run_application,
+    signal_name,
+    why_not_preloaded,
+)
+from replay.capture.selection import Selection
+from replay.capture.session import check_output, default_output, explain_absence
+from replay.drivers import Driver
+from replay.errors import CaptureError, FileError
+from replay.snapshot.builder import PackReport
+
+EMULATED = Driver("emulator", Path("/opt/replay/emulator/libcuda.so.1"), Path("/opt/replay/emulator"), True)
+SYSTEM = Driver("system", Path("/usr/lib/libcuda.so.1"), None, False)
+
+
+@pytest.fixture
+def interposer(tmp_path, monkeypatch):
+    """A library that can be preloaded and does nothing; these tests are about everything around it."""
+    folder = tmp_path / "native"
+    folder.mkdir()
+    source = folder / "nothing.c"
+    source.write_text("int replay_nothing;\n")
+    library = folder / "libreplay_interposer.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    monkeypatch.setenv(settings.NATIVE_DIR.environment, str(folder))
+    return library
+
+
+@pytest.fixture
+def raw(tmp_path):
+    return make_raw_folder(tmp_path / "x.rsnap")
+
+
+def run(command, raw, driver=SYSTEM, **environ):
+    return run_application(command, Selection(), driver, raw, {**os.environ, **environ})
+
+
+def test_preloaded_libraries_and_library_path_are_kept_behind_ours():
+    base = {
+        "LD_PRELOAD": "/lib/asan.so",
+        "LD_LIBRARY_PATH": "/a:/b",
+        "HOME": "/h",
+        "REPLAY_CAPTURE_KERNEL": "old",
+    }
+    child = capture_environment(base, Selection(all=True), EMULATED, Path("/opt/shim.so"), Path("/r.rcap"))
+    assert child["LD_PRELOAD"] == "/opt/shim.so:/lib/asan.so"
+    assert child["LD_LIBRARY_PATH"] == "/opt/replay/emulator:/a:/b"
+    assert child["REPLAY_CAPTURE_DIRECTORY"] == "/r.rcap"
+    assert child["REPLAY_CAPTURE_ALL"] == "1"
+    assert child["HOME"] == "/h"
+    assert "REPLAY_CAPTURE_KERNEL" not in child, "a selection from outside leaked in"
+
+
+def test_system_driver_leaves_the_library_path_alone():
+    child = capture_environment({}, Selection(), SYSTEM, Path("/opt/shim.so"), Path("/r.rcap"))
+    assert "LD_LIBRARY_PATH" not in child
+    assert "REPLAY_CAPTURE_REAL_DRIVER" not in child
+
+
+def test_raw_folders_are_private_and_never_reused(tmp_path):
+    names = [make_raw_folder(tmp_path / "x.rsnap").name for _ in range(3)]
+    assert names == ["x.rcap", "x-2.rcap", "x-3.rcap"]
+    assert (tmp_path / "x.rcap").stat().st_mode & 0o077 == 0
+    with pytest.raises(FileError, match="no such folder"):
+        make_raw_folder(tmp_path / "missing" / "x.rsnap")
+
+
+@pytest.mark.parametrize(("script", "status"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", -9)])
+def test_status_of_the_application_is_reported_and_stored(interposer, raw, script, status):
+    ended = run(["sh", "-c", script], raw)
+    assert ended.status == status
+    assert ended.exit_code == (status if status >= 0 else 128 - status)
+    facts = json.loads((raw / "launcher.json").read_text())
+    assert facts["exit_status"] == status
+    assert facts["pid"] == ended.pid
+    assert facts["command"] == ["sh", "-c", script]
+
+
+def test_interposer_under_a_path_with_a_space_is_preloaded_from_a_copy(
+    interposer, raw, tmp_path, monkeypatch
+):
+    folder = tmp_path / "with a space: and a colon"
+    interposer.parent.rename(folder)
+    monkeypatch.setenv(settings.NATIVE_DIR.environment, str(folder))
+    output = raw / "maps"
+    ended = run(["sh", "-c", f"cat /proc/$$/maps > {output}; echo $LD_PRELOAD >> {output}"], raw)
+    assert ended.status == 0
+    text = output.read_text()
+    assert "libreplay_interposer.so" in text
+    copied = text.splitlines()[-1]
+    assert " " not in copied
+    assert not Path(copied).exists(), "the copy was left behind"
+
+
+def test_driver_folder_with_a_colon_is_copied(interposer, raw, tmp_path):
+    folder = tmp_path / "a:b"
+    folder.mkdir()
+    (folder / "libcuda.so.1").write_bytes(b"not loaded here")
+    output = raw / "paths"
+    driver = Driver("x", folder / "libcuda.so.1", folder, False)
+    run(
+        ["sh", "-c", f"echo $LD_LIBRARY_PATH > {output}; ls -l $REPLAY_CAPTURE_REAL_DRIVER"],
+        raw,
+        driver,
+        LD_LIBRARY_PATH="",
+    )
+    assert ":" not in output.read_text()
+
+
+@pytest.mark.parametrize("command", [["./no-such-program"], ["/etc"], ["/etc/passwd"]], ids=str)
+def test_command_that_cannot_be_started_is_named(interposer, raw, command):
+    with pytest.raises(CaptureError, match=command[0]):
+        run(command, raw)
+
+
+LAUNCH = """
+import sys
+from pathlib import Path
+from replay.capture.launcher import run_application
+from replay.capture.selection import Selection
+from replay.drivers import Driver
+ended = run_application(sys.argv[2:], Selection(), Driver("system", Path("x"), None, False), Path(sys.argv[1]))
+print("ended with", ended.status, flush=True)
+"""
+
+WAIT = """
+import signal, sys, time
+def stop(number, frame):
+    print("application got", signal.Signals(number).name, flush=True)
+    sys.exit(5)
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    assert signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+    signal.signal(number, stop)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_reach_the_application_and_the_launcher_lives_on(interposer, raw, number):
+    command = [sys.executable, "-c", LAUNCH, str(raw), sys.executable, "-c", WAIT]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=30)
+    assert output == f"application got {number.name}\nended with 5\n"
+    assert process.returncode == 0
+
+
+def test_files_that_the_application_inherits_stay_open(interposer, raw):
+    reader, writer = os.pipe()
+    os.set_inheritable(writer, True)
+    ended = run([sys.executable, "-c", f"import os; os.write({writer}, b'through')"], raw)
+    os.close(writer)
+    assert ended.status == 0
+    assert os.read(reader, 100) == b"through"
+    os.close(reader)
+
+
+def test_processes_that_outlive_the_application_are_waited_for_in_bounded_time(interposer, raw, monkeypatch):
+    monkeypatch.setattr(launcher, "LEFT_BEHIND_WAIT_S", 0.4)
+    (raw / "incomplete").write_bytes(b"")
+    hold = (
+        "import fcntl, sys, time; f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_SH);"
+        "print(1, flush=True); time.sleep(30)"
+    )
+    holder = subprocess.Popen([sys.executable, "-c", hold, str(raw / "incomplete")], stdout=subprocess.PIPE)
+    assert holder.stdout is not None
+    holder.stdout.readline()
+    try:
+        begin = time.monotonic()
+        assert run(["true"], raw).left_behind
+        assert time.monotonic() - begin < 10
+    finally:
+        holder.kill()
+        holder.communicate()
+    assert not run(["true"], raw).left_behind
+
+
+def test_signal_names():
+    assert signal_name(11) == "SIGSEGV"
+    assert signal_name(63) == "signal 63"
+
+
+def test_programs_that_cannot_be_preloaded_are_recognised(tmp_path):
+    assert why_not_preloaded(sys.executable) == ""
+    assert why_not_preloaded("no-such-program") == ""
+    source, program = tmp_path / "a.c", tmp_path / "a"
+    source.write_text("int main(void) { return 0; }\n")
+    built = subprocess.run(["cc", "-static", "-o", program, source], capture_output=True, check=False)
+    if built.returncode:
+        pytest.skip("no static libc here")
+    assert "statically linked" in why_not_preloaded(str(program))
+    program.chmod(0o4755)
+    assert "setuid" in why_not_preloaded(str(program))
+
+
+def test_default_output_is_named_after_the_program():
+    assert default_output(["./samples/vector_add", "3"]) == Path("vector_add.rsnap")
+    assert default_output(["/usr/bin/python3.11", "-u", "train/step.py", "--n"]) == Path("step.rsnap")
+    assert default_output(["python", "-m", "app"]) == Path("python.rsnap")
+
+
+def test_output_that_cannot_be_written_is_refused_first(tmp_path):
+    check_output(tmp_path / "x.rsnap")
+    for path in (tmp_path, tmp_path / "missing" / "x.rsnap"):
+        with pytest.raises(FileError):
+            check_output(path)
+
+
+@pytest.mark.parametrize(
+    ("report", "expected"),
+    [
+        (PackReport(), "never used CUDA"),
+        (PackReport(used_cuda=True, matched_launches=2), "only 2 launches matched"),
+        (PackReport(used_cuda=True, kernels_seen=["_Z3addPf"]), "add(float*)"),
+        (PackReport(used_cuda=True, skipped=["process 1: capture stopped: disk full"]), "disk full"),
+    ],
+)
+def test_absence_of_a_snapshot_is_explained(report, expected):
+    assert expected in "; ".join(explain_absence(report, "--kernel x --launch 3", "true"))

@@ -1,0 +1,188 @@
+"""Raw record files: every ending, every damage, and nothing that is not checked."""
+
+from __future__ import annotations
+
+import random
+import struct
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from replay.api.vocabulary import NoteCode, RecordKind
+from replay.capture import checksum, rawfile
+from replay.capture.rawfile import RawFile
+from replay.errors import FileError, FormatError, VersionError
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from raw_writer import RawWriter, scale_capture  # noqa: E402
+
+
+def read(path):
+    """The offsets of all records that are given out, and the ending."""
+    with RawFile(path) as raw:
+        return [record.offset for record in raw.records()], raw.ending
+
+
+@pytest.fixture
+def small(tmp_path):
+    """A whole capture, and the writer that knows where its records are."""
+    writer = scale_capture(tmp_path / "x.rcap", before=bytes(range(64)), after=bytes(64))
+    writer.close()
+    return writer
+
+
+def test_whole_file_gives_every_record(small):
+    offsets, ending = read(small.path)
+    assert offsets == small.offsets
+    assert ending.offset == small.path.stat().st_size
+
+
+def test_file_cut_at_any_byte_gives_every_record_before_the_cut(small):
+    whole = small.path.read_bytes()
+    for length in range(0, len(whole), 3):
+        small.path.write_bytes(whole[:length])
+        if 0 < length < 64:
+            with pytest.raises(FormatError):
+                read(small.path)
+            continue
+        offsets, ending = read(small.path)
+        ends = [*small.offsets[1:], len(whole)]
+        assert offsets == [start for start, end in zip(small.offsets, ends, strict=True) if end <= length]
+        assert ending.state == "truncated"
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_flipped_bit_is_damage_at_its_record_and_everything_before_is_usable(small, seed):
+    whole = bytearray(small.path.read_bytes())
+    record = random.Random(seed).randrange(len(small.offsets))
+    start = small.offsets[record]
+    end = [*small.offsets, len(whole)][record + 1]
+    # Behind the size and the kind, whose damage shows as another sort of ending.
+    position = random.Random(seed + 1000).randrange(start + 12, end)
+    whole[position] ^= 1 << seed % 8
+    small.path.write_bytes(whole)
+    offsets, ending = read(small.path)
+    assert ending.state == "damaged"
+    assert ending.offset == start
+    assert offsets == small.offsets[:record]
+
+
+@pytest.mark.parametrize("size", [4, 12, 24, 31, rawfile.WINDOW_BYTES + 8])
+def test_size_that_no_record_has_is_damage(small, size):
+    whole = bytearray(small.path.read_bytes())
+    start = small.offsets[5]
+    whole[start : start + 4] = struct.pack("<I", size)
+    small.path.write_bytes(whole)
+    offsets, ending = read(small.path)
+    assert (ending.state, ending.offset) == ("damaged", start)
+    assert offsets == small.offsets[:5]
+
+
+def test_unknown_kind_is_damage(small):
+    whole = bytearray(small.path.read_bytes())
+    start = small.offsets[3]
+    whole[start + 4 : start + 6] = struct.pack("<H", 99)
+    small.path.write_bytes(whole)
+    _, ending = read(small.path)
+    assert (ending.state, ending.offset) == ("damaged", start)
+
+
+def test_fillers_of_any_size_are_passed_over(tmp_path):
+    writer = RawWriter(tmp_path)
+    writer.note(NoteCode.THREADS_BUSY, "one")
+    for size in (8, 16, 24, 32, 4096, rawfile.BLOCK_BYTES, 2 * rawfile.BLOCK_BYTES + 8):
+        writer.filler(size)
+        writer.note(NoteCode.THREADS_BUSY, f"behind {size}")
+    writer.close()
+    offsets, _ = read(writer.path)
+    assert offsets == writer.offsets
+
+
+@pytest.mark.parametrize("size", [8000, 8192, 70_000, rawfile.BLOCK_BYTES, 6 << 20])
+def test_record_of_any_size_is_read_and_checked(tmp_path, size):
+    writer = RawWriter(tmp_path)
+    writer.note(NoteCode.THREADS_BUSY, "one")
+    writer.note(NoteCode.THREADS_BUSY, "x" * size)
+    writer.note(NoteCode.THREADS_BUSY, "three")
+    writer.close()
+    assert read(writer.path)[0] == writer.offsets
+    data = bytearray(writer.path.read_bytes())
+    data[writer.offsets[1] + 32 + size // 2] ^= 1
+    writer.path.write_bytes(data)
+    offsets, ending = read(writer.path)
+    assert (offsets, ending.state) == (writer.offsets[:1], "damaged")
+
+
+def test_many_records_cross_the_blocks_that_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(rawfile, "BLOCK_BYTES", 512)
+    writer = RawWriter(tmp_path)
+    for number in range(300):
+        writer.note(NoteCode.THREADS_BUSY, "n" * (number % 90))
+    writer.close()
+    assert read(writer.path)[0] == writer.offsets
+
+
+def test_file_of_a_process_that_died_at_once_is_empty(tmp_path):
+    path = tmp_path / "calls.1.bin"
+    for content in (b"", bytes(4096)):
+        path.write_bytes(content)
+        offsets, ending = read(path)
+        assert (offsets, ending.state) == ([], "truncated")
+
+
+def test_other_files_are_refused_by_name(tmp_path):
+    path = tmp_path / "calls.1.bin"
+    path.write_bytes(b"something else, long enough to hold a whole file header of 64 bytes")
+    with pytest.raises(FormatError, match="calls.1.bin"):
+        read(path)
+    path.write_bytes(struct.pack("<8sIIQQ32x", b"RCAPCALL", 2, 1, 0, 0))
+    with pytest.raises(VersionError, match="format 2"):
+        read(path)
+    with pytest.raises(FileError, match="No such file"):
+        read(tmp_path / "missing.bin")
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", 0),
+        (b"123456789", 0xE3069283),
+        (bytes(32), 0x8A9136AA),  # RFC 3720, B.4
+        (b"\xff" * 32, 0x62A8AB43),
+        (bytes(range(32)), 0x46DD794E),
+    ],
+)
+def test_checksum_has_the_published_values(data, expected):
+    assert checksum._crc32c_by_lanes(memoryview(data)) == expected
+    assert checksum.crc32c(data) == expected
+
+
+def test_checksum_of_lanes_pieces_and_many_stretches_agree():
+    data = random.Random(7).randbytes(50_003)
+    whole = checksum._crc32c_by_lanes(memoryview(data))
+    for cut in (0, 1, 2047, 2048, 10_000, 50_003):
+        first = checksum._crc32c_by_lanes(memoryview(data)[:cut])
+        assert checksum._crc32c_by_lanes(memoryview(data)[cut:], first) == whole
+        assert checksum.crc32c(data[cut:], checksum.crc32c(data[:cut])) == whole
+    words = np.frombuffer(data[:40_000], dtype="<u8")
+    starts, counts = np.array([0, 5, 100, 4999]), np.array([5, 0, 3000, 1])
+    expected = [
+        checksum._crc32c_by_lanes(memoryview(data)[8 * s : 8 * (s + c)])
+        for s, c in zip(starts, counts, strict=True)
+    ]
+    assert checksum.crc32c_of_many(words, starts, counts).tolist() == expected
+
+
+def test_records_keep_their_fields(tmp_path):
+    writer = RawWriter(tmp_path)
+    writer.record(
+        RecordKind.NOTE, struct.pack("<II", 3, 0), function=0x8001, call=1 << 40, thread=4_000_000_000
+    )
+    writer.close()
+    with RawFile(writer.path) as raw:
+        first = next(iter(raw.records()))
+        assert (raw.pid, raw.start_time_ns, raw.monotonic_ns) == (77, 1_000_000, 500)
+    assert (first.function, first.call, first.thread, first.time_ns) == (0x8001, 1 << 40, 4_000_000_000, 1010)
