@@ -11,8 +11,8 @@ inline u32 first_lane(u32 lanes) { return static_cast<u32>(__builtin_ctz(lanes))
 // Lanes named that are still alive but not here: the group has to wait for them.
 inline bool must_wait(const Warp &w, u32 named) { return (named & w.live & ~w.active) != 0; }
 
-// Offsets: a value, b lane or distance, c clamp and segment mask, extra member mask or none; immediate: the offset of
-// the predicate result plus one, 0 for none.
+// Offsets: a value, b lane or distance, c clamp and segment mask, extra member mask or none; immediate: the
+// offset of the predicate result plus one, 0 for none.
 enum class Shuffle { up, down, butterfly, index };
 template <Shuffle Mode> const Instruction *shuffle(Warp &w, const Instruction *i) {
   if (i->extra != no_offset) {
