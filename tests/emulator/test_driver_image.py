@@ -78,6 +78,25 @@ def test_lz4_with_long_runs_and_literals(cuda: Driver):
     assert kernels(cuda, container(entry(PTX, 80, comment.encode() + text("one"), LZ4))) == ["one"]
 
 
+@pytest.mark.parametrize(
+    "block",
+    [
+        b"\x14a\x05\x00" + b"\x50bcdef",  # a match that begins before the output
+        b"\x14a\x00\x00" + b"\x50bcdef",  # no distance
+        b"\x14a\x01",  # the distance is cut
+        b"\xf0\xff\xff",  # a length without an end
+        b"\x1fa\x01\x00\xff\xff\x00",  # more than there is room for
+        b"",
+    ],
+)
+def test_damaged_lz4_is_refused(cuda: Driver, block: bytes):
+    stored = block + bytes(-len(block) % 8)
+    header = struct.pack(
+        "<HHIQIIHHIIIQQQ", PTX, 0x101, 64, len(stored), len(block), 0, 0, 8, 80, 0, 0, 0x11 | LZ4, 0, 14
+    )
+    assert error_of(cuda, container(header + stored)) == api.INVALID_IMAGE
+
+
 class Wrapper(ctypes.Structure):
     _fields_ = [
         ("magic", ctypes.c_uint32),

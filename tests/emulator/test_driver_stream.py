@@ -307,3 +307,20 @@ def test_batch_of_memory_operations_runs_in_order(cuda: Driver):
     batch[0].operation = 99
     assert cuda.cuStreamBatchMemOp_v2(stream, 4, batch, 0) == api.NOT_SUPPORTED
     assert cuda.cuStreamBatchMemOp_v2(stream, 0, batch, 0) == api.INVALID_VALUE
+
+
+def test_wait_for_an_event_holds_while_its_stream_is_blocked(cuda: Driver):
+    first, second, third = (cuda.make("cuStreamCreate", api.NON_BLOCKING) for _ in range(3))
+    event, gate = cuda.make("cuEventCreate", 0), threading.Event()
+    target = cuda.make("cuMemHostAlloc", 8, 0)
+    callback = HostFunction(lambda _: gate.wait(10) and None)
+    cuda.do("cuLaunchHostFunc", first, callback, None)
+    cuda.do("cuEventRecord", event, first)
+    cuda.do("cuStreamWaitEvent", second, event, 0)
+    cuda.do("cuMemsetD8Async", target, 65, 4, second)
+    cuda.do("cuMemsetD8Async", target + 4, 66, 4, third)  # not held up
+    assert (cuda.cuEventQuery(event), cuda.cuStreamQuery(second)) == (api.NOT_READY, api.NOT_READY)
+    assert ctypes.string_at(target, 8) == b"\0\0\0\0BBBB"
+    gate.set()
+    cuda.do("cuStreamSynchronize", second)
+    assert ctypes.string_at(target, 8) == b"AAAABBBB"
