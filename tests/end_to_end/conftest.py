@@ -75,7 +75,7 @@ class Replay:
         return self._finish(command, status, **options)
 
     def run(self, snapshot: str = "x.rsnap", *arguments: str, status: int | None = 0) -> Completed[str]:
-        return self("run", snapshot, "--driver", DRIVER, *arguments, status=status)
+        return self("run", snapshot, "--driver", DRIVER, "--samples", "3", *arguments, status=status)
 
     def start(self, command: list[str]) -> subprocess.Popen[str]:
         """Start a command in a process group of its own; what is left of it is killed when the test ends."""
