@@ -17,7 +17,8 @@ from replay.engine.contents import patch
 from replay.errors import EngineError
 
 if TYPE_CHECKING:
-    from replay.engine.execute import Executor, Prepared
+    from replay.engine.execute import Executor
+    from replay.engine.inputs import Prepared
 
 Arguments = dict[str, Any]
 Exception_ = Callable[["Executor", "Prepared", Function], Arguments]

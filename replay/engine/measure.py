@@ -11,7 +11,7 @@ import time
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Keep
 from replay.engine.driver import DriverFailure, call, query, query_int
-from replay.engine.execute import Prepared
+from replay.engine.inputs import Prepared
 from replay.engine.session import ATTRIBUTE_L2_BYTES, Session, is_launch, launch_streams
 from replay.errors import EngineError
 from replay.timing.clocks import SLOWEST_CLOCK, Clocks

@@ -16,8 +16,9 @@ from replay.api.vocabulary import Effect
 from replay.compare.outputs import BufferComparison
 from replay.engine.contents import ContentStore, describe
 from replay.engine.driver import Driver, DriverFailure, call, query, query_int
-from replay.engine.execute import STICKY_RESULTS, Executor, HostOutput, Prepared
+from replay.engine.execute import STICKY_RESULTS, Executor
 from replay.engine.handles import captured_handles
+from replay.engine.inputs import HostOutput, Prepared
 from replay.engine.memory import AddressMap, Placed, Span, home_address, is_global, is_host, place
 from replay.engine.program import Program
 from replay.errors import EngineError

@@ -141,7 +141,7 @@ def _times(timing: Timing, screen: Screen) -> str:
     if timing.gpu is not None:
         rows.append(
             _row(
-                f"GPU time, {timing.source.upper() if timing.source == 'modelled' else timing.source}",
+                f"GPU time, {timing.source}",
                 timing.gpu,
             )
         )
@@ -160,7 +160,7 @@ def _row(name: str, summary: TimeSummary) -> list[str]:
 
 def _timing_lines(timing: Timing, screen: Screen) -> Iterator[str]:
     if timing.source == "modelled" and timing.gpu is not None:
-        yield "  Modelled by the CPU driver's cost model; says nothing about the speed of a GPU."
+        yield "  Times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU."
     yield f"  stopped: {timing.stop_text}" + (f"; {timing.discarded} discarded" if timing.discarded else "")
     if timing.gpu_time_reason:
         yield f"  no GPU time: {timing.gpu_time_reason}"

@@ -1,0 +1,164 @@
+"""What captured calls pointed to, as buffers of this process: attachments, images, host memory.
+
+The part of the executor that needs no driver.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from replay.engine.contents import read_contents
+from replay.engine.memory import AddressMap
+from replay.errors import EngineError
+from replay.snapshot.container import SnapshotReader
+from replay.snapshot.schema import Attachment, Call, Contents, Image
+
+MAXIMUM_BUFFER_BYTES = 1 << 30  # of one argument; a larger one is not believed
+
+
+@dataclass
+class HostOutput:
+    """Host memory that a call wrote, and what was captured."""
+
+    label: str
+    address: int
+    expected: Attachment
+    size_bytes: int
+
+
+@dataclass
+class Prepared:
+    """A captured call, ready to run. `context` is the captured context it runs in; 0: none is known."""
+
+    call: Call
+    context: int
+    function: Callable[..., int]
+    arguments: list[Any]
+    late_arguments: list[tuple[int, str, int]] = field(default_factory=list)  # position, C type, captured
+    late_words: list[tuple[int, str, int]] = field(
+        default_factory=list
+    )  # live address of the word, C type, captured
+    first: list[Callable[[], None]] = field(default_factory=list)  # run before the driver is called
+    outputs: list[tuple[Any, str, list[int]]] = field(
+        default_factory=list
+    )  # buffer, handle type, captured handles
+    then: list[Callable[[], None]] = field(default_factory=list)  # run after success
+    host_outputs: list[HostOutput] = field(default_factory=list)
+    keep: list[Any] = field(default_factory=list)  # buffers that the arguments point to
+    creates: bool = False  # objects that somebody must destroy
+
+    @property
+    def where(self) -> str:
+        """The call for people."""
+        return f"call {self.call.number} {self.call.function}"
+
+
+class CallInputs:
+    """Finds and keeps what calls point to. `notes` collects what was not done as captured, each text once."""
+
+    def __init__(self, reader: SnapshotReader, images: dict[str, Image], addresses: AddressMap) -> None:
+        self.reader = reader
+        self.addresses = addresses
+        self.notes: dict[str, None] = {}
+        self._images = images
+        self._image_buffers: dict[str, Any] = {}
+
+    def note(self, text: str) -> None:
+        """Record that something was done otherwise than in the application."""
+        self.notes[text] = None
+
+    def attachment(self, attachment: Attachment) -> bytes:
+        """The bytes of an attachment, wherever they are."""
+        if isinstance(attachment, bytes):
+            return attachment
+        if isinstance(attachment, Contents):
+            if attachment.size_bytes > MAXIMUM_BUFFER_BYTES:
+                raise EngineError(f"an attachment has {attachment.size_bytes} bytes")
+            return read_contents(self.reader, attachment)
+        image = self._images.get(attachment)
+        if image is None:
+            raise EngineError(
+                f"the image {attachment[:12]} is not in the snapshot",
+                next="capture again; `replay info` shows the notes",
+            )
+        return read_contents(self.reader, image.contents)
+
+    def optional(self, prepared: Prepared, name: str, part: int = 0) -> bytes | None:
+        """An input of a call; None when it was not recorded."""
+        inputs = prepared.call.inputs
+        found = inputs.get(f"{name}.{part}")
+        if found is None and part == 0:
+            found = inputs.get(name)
+        return None if found is None else self.attachment(found)
+
+    def required(self, prepared: Prepared, name: str, part: int = 0) -> bytes:
+        """An input of a call that must have been recorded."""
+        found = self.optional(prepared, name, part)
+        if found is None:
+            raise EngineError(
+                f"what {name} pointed to was not captured", where=prepared.where, next="capture again"
+            )
+        return found
+
+    def buffer(self, prepared: Prepared, data: bytes) -> Any:
+        """Bytes at an address that stays valid as long as the call."""
+        buffer = (ctypes.c_char * max(len(data), 1)).from_buffer_copy(data or b"\0")
+        prepared.keep.append(buffer)
+        return buffer
+
+    def image(self, prepared: Prepared, name: str, part: int = 0) -> Any:
+        """A module image with a NUL behind it, which PTX needs. One copy for all calls, alive to the end."""
+        inputs = prepared.call.inputs
+        found = inputs.get(f"{name}.{part}") or (inputs.get(name) if part == 0 else None)
+        if found is None:
+            raise EngineError("the module image was not captured", where=prepared.where, next="capture again")
+        key = found if isinstance(found, str) else f"call {prepared.call.number}"
+        if key not in self._image_buffers:
+            data = self.attachment(found)
+            self._image_buffers[key] = (ctypes.c_char * (len(data) + 1)).from_buffer_copy(data + b"\0")
+        return self._image_buffers[key]
+
+    def host_source(self, prepared: Prepared, name: str, captured: int, part: int = 0) -> Any:
+        """Host memory that a call reads: its captured bytes, in the captured pinned memory where it was such."""
+        data, guessed = self.addresses.patch_lookalikes(self.required(prepared, name, part))
+        if guessed:
+            self.note(
+                f"{prepared.where}: {guessed} words of its host memory look like pointers to relocated memory and were "
+                "patched (a guess)"
+            )
+        live = self._pinned(captured, len(data))
+        if live is None:
+            return self.buffer(prepared, data)
+        source = self.buffer(prepared, data)
+        address = live
+
+        def write() -> None:
+            ctypes.memmove(address, source, len(data))
+
+        prepared.first.append(write)
+        return live
+
+    def _pinned(self, captured: int, size_bytes: int) -> int | None:
+        """Where captured host memory lives, if all of it is in one captured stretch."""
+        live = self.addresses.find(captured)
+        whole = live is not None and self.addresses.find(captured + size_bytes) == live + size_bytes
+        return live if whole else None
+
+    def host_target(
+        self, prepared: Prepared, name: str, captured: int, size_bytes: int, part: int = 0
+    ) -> Any:
+        """Host memory that a call writes; compared when its contents were captured."""
+        key = f"{name}.{part}" if part else name
+        expected = prepared.call.outputs.get(key)
+        live = self._pinned(captured, size_bytes)
+        target: Any = live
+        if live is None:
+            target = self.buffer(prepared, bytes(size_bytes))
+            live = ctypes.addressof(target)
+        if expected is not None:
+            label = f"host memory that {prepared.where} wrote ({size_bytes} bytes)"
+            prepared.host_outputs.append(HostOutput(label, live, expected, size_bytes))
+        return target
