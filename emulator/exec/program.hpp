@@ -25,7 +25,7 @@ struct Parameter {
 struct KernelInfo {
   std::string name;
   std::vector<Parameter> parameters;
-  uint32_t parameter_bytes = 0;          // end of the last parameter
+  uint32_t parameter_bytes = 0; // end of the last parameter
   uint32_t static_shared_bytes = 0;
   uint32_t local_bytes_per_thread = 0;
   uint32_t constant_bytes = 0;
@@ -33,10 +33,10 @@ struct KernelInfo {
   uint32_t max_threads_per_block = 1024; // from .maxntid / .reqntid
   uint32_t required_block[3] = {0, 0, 0};
   uint32_t required_cluster[3] = {0, 0, 0};
-  uint32_t ptx_version = 0;              // 84 for .version 8.4
-  uint32_t target_sm = 0;                // 80 for .target sm_80
-  std::string unsupported;               // first instruction this executor lacks, empty when none
-  uint32_t unsupported_line = 0;         // its line in the PTX
+  uint32_t ptx_version = 0;      // 84 for .version 8.4
+  uint32_t target_sm = 0;        // 80 for .target sm_80
+  std::string unsupported;       // first instruction this executor lacks, empty when none
+  uint32_t unsupported_line = 0; // its line in the PTX
 };
 
 struct GlobalInfo {
@@ -56,12 +56,13 @@ struct Range {
 
 // What device code may touch. Implemented by the driver; called from executor threads at the same time.
 class MemoryMap {
- public:
+public:
   virtual ~MemoryMap() = default;
   // The range that holds `address`, or an empty Range. Executor threads cache the answer; the map must
   // not shrink while a launch runs (the driver defers frees).
   virtual Range find(uint64_t address) const = 0;
-  // For messages: what lies nearest to `address`, in words ("256 bytes after the 4,096-byte allocation at 0x...").
+  // For messages: what lies nearest to `address`, in words ("256 bytes after the 4,096-byte allocation at
+  // 0x...").
   virtual std::string describe(uint64_t address) const = 0;
   // Device-side malloc and free. 0 when the heap is exhausted.
   virtual uint64_t device_malloc(uint64_t bytes) = 0;
@@ -78,19 +79,19 @@ struct LaunchRequest {
   Dim3 cluster;
   uint32_t dynamic_shared_bytes = 0;
   bool cooperative = false;
-  const void* parameters = nullptr;      // packed as KernelInfo::parameters says; copied at the call
+  const void *parameters = nullptr; // packed as KernelInfo::parameters says; copied at the call
   size_t parameter_bytes = 0;
-  uint32_t multiprocessors = 1;          // for %nsmid, %smid
-  uint32_t worker_threads = 0;           // 0: all processors this process may use
-  uint64_t timeout_ms = 0;               // 0: none
-  bool fuse_multiply_add = false;        // REPLAY_EMULATOR_FUSE, facts in docs/cpu-driver.md
+  uint32_t multiprocessors = 1;   // for %nsmid, %smid
+  uint32_t worker_threads = 0;    // 0: all processors this process may use
+  uint64_t timeout_ms = 0;        // 0: none
+  bool fuse_multiply_add = false; // REPLAY_EMULATOR_FUSE, facts in docs/cpu-driver.md
 };
 
 enum class LaunchStatus {
   ok,
   illegal_address,
   misaligned_address,
-  illegal_instruction,   // unknown op, or trap
+  illegal_instruction, // unknown op, or trap
   assertion,
   deadlock,
   timeout,
@@ -103,44 +104,49 @@ struct LaunchCounters {
   uint64_t thread_instructions = 0;
   uint64_t global_load_bytes = 0;
   uint64_t global_store_bytes = 0;
-  uint64_t global_sectors = 0;           // 32-byte sectors, after coalescing inside a warp
+  uint64_t global_sectors = 0; // 32-byte sectors, after coalescing inside a warp
   uint64_t divergent_branches = 0;
 };
 
 struct LaunchResult {
   LaunchStatus status = LaunchStatus::ok;
-  std::string message;                   // kernel, PTX line, block, thread, address; empty when ok
+  std::string message; // kernel, PTX line, block, thread, address; empty when ok
   LaunchCounters counters;
 };
 
-// Called once per module-scope variable; returns its (host = device) address, zero-filled, or 0 when out of memory.
-using PlaceGlobal = std::function<uint64_t(const GlobalInfo&)>;
+// Called once per module-scope variable; returns its (host = device) address, zero-filled, or 0 when out of
+// memory.
+using PlaceGlobal = std::function<uint64_t(const GlobalInfo &)>;
 
 // One PTX text, parsed. Immutable; kernels are decoded on first use, so a 25 MB module loads quickly.
 class Module {
- public:
+public:
   virtual ~Module() = default;
-  virtual const std::vector<GlobalInfo>& globals() const = 0;
-  virtual const std::vector<std::string>& kernel_names() const = 0;
+  virtual const std::vector<GlobalInfo> &globals() const = 0;
+  virtual const std::vector<std::string> &kernel_names() const = 0;
 
   // Parses a PTX text (no NUL needed). Returns nullptr on a syntax error and puts "line N: ..." into `log`.
-  static std::shared_ptr<const Module> parse(std::string_view ptx, std::string& log);
+  static std::shared_ptr<const Module> parse(std::string_view ptx, std::string &log);
 };
 
 // A Module with its globals placed in memory: what a CUmodule (or a CUlibrary in one context) is.
 class Instance {
- public:
+public:
   virtual ~Instance() = default;
-  virtual const Module& module() const = 0;
+  virtual const Module &module() const = 0;
   // 0 when there is no such variable.
   virtual uint64_t global_address(std::string_view name) const = 0;
-  // nullptr when there is no such entry. Decodes the kernel on first use; the pointer lives as long as the Instance.
-  virtual const KernelInfo* kernel(std::string_view name) const = 0;
+  // nullptr when there is no such entry. Decodes the kernel on first use; the pointer lives as long as the
+  // Instance.
+  virtual const KernelInfo *kernel(std::string_view name) const = 0;
   // Runs to completion on the calling thread and on worker threads. Thread-safe.
-  virtual LaunchResult launch(const KernelInfo& kernel, const LaunchRequest& request, MemoryMap& memory) const = 0;
+  virtual LaunchResult launch(const KernelInfo &kernel, const LaunchRequest &request,
+                              MemoryMap &memory) const = 0;
 
-  // Places every global, writes initial values, resolves addresses in initialisers. nullptr and `log` on failure.
-  static std::unique_ptr<Instance> create(std::shared_ptr<const Module> module, const PlaceGlobal& place, std::string& log);
+  // Places every global, writes initial values, resolves addresses in initialisers. nullptr and `log` on
+  // failure.
+  static std::unique_ptr<Instance> create(std::shared_ptr<const Module> module, const PlaceGlobal &place,
+                                          std::string &log);
 };
 
-}  // namespace emulator
+} // namespace emulator
