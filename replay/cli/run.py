@@ -74,7 +74,7 @@ def run(
     from replay.report.progress import StageLine
     from replay.report.run import outputs, render_run
     from replay.report.text import Screen
-    from replay.results.store import write_result
+    from replay.results.store import require_place, write_result
     from replay.timing.stopping import QUICK, RIGOROUS, StoppingParameters
 
     if quick and rigorous:
@@ -89,6 +89,8 @@ def run(
         timeout_s=timeout,
         best_effort=best_effort,
     )
+    if output is not None:
+        require_place(output)
     with StageLine(hidden=quiet or json) as line:
         result = run_snapshot(snapshot, options, line.show)
     if result.driver.reason and not quiet:

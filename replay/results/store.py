@@ -22,11 +22,19 @@ MAXIMUM_CONTENT_BYTES = 256 << 20
 _FORMAT_NAME, _FORMAT_VERSION = FORMAT.split("/")
 
 
-def write_result(path: str | os.PathLike[str], result: RunResult) -> None:
-    """Write a result file, atomically. Raises FileError."""
+def require_place(path: str | os.PathLike[str]) -> None:
+    """Raise FileError if no result can be written there; to be asked before a long replay, not after it."""
     target = Path(path)
     if target.is_dir():
         raise FileError("is a folder", where=target, next="give the name of a file to write")
+    if not target.absolute().parent.is_dir():
+        raise FileError("no such folder", where=target.parent, next="create the folder first")
+
+
+def write_result(path: str | os.PathLike[str], result: RunResult) -> None:
+    """Write a result file, atomically. Raises FileError."""
+    require_place(path)
+    target = Path(path)
     packed = zstandard.ZstdCompressor(level=6, write_checksum=True).compress(msgpack.packb(to_wire(result)))
     try:
         descriptor, temporary = tempfile.mkstemp(".partial", f".{target.name}.", target.parent)

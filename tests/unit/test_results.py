@@ -136,7 +136,7 @@ def test_content_that_would_fill_memory_is_refused(tmp_path, monkeypatch):
 
 
 def test_writing_into_a_missing_folder_says_what_to_do(tmp_path):
-    with pytest.raises(FileError, match="no such file or directory"):
+    with pytest.raises(FileError, match="no such folder"):
         write_result(tmp_path / "missing" / "r.rres", make_result())
 
 
