@@ -98,9 +98,10 @@ def capture(
     report = CaptureReport(ended, driver, str(selection))
     try:
         packed = packer(raw, output)
-    except (ReplayError, OSError, MemoryError) as error:
+    except (ReplayError, OSError, MemoryError, KeyboardInterrupt) as error:
         report.raw = raw
-        report.failure = f"the snapshot could not be written: {error}"
+        what = "stopped by Ctrl-C" if isinstance(error, KeyboardInterrupt) else str(error)
+        report.failure = f"the snapshot could not be written: {what}"
         report.advice = f"the raw capture is kept; try `replay pack {raw} -o {output}` again"
         return report
     report.snapshots, report.skipped, report.problems = packed.snapshots, packed.skipped, packed.problems

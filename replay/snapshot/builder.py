@@ -206,7 +206,7 @@ class _Build:
             self._put("kernel", kernel)
         self._derived_notes(sm)
         for item in setup:
-            self._put("call", self._setup_call(item))
+            self._put_call(self._setup_call(item))
         spool = Spool(self._folder)
         try:
             targets = Targets(survey.allocations.touched)
@@ -225,6 +225,16 @@ class _Build:
 
     def _put(self, kind: str, value: object) -> None:
         self._writer.write(kind, to_wire(value))
+
+    def _put_call(self, call: schema.Call) -> None:
+        """Like `_put`. There are millions of calls, all of the same shape, so only their attachments are looked at."""
+        value: dict[str, Any] = vars(call) | {
+            side: {key: to_wire(item) for key, item in attachments.items()}
+            for side, attachments in (("inputs", call.inputs), ("outputs", call.outputs))
+        }
+        if call.result is None:
+            del value["result"]
+        self._writer.write("call", value)
 
     # -- what is known about the machine and the images -----------------------------------------------------------
 
@@ -374,11 +384,11 @@ class _Build:
 
     def _window(self, targets: Targets, spool: Spool) -> None:
         for call in _window_calls(self._process.decoder):
-            self._put("call", self._call(call, "window"))
+            self._put_call(self._call(call, "window"))
             if call.function.effect == Effect.LAUNCH:
                 buffer = parameter_buffer(call)
                 if buffer is not None and buffer.data is not None:
-                    spool.add("call", call.number, targets.find(buffer.data, 0, call.number))
+                    spool.add("call", call.number, targets.find_few(buffer.data, call.number))
 
     # -- memory -----------------------------------------------------------------------------------------------------
 

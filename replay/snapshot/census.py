@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import struct
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,6 +19,7 @@ BLOCK_BYTES = 256 * 1024  # scanned at once: small enough for its temporaries to
 MAXIMUM_WORDS_BYTES = 6 << 20  # in one Census object; a multiple of 24
 
 WORD = np.dtype([("offset", "<u8"), ("inside", "<u8"), ("range", "<u4"), ("zero", "<u4")])
+_U64 = struct.Struct("<Q")
 Words = NDArray[np.void]
 
 
@@ -30,6 +33,7 @@ class Targets:
         ends = [item.end for item, _ in self._all]
         self._overlap = any(end > item.address for end, (item, _) in zip(ends, self._all[1:], strict=False))
         self._prepared = self._prepare(self._all)
+        self._addresses = [item.address for item, _ in self._all]
 
     @staticmethod
     def _prepare(
@@ -48,6 +52,19 @@ class Targets:
             if (item.born_call is None or item.born_call <= call)
             and (item.died_call is None or item.died_call >= call)
         ]
+
+    def find_few(self, data: bytes, call: int) -> Words:
+        """The same for a parameter buffer: a few words, once a launch, where numpy costs more than it saves."""
+        if self._overlap or len(data) > 1024:
+            return self.find(data, 0, call)
+        found = []
+        for number, (value,) in enumerate(_U64.iter_unpack(data[: len(data) // 8 * 8])):
+            place = bisect.bisect_right(self._addresses, value) - 1
+            if place >= 0:
+                item, target = self._all[place]
+                if value < item.end:
+                    found.append((8 * number, value - item.address, target, 0))
+        return np.array(found, dtype=WORD)
 
     def find(self, data: bytes | memoryview, first_offset: int, call: int) -> Words:
         """The pointers among the aligned words of `data`, which begins at `first_offset` (a multiple of 8) of its site

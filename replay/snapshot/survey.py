@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Protocol
 
 import numpy as np
 
 from replay.api import structs
+from replay.api.functions import by_id
 from replay.api.vocabulary import Effect, Role
 from replay.capture.decode import (
     Decoder,
@@ -32,6 +34,8 @@ MAXIMUM_NOTES = 100_000  # kept with their text; all are counted
 
 _TOUCHING = frozenset((Effect.WRITE, Effect.READ, Effect.COPY, Effect.CUSTOM))
 _ADDRESS_ROLES = frozenset((Role.ADDRESS, Role.HOST_READ, Role.HOST_WRITE))
+
+_LOADS_FILE = ("cuModuleLoad", "cuLibraryLoadFromFile")  # part 1 of the file's name is what the file holds
 
 # function -> parameter whose text names the kernel
 _NAMING = {"cuModuleGetFunction": "name", "cuLibraryGetKernel": "name"}
@@ -61,10 +65,17 @@ class KernelDraft:
 
 def is_image(call: RawCall, key: str) -> bool:
     """Whether an input of a call is a module image: given as such, or read from a file that the call names."""
-    base, _, part = key.partition(".")
-    role = next((p.role for p in call.function.parameters if p.name == base), None)
-    loads_file = call.function.symbol in ("cuModuleLoad", "cuLibraryLoadFromFile")
-    return role == Role.IMAGE or (loads_file and part == "1")
+    return key.partition(".")[0] in _image_parameters(call.function.id) and (
+        "." in key or call.function.symbol not in _LOADS_FILE
+    )
+
+
+@cache
+def _image_parameters(function: int) -> frozenset[str]:
+    row = by_id()[function]
+    if row.symbol in _LOADS_FILE:
+        return frozenset(item.name for item in row.parameters if item.role == Role.STRING)
+    return frozenset(item.name for item in row.parameters if item.role == Role.IMAGE)
 
 
 def parameter_buffer(call: RawCall) -> RawAttachment | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -238,3 +240,30 @@ def test_output_that_cannot_be_written_is_refused_first(tmp_path):
 )
 def test_absence_of_a_snapshot_is_explained(report, expected):
     assert expected in "; ".join(explain_absence(report, "--kernel x --launch 3", "true"))
+
+
+def test_ctrl_c_on_a_terminal_reaches_the_application_once(interposer, raw, tmp_path):
+    """The terminal sends it to both; forwarding it as well would look like an impatient second one."""
+    count = (
+        "import signal, sys, time\n"
+        "got = []\n"
+        "signal.signal(signal.SIGINT, lambda *_: got.append(1))\n"
+        "print('ready', flush=True)\n"
+        "deadline = time.monotonic() + 20\n"
+        "while not got and time.monotonic() < deadline: time.sleep(0.01)\n"
+        "time.sleep(0.5)\n"
+        "print('interrupts:', len(got), flush=True)\n"
+    )
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-c", LAUNCH, str(raw), sys.executable, "-c", count])
+    seen = b""
+    with contextlib.suppress(OSError):  # EIO: the other side has closed the terminal
+        while piece := os.read(terminal, 1000):
+            seen += piece
+            if seen.endswith(b"ready\r\n"):
+                os.write(terminal, b"\x03")
+    os.waitpid(pid, 0)
+    os.close(terminal)
+    assert b"interrupts: 1\r\n" in seen
+    assert b"ended with 0" in seen
