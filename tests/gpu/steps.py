@@ -15,9 +15,11 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from pathlib import Path
 
-from record import Record, StepFailed, StepSkipped
-
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))  # which Python leaves out with PYTHONSAFEPATH
+
+from record import Record, StepFailed, StepSkipped  # noqa: E402
+
 REPOSITORY = HERE.parents[1]
 TOTAL_S = 520.0
 NEEDED = ("msgpack", "zstandard", "blake3", "elftools", "lz4", "numpy", "typer", "cuda.bindings.driver")
