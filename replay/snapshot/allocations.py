@@ -51,6 +51,11 @@ class Allocation:
     after: list[RawContents] = field(default_factory=list)
 
     @property
+    def placed_address(self) -> int:
+        """Where the device sees it: what pointers to it hold."""
+        return self.device_address or self.address
+
+    @property
     def end(self) -> int:
         """The first address behind it."""
         return self.address + self.size_bytes

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
-import platform
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,17 +28,17 @@ from replay.capture.decode import (
     RawNote,
 )
 from replay.capture.rawfile import RawFile
-from replay.drivers import is_emulator
 from replay.errors import DamagedError, FileError, FormatError
 from replay.snapshot import schema
 from replay.snapshot.allocations import Allocation
 from replay.snapshot.census import Spool, Targets, Words
 from replay.snapshot.container.writer import SnapshotWriter
 from replay.snapshot.contents_writer import ContentsWriter, Found, changed_bytes
+from replay.snapshot.description import architecture, describe_environment, describe_kernel
 from replay.snapshot.imagestore import ImageStore
 from replay.snapshot.schema import INLINE_BYTES, Attachment, Contents, to_wire
 from replay.snapshot.state import SetupCall
-from replay.snapshot.survey import KernelDraft, Survey, Surveyor, is_image, parameter_buffer
+from replay.snapshot.survey import Survey, Surveyor, is_image, parameter_buffer
 
 HEADER_FORMAT = "replay-snapshot"
 HEADER_VERSION = 1
@@ -195,13 +194,15 @@ class _Build:
         survey = self._survey
         created = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._put("header", schema.Header(HEADER_FORMAT, HEADER_VERSION, __version__, created))
-        self._put("environment", environment := self._environment())
+        self._put(
+            "environment", environment := describe_environment(survey.process, self._launcher, self._driver)
+        )
         setup = list(survey.objects.setup_calls(item.context for item in survey.allocations.touched))
         digests = self._used_images(setup)
         for digest in digests:
             self._put("image", self._images.write(self._writer, digest))
-        sm = _architecture(environment)
-        kernels = [self._kernel(draft, sm) for draft in survey.kernels.values()]
+        sm = architecture(environment)
+        kernels = [describe_kernel(draft, self._images, sm) for draft in survey.kernels.values()]
         for kernel in kernels:
             self._put("kernel", kernel)
         self._derived_notes(sm)
@@ -238,41 +239,6 @@ class _Build:
 
     # -- what is known about the machine and the images -----------------------------------------------------------
 
-    def _environment(self) -> schema.Environment:
-        process, launcher = self._survey.process, self._launcher
-        command = launcher.get("command")
-        if not isinstance(command, list):
-            command = [process["command"]] if process.get("command") else []
-        devices = []
-        for ordinal in range(64):
-            prefix = f"device.{ordinal}."
-            if f"{prefix}name" not in process:
-                break
-            devices.append(
-                schema.Device(
-                    ordinal,
-                    process[f"{prefix}name"],
-                    process.get(f"{prefix}compute_capability", ""),
-                    process.get(f"{prefix}uuid", ""),
-                    _number(process.get(f"{prefix}total_memory_bytes")),
-                    _number(process.get(f"{prefix}multiprocessors")),
-                )
-            )
-        emulated = self._driver.get("emulated")
-        if emulated is None:
-            emulated = is_emulator(Path(process["driver_path"])) if process.get("driver_path") else False
-        status = launcher.get("exit_status")
-        return schema.Environment(
-            driver_version=_number(process.get("driver_version")),
-            emulated=bool(emulated),
-            devices=devices,
-            command=[str(word) for word in command],
-            executable=process.get("executable", ""),
-            platform=f"{platform.system().lower()}-{platform.machine()}",
-            exit_status=status if isinstance(status, int) else None,
-            details={key: process[key] for key in ("driver_path", "shim_version") if process.get(key)},
-        )
-
     def _used_images(self, setup: list[SetupCall]) -> list[str]:
         used = set(self._survey.images_used)
         for item in setup:
@@ -283,36 +249,6 @@ class _Build:
                     if is_image(item.call, key)
                 }
         return sorted(used - {""})
-
-    def _kernel(self, draft: KernelDraft, sm: int | None) -> schema.Kernel:
-        from replay.images.demangle import demangle
-
-        known = self._images.kernel(draft.image, draft.name, sm) if draft.image else None
-        slots: list[schema.ParameterSlot] = []
-        if draft.layout is not None:
-            numbers = memoryview(draft.layout[: len(draft.layout) // 8 * 8]).cast("I").tolist()
-            slots = [schema.ParameterSlot(*pair) for pair in zip(numbers[::2], numbers[1::2], strict=True)]
-        elif known is not None:
-            slots = [schema.ParameterSlot(item.offset, item.size) for item in known.parameters]
-        attributes: dict[str, int] = {}
-        if known is not None:
-            values = {
-                "registers": known.registers,
-                "static_shared_bytes": known.shared_bytes,
-                "local_bytes": known.local_bytes,
-            }
-            attributes = {name: value for name, value in values.items() if value is not None}
-            for name, shape in (
-                ("max_threads", known.max_threads),
-                ("required_threads", known.required_threads),
-                ("required_cluster", known.required_cluster),
-            ):
-                if shape is not None:
-                    attributes[name] = shape[0] * shape[1] * shape[2]
-        return schema.Kernel(
-            draft.name, demangle(draft.name), draft.image, slots, draft.launches, list(draft.grid),
-            list(draft.block), draft.shared_bytes, attributes,
-        )  # fmt: skip
 
     def _derived_notes(self, sm: int | None) -> None:
         survey = self._survey
@@ -404,7 +340,7 @@ class _Build:
             self._put(
                 "range",
                 schema.Range(
-                    number, item.kind, item.device_address or item.address, item.size_bytes, item.device,
+                    number, item.kind, item.placed_address, item.size_bytes, item.device,
                     item.context, item.born_call, item.died_call, before, after, item.name, item.owner,
                     item.host_flags, item.address if item.device_address else 0,
                 ),
@@ -486,16 +422,3 @@ def _window_calls(decoder: Decoder) -> Iterator[RawCall]:
                 answered.discard(first)
                 yield waiting.pop(first)
     yield from waiting.values()
-
-
-def _number(text: str | None) -> int:
-    return int(text) if text is not None and text.isascii() and text.isdigit() else 0
-
-
-def _architecture(environment: schema.Environment) -> int | None:
-    """90 for compute capability 9.0; None when no device is known."""
-    for device in environment.devices:
-        major, _, minor = device.compute_capability.partition(".")
-        if major.isdigit() and minor.isdigit():
-            return int(major) * 10 + int(minor)
-    return None

@@ -29,18 +29,20 @@ class Targets:
 
     def __init__(self, allocations: Sequence[Allocation]) -> None:
         numbered = [(item, number) for number, item in enumerate(allocations, 1)]
-        self._all = sorted(numbered, key=lambda pair: pair[0].address)
-        ends = [item.end for item, _ in self._all]
-        self._overlap = any(end > item.address for end, (item, _) in zip(ends, self._all[1:], strict=False))
+        self._all = sorted(numbered, key=lambda pair: pair[0].placed_address)
+        ends = [item.placed_address + item.size_bytes for item, _ in self._all]
+        self._overlap = any(
+            end > item.placed_address for end, (item, _) in zip(ends, self._all[1:], strict=False)
+        )
         self._prepared = self._prepare(self._all)
-        self._addresses = [item.address for item, _ in self._all]
+        self._addresses = [item.placed_address for item, _ in self._all]
 
     @staticmethod
     def _prepare(
         numbered: list[tuple[Allocation, int]],
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint32]]:
         return (
-            np.array([item.address for item, _ in numbered], dtype="<u8"),
+            np.array([item.placed_address for item, _ in numbered], dtype="<u8"),
             np.array([item.size_bytes for item, _ in numbered], dtype="<u8"),
             np.array([number for _, number in numbered], dtype="<u4"),
         )
@@ -62,8 +64,9 @@ class Targets:
             place = bisect.bisect_right(self._addresses, value) - 1
             if place >= 0:
                 item, target = self._all[place]
-                if value < item.end:
-                    found.append((8 * number, value - item.address, target, 0))
+                inside = value - item.placed_address
+                if inside < item.size_bytes:
+                    found.append((8 * number, inside, target, 0))
         return np.array(found, dtype=WORD)
 
     def find(self, data: bytes | memoryview, first_offset: int, call: int) -> Words:

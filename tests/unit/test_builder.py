@@ -299,10 +299,11 @@ def test_globals_and_host_memory_have_their_kinds(folder):
     )
     writer.call("cuMemHostAlloc", [0x1, 4096, 2], outputs={"pp": word(C)})
     writer.call("cuMemHostRegister_v2", [C + 8192, 100, 1])
+    writer.call("cuMemHostGetDevicePointer_v2", [0x1, C + 8192, 0], outputs={"pdptr": word(A + 64)})
     number = writer.open_window()
     for base, size in ((B, 256), (C, 4096), (C + 8192, 100)):
         writer.contents(base, b"x" * size, Moment.BEFORE, number)
-    writer.launch(word(C), [(0, 8)])
+    writer.launch(word(C) + word(A + 100), [(0, 8), (8, 8)])
     writer.close_window()
     writer.close()
     packed = Packed(folder)
@@ -312,6 +313,8 @@ def test_globals_and_host_memory_have_their_kinds(folder):
         ("host", "", 0, 2, 4096),
         ("registered", "", 0, 1, 100),
     ]
+    assert [(r.address, r.host_address) for r in packed.ranges[1:]] == [(C, 0), (A + 64, C + 8192)]
+    assert packed.words("call", number) == [(0, 0, 2), (8, 36, 3)]
     assert get in [call.number for call in packed.calls if call.section == "setup"]
 
 

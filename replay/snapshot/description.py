@@ -1,0 +1,97 @@
+"""What a snapshot says of its machine and of its kernels, from what the capture recorded and the images declare."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import Any
+
+from replay.drivers import is_emulator
+from replay.images.demangle import demangle
+from replay.snapshot import schema
+from replay.snapshot.imagestore import ImageStore
+from replay.snapshot.survey import KernelDraft
+
+
+def describe_environment(
+    process: dict[str, str], launcher: dict[str, Any], driver: dict[str, Any]
+) -> schema.Environment:
+    """What the process said of itself and its devices, and the launcher (`launcher.json`) of its end.
+
+    launcher: empty for a process that the launcher did not start itself. driver: the launcher's choice, if known.
+    """
+    command = launcher.get("command")
+    if not isinstance(command, list):
+        command = [process["command"]] if process.get("command") else []
+    devices = []
+    for ordinal in range(64):
+        prefix = f"device.{ordinal}."
+        if f"{prefix}name" not in process:
+            break
+        devices.append(
+            schema.Device(
+                ordinal,
+                process[f"{prefix}name"],
+                process.get(f"{prefix}compute_capability", ""),
+                process.get(f"{prefix}uuid", ""),
+                _number(process.get(f"{prefix}total_memory_bytes")),
+                _number(process.get(f"{prefix}multiprocessors")),
+            )
+        )
+    emulated = driver.get("emulated")
+    if emulated is None:
+        emulated = is_emulator(Path(process["driver_path"])) if process.get("driver_path") else False
+    status = launcher.get("exit_status")
+    return schema.Environment(
+        driver_version=_number(process.get("driver_version")),
+        emulated=bool(emulated),
+        devices=devices,
+        command=[str(word) for word in command],
+        executable=process.get("executable", ""),
+        platform=f"{platform.system().lower()}-{platform.machine()}",
+        exit_status=status if isinstance(status, int) else None,
+        details={key: process[key] for key in ("driver_path", "shim_version") if process.get(key)},
+    )
+
+
+def describe_kernel(draft: KernelDraft, images: ImageStore, sm: int | None) -> schema.Kernel:
+    """A kernel of the window, with what its image says of it for a device of architecture `sm`."""
+    known = images.kernel(draft.image, draft.name, sm) if draft.image else None
+    slots: list[schema.ParameterSlot] = []
+    if draft.layout is not None:
+        numbers = memoryview(draft.layout[: len(draft.layout) // 8 * 8]).cast("I").tolist()
+        slots = [schema.ParameterSlot(*pair) for pair in zip(numbers[::2], numbers[1::2], strict=True)]
+    elif known is not None:
+        slots = [schema.ParameterSlot(item.offset, item.size) for item in known.parameters]
+    attributes: dict[str, int] = {}
+    if known is not None:
+        values = {
+            "registers": known.registers,
+            "static_shared_bytes": known.shared_bytes,
+            "local_bytes": known.local_bytes,
+        }
+        attributes = {name: value for name, value in values.items() if value is not None}
+        for name, shape in (
+            ("max_threads", known.max_threads),
+            ("required_threads", known.required_threads),
+            ("required_cluster", known.required_cluster),
+        ):
+            if shape is not None:
+                attributes[name] = shape[0] * shape[1] * shape[2]
+    return schema.Kernel(
+        draft.name, demangle(draft.name), draft.image, slots, draft.launches, list(draft.grid),
+        list(draft.block), draft.shared_bytes, attributes,
+    )  # fmt: skip
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text is not None and text.isascii() and text.isdigit() else 0
+
+
+def architecture(environment: schema.Environment) -> int | None:
+    """90 for compute capability 9.0; None when no device is known."""
+    for device in environment.devices:
+        major, _, minor = device.compute_capability.partition(".")
+        if major.isdigit() and minor.isdigit():
+            return int(major) * 10 + int(minor)
+    return None
