@@ -156,6 +156,25 @@ static void follow_effect(struct call *call) {
 
 // ---- begin and end ------------------------------------------------------------------------------
 
+static bool is_recorded(const struct function *function) {
+  int now = current_mode();
+  return now == MODE_OPEN || (now == MODE_CLOSED && function->keep == KEEP_ALWAYS);
+}
+
+void number_call(struct call *call) {
+  if (call->number == 0)
+    call->number = next_call_number();
+}
+
+static void write_enter(struct call *call) {
+  if (call->ordinal != 0)
+    write_matched_note(call->record_function, call->number, call->ordinal, call->kernel->name);
+  if (current_mode() == MODE_OPEN && call->function->unsupported[0] != '\0')
+    write_note(NOTE_UNSUPPORTED_CALL, call->record_function, call->number, "%s: %s", call->function->symbol,
+               call->function->unsupported);
+  encode_enter(call);
+}
+
 void begin_call(struct call *call, struct thread *thread, unsigned slot, const uint64_t *arguments) {
   int error = errno;
   call->thread = thread;
@@ -170,37 +189,42 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
   call->record_function = (uint16_t)(call->function->id | (slots[slot].per_thread ? PER_THREAD_BIT : 0));
   call->arguments = arguments;
   call->kernel = NULL;
-  call->closes_window = false;
+  call->selected = false;
   call->serial = 0;
   call->ending_context = 0;
   call->packed = NULL;
   call->packed_bytes = 0;
   call->attachment_count = 0;
   call->scratch_used = 0;
+  call->ordinal = 0;
   bool touches = call->function->effect != EFFECT_NONE;
+  bool recorded = false;
   if (current_mode() >= MODE_CLOSED && current_mode() != MODE_DONE && thread_has_scratch(thread)) {
     if (call->function->effect == EFFECT_LAUNCH)
       select_launch(call);
-    int now = current_mode();
-    bool recorded = now == MODE_OPEN || (now == MODE_CLOSED && call->function->keep == KEEP_ALWAYS);
+    recorded = is_recorded(call->function);
     if (recorded) {
-      if (call->number == 0)
-        call->number = next_call_number();
+      number_call(call);
       call->attachments = take_scratch(call, MAX_ATTACHMENTS * sizeof *call->attachments);
       if (call->function->effect == EFFECT_LAUNCH)
         pack_launch_parameters(call);
       if (touches)
         prepare_memory(call);
-      if (now == MODE_OPEN && call->function->unsupported[0] != '\0')
-        write_note(NOTE_UNSUPPORTED_CALL, call->record_function, call->number, "%s: %s",
-                   call->function->symbol, call->function->unsupported);
-      encode_enter(call);
     }
   }
-  if (touches) {
+  if (touches && !call->inside) {
     pass_gate(thread);
     call->inside = true;
   }
+  // Only now, inside the gate: a call whose ENTER stands before WINDOW_CLOSE has ended when the window's
+  // memory is read, and one that had to wait for that is not recorded any more.
+  if (recorded && is_recorded(call->function)) {
+    write_enter(call);
+  } else {
+    call->number = 0;
+  }
+  if (call->ordinal != 0 && call->number == 0)
+    write_matched_note(call->record_function, 0, call->ordinal, call->kernel->name);
   errno = error;
 }
 
@@ -231,7 +255,7 @@ void end_call(struct call *call, int result) {
     atomic_fetch_sub(&captures_under_way, 1); // a failed end ends the capture as well
   if (call->inside)
     count_outside(thread);
-  if (call->function->effect == EFFECT_LAUNCH && call->number != 0)
+  if (call->number != 0 || call->selected)
     finish_launch(call);
   thread->depth--;
   errno = error;

@@ -177,10 +177,12 @@ struct call {
   uint32_t attachment_count;
   uint32_t scratch_used;
   uint32_t serial;         // FREE and its like: which range was found
-  uint64_t number;         // 0: not recorded
+  uint64_t number;         // 0: not recorded, or not numbered yet
+  uint64_t ordinal;        // LAUNCH: number among the launches that the selection matches, 0: not matched
   uint64_t ending_context; // END_OF_CONTEXT: the context whose memory ends, 0 when none does
   uint16_t record_function;
-  bool nested, inside, counted, closes_window;
+  bool nested, inside;
+  bool selected;                  // LAUNCH: the window stays open until it has left the driver
   struct attachment *attachments; // in scratch
 };
 
@@ -188,6 +190,7 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
 void end_call(struct call *call, int result);
 void note_unlisted(unsigned slot);
 uint64_t next_call_number(void);
+void number_call(struct call *call); // if it has no number yet
 uint64_t last_call_number(void);
 void initialise(void);
 

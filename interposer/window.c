@@ -13,6 +13,7 @@ struct selection selection;
 static regex_t kernel_expression;
 static char *(*demangle)(const char *, char *, size_t *, int *);
 static _Atomic uint64_t launches_matched, launches_recorded;
+static _Atomic uint64_t launches_finished; // of those that were selected
 static atomic_bool window_was_opened, window_is_closing;
 
 // ---- what was asked for -------------------------------------------------------------------------
@@ -48,6 +49,7 @@ bool read_selection(void) {
   }
   atomic_store(&launches_matched, 0);
   atomic_store(&launches_recorded, 0);
+  atomic_store(&launches_finished, 0);
   atomic_store(&window_was_opened, false);
   atomic_store(&window_is_closing, false);
   return true;
@@ -96,6 +98,7 @@ void close_window(struct thread *thread, uint64_t call) {
     return;
   struct range_list list = {0};
   bool owns_gate = close_gate(thread, call);
+  call = last_call_number(); // other threads' calls that were inside the driver belong to the window, too
   memory_list_touched(LIST_ALL, 0, 0, &list);
   if (atomic_load(&captures_under_way) > 0)
     write_note(NOTE_STREAM_CAPTURE, 0, call, "memory was not read at the end of the window");
@@ -126,20 +129,23 @@ void select_launch(struct call *call) {
   if (!kernel_matches(call->kernel))
     return;
   uint64_t ordinal = atomic_fetch_add(&launches_matched, 1) + 1;
+  call->ordinal = ordinal;
   bool selected = selection.all || (selection.first_launch <= ordinal && ordinal <= selection.last_launch);
   if (selected && current_mode() == MODE_CLOSED) {
-    call->number = next_call_number();
+    number_call(call);
     open_window(call->thread, call->number);
-  } else if (current_mode() == MODE_OPEN) {
-    call->number = next_call_number();
   }
-  call->closes_window = !selection.all && ordinal == selection.last_launch;
-  write_matched_note(call->record_function, call->number, ordinal, call->kernel->name);
+  call->selected = selected && !selection.all;
 }
 
 void finish_launch(struct call *call) {
-  uint64_t count = atomic_fetch_add(&launches_recorded, 1) + 1;
-  if (call->closes_window || (selection.max_launches != 0 && count >= selection.max_launches))
+  if (call->function->effect != EFFECT_LAUNCH)
+    return;
+  uint64_t recorded = call->number != 0 ? atomic_fetch_add(&launches_recorded, 1) + 1 : 0;
+  // Threads overtake one another: the launch with the last number need not be the last to leave the driver.
+  uint64_t finished = call->selected ? atomic_fetch_add(&launches_finished, 1) + 1 : 0;
+  if ((call->selected && finished == selection.last_launch - selection.first_launch + 1) ||
+      (selection.max_launches != 0 && recorded >= selection.max_launches))
     close_window(call->thread, call->number);
 }
 
@@ -245,6 +251,14 @@ static bool may_write_host_memory_later(const struct call *call) {
          !(function->flags & FLAG_SYNCHRONIZES);
 }
 
+// From owning the gate to being inside the driver, with no moment between in which another thread may close
+// the gate.
+static void go_inside(struct call *call) {
+  count_inside(call->thread);
+  call->inside = true;
+  open_gate(call->thread);
+}
+
 static void copy_before_first_touch(struct call *call) {
   struct touch touch = touch_of(call);
   bool source_is_stale = source_may_change(&touch);
@@ -260,6 +274,10 @@ static void copy_before_first_touch(struct call *call) {
                "another thread waits for the device; memory was not read before this call");
     return;
   }
+  if (current_mode() != MODE_OPEN) { // closed while this thread waited at the gate
+    go_inside(call);
+    return;
+  }
   struct range_list list = {0};
   if (call->function->effect == EFFECT_LAUNCH) {
     if (call->packed != NULL)
@@ -272,7 +290,7 @@ static void copy_before_first_touch(struct call *call) {
     host_bytes_reach(call, &touch, &list);
   if (list.count > 0 || source_is_stale)
     copy_contents(call->thread, &list, MOMENT_BEFORE, call->number, selection.reach == REACH_REACHABLE);
-  open_gate(call->thread);
+  go_inside(call);
   list_free(&list);
 }
 
@@ -289,10 +307,14 @@ static void copy_before_it_ends(struct call *call, enum list_filter filter, uint
                "another thread waits for the device; memory was not read before it was freed");
     return;
   }
+  if (current_mode() != MODE_OPEN) {
+    go_inside(call);
+    return;
+  }
   struct range_list list = {0};
   memory_list_touched(filter, value, bytes, &list);
   copy_contents(call->thread, &list, MOMENT_AFTER, call->number - 1, false);
-  open_gate(call->thread);
+  go_inside(call);
   list_free(&list);
 }
 

@@ -33,6 +33,7 @@ class Call:
     entered: dict[tuple[int, int], bytes]  # (parameter, part) -> bytes
     result: int | None = None  # None: no LEAVE
     left: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    in_window: bool = False  # its ENTER stands between WINDOW_OPEN and WINDOW_CLOSE
 
 
 @dataclass
@@ -111,7 +112,7 @@ def read_file(path: Path) -> ProcessFile:
     magic, version, file.pid = struct.unpack_from("<8sII", data)
     assert magic == b"RCAPCALL"
     assert version == 1
-    at, open_calls = 64, {}
+    at, open_calls, in_window = 64, {}, False
     while at + 8 <= len(data):
         size, kind = struct.unpack_from("<IH", data, at)
         if size == 0:
@@ -134,6 +135,7 @@ def read_file(path: Path) -> ProcessFile:
             arguments = struct.unpack_from(f"<{count}Q", payload)
             call = Call(_symbol(function), number, thread, arguments, _attachments(payload, count * 8, blobs))
             assert number not in open_calls
+            call.in_window = in_window
             open_calls[number] = call
             file.calls.append(call)
         elif kind == RecordKind.LEAVE:
@@ -144,6 +146,8 @@ def read_file(path: Path) -> ProcessFile:
         elif kind == RecordKind.NOTE:
             code, length = struct.unpack_from("<II", payload)
             file.notes.append((NoteCode(code), payload[8 : 8 + length].decode(), number))
+            if code in (NoteCode.WINDOW_OPEN, NoteCode.WINDOW_CLOSE):
+                in_window = code == NoteCode.WINDOW_OPEN
         elif kind == RecordKind.BLOB:
             address, length, offset, base, allocation_bytes, moment, check = struct.unpack(
                 "<QQQQQII", payload

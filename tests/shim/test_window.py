@@ -266,6 +266,29 @@ def test_threads_inside_the_driver_are_waited_for_a_bounded_time(
     assert memory.blobs(BEFORE) == {"data": NUMBERS}
 
 
+@pytest.mark.parametrize("launch", ["1-40", "300-900"])
+def test_contents_at_the_end_are_those_after_exactly_the_calls_in_the_window(
+    run: Runner, program: Callable[..., Path], launch: str
+) -> None:
+    """Eight threads increment numbers of their own; the window opens and closes in the middle of their launches."""
+    done, capture = run([program("work"), 8, 400, "return"], kernel="increment", launch=launch)
+    assert done.stdout == "failures 0\n"
+    file = capture.only
+    launches = [call for call in file.calls if call.symbol == "cuLaunchKernel" and call.in_window]
+    assert len(launches) >= int(launch.split("-")[1]) - int(launch.split("-")[0]) + 1
+    before = {blob.base: blob.bytes for blob in file.blobs if blob.moment == BEFORE}
+    after = {blob.base: blob.bytes for blob in file.blobs if blob.moment == AFTER}
+    assert before.keys() == after.keys()
+    for base, contents in after.items():
+        [(first, last)] = {
+            (struct.unpack_from("<I", before[base], at)[0], struct.unpack_from("<I", contents, at)[0])
+            for at in range(0, 1024, 4)
+        }
+        inside = [call for call in launches if call.entered[9, 0][:8] == struct.pack("<Q", base)]
+        assert last - first == len(inside)
+    assert not file.notes_of(NoteCode.THREADS_BUSY)
+
+
 def test_the_process_and_its_driver_are_described(run: Runner, program: Callable[..., Path]) -> None:
     process = Memory(run, program, "argument", all=1).file.process
     assert process["executable"] == str(program("memory"))
