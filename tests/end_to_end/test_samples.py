@@ -46,6 +46,12 @@ def test_window_of_several_launches_replays_with_equal_outputs(replay):
     assert "outputs match" in replay.run().stdout
 
 
+def test_window_that_stays_open_to_the_end_of_the_program_replays_more_than_once(replay):
+    """The program frees, unloads and gives its context back inside the window; each iteration needs them again."""
+    replay.capture("--kernel", "matmul", "--launch", "2-9", application=replay.application("matmul_tiled", "2"))
+    assert "outputs match" in replay.run("x.rsnap", "--samples", "4").stdout
+
+
 def test_replay_is_repeatable_though_the_kernel_overwrites_its_input(replay):
     replay.capture(
         "--kernel", "inplace_scan", "--launch", "2", application=replay.application("inplace_scan")
