@@ -3,8 +3,8 @@
     python benchmarks/snapshot.py [--bytes N] [--rounds N] [--driver DIR] [--output FILE.json]
 
 Captures a program that reaches N bytes of device memory once, then measures, side by side in rounds:
-`replay pack` of the raw capture against zstd at level 1 with all threads on the same bytes, and `replay info` on the
-snapshot as a whole process. Exits 1 when a target is missed, 3 when it cannot run.
+`replay pack` of the raw capture against zstd at level 1 with all threads on the same bytes, both until the file is on
+the disk, and `replay info` on the snapshot as a whole process. Exits 1 when a target is missed, 3 when it cannot run.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ PACK_TARGET_RATIO = 0.8
 # Packing may keep a few chunks for each thread; it must not grow with the snapshot.
 PACK_TARGET_BYTES = 500_000_000
 
-# Reads its arguments as files and writes them as one zstd stream, flushed to the disk as `replay pack` does.
+# Reads its arguments as files and writes them as one zstd stream.
 COMPRESS = """
-import os, sys, zstandard
+import sys, zstandard
 with open(sys.argv[1], "wb") as target:
     compressor = zstandard.ZstdCompressor(level=1, threads=-1)
     with compressor.stream_writer(target, closefd=False) as writer:
@@ -39,8 +39,6 @@ with open(sys.argv[1], "wb") as target:
             with open(name, "rb") as source:
                 while block := source.read(4 << 20):
                     writer.write(block)
-    target.flush()
-    os.fsync(target.fileno())
 """
 
 
@@ -52,11 +50,16 @@ class Usage:
     resident_bytes: int
 
 
-def measured(command: list[str]) -> Usage:
-    """Run a command to its end. Raises SystemExit when it fails."""
+def measured(command: list[str], output: Path | None = None) -> Usage:
+    """Run a command until its output is on the disk. Raises SystemExit when it fails."""
+    os.sync()  # what the command before it wrote must not slow this one
     started = time.perf_counter()
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
+    if output is not None and output.exists():
+        descriptor = os.open(output, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.close(descriptor)
     seconds = time.perf_counter() - started
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
@@ -94,11 +97,12 @@ def main() -> int:
     parser.add_argument("--bytes", type=int, default=1 << 30, help="device memory that the launch reaches")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--driver", help="system, emulator or a folder; the GPU's if there is one")
+    parser.add_argument("--folder", type=Path, help="where to work; default: the folder for temporary files")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
 
     samples: dict[str, list[Usage]] = {"pack": [], "zstd": [], "info": []}
-    with tempfile.TemporaryDirectory(prefix="replay-benchmark-") as name:
+    with tempfile.TemporaryDirectory(prefix="replay-benchmark-", dir=options.folder) as name:
         folder = Path(name)
         raw = capture(folder, options.bytes, options.driver)
         blobs = sorted(map(str, raw.glob("blobs.*.bin")))
@@ -113,8 +117,9 @@ def main() -> int:
             compress = [sys.executable, "-c", COMPRESS, str(stream), *blobs]
         for _ in range(options.rounds):
             snapshot.unlink(missing_ok=True)
-            samples["pack"].append(measured([*replay, "pack", "-q", str(raw), "-o", str(snapshot)]))
-            samples["zstd"].append(measured(compress))
+            stream.unlink(missing_ok=True)
+            samples["pack"].append(measured([*replay, "pack", "-q", str(raw), "-o", str(snapshot)], snapshot))
+            samples["zstd"].append(measured(compress, stream))
             samples["info"].append(measured([*replay, "info", str(snapshot)]))
         snapshot_bytes, stream_bytes = snapshot.stat().st_size, stream.stat().st_size
 
