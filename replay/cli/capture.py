@@ -81,6 +81,7 @@ def capture(
     from replay.report.json import plain
     from replay.report.progress import Progress
     from replay.snapshot.builder import PackReport, pack
+    from replay.snapshot.contents_writer import keep_large_blocks
 
     selection = parse_selection(
         kernel=kernel,
@@ -95,6 +96,7 @@ def capture(
         print(f"replay: {chosen.reason}", file=sys.stderr)
 
     def packer(raw: Path, path: Path) -> PackReport:
+        keep_large_blocks()
         with Progress("packing", content_bytes(raw), hidden=quiet or json) as progress:
             return pack(raw, path, progress.advance)
 

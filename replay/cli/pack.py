@@ -37,7 +37,9 @@ def pack(
     from replay.report.text import shown
     from replay.snapshot.builder import pack as build
     from replay.snapshot.builder import read_launcher
+    from replay.snapshot.contents_writer import keep_large_blocks
 
+    keep_large_blocks()
     path = output if output is not None else Path(f"{raw.absolute().name.removesuffix('.rcap')}.rsnap")
     check_output(path)
     with Progress("packing", content_bytes(raw), hidden=quiet or json) as progress:
