@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 
 import pytest
@@ -48,7 +49,9 @@ def test_window_of_several_launches_replays_with_equal_outputs(replay):
 
 def test_window_that_stays_open_to_the_end_of_the_program_replays_more_than_once(replay):
     """The program frees, unloads and gives its context back inside the window; each iteration needs them again."""
-    replay.capture("--kernel", "matmul", "--launch", "2-9", application=replay.application("matmul_tiled", "2"))
+    replay.capture(
+        "--kernel", "matmul", "--launch", "2-9", application=replay.application("matmul_tiled", "2")
+    )
     assert "outputs match" in replay.run("x.rsnap", "--samples", "4").stdout
 
 
@@ -128,7 +131,11 @@ def test_uninstalled_driver_is_no_hindrance_to_reading(replay):
         arguments = [*command, "x.rsnap", *(["calls"] if command == ["ls"] else [])]
         arguments += ["-o", "dumped"] if command == ["dump"] else []
         done = subprocess.run(
-            ["env", f"PYTHONPATH={blocker.parent}:{_python_path()}", *replay.command(*arguments)],
+            [
+                "env",
+                f"PYTHONPATH={blocker.parent}:{os.environ.get('PYTHONPATH', '')}",
+                *replay.command(*arguments),
+            ],
             cwd=replay.folder,
             capture_output=True,
             text=True,
@@ -136,7 +143,8 @@ def test_uninstalled_driver_is_no_hindrance_to_reading(replay):
         assert done.returncode == 0, done.stderr
 
 
-def _python_path() -> str:
-    import os
-
-    return os.environ.get("PYTHONPATH", "")
+def test_memory_behind_pointers_is_needed_and_its_absence_is_found(replay):
+    """Without the rows that the table points to, outputs cannot match: so `reachable` is what makes them match."""
+    arguments = ["--memory", "params", "--kernel", "pointer_table", "--launch", "2"]
+    replay.capture(*arguments, application=replay.application("pointer_table"))
+    assert "outputs match" not in replay.run(status=None).stdout
