@@ -37,7 +37,8 @@ class Machine:
     """What earlier steps found or made, for later ones.
 
     work: a folder for builds and snapshots. stage: the package as a wheel would install it. environment: for commands
-    that use the package. gpu: whether an NVIDIA driver with a device answers.
+    that use the package. gpu: whether a driver with a device answers. emulated: that driver is the built-in one, which
+    somebody put on the loader's path to try this script; what only a GPU can do is skipped then.
     """
 
     def __init__(self, record: Record, work: Path, wheels: Path) -> None:
@@ -48,6 +49,7 @@ class Machine:
         self.samples = work / "samples"
         self.built = False
         self.gpu = False
+        self.emulated = False
         self.why_no_gpu = "the driver was not asked"
         self.environment = dict(os.environ)
 
@@ -59,6 +61,11 @@ class Machine:
         if not self.gpu:
             raise StepSkipped(self.why_no_gpu)
         self.need_build()
+
+    def need_real_gpu(self) -> None:
+        self.need_gpu()
+        if self.emulated:
+            raise StepSkipped("the driver here is the built-in CPU driver")
 
     def replay(self, *arguments: str, timeout_s: float = 60.0, statuses: tuple[int, ...] = (0,)) -> str:
         command = [sys.executable, "-m", "replay", *arguments]
@@ -149,15 +156,22 @@ def driver_step(machine: Machine) -> None:
     with machine.record.step("driver") as step:
         program = (
             "import ctypes; d = ctypes.CDLL('libcuda.so.1'); r = d.cuInit(0); v = ctypes.c_int(); n = ctypes.c_int();"
-            "d.cuDriverGetVersion(ctypes.byref(v)); d.cuDeviceGetCount(ctypes.byref(n)); print(r, v.value, n.value)"
+            "name = ctypes.create_string_buffer(128); d.cuDriverGetVersion(ctypes.byref(v));"
+            "d.cuDeviceGetCount(ctypes.byref(n)); d.cuDeviceGetName(name, 128, 0);"
+            "print(r, v.value, n.value, name.value.decode())"
         )
         try:
             answer = machine.record.command([sys.executable, "-c", program])
         except StepFailed:
             machine.why_no_gpu = "no NVIDIA driver: libcuda.so.1 does not load"
             raise StepSkipped(machine.why_no_gpu) from None
-        status, version, devices = (int(word) for word in answer.split())
-        step.facts.update(cuInit=status, driver_version=version, devices=devices)
+        words = answer.split(maxsplit=3)
+        status, version, devices = (int(word) for word in words[:3])
+        name = words[3].strip() if len(words) > 3 else ""
+        machine.emulated = name.startswith("Emulated")
+        step.facts.update(
+            cuInit=status, driver_version=version, devices=devices, name=name, emulated=machine.emulated
+        )
         if status or not devices:
             machine.why_no_gpu = f"no device: cuInit gives {status}, {devices} devices"
             raise StepSkipped(machine.why_no_gpu)
@@ -205,7 +219,7 @@ def runtime_steps(machine: Machine) -> None:
         for cudart in ("static", "shared"):
             for stream in ("legacy", "per-thread"):
                 with machine.record.step(f"runtime {name}, cudart {cudart}, default stream {stream}"):
-                    machine.need_gpu()
+                    machine.need_real_gpu()
                     nvcc = shutil.which("nvcc")
                     if not nvcc:
                         raise StepSkipped("no nvcc on PATH")
@@ -232,7 +246,7 @@ def stack_steps(machine: Machine) -> None:
     for script in sorted((HERE / "stacks").glob("*.py")):
         name = script.stem.removesuffix("_stack")
         with machine.record.step(f"stack {name}"):
-            machine.need_gpu()
+            machine.need_real_gpu()
             if not _importable({"cuda_core": "cuda.core"}.get(name, name)):
                 raise StepSkipped("not installed")
             first_line = script.read_text().splitlines()[0]
