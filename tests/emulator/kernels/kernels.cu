@@ -102,14 +102,29 @@ KERNEL choose(const int *which, int *out, int n) {
   if (i >= n)
     return;
   switch (which[i]) {
-  case 0: r = i * 3; break;
-  case 1: r = i ^ 77; break;
-  case 2: r = i / 3; break;
-  case 3: r = -i; break;
-  case 4: r = i << 3; break;
-  case 5: r = i * i; break;
-  case 6: r = i % 5; break;
-  default: r = -1;
+  case 0:
+    r = i * 3;
+    break;
+  case 1:
+    r = i ^ 77;
+    break;
+  case 2:
+    r = i / 3;
+    break;
+  case 3:
+    r = -i;
+    break;
+  case 4:
+    r = i << 3;
+    break;
+  case 5:
+    r = i * i;
+    break;
+  case 6:
+    r = i % 5;
+    break;
+  default:
+    r = -1;
   }
   out[i] = r;
 }
@@ -151,7 +166,9 @@ KERNEL function_pointers(int *out) { out[threadIdx.x] = table[threadIdx.x % 3](t
 __constant__ int constants[4] = {1, 2, 3, 4};
 __device__ int variables[3] = {7, 8, 9};
 __device__ int *pointer = &variables[1];
-KERNEL globals(int *out) { out[threadIdx.x] = constants[threadIdx.x % 4] * variables[threadIdx.x % 3] + *pointer; }
+KERNEL globals(int *out) {
+  out[threadIdx.x] = constants[threadIdx.x % 4] * variables[threadIdx.x % 3] + *pointer;
+}
 
 KERNEL double_math(const double *in, double *out, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
