@@ -134,8 +134,12 @@ def test_command_that_cannot_be_started_is_named(interposer, raw, command):
 
 
 LAUNCH = """
-import sys
+import signal, sys
 from pathlib import Path
+# A test run under nohup, or in the background of a script, inherits these as ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from replay.capture.launcher import run_application
 from replay.capture.selection import Selection
 from replay.drivers import Driver
