@@ -8,6 +8,7 @@ for each different chunk.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import os
 import tempfile
@@ -38,9 +39,15 @@ KIND_CHANGE_BYTES = (
     32 << 10
 )  # from this size on, a new kind begins a new frame, so that a reader can leave kinds out
 CHUNK_FRAME_BYTES = 4 << 20  # where compressing more at once stops to pay
+WRITES_UNDER_WAY = 8  # frames that wait for a slow disk, at most
+WRITEBACK_BYTES = (
+    16 << 20
+)  # the disk begins with as much while more is compressed, so that the last sync is short
 LEVEL = 1
 
 _ZEROS = bytearray(MAX_CHUNK_BYTES)
+_SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
+_libc = ctypes.CDLL(None)
 
 Hashed = list[tuple[bytes, memoryview]]  # digest and contents of each chunk of a group
 
@@ -101,6 +108,8 @@ class SnapshotWriter:
         self._depth = 2 * self._threads  # jobs under way of each sort; each holds about one chunk frame
         self._local = threading.local()
         self._pool: ThreadPoolExecutor | None = None
+        self._disk: ThreadPoolExecutor | None = None
+        self._writing: deque[Future[None]] = deque()
         self._objects = _OpenFrame()
         self._memory = _OpenFrame()
         self._compressing: deque[tuple[Future[tuple[bytes, bytes]], _OpenFrame]] = deque()
@@ -111,6 +120,7 @@ class SnapshotWriter:
             bytes, bytes
         ] = {}  # digest -> rest of its chunk record, empty until its frame is closed
         self._offset = 0
+        self._handed_to_disk = 0
         if self.path.is_dir():
             raise FileError("is a folder", where=self.path, next="give the name of a file to write")
         try:
@@ -226,6 +236,7 @@ class SnapshotWriter:
                     self._submit(frame)
             self._drain(0)
             self._append_index()
+            self._finish_writing()
             os.fsync(self._descriptor)
             assert self._temporary is not None
             os.replace(self._temporary, self.path)
@@ -241,6 +252,9 @@ class SnapshotWriter:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
+        if self._disk is not None:
+            self._disk.shutdown(cancel_futures=True)
+            self._disk = None
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -318,14 +332,30 @@ class SnapshotWriter:
         return compressed, frames.digest(compressed)
 
     def _append(self, data: bytes) -> None:
+        """Hand bytes to the thread that writes. Errors of the disk show here later, or in `_finish_writing`."""
+        if self._disk is None:
+            self._disk = ThreadPoolExecutor(1, "replay-disk")
+        while len(self._writing) >= WRITES_UNDER_WAY:
+            self._writing.popleft().result()
+        self._writing.append(self._disk.submit(self._write, data, self._offset))
+        self._offset += len(data)
+        self.statistics.file_bytes = self._offset
+
+    def _write(self, data: bytes, offset: int) -> None:
         view = memoryview(data)
         try:
             while view:
                 view = view[os.write(self._descriptor, view) :]
         except OSError as error:
             raise _file_error(error, self.path) from None
-        self._offset += len(data)
-        self.statistics.file_bytes = self._offset
+        end = offset + len(data)
+        if end - self._handed_to_disk >= WRITEBACK_BYTES:
+            _begin_writeback(self._descriptor, self._handed_to_disk, end - self._handed_to_disk)
+            self._handed_to_disk = end
+
+    def _finish_writing(self) -> None:
+        while self._writing:
+            self._writing.popleft().result()
 
     def _append_index(self) -> None:
         records = b"".join(digest + self._chunks[digest] for digest in sorted(self._chunks))
@@ -398,6 +428,15 @@ def _reader(source: ReadableBuffer | HasFileno) -> tuple[Callable[[int, int], me
         return memoryview(data)
 
     return read, True
+
+
+def _begin_writeback(descriptor: int, offset: int, length: int) -> None:
+    """Tell the kernel to start writing these bytes, without waiting. Only a hint: errors show at the final fsync."""
+    begin = getattr(_libc, "sync_file_range", None)
+    if begin is not None:
+        begin(
+            descriptor, ctypes.c_int64(offset), ctypes.c_int64(length), ctypes.c_uint(_SYNC_FILE_RANGE_WRITE)
+        )
 
 
 def _sync_folder(folder: Path) -> None:
