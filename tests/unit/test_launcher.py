@@ -148,9 +148,10 @@ print("ended with", ended.status, flush=True)
 """
 
 WAIT = """
-import signal, sys, time
+import os, signal, sys, time
 def stop(number, frame):
-    print("application got", signal.Signals(number).name, flush=True)
+    # Not print: the signal may come while the line below is still being flushed.
+    os.write(1, f"application got {signal.Signals(number).name}\\n".encode())
     sys.exit(5)
 for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     assert signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
