@@ -54,7 +54,11 @@ def measured(command: list[str], output: Path | None = None) -> Usage:
     """Run a command until its output is on the disk. Raises SystemExit when it fails."""
     os.sync()  # what the command before it wrote must not slow this one
     started = time.perf_counter()
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    # The installed package: `python -m` would take one from the current folder, which has no native parts.
+    environment = {**os.environ, "PYTHONSAFEPATH": "1"}
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment, cwd="/"
+    )
     _, status, usage = os.wait4(process.pid, 0)
     if output is not None and output.exists():
         descriptor = os.open(output, os.O_RDONLY)
@@ -100,6 +104,8 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="where to work; default: the folder for temporary files")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
+    if options.folder is not None:
+        options.folder = options.folder.resolve()
 
     samples: dict[str, list[Usage]] = {"pack": [], "zstd": [], "info": []}
     with tempfile.TemporaryDirectory(prefix="replay-benchmark-", dir=options.folder) as name:
