@@ -39,9 +39,9 @@ void write_log(const JitOptions &options, CUjit_option buffer_option, CUjit_opti
 
 void require_options(const JitOptions &options) {
   require(options.count == 0 || (options.options && options.values), CUDA_ERROR_INVALID_VALUE);
-  constexpr int some_newer_option = 64; // programs may be built with newer headers than this driver
+  constexpr unsigned some_newer_option = 64; // programs may be built with newer headers than this driver
   for (unsigned i = 0; i < options.count; ++i)
-    require(options.options[i] >= 0 && options.options[i] < some_newer_option, CUDA_ERROR_INVALID_VALUE);
+    require(static_cast<unsigned>(options.options[i]) < some_newer_option, CUDA_ERROR_INVALID_VALUE);
 }
 
 template <typename ReadPtx>

@@ -82,6 +82,8 @@ template <bool Flush, bool Saturate> struct ToFloat {
     R r = static_cast<R>(a);
     if constexpr (std::is_floating_point_v<A>)
       r = canonical(r);
+    else if constexpr (std::is_unsigned_v<A>)
+      r = AbsoluteFloat::apply<R>(r); // built from differences, 0 becomes -0 when the rounding is down
     if constexpr (Flush && std::is_same_v<R, f32>)
       r = flush(r);
     if constexpr (Saturate)
