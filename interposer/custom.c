@@ -227,6 +227,13 @@ static void attach_launch(struct call *call) {
   } else if (call->packed != NULL && extra_position >= 0) {
     attach(call, (unsigned)extra_position, 0, call->packed, call->packed_bytes);
   }
+  bool *asked = &call->kernel->attributes_asked;
+  if (!__atomic_load_n(asked, __ATOMIC_RELAXED) && !__atomic_exchange_n(asked, true, __ATOMIC_RELAXED)) {
+    int32_t *pairs = (int32_t *)(void *)take_scratch(call, 2 * KERNEL_ATTRIBUTES * sizeof *pairs);
+    size_t count = pairs != NULL ? ask_attributes(call->kernel, pairs) : 0;
+    if (count > 0)
+      attach(call, (unsigned)call->function->effect_terms[0].first, 1, pairs, count * 2 * sizeof *pairs);
+  }
   if (call->function->id != ID_cuLaunchKernelEx || call->arguments[0] == 0)
     return;
   const struct launch_config *config = (const struct launch_config *)(uintptr_t)call->arguments[0];

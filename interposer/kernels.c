@@ -241,6 +241,30 @@ void ask_layout(struct kernel *kernel) {
   free(answer.layout);
 }
 
+size_t ask_attributes(const struct kernel *kernel, int32_t pairs[2 * KERNEL_ATTRIBUTES]) {
+  int (*ask_function)(int *, int, uint64_t) = driver_symbol("cuFuncGetAttribute");
+  int (*ask_kernel)(int *, int, uint64_t, int) = driver_symbol("cuKernelGetAttribute");
+  int (*current_device)(int *) = driver_symbol("cuCtxGetDevice");
+  int device;
+  if (kernel->is_kernel &&
+      (ask_kernel == NULL || current_device == NULL || current_device(&device) != SUCCESS))
+    return 0;
+  if (!kernel->is_kernel && ask_function == NULL)
+    return 0;
+  size_t count = 0;
+  for (int attribute = 0; attribute < KERNEL_ATTRIBUTES; attribute++) {
+    int value;
+    int result = kernel->is_kernel ? ask_kernel(&value, attribute, kernel->handle, device)
+                                   : ask_function(&value, attribute, kernel->handle);
+    if (result != SUCCESS)
+      continue;
+    pairs[2 * count] = attribute;
+    pairs[2 * count + 1] = value;
+    count++;
+  }
+  return count;
+}
+
 // ---- calls that make and end handles ------------------------------------------------------------
 
 static uint64_t output(const struct call *call, unsigned parameter) {

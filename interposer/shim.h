@@ -226,7 +226,7 @@ struct kernel {
   uint64_t handle, owner, context;
   char *name;     // "" when unknown
   bool is_kernel; // CUkernel, not CUfunction
-  bool layout_asked;
+  bool layout_asked, attributes_asked;
   int32_t parameter_count; // -1: unknown
   uint32_t parameter_bytes;
   uint32_t *layout; // parameter_count pairs of offset and size
@@ -238,6 +238,9 @@ struct kernel *
 kernel_of_handle(uint64_t handle); // asks the driver when no recorded call created it; never NULL
 bool kernel_matches(struct kernel *kernel);
 void ask_layout(struct kernel *kernel);
+enum { KERNEL_ATTRIBUTES = 10 }; // CUfunction_attribute 0 to 9, which every driver since CUDA 11 answers
+// What the driver says of the compiled kernel: pairs of attribute and value. Returns how many pairs.
+size_t ask_attributes(const struct kernel *kernel, int32_t pairs[2 * KERNEL_ATTRIBUTES]);
 void note_kernels(const struct call *call); // after a successful call that makes or ends handles
 void forget_kernels_of_context(uint64_t context);
 void reset_kernels_after_fork(void);

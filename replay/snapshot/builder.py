@@ -202,7 +202,10 @@ class _Build:
         for digest in digests:
             self._put("image", self._images.write(self._writer, digest))
         sm = architecture(environment)
-        kernels = [describe_kernel(draft, self._images, sm) for draft in survey.kernels.values()]
+        kernels = [
+            describe_kernel(draft, self._images, sm, environment.emulated)
+            for draft in survey.kernels.values()
+        ]
         for kernel in kernels:
             self._put("kernel", kernel)
         self._derived_notes(sm)

@@ -54,8 +54,24 @@ def describe_environment(
     )
 
 
-def describe_kernel(draft: KernelDraft, images: ImageStore, sm: int | None) -> schema.Kernel:
-    """A kernel of the window, with what its image says of it for a device of architecture `sm`."""
+# CUfunction_attribute -> name in a snapshot
+_ATTRIBUTES = {
+    0: "max_threads",
+    1: "static_shared_bytes",
+    2: "constant_bytes",
+    3: "local_bytes",
+    4: "registers",
+    5: "ptx_version",
+    6: "binary_version",
+    8: "max_dynamic_shared_bytes",
+    9: "preferred_shared_carveout",
+}
+# What the CPU driver can only model. Said of an image that was never compiled, it would look like ptxas said it.
+_MODELLED = ("registers", "local_bytes", "binary_version")
+
+
+def describe_kernel(draft: KernelDraft, images: ImageStore, sm: int | None, emulated: bool) -> schema.Kernel:
+    """A kernel of the window, with what its image says of it for a device of architecture `sm`, and the driver."""
     known = images.kernel(draft.image, draft.name, sm) if draft.image else None
     slots: list[schema.ParameterSlot] = []
     if draft.layout is not None:
@@ -78,6 +94,12 @@ def describe_kernel(draft: KernelDraft, images: ImageStore, sm: int | None) -> s
         ):
             if shape is not None:
                 attributes[name] = shape[0] * shape[1] * shape[2]
+    if draft.attributes is not None:
+        numbers = memoryview(draft.attributes[: len(draft.attributes) // 8 * 8]).cast("i").tolist()
+        for number, value in zip(numbers[::2], numbers[1::2], strict=True):
+            attribute = _ATTRIBUTES.get(number)
+            if attribute is not None and not (emulated and attribute in _MODELLED):
+                attributes[attribute] = value
     return schema.Kernel(
         draft.name, demangle(draft.name), draft.image, slots, draft.launches, list(draft.grid),
         list(draft.block), draft.shared_bytes, attributes,

@@ -52,6 +52,7 @@ class KernelDraft:
     """A kernel that the window launches; geometry and layout are those of its first launch.
 
     layout: the bytes of part 1 of kernelParams, None when the buffer came through `extra`.
+    attributes: the bytes of part 1 of the function, what the driver said of the kernel; None when it was not asked.
     """
 
     name: str
@@ -60,6 +61,7 @@ class KernelDraft:
     block: tuple[int, int, int]
     shared_bytes: int
     layout: bytes | None
+    attributes: bytes | None
     launches: int = 0
 
 
@@ -241,7 +243,11 @@ class Surveyor:
         if draft is None:
             layout = call.inputs.get("kernelParams.1")
             grid, block, shared_bytes = launch_geometry(call)
-            draft = KernelDraft(name, image, grid, block, shared_bytes, layout.data if layout else None)
+            asked = call.inputs.get("f.1")
+            draft = KernelDraft(
+                name, image, grid, block, shared_bytes,
+                layout.data if layout else None, asked.data if asked else None,
+            )  # fmt: skip
             survey.kernels[image, name] = draft
         draft.launches += 1
 

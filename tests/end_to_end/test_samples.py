@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 
@@ -45,6 +46,16 @@ def test_window_of_several_launches_replays_with_equal_outputs(replay):
         "--kernel", "inplace_scan", "--launch", "2-4", application=replay.application("inplace_scan")
     )
     assert "outputs match" in replay.run().stdout
+
+
+def test_attributes_of_the_function_are_those_that_the_driver_gave(replay):
+    """matmul_tiled keeps two tiles of 16 x 16 floats in shared memory; its PTX says so, and so must the snapshot."""
+    replay.capture("--kernel", "matmul", application=replay.application("matmul_tiled"))
+    (kernel,) = json.loads(replay("info", "x.rsnap", "--json").stdout)["kernels"]
+    assert kernel["attributes"]["static_shared_bytes"] == 2 * 16 * 16 * 4
+    assert kernel["attributes"]["max_threads"] == 1024
+    if os.environ.get("REPLAY_TEST_DRIVER", "emulator") == "emulator":
+        assert "registers" not in kernel["attributes"], "the CPU driver only models them"
 
 
 def test_window_that_stays_open_to_the_end_of_the_program_replays_more_than_once(replay):
