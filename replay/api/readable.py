@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from replay.api import structs
-from replay.api.functions import HANDLE_TYPES, by_symbol
-from replay.api.vocabulary import Function, Parameter, Role
+from replay.api.functions import by_symbol
+from replay.api.vocabulary import HANDLE_TYPES, Function, Parameter, Role
 
 if TYPE_CHECKING:
     from replay.snapshot.schema import Attachment, Call

@@ -121,6 +121,16 @@ CAPTURE_ENVIRONMENT: dict[str, str] = {
     "REPLAY_CAPTURE_REAL_DRIVER": "path of the libcuda.so.1 to use; absent: what the loader finds",
 }
 
+# C types of objects that a handle stands for.
+# fmt: off
+HANDLE_TYPES = frozenset((
+    "CUarray", "CUcontext", "CUevent", "CUexternalMemory", "CUexternalSemaphore", "CUfunction", "CUgraph",
+    "CUgraphExec", "CUgraphNode", "CUgreenCtx", "CUkernel", "CUlibrary", "CUlinkState",
+    "CUmemGenericAllocationHandle", "CUmemoryPool", "CUmipmappedArray", "CUmodule", "CUstream", "CUsurfObject",
+    "CUsurfref", "CUtexObject", "CUtexref", "CUuserObject",
+))
+# fmt: on
+
 PER_THREAD_BIT = 0x8000  # in the function field of a record: the _ptsz or _ptds twin was called
 
 

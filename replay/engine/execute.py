@@ -15,8 +15,8 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from replay.api.functions import HANDLE_TYPES, by_symbol
-from replay.api.vocabulary import Effect, Function, Keep, Parameter, Role, Term
+from replay.api.functions import by_symbol
+from replay.api.vocabulary import HANDLE_TYPES, Effect, Function, Keep, Parameter, Role, Term
 from replay.engine import custom
 from replay.engine.contents import Word
 from replay.engine.driver import Driver, DriverFailure, argument_value, passed_value

@@ -15,8 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from replay.api import structs
-from replay.api.functions import HANDLE_TYPES
-from replay.api.vocabulary import Effect, Keep, Role
+from replay.api.vocabulary import HANDLE_TYPES, Effect, Keep, Role
 from replay.capture.decode import RawAttachment, RawCall
 
 Key = tuple[str, int]  # C type of the handle, its value

@@ -9,8 +9,8 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from replay.api.functions import HANDLE_TYPES, by_symbol
-from replay.api.vocabulary import Role
+from replay.api.functions import by_symbol
+from replay.api.vocabulary import HANDLE_TYPES, Role
 
 
 def number(value: Any) -> int:

@@ -83,9 +83,9 @@ def test_every_void_pointer_of_a_recorded_function_has_a_stated_role() -> None:
 
 
 def test_a_row_that_names_a_parameter_the_headers_lack_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [*functions._ROWS, (9999, "cuCtxGetCurrent", Keep.WINDOW, Effect.FREE, ("nosuch",), {})]
+    rows = [*functions.ROWS, (9999, "cuCtxGetCurrent", Keep.WINDOW, Effect.FREE, ("nosuch",), {})]
     monkeypatch.setattr(
-        functions, "_ROWS", [row for row in rows if row[1] != "cuCtxGetCurrent" or row[0] == 9999]
+        functions, "ROWS", [row for row in rows if row[1] != "cuCtxGetCurrent" or row[0] == 9999]
     )
     all_functions.cache_clear()
     try:

@@ -1,0 +1,131 @@
+"""What a row of `functions.py` is made of, and how a row and the facts of the headers become a Function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .vocabulary import HANDLE_TYPES, Effect, Function, Keep, Parameter, Role, Term
+
+
+class _Override:
+    def __init__(self, role: Role, count: str = "1") -> None:
+        self.role = role
+        self.count = count
+
+
+def inputs(count: str) -> _Override:
+    return _Override(Role.IN, count)
+
+
+def outputs(count: str = "1") -> _Override:
+    return _Override(Role.OUT, count)
+
+
+def host_read(count: str) -> _Override:
+    return _Override(Role.HOST_READ, count)
+
+
+def host_write(count: str) -> _Override:
+    return _Override(Role.HOST_WRITE, count)
+
+
+IMAGE = _Override(Role.IMAGE)
+HOST = _Override(Role.HOST_ADDRESS)
+OPAQUE = _Override(Role.OPAQUE)
+CUSTOM = _Override(Role.CUSTOM)
+
+# id, symbol, keep, effect, its arguments, roles and flags
+Row = tuple[int, str, Keep, Effect, tuple[str, ...], dict[str, Any]]
+ROWS: list[Row] = []
+
+
+def F(id: int, symbol: str, keep: Keep, effect: Effect = Effect.NONE, *arguments: str, **words: Any) -> None:
+    """One row. `arguments` belong to `effect`: products such as "N*4" or "pPitch*Height". `words` are the roles of
+    parameters by name, and the flags `custom`, `synchronizes`, `unsupported`."""
+    ROWS.append((id, symbol, keep, effect, arguments, words))
+
+
+def _term(text: str, positions: dict[str, int], symbol: str) -> Term:
+    parameters: list[int] = []
+    scale = 1
+    for factor in text.split("*"):
+        if factor.isdigit():
+            scale *= int(factor)
+        elif factor in positions:
+            parameters.append(positions[factor])
+        else:
+            raise ValueError(f"{symbol}: no parameter named {factor!r}")
+    return Term(tuple(parameters), scale)
+
+
+def _default_role(c_type: str, kind: str, element: str, element_bytes: int) -> Role | None:
+    """The role that the C type tells; None where only a person can say."""
+    if c_type == "CUdeviceptr":
+        return Role.ADDRESS
+    if c_type in HANDLE_TYPES:
+        return Role.HANDLE
+    if kind != "pointer":
+        return Role.VALUE
+    if not c_type.endswith("*"):
+        return Role.OPAQUE  # a function pointer or a handle that nothing here follows
+    if c_type == "const char *":
+        return Role.STRING
+    if element_bytes == 0 or c_type in ("void **", "char *", "const char **", "const void **"):
+        return None
+    return Role.IN if c_type.startswith("const ") else Role.OUT
+
+
+def function_of(
+    row: Row | None,
+    symbol: str,
+    facts: dict[str, Any],
+    types: dict[str, list[Any]],
+    twin: dict[str, Any] | None,
+) -> Function:
+    id, _, keep, effect, arguments, words = row or (0, symbol, Keep.WINDOW, Effect.NONE, (), {})
+    words = dict(words)
+    flags = {name: words.pop(name) for name in ("custom", "synchronizes", "unsupported") if name in words}
+    positions = {name: position for position, (_, name) in enumerate(facts["parameters"])}
+    if unknown := words.keys() - positions.keys():
+        raise ValueError(f"{symbol}: no parameter named {', '.join(sorted(unknown))}")
+    parameters = []
+    for c_type, name in facts["parameters"]:
+        kind, size_bytes, element_bytes = types[c_type]
+        is_pointer = kind == "pointer" and c_type.endswith("*")
+        element = c_type[:-1].replace("const ", "").strip() if is_pointer else ""
+        element = "" if element == "void" else element
+        override: _Override | None = words.get(name)
+        role = override.role if override else _default_role(c_type, kind, element, element_bytes)
+        if role is None:
+            if row and keep != Keep.NEVER:
+                raise ValueError(f"{symbol}: say what the pointer {name} ({c_type}) means")
+            role = Role.OPAQUE
+        count = _term(override.count, positions, symbol) if override else Term()
+        parameters.append(
+            Parameter(
+                name,
+                c_type,
+                role,
+                kind,
+                size_bytes,
+                (element_bytes or 1) if is_pointer else 0,
+                element,
+                count,
+            )
+        )
+    if row is None:
+        flags["unsupported"] = "not in the table"
+    return Function(
+        id=id,
+        symbol=symbol,
+        name=facts["name"],
+        since=facts["since"],
+        twin=twin["symbol"] if twin else "",
+        twin_since=twin["since"] if twin else 0,
+        releases=tuple(facts["releases"]),
+        parameters=tuple(parameters),
+        keep=keep,
+        effect=effect,
+        effect_terms=tuple(_term(text, positions, symbol) for text in arguments),
+        **flags,
+    )
