@@ -143,9 +143,8 @@ class LoadedDriver:
                 f"the driver cannot be loaded ({error})", next="use `--driver emulator`"
             ) from None
         if int(code) != SUCCESS:
-            raise DriverFailure(
-                "cuInit", int(code), self.error_name(int(code)), next="check the driver with `nvidia-smi`"
-            )
+            advice = "an NVIDIA driver is checked with `nvidia-smi`; the CPU driver says on stderr what it lacks"
+            raise DriverFailure("cuInit", int(code), self.error_name(int(code)), next=advice)
 
     def function(self, symbol: str, per_thread: bool = False) -> DriverFunction:
         """The function of exactly this version. Raises EngineError when the driver has none."""
