@@ -143,109 +143,12 @@ class LoadedDriver:
                 f"the driver cannot be loaded ({error})", next="use `--driver emulator`"
             ) from None
         if int(code) != SUCCESS:
-            advice = "check an NVIDIA driver with `nvidia-smi`"
-            raise DriverFailure("cuInit", int(code), self.error_name(int(code)), next=advice)
-
-    def function(self, symbol: str, per_thread: bool = False) -> DriverFunction:
-        """The function behind a symbol of the table; it takes one value per parameter and returns the CUresult."""
-        ...
-
-    def error_name(self, code: int) -> str:
-        """CUDA's name of a CUresult."""
-        ...
-
-
-def call(driver: Driver, symbol: str, *arguments: Any) -> None:
-    """Call a function that must succeed. Raises DriverFailure."""
-    code = driver.function(symbol)(*arguments)
-    if code != SUCCESS:
-        raise DriverFailure(symbol, code, driver.error_name(code))
-
-
-def query(driver: Driver, symbol: str, *arguments: Any) -> int:
-    """Call a function whose first parameter receives a 64-bit value, and return that value. Raises DriverFailure."""
-    value = ctypes.c_uint64(0)
-    call(driver, symbol, ctypes.addressof(value), *arguments)
-    return value.value
-
-
-def query_int(driver: Driver, symbol: str, *arguments: Any) -> int:
-    """The same for functions whose first parameter receives an int."""
-    value = ctypes.c_int32(0)
-    call(driver, symbol, ctypes.addressof(value), *arguments)
-    return value.value
-
-
-@cache
-def _struct_by_value(size_bytes: int) -> Any:
-    # Integer members only, which is what the ABIs look at: all structs that the driver takes by value are of integers.
-    words = ctypes.c_uint32 * (size_bytes // 4)
-    return type(f"Struct{size_bytes}", (ctypes.Structure,), {"_fields_": [("words", words)]})
-
-
-def argument_type(parameter: Parameter) -> Any:
-    """The ctypes type with which a parameter is passed."""
-    if parameter.kind == "float":
-        return _FLOATS[parameter.size_bytes][0]
-    if parameter.kind == "struct":
-        return _struct_by_value(parameter.size_bytes)
-    if parameter.kind == "pointer":
-        return ctypes.c_void_p
-    return _INTEGERS[parameter.size_bytes]
-
-
-def argument_value(parameter: Parameter, word: int) -> Any:
-    """A captured 64-bit argument word as the value to pass."""
-    if parameter.kind == "float":
-        _, code, mask = _FLOATS[parameter.size_bytes]
-        return struct.unpack(code, (word & mask).to_bytes(parameter.size_bytes, "little"))[0]
-    if parameter.kind == "struct":
-        if parameter.size_bytes > 8:
-            raise EngineError(
-                f"parameter {parameter.name} is a struct of {parameter.size_bytes} bytes by value"
+            raise DriverFailure(
+                "cuInit",
+                int(code),
+                self.error_name(int(code)),
+                next="check an NVIDIA driver with `nvidia-smi`",
             )
-        return _struct_by_value(parameter.size_bytes).from_buffer_copy(
-            (word & (2**64 - 1)).to_bytes(8, "little")[: parameter.size_bytes]
-        )
-    return word & ((1 << 8 * parameter.size_bytes) - 1)
-
-
-def passed_value(parameter: Parameter, value: Any) -> Any:
-    """An argument as a ctypes object, which makes a call twice as fast as converting it each time."""
-    if isinstance(value, (int, float)):
-        return argument_type(parameter)(value)
-    if isinstance(value, ctypes.Array):
-        return ctypes.c_void_p(ctypes.addressof(value))
-    return value
-
-
-class LoadedDriver:
-    """The libcuda.so.1 that the loader finds in this process. Loading it happens here, not when this is imported."""
-
-    def __init__(self) -> None:
-        try:
-            from cuda.bindings import driver as bindings
-        except ImportError as error:
-            raise EngineError(
-                f"cuda.bindings cannot be imported ({error})",
-                next="install it with `pip install cuda-python`",
-            ) from None
-        self._bindings = bindings
-        self._functions: dict[tuple[str, bool], DriverFunction] = {}
-        self._names: dict[int, str] = {}
-        try:
-            (code,) = bindings.cuInit(0)
-        except (
-            Exception
-        ) as error:  # cuda.bindings raises RuntimeError when libcuda.so.1 or a symbol is missing
-            raise EngineError(
-                f"the driver cannot be loaded ({error})", next="use `--driver emulator`"
-            ) from None
-        if int(code) != SUCCESS:
-            advice = (
-                "an NVIDIA driver is checked with `nvidia-smi`; the CPU driver says on stderr what it lacks"
-            )
-            raise DriverFailure("cuInit", int(code), self.error_name(int(code)), next=advice)
 
     def function(self, symbol: str, per_thread: bool = False) -> DriverFunction:
         """The function of exactly this version. Raises EngineError when the driver has none."""
