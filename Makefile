@@ -37,7 +37,7 @@ $(BUILD_TOOLS): pyproject.toml .ci/tools
 $(INSTALLED): $(BUILD_TOOLS) $(SOURCES)
 	@echo "make: building and installing replay (the first time, one to two minutes)"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) \
-	  $(BIN)/python -m pip install -q --no-build-isolation '.[test,lint]'
+	  $(BIN)/python -m pip install -q --no-build-isolation '.[test,stacks,lint]'
 	@touch $@
 
 demo: $(INSTALLED) ## capture and replay two sample programs; on the GPU when there is one, else on the CPU driver

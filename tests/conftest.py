@@ -1,0 +1,29 @@
+"""Fixtures for tests of every folder."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import toolchain  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> toolchain.Programs:
+    """Compiles CUDA programs, each once a test session. Skips where there is no nvcc."""
+    nvcc = toolchain.find_nvcc()
+    if nvcc is None:
+        pytest.skip(
+            "no nvcc of CUDA 12 or later on PATH, and the wheels of the `test` extra are not installed"
+        )
+    if kept := os.environ.get("REPLAY_TEST_PROGRAMS"):
+        return toolchain.Programs(nvcc, Path(kept))
+    base = tmp_path_factory.getbasetemp()
+    # Each xdist worker has a folder of its own inside the session's.
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    return toolchain.Programs(nvcc, shared / "programs")
