@@ -50,6 +50,7 @@ static void child_after_fork(void) {
   reset_kernels_after_fork();
   reset_streams_after_fork();
   reset_contexts_after_fork();
+  reset_launch_list_after_fork();
   atomic_store(&calls, 0);
   atomic_store(&driver_described, 0);
   memset(noted_unlisted, 0, sizeof noted_unlisted);
@@ -78,7 +79,10 @@ void initialise(void) {
         describe_process(forked_from);
         if (forked_from != 0)
           write_note(NOTE_CHILD_PROCESS, 0, 0, "forked from process %u", forked_from);
-        atomic_store(&mode, MODE_CLOSED);
+        if (selection.list && !open_launch_list())
+          stop_capture("the list of launches cannot be written");
+        else
+          atomic_store(&mode, MODE_CLOSED);
         if (selection.all)
           open_window(current_thread(), 0);
       }
@@ -158,7 +162,7 @@ static void follow_effect(struct call *call) {
 
 static bool is_recorded(const struct function *function) {
   int now = current_mode();
-  return now == MODE_OPEN || (now == MODE_CLOSED && function->keep == KEEP_ALWAYS);
+  return now == MODE_OPEN || (now == MODE_CLOSED && function->keep == KEEP_ALWAYS && !selection.list);
 }
 
 void number_call(struct call *call) {
@@ -175,6 +179,15 @@ static void write_enter(struct call *call) {
   encode_enter(call);
 }
 
+static void look_at_listed(struct call *call) {
+  if (call->function->effect == EFFECT_LAUNCH)
+    list_launch(call);
+  if (call->function->effect == EFFECT_END_OF_CONTEXT)
+    call->ending_context = context_that_ends(call);
+  if (call->ending_context != 0)
+    finish_launch_list(call->ending_context);
+}
+
 void begin_call(struct call *call, struct thread *thread, unsigned slot, const uint64_t *arguments) {
   int error = errno;
   call->thread = thread;
@@ -189,6 +202,7 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
   call->record_function = (uint16_t)(call->function->id | (slots[slot].per_thread ? PER_THREAD_BIT : 0));
   call->arguments = arguments;
   call->kernel = NULL;
+  call->timing = NULL;
   call->selected = false;
   call->serial = 0;
   call->ending_context = 0;
@@ -200,7 +214,9 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
   bool touches = call->function->effect != EFFECT_NONE;
   bool recorded = false;
   if (current_mode() >= MODE_CLOSED && current_mode() != MODE_DONE && thread_has_scratch(thread)) {
-    if (call->function->effect == EFFECT_LAUNCH)
+    if (selection.list)
+      look_at_listed(call);
+    else if (call->function->effect == EFFECT_LAUNCH)
       select_launch(call);
     recorded = is_recorded(call->function);
     if (recorded) {
@@ -237,6 +253,8 @@ void end_call(struct call *call, int result) {
   int error = errno;
   if (call->number != 0)
     encode_leave(call, result);
+  if (call->timing != NULL)
+    list_launch_ended(call, result);
   int now = current_mode();
   if (result == SUCCESS && (now == MODE_CLOSED || now == MODE_OPEN)) {
     follow_effect(call);

@@ -22,3 +22,6 @@ void close_file(struct file *file);
 bool hold_directory(struct file *file, const char *directory);
 // The last process to release it renames it `complete`.
 void release_directory(struct file *file, const char *directory);
+
+// STEM.<pid>.bin beside this process's calls.<pid>.bin (writer.c).
+bool create_beside_calls(struct file *file, const char *stem);

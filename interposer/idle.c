@@ -12,7 +12,6 @@
 #include <string.h>
 #include <time.h>
 
-enum { ERROR_NOT_READY = 600 };
 #ifndef IDLE_PATIENCE_MS
 #define IDLE_PATIENCE_MS 30000 // of queued work; what takes longer is more likely waiting for the application
 #endif

@@ -23,7 +23,13 @@
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 #define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
-enum { SUCCESS = 0, ERROR_INVALID_VALUE = 1, ERROR_SYMBOL_NOT_FOUND = 302, ERROR_INVALID_HANDLE = 400 };
+enum {
+  SUCCESS = 0,
+  ERROR_INVALID_VALUE = 1,
+  ERROR_SYMBOL_NOT_FOUND = 302,
+  ERROR_INVALID_HANDLE = 400,
+  ERROR_NOT_READY = 600
+};
 enum { MAX_PARAMETERS = 16, MAX_TERMS = 3 };
 
 // ---- the table (table.c) ------------------------------------------------------------------------
@@ -182,6 +188,8 @@ struct call {
   uint64_t ending_context; // END_OF_CONTEXT: the context whose memory ends, 0 when none does
   uint16_t record_function;
   bool nested, inside;
+  uint64_t stream;                // LAUNCH, in a list of launches
+  struct timing *timing;          // LAUNCH, in a list of launches: its events; NULL when it is not timed
   bool selected;                  // LAUNCH: the window stays open until it has left the driver
   struct attachment *attachments; // in scratch
 };
@@ -229,7 +237,8 @@ struct kernel {
   bool layout_asked, attributes_asked;
   int32_t parameter_count; // -1: unknown
   uint32_t parameter_bytes;
-  uint32_t *layout; // parameter_count pairs of offset and size
+  uint32_t *layout;           // parameter_count pairs of offset and size
+  _Atomic uint32_t list_name; // launches.c
 };
 
 // False: a launch of this handle is of no interest while the window is closed.
@@ -256,11 +265,19 @@ void finish_selection(void); // at exit
 
 enum { REACH_REACHABLE, REACH_PARAMETERS, REACH_LIVE };
 struct selection {
-  bool all, has_kernel;
+  bool all, has_kernel, list; // list: launches are counted and nothing is recorded
   int reach;
   uint64_t first_launch, last_launch, max_bytes, max_launches;
 };
 extern struct selection selection;
+
+// ---- the list of launches (launches.c) ----------------------------------------------------------
+
+bool open_launch_list(void);
+void reset_launch_list_after_fork(void);
+void list_launch(struct call *call);
+void list_launch_ended(struct call *call, int result);
+void finish_launch_list(uint64_t context); // before a context ends; 0: before the process ends
 
 // ---- memory (memory.c, contents.c, idle.c) ------------------------------------------------------
 

@@ -26,9 +26,10 @@ static uint64_t number_of(const char *variable) {
 bool read_selection(void) {
   static bool compiled;
   const char *all = getenv(ENV_ALL), *kernel = getenv(ENV_KERNEL), *launch = getenv(ENV_LAUNCH);
-  const char *memory = getenv(ENV_MEMORY);
+  const char *memory = getenv(ENV_MEMORY), *list = getenv(ENV_LIST);
   selection = (struct selection){.all = all != NULL && strcmp(all, "1") == 0, .first_launch = 1};
   selection.last_launch = UINT64_MAX;
+  selection.list = list != NULL && strcmp(list, "1") == 0;
   selection.max_bytes = number_of(ENV_MAX_BYTES);
   selection.max_launches = number_of(ENV_MAX_LAUNCHES);
   if (memory != NULL && strcmp(memory, "params") == 0)
@@ -117,7 +118,9 @@ void close_window(struct thread *thread, uint64_t call) {
 }
 
 void finish_selection(void) {
-  if (current_mode() == MODE_OPEN)
+  if (selection.list)
+    finish_launch_list(0);
+  else if (current_mode() == MODE_OPEN)
     close_window(current_thread(), last_call_number());
   else if (!atomic_load(&window_was_opened) && writer_is_open())
     write_note(NOTE_NO_WINDOW, 0, 0, "%llu launches matched",

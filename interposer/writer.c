@@ -39,6 +39,7 @@ _Static_assert(sizeof(struct file_header) == 64, "FORMAT.md");
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool is_open;
 static char *directory_path;
+static char name_suffix[64]; // <pid>.bin, or <pid>.<n>.bin
 static struct file calls_file = {-1, 0, 0}, blobs_file = {-1, 0, 0}, held_file = {-1, 0, 0};
 static uint8_t *window;
 static uint64_t window_offset;
@@ -54,6 +55,15 @@ static uint64_t clock_ns(clockid_t clock) {
 bool writer_is_open(void) { return atomic_load_explicit(&is_open, memory_order_relaxed); }
 
 // ---- opening ------------------------------------------------------------------------------------
+
+bool create_beside_calls(struct file *file, const char *stem) {
+  char path[PATH_MAX];
+  if ((size_t)snprintf(path, sizeof path, "%s/%s.%s", directory_path, stem, name_suffix) >= sizeof path) {
+    errno = ENAMETOOLONG;
+    return false;
+  }
+  return create_file(file, path);
+}
 
 // A process that called exec keeps its pid, and pids come again: the first free number is taken.
 static bool create_pair(const char *directory) {
@@ -72,8 +82,8 @@ static bool create_pair(const char *directory) {
         continue;
       return false;
     }
-    snprintf(path, sizeof path, "%s/blobs.%d%s.bin", directory, (int)getpid(), suffix);
-    return create_file(&blobs_file, path);
+    snprintf(name_suffix, sizeof name_suffix, "%d%s.bin", (int)getpid(), suffix);
+    return create_beside_calls(&blobs_file, "blobs");
   }
   return false;
 }

@@ -25,6 +25,7 @@ _LARGEST = (1 << 63) - 1
 class Selection:
     """Launches by kernel name and by their ordinals among the matching ones (from 1, both inclusive), or everything.
 
+    listing: only count and time the launches of these kernels.
     kernel: "" matches every kernel. maximum_bytes, maximum_launches: 0 for no limit.
     """
 
@@ -35,10 +36,13 @@ class Selection:
     memory: Memory = "reachable"
     maximum_bytes: int = 0
     maximum_launches: int = 0
+    listing: bool = False
 
     def environment(self) -> dict[str, str]:
         """The variables that tell the interposer; see vocabulary.CAPTURE_ENVIRONMENT."""
         variables: dict[str, str] = {"REPLAY_CAPTURE_MEMORY": self.memory}
+        if self.listing:
+            variables["REPLAY_CAPTURE_LIST"] = "1"
         if self.all:
             variables["REPLAY_CAPTURE_ALL"] = "1"
         else:

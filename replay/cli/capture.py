@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from replay.cli.common import Json, Quiet
 
+if TYPE_CHECKING:
+    from replay.capture.selection import Selection
+    from replay.drivers import Driver
+
 SCHEMA = "replay.capture/1"
+LIST_SCHEMA = "replay.launches/1"
 
 
 def capture(
@@ -29,6 +34,12 @@ def capture(
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Everything from the first driver call on.")
+    ] = False,
+    listing: Annotated[
+        bool,
+        typer.Option(
+            "--list", help="Capture nothing; print which launches there are and how to capture them."
+        ),
     ] = False,
     memory: Annotated[
         str,
@@ -83,6 +94,10 @@ def capture(
     from replay.snapshot.builder import PackReport, pack
     from replay.snapshot.contents_writer import keep_large_blocks
 
+    if listing and (everything or launch is not None or output is not None or keep_raw):
+        from replay.errors import UsageError
+
+        raise UsageError("--list captures nothing", next="leave out --all, --launch, -o and --keep-raw")
     selection = parse_selection(
         kernel=kernel,
         launch=launch,
@@ -100,6 +115,9 @@ def capture(
         with Progress("packing", content_bytes(raw), hidden=quiet or json) as progress:
             return pack(raw, path, progress.advance)
 
+    if listing:
+        return _list(application, selection, chosen, driver or "", json=json, quiet=quiet)
+
     path = output if output is not None else default_output(application)
     report = run_capture(application, selection, chosen, path, keep_raw=keep_raw, packer=packer)
     if not quiet or report.failure:
@@ -107,6 +125,36 @@ def capture(
             print(f"replay: {line}", file=sys.stderr)
     if json:
         print(dumps({"schema": SCHEMA, **plain(capture_value(report))}), flush=True)
+    return report.exit_code
+
+
+def _list(
+    application: list[str],
+    selection: Selection,
+    driver: Driver,
+    driver_option: str,
+    *,
+    json: bool,
+    quiet: bool,
+) -> int:
+    from json import dumps
+
+    from replay.capture.launches import list_launches
+    from replay.report.json import plain
+    from replay.report.launches import launches_value, render_launches
+    from replay.report.text import Screen, shown
+
+    report = list_launches(application, selection, driver, driver_option)
+    told = [report.how_it_ended(), *report.problems]
+    if report.failure:
+        told.append(f"{report.failure}; {report.advice}")
+    for line in told:
+        if line and (not quiet or report.failure):
+            print(f"replay: {shown(line)}", file=sys.stderr)
+    if json:
+        print(dumps({"schema": LIST_SCHEMA, **plain(launches_value(report))}), flush=True)
+    elif report.processes:
+        print(render_launches(report, Screen.of_stdout()), flush=True)
     return report.exit_code
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replay.report.text import Column, Screen, fields, heading, number, shown, size, table
+from replay.report.text import Column, Screen, duration, fields, heading, number, shown, size, table
 from replay.results.schema import OutputDifference, RunResult, TimeSummary, Timing
 
 SHOWN_KERNELS = 4
@@ -51,18 +51,6 @@ def outputs(result: RunResult) -> str:
         different = len(verification.differences)
         text += f" in {number(verification.differing_bytes, 'byte')} of {number(different, 'buffer')} ({compared})"
     return text
-
-
-def duration(ns: float) -> str:
-    """A time in the unit that leaves a number of at least one, four digits."""
-    amount, unit = ns, "ns"
-    for larger in ("us", "ms", "s"):
-        if amount < 1000:
-            break
-        amount /= 1000
-        unit = larger
-    digits = 0 if unit == "ns" and amount == int(amount) else max(0, 3 - len(str(int(amount))) + 1)
-    return f"{amount:.{digits}f} {unit}"
 
 
 def _headline(result: RunResult) -> str:

@@ -73,6 +73,18 @@ def number(count: int, singular: str, plural: str | None = None) -> str:
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
 
 
+def duration(ns: float) -> str:
+    """A time in the unit that leaves a number of at least one, four digits."""
+    amount, unit = ns, "ns"
+    for larger in ("us", "ms", "s"):
+        if amount < 1000:
+            break
+        amount /= 1000
+        unit = larger
+    digits = 0 if unit == "ns" and amount == int(amount) else max(0, 3 - len(str(int(amount))) + 1)
+    return f"{amount:.{digits}f} {unit}"
+
+
 def dimensions(values: Sequence[int]) -> str:
     """Grid or block: `128x1x1` as `128`, `16x16x1` as `16x16`."""
     kept = list(values)

@@ -1,0 +1,216 @@
+"""The launches that an application made, by kernel and geometry, as `replay capture --list` shows them.
+
+The interposer counts into `launches.<pid>.bin` (FORMAT.md); nothing else of the application is read. Numbers in that
+file come from another process that may have been killed at any moment, so each is checked before it is used.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from replay.capture.launcher import Ended, make_raw_folder, run_application, signal_name
+from replay.capture.selection import Selection
+from replay.capture.session import default_output, explain_absence
+from replay.drivers import Driver
+from replay.errors import FormatError, ReplayError
+from replay.images.demangle import demangle
+from replay.snapshot.builder import PackReport
+
+HEADER = struct.Struct("<8sIIIIQQQQ8x")
+ROW = struct.Struct("<QQQQQQ3I3IIII40xI")
+MAGIC = b"RCAPLIST"
+VERSION = 1
+FILE_BYTES = 2 << 20
+_NO_TIME = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class ListedLaunch:
+    """Launches of one kernel with one geometry.
+
+    first: number of the first of them among all launches of kernels of this name, from 1: what `--launch` takes.
+    timed: how many of them were timed by events; mean_ns, shortest_ns, longest_ns: GPU time of these, in ns, None
+    when none was timed.
+    """
+
+    name: str
+    launches: int
+    first: int
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    timed: int
+    mean_ns: float | None
+    shortest_ns: int | None
+    longest_ns: int | None
+
+    @property
+    def demangled(self) -> str:
+        """The name as people write it."""
+        return demangle(self.name)
+
+    @property
+    def total_ns(self) -> float | None:
+        """An estimate: the mean of those that were timed, times the number of launches."""
+        return None if self.mean_ns is None else self.mean_ns * self.launches
+
+
+@dataclass
+class LaunchList:
+    """What one process launched. Longest total time first, then most launches.
+
+    unlisted: launches for which the list had no room. in_graphs: of all, those that went into a stream capture; they
+    run when the graph is launched, and are not timed.
+    """
+
+    pid: int
+    launches: int
+    unlisted: int
+    in_graphs: int
+    rows: list[ListedLaunch]
+
+
+@dataclass
+class ListReport:
+    """What became of `replay capture --list`.
+
+    driver_option: the driver as it was asked for, "" when it was not. problems: lists that could not be read.
+    """
+
+    application: Ended
+    driver: Driver
+    command: list[str]
+    driver_option: str = ""
+    processes: list[LaunchList] = field(default_factory=list)
+    failure: str = ""
+    advice: str = ""
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> int:
+        """The application's own when it failed; 3 when it launched nothing; else 0."""
+        return self.application.exit_code or (3 if self.failure else 0)
+
+    def how_it_ended(self) -> str:
+        """What to say of the application; "" when it ended well."""
+        status = self.application.status
+        if status < 0:
+            return f"the application was killed by {signal_name(-status)}"
+        return f"the application ended with exit status {status}" if status else ""
+
+    def capture_command(self, row: ListedLaunch) -> str:
+        """The command line that captures the first launch of a row."""
+        pattern = re.sub(r"([][.*^$+?(){}|\\])", r"\\\1", row.name)
+        words = ["replay", "capture", "--kernel", f"^{pattern}$", "--launch", str(row.first)]
+        if self.driver_option:
+            words += ["--driver", self.driver_option]
+        return shlex.join([*words, "--", *self.command])
+
+
+def list_launches(
+    command: Sequence[str], selection: Selection, driver: Driver, driver_option: str = ""
+) -> ListReport:
+    """Run `command` and list what it launches.
+
+    Raises CaptureError when it cannot be started, FileError when the current folder cannot be written.
+    """
+    raw = make_raw_folder(default_output(command))
+    try:
+        ended = run_application(command, replace(selection, listing=True), driver, raw)
+        report = ListReport(ended, driver, list(command), driver_option)
+        paths = sorted(raw.glob("launches.*.bin"))
+        for path in paths:
+            try:
+                found = read_launches(path.read_bytes())
+            except (OSError, ReplayError) as error:
+                report.problems.append(f"{path.name}: {error}")
+                continue
+            if found.launches:
+                report.processes.append(found)
+        report.processes.sort(key=lambda process: (process.pid != ended.pid, process.pid))
+        if not report.processes:
+            seen = PackReport(used_cuda=bool(paths), problems=report.problems)
+            report.failure, report.advice = explain_absence(seen, str(selection), command[0])
+            if paths and not report.problems:
+                report.failure, report.advice = "it used CUDA and launched no kernel", "nothing to capture"
+                if selection.kernel:
+                    report.failure = f"no launch matched {selection}"
+                    report.advice = "leave out --kernel to see all"
+        return report
+    finally:
+        shutil.rmtree(raw, ignore_errors=True)
+
+
+def read_launches(data: bytes) -> LaunchList:
+    """The list in the bytes of a `launches.<pid>.bin`. Raises FormatError when they are none."""
+    if not data.strip(b"\0"):
+        return LaunchList(0, 0, 0, 0, [])  # killed before the header was written
+    if len(data) < HEADER.size or not data.startswith(MAGIC):
+        raise FormatError("not a list of launches")
+    _, version, pid, row_bytes, capacity, names_offset, launches, unlisted, in_graphs = HEADER.unpack_from(
+        data
+    )
+    if version != VERSION:
+        raise FormatError(f"list of launches of version {version}, and this replay reads {VERSION}")
+    if row_bytes != ROW.size or HEADER.size + capacity * row_bytes > names_offset or names_offset > len(data):
+        raise FormatError("a list of launches whose parts overlap")
+    merged: dict[object, ListedLaunch] = {}
+    for place in range(capacity):
+        row = _row(data, HEADER.size + place * row_bytes, names_offset)
+        if row is None:
+            break
+        if row.launches:
+            key = (row.name, row.grid, row.block, row.shared_bytes)
+            merged[key] = _together(merged[key], row) if key in merged else row
+    rows = sorted(merged.values(), key=lambda row: (-(row.total_ns or 0), -row.launches, row.name, row.first))
+    return LaunchList(pid, launches, unlisted, in_graphs, rows)
+
+
+def _together(one: ListedLaunch, other: ListedLaunch) -> ListedLaunch:
+    """Kernels of equal name and geometry out of several modules: a regular expression cannot tell them apart."""
+    timed = one.timed + other.timed
+    total = (one.mean_ns or 0) * one.timed + (other.mean_ns or 0) * other.timed
+    shortest = [value for value in (one.shortest_ns, other.shortest_ns) if value is not None]
+    longest = [value for value in (one.longest_ns, other.longest_ns) if value is not None]
+    return replace(
+        one,
+        launches=one.launches + other.launches,
+        first=min(one.first, other.first),
+        timed=timed,
+        mean_ns=total / timed if timed else None,
+        shortest_ns=min(shortest, default=None),
+        longest_ns=max(longest, default=None),
+    )
+
+
+def _row(data: bytes, offset: int, names_offset: int) -> ListedLaunch | None:
+    count, timed, total, shortest, longest, first, *rest, shared, name_at, _, whole = ROW.unpack_from(
+        data, offset
+    )
+    if whole != 1:
+        return None
+    if names_offset + name_at > len(data):
+        raise FormatError("a name outside its list of launches")
+    end = data.find(b"\0", names_offset + name_at)
+    name = data[names_offset + name_at : end if end >= 0 else len(data)].decode("utf-8", "replace")
+    has_time = timed > 0 and shortest != _NO_TIME
+    return ListedLaunch(
+        name=name,
+        launches=count,
+        first=first,
+        grid=(rest[0], rest[1], rest[2]),
+        block=(rest[3], rest[4], rest[5]),
+        shared_bytes=shared,
+        timed=timed if has_time else 0,
+        mean_ns=total / timed if has_time else None,
+        shortest_ns=shortest if has_time else None,
+        longest_ns=longest if has_time else None,
+    )
+
+
+__all__ = ["LaunchList", "ListReport", "ListedLaunch", "list_launches", "read_launches"]

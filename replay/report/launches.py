@@ -1,0 +1,112 @@
+"""What `replay capture --list` prints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from replay.report.text import Column, Screen, dimensions, duration, heading, number, shown, size, table
+
+if TYPE_CHECKING:
+    from replay.capture.launches import LaunchList, ListReport
+
+SHOWN_COMMANDS = 5
+
+
+def render_launches(report: ListReport, screen: Screen) -> str:
+    """For stdout: a table for each process, and the commands that would capture the first rows."""
+    parts = []
+    for process in report.processes:
+        title = f"Process {process.pid}: " if len(report.processes) > 1 else ""
+        kernels = number(len({row.name for row in process.rows}), "kernel")
+        parts.append(heading(f"{title}{number(process.launches, 'launch', 'launches')} of {kernels}", screen))
+        parts.append(_table(process, report.driver.emulated, screen))
+        if process.in_graphs:
+            parts.append(
+                f"{number(process.in_graphs, 'launch', 'launches')} went into graphs and run when these are launched."
+            )
+        if process.unlisted:
+            parts.append(
+                f"{number(process.unlisted, 'launch', 'launches')} of further kernels or geometries had no room here; "
+                "--kernel REGEX narrows the list."
+            )
+        parts.append("")
+    commands = [report.capture_command(row) for row in report.processes[0].rows[:SHOWN_COMMANDS]]
+    parts.append(heading("To capture the first launch of a row", screen))
+    parts += [f"{place:>3}  {shown(command)}" for place, command in enumerate(commands, 1)]
+    if len(report.processes[0].rows) > SHOWN_COMMANDS:
+        parts.append("     ... --json has the command of every row")
+    return "\n".join(parts)
+
+
+def _table(process: LaunchList, modelled: bool, screen: Screen) -> str:
+    time = "modelled" if modelled else "GPU time"
+    columns = [
+        Column("row", "right"),
+        Column("launches", "right"),
+        Column(f"{time}, all", "right"),
+        Column("each", "right"),
+        Column("shortest .. longest"),
+        Column("grid"),
+        Column("block"),
+        Column("shared", "right"),
+        Column("kernel", cut=True),
+    ]
+    rows = [
+        [
+            str(place),
+            f"{row.launches:,}",
+            "not timed" if row.total_ns is None else duration(row.total_ns),
+            "" if row.mean_ns is None else duration(row.mean_ns),
+            ""
+            if row.shortest_ns is None or row.longest_ns is None
+            else f"{duration(row.shortest_ns)} .. {duration(row.longest_ns)}",
+            dimensions(row.grid),
+            dimensions(row.block),
+            size(row.shared_bytes),
+            shown(row.demangled),
+        ]
+        for place, row in enumerate(process.rows, 1)
+    ]
+    return table(columns, rows, screen)
+
+
+def launches_value(report: ListReport) -> dict[str, Any]:
+    """For JSON: the schema replay.launches/1."""
+    return {
+        "application": {"pid": report.application.pid, "exit_status": report.application.status},
+        "driver": {
+            "name": report.driver.name,
+            "library": report.driver.library,
+            "emulated": report.driver.emulated,
+        },
+        "times_are_modelled": report.driver.emulated,
+        "processes": [
+            {
+                "pid": process.pid,
+                "launches": process.launches,
+                "launches_in_graphs": process.in_graphs,
+                "launches_unlisted": process.unlisted,
+                "rows": [
+                    {
+                        "kernel": row.name,
+                        "demangled": row.demangled,
+                        "launches": row.launches,
+                        "first": row.first,
+                        "grid": row.grid,
+                        "block": row.block,
+                        "shared_bytes": row.shared_bytes,
+                        "timed": row.timed,
+                        "mean_ns": row.mean_ns,
+                        "shortest_ns": row.shortest_ns,
+                        "longest_ns": row.longest_ns,
+                        "command": report.capture_command(row),
+                    }
+                    for row in process.rows
+                ],
+            }
+            for process in report.processes
+        ],
+        "failure": report.failure,
+        "advice": report.advice,
+        "problems": report.problems,
+    }
