@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from replay import stacks
 from replay.api.vocabulary import CAPTURE_ENVIRONMENT
 from replay.capture.selection import Selection
 from replay.drivers import SONAME, Driver, interposer_library
@@ -95,7 +96,7 @@ def capture_environment(
     if driver.folder is not None:
         child["LD_LIBRARY_PATH"] = _prepended(str(driver.folder), base.get("LD_LIBRARY_PATH"))
         child["REPLAY_CAPTURE_REAL_DRIVER"] = str(driver.folder / SONAME)
-    return child | selection.environment()
+    return child | stacks.environment(child, driver) | selection.environment()
 
 
 def _prepended(first: str, rest: str | None) -> str:

@@ -1,0 +1,39 @@
+"""What makes Python stacks hand over PTX, which the built-in CPU driver runs, instead of machine code, which it cannot.
+
+The table here is the only place that knows: `replay capture` gives it to applications that run on the CPU driver, and
+`eval "$(python -m replay.stacks)"` to a shell. Every entry is a documented setting of the stack but one: numba-cuda has
+none, so `hook/sitecustomize.py` makes it link as it does where nvJitLink is not installed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from replay.drivers import Driver
+
+_HERE = Path(__file__).resolve().parent
+
+
+def environment(base: Mapping[str, str], driver: Driver) -> dict[str, str]:
+    """The variables to add to `base` for a program that runs on `driver`: none unless that is the CPU driver.
+
+    A variable that stands in `base` is left alone, but PYTHONPATH is added to.
+    """
+    if not driver.emulated:
+        return {}
+    ptxas = str(_HERE / "ptxas")
+    wanted = {
+        "TRITON_PTXAS_PATH": ptxas,
+        "TRITON_PTXAS_BLACKWELL_PATH": ptxas,
+        "CUPY_COMPILE_WITH_PTX": "1",
+    }
+    if driver.folder is not None:
+        wanted["TRITON_LIBCUDA_PATH"] = str(driver.folder)
+    added = {name: value for name, value in wanted.items() if name not in base}
+    hook = str(_HERE / "hook")
+    if os.pathsep not in hook:  # which PYTHONPATH cannot hold
+        paths = [path for path in base.get("PYTHONPATH", "").split(os.pathsep) if path and path != hook]
+        added["PYTHONPATH"] = os.pathsep.join([hook, *paths])
+    return added

@@ -1,0 +1,61 @@
+"""Imported by Python at its start where this folder stands on PYTHONPATH: libnvJitLink looks as if not installed.
+
+numba-cuda and cuda.core then link through the driver, which is given PTX. With nvJitLink they would hand over machine
+code, and neither has a setting against it. Nothing else changes; a sitecustomize of the user's own runs after this.
+"""
+
+import sys
+from types import ModuleType
+
+_LOADER = "cuda.pathfinder"  # through which cuda.bindings finds the libraries of the toolkit
+_HIDDEN = "nvJitLink"
+
+
+class _WithoutNvJitLink:
+    @classmethod
+    def find_spec(cls, name: str, path: object = None, target: object = None) -> object:
+        if name != _LOADER:
+            return None
+        from importlib.util import find_spec
+
+        sys.meta_path.remove(cls)  # type: ignore[arg-type]
+        specification = find_spec(name)
+        if specification is not None and specification.loader is not None:
+            execute = specification.loader.exec_module
+
+            def execute_and_hide(module: ModuleType) -> None:
+                execute(module)
+                _hide(module)
+
+            specification.loader.exec_module = execute_and_hide  # type: ignore[method-assign]
+        return specification
+
+
+def _hide(pathfinder: ModuleType) -> None:
+    load = pathfinder.load_nvidia_dynamic_lib
+
+    def load_nvidia_dynamic_lib(libname: str) -> object:
+        if libname == _HIDDEN:
+            raise pathfinder.DynamicLibNotFoundError(
+                "nvJitLink is hidden by replay, for a driver that takes PTX alone"
+            )
+        return load(libname)
+
+    pathfinder.load_nvidia_dynamic_lib = load_nvidia_dynamic_lib  # type: ignore[attr-defined]
+
+
+def _run_the_users_own() -> None:
+    # This folder leaves the path, so that the program finds there what it would have found without it.
+    here = __file__.rpartition("/")[0]
+    sys.path[:] = [path for path in sys.path if path != here]
+    mine = sys.modules.pop(__name__)
+    try:
+        import sitecustomize  # type: ignore[import-not-found]  # noqa: F401
+    except ImportError as error:
+        if error.name != __name__:
+            raise
+        sys.modules[__name__] = mine
+
+
+sys.meta_path.insert(0, _WithoutNvJitLink)  # type: ignore[arg-type]
+_run_the_users_own()
