@@ -156,7 +156,7 @@ def test_shaped_copies_check_their_bounds(cuda: Driver):
     assert copy(width=65) == api.INVALID_VALUE
     assert copy(height=1 << 60) == api.INVALID_VALUE
     assert copy(source_type=9) == api.INVALID_VALUE
-    assert copy(source_type=ARRAY) == api.NOT_SUPPORTED
+    assert copy(source_type=ARRAY) == api.INVALID_HANDLE
     assert cuda.cuMemcpy2D_v2(None) == api.INVALID_VALUE
 
 

@@ -1,5 +1,7 @@
 #include "driver.hpp"
 
+#include "array/array.hpp"
+#include "array/texture.hpp"
 #include "device/context.hpp"
 #include "device/device.hpp"
 #include "launch/function.hpp"

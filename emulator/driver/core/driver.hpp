@@ -22,6 +22,10 @@ struct Library;
 struct Kernel;
 struct Linker;
 struct MemoryPool;
+struct CudaArray;
+struct MipmappedArray;
+struct TextureObject;
+struct SurfaceObject;
 struct PhysicalMemory;
 class Allocations;
 
@@ -45,6 +49,10 @@ struct Driver {
   Handles<Linker, CUlinkState> linkers;
   Handles<MemoryPool, CUmemoryPool> pools;
   Handles<PhysicalMemory, CUmemGenericAllocationHandle> physical;
+  Handles<CudaArray, CUarray> arrays;
+  Handles<MipmappedArray, CUmipmappedArray> mipmapped_arrays;
+  Handles<TextureObject, CUtexObject> texture_objects;
+  Handles<SurfaceObject, CUsurfObject> surface_objects;
 
   // Every stream that has work, in no particular order; kept by stream/scheduler.cpp.
   std::vector<std::shared_ptr<Stream>> busy;

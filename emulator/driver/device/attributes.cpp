@@ -156,25 +156,26 @@ static std::map<int, int> attribute_table(const Device &device) {
   };
 }
 
+int emulator::driver::attribute_of(const Device &device, CUdevice_attribute attribute) {
+  static const auto *tables = [] {
+    auto *made = new std::map<int, std::map<int, int>>;
+    for (const auto &each : driver().devices)
+      (*made)[each->ordinal] = attribute_table(*each);
+    return made;
+  }();
+  const auto &table = tables->at(device.ordinal);
+  auto found = table.find(attribute);
+  if (found != table.end())
+    return found->second;
+  // Attributes above the table are features of newer headers, none of which is emulated.
+  require(attribute > CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID && attribute < CU_DEVICE_ATTRIBUTE_MAX,
+          CUDA_ERROR_INVALID_VALUE);
+  return 0;
+}
+
 CUresult CUDAAPI cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev) {
   return enter("cuDeviceGetAttribute", Needs::initialised, [&](Call &) {
     require(pi != nullptr, CUDA_ERROR_INVALID_VALUE);
-    const Device &device = device_of(dev);
-    static const auto *tables = [] {
-      auto *made = new std::map<int, std::map<int, int>>;
-      for (const auto &each : driver().devices)
-        (*made)[each->ordinal] = attribute_table(*each);
-      return made;
-    }();
-    const auto &table = tables->at(device.ordinal);
-    auto found = table.find(attrib);
-    if (found != table.end()) {
-      *pi = found->second;
-      return;
-    }
-    // Attributes above the table are features of newer headers, none of which is emulated.
-    require(attrib > CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID && attrib < CU_DEVICE_ATTRIBUTE_MAX,
-            CUDA_ERROR_INVALID_VALUE);
-    *pi = 0;
+    *pi = attribute_of(device_of(dev), attrib);
   });
 }

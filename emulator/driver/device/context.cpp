@@ -1,6 +1,8 @@
 // Contexts: created, primary, and each thread's stack of current ones.
 #include "context.hpp"
 
+#include "array/array.hpp"
+#include "array/texture.hpp"
 #include "device.hpp"
 #include "launch/function.hpp"
 #include "memory/allocations.hpp"
@@ -86,6 +88,10 @@ void destroy_context(Lock &lock, Context &context) {
       [&](const Function &function) { return function.module->context == &context; });
   driver().libraries.for_each([&](const auto &library) { library->modules.erase(&context); });
   driver().modules.remove_if(owned);
+  driver().texture_objects.remove_if(owned);
+  driver().surface_objects.remove_if(owned);
+  driver().mipmapped_arrays.remove_if(owned);
+  driver().arrays.remove_if(owned);
   for (const auto &allocation : driver().allocations->all())
     if (allocation->context == &context)
       release(allocation);

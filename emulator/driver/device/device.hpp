@@ -44,4 +44,7 @@ struct Device {
   void give_back(uint64_t bytes);
 };
 
+// cuDeviceGetAttribute's answer. Throws CUDA_ERROR_INVALID_VALUE for a number that is no attribute.
+int attribute_of(const Device &device, CUdevice_attribute attribute);
+
 } // namespace emulator::driver

@@ -69,6 +69,20 @@ std::shared_ptr<Allocation> Allocations::find(uint64_t address) const {
   return address < candidate->end() ? candidate : nullptr;
 }
 
+bool Allocations::covers(uint64_t base, uint64_t bytes) const {
+  std::shared_lock<std::shared_mutex> guard(mutex_);
+  uint64_t end = base + bytes;
+  for (auto above = by_base_.upper_bound(base); base < end; ++above) {
+    if (above == by_base_.begin() || std::prev(above)->second->end() <= base ||
+        std::prev(above)->second->base > base)
+      return false;
+    base = std::prev(above)->second->end();
+    if (above == by_base_.end())
+      break;
+  }
+  return base >= end;
+}
+
 bool Allocations::overlaps(uint64_t base, uint64_t bytes) const {
   std::shared_lock<std::shared_mutex> guard(mutex_);
   auto above = by_base_.lower_bound(base);
@@ -212,7 +226,7 @@ void require_range(Context &context, uint64_t address, uint64_t bytes, bool writ
   // A range may run over neighbouring mappings of one address reservation.
   while (bytes > 0) {
     auto allocation = driver().allocations->find(address);
-    require(allocation != nullptr, CUDA_ERROR_INVALID_VALUE);
+    require(allocation != nullptr && !allocation->freeing, CUDA_ERROR_INVALID_VALUE);
     uint32_t mask = write ? allocation->writable : allocation->readable;
     require(has_bit(mask, context.device.ordinal), CUDA_ERROR_INVALID_VALUE);
     uint64_t here = std::min(bytes, allocation->end() - address);

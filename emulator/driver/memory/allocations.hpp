@@ -10,6 +10,7 @@
 
 namespace emulator::driver {
 
+class AdvisedRanges;
 struct PhysicalMemory;
 
 enum class MemoryKind {
@@ -35,6 +36,8 @@ struct Allocation {
   uint32_t writable = ~0u;
   bool everywhere = false; // host and managed memory: any device may touch it
   bool sync_memops = false;
+  bool freeing = false; // cuMemFreeAsync was called; earlier work may still use it, later work must not
+  std::shared_ptr<AdvisedRanges> advised; // kind managed, once something was said
   std::shared_ptr<MemoryPool> pool;
   std::shared_ptr<PhysicalMemory> physical; // kind mapped
   uint64_t physical_offset = 0;
@@ -49,6 +52,8 @@ public:
   void erase(uint64_t base);
   // The allocation that holds `address`, or null.
   std::shared_ptr<Allocation> find(uint64_t address) const;
+  // True when every byte of [base, base + bytes) lies in a known range.
+  bool covers(uint64_t base, uint64_t bytes) const;
   // True when [base, base + bytes) touches any known range.
   bool overlaps(uint64_t base, uint64_t bytes) const;
   // The nearest range that begins at or below `address`, and the nearest above; either may be null.

@@ -39,51 +39,87 @@ Memory memory_of(uint64_t address) {
   return !allocation ? Memory::pageable : allocation->is_host() ? Memory::pinned : Memory::device;
 }
 
+Memory memory_of(const CopySide &side) { return side.storage ? Memory::device : memory_of(side.base); }
+
+bool is_empty(const CopyShape &shape) {
+  return shape.width_bytes == 0 || shape.height == 0 || shape.depth == 0;
+}
+
+// A side named as host may be any pointer; one that the driver knows is validated all the same.
+bool is_checked(const CopySide &side) {
+  return !side.storage && !(side.host && memory_of(side.base) == Memory::pageable);
+}
+
+void require_side(Context &context, const CopySide &side, const CopyShape &shape, bool write) {
+  require(side.base != 0, CUDA_ERROR_INVALID_VALUE);
+  uint64_t bytes = extent(side, shape);
+  if (is_checked(side))
+    require_range(context, side.base, bytes, write);
+}
+
+bool still_there(const CopySide &side, const CopyShape &shape) {
+  return side.storage || driver().allocations->covers(side.base, extent(side, shape));
+}
+
+bool synchronises_always(const CopySide &side) {
+  auto allocation = side.storage ? nullptr : driver().allocations->find(side.base);
+  return allocation && allocation->sync_memops;
+}
+
 } // namespace
 
 bool is_pageable(uint64_t address) { return memory_of(address) == Memory::pageable; }
 
+std::function<Outcome()> copy_work(Context &context, const ShapedCopy &copy, SourceAccess access) {
+  const auto &[destination, source, shape] = copy;
+  if (is_empty(shape))
+    return [] { return Outcome{}; };
+  require_side(context, destination, shape, true);
+  require_side(context, source, shape, false);
+  uint64_t bytes = 0;
+  require(!__builtin_mul_overflow(shape.width_bytes, shape.height, &bytes) &&
+              !__builtin_mul_overflow(bytes, shape.depth, &bytes),
+          CUDA_ERROR_INVALID_VALUE);
+  uint64_t cost =
+      copy_ns(bytes, memory_of(destination) != Memory::device || memory_of(source) != Memory::device);
+  bool check_destination = is_checked(destination), check_source = is_checked(source);
+  CopySide from = source;
+  std::shared_ptr<std::vector<uint8_t>> staged;
+  if (access == SourceAccess::during_the_call) {
+    staged = std::make_shared<std::vector<uint8_t>>(bytes);
+    from = {reinterpret_cast<uint64_t>(staged->data()),
+            shape.width_bytes,
+            shape.width_bytes * shape.height,
+            true,
+            {}};
+    move_rows(from, source, shape);
+    check_source = false;
+  }
+  return [to = destination, from, staged, shape = shape, cost, check_destination, check_source]() -> Outcome {
+    if ((check_destination && !still_there(to, shape)) || (check_source && !still_there(from, shape))) {
+      tell("a copy reads or writes memory that was freed before the copy's turn came");
+      return {CUDA_ERROR_ILLEGAL_ADDRESS, 0};
+    }
+    move_rows(to, from, shape);
+    return {CUDA_SUCCESS, cost};
+  };
+}
+
 void copy(Lock &lock, Context &context, const std::shared_ptr<Stream> &stream, CopySide destination,
           CopySide source, CopyShape shape, bool asynchronous) {
-  if (shape.width_bytes == 0 || shape.height == 0 || shape.depth == 0)
+  if (is_empty(shape))
     return;
-  require(destination.base != 0 && source.base != 0, CUDA_ERROR_INVALID_VALUE);
-  uint64_t destination_extent = extent(destination, shape);
-  uint64_t source_extent = extent(source, shape);
-  Memory to = memory_of(destination.base), from = memory_of(source.base);
-  // A side named as host may be any pointer; one that the driver knows is validated all the same.
-  if (!destination.host || to != Memory::pageable)
-    require_range(context, destination.base, destination_extent, true);
-  if (!source.host || from != Memory::pageable)
-    require_range(context, source.base, source_extent, false);
-
-  uint64_t bytes = shape.width_bytes * shape.height * shape.depth;
-  uint64_t cost = copy_ns(bytes, to != Memory::device || from != Memory::device);
-  std::shared_ptr<Work> work;
-  if (asynchronous && from == Memory::pageable && to != Memory::pageable) {
-    // Staged: the function returns once the source may be overwritten, the copy itself is still to come.
-    auto staged = std::make_shared<std::vector<uint8_t>>(bytes);
-    CopySide packed{reinterpret_cast<uint64_t>(staged->data()), shape.width_bytes,
-                    shape.width_bytes * shape.height, true};
-    move_rows(packed, source, shape);
-    work = issue(lock, stream, [staged, packed, destination, shape, cost]() -> Outcome {
-      move_rows(destination, packed, shape);
-      return {CUDA_SUCCESS, cost};
-    });
-  } else {
-    work = issue(lock, stream, [source, destination, shape, cost]() -> Outcome {
-      move_rows(destination, source, shape);
-      return {CUDA_SUCCESS, cost};
-    });
-  }
+  Memory to = memory_of(destination), from = memory_of(source);
+  // Staged: the function returns once a pageable source may be overwritten, the copy itself is still to come.
+  bool staged = asynchronous && from == Memory::pageable && to != Memory::pageable;
+  auto work = issue(lock, stream,
+                    copy_work(context, {destination, source, shape},
+                              staged ? SourceAccess::during_the_call : SourceAccess::in_stream_order));
   bool inside_device = to == Memory::device && from == Memory::device;
   bool wait = asynchronous ? to == Memory::pageable : !inside_device;
-  if (!asynchronous) {
-    auto known_to = driver().allocations->find(destination.base),
-         known_from = driver().allocations->find(source.base);
-    wait = wait || (known_to && known_to->sync_memops) || (known_from && known_from->sync_memops) ||
+  if (!asynchronous)
+    wait = wait || synchronises_always(destination) || synchronises_always(source) ||
            (context.flags & CU_CTX_SYNC_MEMOPS);
-  }
   if (wait)
     synchronise(lock, work);
 }
@@ -94,10 +130,10 @@ using namespace emulator::driver;
 
 namespace {
 
-CopySide host_side(const void *pointer) { return {reinterpret_cast<uint64_t>(pointer), 0, 0, true}; }
-CopySide device_side(CUdeviceptr pointer) { return {pointer, 0, 0, false}; }
+CopySide host_side(const void *pointer) { return {reinterpret_cast<uint64_t>(pointer), 0, 0, true, {}}; }
+CopySide device_side(CUdeviceptr pointer) { return {pointer, 0, 0, false, {}}; }
 // cuMemcpy infers what a pointer is.
-CopySide any_side(CUdeviceptr pointer) { return {pointer, 0, 0, is_pageable(pointer)}; }
+CopySide any_side(CUdeviceptr pointer) { return {pointer, 0, 0, is_pageable(pointer), {}}; }
 
 CUresult linear(const char *function, CUstream handle, bool asynchronous, CopySide (*to)(CUdeviceptr),
                 uint64_t destination, CopySide (*from)(CUdeviceptr), uint64_t source, size_t bytes) {

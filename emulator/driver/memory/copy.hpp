@@ -3,10 +3,13 @@
 #pragma once
 
 #include "core/driver.hpp"
+#include "stream/scheduler.hpp"
 
 #include <functional>
 
 namespace emulator::driver {
+
+struct ArrayStorage;
 
 // One side of a copy of `height` rows in each of `depth` slices.
 struct CopySide {
@@ -14,6 +17,8 @@ struct CopySide {
   uint64_t pitch_bytes = 0; // from row to row
   uint64_t slice_bytes = 0; // from slice to slice
   bool host = false;        // the caller named it as host memory: not validated against the device's ranges
+  // Set for a CUDA array, whose bounds array/array.hpp has checked; keeps the memory until the copy has run.
+  std::shared_ptr<ArrayStorage> storage{};
 };
 
 struct CopyShape {
@@ -21,6 +26,27 @@ struct CopyShape {
   uint64_t height = 1;
   uint64_t depth = 1;
 };
+
+struct ShapedCopy {
+  CopySide destination, source;
+  CopyShape shape;
+};
+
+// What the descriptions of the API ask for. CUDA_ERROR_INVALID_VALUE for what they must not hold.
+ShapedCopy shaped_copy(const CUDA_MEMCPY2D &description);
+ShapedCopy shaped_copy(const CUDA_MEMCPY3D &description);
+ShapedCopy shaped_copy(const CUDA_MEMCPY3D_PEER &description);
+
+// When the source of a copy may be read (CUmemcpySrcAccessOrder).
+enum class SourceAccess {
+  in_stream_order,
+  during_the_call, // the source may be gone at return
+};
+
+// Validates both sides and gives the work that copies. That work looks at the ranges again when it runs:
+// memory that was freed meanwhile leaves CUDA_ERROR_ILLEGAL_ADDRESS in the context.
+std::function<Outcome()> copy_work(Context &context, const ShapedCopy &copy,
+                                   SourceAccess access = SourceAccess::in_stream_order);
 
 // Validates both sides, issues the copy, and waits where the kinds of memory ask for it.
 // `asynchronous` is whether the function's name ends in Async.

@@ -1,17 +1,20 @@
-// Two- and three-dimensional copies of linear memory. CUDA arrays are not emulated: CUDA_ERROR_NOT_SUPPORTED.
+// Two- and three-dimensional copies of linear memory and CUDA arrays.
 #include "copy.hpp"
 
+#include "array/array.hpp"
 #include "device/context.hpp"
 #include "stream/scheduler.hpp"
 
-using namespace emulator::driver;
-
+namespace emulator::driver {
 namespace {
+
+constexpr uint64_t largest_pitch_bytes = 0x7fffffff; // CU_DEVICE_ATTRIBUTE_MAX_PITCH
 
 struct Origin {
   CUmemorytype type;
   const void *host;
   CUdeviceptr device;
+  CUarray array;
   uint64_t x_bytes, y, z;
   uint64_t pitch_bytes, height;
 };
@@ -31,16 +34,21 @@ CopySide side_of(const Origin &origin, const CopyShape &shape) {
     side.host = is_pageable(origin.device);
     break;
   case CU_MEMORYTYPE_ARRAY:
-    fail(CUDA_ERROR_NOT_SUPPORTED);
+    return array_side(origin.array, origin.x_bytes, origin.y, origin.z, shape);
   default:
     fail(CUDA_ERROR_INVALID_VALUE);
   }
   if (shape.width_bytes == 0 || shape.height == 0 || shape.depth == 0)
     return side; // nothing is copied, whatever the pitches say
-  side.pitch_bytes = origin.pitch_bytes ? origin.pitch_bytes : origin.x_bytes + shape.width_bytes;
-  uint64_t height = origin.height ? origin.height : origin.y + shape.height;
-  require(side.pitch_bytes >= shape.width_bytes, CUDA_ERROR_INVALID_VALUE);
-  require(shape.depth == 1 || height >= shape.height, CUDA_ERROR_INVALID_VALUE);
+  // "If specified", a row holds the copy and what comes before it, and so does a slice.
+  uint64_t row = 0, slice_rows = 0;
+  require(!__builtin_add_overflow(origin.x_bytes, shape.width_bytes, &row) &&
+              !__builtin_add_overflow(origin.y, shape.height, &slice_rows),
+          CUDA_ERROR_INVALID_VALUE);
+  side.pitch_bytes = origin.pitch_bytes ? origin.pitch_bytes : row;
+  uint64_t height = origin.height ? origin.height : slice_rows;
+  require(side.pitch_bytes >= row && origin.pitch_bytes <= largest_pitch_bytes, CUDA_ERROR_INVALID_VALUE);
+  require(shape.depth == 1 || height >= slice_rows, CUDA_ERROR_INVALID_VALUE);
   uint64_t rows = 0, skipped = 0;
   require(!__builtin_mul_overflow(side.pitch_bytes, height, &side.slice_bytes) &&
               !__builtin_mul_overflow(origin.y, side.pitch_bytes, &rows) &&
@@ -51,66 +59,75 @@ CopySide side_of(const Origin &origin, const CopyShape &shape) {
 }
 
 template <typename Description> Origin source_2d(const Description &d) {
-  return {d.srcMemoryType, d.srcHost, d.srcDevice, d.srcXInBytes, d.srcY, 0, d.srcPitch, 0};
+  return {d.srcMemoryType, d.srcHost, d.srcDevice, d.srcArray, d.srcXInBytes, d.srcY, 0, d.srcPitch, 0};
 }
 template <typename Description> Origin destination_2d(const Description &d) {
-  return {d.dstMemoryType, d.dstHost, d.dstDevice, d.dstXInBytes, d.dstY, 0, d.dstPitch, 0};
+  return {d.dstMemoryType, d.dstHost, d.dstDevice, d.dstArray, d.dstXInBytes, d.dstY, 0, d.dstPitch, 0};
 }
 template <typename Description> Origin source_3d(const Description &d) {
-  return {d.srcMemoryType, d.srcHost, d.srcDevice, d.srcXInBytes, d.srcY, d.srcZ, d.srcPitch, d.srcHeight};
+  return {d.srcMemoryType, d.srcHost, d.srcDevice, d.srcArray, d.srcXInBytes,
+          d.srcY,          d.srcZ,    d.srcPitch,  d.srcHeight};
 }
 template <typename Description> Origin destination_3d(const Description &d) {
-  return {d.dstMemoryType, d.dstHost, d.dstDevice, d.dstXInBytes, d.dstY, d.dstZ, d.dstPitch, d.dstHeight};
+  return {d.dstMemoryType, d.dstHost, d.dstDevice, d.dstArray, d.dstXInBytes,
+          d.dstY,          d.dstZ,    d.dstPitch,  d.dstHeight};
 }
 
-CUresult copy_2d(const char *function, const CUDA_MEMCPY2D *description, CUstream handle, bool asynchronous) {
-  return enter(function, Needs::healthy, [&](Call &call) {
-    require(description != nullptr, CUDA_ERROR_INVALID_VALUE);
-    auto stream = stream_of(*call.context, handle);
-    CopyShape shape{description->WidthInBytes, description->Height, 1};
-    copy(call.lock, *stream->context, stream, side_of(destination_2d(*description), shape),
-         side_of(source_2d(*description), shape), shape, asynchronous);
-  });
+// Fields of the peer form are the same but for their types: an array there is a CUarray as well.
+template <typename Description> ShapedCopy three_dimensional(const Description &description) {
+  require(description.srcLOD == 0 && description.dstLOD == 0, CUDA_ERROR_INVALID_VALUE);
+  CopyShape shape{description.WidthInBytes, description.Height, description.Depth};
+  return {side_of(destination_3d(description), shape), side_of(source_3d(description), shape), shape};
 }
 
 template <typename Description>
-CUresult copy_3d(const char *function, const Description *description, CUstream handle, bool asynchronous) {
+CUresult run(const char *function, const Description *description, CUstream handle, bool asynchronous) {
   return enter(function, Needs::healthy, [&](Call &call) {
     require(description != nullptr, CUDA_ERROR_INVALID_VALUE);
-    require(description->srcLOD == 0 && description->dstLOD == 0, CUDA_ERROR_INVALID_VALUE);
     auto stream = stream_of(*call.context, handle);
-    CopyShape shape{description->WidthInBytes, description->Height, description->Depth};
-    copy(call.lock, *stream->context, stream, side_of(destination_3d(*description), shape),
-         side_of(source_3d(*description), shape), shape, asynchronous);
+    auto [destination, source, shape] = shaped_copy(*description);
+    copy(call.lock, *stream->context, stream, destination, source, shape, asynchronous);
   });
 }
 
 } // namespace
 
+ShapedCopy shaped_copy(const CUDA_MEMCPY2D &description) {
+  CopyShape shape{description.WidthInBytes, description.Height, 1};
+  return {side_of(destination_2d(description), shape), side_of(source_2d(description), shape), shape};
+}
+
+ShapedCopy shaped_copy(const CUDA_MEMCPY3D &description) { return three_dimensional(description); }
+ShapedCopy shaped_copy(const CUDA_MEMCPY3D_PEER &description) { return three_dimensional(description); }
+
+} // namespace emulator::driver
+
+using namespace emulator::driver;
+
 CUresult CUDAAPI cuMemcpy2D_v2(const CUDA_MEMCPY2D *pCopy) {
-  return copy_2d("cuMemcpy2D_v2", pCopy, nullptr, false);
+  return run("cuMemcpy2D_v2", pCopy, nullptr, false);
 }
 
 CUresult CUDAAPI cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *pCopy) {
-  return copy_2d("cuMemcpy2DUnaligned_v2", pCopy, nullptr, false);
+  return run("cuMemcpy2DUnaligned_v2", pCopy, nullptr, false);
 }
 
 CUresult CUDAAPI cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *pCopy, CUstream hStream) {
-  return copy_2d("cuMemcpy2DAsync_v2", pCopy, hStream, true);
+  return run("cuMemcpy2DAsync_v2", pCopy, hStream, true);
 }
 
 CUresult CUDAAPI cuMemcpy3D_v2(const CUDA_MEMCPY3D *pCopy) {
-  return copy_3d("cuMemcpy3D_v2", pCopy, nullptr, false);
+  return run("cuMemcpy3D_v2", pCopy, nullptr, false);
 }
 
 CUresult CUDAAPI cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream) {
-  return copy_3d("cuMemcpy3DAsync_v2", pCopy, hStream, true);
+  return run("cuMemcpy3DAsync_v2", pCopy, hStream, true);
 }
 
 CUresult CUDAAPI cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy) {
-  return copy_3d("cuMemcpy3DPeer", pCopy, nullptr, true);
+  return run("cuMemcpy3DPeer", pCopy, nullptr, true);
 }
 
 CUresult CUDAAPI cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream) {
-  return copy_3d("cuMemcpy3DPeerAsync", pCopy, hStream, true);
+  return run("cuMemcpy3DPeerAsync", pCopy, hStream, true);
 }

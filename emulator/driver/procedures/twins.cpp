@@ -203,3 +203,53 @@ TWIN(cuStreamWriteValue32_v2_ptsz, cuStreamWriteValue32_v2,
 TWIN(cuStreamWriteValue64_v2_ptsz, cuStreamWriteValue64_v2,
      (CUstream stream, CUdeviceptr addr, cuuint64_t value, unsigned int flags),
      (stream, addr, value, flags))
+TWIN(cuMemcpyAtoA_v2_ptds, cuMemcpyAtoA_v2,
+     (CUarray dstArray, size_t dstOffset, CUarray srcArray, size_t srcOffset, size_t ByteCount),
+     (dstArray, dstOffset, srcArray, srcOffset, ByteCount))
+TWIN(cuMemcpyAtoD_v2_ptds, cuMemcpyAtoD_v2,
+     (CUdeviceptr dstDevice, CUarray srcArray, size_t srcOffset, size_t ByteCount),
+     (dstDevice, srcArray, srcOffset, ByteCount))
+TWIN(cuMemcpyAtoH_v2_ptds, cuMemcpyAtoH_v2,
+     (void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount),
+     (dstHost, srcArray, srcOffset, ByteCount))
+TWIN(cuMemcpyAtoHAsync_v2_ptsz, cuMemcpyAtoHAsync_v2,
+     (void *dstHost, CUarray srcArray, size_t srcOffset, size_t ByteCount, CUstream hStream),
+     (dstHost, srcArray, srcOffset, ByteCount, hStream))
+TWIN(cuMemcpyDtoA_v2_ptds, cuMemcpyDtoA_v2,
+     (CUarray dstArray, size_t dstOffset, CUdeviceptr srcDevice, size_t ByteCount),
+     (dstArray, dstOffset, srcDevice, ByteCount))
+TWIN(cuMemcpyHtoA_v2_ptds, cuMemcpyHtoA_v2,
+     (CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount),
+     (dstArray, dstOffset, srcHost, ByteCount))
+TWIN(cuMemcpyHtoAAsync_v2_ptsz, cuMemcpyHtoAAsync_v2,
+     (CUarray dstArray, size_t dstOffset, const void *srcHost, size_t ByteCount, CUstream hStream),
+     (dstArray, dstOffset, srcHost, ByteCount, hStream))
+TWIN(cuMemPrefetchBatchAsync_ptsz, cuMemPrefetchBatchAsync,
+     (CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream),
+     (dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream))
+TWIN(cuMemDiscardBatchAsync_ptsz, cuMemDiscardBatchAsync,
+     (CUdeviceptr *dptrs, size_t *sizes, size_t count, unsigned long long flags, CUstream hStream),
+     (dptrs, sizes, count, flags, hStream))
+TWIN(cuMemDiscardAndPrefetchBatchAsync_ptsz, cuMemDiscardAndPrefetchBatchAsync,
+     (CUdeviceptr *dptrs, size_t *sizes, size_t count, CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs, size_t numPrefetchLocs, unsigned long long flags, CUstream hStream),
+     (dptrs, sizes, count, prefetchLocs, prefetchLocIdxs, numPrefetchLocs, flags, hStream))
+#if CUDA_VERSION >= 12080
+TWIN(cuMemcpyBatchAsync_ptsz, cuMemcpyBatchAsync,
+     (CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, size_t *failIdx, CUstream hStream),
+     (dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, failIdx, hStream))
+TWIN(cuMemcpyBatchAsync_v2_ptsz, cuMemcpyBatchAsync_v2,
+     (CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes, size_t count, CUmemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, CUstream hStream),
+     (dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, hStream))
+TWIN(cuMemcpy3DBatchAsync_ptsz, cuMemcpy3DBatchAsync,
+     (size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, size_t *failIdx, unsigned long long flags, CUstream hStream),
+     (numOps, opList, failIdx, flags, hStream))
+TWIN(cuMemcpy3DBatchAsync_v2_ptsz, cuMemcpy3DBatchAsync_v2,
+     (size_t numOps, CUDA_MEMCPY3D_BATCH_OP *opList, unsigned long long flags, CUstream hStream),
+     (numOps, opList, flags, hStream))
+TWIN(cuMemcpyWithAttributesAsync_ptsz, cuMemcpyWithAttributesAsync,
+     (CUdeviceptr dst, CUdeviceptr src, size_t size, CUmemcpyAttributes *attr, CUstream hStream),
+     (dst, src, size, attr, hStream))
+TWIN(cuMemcpy3DWithAttributesAsync_ptsz, cuMemcpy3DWithAttributesAsync,
+     (CUDA_MEMCPY3D_BATCH_OP *op, unsigned long long flags, CUstream hStream),
+     (op, flags, hStream))
+#endif

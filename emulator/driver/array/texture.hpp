@@ -1,0 +1,22 @@
+// Texture and surface objects. They can be made, described and destroyed; a kernel that reads through one is
+// refused at launch, by the name of its instruction, because the executor has no texture units.
+#pragma once
+
+#include "core/driver.hpp"
+
+namespace emulator::driver {
+
+struct TextureObject {
+  Context *context = nullptr;
+  CUDA_RESOURCE_DESC resource{};
+  CUDA_TEXTURE_DESC texture{};
+  bool has_view = false;
+  CUDA_RESOURCE_VIEW_DESC view{};
+};
+
+struct SurfaceObject {
+  Context *context = nullptr;
+  CUDA_RESOURCE_DESC resource{};
+};
+
+} // namespace emulator::driver
