@@ -30,7 +30,8 @@ $(BUILD_TOOLS): pyproject.toml .ci/tools
 	@bash .ci/tools need-compilers
 	@bash .ci/tools virtual-environment "$(PYTHON)" "$(VENV)"
 	@echo "make: installing the build tools and Python packages into $(VENV)"
-	@$(BIN)/python -m pip install -q 'scikit-build-core>=0.10' 'cmake>=3.20' ninja 'nvidia-cuda-runtime>=13'
+	@$(BIN)/python -m pip install -q 'scikit-build-core>=0.10' 'cmake>=3.20' ninja \
+	  'nvidia-cuda-runtime>=13' 'nvidia-cuda-runtime-cu12==12.9.*'
 	@touch $@
 
 # No build isolation: the build folder stays valid from one build to the next, so only what changed is compiled.

@@ -1,4 +1,5 @@
-# Sets REPLAY_CUDA_INCLUDE_DIR, the folder that holds cuda.h and cudaTypedefs.h.
+# Sets REPLAY_CUDA_INCLUDE_DIR, the folder that holds cuda.h and cudaTypedefs.h, and REPLAY_CUDA12_INCLUDE_DIR and
+# REPLAY_CUDA13_INCLUDE_DIR, those with cuda_runtime_api.h of CUDA 12.9 and 13; these two may stay empty.
 #
 # Order: the value given with -D; the nvidia-cuda-runtime wheel of the Python that drives the build (in an isolated
 # pip build it is always there and always the same, whatever toolkit the machine has); CUDA_HOME or CUDA_PATH;
@@ -14,9 +15,6 @@ if(REPLAY_CUDA_INCLUDE_DIR AND NOT EXISTS "${REPLAY_CUDA_INCLUDE_DIR}/cuda.h")
   set(REPLAY_CUDA_INCLUDE_DIR "")
 endif()
 
-if(REPLAY_CUDA_INCLUDE_DIR)
-  list(APPEND places "${REPLAY_CUDA_INCLUDE_DIR}")
-else()
   find_package(Python3 COMPONENTS Interpreter QUIET)
   if(Python3_Interpreter_FOUND)
     # `nvidia` is a namespace package: each of its locations may hold cu13/ (CUDA 13) or cuda_runtime/ (CUDA 12).
@@ -50,17 +48,30 @@ for location in (spec.submodule_search_locations or []) if spec else []:
     list(APPEND places "${toolkit}/include")
   endforeach()
   list(APPEND places /usr/include)
+
+set(found_places ${places})
+if(REPLAY_CUDA_INCLUDE_DIR)
+  set(places "${REPLAY_CUDA_INCLUDE_DIR}")
 endif()
+
+# The CUDA_VERSION of a folder's headers; empty when it does not hold them.
+function(replay_headers_version place result)
+  set(version "")
+  if(EXISTS "${place}/cuda.h" AND EXISTS "${place}/cudaTypedefs.h")
+    file(STRINGS "${place}/cuda.h" version_line REGEX "^#define CUDA_VERSION [0-9]+")
+    string(REGEX MATCH "[0-9]+$" version "${version_line}")
+  endif()
+  set(${result} "${version}" PARENT_SCOPE)
+endfunction()
 
 set(REPLAY_CUDA_INCLUDE_DIR "")
 set(looked_at "")
 foreach(place ${places})
-  if(NOT EXISTS "${place}/cuda.h" OR NOT EXISTS "${place}/cudaTypedefs.h")
+  replay_headers_version("${place}" version)
+  if(NOT version)
     continue()
   endif()
-  file(STRINGS "${place}/cuda.h" version_line REGEX "^#define CUDA_VERSION [0-9]+")
-  string(REGEX MATCH "[0-9]+$" version "${version_line}")
-  if(version AND NOT version LESS oldest_cuda_version)
+  if(NOT version LESS oldest_cuda_version)
     get_filename_component(REPLAY_CUDA_INCLUDE_DIR "${place}" REALPATH)
     set(REPLAY_CUDA_VERSION "${version}")
     break()
@@ -76,3 +87,21 @@ if(NOT REPLAY_CUDA_INCLUDE_DIR)
                       "or set CUDA_HOME to a toolkit, or pass -DREPLAY_CUDA_INCLUDE_DIR=FOLDER.")
 endif()
 message(STATUS "CUDA headers ${REPLAY_CUDA_VERSION}: ${REPLAY_CUDA_INCLUDE_DIR}")
+
+# The runtime libraries are compiled against the headers of their own version: structures differ. 12.9 is the last of 12.
+set(REPLAY_CUDA12_INCLUDE_DIR "" CACHE PATH "Folder with cuda_runtime_api.h of CUDA 12.9; empty: find it")
+set(REPLAY_CUDA13_INCLUDE_DIR "" CACHE PATH "Folder with cuda_runtime_api.h of CUDA 13; empty: find it")
+function(replay_runtime_headers major from to)
+  set(found "")
+  foreach(place "${REPLAY_CUDA${major}_INCLUDE_DIR}" "${REPLAY_CUDA_INCLUDE_DIR}" ${found_places})
+    replay_headers_version("${place}" version)
+    if(version AND NOT version LESS from AND version LESS to AND EXISTS "${place}/cuda_runtime_api.h")
+      get_filename_component(found "${place}" REALPATH)
+      message(STATUS "CUDA ${major} runtime headers ${version}: ${found}")
+      break()
+    endif()
+  endforeach()
+  set(REPLAY_CUDA${major}_INCLUDE_DIR "${found}" PARENT_SCOPE)
+endfunction()
+replay_runtime_headers(12 12090 13000)
+replay_runtime_headers(13 13000 14000)
