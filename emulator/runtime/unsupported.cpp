@@ -1,7 +1,9 @@
-// The names that nothing else here defines: each is there, so that programs that mention it start, says once on stderr
-// that it was called, and answers cudaErrorNotSupported. They are weak, so a real definition takes their place.
+// The names that nothing else here defines: each is there, so that programs that mention it start, says once
+// on stderr that it was called, and answers cudaErrorNotSupported. They are weak, so a real definition takes
+// their place.
 //
-// No CUDA header is included: the definitions have no parameters, which on these machines may be called with any.
+// No CUDA header is included: the definitions have no parameters, which on these machines may be called with
+// any.
 #include <atomic>
 
 namespace emulator::runtime {

@@ -1,6 +1,6 @@
-// The driver API as the runtime reaches it: dlopen of libcuda.so.1, then cuGetProcAddress for each function at its
-// first use. Nothing is linked, so that a program starts without a driver, and a library preloaded in front of the
-// driver sees every call. Public functions alone: no export tables.
+// The driver API as the runtime reaches it: dlopen of libcuda.so.1, then cuGetProcAddress for each function
+// at its first use. Nothing is linked, so that a program starts without a driver, and a library preloaded in
+// front of the driver sees every call. Public functions alone: no export tables.
 #pragma once
 
 #include "headers.hpp"
@@ -19,9 +19,7 @@ public:
   constexpr DriverFunction(const char *name, int version) : name_(name), version_(version) {}
 
   // A function in which no stream takes part, or whose stream is never 0.
-  CUresult operator()(Arguments... arguments) {
-    return call(legacy_, DefaultStream::legacy, arguments...);
-  }
+  CUresult operator()(Arguments... arguments) { return call(legacy_, DefaultStream::legacy, arguments...); }
 
   // The twin that gives stream 0 this meaning.
   auto operator[](DefaultStream stream) {

@@ -1,4 +1,5 @@
-// How every exported function begins and ends: what it needs is there, its body runs, the error is remembered.
+// How every exported function begins and ends: what it needs is there, its body runs, the error is
+// remembered.
 #pragma once
 
 #include "current.hpp"

@@ -1,8 +1,9 @@
 // The headers of both APIs, in the one order that works: include nothing of CUDA in any other way.
 //
-// Files in stream_calls/ are compiled twice. With RUNTIME_PER_THREAD_DEFAULT_STREAM the runtime's own header renames
-// every function that a stream takes part in to its `_ptsz` or `_ptds` twin, so one body defines both. The driver's
-// header, included first, keeps its plain names: which of the driver's twins is called is said at the call.
+// Files in stream_calls/ are compiled twice. With RUNTIME_PER_THREAD_DEFAULT_STREAM the runtime's own header
+// renames every function that a stream takes part in to its `_ptsz` or `_ptds` twin, so one body defines
+// both. The driver's header, included first, keeps its plain names: which of the driver's twins is called is
+// said at the call.
 #pragma once
 
 // Every function that the headers declare is exported; nothing else is.

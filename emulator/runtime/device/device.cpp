@@ -43,7 +43,8 @@ cudaError_t CUDARTAPI cudaSetValidDevices(int *device_arr, int len) {
 cudaError_t CUDARTAPI cudaSetDeviceFlags(unsigned int flags) {
   return enter(Needs::driver, [&] {
     require((flags & ~static_cast<unsigned>(cudaDeviceMask)) == 0, cudaErrorInvalidValue);
-    return driver.call_cuDevicePrimaryCtxSetFlags(current_device(), flags & ~static_cast<unsigned>(cudaDeviceMapHost));
+    return driver.call_cuDevicePrimaryCtxSetFlags(current_device(),
+                                                  flags & ~static_cast<unsigned>(cudaDeviceMapHost));
   });
 }
 

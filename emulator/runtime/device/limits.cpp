@@ -8,7 +8,8 @@ cudaError_t CUDARTAPI cudaDeviceSetLimit(cudaLimit limit, size_t value) {
 }
 
 cudaError_t CUDARTAPI cudaDeviceGetLimit(size_t *pValue, cudaLimit limit) {
-  return enter(Needs::context, [&] { return driver.call_cuCtxGetLimit(pValue, static_cast<CUlimit>(limit)); });
+  return enter(Needs::context,
+               [&] { return driver.call_cuCtxGetLimit(pValue, static_cast<CUlimit>(limit)); });
 }
 
 cudaError_t CUDARTAPI cudaDeviceGetCacheConfig(cudaFuncCache *pCacheConfig) {
@@ -46,9 +47,8 @@ cudaError_t CUDARTAPI cudaDeviceEnablePeerAccess(int peerDevice, unsigned int fl
 }
 
 cudaError_t CUDARTAPI cudaDeviceDisablePeerAccess(int peerDevice) {
-  return enter(Needs::context, [&] {
-    return driver.call_cuCtxDisablePeerAccess(primary_context(device_of(peerDevice)));
-  });
+  return enter(Needs::context,
+               [&] { return driver.call_cuCtxDisablePeerAccess(primary_context(device_of(peerDevice))); });
 }
 
 cudaError_t CUDARTAPI cudaDeviceGetP2PAttribute(int *value, cudaDeviceP2PAttr attr, int srcDevice,
@@ -63,8 +63,12 @@ cudaError_t CUDARTAPI cudaDeviceGetP2PAttribute(int *value, cudaDeviceP2PAttr at
 // The names of these before CUDA 4, gone in CUDA 13.
 cudaError_t CUDARTAPI cudaThreadExit(void) { return cudaDeviceReset(); }
 cudaError_t CUDARTAPI cudaThreadSynchronize(void) { return cudaDeviceSynchronize(); }
-cudaError_t CUDARTAPI cudaThreadSetLimit(cudaLimit limit, size_t value) { return cudaDeviceSetLimit(limit, value); }
-cudaError_t CUDARTAPI cudaThreadGetLimit(size_t *pValue, cudaLimit limit) { return cudaDeviceGetLimit(pValue, limit); }
+cudaError_t CUDARTAPI cudaThreadSetLimit(cudaLimit limit, size_t value) {
+  return cudaDeviceSetLimit(limit, value);
+}
+cudaError_t CUDARTAPI cudaThreadGetLimit(size_t *pValue, cudaLimit limit) {
+  return cudaDeviceGetLimit(pValue, limit);
+}
 cudaError_t CUDARTAPI cudaThreadGetCacheConfig(cudaFuncCache *pCacheConfig) {
   return cudaDeviceGetCacheConfig(pCacheConfig);
 }

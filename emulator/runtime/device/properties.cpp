@@ -40,7 +40,8 @@ cudaDeviceProp properties_of(CUdevice device) {
 int score(const cudaDeviceProp &wanted, const cudaDeviceProp &offered) {
   int points = 0;
   auto count = [&points](bool given, bool met) { points += given ? (met ? 1 : -1) : 0; };
-  count(wanted.major > 0, offered.major > wanted.major || (offered.major == wanted.major && offered.minor >= wanted.minor));
+  count(wanted.major > 0,
+        offered.major > wanted.major || (offered.major == wanted.major && offered.minor >= wanted.minor));
   count(wanted.totalGlobalMem > 0, offered.totalGlobalMem >= wanted.totalGlobalMem);
   count(wanted.multiProcessorCount > 0, offered.multiProcessorCount >= wanted.multiProcessorCount);
   count(wanted.sharedMemPerBlock > 0, offered.sharedMemPerBlock >= wanted.sharedMemPerBlock);
@@ -59,7 +60,8 @@ cudaError_t CUDARTAPI cudaGetDeviceProperties(cudaDeviceProp *prop, int device) 
 }
 
 #if CUDART_VERSION < 13000
-// The first version, for programs compiled before CUDA 12, whose structure ended where the newer fields begin.
+// The first version, for programs compiled before CUDA 12, whose structure ended where the newer fields
+// begin.
 #undef cudaGetDeviceProperties
 RUNTIME_EXPORT cudaError_t CUDARTAPI cudaGetDeviceProperties(cudaDeviceProp *prop, int device) {
   return enter(Needs::driver, [&] {

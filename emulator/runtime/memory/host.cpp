@@ -26,7 +26,8 @@ cudaError_t CUDARTAPI cudaHostAlloc(void **pHost, size_t size, unsigned int flag
 }
 
 cudaError_t CUDARTAPI cudaFreeHost(void *ptr) {
-  return enter(Needs::context, [&]() -> Result { return ptr ? driver.call_cuMemFreeHost(ptr) : CUDA_SUCCESS; });
+  return enter(Needs::context,
+               [&]() -> Result { return ptr ? driver.call_cuMemFreeHost(ptr) : CUDA_SUCCESS; });
 }
 
 cudaError_t CUDARTAPI cudaHostRegister(void *ptr, size_t size, unsigned int flags) {

@@ -1,5 +1,5 @@
-// The functions that nvcc's start-up and launch code calls. Their signatures are those which the headers beside the
-// compiler declare (crt/host_runtime.h, crt/device_functions.h).
+// The functions that nvcc's start-up and launch code calls. Their signatures are those which the headers
+// beside the compiler declare (crt/host_runtime.h, crt/device_functions.h).
 #include "core/entry.hpp"
 #include "registry.hpp"
 
@@ -28,48 +28,54 @@ RUNTIME_EXPORT void **CUDARTAPI __cudaRegisterFatBinary(void *fatCubin) {
 
 RUNTIME_EXPORT void CUDARTAPI __cudaRegisterFatBinaryEnd(void **) {} // nothing is loaded before its first use
 
-RUNTIME_EXPORT void CUDARTAPI __cudaUnregisterFatBinary(void **fatCubinHandle) { unregister(binary_of(fatCubinHandle)); }
+RUNTIME_EXPORT void CUDARTAPI __cudaUnregisterFatBinary(void **fatCubinHandle) {
+  unregister(binary_of(fatCubinHandle));
+}
 
 RUNTIME_EXPORT void CUDARTAPI __cudaRegisterFunction(void **fatCubinHandle, const char *hostFun, char *,
-                                      const char *deviceName, int, uint3 *, uint3 *, dim3 *, dim3 *, int *) {
+                                                     const char *deviceName, int, uint3 *, uint3 *, dim3 *,
+                                                     dim3 *, int *) {
   register_kernel(binary_of(fatCubinHandle), hostFun, deviceName);
 }
 
-RUNTIME_EXPORT void CUDARTAPI __cudaRegisterVar(void **fatCubinHandle, char *hostVar, char *, const char *deviceName, int,
-                                 size_t size, int, int) {
+RUNTIME_EXPORT void CUDARTAPI __cudaRegisterVar(void **fatCubinHandle, char *hostVar, char *,
+                                                const char *deviceName, int, size_t size, int, int) {
   register_variable(binary_of(fatCubinHandle), hostVar, deviceName, size, nullptr);
 }
 
-RUNTIME_EXPORT void CUDARTAPI __cudaRegisterManagedVar(void **fatCubinHandle, void **hostVarPtrAddress, char *,
-                                        const char *deviceName, int, size_t size, int, int) {
+RUNTIME_EXPORT void CUDARTAPI __cudaRegisterManagedVar(void **fatCubinHandle, void **hostVarPtrAddress,
+                                                       char *, const char *deviceName, int, size_t size, int,
+                                                       int) {
   register_variable(binary_of(fatCubinHandle), hostVarPtrAddress, deviceName, size, hostVarPtrAddress);
 }
 
-// A host variable that device code reaches by name (`static __host__` variables under heterogeneous memory management):
-// no device here shares the host's symbols, so nothing is remembered and such a kernel fails to load.
+// A host variable that device code reaches by name (`static __host__` variables under heterogeneous memory
+// management): no device here shares the host's symbols, so nothing is remembered and such a kernel fails to
+// load.
 RUNTIME_EXPORT void CUDARTAPI __cudaRegisterHostVar(void **, const char *, char *, size_t) {}
 
-// Called by host code before it touches a managed variable. Its answer says that there is no need to ask again.
+// Called by host code before it touches a managed variable. Its answer says that there is no need to ask
+// again.
 RUNTIME_EXPORT char CUDARTAPI __cudaInitModule(void **fatCubinHandle) {
   return enter(Needs::context, [&] { place_managed_variables(*binary_of(fatCubinHandle)); }) == cudaSuccess;
 }
 
 RUNTIME_EXPORT unsigned CUDARTAPI __cudaPushCallConfiguration(dim3 gridDim, dim3 blockDim, size_t sharedMem,
-                                               cudaStream_t stream) {
+                                                              cudaStream_t stream) {
   configurations.push_back({gridDim, blockDim, sharedMem, stream});
   return 0;
 }
 
-// Compiled code asks once for each kernel and keeps the answer for ever. The handle is the host address itself, so the
-// kernel is loaded at its first launch, in whatever state the device is then, and that launch has the error if any.
+// Compiled code asks once for each kernel and keeps the answer for ever. The handle is the host address
+// itself, so the kernel is loaded at its first launch, in whatever state the device is then, and that launch
+// has the error if any.
 RUNTIME_EXPORT cudaError_t CUDARTAPI __cudaGetKernel(cudaKernel_t *kernelPtr, const void *entryFuncAddr) {
-  return enter(Needs::nothing, [&] {
-    *kernelPtr = static_cast<cudaKernel_t>(const_cast<void *>(entryFuncAddr));
-  });
+  return enter(Needs::nothing,
+               [&] { *kernelPtr = static_cast<cudaKernel_t>(const_cast<void *>(entryFuncAddr)); });
 }
 
-RUNTIME_EXPORT cudaError_t CUDARTAPI __cudaPopCallConfiguration(dim3 *gridDim, dim3 *blockDim, size_t *sharedMem,
-                                                 void *stream) {
+RUNTIME_EXPORT cudaError_t CUDARTAPI __cudaPopCallConfiguration(dim3 *gridDim, dim3 *blockDim,
+                                                                size_t *sharedMem, void *stream) {
   return enter(Needs::nothing, [&] {
     require(!configurations.empty(), cudaErrorMissingConfiguration);
     const CallConfiguration &top = configurations.back();
@@ -80,4 +86,3 @@ RUNTIME_EXPORT cudaError_t CUDARTAPI __cudaPopCallConfiguration(dim3 *gridDim, d
     configurations.pop_back();
   });
 }
-

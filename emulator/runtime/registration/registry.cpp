@@ -107,8 +107,7 @@ void place_managed_variables(FatBinary &binary) {
   for (Variable *variable : binary.managed) {
     CUdeviceptr address = 0;
     size_t size_bytes = 0;
-    require(
-        driver.call_cuLibraryGetManaged(&address, &size_bytes, binary.library(), variable->name.c_str()));
+    require(driver.call_cuLibraryGetManaged(&address, &size_bytes, binary.library(), variable->name.c_str()));
     *variable->managed_pointer = reinterpret_cast<void *>(address);
   }
 }
@@ -147,8 +146,8 @@ Place place_of_symbol(const void *symbol) {
   auto get = [&](auto &function) {
     return function(&place.address, &place.size_bytes, variable->binary->library(), variable->name.c_str());
   };
-  CUresult result = variable->managed_pointer ? get(driver.call_cuLibraryGetManaged)
-                                              : get(driver.call_cuLibraryGetGlobal);
+  CUresult result =
+      variable->managed_pointer ? get(driver.call_cuLibraryGetManaged) : get(driver.call_cuLibraryGetGlobal);
   require(result != CUDA_ERROR_NOT_FOUND, cudaErrorInvalidSymbol);
   require(result);
   return place;

@@ -1,8 +1,9 @@
-// What nvcc's start-up code registers: fat binaries with their kernels and variables, known by host addresses.
+// What nvcc's start-up code registers: fat binaries with their kernels and variables, known by host
+// addresses.
 //
-// A fat binary is loaded as a CUlibrary at the first use of anything in it. The driver keeps a library apart from
-// contexts and gives each context its own copy of the variables, so kernels run on every device, and again after
-// cudaDeviceReset.
+// A fat binary is loaded as a CUlibrary at the first use of anything in it. The driver keeps a library apart
+// from contexts and gives each context its own copy of the variables, so kernels run on every device, and
+// again after cudaDeviceReset.
 #pragma once
 
 #include "core/headers.hpp"
@@ -63,7 +64,8 @@ struct Place {
 
 FatBinary *register_fat_binary(const void *wrapper);
 void register_kernel(FatBinary *binary, const void *host, const char *name);
-void register_variable(FatBinary *binary, const void *host, const char *name, size_t size_bytes, void **managed);
+void register_variable(FatBinary *binary, const void *host, const char *name, size_t size_bytes,
+                       void **managed);
 void unregister(FatBinary *binary);
 
 // Gives host code the addresses of a fat binary's managed variables.

@@ -40,8 +40,8 @@ Result copy_async(void *dst, const void *src, size_t count, cudaMemcpyKind kind,
   }
 }
 
-// The part of a variable that a copy reaches. The variable is on the device, so the directions that name the host there
-// are errors.
+// The part of a variable that a copy reaches. The variable is on the device, so the directions that name the
+// host there are errors.
 void *part_of_symbol(const void *symbol, size_t count, size_t offset, cudaMemcpyKind kind,
                      cudaMemcpyKind with_host) {
   require(kind == with_host || kind == cudaMemcpyDeviceToDevice || kind == cudaMemcpyDefault,
@@ -69,8 +69,8 @@ cudaError_t CUDARTAPI cudaMemcpyToSymbol(const void *symbol, const void *src, si
   });
 }
 
-cudaError_t CUDARTAPI cudaMemcpyToSymbolAsync(const void *symbol, const void *src, size_t count, size_t offset,
-                                              cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t CUDARTAPI cudaMemcpyToSymbolAsync(const void *symbol, const void *src, size_t count,
+                                              size_t offset, cudaMemcpyKind kind, cudaStream_t stream) {
   return enter(Needs::context, [&] {
     return copy_async(part_of_symbol(symbol, count, offset, kind, cudaMemcpyHostToDevice), src, count, kind,
                       stream);

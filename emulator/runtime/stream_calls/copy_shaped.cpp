@@ -24,7 +24,8 @@ template <typename Shape> bool is_empty(const Shape &shape) {
   return shape.WidthInBytes == 0 || shape.Height == 0 || shape.Depth == 0;
 }
 
-// The one-dimensional forms run through an array row after row: the rest of a row, whole rows, the start of a last one.
+// The one-dimensional forms run through an array row after row: the rest of a row, whole rows, the start of a
+// last one.
 template <typename Copy>
 void in_rows(cudaArray_const_t array, size_t x_bytes, size_t y, size_t count, Copy &&copy_part) {
   CUDA_ARRAY3D_DESCRIPTOR description{};
@@ -52,8 +53,9 @@ cudaError_t CUDARTAPI cudaMemcpy2D(void *dst, size_t dpitch, const void *src, si
                [&] { return copy(shape_2d({dst, dpitch}, {src, spitch}, width, height, kind)); });
 }
 
-cudaError_t CUDARTAPI cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch, size_t width,
-                                        size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
+cudaError_t CUDARTAPI cudaMemcpy2DAsync(void *dst, size_t dpitch, const void *src, size_t spitch,
+                                        size_t width, size_t height, cudaMemcpyKind kind,
+                                        cudaStream_t stream) {
   return enter(Needs::context, [&] {
     return copy_async(shape_2d({dst, dpitch}, {src, spitch}, width, height, kind), stream);
   });
@@ -70,12 +72,14 @@ cudaError_t CUDARTAPI cudaMemcpy2DToArrayAsync(cudaArray_t dst, size_t wOffset, 
                                                const void *src, size_t spitch, size_t width, size_t height,
                                                cudaMemcpyKind kind, cudaStream_t stream) {
   return enter(Needs::context, [&] {
-    return copy_async(shape_2d({nullptr, 0, dst, wOffset, hOffset}, {src, spitch}, width, height, kind), stream);
+    return copy_async(shape_2d({nullptr, 0, dst, wOffset, hOffset}, {src, spitch}, width, height, kind),
+                      stream);
   });
 }
 
 cudaError_t CUDARTAPI cudaMemcpy2DFromArray(void *dst, size_t dpitch, cudaArray_const_t src, size_t wOffset,
-                                            size_t hOffset, size_t width, size_t height, cudaMemcpyKind kind) {
+                                            size_t hOffset, size_t width, size_t height,
+                                            cudaMemcpyKind kind) {
   return enter(Needs::context, [&] {
     return copy(shape_2d({dst, dpitch}, {nullptr, 0, src, wOffset, hOffset}, width, height, kind));
   });
@@ -85,7 +89,8 @@ cudaError_t CUDARTAPI cudaMemcpy2DFromArrayAsync(void *dst, size_t dpitch, cudaA
                                                  size_t wOffset, size_t hOffset, size_t width, size_t height,
                                                  cudaMemcpyKind kind, cudaStream_t stream) {
   return enter(Needs::context, [&] {
-    return copy_async(shape_2d({dst, dpitch}, {nullptr, 0, src, wOffset, hOffset}, width, height, kind), stream);
+    return copy_async(shape_2d({dst, dpitch}, {nullptr, 0, src, wOffset, hOffset}, width, height, kind),
+                      stream);
   });
 }
 

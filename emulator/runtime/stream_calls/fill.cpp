@@ -48,7 +48,8 @@ cudaError_t CUDARTAPI cudaMemset2DAsync(void *devPtr, size_t pitch, int value, s
                                         cudaStream_t stream) {
   return enter(Needs::context, [&] {
     in_slices({devPtr, pitch, width, height}, {width, height, 1}, [&](CUdeviceptr slice) {
-      return driver.call_cuMemsetD2D8Async[default_stream](slice, pitch, byte_of(value), width, height, stream);
+      return driver.call_cuMemsetD2D8Async[default_stream](slice, pitch, byte_of(value), width, height,
+                                                           stream);
     });
   });
 }
@@ -56,8 +57,8 @@ cudaError_t CUDARTAPI cudaMemset2DAsync(void *devPtr, size_t pitch, int value, s
 cudaError_t CUDARTAPI cudaMemset3D(cudaPitchedPtr pitchedDevPtr, int value, cudaExtent extent) {
   return enter(Needs::context, [&] {
     in_slices(pitchedDevPtr, extent, [&](CUdeviceptr slice) {
-      return driver.call_cuMemsetD2D8[default_stream](slice, pitchedDevPtr.pitch, byte_of(value), extent.width,
-                                                      extent.height);
+      return driver.call_cuMemsetD2D8[default_stream](slice, pitchedDevPtr.pitch, byte_of(value),
+                                                      extent.width, extent.height);
     });
   });
 }

@@ -21,18 +21,16 @@ Result launch(CUkernel kernel, dim3 grid, dim3 block, void **arguments, size_t s
 
 cudaError_t CUDARTAPI cudaLaunchKernel(const void *func, dim3 gridDim, dim3 blockDim, void **args,
                                        size_t sharedMem, cudaStream_t stream) {
-  return enter(Needs::context, [&] {
-    return launch(kernel_of(func), gridDim, blockDim, args, sharedMem, stream);
-  });
+  return enter(Needs::context,
+               [&] { return launch(kernel_of(func), gridDim, blockDim, args, sharedMem, stream); });
 }
 
 // What nvcc 13 and later call for <<<...>>>, with the handle that __cudaGetKernel gave.
 RUNTIME_EXPORT cudaError_t CUDARTAPI RUNTIME_TWIN(__cudaLaunchKernel)(cudaKernel_t kernel, dim3 gridDim,
-                                                                  dim3 blockDim, void **args, size_t sharedMem,
-                                                                  cudaStream_t stream) {
-  return enter(Needs::context, [&] {
-    return launch(kernel_of(kernel), gridDim, blockDim, args, sharedMem, stream);
-  });
+                                                                      dim3 blockDim, void **args,
+                                                                      size_t sharedMem, cudaStream_t stream) {
+  return enter(Needs::context,
+               [&] { return launch(kernel_of(kernel), gridDim, blockDim, args, sharedMem, stream); });
 }
 
 cudaError_t CUDARTAPI cudaLaunchCooperativeKernel(const void *func, dim3 gridDim, dim3 blockDim, void **args,
@@ -40,8 +38,8 @@ cudaError_t CUDARTAPI cudaLaunchCooperativeKernel(const void *func, dim3 gridDim
   return enter(Needs::context, [&]() -> Result {
     require(sharedMem <= UINT_MAX, cudaErrorInvalidValue);
     CUresult result = driver.call_cuLaunchCooperativeKernel[default_stream](
-        reinterpret_cast<CUfunction>(kernel_of(func)), gridDim.x, gridDim.y, gridDim.z, blockDim.x, blockDim.y,
-        blockDim.z, static_cast<unsigned>(sharedMem), stream, args);
+        reinterpret_cast<CUfunction>(kernel_of(func)), gridDim.x, gridDim.y, gridDim.z, blockDim.x,
+        blockDim.y, blockDim.z, static_cast<unsigned>(sharedMem), stream, args);
     return launch_error(result, gridDim, blockDim);
   });
 }

@@ -32,8 +32,8 @@ cudaError_t CUDARTAPI cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event
                [&] { return driver.call_cuStreamWaitEvent[default_stream](stream, event, flags); });
 }
 
-cudaError_t CUDARTAPI cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void *userData,
-                                            unsigned int flags) {
+cudaError_t CUDARTAPI cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback,
+                                            void *userData, unsigned int flags) {
   return enter(Needs::context, [&] {
     require(callback != nullptr, cudaErrorInvalidValue);
     auto held = std::make_unique<Callback>(Callback{callback, userData});
@@ -64,7 +64,8 @@ cudaError_t CUDARTAPI cudaStreamGetId(cudaStream_t hStream, unsigned long long *
 }
 
 cudaError_t CUDARTAPI cudaStreamGetDevice(cudaStream_t hStream, int *device) {
-  return enter(Needs::context, [&] { return driver.call_cuStreamGetDevice[default_stream](hStream, device); });
+  return enter(Needs::context,
+               [&] { return driver.call_cuStreamGetDevice[default_stream](hStream, device); });
 }
 
 cudaError_t CUDARTAPI cudaStreamCopyAttributes(cudaStream_t dst, cudaStream_t src) {
