@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from replay.report.text import Column, Screen, dimensions, duration, heading, number, shown, size, table
 
 if TYPE_CHECKING:
-    from replay.capture.launches import LaunchList, ListReport
+    from replay.capture.launches import LaunchList, ListedLaunch, ListReport
 
 SHOWN_COMMANDS = 5
+WIDE = 120  # columns: from here on there is room for the spread of times
 
 
 def render_launches(report: ListReport, screen: Screen) -> str:
@@ -40,12 +41,13 @@ def render_launches(report: ListReport, screen: Screen) -> str:
 
 def _table(process: LaunchList, modelled: bool, screen: Screen) -> str:
     time = "modelled" if modelled else "GPU time"
+    wide = screen.width >= WIDE
     columns = [
         Column("row", "right"),
         Column("launches", "right"),
         Column(f"{time}, all", "right"),
         Column("each", "right"),
-        Column("shortest .. longest"),
+        *([Column("shortest .. longest")] if wide else []),
         Column("grid"),
         Column("block"),
         Column("shared", "right"),
@@ -57,9 +59,7 @@ def _table(process: LaunchList, modelled: bool, screen: Screen) -> str:
             f"{row.launches:,}",
             "not timed" if row.total_ns is None else duration(row.total_ns),
             "" if row.mean_ns is None else duration(row.mean_ns),
-            ""
-            if row.shortest_ns is None or row.longest_ns is None
-            else f"{duration(row.shortest_ns)} .. {duration(row.longest_ns)}",
+            *([_spread(row)] if wide else []),
             dimensions(row.grid),
             dimensions(row.block),
             size(row.shared_bytes),
@@ -68,6 +68,12 @@ def _table(process: LaunchList, modelled: bool, screen: Screen) -> str:
         for place, row in enumerate(process.rows, 1)
     ]
     return table(columns, rows, screen)
+
+
+def _spread(row: ListedLaunch) -> str:
+    if row.shortest_ns is None or row.longest_ns is None:
+        return ""
+    return f"{duration(row.shortest_ns)} .. {duration(row.longest_ns)}"
 
 
 def launches_value(report: ListReport) -> dict[str, Any]:
