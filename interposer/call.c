@@ -51,6 +51,7 @@ static void child_after_fork(void) {
   reset_streams_after_fork();
   reset_contexts_after_fork();
   reset_launch_list_after_fork();
+  reset_ranges_after_fork();
   atomic_store(&calls, 0);
   atomic_store(&driver_described, 0);
   memset(noted_unlisted, 0, sizeof noted_unlisted);
@@ -244,6 +245,14 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
   errno = error;
 }
 
+static void follow_profiler(const struct call *call) {
+  static atomic_bool started; // starting twice is starting once
+  if (call->function->id == ID_cuProfilerStart && !atomic_exchange(&started, true))
+    begin_selected_range();
+  if (call->function->id == ID_cuProfilerStop && atomic_exchange(&started, false))
+    end_selected_range();
+}
+
 void end_call(struct call *call, int result) {
   struct thread *thread = call->thread;
   if (call->nested) {
@@ -275,6 +284,8 @@ void end_call(struct call *call, int result) {
     count_outside(thread);
   if (call->number != 0 || call->selected)
     finish_launch(call);
+  if (selection.profiler && result == SUCCESS)
+    follow_profiler(call);
   thread->depth--;
   errno = error;
 }

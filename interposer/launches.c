@@ -286,7 +286,7 @@ static bool is_timed(uint64_t launch) { return launch <= TIMED_AT_FIRST || (laun
 void list_launch(struct call *call) {
   struct geometry geometry;
   struct kernel *kernel = kernel_of_handle(call->arguments[call->function->effect_terms[0].first]);
-  if (mapped == NULL || !kernel_matches(kernel))
+  if (mapped == NULL || !kernel_matches(kernel) || (selection.bounded && !inside_selected_range()))
     return;
   atomic_fetch_add(&header()->launches, 1);
   struct name *name = name_of(kernel);

@@ -266,10 +266,21 @@ void finish_selection(void); // at exit
 enum { REACH_REACHABLE, REACH_PARAMETERS, REACH_LIVE };
 struct selection {
   bool all, has_kernel, list; // list: launches are counted and nothing is recorded
+  bool bounded; // only inside ranges: of this NVTX name, or between cuProfilerStart and cuProfilerStop
+  const char *nvtx_range; // NULL: none
+  bool profiler;
+  bool whole_range; // the window is one range, whatever is launched in it
   int reach;
   uint64_t first_launch, last_launch, max_bytes, max_launches;
 };
 extern struct selection selection;
+
+// ---- ranges that bound the selection (ranges.c) -------------------------------------------------
+
+bool inside_selected_range(void);
+void begin_selected_range(void); // may open the window
+void end_selected_range(void);   // may close it
+void reset_ranges_after_fork(void);
 
 // ---- the list of launches (launches.c) ----------------------------------------------------------
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 struct selection selection;
+static char *nvtx_range; // selection.nvtx_range
 
 static regex_t kernel_expression;
 static char *(*demangle)(const char *, char *, size_t *, int *);
@@ -42,6 +43,13 @@ bool read_selection(void) {
     if (*end == '-')
       selection.last_launch = strtoull(end + 1, NULL, 10);
   }
+  const char *range = getenv(ENV_NVTX), *profiler = getenv(ENV_PROFILER);
+  free(nvtx_range);
+  nvtx_range = range != NULL && range[0] != '\0' ? strdup(range) : NULL; // the environment may change
+  selection.nvtx_range = nvtx_range;
+  selection.profiler = profiler != NULL && strcmp(profiler, "1") == 0;
+  selection.bounded = selection.profiler || selection.nvtx_range != NULL;
+  selection.whole_range = selection.bounded && !selection.list && kernel == NULL && launch == NULL;
   if (kernel != NULL && kernel[0] != '\0') {
     if (!compiled && regcomp(&kernel_expression, kernel, REG_EXTENDED | REG_NOSUB) != 0)
       return false; // `replay capture` compiles it first and says what is wrong
@@ -61,7 +69,7 @@ bool name_is_selected(const char *name) {
   static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
   static bool tried;
   if (!selection.has_kernel)
-    return !selection.all;
+    return !selection.all && !selection.whole_range;
   if (regexec(&kernel_expression, name, 0, NULL, 0) == 0)
     return true;
   if (name[0] != '_' || name[1] != 'Z')
@@ -129,7 +137,7 @@ void finish_selection(void) {
 
 void select_launch(struct call *call) {
   call->kernel = kernel_of_handle(call->arguments[call->function->effect_terms[0].first]);
-  if (!kernel_matches(call->kernel))
+  if (!kernel_matches(call->kernel) || (selection.bounded && !inside_selected_range()))
     return;
   uint64_t ordinal = atomic_fetch_add(&launches_matched, 1) + 1;
   call->ordinal = ordinal;

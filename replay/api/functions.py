@@ -40,8 +40,8 @@ F(4, "cuGetProcAddress_v2", NEVER, custom=True)
 F(5, "cuGetExportTable", NEVER)
 F(6, "cuGetErrorName", NEVER)
 F(7, "cuGetErrorString", NEVER)
-F(8, "cuProfilerStart", WINDOW)
-F(9, "cuProfilerStop", WINDOW)
+F(8, "cuProfilerStart", ALWAYS)  # a selection may begin and end with these
+F(9, "cuProfilerStop", ALWAYS)
 
 # ---- devices ----------------------------------------------------------------------------------------------
 

@@ -116,6 +116,8 @@ CAPTURE_ENVIRONMENT: dict[str, str] = {
     "REPLAY_CAPTURE_LAUNCH": "FIRST-LAST, 1-based ordinals over matching launches, both inclusive",
     "REPLAY_CAPTURE_ALL": "1: the window is open from the first driver call to the end",
     "REPLAY_CAPTURE_LIST": "1: launches are counted and timed, nothing is recorded",
+    "REPLAY_CAPTURE_NVTX": "NAME or NAME@DOMAIN: only inside NVTX ranges of this name",
+    "REPLAY_CAPTURE_PROFILER": "1: only between cuProfilerStart and cuProfilerStop",
     "REPLAY_CAPTURE_MEMORY": "reachable, params or live",
     "REPLAY_CAPTURE_MAX_BYTES": "contents copied at most, in bytes; 0: no limit",
     "REPLAY_CAPTURE_MAX_LAUNCHES": "launches recorded at most; 0: no limit",

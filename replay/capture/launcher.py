@@ -31,6 +31,7 @@ from replay.capture.selection import Selection
 from replay.drivers import SONAME, Driver, interposer_library
 from replay.errors import CaptureError, FileError
 
+NVTX_INJECTION = "NVTX_INJECTION64_PATH"  # where the NVTX headers inside an application look for a tool
 LEFT_BEHIND_WAIT_S = 10.0  # for processes that the application left running with the capture open
 _POLL_S = 0.05
 _PRELOAD_SEPARATORS = " :\t\n"  # the loader splits LD_PRELOAD at these and knows no quoting
@@ -96,6 +97,8 @@ def capture_environment(
     if driver.folder is not None:
         child["LD_LIBRARY_PATH"] = _prepended(str(driver.folder), base.get("LD_LIBRARY_PATH"))
         child["REPLAY_CAPTURE_REAL_DRIVER"] = str(driver.folder / SONAME)
+    if selection.nvtx:
+        child[NVTX_INJECTION] = str(interposer)
     return child | stacks.environment(child, driver) | selection.environment()
 
 

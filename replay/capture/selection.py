@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import shlex
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,6 +27,8 @@ class Selection:
     """Launches by kernel name and by their ordinals among the matching ones (from 1, both inclusive), or everything.
 
     listing: only count and time the launches of these kernels.
+    nvtx, profiler: only inside NVTX ranges of this name, only between cuProfilerStart and cuProfilerStop; with
+    whole_range, everything in the first such range instead of launches.
     kernel: "" matches every kernel. maximum_bytes, maximum_launches: 0 for no limit.
     """
 
@@ -37,15 +40,22 @@ class Selection:
     maximum_bytes: int = 0
     maximum_launches: int = 0
     listing: bool = False
+    nvtx: str = ""
+    profiler: bool = False
+    whole_range: bool = False
 
     def environment(self) -> dict[str, str]:
         """The variables that tell the interposer; see vocabulary.CAPTURE_ENVIRONMENT."""
         variables: dict[str, str] = {"REPLAY_CAPTURE_MEMORY": self.memory}
         if self.listing:
             variables["REPLAY_CAPTURE_LIST"] = "1"
+        if self.nvtx:
+            variables["REPLAY_CAPTURE_NVTX"] = self.nvtx
+        if self.profiler:
+            variables["REPLAY_CAPTURE_PROFILER"] = "1"
         if self.all:
             variables["REPLAY_CAPTURE_ALL"] = "1"
-        else:
+        elif not self.whole_range:
             variables["REPLAY_CAPTURE_LAUNCH"] = f"{self.first_launch}-{self.last_launch}"
             if self.kernel:
                 variables["REPLAY_CAPTURE_KERNEL"] = self.kernel
@@ -58,7 +68,9 @@ class Selection:
     def __str__(self) -> str:
         """As it could be typed: `--kernel saxpy --launch 3`."""
         words = ["--all"] if self.all else []
-        if not self.all:
+        words += ["--nvtx", shlex.quote(self.nvtx)] if self.nvtx else []
+        words += ["--profiler-api"] if self.profiler else []
+        if not self.all and not self.whole_range:
             if self.kernel:
                 words += ["--kernel", self.kernel]
             same = self.first_launch == self.last_launch
@@ -83,9 +95,11 @@ def parse_selection(
     memory: str = "reachable",
     maximum_bytes: str | None = None,
     maximum_launches: int | None = None,
+    nvtx: str | None = None,
+    profiler: bool = False,
 ) -> Selection:
     """The selection that a command line asks for. Without `--launch` it is the first matching launch, or as many of
-    them as `--max-launches` allows.
+    them as `--max-launches` allows; of a range without `--kernel` and `--launch` it is everything.
 
     Raises UsageError.
     """
@@ -93,6 +107,14 @@ def parse_selection(
         raise UsageError(
             "--all takes every launch", next="leave out --kernel and --launch, or leave out --all"
         )
+    if everything and (nvtx is not None or profiler):
+        raise UsageError(
+            "--all takes every launch", next="leave out --nvtx and --profiler-api, or leave out --all"
+        )
+    if nvtx is not None and profiler:
+        raise UsageError("--nvtx and --profiler-api both bound the launches", next="use one of them")
+    if nvtx is not None and (not nvtx or "\0" in nvtx):
+        raise UsageError("the name of an NVTX range is expected", where="--nvtx")
     if memory not in MEMORY_CHOICES:
         raise UsageError(
             f"{memory!r} is no choice", where="--memory", next=f"use {', '.join(MEMORY_CHOICES)}"
@@ -103,7 +125,19 @@ def parse_selection(
         check_expression(kernel)
     first, last = parse_launches(launch) if launch is not None else (1, maximum_launches or 1)
     limit = parse_bytes(maximum_bytes) if maximum_bytes is not None else 0
-    return Selection(kernel or "", first, last, everything, memory, limit, maximum_launches or 0)
+    bounded = nvtx is not None or profiler
+    return Selection(
+        kernel or "",
+        first,
+        last,
+        everything,
+        memory,
+        limit,
+        maximum_launches or 0,
+        nvtx=nvtx or "",
+        profiler=profiler,
+        whole_range=bounded and kernel is None and launch is None,
+    )
 
 
 def parse_launches(text: str) -> tuple[int, int]:

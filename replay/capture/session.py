@@ -134,6 +134,16 @@ def explain_absence(packed: PackReport, selection: str, program: str) -> tuple[s
         count = packed.matched_launches
         plural = "launch" if count == 1 else "launches"
         return f"only {count} {plural} matched, so {selection} was never reached", "choose a smaller --launch"
+    if "--nvtx" in selection.split():
+        return (
+            f"nothing was captured with {selection}: no such range was entered, or no launch in it matched",
+            "give the whole name of the range; `--list` with the same --nvtx shows what is launched in it",
+        )
+    if "--profiler-api" in selection.split():
+        return (
+            f"nothing was captured with {selection}: cuProfilerStart was not called, or no launch matched",
+            "call cuProfilerStart (cudaProfilerStart, torch.cuda.profiler.start) before the launches",
+        )
     seen = list(dict.fromkeys(demangle(name) for name in packed.kernels_seen))
     if not seen:
         return f"no launch matched {selection}", "`--all` captures everything that the program does"

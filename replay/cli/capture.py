@@ -35,6 +35,18 @@ def capture(
     everything: Annotated[
         bool, typer.Option("--all", help="Everything from the first driver call on.")
     ] = False,
+    nvtx: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            metavar="NAME[@DOMAIN]",
+            help="Only inside NVTX ranges of this name; without --kernel and --launch, the whole first one.",
+            show_default="anywhere",
+        ),
+    ] = None,
+    profiler: Annotated[
+        bool,
+        typer.Option("--profiler-api", help="Likewise, between cuProfilerStart and cuProfilerStop."),
+    ] = False,
     listing: Annotated[
         bool,
         typer.Option(
@@ -105,6 +117,8 @@ def capture(
         memory=memory,
         maximum_bytes=maximum_bytes,
         maximum_launches=maximum_launches,
+        nvtx=nvtx,
+        profiler=profiler,
     )
     chosen = find_driver(driver)
     if chosen.reason and not quiet:
