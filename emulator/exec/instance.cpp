@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "exec/decode/decode.hpp"
-#include "exec/machine/block.hpp"
+#include "exec/machine/cluster.hpp"
 #include "exec/machine/services.hpp"
 #include "exec/program.hpp"
 
@@ -178,7 +178,7 @@ LaunchResult PlacedInstance::launch(const KernelInfo &kernel, const LaunchReques
   launch.shared_bytes = static_cast<uint32_t>(shared);
   launch.threads_per_block = static_cast<uint32_t>(threads);
   launch.warps_per_block = static_cast<uint32_t>((threads + lanes_per_warp - 1) / lanes_per_warp);
-  launch.blocks = uint64_t{request.grid.x} * request.grid.y * request.grid.z;
+  launch.clusters = uint64_t{request.grid.x} * request.grid.y * request.grid.z / blocks_per_cluster(request);
   return run_launch(launch);
 }
 

@@ -80,8 +80,10 @@ void Lowering::barrier(Opcode opcode) {
     lowered.counted = 1;
     return;
   }
-  if (opcode.has("cluster"))
-    unsupported();
+  if (opcode.has("cluster")) {
+    cluster(std::move(opcode));
+    return;
+  }
   skip_unless_guarded();
   opcode.remove("cta");
   opcode.remove("aligned");

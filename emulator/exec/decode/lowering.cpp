@@ -238,6 +238,10 @@ void Lowering::instruction() {
       {"griddepcontrol", &Lowering::control},
       {"setmaxnreg", &Lowering::control},
       {"discard", &Lowering::control},
+      {"cp", &Lowering::copy_asynchronously},
+      {"mbarrier", &Lowering::mbarrier},
+      {"mapa", &Lowering::cluster},
+      {"getctarank", &Lowering::cluster},
       {"applypriority", &Lowering::control},
   };
   auto family = families.find(opcode.mnemonic);

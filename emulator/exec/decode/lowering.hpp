@@ -47,6 +47,7 @@ private:
 
   // Emitting
   Lowered &emit(Handler handler);
+  Lowered &emit_list(Handler handler, std::vector<uint32_t> rows);
   Lowered &emit(std::string_view form, const std::vector<uint32_t> &sources, uint32_t destination);
   const Operation &operation(const std::string &form) const;
   void refer(Lowered &to, Field field, uint32_t value, bool defines);
@@ -91,10 +92,20 @@ private:
   void branch(Opcode opcode);
   void call(Opcode opcode);
   void control(Opcode opcode);
+  void copy_asynchronously(Opcode opcode);
+  void copy_bulk(Opcode opcode, bool reduces);
+  void store_asynchronously(Opcode opcode);
+  void mbarrier(Opcode opcode);
+  void cluster(Opcode opcode);
+  void nothing();
   uint32_t combined(uint32_t predicate, std::string_view boolean, const Operand &with, bool inverted);
   uint32_t address_row(const Operand &memory, ptx::Space &space, int64_t &offset, bool &wide);
+  uint32_t generic_row(const Operand &memory, ptx::Space space);
+  uint32_t generic_of_shared(uint32_t row, int64_t offset, bool wide);
   struct AccessForm;
   AccessForm access_form(Opcode &opcode);
+  uint32_t access_row(const Operand &memory, const AccessForm &form, ptx::Space &space, int64_t &offset,
+                      bool &wide);
   std::vector<ParameterBytes> parameter_bytes(const Operand &list);
 
   const ptx::Body &body_;

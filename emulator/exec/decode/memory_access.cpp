@@ -10,6 +10,7 @@ struct Lowering::AccessForm {
   ptx::Space space = ptx::Space::generic;
   uint32_t elements = 1;
   Type type = Type::none;
+  bool cluster = false; // .shared::cluster: perhaps of another block
   bool ordered = false; // volatile, relaxed, acquire, release
   std::vector<std::string_view> rest;
 };
@@ -27,6 +28,7 @@ Lowering::AccessForm Lowering::access_form(Opcode &opcode) {
       form.space = ptx::Space::constant;
     } else if (m == "shared" || m == "shared::cta" || m == "shared::cluster") {
       form.space = ptx::Space::shared;
+      form.cluster = m == "shared::cluster";
     } else if (m == "local") {
       form.space = ptx::Space::local;
     } else if (m == "param" || m == "param::entry" || m == "param::func") {
@@ -106,6 +108,19 @@ uint32_t Lowering::address_row(const Operand &memory, ptx::Space &space, int64_t
   return address_source(operand, 8);
 }
 
+// As address_row; what may lie in another block of the cluster becomes a generic address.
+uint32_t Lowering::access_row(const Operand &memory, const AccessForm &form, ptx::Space &space,
+                              int64_t &offset, bool &wide) {
+  uint32_t row = address_row(memory, space, offset, wide);
+  if (!form.cluster || space != ptx::Space::shared)
+    return row;
+  row = generic_of_shared(row, offset, wide);
+  space = ptx::Space::generic;
+  offset = 0;
+  wide = true;
+  return row;
+}
+
 void Lowering::load(Opcode opcode) {
   AccessForm form = access_form(opcode);
   if (!form.rest.empty() || form.type == Type::none || form.type == Type::pred || operand_count() < 2)
@@ -149,7 +164,7 @@ void Lowering::load(Opcode opcode) {
         static_cast<uint64_t>(memory.value) + uint64_t{size} * form.elements > variable.size_bytes)
       unsupported("outside of its parameter");
   } else {
-    row = address_row(memory, space, offset, wide);
+    row = access_row(memory, form, space, offset, wide);
   }
   std::vector<uint32_t> list;
   for (const Operand *target : targets)
@@ -180,6 +195,10 @@ void Lowering::load(Opcode opcode) {
 }
 
 void Lowering::store(Opcode opcode) {
+  if (opcode.has("async")) {
+    store_asynchronously(std::move(opcode));
+    return;
+  }
   AccessForm form = access_form(opcode);
   if (!form.rest.empty() || form.type == Type::none || form.type == Type::pred || operand_count() < 2)
     unsupported();
@@ -215,7 +234,7 @@ void Lowering::store(Opcode opcode) {
   ptx::Space space = form.space;
   int64_t offset;
   bool wide;
-  uint32_t row = address_row(memory, space, offset, wide);
+  uint32_t row = access_row(memory, form, space, offset, wide);
   Lowered &lowered =
       emit("st." + memory_type(form.type, false) + "." + std::to_string(8 * lane_bytes), {}, UINT32_MAX);
   refer(lowered, Field::a, row, false);
@@ -237,6 +256,10 @@ void Lowering::store(Opcode opcode) {
 }
 
 void Lowering::atomic(Opcode opcode) {
+  if (opcode.has("async")) {
+    store_asynchronously(std::move(opcode));
+    return;
+  }
   bool returns = opcode.mnemonic == "atom";
   AccessForm form = access_form(opcode);
   program_.communicates = true;
@@ -254,7 +277,7 @@ void Lowering::atomic(Opcode opcode) {
   ptx::Space space = form.space;
   int64_t offset;
   bool wide;
-  uint32_t row = address_row(operand(first), space, offset, wide);
+  uint32_t row = access_row(operand(first), form, space, offset, wide);
   bool wants = returns && operand(0).kind != Kind::sink;
   uint32_t result = wants ? destination(operand(0), found.destination) : UINT32_MAX;
   Lowered &lowered = emit(found.handler);

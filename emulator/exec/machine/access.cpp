@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "exec/machine/block.hpp"
+#include "exec/machine/cluster.hpp"
 
 namespace emulator {
 
@@ -96,6 +96,8 @@ void check_access(Warp &w, const Instruction *i, uint32_t lane, uint64_t address
   };
   if ((!write && whole(launch.parameters)) || whole(launch.workspace))
     return;
+  if (generic && w.block->cluster->block_at(address, bytes))
+    return; // of another block of the cluster
   Range range = launch.memory->find(address);
   if (range.end > range.base && inside(range.base, range.end, address, bytes) && (range.writable || !write)) {
     // Services have no memory site of their own.

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <new>
 
+#include "exec/machine/cluster.hpp"
 #include "exec/machine/control.hpp"
 
 namespace emulator {
@@ -228,7 +229,7 @@ void Block::start(uint64_t linear_index) {
   fill_specials(false);
 }
 
-bool Block::run(int64_t instructions_per_warp) {
+Block::State Block::run(int64_t instructions_per_warp) {
   while (live_threads != 0) {
     bool progress = false, exhausted = false;
     for (Warp &warp : warps) {
@@ -238,17 +239,23 @@ bool Block::run(int64_t instructions_per_warp) {
       warp.run(instructions_per_warp);
       exhausted |= !warp.ready.empty();
     }
-    if (exhausted)
-      return false;
+    if (exhausted) {
+      cluster->progressed();
+      return State::exhausted;
+    }
     if (!progress) {
       // Lanes that others wait for may themselves wait to meet again.
       for (Warp &warp : warps)
         progress |= warp.detach_joins();
       if (!progress)
-        report_deadlock();
+        return State::stuck;
     }
   }
-  return true;
+  return State::done;
+}
+
+bool Block::can_run() const {
+  return std::any_of(warps.begin(), warps.end(), [](const Warp &warp) { return !warp.ready.empty(); });
 }
 
 const Instruction *Block::arrive(Warp &warp, const Instruction *i) {
@@ -290,6 +297,7 @@ void Block::complete(uint32_t id) {
     return;
   Barrier done = barrier;
   barrier = Barrier{};
+  cluster->progressed();
   for (Warp &warp : warps) {
     size_t kept = 0;
     for (size_t k = 0; k < warp.waiting.size(); ++k) {
@@ -318,27 +326,7 @@ void Block::threads_left(uint32_t count) {
   live_threads -= count;
   for (uint32_t id = 0; id < barriers_per_block && live_threads != 0; ++id)
     complete(id);
-}
-
-void Block::report_deadlock() {
-  for (Warp &warp : warps)
-    for (const WaitingGroup &group : warp.waiting) {
-      uint32_t lane = static_cast<uint32_t>(__builtin_ctz(group.participants));
-      std::string what = "deadlock: " + std::to_string(__builtin_popcount(group.participants)) +
-                         " lanes of warp " + std::to_string(warp.index);
-      if (group.barrier >= 0) {
-        const Barrier &barrier = barriers[group.barrier];
-        what += " wait at barrier " + std::to_string(group.barrier) + ", where " +
-                std::to_string(barrier.arrived) + " of " +
-                std::to_string(barrier.expected ? barrier.expected : live_threads) + " threads have arrived";
-      } else {
-        char lanes[16];
-        std::snprintf(lanes, sizeof lanes, "0x%08x", group.named & warp.live & ~group.participants);
-        what += std::string(" wait for the lanes ") + lanes + ", which do not come";
-      }
-      fail(warp, group.instruction, LaunchStatus::deadlock, what, lane);
-    }
-  throw Fault{LaunchStatus::deadlock, "deadlock: no thread of a block can run"};
+  cluster->threads_left();
 }
 
 } // namespace emulator

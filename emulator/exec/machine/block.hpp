@@ -22,7 +22,7 @@ struct Launch {
   uint32_t shared_bytes = 0;       // static and dynamic
   uint32_t threads_per_block = 0;
   uint32_t warps_per_block = 0;
-  uint64_t blocks = 0;
+  uint64_t clusters = 0;
   std::chrono::steady_clock::time_point begin;
 };
 
@@ -57,9 +57,14 @@ struct Worker {
   uint64_t clock_reads = 0;
 };
 
+struct Cluster;
+
 struct Block {
+  enum class State : uint8_t { done, exhausted, stuck };
+
   const Launch *launch = nullptr;
   Worker *worker = nullptr;
+  Cluster *cluster = nullptr;
   std::vector<Warp> warps;
   Barrier barriers[barriers_per_block];
   Buffer registers, shared, local;
@@ -70,8 +75,10 @@ struct Block {
   // Takes the memory it needs; once, then any number of blocks run in it, one after the other.
   void prepare(const Launch &of, Worker &by);
   void start(uint64_t linear_index);
-  // True when all threads have exited, false when the budget of some warp was used up.
-  bool run(int64_t instructions_per_warp);
+  // Done when all threads have exited, exhausted when the budget of some warp was used up, stuck when all
+  // wait.
+  State run(int64_t instructions_per_warp);
+  bool can_run() const;
 
   const Instruction *arrive(Warp &warp, const Instruction *i);
   void threads_left(uint32_t count);
@@ -79,7 +86,6 @@ struct Block {
 private:
   void complete(uint32_t id);
   void fill_specials(bool constant_in_launch);
-  [[noreturn]] void report_deadlock();
 };
 
 // Runs a launch to its end. `status` is ok or what stopped it.

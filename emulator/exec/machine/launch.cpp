@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "exec/machine/block.hpp"
+#include "exec/machine/cluster.hpp"
 
 namespace emulator {
 
@@ -47,19 +47,19 @@ struct Outcome {
   }
 };
 
-void check_time(const Launch &launch) {
+void check_time(Cluster &cluster) {
+  const Launch &launch = *cluster.launch;
   uint64_t limit_ms = launch.request->timeout_ms;
   if (limit_ms == 0)
     return;
   auto spent = std::chrono::steady_clock::now() - launch.begin;
   if (spent > std::chrono::milliseconds(limit_ms))
-    throw Fault{LaunchStatus::timeout, "kernel " + launch.program->info.name + " ran longer than " +
-                                           std::to_string(limit_ms) + " ms"};
+    cluster.report_timeout();
 }
 
-void run_to_end(Block &block, const Launch &launch) {
-  while (!block.run(instructions_per_warp))
-    check_time(launch);
+void run_to_end(Cluster &cluster) {
+  while (!cluster.run(instructions_per_warp))
+    check_time(cluster);
 }
 
 Worker make_worker(const Launch &launch) {
@@ -74,14 +74,14 @@ void run_blocks(const Launch &launch, Outcome &outcome, const std::function<void
   uint64_t index = 0;
   Worker worker = make_worker(launch);
   try {
-    Block block;
+    Cluster cluster;
     bool prepared = false;
-    while ((index = outcome.next.fetch_add(1)) < launch.blocks && index < outcome.first_failed.load()) {
+    while ((index = outcome.next.fetch_add(1)) < launch.clusters && index < outcome.first_failed.load()) {
       if (!prepared)
-        block.prepare(launch, worker);
+        cluster.prepare(launch, worker);
       prepared = true;
-      block.start(index);
-      run_to_end(block, launch);
+      cluster.start(index);
+      run_to_end(cluster);
       after_each();
     }
   } catch (const Fault &fault) {
@@ -96,11 +96,11 @@ void run_blocks(const Launch &launch, Outcome &outcome, const std::function<void
 void run_apart(const Launch &launch, uint32_t threads, Outcome &outcome) {
   std::vector<std::thread> helpers;
   auto maybe_start_helpers = [&] {
-    if (threads < 2 || !helpers.empty() || outcome.next.load() + 1 >= launch.blocks)
+    if (threads < 2 || !helpers.empty() || outcome.next.load() + 1 >= launch.clusters)
       return;
     if (std::chrono::steady_clock::now() - launch.begin < worth_a_thread)
       return;
-    for (uint32_t t = 1; t < threads && t < launch.blocks; ++t) {
+    for (uint32_t t = 1; t < threads && t < launch.clusters; ++t) {
       try {
         helpers.emplace_back([&] { run_blocks(launch, outcome, [] {}); });
       } catch (const std::system_error &) {
@@ -115,46 +115,48 @@ void run_apart(const Launch &launch, uint32_t threads, Outcome &outcome) {
 
 void run_in_order(const Launch &launch, Outcome &outcome) {
   Worker worker = make_worker(launch);
-  std::vector<std::unique_ptr<Block>> parked, spare;
+  std::vector<std::unique_ptr<Cluster>> parked, spare;
   uint64_t next = 0, current = 0;
   const Program &program = *launch.program;
-  uint64_t bytes_per_block = launch.shared_bytes +
-                             uint64_t{launch.warps_per_block} *
-                                 (program.register_bytes + lanes_per_warp * uint64_t{program.local_bytes}) +
-                             4096;
-  uint64_t most_parked = std::max<uint64_t>(1, most_parked_bytes / bytes_per_block);
+  uint64_t bytes_per_cluster =
+      blocks_per_cluster(*launch.request) *
+      (launch.shared_bytes +
+       uint64_t{launch.warps_per_block} *
+           (program.register_bytes + lanes_per_warp * uint64_t{program.local_bytes}) +
+       4096);
+  uint64_t most_parked = std::max<uint64_t>(1, most_parked_bytes / bytes_per_cluster);
   try {
     size_t turn = 0;
-    while (next < launch.blocks || !parked.empty()) {
-      std::unique_ptr<Block> block;
-      bool is_new = next < launch.blocks && (parked.size() < most_parked || launch.request->cooperative);
+    while (next < launch.clusters || !parked.empty()) {
+      std::unique_ptr<Cluster> cluster;
+      bool is_new = next < launch.clusters && (parked.size() < most_parked || launch.request->cooperative);
       if (is_new) {
         if (spare.empty()) {
-          block = std::make_unique<Block>();
-          block->prepare(launch, worker);
+          cluster = std::make_unique<Cluster>();
+          cluster->prepare(launch, worker);
         } else {
-          block = std::move(spare.back());
+          cluster = std::move(spare.back());
           spare.pop_back();
         }
         current = next;
-        block->start(next++);
+        cluster->start(next++);
       } else {
         turn %= parked.size();
         current = parked[turn]->index;
-        block = std::move(parked[turn]);
+        cluster = std::move(parked[turn]);
       }
       bool done = false;
       for (int round = 0; !done && round < rounds_before_parking; ++round) {
-        done = block->run(instructions_per_warp);
-        check_time(launch);
+        done = cluster->run(instructions_per_warp);
+        check_time(*cluster);
       }
       if (is_new) {
-        (done ? spare : parked).push_back(std::move(block));
+        (done ? spare : parked).push_back(std::move(cluster));
       } else if (done) {
         parked.erase(parked.begin() + static_cast<std::ptrdiff_t>(turn));
-        spare.push_back(std::move(block));
+        spare.push_back(std::move(cluster));
       } else {
-        parked[turn++] = std::move(block);
+        parked[turn++] = std::move(cluster);
       }
     }
   } catch (const Fault &fault) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "exec/machine/block.hpp"
+#include "exec/machine/cluster.hpp"
 #include "exec/machine/control.hpp"
 
 namespace emulator {
@@ -20,6 +20,7 @@ uint32_t first_lane(uint32_t lanes) { return static_cast<uint32_t>(__builtin_ctz
 
 void Warp::start(uint32_t lanes) {
   existing = live = lanes;
+  at_cluster_barrier = 0;
   ready.clear();
   waiting.clear();
   joins.clear();
@@ -184,26 +185,26 @@ const Instruction *Warp::exit_lanes() {
 
 const Instruction *Warp::wait_for_lanes(const Instruction *i, uint32_t named) {
   current.next = i;
-  waiting.push_back({current, i, active, named, -1});
+  waiting.push_back({current, i, active, named, waits_for_lanes, 0});
   match_waiting();
   return nullptr;
 }
 
 const Instruction *Warp::wait_at_barrier(const Instruction *i, int32_t barrier) {
   current.next = i + 1;
-  waiting.push_back({current, i, active, 0, barrier});
+  waiting.push_back({current, i, active, 0, barrier, 0});
   return nullptr;
 }
 
 // Groups that wait at one instruction for each other execute it together, then go on apart.
 void Warp::match_waiting() {
   for (size_t k = 0; k < waiting.size(); ++k) {
-    if (waiting[k].barrier >= 0)
+    if (waiting[k].barrier != waits_for_lanes)
       continue;
     const Instruction *i = waiting[k].instruction;
     Handler handler = i->inner ? i->inner : i->handler;
     auto belongs = [&](const WaitingGroup &other) {
-      if (other.barrier >= 0)
+      if (other.barrier != waits_for_lanes)
         return false;
       Handler its = other.instruction->inner ? other.instruction->inner : other.instruction->handler;
       // __syncwarp in both arms of an if is one barrier; other operations meet at one instruction.

@@ -52,7 +52,8 @@ struct WaitingGroup {
   const Instruction *instruction = nullptr;
   uint32_t participants = 0; // lanes that execute it (a guard may leave some out)
   uint32_t named = 0;        // .sync: lanes it waits for
-  int32_t barrier = -1;      // id, or -1 when it waits for lanes of its own warp
+  int32_t barrier = -1;      // id, or what cluster.hpp calls waits_for_...
+  uint64_t mbarrier = 0;     // address, when it waits for one
 };
 
 // A launch runs only while nothing else sees its counters.
@@ -77,8 +78,9 @@ struct Warp {
   Block *block = nullptr;
   Worker *worker = nullptr;
   const Program *program = nullptr;
-  uint32_t index = 0;       // in its block
-  std::vector<Group> ready; // taken from the back
+  uint32_t index = 0;              // in its block
+  uint32_t at_cluster_barrier = 0; // lanes that have arrived in a phase that has not ended
+  std::vector<Group> ready;        // taken from the back
   std::vector<WaitingGroup> waiting;
   std::vector<Join> joins;
   std::vector<Frame> frames;
@@ -111,6 +113,23 @@ struct Warp {
   const Instruction *leave_function();
   // Gives the lanes in `lanes`, a part of the current group, a group of their own at `next`.
   void split_off(uint32_t lanes, const Instruction *next);
+
+  // Lets the waiting groups that `which` picks run again, behind their instruction or at it. True when there
+  // were any.
+  template <typename Which> bool wake(Which which, bool behind) {
+    size_t kept = 0, before = waiting.size();
+    for (size_t k = 0; k < before; ++k) {
+      WaitingGroup &group = waiting[k];
+      if (!which(group)) {
+        waiting[kept++] = group;
+        continue;
+      }
+      group.group.next = group.instruction + (behind ? 1 : 0);
+      ready.push_back(group.group);
+    }
+    waiting.resize(kept);
+    return kept != before;
+  }
 
   // Lanes that wait at a join run on without the others. False when no lane waits at one.
   bool detach_joins();
