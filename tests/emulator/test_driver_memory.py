@@ -183,3 +183,86 @@ def test_managed_hints_are_accepted_for_managed_memory_only(cuda: Driver, name: 
     arguments = (4096, 1, 0) if name == "cuMemAdvise" else (4096, 0, 0)
     assert getattr(cuda, name)(managed, *arguments) == api.SUCCESS
     assert getattr(cuda, name)(device, *arguments) == api.INVALID_VALUE
+
+
+def range_attribute(cuda: Driver, number: int, address: int, size: int, count: int = 1) -> list[int]:
+    values = (ctypes.c_int * count)(*[99] * count)
+    cuda.do("cuMemRangeGetAttribute", values, 4 * count, number, address, size)
+    return list(values)
+
+
+def test_advice_is_remembered_by_page(cuda: Driver):
+    read_mostly, preferred, accessed_by, prefetched, preferred_type = 1, 2, 3, 4, 5
+    page, host, none = 4096, -1, -2
+    base = cuda.make("cuMemAllocManaged", 8 * page, 1)
+    cuda.do("cuMemAdvise", base + 2 * page + 1, 1, 1, 0)  # read mostly, one byte: its page
+    assert range_attribute(cuda, read_mostly, base + 2 * page, page) == [1]
+    assert range_attribute(cuda, read_mostly, base + 2 * page, page + 1) == [0]
+    cuda.do("cuMemAdvise", base, 4 * page, 3, 0)  # prefer device 0
+    cuda.do("cuMemAdvise", base + 4 * page, 4 * page, 3, host)
+    assert range_attribute(cuda, preferred, base, 4 * page) == [0]
+    assert range_attribute(cuda, preferred, base + 4 * page, page) == [host]
+    assert range_attribute(cuda, preferred, base, 8 * page) == [none]
+    assert range_attribute(cuda, preferred_type, base + 4 * page, page) == [2]
+    assert range_attribute(cuda, preferred_type, base, 8 * page) == [0]
+    cuda.do("cuMemAdvise", base, 8 * page, 5, 0)  # accessed by device 0, and in part by the host
+    cuda.do("cuMemAdvise", base, page, 5, host)
+    assert range_attribute(cuda, accessed_by, base, page, 3) == [0, host, none]
+    assert range_attribute(cuda, accessed_by, base, 8 * page, 3) == [0, none, none]
+    cuda.do("cuMemAdvise", base, 8 * page, 6, 0)
+    assert range_attribute(cuda, accessed_by, base, 8 * page) == [none]
+    assert range_attribute(cuda, prefetched, base, page) == [none]
+    cuda.do("cuMemPrefetchAsync", base, 2 * page, 0, 0)
+    assert range_attribute(cuda, prefetched, base, 2 * page) == [0]
+    assert range_attribute(cuda, prefetched, base, 3 * page) == [none]
+    assert cuda.cuMemAdvise(base, 8 * page, 7, 0) == api.INVALID_VALUE
+    assert cuda.cuMemAdvise(base, 8 * page, 3, 5) == api.INVALID_DEVICE
+    assert cuda.cuMemAdvise(base, 8 * page + 1, 1, 0) == api.INVALID_VALUE
+
+
+def test_batches_of_prefetches_take_their_places(cuda: Driver):
+    base, stream = cuda.make("cuMemAllocManaged", 3 << 12, 1), cuda.make("cuStreamCreate", 1)
+    addresses, sizes = (api.handle * 3)(*[base + (i << 12) for i in range(3)]), (api.handle * 3)(*[4096] * 3)
+    places, starts = (ctypes.c_int * 4)(1, 0, 2, 0), (api.handle * 2)(0, 2)
+    arguments = (addresses, sizes, 3, places, starts, 2, 0, stream)
+    cuda.do("cuMemPrefetchBatchAsync", *arguments)
+    assert [range_attribute(cuda, 4, base + (i << 12), 4096) for i in range(3)] == [[0], [0], [-1]]
+    starts[1] = 3
+    assert cuda.cuMemPrefetchBatchAsync(*arguments) == api.INVALID_VALUE
+    assert cuda.cuMemDiscardBatchAsync(addresses, sizes, 3, 0, 0) == api.INVALID_VALUE  # the legacy stream
+    cuda.do("cuMemDiscardBatchAsync", addresses, sizes, 3, 0, stream)
+
+
+def test_attachment_names_a_whole_allocation(cuda: Driver):
+    base, stream = cuda.make("cuMemAllocManaged", 8192, 1), cuda.make("cuStreamCreate", 1)
+    assert cuda.cuStreamAttachMemAsync(stream, base, 0, 4) == api.SUCCESS
+    assert cuda.cuStreamAttachMemAsync(stream, base, 8192, 4) == api.SUCCESS
+    assert cuda.cuStreamAttachMemAsync(stream, base, 4096, 4) == api.INVALID_VALUE
+    assert cuda.cuStreamAttachMemAsync(stream, base + 4096, 0, 4) == api.INVALID_VALUE
+    assert cuda.cuStreamAttachMemAsync(0, base, 0, 4) == api.INVALID_VALUE
+    assert cuda.cuStreamAttachMemAsync(stream, base, 0, 3) == api.INVALID_VALUE
+
+
+def test_host_memory_running_out_is_an_error_and_no_crash(fresh):
+    done = fresh(
+        """
+        import resource
+        f, (a, b, c) = d.vector_add(), d.vectors(4096)
+        used = int(open("/proc/self/statm").read().split()[0]) * 4096
+        resource.setrlimit(resource.RLIMIT_AS, (used + (24 << 20),) * 2)
+        total, free, results, pointers = handle(), handle(), set(), []
+        for size in (1 << 30, 3 << 20, 1 << 16):
+            while (error := d.cuMemAlloc_v2(out(pointer := handle()), size)) == 0:
+                pointers.append(pointer.value)
+            results.add(error)
+        for _ in range(50):
+            results |= {d.cuMemHostAlloc(out(handle()), 1 << 20, 0), d.cuMemAllocAsync(out(handle()), 1 << 20, 0),
+                        d.cuMemAddressReserve(out(handle()), 1 << 21, 0, 0, 0)}
+        print(results, d.launch(f, (32,), (128,), [a, b, c, ctypes.c_int(4096)]), d.cuCtxSynchronize())
+        for pointer in pointers:
+            d.do("cuMemFree_v2", pointer)
+        d.do("cuMemGetInfo_v2", out(free), out(total))
+        print(total.value - free.value == 3 * 16384)
+        """
+    )
+    assert done.stdout.splitlines() == ["{2} 0 0", "True"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import os
+from pathlib import Path
 
 import driver_api as api
 import pytest
@@ -166,3 +168,80 @@ def test_bad_mappings_are_refused(cuda: Driver):
     assert cuda.cuMemMap(address, GRANULE, 0, memory, 0) == api.INVALID_VALUE  # mapped already
     assert cuda.cuMemAddressFree(address, 2 * GRANULE) == api.INVALID_VALUE  # still mapped
     assert cuda.cuMemUnmap(address + GRANULE, GRANULE) == api.INVALID_VALUE  # not mapped
+
+
+FILE_DESCRIPTOR = 1
+SHAREABLE = Properties(1, FILE_DESCRIPTOR, Location(1, 0), None)
+
+
+def test_memory_travels_by_file_descriptor_inside_a_process(cuda: Driver):
+    memory = cuda.make("cuMemCreate", GRANULE, api.out(SHAREABLE), 0)
+    exported = ctypes.c_int()
+    cuda.do("cuMemExportToShareableHandle", api.out(exported), memory, FILE_DESCRIPTOR, 0)
+    again = cuda.make("cuMemImportFromShareableHandle", exported.value, FILE_DESCRIPTOR)
+    os.close(exported.value)
+    addresses = [reserve(cuda, GRANULE), reserve(cuda, GRANULE)]
+    for address, one in zip(addresses, (memory, again), strict=True):
+        cuda.do("cuMemMap", address, GRANULE, 0, one, 0)
+        allow(cuda, address, GRANULE)
+        cuda.do("cuMemRelease", one)
+    cuda.write(addresses[0], b"shared")
+    assert cuda.read(addresses[1], 6) == b"shared"
+
+
+IMPORT = """
+import sys
+from test_driver_virtual_memory import *
+before = handle()
+d.do("cuMemGetInfo_v2", out(before), out(handle()))
+memory = d.make("cuMemImportFromShareableHandle", {file}, FILE_DESCRIPTOR)
+properties = Properties()
+d.do("cuMemGetAllocationPropertiesFromHandle", out(properties), memory)
+address = reserve(d, 2 * GRANULE)
+d.do("cuMemMap", address, 2 * GRANULE, 0, memory, 0)
+allow(d, address, 2 * GRANULE)
+print(d.read(address, 6).decode(), properties.location.id)
+d.write(address + GRANULE, b"answer")
+after = handle()
+d.do("cuMemGetInfo_v2", out(after), out(handle()))
+print(after.value == before.value)
+"""
+
+
+def test_memory_travels_by_file_descriptor_to_another_process(fresh):
+    script = """
+        import os, subprocess
+        from test_driver_virtual_memory import *
+        shareable = Properties(1, FILE_DESCRIPTOR, Location(1, 1), None)
+        memory = d.make("cuMemCreate", 2 * GRANULE, out(shareable), 0)
+        address = reserve(d, 2 * GRANULE)
+        d.do("cuMemMap", address, 2 * GRANULE, 0, memory, 0)
+        d.do("cuMemSetAccess", address, 2 * GRANULE, out(Access(Location(1, 0), READ_WRITE)), 1)
+        d.write(address, b"secret")
+        file = ctypes.c_int()
+        d.do("cuMemExportToShareableHandle", out(file), memory, FILE_DESCRIPTOR, 0)
+        start = f"from driver_api import *; d = Driver({d.library._name!r}); d.start()"
+        script = start + IMPORT.format(file=file.value)
+        subprocess.run([sys.executable, "-c", script], pass_fds=[file.value], check=True)
+        print(d.read(address + GRANULE, 6).decode())
+        """
+    done = fresh("import sys" + script.replace("\n        ", "\n"), DEVICES="2")
+    assert done.stdout.split() == ["secret", "1", "True", "answer"]
+
+
+def test_foreign_files_and_wrong_kinds_are_refused(cuda: Driver, tmp_path: Path):
+    plain, exported = physical(cuda, GRANULE), ctypes.c_int()
+    shareable = cuda.make("cuMemCreate", GRANULE, api.out(SHAREABLE), 0)
+    assert cuda.cuMemExportToShareableHandle(api.out(exported), plain, 1, 0) == api.INVALID_VALUE
+    assert cuda.cuMemExportToShareableHandle(api.out(exported), shareable, 8, 0) == api.NOT_SUPPORTED
+    assert cuda.cuMemExportToShareableHandle(api.out(exported), 4711, 1, 0) == api.INVALID_VALUE
+    assert cuda.cuMemExportToShareableHandle(None, shareable, 1, 0) == api.INVALID_VALUE
+    (tmp_path / "file").write_bytes(bytes(GRANULE))
+    imported = api.out(api.handle())
+    with (tmp_path / "file").open("r+b") as file:
+        assert cuda.cuMemImportFromShareableHandle(imported, file.fileno(), 1) == api.INVALID_VALUE
+    unsealed = os.memfd_create("replay-device-memory:1:0")
+    os.ftruncate(unsealed, GRANULE)
+    assert cuda.cuMemImportFromShareableHandle(imported, unsealed, 1) == api.INVALID_VALUE
+    os.close(unsealed)
+    assert cuda.cuMemImportFromShareableHandle(imported, 1 << 20, 1) == api.INVALID_VALUE

@@ -6,6 +6,7 @@
 #include "device.hpp"
 #include "launch/function.hpp"
 #include "memory/allocations.hpp"
+#include "memory/pool.hpp"
 #include "module/module.hpp"
 #include "stream/event.hpp"
 #include "stream/scheduler.hpp"
@@ -95,6 +96,7 @@ void destroy_context(Lock &lock, Context &context) {
   for (const auto &allocation : driver().allocations->all())
     if (allocation->context == &context)
       release(allocation);
+  settle_pools(context.device);
   context.legacy_stream.reset();
   context.per_thread_streams.clear();
   context.blocking_streams.clear();

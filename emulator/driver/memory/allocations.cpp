@@ -28,6 +28,8 @@ bool allowed(const Context &context, const Allocation &allocation, bool write) {
   uint32_t mask = write ? allocation.writable : allocation.readable;
   if (!has_bit(mask, context.device.ordinal))
     return false;
+  if (allocation.pool && allocation.device) // not the business of cuCtxEnablePeerAccess
+    return has_bit(write ? allocation.pool->writable : allocation.pool->readable, context.device.ordinal);
   if (allocation.everywhere || allocation.device == &context.device || allocation.kind == MemoryKind::mapped)
     return true;
   return allocation.device && context.peers.count(allocation.device->ordinal) != 0;
@@ -167,38 +169,74 @@ DeviceMemory::~DeviceMemory() {
     munmap(reinterpret_cast<void *>(piece->base), piece->footprint);
 }
 
-std::shared_ptr<Allocation> allocate_device(Context &context, uint64_t bytes, MemoryKind kind,
-                                            unsigned flags) {
-  require(bytes <= context.device.total_bytes, CUDA_ERROR_OUT_OF_MEMORY);
-  auto allocation = std::make_shared<Allocation>();
-  allocation->footprint = Heap::footprint(bytes);
-  context.device.take(allocation->footprint);
-  allocation->base = context.device.heap->allocate(bytes);
-  if (allocation->base == 0) {
-    context.device.give_back(allocation->footprint);
-    fail(CUDA_ERROR_OUT_OF_MEMORY);
+namespace {
+
+// 0 when the process has no more memory, of whatever sort.
+uint64_t allocate_in(Heap &heap, uint64_t bytes) {
+  try {
+    return heap.allocate(bytes);
+  } catch (const std::bad_alloc &) {
+    return 0;
   }
+}
+
+std::shared_ptr<Allocation> enter_allocation(Context &context, Device *device, uint64_t base, uint64_t bytes,
+                                             MemoryKind kind, unsigned flags) {
+  auto allocation = std::make_shared<Allocation>();
+  allocation->base = base;
   allocation->bytes = bytes;
   allocation->kind = kind;
-  allocation->device = &context.device;
+  allocation->device = device;
   allocation->context = &context;
   allocation->flags = flags;
-  allocation->everywhere = kind == MemoryKind::managed;
+  allocation->everywhere = device == nullptr || kind == MemoryKind::managed;
+  allocation->footprint = Heap::footprint(bytes);
   driver().allocations->insert(allocation);
   return allocation;
 }
 
-std::shared_ptr<Allocation> allocate_host(Context &context, uint64_t bytes, unsigned flags) {
-  auto allocation = std::make_shared<Allocation>();
-  allocation->base = host_heap().allocate(bytes);
-  require(allocation->base != 0, CUDA_ERROR_OUT_OF_MEMORY);
-  allocation->bytes = bytes;
-  allocation->kind = MemoryKind::host;
-  allocation->context = &context;
-  allocation->flags = flags;
-  allocation->everywhere = true;
-  driver().allocations->insert(allocation);
+} // namespace
+
+std::shared_ptr<Allocation> allocate_device(Context &context, uint64_t bytes, MemoryKind kind,
+                                            unsigned flags) {
+  Device &device = context.device;
+  require(bytes <= device.total_bytes, CUDA_ERROR_OUT_OF_MEMORY);
+  uint64_t footprint = Heap::footprint(bytes);
+  if (footprint > device.total_bytes - device.used_bytes)
+    empty_pools(device);
+  device.take(footprint);
+  uint64_t base = allocate_in(*device.heap, bytes);
+  if (base == 0) {
+    device.give_back(footprint);
+    fail(CUDA_ERROR_OUT_OF_MEMORY);
+  }
+  return enter_allocation(context, &device, base, bytes, kind, flags);
+}
+
+std::shared_ptr<Allocation> allocate_from_pool(Context &context, const std::shared_ptr<MemoryPool> &pool,
+                                               uint64_t bytes) {
+  Device *device = pool->device;
+  require(!device || bytes <= device->total_bytes, CUDA_ERROR_OUT_OF_MEMORY);
+  uint64_t footprint = Heap::footprint(bytes);
+  if (device && pool->used_bytes + footprint > pool->reserved_bytes &&
+      footprint > device->total_bytes - device->used_bytes)
+    empty_pools(*device);
+  pool->take(footprint);
+  uint64_t base = allocate_in(device ? *device->heap : host_heap(), bytes);
+  if (base == 0) {
+    pool->give_back(footprint);
+    fail(CUDA_ERROR_OUT_OF_MEMORY);
+  }
+  auto allocation =
+      enter_allocation(context, device, base, bytes, device ? MemoryKind::device : MemoryKind::host, 0);
+  allocation->pool = pool;
   return allocation;
+}
+
+std::shared_ptr<Allocation> allocate_host(Context &context, uint64_t bytes, unsigned flags) {
+  uint64_t base = allocate_in(host_heap(), bytes);
+  require(base != 0, CUDA_ERROR_OUT_OF_MEMORY);
+  return enter_allocation(context, nullptr, base, bytes, MemoryKind::host, flags);
 }
 
 void release(const std::shared_ptr<Allocation> &allocation) {
@@ -208,10 +246,15 @@ void release(const std::shared_ptr<Allocation> &allocation) {
   case MemoryKind::managed:
   case MemoryKind::global:
     allocation->device->heap->release(allocation->base);
-    allocation->device->give_back(allocation->footprint);
+    if (allocation->pool)
+      allocation->pool->give_back(allocation->footprint);
+    else
+      allocation->device->give_back(allocation->footprint);
     break;
   case MemoryKind::host:
     host_heap().release(allocation->base);
+    if (allocation->pool)
+      allocation->pool->give_back(allocation->footprint);
     break;
   case MemoryKind::heap:
     munmap(reinterpret_cast<void *>(allocation->base), allocation->footprint);

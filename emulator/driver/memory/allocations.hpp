@@ -85,6 +85,9 @@ private:
 // Allocates device memory of `kind` in the context and enters it. Throws CUDA_ERROR_OUT_OF_MEMORY.
 std::shared_ptr<Allocation> allocate_device(Context &context, uint64_t bytes, MemoryKind kind,
                                             unsigned flags = 0);
+// The same from a pool, whose place decides which memory it is.
+std::shared_ptr<Allocation> allocate_from_pool(Context &context, const std::shared_ptr<MemoryPool> &pool,
+                                               uint64_t bytes);
 // Allocates memory of the host that devices may touch.
 std::shared_ptr<Allocation> allocate_host(Context &context, uint64_t bytes, unsigned flags);
 // Frees what either made. Work that uses it must have ended.

@@ -29,6 +29,10 @@ CUresult fill(const char *function, CUdeviceptr destination, size_t pitch_bytes,
     auto allocation = driver().allocations->find(destination);
     uint64_t cost = copy_ns(row_bytes * height, allocation->is_host());
     auto work = issue(call.lock, stream, [=]() -> Outcome {
+      if (!driver().allocations->covers(destination, extent)) {
+        tell("a memset writes memory that was freed before its turn came");
+        return {CUDA_ERROR_ILLEGAL_ADDRESS, 0};
+      }
       for (size_t y = 0; y < height; ++y) {
         auto *row = reinterpret_cast<Element *>(destination + y * pitch_bytes);
         std::fill_n(row, width, value);

@@ -3,7 +3,6 @@
 #include "device/context.hpp"
 #include "device/device.hpp"
 #include "heap.hpp"
-#include "pool.hpp"
 #include "stream/scheduler.hpp"
 
 using namespace emulator::driver;
@@ -41,7 +40,7 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr) {
     if (dptr == 0)
       return; // accepted by the real driver, though undocumented
     auto allocation = driver().allocations->find(dptr);
-    require(allocation && allocation->base == dptr, CUDA_ERROR_INVALID_VALUE);
+    require(allocation && allocation->base == dptr && !allocation->freeing, CUDA_ERROR_INVALID_VALUE);
     require(allocation->kind == MemoryKind::device || allocation->kind == MemoryKind::managed,
             CUDA_ERROR_INVALID_VALUE);
     Context &owner = *allocation->context;
@@ -50,8 +49,6 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr) {
       drain(call.lock, *call.context);
     // While this thread waited, another may have freed it too.
     require(driver().allocations->find(dptr) == allocation, CUDA_ERROR_INVALID_VALUE);
-    if (allocation->pool)
-      allocation->pool->used_bytes -= allocation->footprint;
     release(allocation);
     require(call.context->error == CUDA_SUCCESS, call.context->error);
   });

@@ -7,8 +7,11 @@
 #include "heap.hpp"
 #include "stream/scheduler.hpp"
 
+#include <cstdio>
+#include <fcntl.h>
 #include <map>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace emulator::driver;
@@ -64,8 +67,8 @@ Device *device_of_location(const CUmemLocation &location) {
 void require_properties(const CUmemAllocationProp *properties) {
   require(properties != nullptr, CUDA_ERROR_INVALID_VALUE);
   require(properties->type == CU_MEM_ALLOCATION_TYPE_PINNED, CUDA_ERROR_INVALID_VALUE);
-  // No handle can leave the process, and compression has no meaning here.
-  require(properties->requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE, CUDA_ERROR_NOT_SUPPORTED);
+  require((properties->requestedHandleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) == 0,
+          CUDA_ERROR_NOT_SUPPORTED);
   device_of_location(properties->location);
 }
 
@@ -80,6 +83,33 @@ std::vector<std::shared_ptr<Allocation>> mappings_in(uint64_t address, uint64_t 
     result.push_back(mapping);
   }
   return result;
+}
+
+// A memory file's name says where the memory is, for the process that imports it.
+constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW;
+constexpr char file_prefix[] = "replay-device-memory";
+
+std::string file_name(const CUmemLocation &location) {
+  return std::string(file_prefix) + ":" + std::to_string(static_cast<int>(location.type)) + ":" +
+         std::to_string(location.id);
+}
+
+// The place of a memory file that this driver made, in this process or another. Anything else is refused.
+CUmemLocation location_of_file(int file) {
+  char target[128];
+  std::string link = "/proc/self/fd/" + std::to_string(file);
+  ssize_t length = readlink(link.c_str(), target, sizeof target - 1);
+  require(length > 0, CUDA_ERROR_INVALID_VALUE);
+  target[length] = 0;
+  int type = 0, identifier = 0;
+  std::string format = std::string("/memfd:") + file_prefix + ":%d:%d";
+  require(std::sscanf(target, format.c_str(), &type, &identifier) == 2, CUDA_ERROR_INVALID_VALUE);
+  int seals = fcntl(file, F_GET_SEALS);
+  require(seals >= 0 && (seals & size_seals) == size_seals, CUDA_ERROR_INVALID_VALUE);
+  CUmemLocation location{};
+  location.type = static_cast<CUmemLocationType>(type);
+  location.id = identifier;
+  return location;
 }
 
 void protect(const Allocation &mapping) {
@@ -101,7 +131,7 @@ namespace emulator::driver {
 
 PhysicalMemory::~PhysicalMemory() {
   close(file);
-  if (device)
+  if (device && !imported)
     device->give_back(bytes);
 }
 
@@ -138,9 +168,10 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
     require(handle != nullptr && size > 0 && granular(size) && flags == 0, CUDA_ERROR_INVALID_VALUE);
     require_properties(prop);
     Device *device = device_of_location(prop->location);
-    int file = memfd_create("replay-device-memory", MFD_CLOEXEC);
+    int file = memfd_create(file_name(prop->location).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
     require(file >= 0, CUDA_ERROR_OUT_OF_MEMORY);
-    if (ftruncate(file, static_cast<off_t>(size)) != 0) {
+    // Sealed, so that nobody it is shared with can take the pages away under a mapping.
+    if (ftruncate(file, static_cast<off_t>(size)) != 0 || fcntl(file, F_ADD_SEALS, size_seals) != 0) {
       close(file);
       fail(CUDA_ERROR_OUT_OF_MEMORY);
     }
@@ -274,5 +305,56 @@ CUresult CUDAAPI cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handl
     require(mapping && mapping->physical, CUDA_ERROR_INVALID_VALUE);
     ++mapping->physical->handles; // 0 when the last handle was released: it lives again
     *handle = driver().physical.add(mapping->physical);
+  });
+}
+
+CUresult CUDAAPI cuMemExportToShareableHandle(void *shareableHandle, CUmemGenericAllocationHandle handle,
+                                              CUmemAllocationHandleType handleType,
+                                              unsigned long long flags) {
+  return enter("cuMemExportToShareableHandle", Needs::initialised, [&](Call &) {
+    require(shareableHandle != nullptr && flags == 0, CUDA_ERROR_INVALID_VALUE);
+    auto physical = driver().physical.get(handle, CUDA_ERROR_INVALID_VALUE);
+    require(handleType == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_NOT_SUPPORTED);
+    // Documented: only for the kinds of handle that cuMemCreate was asked for.
+    require(physical->properties.requestedHandleTypes & handleType, CUDA_ERROR_INVALID_VALUE);
+    int file = fcntl(physical->file, F_DUPFD_CLOEXEC, 0);
+    require(file >= 0, CUDA_ERROR_OUT_OF_MEMORY);
+    *static_cast<int *>(shareableHandle) = file;
+  });
+}
+
+CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle,
+                                                CUmemAllocationHandleType shHandleType) {
+  return enter("cuMemImportFromShareableHandle", Needs::initialised, [&](Call &) {
+    require(handle != nullptr, CUDA_ERROR_INVALID_VALUE);
+    require(shHandleType == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, CUDA_ERROR_NOT_SUPPORTED);
+    int given = static_cast<int>(reinterpret_cast<intptr_t>(osHandle));
+    struct stat status;
+    require(given >= 0 && fstat(given, &status) == 0, CUDA_ERROR_INVALID_VALUE);
+    CUmemLocation location = location_of_file(given);
+    Device *device = device_of_location(location);
+    require(status.st_size > 0 && granular(static_cast<uint64_t>(status.st_size)), CUDA_ERROR_INVALID_VALUE);
+    std::shared_ptr<PhysicalMemory> known;
+    driver().physical.for_each([&](const std::shared_ptr<PhysicalMemory> &physical) {
+      struct stat other;
+      if (fstat(physical->file, &other) == 0 && other.st_ino == status.st_ino &&
+          other.st_dev == status.st_dev)
+        known = physical;
+    });
+    if (known) { // exported by this process: the same memory
+      ++known->handles;
+      *handle = handle_of<CUmemGenericAllocationHandle>(known.get());
+      return;
+    }
+    auto physical = std::make_shared<PhysicalMemory>();
+    physical->imported = true;
+    physical->device = device;
+    physical->bytes = static_cast<uint64_t>(status.st_size);
+    physical->properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    physical->properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    physical->properties.location = location;
+    physical->file = fcntl(given, F_DUPFD_CLOEXEC, 0);
+    require(physical->file >= 0, CUDA_ERROR_OUT_OF_MEMORY);
+    *handle = driver().physical.add(physical);
   });
 }

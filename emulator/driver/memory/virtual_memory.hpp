@@ -11,8 +11,9 @@ struct PhysicalMemory {
   uint64_t bytes = 0;
   CUmemAllocationProp properties{};
   int file = -1;
-  unsigned handles = 1; // cuMemCreate and every cuMemRetainAllocationHandle
-  ~PhysicalMemory();    // when neither a handle nor a mapping is left
+  bool imported = false; // from another process, whose device memory it counts as
+  unsigned handles = 1;  // cuMemCreate and every cuMemRetainAllocationHandle
+  ~PhysicalMemory();     // when neither a handle nor a mapping is left
 };
 
 } // namespace emulator::driver

@@ -2,6 +2,7 @@
 
 #include "core/cost_model.hpp"
 #include "device/context.hpp"
+#include "memory/pool.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -249,12 +250,15 @@ void synchronise(Lock &lock, const std::shared_ptr<Work> &work) {
   Context *context = stream ? stream->context : nullptr;
   complete(lock, work);
   if (context)
+    settle_pools(context->device);
+  if (context)
     require(context->error == CUDA_SUCCESS, context->error);
 }
 
 void synchronise(Lock &lock, const std::shared_ptr<Stream> &stream) {
   if (auto work = stream->last)
     complete(lock, work);
+  settle_pools(stream->context->device);
   require(stream->context->error == CUDA_SUCCESS, stream->context->error);
 }
 
@@ -265,6 +269,7 @@ void drain(Lock &lock, Context &context) {
 
 void synchronise(Lock &lock, Context &context) {
   drain(lock, context);
+  settle_pools(context.device);
   // Work that is done already also lies before this moment.
   auto move_clock = [](const std::shared_ptr<Stream> &stream) {
     thread_clock_ns = std::max(thread_clock_ns, stream->clock_ns);
