@@ -62,6 +62,18 @@ void attach(struct call *call, unsigned parameter, unsigned part, const void *da
   }
 }
 
+bool attach_place(struct call *call, unsigned parameter, unsigned part, const void *reference,
+                  uint32_t reference_bytes, uint64_t length, uint32_t check) {
+  struct attachment *item = new_attachment(call, parameter, part, length);
+  if (item == NULL)
+    return false;
+  item->storage = STORAGE_FILE;
+  item->data = reference;
+  item->reference_bytes = reference_bytes;
+  item->check = check;
+  return true;
+}
+
 bool attach_unsafe(struct call *call, unsigned parameter, unsigned part, const void *data, uint64_t length) {
   if (length <= INLINE_BYTES) {
     void *copy = take_scratch(call, length);
@@ -123,12 +135,22 @@ uint64_t term_value(const struct call *call, const struct term *term) {
 
 // ---- records ------------------------------------------------------------------------------------
 
+// Of what stands in the record itself, behind the attachment's two words.
+static size_t stored_bytes(const struct attachment *item) {
+  switch (item->storage) {
+  case STORAGE_BLOB:
+    return 8;
+  case STORAGE_FILE:
+    return item->reference_bytes;
+  default:
+    return item->length;
+  }
+}
+
 static size_t attachments_bytes(const struct call *call) {
   size_t bytes = 0;
-  for (unsigned n = 0; n < call->attachment_count; n++) {
-    const struct attachment *item = &call->attachments[n];
-    bytes += 16 + (item->storage == STORAGE_BLOB ? 8 : (item->length + 7) / 8 * 8);
-  }
+  for (unsigned n = 0; n < call->attachment_count; n++)
+    bytes += 16 + (stored_bytes(&call->attachments[n]) + 7) / 8 * 8;
   return bytes;
 }
 
@@ -141,7 +163,7 @@ static void put_attachments(struct record *record, const struct call *call) {
     if (item->storage == STORAGE_BLOB)
       put_u64(record, item->offset);
     else
-      put_bytes(record, item->data, item->length);
+      put_bytes(record, item->data, stored_bytes(item));
   }
 }
 

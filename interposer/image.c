@@ -1,7 +1,15 @@
-// The size of a module image, which no call passes: it stands in the image itself.
+// Module images: their size, which no call passes but which stands in the image itself, and where their bytes
+// are.
+#define _GNU_SOURCE
 #include "shim.h"
 
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { WRAPPER_MAGIC = 0x466243b1, ELF_MAGIC = 0x464c457f, MAX_PRELINKED = 48 };
 static const uint32_t container_magic = 0xba55ed50;
@@ -84,6 +92,88 @@ static uint64_t image_bytes(const void *image) {
   return 0;
 }
 
+// ---- images inside loaded files -----------------------------------------------------------------
+
+// A library with kernels may hold hundreds of megabytes of them, and few are launched. What stands in a
+// segment that nobody can write is in the file as well: only the place is recorded, and `replay pack` reads
+// what it needs.
+enum { LEAST_MAPPED_BYTES = 65536, SAMPLE_BYTES = 4096 };
+
+struct place {
+  uint64_t address, bytes;
+  uint64_t offset; // in the file
+  const char *name;
+  bool found;
+};
+
+static int look_into_object(struct dl_phdr_info *object, size_t size, void *data) {
+  (void)size;
+  struct place *place = data;
+  for (unsigned n = 0; n < object->dlpi_phnum; n++) {
+    const ElfW(Phdr) *segment = &object->dlpi_phdr[n];
+    uint64_t start = object->dlpi_addr + segment->p_vaddr;
+    if (segment->p_type != PT_LOAD || (segment->p_flags & PF_W) != 0 || place->address < start ||
+        place->bytes > segment->p_filesz || place->address - start > segment->p_filesz - place->bytes)
+      continue;
+    place->offset = segment->p_offset + (place->address - start);
+    place->name = object->dlpi_name;
+    place->found = true;
+    return 1;
+  }
+  return 0;
+}
+
+// The file may have been replaced since it was loaded, so both ends of the image are compared.
+static bool same_bytes(int descriptor, uint64_t offset, const uint8_t *image, uint64_t bytes,
+                       uint32_t *check) {
+  uint8_t sample[SAMPLE_BYTES];
+  *check = 0;
+  for (int n = 0; n < 2; n++) {
+    uint64_t at = n == 0 ? 0 : bytes - SAMPLE_BYTES;
+    if (pread(descriptor, sample, sizeof sample, (off_t)(offset + at)) != (ssize_t)sizeof sample ||
+        memcmp(sample, image + at, sizeof sample) != 0)
+      return false;
+    *check = crc32c(*check, sample, sizeof sample);
+  }
+  return true;
+}
+
+static bool attach_mapped(struct call *call, unsigned parameter, unsigned part, const void *image,
+                          uint64_t bytes) {
+  struct place place = {.address = (uint64_t)(uintptr_t)image, .bytes = bytes};
+  if (bytes < LEAST_MAPPED_BYTES)
+    return false;
+  dl_iterate_phdr(look_into_object, &place);
+  char *path = place.found ? realpath(place.name[0] != '\0' ? place.name : "/proc/self/exe", NULL) : NULL;
+  int descriptor = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+  struct stat status;
+  uint32_t check;
+  bool attached = false;
+  if (descriptor >= 0 && fstat(descriptor, &status) == 0 &&
+      same_bytes(descriptor, place.offset, image, bytes, &check)) {
+    size_t path_bytes = strlen(path);
+    uint64_t words[6] = {place.offset,
+                         (uint64_t)status.st_dev,
+                         (uint64_t)status.st_ino,
+                         (uint64_t)status.st_size,
+                         (uint64_t)status.st_mtim.tv_sec * 1000000000u + (uint64_t)status.st_mtim.tv_nsec,
+                         path_bytes};
+    uint8_t *reference = take_scratch(call, sizeof words + path_bytes);
+    if (reference != NULL) {
+      memcpy(reference, words, sizeof words);
+      memcpy(reference + sizeof words, path, path_bytes);
+      attached =
+          attach_place(call, parameter, part, reference, (uint32_t)(sizeof words + path_bytes), bytes, check);
+    }
+  }
+  if (descriptor >= 0)
+    close(descriptor);
+  free(path);
+  return attached;
+}
+
+// ---- attaching ----------------------------------------------------------------------------------
+
 static bool attach_one(struct call *call, unsigned parameter, unsigned part, const void *image) {
   uint64_t bytes = image != NULL ? image_bytes(image) : 0;
   if (bytes == 0) {
@@ -91,7 +181,8 @@ static bool attach_one(struct call *call, unsigned parameter, unsigned part, con
                "neither PTX nor ELF nor a fat binary at %p", image);
     return false;
   }
-  return attach_unsafe(call, parameter, part, image, bytes);
+  return attach_mapped(call, parameter, part, image, bytes) ||
+         attach_unsafe(call, parameter, part, image, bytes);
 }
 
 void attach_image(struct call *call, unsigned parameter, const void *image) {

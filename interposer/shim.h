@@ -165,8 +165,9 @@ struct attachment {
   uint8_t storage;
   uint32_t check;
   uint64_t length;
-  const void *data; // STORAGE_INLINE
-  uint64_t offset;  // STORAGE_BLOB
+  const void *data;         // STORAGE_INLINE; STORAGE_FILE: the reference
+  uint64_t offset;          // STORAGE_BLOB
+  uint32_t reference_bytes; // STORAGE_FILE
 };
 
 enum { MAX_ATTACHMENTS = 64, INLINE_BYTES = 4096 };
@@ -206,6 +207,9 @@ void initialise(void);
 
 uint64_t term_value(const struct call *call, const struct term *term);
 void attach(struct call *call, unsigned parameter, unsigned part, const void *data, uint64_t length);
+// The same for bytes that stand in a file; `reference` says where (FORMAT.md).
+bool attach_place(struct call *call, unsigned parameter, unsigned part, const void *reference,
+                  uint32_t reference_bytes, uint64_t length, uint32_t check);
 // The same for memory that may turn out not to be readable: nothing is attached then.
 bool attach_unsafe(struct call *call, unsigned parameter, unsigned part, const void *data, uint64_t length);
 void *take_scratch(struct call *call, size_t bytes); // NULL when there is no room left

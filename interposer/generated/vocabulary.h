@@ -59,6 +59,7 @@ enum record_kind {
 enum storage {
   STORAGE_INLINE = 0,
   STORAGE_BLOB = 1,
+  STORAGE_FILE = 2,
 };
 
 enum moment {
@@ -84,6 +85,7 @@ enum note {
   NOTE_CALL_IN_FLIGHT = 15,
   NOTE_CHILD_PROCESS = 16,
   NOTE_NO_WINDOW = 17,
+  NOTE_IMAGE_MISSING = 18,
 };
 
 #define PER_THREAD_BIT 0x8000u

@@ -78,6 +78,7 @@ class Storage(enum.IntEnum):
 
     INLINE = 0
     BLOB = 1
+    FILE = 2  # in a file that the application had loaded: a library with kernels
 
 
 class Moment(enum.IntEnum):
@@ -107,6 +108,7 @@ class NoteCode(enum.IntEnum):
     CALL_IN_FLIGHT = 15  # the application ended inside this call
     CHILD_PROCESS = 16  # a forked child or an exec'd program writes its own files
     NO_WINDOW = 17  # the selection matched no launch
+    IMAGE_MISSING = 18  # an image stood in a file that is gone or was changed before it was packed
 
 
 # Environment of the application under capture: written by `replay capture`, read by the shim.

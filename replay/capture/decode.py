@@ -25,16 +25,32 @@ MAXIMUM_ATTACHMENT_BYTES = 1 << 40
 _ATTACHMENT = struct.Struct("<HBBIQ")  # parameter, part, storage, check, length
 _BLOB = struct.Struct("<QQQQQII")
 _NOTE = struct.Struct("<II")
+_FILE = struct.Struct("<QQQQQQ")  # offset, device, inode, size, modification time in ns, bytes of the path
+SAMPLE_BYTES = 4096  # at each end of an image in a file: what its check covers
+
+
+@dataclass(frozen=True)
+class FilePlace:
+    """Where a module image stood in a file that the application had loaded, and which state of the file that was."""
+
+    path: str
+    offset: int
+    device: int
+    inode: int
+    file_bytes: int
+    modified_ns: int
 
 
 @dataclass(frozen=True)
 class RawAttachment:
-    """Bytes that belong to a parameter: `data`, or None when they are at `blob_offset` of the blobs file."""
+    """Bytes that belong to a parameter: `data`; or in `file`; or, when both are None, at `blob_offset` of the blobs
+    file. check: CRC-32C of the bytes; of those in a file, of their first and last 4,096 bytes."""
 
     length: int
     data: bytes | None
     blob_offset: int = 0
     check: int = 0
+    file: FilePlace | None = None
 
 
 @dataclass
@@ -209,6 +225,8 @@ def _attachments(payload: bytes, at: int, function: Function) -> dict[str, RawAt
             (offset,) = struct.unpack_from("<Q", payload, at)
             attachment = RawAttachment(length, None, offset, check)
             at += 8
+        elif storage == Storage.FILE:
+            attachment, at = _in_file(payload, at, length, check)
         else:
             raise FormatError(f"{function.symbol} has an attachment of storage {storage}")
         parameter = function.parameters[position]
@@ -216,6 +234,16 @@ def _attachments(payload: bytes, at: int, function: Function) -> dict[str, RawAt
         numbered = part > 0 or parameter.role == Role.CUSTOM
         found[f"{parameter.name}.{part}" if numbered else parameter.name] = attachment
     return found
+
+
+def _in_file(payload: bytes, at: int, length: int, check: int) -> tuple[RawAttachment, int]:
+    offset, device, inode, file_bytes, modified_ns, path_bytes = _FILE.unpack_from(payload, at)
+    at += _FILE.size
+    if path_bytes > len(payload) - at or length < 2 * SAMPLE_BYTES or offset + length > file_bytes:
+        raise FormatError(f"an image of {length} bytes in a file of {file_bytes}")
+    path = os.fsdecode(payload[at : at + path_bytes])
+    place = FilePlace(path, offset, device, inode, file_bytes, modified_ns)
+    return RawAttachment(length, None, 0, check, place), at + -(-path_bytes // 8) * 8
 
 
 def _contents(record: Record) -> RawContents:
@@ -306,7 +334,39 @@ class BlobsFile:
         """The bytes of an attachment, wherever they are. Raises DamagedError when they are missing or damaged."""
         if attachment.data is not None:
             return attachment.data
+        if attachment.file is not None:
+            return read_from_file(attachment, attachment.file)
         data = self.read(attachment.blob_offset, attachment.length)
         if crc32c(data) != attachment.check:
             raise DamagedError(f"wrong checksum at byte {attachment.blob_offset}", where=self.path)
         return data
+
+
+def read_from_file(attachment: RawAttachment, place: FilePlace) -> bytes:
+    """The bytes of an image in a file that the application had loaded.
+
+    Raises DamagedError when the file is gone, is another one by now, or holds something else there.
+    """
+    try:
+        descriptor = os.open(place.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    except (OSError, ValueError) as error:
+        raise DamagedError(f"cannot be read any more ({error})", where=place.path) from None
+    try:
+        status = os.fstat(descriptor)
+        now = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        if now != (place.device, place.inode, place.file_bytes, place.modified_ns):
+            raise DamagedError("was changed after the application had loaded it", where=place.path)
+        data = b""
+        while len(data) < attachment.length:
+            piece = os.pread(descriptor, attachment.length - len(data), place.offset + len(data))
+            if not piece:
+                break
+            data += piece
+    except OSError as error:
+        raise DamagedError(f"cannot be read ({error.strerror})", where=place.path) from None
+    finally:
+        os.close(descriptor)
+    ends = data[:SAMPLE_BYTES] + data[-SAMPLE_BYTES:]
+    if len(data) != attachment.length or crc32c(ends) != attachment.check:
+        raise DamagedError(f"holds no such image at byte {place.offset}", where=place.path)
+    return data

@@ -83,6 +83,10 @@ def capture(
             "-o", "--output", metavar="OUT.rsnap", help="The snapshot to write.", show_default="APP.rsnap"
         ),
     ] = None,
+    full_images: Annotated[
+        bool,
+        typer.Option("--full-images", help="Keep all of large fat binaries, also for other architectures."),
+    ] = False,
     keep_raw: Annotated[bool, typer.Option("--keep-raw", help="Keep the raw capture, OUT.rcap.")] = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -127,7 +131,7 @@ def capture(
     def packer(raw: Path, path: Path) -> PackReport:
         keep_large_blocks()
         with Progress("packing", content_bytes(raw), hidden=quiet or json) as progress:
-            return pack(raw, path, progress.advance)
+            return pack(raw, path, progress.advance, full_images=full_images)
 
     if listing:
         return _list(application, selection, chosen, driver or "", json=json, quiet=quiet)

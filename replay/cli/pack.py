@@ -21,6 +21,10 @@ def pack(
             "-o", "--output", metavar="OUT.rsnap", help="The snapshot to write.", show_default="RAW.rsnap"
         ),
     ] = None,
+    full_images: Annotated[
+        bool,
+        typer.Option("--full-images", help="Keep all of large fat binaries, also for other architectures."),
+    ] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -43,7 +47,7 @@ def pack(
     path = output if output is not None else Path(f"{raw.absolute().name.removesuffix('.rcap')}.rsnap")
     check_output(path)
     with Progress("packing", content_bytes(raw), hidden=quiet or json) as progress:
-        report = build(raw, path, progress.advance)
+        report = build(raw, path, progress.advance, full_images=full_images)
     if not quiet:
         for line in [*report.problems, *(text for item in report.snapshots for text in snapshot_lines(item))]:
             print(f"replay: {shown(line)}", file=sys.stderr)

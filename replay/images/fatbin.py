@@ -54,7 +54,7 @@ class Entry:
     """One image inside a container. `payload` is as stored; `contents()` decompresses it.
 
     sm: 90 for sm_90. variant: "a", "f" or "". file_name: of the source, mostly "".
-    offset: of the payload in the container.
+    start, offset: of its header and of its payload in the container.
     """
 
     kind: EntryKind
@@ -63,6 +63,7 @@ class Entry:
     version: tuple[int, int]
     file_name: str
     flags: int
+    start: int
     offset: int
     payload: bytes
     compressed_bytes: int
@@ -155,6 +156,28 @@ def choose_ptx(entries: Sequence[Entry], sm: int) -> Entry | None:
     return max(usable, key=lambda entry: (entry.sm, entry.variant == "a"), default=None)
 
 
+def usable_entries(entries: Sequence[Entry], sm: int) -> list[Entry]:
+    """What a device of architecture `sm` may be given: cubins of the architecture it runs, and the PTX for it.
+
+    A container may hold several modules, so all entries of the chosen architectures count. Entries of unknown kinds
+    are usable, and so is everything when nothing is known to be.
+    """
+    cubin, ptx = choose_cubin(entries, sm), choose_ptx(entries, sm)
+    chosen = {(item.kind, item.sm, item.variant) for item in (cubin, ptx) if item is not None}
+    if not chosen:
+        return list(entries)
+    return [item for item in entries if item.kind == "other" or (item.kind, item.sm, item.variant) in chosen]
+
+
+def container_of(data: bytes, entries: Sequence[Entry]) -> bytes:
+    """A container that holds these entries of the container `data`, as they are there. Raises ImageError."""
+    magic, version, header_bytes, _ = _CONTAINER.unpack_from(data)
+    body = b"".join(data[item.start : item.offset + len(item.payload)] for item in entries)
+    return (
+        _CONTAINER.pack(magic, version, header_bytes, len(body)) + data[_CONTAINER.size : header_bytes] + body
+    )
+
+
 def _read_entry(data: bytes, position: int, end: int) -> tuple[Entry, int]:
     (
         kind,
@@ -187,6 +210,7 @@ def _read_entry(data: bytes, position: int, end: int) -> tuple[Entry, int]:
         (major, minor),
         name.decode("utf-8", "replace"),
         flags,
+        position,
         payload,
         data[payload : payload + payload_bytes],
         compressed_bytes,

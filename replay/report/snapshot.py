@@ -223,10 +223,16 @@ def render_images(images: Iterable[tuple[Image, str]], screen: Screen) -> str:
     """`replay ls SNAP images`: each image with a line that says what is in it."""
     columns = [Column("digest"), Column("kind"), Column("size", "right"), Column("holds", cut=True)]
     rows = [
-        (shown(image.digest), image.kind, size(image.contents.size_bytes), shown(holds))
+        (shown(image.digest), image.kind, size(image.contents.size_bytes), shown(holds + _left_out(image)))
         for image, holds in images
     ]
     return table(columns, rows, screen)
+
+
+def _left_out(image: Image) -> str:
+    if not image.left_out:
+        return ""
+    return f"; without {', '.join(image.left_out)} ({size(image.loaded_bytes)} in the application)"
 
 
 def render_notes(notes: Iterable[Note], screen: Screen) -> str:

@@ -79,12 +79,15 @@ def content_bytes(raw: Path) -> int:
     return sum(path.stat().st_size for path in raw.glob("blobs.*.bin"))
 
 
-def pack(raw: Path, output: Path, advance: Advance = lambda _: None) -> PackReport:
+def pack(
+    raw: Path, output: Path, advance: Advance = lambda _: None, *, full_images: bool = False
+) -> PackReport:
     """Write the snapshots of the raw capture `raw`: `output` for the application's own process or the first one that
     had a window, and `NAME.<pid>.rsnap` beside it for others.
 
     No snapshot is written when no process had a window; the report then says what there was.
-    advance: called with the number of content bytes that were stored.
+    advance: called with the number of content bytes that were stored. full_images: nothing is left out of large fat
+    binaries.
     Raises FileError, FormatError or CaptureError when `raw` is no raw capture or `output` cannot be written.
     """
     launcher = read_launcher(raw)
@@ -92,7 +95,7 @@ def pack(raw: Path, output: Path, advance: Advance = lambda _: None) -> PackRepo
     surveyed: list[_Process] = []
     with contextlib.ExitStack() as stack:
         for path in _record_files(raw):
-            process = _survey(path, stack, report)
+            process = _survey(path, stack, report, full_images)
             if process is not None:
                 surveyed.append(process)
         windows = [process for process in surveyed if process.survey.opened]
@@ -138,14 +141,16 @@ def _record_files(raw: Path) -> list[Path]:
     return found
 
 
-def _survey(path: Path, stack: contextlib.ExitStack, report: PackReport) -> _Process | None:
+def _survey(
+    path: Path, stack: contextlib.ExitStack, report: PackReport, full_images: bool
+) -> _Process | None:
     try:
         raw = stack.enter_context(RawFile(path))
     except FormatError as error:
         report.problems.append(str(error))
         return None
     blobs = stack.enter_context(BlobsFile(path.with_name("blobs" + path.name.removeprefix("calls"))))
-    images, decoder = ImageStore(blobs), Decoder(raw)
+    images, decoder = ImageStore(blobs, full_images), Decoder(raw)
     survey = Surveyor(images).run(decoder)
     label = path.name.removeprefix("calls.").removesuffix(".bin")
     report.used_cuda = report.used_cuda or survey.calls > 0
@@ -199,9 +204,12 @@ class _Build:
         )
         setup = list(survey.objects.setup_calls(item.context for item in survey.allocations.touched))
         digests = self._used_images(setup)
-        for digest in digests:
-            self._put("image", self._images.write(self._writer, digest))
         sm = architecture(environment)
+        images: dict[str, int] = {}
+        for digest in digests:
+            image = self._images.write(self._writer, digest, sm)
+            images[digest] = image.contents.size_bytes
+            self._put("image", image)
         kernels = [
             describe_kernel(draft, self._images, sm, environment.emulated)
             for draft in survey.kernels.values()
@@ -222,7 +230,6 @@ class _Build:
             spool.close()
         for note in survey.notes:
             self._put("note", note)
-        images = {digest: self._images.size(digest) for digest in digests}
         summary = self._summary(len(setup), spool.words, kernels, images)
         self._put("summary", summary)
         return summary
@@ -267,6 +274,8 @@ class _Build:
                 survey.note("INCOMPLETE_GLOBALS", text)
         for problem in self._images.damaged:
             survey.note("IMAGE_UNKNOWN", problem)
+        for problem in self._images.missing:
+            survey.note("IMAGE_MISSING", problem)
         for call in self._process.decoder.open_calls.values():
             text = f"the application ended inside call {call.number} {call.function.symbol}"
             survey.note("CALL_IN_FLIGHT", text, call.number, call.function.symbol)

@@ -6,7 +6,8 @@ from blake3 import blake3
 
 from replay.capture.decode import BlobsFile, RawAttachment
 from replay.errors import DamagedError, ImageError
-from replay.images import find_kernel, identify, read_image
+from replay.images import find_kernel, identify, image_size, read_image
+from replay.images.fatbin import container_of, read_container, usable_entries
 from replay.images.model import KernelInfo
 from replay.snapshot.container.writer import SnapshotWriter
 from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Contents, Image
@@ -14,27 +15,33 @@ from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Contents, Image
 MAXIMUM_PARSED_BYTES = (
     512 << 20
 )  # of an image that is read for its kernels; a larger one is stored all the same
+LARGE_BYTES = (
+    1 << 20
+)  # fat binaries up to this size are kept whole: they cost little and may meet another device
 _DIGEST_BYTES = 16
 
 
 class ImageStore:
     """Digests of the images that calls refer to, and what the images declare."""
 
-    def __init__(self, blobs: BlobsFile) -> None:
+    def __init__(self, blobs: BlobsFile, full: bool = False) -> None:
+        """full: nothing is left out of fat binaries."""
         self._blobs = blobs
-        self._digests: dict[tuple[int, int], str] = {}  # place in the blobs file, length
+        self._full = full
+        self._digests: dict[object, str] = {}  # by place and length
         self._where: dict[str, RawAttachment] = {}
         self.damaged: list[str] = []
+        self.missing: list[str] = []
 
     def digest(self, attachment: RawAttachment) -> str:
-        """The digest of an image, "" when its bytes are missing or damaged (`damaged` says why)."""
-        key = (attachment.blob_offset, attachment.length)
+        """The digest of an image, "" when its bytes cannot be had (`damaged` and `missing` say why)."""
+        key = (attachment.file, attachment.blob_offset, attachment.length)
         if attachment.data is None and key in self._digests:
             return self._digests[key]
         try:
-            data = self._blobs.read_attachment(attachment)
+            data = self._read(attachment)
         except DamagedError as error:
-            self.damaged.append(str(error))
+            (self.damaged if attachment.file is None else self.missing).append(str(error))
             digest = ""
         else:
             digest = blake3(data).hexdigest(length=_DIGEST_BYTES)
@@ -43,17 +50,37 @@ class ImageStore:
             self._digests[key] = digest
         return digest
 
-    def size(self, digest: str) -> int:
-        """Bytes of an image."""
-        return self._where[digest].length
-
-    def write(self, writer: SnapshotWriter, digest: str) -> Image:
-        """Store an image."""
-        data = self._blobs.read_attachment(self._where[digest])
+    def write(self, writer: SnapshotWriter, digest: str, sm: int | None) -> Image:
+        """Store an image; of a large fat binary what a device of architecture `sm` (90 for 9.0) can use."""
+        data = self._read(self._where[digest])
+        loaded_bytes = len(data)
+        left_out: list[str] = []
+        kind = identify(data)
+        if kind == "fatbin" and sm is not None and len(data) > LARGE_BYTES and not self._full:
+            data, left_out = _usable(data, sm)
         digests = writer.write_chunks_from(data, 0, len(data), CHUNK_BYTES)
         contents = Contents(len(data), b"".join(item or ZERO_DIGEST for item in digests))
-        kind = identify(data)
-        return Image(digest, "unknown" if kind == "wrapper" else kind, contents)
+        return Image(
+            digest,
+            "unknown" if kind == "wrapper" else kind,
+            contents,
+            left_out,
+            loaded_bytes if left_out else 0,
+        )
+
+    def _read(self, attachment: RawAttachment) -> bytes:
+        data = self._blobs.read_attachment(attachment)
+        # The raw capture may come from a stranger: of the files of this machine it gets nothing but module images.
+        if attachment.file is not None:
+            try:
+                whole = image_size(data) == len(data)
+            except ImageError:
+                whole = False
+            if not whole:
+                raise DamagedError(
+                    f"holds no module image at byte {attachment.file.offset}", where=attachment.file.path
+                )
+        return data
 
     def kernel(self, digest: str, name: str, sm: int | None) -> KernelInfo | None:
         """What an image says of one of its kernels; None when it cannot be told."""
@@ -82,4 +109,17 @@ class ImageStore:
         where = self._where.get(digest)
         if where is None or where.length > MAXIMUM_PARSED_BYTES:
             return b""
-        return self._blobs.read_attachment(where)
+        return self._read(where)
+
+
+def _usable(data: bytes, sm: int) -> tuple[bytes, list[str]]:
+    try:
+        entries = read_container(data)
+        kept = usable_entries(entries, sm)
+    except ImageError:
+        return data, []
+    if len(kept) == len(entries):
+        return data, []
+    held = {id(item) for item in kept}
+    left_out = dict.fromkeys(item.target for item in entries if id(item) not in held)
+    return container_of(data, kept), list(left_out)

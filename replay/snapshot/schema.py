@@ -87,11 +87,17 @@ class Environment:
 
 @dataclass(frozen=True)
 class Image:
-    """A module image. `digest` (BLAKE3, hex) is how kernels and calls refer to it."""
+    """A module image. `digest` (BLAKE3 of what the application loaded, hex) is how kernels and calls refer to it.
+
+    left_out: entries of a fat binary that the device of the capture cannot use and that are not in `contents`
+    ("sm_80", "compute_90a"); loaded_bytes: its size with them, 0 when nothing was left out.
+    """
 
     digest: str
     kind: Literal["ptx", "cubin", "fatbin", "unknown"]
     contents: Contents
+    left_out: list[str] = field(default_factory=list)
+    loaded_bytes: int = 0
 
 
 @dataclass(frozen=True)
