@@ -50,7 +50,7 @@ cudaError_t start_driver() {
   if (started.load(std::memory_order_acquire))
     return cudaSuccess;
   // A driver of an older major version cannot serve; an older minor one can ("minor version compatibility").
-  if (driver_version() / 1000 < CUDART_VERSION / 1000)
+  if (driver_version() / 1000 < runtime_version / 1000)
     return cudaErrorInsufficientDriver;
   cudaError_t error = Result(driver.call_cuInit(0)).code;
   if (error == cudaSuccess)

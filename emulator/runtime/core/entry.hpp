@@ -40,3 +40,16 @@ template <typename Body> cudaError_t enter(Needs needs, Body &&body) noexcept {
 }
 
 } // namespace emulator::runtime
+
+// A function that is the driver's under another name. FORWARD_STREAM is for those which have a twin.
+#define FORWARD(name, parameters, function, arguments)                                                       \
+  cudaError_t CUDARTAPI name parameters {                                                                    \
+    return emulator::runtime::enter(emulator::runtime::Needs::context,                                       \
+                                    [&] { return emulator::runtime::driver.call_##function arguments; });    \
+  }
+#define FORWARD_STREAM(name, parameters, function, arguments)                                                \
+  cudaError_t CUDARTAPI name parameters {                                                                    \
+    return emulator::runtime::enter(emulator::runtime::Needs::context, [&] {                                 \
+      return emulator::runtime::driver.call_##function[emulator::runtime::default_stream] arguments;         \
+    });                                                                                                      \
+  }

@@ -31,6 +31,9 @@ cudaError_t CUDARTAPI cudaProfilerStop(void);
 
 namespace emulator::runtime {
 
+// What cudaRuntimeGetVersion says: the version whose behaviour this is, whatever headers the build found.
+constexpr int runtime_version = RUNTIME_MAJOR == 12 ? 12090 : 13000;
+
 // The meaning of stream 0, as a program chose it when it was compiled.
 enum class DefaultStream { legacy, per_thread };
 

@@ -13,7 +13,7 @@ cudaError_t CUDARTAPI cudaDriverGetVersion(int *driverVersion) {
 cudaError_t CUDARTAPI cudaRuntimeGetVersion(int *runtimeVersion) {
   return enter(Needs::nothing, [&] {
     require(runtimeVersion != nullptr, cudaErrorInvalidValue);
-    *runtimeVersion = RUNTIME_MAJOR == 12 ? 12090 : 13000;
+    *runtimeVersion = runtime_version;
   });
 }
 
@@ -33,3 +33,9 @@ cudaError_t CUDARTAPI cudaGetExportTable(const void **ppExportTable, const cudaU
     return cudaErrorSymbolNotFound;
   });
 }
+
+#if CUDART_VERSION < 13000
+// For devices without double precision, of which there are none any more: the value stays as it is.
+cudaError_t CUDARTAPI cudaSetDoubleForDevice(double *) { return cudaSuccess; }
+cudaError_t CUDARTAPI cudaSetDoubleForHost(double *) { return cudaSuccess; }
+#endif

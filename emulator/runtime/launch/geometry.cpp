@@ -1,6 +1,9 @@
 #include "geometry.hpp"
 
 #include "core/current.hpp"
+#include "core/same.hpp"
+
+#include <climits>
 
 namespace emulator::runtime {
 
@@ -20,6 +23,22 @@ Result launch_error(CUresult result, dim3 grid, dim3 block) {
                   fits(block.x * block.y * block.z, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
   if (!possible)
     return cudaErrorInvalidConfiguration;
+  return result;
+}
+
+CUlaunchConfig launch_config_of(const cudaLaunchConfig_t *config) {
+  require(config != nullptr && config->dynamicSmemBytes <= UINT_MAX, cudaErrorInvalidValue);
+  CUlaunchConfig result{};
+  result.gridDimX = config->gridDim.x;
+  result.gridDimY = config->gridDim.y;
+  result.gridDimZ = config->gridDim.z;
+  result.blockDimX = config->blockDim.x;
+  result.blockDimY = config->blockDim.y;
+  result.blockDimZ = config->blockDim.z;
+  result.sharedMemBytes = static_cast<unsigned>(config->dynamicSmemBytes);
+  result.hStream = config->stream;
+  result.attrs = same(config->attrs);
+  result.numAttrs = config->numAttrs;
   return result;
 }
 

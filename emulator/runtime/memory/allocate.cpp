@@ -1,13 +1,14 @@
 // Device, managed and pitched memory.
 #include "core/entry.hpp"
+#include "core/same.hpp"
 
 using namespace emulator::runtime;
 
 namespace {
 
-CUdeviceptr *device_pointer(void **pointer) {
+CUdeviceptr *result_pointer(void **pointer) {
   require(pointer != nullptr, cudaErrorInvalidValue);
-  return reinterpret_cast<CUdeviceptr *>(pointer);
+  return device_pointer(pointer);
 }
 
 constexpr unsigned element_size_bytes = 4; // what cudaMallocPitch assumes that a kernel reads
@@ -16,7 +17,7 @@ constexpr unsigned element_size_bytes = 4; // what cudaMallocPitch assumes that 
 
 cudaError_t CUDARTAPI cudaMalloc(void **devPtr, size_t size) {
   return enter(Needs::context, [&]() -> Result {
-    CUdeviceptr *result = device_pointer(devPtr);
+    CUdeviceptr *result = result_pointer(devPtr);
     if (size == 0) { // the driver refuses it; the runtime gives a null pointer
       *devPtr = nullptr;
       return cudaSuccess;
@@ -34,12 +35,12 @@ cudaError_t CUDARTAPI cudaFree(void *devPtr) {
 
 cudaError_t CUDARTAPI cudaMallocManaged(void **devPtr, size_t size, unsigned int flags) {
   return enter(Needs::context,
-               [&] { return driver.call_cuMemAllocManaged(device_pointer(devPtr), size, flags); });
+               [&] { return driver.call_cuMemAllocManaged(result_pointer(devPtr), size, flags); });
 }
 
 cudaError_t CUDARTAPI cudaMallocPitch(void **devPtr, size_t *pitch, size_t width, size_t height) {
   return enter(Needs::context, [&]() -> Result {
-    CUdeviceptr *result = device_pointer(devPtr);
+    CUdeviceptr *result = result_pointer(devPtr);
     require(pitch != nullptr, cudaErrorInvalidValue);
     if (width == 0 || height == 0) {
       *devPtr = nullptr;
@@ -58,29 +59,27 @@ cudaError_t CUDARTAPI cudaMalloc3D(cudaPitchedPtr *pitchedDevPtr, cudaExtent ext
       return;
     size_t rows = 0;
     require(!__builtin_mul_overflow(extent.height, extent.depth, &rows), cudaErrorMemoryAllocation);
-    require(driver.call_cuMemAllocPitch(device_pointer(&pitchedDevPtr->ptr), &pitchedDevPtr->pitch,
+    require(driver.call_cuMemAllocPitch(result_pointer(&pitchedDevPtr->ptr), &pitchedDevPtr->pitch,
                                         extent.width, rows, element_size_bytes));
   });
 }
 
-cudaError_t CUDARTAPI cudaMemGetInfo(size_t *free, size_t *total) {
-  return enter(Needs::context, [&] { return driver.call_cuMemGetInfo(free, total); });
-}
-
-cudaError_t CUDARTAPI cudaMemRangeGetAttribute(void *data, size_t dataSize, cudaMemRangeAttribute attribute,
-                                               const void *devPtr, size_t count) {
-  return enter(Needs::context, [&] {
-    return driver.call_cuMemRangeGetAttribute(data, dataSize, static_cast<CUmem_range_attribute>(attribute),
-                                              reinterpret_cast<CUdeviceptr>(devPtr), count);
-  });
-}
-
-cudaError_t CUDARTAPI cudaMemRangeGetAttributes(void **data, size_t *dataSizes,
-                                                cudaMemRangeAttribute *attributes, size_t numAttributes,
-                                                const void *devPtr, size_t count) {
-  return enter(Needs::context, [&] {
-    return driver.call_cuMemRangeGetAttributes(data, dataSizes,
-                                               reinterpret_cast<CUmem_range_attribute *>(attributes),
-                                               numAttributes, reinterpret_cast<CUdeviceptr>(devPtr), count);
-  });
-}
+// clang-format off
+FORWARD(cudaMemGetInfo, (size_t *free, size_t *total), cuMemGetInfo, (free, total))
+FORWARD(cudaMemRangeGetAttribute,
+        (void *data, size_t dataSize, cudaMemRangeAttribute attribute, const void *devPtr, size_t count),
+        cuMemRangeGetAttribute, (data, dataSize, *same(&attribute), device_pointer(devPtr), count))
+FORWARD(cudaMemRangeGetAttributes,
+        (void **data, size_t *dataSizes, cudaMemRangeAttribute *attributes, size_t numAttributes, const void *devPtr,
+         size_t count),
+        cuMemRangeGetAttributes,
+        (data, dataSizes, same(attributes), numAttributes, device_pointer(devPtr), count))
+#if CUDART_VERSION >= 13000
+FORWARD(cudaMemAdvise, (const void *devPtr, size_t count, cudaMemoryAdvise advice, cudaMemLocation location),
+        cuMemAdvise, (device_pointer(devPtr), count, static_cast<CUmem_advise>(advice), *same(&location)))
+#else
+FORWARD(cudaMemAdvise, (const void *devPtr, size_t count, cudaMemoryAdvise advice, int device),
+        cuMemAdvise, (device_pointer(devPtr), count, static_cast<CUmem_advise>(advice), location_of(device)))
+FORWARD(cudaMemAdvise_v2, (const void *devPtr, size_t count, cudaMemoryAdvise advice, cudaMemLocation location),
+        cuMemAdvise, (device_pointer(devPtr), count, static_cast<CUmem_advise>(advice), *same(&location)))
+#endif

@@ -3,6 +3,8 @@
 #include "launch/geometry.hpp"
 #include "registration/registry.hpp"
 
+#include <climits>
+
 using namespace emulator::runtime;
 
 namespace {
@@ -46,21 +48,7 @@ cudaError_t CUDARTAPI cudaLaunchCooperativeKernel(const void *func, dim3 gridDim
 
 cudaError_t CUDARTAPI cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *func, void **args) {
   return enter(Needs::context, [&]() -> Result {
-    require(config != nullptr, cudaErrorInvalidValue);
-    require(config->dynamicSmemBytes <= UINT_MAX, cudaErrorInvalidValue);
-    CUlaunchConfig driver_config{};
-    driver_config.gridDimX = config->gridDim.x;
-    driver_config.gridDimY = config->gridDim.y;
-    driver_config.gridDimZ = config->gridDim.z;
-    driver_config.blockDimX = config->blockDim.x;
-    driver_config.blockDimY = config->blockDim.y;
-    driver_config.blockDimZ = config->blockDim.z;
-    driver_config.sharedMemBytes = static_cast<unsigned>(config->dynamicSmemBytes);
-    driver_config.hStream = config->stream;
-    // One type with two names: driver_types.h and cuda.h number the attributes alike.
-    static_assert(sizeof(cudaLaunchAttribute) == sizeof(CUlaunchAttribute));
-    driver_config.attrs = reinterpret_cast<CUlaunchAttribute *>(config->attrs);
-    driver_config.numAttrs = config->numAttrs;
+    CUlaunchConfig driver_config = launch_config_of(config);
     CUresult result = driver.call_cuLaunchKernelEx[default_stream](
         &driver_config, reinterpret_cast<CUfunction>(kernel_of(func)), args, nullptr);
     return launch_error(result, config->gridDim, config->blockDim);
