@@ -93,7 +93,7 @@ def test_every_error_has_its_name_and_text(library: Driver):
 
 
 def test_functions_outside_the_driver_say_so(library: Driver):
-    assert library.cuGraphCreate(api.out(api.handle()), 0) == api.NOT_SUPPORTED
+    assert library.cuGreenCtxCreate(api.out(api.handle()), 0, 0, 0) == api.NOT_SUPPORTED
 
 
 def test_library_exports_the_driver_api_alone(emulator_dir: Path):

@@ -4,12 +4,16 @@
 #include "array/texture.hpp"
 #include "device/context.hpp"
 #include "device/device.hpp"
+#include "graph/executable.hpp"
+#include "graph/graph.hpp"
+#include "graph/user_object.hpp"
 #include "launch/function.hpp"
 #include "memory/allocations.hpp"
 #include "memory/pool.hpp"
 #include "memory/virtual_memory.hpp"
 #include "module/linker.hpp"
 #include "module/module.hpp"
+#include "stream/capture.hpp"
 #include "stream/event.hpp"
 #include "stream/scheduler.hpp"
 
@@ -75,7 +79,9 @@ CUresult admit(const char *function, Needs needs) {
   return CUDA_SUCCESS;
 }
 
-Context *admitted_context(Needs needs) {
+Context *admitted_context(const char *function, Needs needs) {
+  if (needs != Needs::nothing && !driver().captures.empty())
+    refuse_while_capturing(function);
   if (needs < Needs::context)
     return nullptr;
   Context *context = current_context();

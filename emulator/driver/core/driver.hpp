@@ -21,6 +21,12 @@ struct Function;
 struct Library;
 struct Kernel;
 struct Linker;
+struct Work;
+struct Capture;
+struct Graph;
+struct GraphNode;
+struct GraphExecutable;
+struct UserObject;
 struct MemoryPool;
 struct CudaArray;
 struct MipmappedArray;
@@ -53,6 +59,12 @@ struct Driver {
   Handles<MipmappedArray, CUmipmappedArray> mipmapped_arrays;
   Handles<TextureObject, CUtexObject> texture_objects;
   Handles<SurfaceObject, CUsurfObject> surface_objects;
+  Handles<Graph, CUgraph> graphs;
+  Handles<GraphNode, CUgraphNode> graph_nodes;
+  Handles<GraphExecutable, CUgraphExec> graph_executables;
+  Handles<UserObject, CUuserObject> user_objects;
+
+  std::vector<std::shared_ptr<Capture>> captures; // begun and not ended; stream/capture.cpp
 
   // Every stream that has work, in no particular order; kept by stream/scheduler.cpp.
   std::vector<std::shared_ptr<Stream>> busy;

@@ -44,7 +44,8 @@ struct Call {
 // Scripted failures, fork, callbacks, cuInit. CUDA_SUCCESS when the body may run.
 CUresult admit(const char *function, Needs needs);
 // The current context, or the reason why there is none. Called with the lock held.
-Context *admitted_context(Needs needs);
+// Throws, too, when `function` must not be called while some stream is capturing.
+Context *admitted_context(const char *function, Needs needs);
 // Notes the result for REPLAY_EMULATOR_TRACE and returns it.
 CUresult leave(const char *function, CUresult result);
 std::mutex &driver_mutex();
@@ -56,7 +57,7 @@ template <typename Body> CUresult enter(const char *function, Needs needs, Body 
       Lock lock(driver_mutex(), std::defer_lock);
       if (needs != Needs::nothing) // a forked child may have inherited a lock that nobody will give up
         lock.lock();
-      Call call{lock, admitted_context(needs)};
+      Call call{lock, admitted_context(function, needs)};
       body(call);
     } catch (const Error &error) {
       result = error.code;

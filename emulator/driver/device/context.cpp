@@ -8,6 +8,7 @@
 #include "memory/allocations.hpp"
 #include "memory/pool.hpp"
 #include "module/module.hpp"
+#include "stream/capture.hpp"
 #include "stream/event.hpp"
 #include "stream/scheduler.hpp"
 
@@ -81,6 +82,7 @@ std::shared_ptr<Context> primary_context(Device &device) {
 }
 
 void destroy_context(Lock &lock, Context &context) {
+  end_captures(context);
   drain(lock, context);
   auto owned = [&context](const auto &object) { return object.context == &context; };
   driver().events.remove_if(owned);
@@ -100,6 +102,8 @@ void destroy_context(Lock &lock, Context &context) {
   context.legacy_stream.reset();
   context.per_thread_streams.clear();
   context.blocking_streams.clear();
+  context.marker_stream.reset();
+  context.holding.clear();
   context.peers.clear();
   context.memory = std::make_unique<DeviceMemory>(context);
   context.alive = false;
@@ -231,8 +235,10 @@ CUresult CUDAAPI cuCtxGetApiVersion(CUcontext ctx, unsigned int *version) {
 }
 
 CUresult CUDAAPI cuCtxSynchronize(void) {
-  return enter("cuCtxSynchronize", Needs::healthy,
-               [&](Call &call) { synchronise(call.lock, *call.context); });
+  return enter("cuCtxSynchronize", Needs::healthy, [&](Call &call) {
+    refuse_waiting(*call.context);
+    synchronise(call.lock, *call.context);
+  });
 }
 
 CUresult CUDAAPI cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx) {
@@ -243,8 +249,11 @@ CUresult CUDAAPI cuCtxGetDevice_v2(CUdevice *device, CUcontext ctx) {
 }
 
 CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext ctx) {
-  return enter("cuCtxSynchronize_v2", Needs::initialised,
-               [&](Call &call) { synchronise(call.lock, live_or_current(ctx)); });
+  return enter("cuCtxSynchronize_v2", Needs::initialised, [&](Call &call) {
+    Context &context = live_or_current(ctx);
+    refuse_waiting(context);
+    synchronise(call.lock, context);
+  });
 }
 
 CUresult CUDAAPI cuCtxAttach(CUcontext *pctx, unsigned int flags) {

@@ -33,6 +33,11 @@ struct Context : std::enable_shared_from_this<Context> {
   std::map<std::thread::id, std::shared_ptr<Stream>> per_thread_streams;
   std::vector<std::weak_ptr<Stream>> blocking_streams; // those that join with the legacy stream
 
+  // cuCtxWaitEvent: works that everything issued later waits for, and until when the done ones lasted.
+  std::vector<std::shared_ptr<Work>> holding;
+  uint64_t held_until_ns = 0;
+  std::shared_ptr<Stream> marker_stream; // where cuCtxRecordEvent puts its markers
+
   std::unique_ptr<DeviceMemory> memory; // what this context's kernels may touch
 };
 

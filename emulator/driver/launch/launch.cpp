@@ -5,9 +5,11 @@
 #include "device/context.hpp"
 #include "device/device.hpp"
 #include "function.hpp"
+#include "graph/operations.hpp"
 #include "memory/allocations.hpp"
 #include "module/module.hpp"
 #include "occupancy.hpp"
+#include "stream/capture.hpp"
 #include "stream/event.hpp"
 #include "stream/scheduler.hpp"
 
@@ -110,45 +112,35 @@ Outcome hang() {
   return {CUDA_ERROR_LAUNCH_TIMEOUT, settings().timeout_ms * 1000000};
 }
 
-// Everything the work needs, kept alive until it has run, even if the program unloads the module meanwhile.
-struct PreparedLaunch {
-  std::shared_ptr<LoadedModule> module;
-  std::shared_ptr<Function> function;
-  Context *context;
-  LaunchShape shape;
-  std::vector<uint8_t> parameters;
-  uint64_t number; // of all launches of the process, from 0
-
-  Outcome run() const {
-    const std::string &name = function->name;
-    if (matches(settings().crash, name)) {
-      // Not the application's handler: what is tested is a process that dies.
-      std::signal(SIGSEGV, SIG_DFL);
-      std::raise(SIGSEGV);
-    }
-    if (matches(settings().hang, name))
-      return hang();
-    LaunchRequest request;
-    request.grid = shape.grid;
-    request.block = shape.block;
-    request.cluster = shape.cluster;
-    request.dynamic_shared_bytes = shape.dynamic_shared_bytes;
-    request.cooperative = shape.cooperative;
-    request.parameters = parameters.data();
-    request.parameter_bytes = parameters.size();
-    request.multiprocessors = static_cast<uint32_t>(settings().multiprocessors);
-    request.worker_threads = static_cast<uint32_t>(settings().worker_threads);
-    request.timeout_ms = settings().timeout_ms;
-    request.fuse_multiply_add = settings().fuse;
-    LaunchResult result = module->instance->launch(*function->info, request, *context->memory);
-    if (result.status != LaunchStatus::ok)
-      tell(result.message);
-    return {error_of(result.status),
-            kernel_ns(name, result.counters, volume(shape.grid), request.multiprocessors, number)};
-  }
-};
-
 } // namespace
+
+Outcome PreparedLaunch::run(uint64_t number) const {
+  const std::string &name = function->name;
+  if (matches(settings().crash, name)) {
+    // Not the application's handler: what is tested is a process that dies.
+    std::signal(SIGSEGV, SIG_DFL);
+    std::raise(SIGSEGV);
+  }
+  if (matches(settings().hang, name))
+    return hang();
+  LaunchRequest request;
+  request.grid = shape.grid;
+  request.block = shape.block;
+  request.cluster = shape.cluster;
+  request.dynamic_shared_bytes = shape.dynamic_shared_bytes;
+  request.cooperative = shape.cooperative;
+  request.parameters = parameters.data();
+  request.parameter_bytes = parameters.size();
+  request.multiprocessors = static_cast<uint32_t>(settings().multiprocessors);
+  request.worker_threads = static_cast<uint32_t>(settings().worker_threads);
+  request.timeout_ms = settings().timeout_ms;
+  request.fuse_multiply_add = settings().fuse;
+  LaunchResult result = module->instance->launch(*function->info, request, *context->memory);
+  if (result.status != LaunchStatus::ok)
+    tell(result.message);
+  return {error_of(result.status),
+          kernel_ns(name, result.counters, volume(shape.grid), request.multiprocessors, number)};
+}
 
 LaunchShape shape_of(const CUlaunchConfig &config) {
   LaunchShape shape;
@@ -156,44 +148,46 @@ LaunchShape shape_of(const CUlaunchConfig &config) {
   shape.block = {config.blockDimX, config.blockDimY, config.blockDimZ};
   shape.dynamic_shared_bytes = config.sharedMemBytes;
   require(config.numAttrs == 0 || config.attrs != nullptr, CUDA_ERROR_INVALID_VALUE);
-  for (unsigned i = 0; i < config.numAttrs; ++i) {
-    const CUlaunchAttribute &attribute = config.attrs[i];
-    const CUlaunchAttributeValue &value = attribute.value;
-    switch (attribute.id) {
-    case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
-      shape.cooperative = value.cooperative != 0;
-      break;
-    case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
-      require(value.clusterDim.x > 0 && value.clusterDim.y > 0 && value.clusterDim.z > 0,
-              CUDA_ERROR_INVALID_VALUE);
-      shape.cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
-      break;
-    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
-      shape.completion_event = value.programmaticEvent.event;
-      break;
-    case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
-      shape.completion_event = value.launchCompletionEvent.event;
-      break;
-    // Hints about speed or overlap: a kernel that runs alone and to its end satisfies each of them.
-    case CU_LAUNCH_ATTRIBUTE_IGNORE:
-    case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
-    case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
-    case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
-    case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
-    case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
-      break;
-    case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:       // valid for streams only
-    case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE: // valid while capturing only
-      fail(CUDA_ERROR_INVALID_VALUE);
-    default:
-      // Attributes of newer headers (preferred cluster, carve-out, NVLink scheduling, ...) are hints as well.
-      require(static_cast<int>(attribute.id) > CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN &&
-                  static_cast<int>(attribute.id) < 64,
-              CUDA_ERROR_INVALID_VALUE);
-    }
-  }
+  for (unsigned i = 0; i < config.numAttrs; ++i)
+    apply_attribute(shape, config.attrs[i]);
   return shape;
+}
+
+void apply_attribute(LaunchShape &shape, const CUlaunchAttribute &attribute) {
+  const CUlaunchAttributeValue &value = attribute.value;
+  switch (attribute.id) {
+  case CU_LAUNCH_ATTRIBUTE_COOPERATIVE:
+    shape.cooperative = value.cooperative != 0;
+    break;
+  case CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION:
+    require(value.clusterDim.x > 0 && value.clusterDim.y > 0 && value.clusterDim.z > 0,
+            CUDA_ERROR_INVALID_VALUE);
+    shape.cluster = {value.clusterDim.x, value.clusterDim.y, value.clusterDim.z};
+    break;
+  case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT:
+    shape.completion_event = value.programmaticEvent.event;
+    break;
+  case CU_LAUNCH_ATTRIBUTE_LAUNCH_COMPLETION_EVENT:
+    shape.completion_event = value.launchCompletionEvent.event;
+    break;
+  // Hints about speed or overlap: a kernel that runs alone and to its end satisfies each of them.
+  case CU_LAUNCH_ATTRIBUTE_IGNORE:
+  case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
+  case CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE:
+  case CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION:
+  case CU_LAUNCH_ATTRIBUTE_PRIORITY:
+  case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP:
+  case CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN:
+    break;
+  case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:       // valid for streams only
+  case CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE: // valid while capturing only
+    fail(CUDA_ERROR_INVALID_VALUE);
+  default:
+    // Attributes of newer headers (preferred cluster, carve-out, NVLink scheduling, ...) are hints as well.
+    require(static_cast<int>(attribute.id) > CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN &&
+                static_cast<int>(attribute.id) < 64,
+            CUDA_ERROR_INVALID_VALUE);
+  }
 }
 
 uint32_t largest_cluster(const Function &function) {
@@ -219,15 +213,12 @@ void require_cluster(const Function &function, const Device &device, LaunchShape
           CUDA_ERROR_INVALID_CLUSTER_SIZE);
 }
 
-static void launch(Call &call, CUfunction handle, LaunchShape shape, CUstream stream_handle,
-                   void **parameters, void **extra) {
-  auto function = function_of(*call.context, handle);
-  auto stream = stream_of(*call.context, stream_handle);
-  Context &context = *stream->context;
-  require(function->module->context == &context, CUDA_ERROR_INVALID_HANDLE);
+std::shared_ptr<const PreparedLaunch> prepare_launch(const std::shared_ptr<Function> &function,
+                                                     LaunchShape shape, LaunchAttributes attributes,
+                                                     std::vector<uint8_t> packed) {
+  Context &context = *function->module->context;
   require_geometry(*function, context.device, shape);
   require_cluster(*function, context.device, shape);
-  auto event = shape.completion_event ? driver().events.get(shape.completion_event) : nullptr;
   const KernelInfo &info = *function->info;
   if (!info.unsupported.empty()) {
     // Line 0: a syntax error inside the body, which names its own line.
@@ -237,12 +228,40 @@ static void launch(Call &call, CUfunction handle, LaunchShape shape, CUstream st
     tell("kernel " + function->name + " is not launched: PTX " + what);
     fail(CUDA_ERROR_NOT_SUPPORTED);
   }
+  require(packed.size() == info.parameter_bytes, CUDA_ERROR_INVALID_VALUE);
+  return std::make_shared<PreparedLaunch>(PreparedLaunch{function->module->shared_from_this(), function,
+                                                         &context, shape, std::move(packed),
+                                                         std::move(attributes)});
+}
+
+std::shared_ptr<const PreparedLaunch> prepare_launch(const std::shared_ptr<Function> &function,
+                                                     const LaunchShape &shape, LaunchAttributes attributes,
+                                                     void **parameters, void **extra) {
+  return prepare_launch(function, shape, std::move(attributes),
+                        packed_parameters(*function->info, parameters, extra));
+}
+
+std::function<Outcome()> started(std::shared_ptr<const PreparedLaunch> launch) {
   static uint64_t launches = 0; // under the driver's lock
-  PreparedLaunch prepared{function->module->shared_from_this(),       function,  &context, shape,
-                          packed_parameters(info, parameters, extra), launches++};
-  issue(call.lock, stream, [prepared = std::move(prepared)] { return prepared.run(); });
+  return [launch = std::move(launch), number = launches++] { return launch->run(number); };
+}
+
+static void launch(Call &call, CUfunction handle, LaunchShape shape, CUstream stream_handle,
+                   void **parameters, void **extra, LaunchAttributes attributes = {}) {
+  auto function = function_of(*call.context, handle);
+  auto stream = stream_of(*call.context, stream_handle);
+  require(function->module->context == stream->context, CUDA_ERROR_INVALID_HANDLE);
+  auto event = shape.completion_event ? driver().events.get(shape.completion_event) : nullptr;
+  auto prepared = prepare_launch(function, shape, std::move(attributes), parameters, extra);
+  if (capturing(*stream)) {
+    capture(*stream, make_kernel(handle, prepared, stream->priority));
+    if (event)
+      capture_record(*stream, *event);
+    return;
+  }
+  issue(call.lock, stream, started(prepared));
   if (event)
-    event->recorded = issue(call.lock, stream, std::make_shared<Work>());
+    record(call.lock, stream, *event);
 }
 
 } // namespace emulator::driver
@@ -266,7 +285,11 @@ CUresult CUDAAPI cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction f, vo
                                   void **extra) {
   return enter("cuLaunchKernelEx", Needs::healthy, [&](Call &call) {
     require(config != nullptr, CUDA_ERROR_INVALID_VALUE);
-    launch(call, f, shape_of(*config), config->hStream, kernelParams, extra);
+    LaunchShape shape = shape_of(*config);
+    LaunchAttributes attributes;
+    for (unsigned i = 0; i < config->numAttrs; ++i)
+      attributes[config->attrs[i].id] = config->attrs[i].value;
+    launch(call, f, shape, config->hStream, kernelParams, extra, std::move(attributes));
   });
 }
 
@@ -281,6 +304,8 @@ CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, 
     shape.block = {blockDimX, blockDimY, blockDimZ};
     shape.dynamic_shared_bytes = sharedMemBytes;
     shape.cooperative = true;
-    launch(call, f, shape, hStream, kernelParams, nullptr);
+    CUlaunchAttributeValue cooperative{};
+    cooperative.cooperative = 1;
+    launch(call, f, shape, hStream, kernelParams, nullptr, {{CU_LAUNCH_ATTRIBUTE_COOPERATIVE, cooperative}});
   });
 }

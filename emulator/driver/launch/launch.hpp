@@ -3,6 +3,7 @@
 
 #include "core/driver.hpp"
 #include "exec/program.hpp"
+#include "stream/scheduler.hpp"
 
 namespace emulator::driver {
 
@@ -13,8 +14,36 @@ struct LaunchShape {
   CUevent completion_event = nullptr; // recorded when the kernel has run
 };
 
+using LaunchAttributes = std::map<int, CUlaunchAttributeValue>;
+
+// A validated launch with its parameters copied. It keeps what it needs alive, even if the program unloads
+// the module. A stream runs it once, a graph's node as often as the graph is launched.
+struct PreparedLaunch {
+  std::shared_ptr<LoadedModule> module;
+  std::shared_ptr<Function> function;
+  Context *context = nullptr;
+  LaunchShape shape;
+  std::vector<uint8_t> parameters;
+  LaunchAttributes attributes; // as they were given
+
+  Outcome run(uint64_t number) const; // `number`: of all launches of the process, from 0
+};
+
+// Validates a launch of the function in its own context. `parameters` and `extra` as cuLaunchKernel takes
+// them.
+std::shared_ptr<const PreparedLaunch> prepare_launch(const std::shared_ptr<Function> &function,
+                                                     const LaunchShape &shape, LaunchAttributes attributes,
+                                                     void **parameters, void **extra);
+// The same with parameters that are packed already.
+std::shared_ptr<const PreparedLaunch> prepare_launch(const std::shared_ptr<Function> &function,
+                                                     LaunchShape shape, LaunchAttributes attributes,
+                                                     std::vector<uint8_t> packed);
+// The work of one launch. Gives it its number.
+std::function<Outcome()> started(std::shared_ptr<const PreparedLaunch> launch);
+
 // Reads and validates the attributes of a launch configuration.
 LaunchShape shape_of(const CUlaunchConfig &config);
+void apply_attribute(LaunchShape &shape, const CUlaunchAttribute &attribute);
 
 // Largest number of blocks in a cluster of this kernel.
 uint32_t largest_cluster(const Function &function);

@@ -2,6 +2,7 @@
 
 #include "device/context.hpp"
 #include "device/device.hpp"
+#include "graph/memory_nodes.hpp"
 #include "heap.hpp"
 #include "pool.hpp"
 
@@ -78,6 +79,8 @@ bool Allocations::covers(uint64_t base, uint64_t bytes) const {
     if (above == by_base_.begin() || std::prev(above)->second->end() <= base ||
         std::prev(above)->second->base > base)
       return false;
+    if (std::prev(above)->second->graph && !std::prev(above)->second->writable)
+      return false; // the graph has not allocated it yet, or has freed it
     base = std::prev(above)->second->end();
     if (above == by_base_.end())
       break;
@@ -240,6 +243,13 @@ std::shared_ptr<Allocation> allocate_host(Context &context, uint64_t bytes, unsi
 }
 
 void release(const std::shared_ptr<Allocation> &allocation) {
+  if (allocation->graph) { // the graph keeps the address
+    auto memory = allocation->graph->shared_from_this();
+    if (memory->outstanding())
+      memory->issue_free();
+    memory->end();
+    return;
+  }
   driver().allocations->erase(allocation->base);
   switch (allocation->kind) {
   case MemoryKind::device:
@@ -271,7 +281,8 @@ void require_range(Context &context, uint64_t address, uint64_t bytes, bool writ
     auto allocation = driver().allocations->find(address);
     require(allocation != nullptr && !allocation->freeing, CUDA_ERROR_INVALID_VALUE);
     uint32_t mask = write ? allocation->writable : allocation->readable;
-    require(has_bit(mask, context.device.ordinal), CUDA_ERROR_INVALID_VALUE);
+    bool later = allocation->graph != nullptr;
+    require(later || has_bit(mask, context.device.ordinal), CUDA_ERROR_INVALID_VALUE);
     uint64_t here = std::min(bytes, allocation->end() - address);
     address += here;
     bytes -= here;

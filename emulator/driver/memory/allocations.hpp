@@ -12,6 +12,7 @@ namespace emulator::driver {
 
 class AdvisedRanges;
 struct PhysicalMemory;
+class GraphMemory;
 
 enum class MemoryKind {
   device,     // cuMemAlloc and its kin
@@ -39,6 +40,7 @@ struct Allocation {
   bool freeing = false; // cuMemFreeAsync was called; earlier work may still use it, later work must not
   std::shared_ptr<AdvisedRanges> advised; // kind managed, once something was said
   std::shared_ptr<MemoryPool> pool;
+  GraphMemory *graph = nullptr;             // memory of a graph's allocation node
   std::shared_ptr<PhysicalMemory> physical; // kind mapped
   uint64_t physical_offset = 0;
   uint64_t end() const { return base + bytes; }
@@ -94,7 +96,7 @@ std::shared_ptr<Allocation> allocate_host(Context &context, uint64_t bytes, unsi
 void release(const std::shared_ptr<Allocation> &allocation);
 
 // Throws CUDA_ERROR_INVALID_VALUE unless [address, address + bytes) lies in memory that the context may
-// touch.
+// touch. Memory of a graph counts as there, because it will be when the graph has run; work asks `covers`.
 void require_range(Context &context, uint64_t address, uint64_t bytes, bool write);
 
 } // namespace emulator::driver

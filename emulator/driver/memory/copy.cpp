@@ -4,6 +4,8 @@
 #include "core/cost_model.hpp"
 #include "device/context.hpp"
 #include "device/device.hpp"
+#include "graph/operations.hpp"
+#include "stream/capture.hpp"
 #include "stream/scheduler.hpp"
 
 #include <cstring>
@@ -109,6 +111,10 @@ void copy(Lock &lock, Context &context, const std::shared_ptr<Stream> &stream, C
           CopySide source, CopyShape shape, bool asynchronous) {
   if (is_empty(shape))
     return;
+  if (asynchronous && capturing(*stream)) {
+    capture(*stream, make_copy(context, {destination, source, shape}));
+    return;
+  }
   Memory to = memory_of(destination), from = memory_of(source);
   // Staged: the function returns once a pageable source may be overwritten, the copy itself is still to come.
   bool staged = asynchronous && from == Memory::pageable && to != Memory::pageable;

@@ -48,8 +48,9 @@ enum class SourceAccess {
 std::function<Outcome()> copy_work(Context &context, const ShapedCopy &copy,
                                    SourceAccess access = SourceAccess::in_stream_order);
 
-// Validates both sides, issues the copy, and waits where the kinds of memory ask for it.
-// `asynchronous` is whether the function's name ends in Async.
+// Validates both sides, issues the copy, and waits where the kinds of memory ask for it. In a capturing
+// stream an asynchronous copy becomes a node instead. `asynchronous` is whether the function's name ends in
+// Async.
 void copy(Lock &lock, Context &context, const std::shared_ptr<Stream> &stream, CopySide destination,
           CopySide source, CopyShape shape, bool asynchronous);
 

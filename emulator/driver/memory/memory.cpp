@@ -2,6 +2,7 @@
 #include "allocations.hpp"
 #include "device/context.hpp"
 #include "device/device.hpp"
+#include "graph/memory_nodes.hpp"
 #include "heap.hpp"
 #include "stream/scheduler.hpp"
 
@@ -43,6 +44,7 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr) {
     require(allocation && allocation->base == dptr && !allocation->freeing, CUDA_ERROR_INVALID_VALUE);
     require(allocation->kind == MemoryKind::device || allocation->kind == MemoryKind::managed,
             CUDA_ERROR_INVALID_VALUE);
+    require(!allocation->graph || allocation->graph->outstanding(), CUDA_ERROR_INVALID_VALUE);
     Context &owner = *allocation->context;
     drain(call.lock, owner); // work may still use it
     if (&owner != call.context)

@@ -3,6 +3,8 @@
 #include "allocations.hpp"
 #include "device/context.hpp"
 #include "device/device.hpp"
+#include "graph/memory_nodes.hpp"
+#include "stream/capture.hpp"
 #include "stream/scheduler.hpp"
 
 #include <algorithm>
@@ -97,13 +99,26 @@ bool access_flags_are_known(CUmemAccess_flags flags) {
          flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 }
 
+// In a capturing stream the allocation becomes a node, with memory of the graph's own.
+CUdeviceptr allocate_in(Stream &stream, const std::shared_ptr<MemoryPool> &pool, size_t bytes) {
+  if (!capturing(stream)) {
+    refuse_capturing(stream);
+    return allocate(*stream.context, pool, bytes);
+  }
+  require(pool->device == &stream.context->device, CUDA_ERROR_INVALID_VALUE);
+  auto operation = make_allocate(*stream.context, bytes);
+  capture(stream, operation);
+  return as<AllocateOperation>(*operation).parameters.dptr;
+}
+
 } // namespace
 
 CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
   return enter("cuMemAllocAsync", Needs::healthy, [&](Call &call) {
     require(dptr != nullptr, CUDA_ERROR_INVALID_VALUE);
-    Context &context = *stream_of(*call.context, hStream)->context;
-    *dptr = allocate(context, current_pool(context.device), bytesize);
+    auto stream = stream_of(*call.context, hStream);
+    Context &context = *stream->context;
+    *dptr = allocate_in(*stream, current_pool(context.device), bytesize);
   });
 }
 
@@ -111,8 +126,8 @@ CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUm
                                          CUstream hStream) {
   return enter("cuMemAllocFromPoolAsync", Needs::healthy, [&](Call &call) {
     require(dptr != nullptr, CUDA_ERROR_INVALID_VALUE);
-    Context &context = *stream_of(*call.context, hStream)->context;
-    *dptr = allocate(context, driver().pools.get(pool, CUDA_ERROR_INVALID_VALUE), bytesize);
+    auto stream = stream_of(*call.context, hStream);
+    *dptr = allocate_in(*stream, driver().pools.get(pool, CUDA_ERROR_INVALID_VALUE), bytesize);
   });
 }
 
@@ -122,6 +137,20 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
     auto allocation = driver().allocations->find(dptr);
     require(allocation && allocation->base == dptr && !allocation->freeing, CUDA_ERROR_INVALID_VALUE);
     require(allocation->kind == MemoryKind::device || allocation->pool, CUDA_ERROR_INVALID_VALUE);
+    if (capturing(*stream)) {
+      capture(*stream, make_free(dptr));
+      return;
+    }
+    refuse_capturing(*stream);
+    if (allocation->graph) { // the graph keeps the address
+      allocation->graph->issue_free();
+      issue(call.lock, stream, [memory = allocation->graph->shared_from_this()]() -> Outcome {
+        Lock lock(driver().mutex);
+        memory->end();
+        return {};
+      });
+      return;
+    }
     issue(call.lock, stream, [allocation]() -> Outcome {
       Lock lock(driver().mutex);
       if (driver().allocations->find(allocation->base) == allocation)

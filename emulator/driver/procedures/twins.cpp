@@ -16,6 +16,15 @@ TWIN(cuEventRecordWithFlags_ptsz, cuEventRecordWithFlags,
 TWIN(cuEventRecord_ptsz, cuEventRecord,
      (CUevent hEvent, CUstream hStream),
      (hEvent, hStream))
+TWIN(cuGraphInstantiateWithParams_ptsz, cuGraphInstantiateWithParams,
+     (CUgraphExec *phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS *instantiateParams),
+     (phGraphExec, hGraph, instantiateParams))
+TWIN(cuGraphLaunch_ptsz, cuGraphLaunch,
+     (CUgraphExec hGraph, CUstream hStream),
+     (hGraph, hStream))
+TWIN(cuGraphUpload_ptsz, cuGraphUpload,
+     (CUgraphExec hGraph, CUstream hStream),
+     (hGraph, hStream))
 TWIN(cuLaunchCooperativeKernel_ptsz, cuLaunchCooperativeKernel,
      (CUfunction f, unsigned int gridDimX, unsigned int gridDimY, unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY, unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream, void **kernelParams),
      (f, gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes, hStream, kernelParams))
@@ -139,9 +148,21 @@ TWIN(cuStreamAttachMemAsync_ptsz, cuStreamAttachMemAsync,
 TWIN(cuStreamBatchMemOp_v2_ptsz, cuStreamBatchMemOp_v2,
      (CUstream stream, unsigned int count, CUstreamBatchMemOpParams *paramArray, unsigned int flags),
      (stream, count, paramArray, flags))
+TWIN(cuStreamBeginCaptureToGraph_ptsz, cuStreamBeginCaptureToGraph,
+     (CUstream hStream, CUgraph hGraph, const CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, CUstreamCaptureMode mode),
+     (hStream, hGraph, dependencies, dependencyData, numDependencies, mode))
+TWIN(cuStreamBeginCapture_ptsz, cuStreamBeginCapture,
+     (CUstream hStream),
+     (hStream))
+TWIN(cuStreamBeginCapture_v2_ptsz, cuStreamBeginCapture_v2,
+     (CUstream hStream, CUstreamCaptureMode mode),
+     (hStream, mode))
 TWIN(cuStreamCopyAttributes_ptsz, cuStreamCopyAttributes,
      (CUstream dst, CUstream src),
      (dst, src))
+TWIN(cuStreamEndCapture_ptsz, cuStreamEndCapture,
+     (CUstream hStream, CUgraph *phGraph),
+     (hStream, phGraph))
 TWIN(cuStreamGetAttribute_ptsz, cuStreamGetAttribute,
      (CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value_out),
      (hStream, attr, value_out))
@@ -188,6 +209,12 @@ TWIN(cuStreamSetAttribute_ptsz, cuStreamSetAttribute,
 TWIN(cuStreamSynchronize_ptsz, cuStreamSynchronize,
      (CUstream hStream),
      (hStream))
+TWIN(cuStreamUpdateCaptureDependencies_ptsz, cuStreamUpdateCaptureDependencies,
+     (CUstream hStream, CUgraphNode *dependencies, size_t numDependencies, unsigned int flags),
+     (hStream, dependencies, numDependencies, flags))
+TWIN(cuStreamUpdateCaptureDependencies_v2_ptsz, cuStreamUpdateCaptureDependencies_v2,
+     (CUstream hStream, CUgraphNode *dependencies, const CUgraphEdgeData *dependencyData, size_t numDependencies, unsigned int flags),
+     (hStream, dependencies, dependencyData, numDependencies, flags))
 TWIN(cuStreamWaitEvent_ptsz, cuStreamWaitEvent,
      (CUstream hStream, CUevent hEvent, unsigned int Flags),
      (hStream, hEvent, Flags))

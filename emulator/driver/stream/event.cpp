@@ -1,5 +1,6 @@
 #include "event.hpp"
 
+#include "capture.hpp"
 #include "device/context.hpp"
 #include "device/device.hpp"
 #include "scheduler.hpp"
@@ -14,11 +15,25 @@ CUresult record(const char *function, CUevent handle, CUstream stream_handle, un
   return enter(function, Needs::healthy, [&](Call &call) {
     auto event = driver().events.get(handle);
     require(flags == CU_EVENT_RECORD_DEFAULT || flags == CU_EVENT_RECORD_EXTERNAL, CUDA_ERROR_INVALID_VALUE);
-    require(flags == CU_EVENT_RECORD_DEFAULT, CUDA_ERROR_INVALID_VALUE); // external: only while capturing
     auto stream = stream_of(*call.context, stream_handle);
     require(stream->context == event->context, CUDA_ERROR_INVALID_HANDLE);
-    event->recorded = issue(call.lock, stream, std::make_shared<Work>());
+    if (!capturing(*stream)) {
+      require(flags == CU_EVENT_RECORD_DEFAULT, CUDA_ERROR_INVALID_VALUE); // external: only while capturing
+      record(call.lock, stream, *event);
+    } else if (flags == CU_EVENT_RECORD_EXTERNAL) {
+      capture(*stream, make_event(CU_GRAPH_NODE_TYPE_EVENT_RECORD, handle));
+    } else {
+      capture_record(*stream, *event);
+    }
   });
+}
+
+// An event of a capture stands for nothing that runs.
+void require_not_captured(const Event &event) {
+  if (!event.captured)
+    return;
+  event.captured->invalidated = true;
+  fail(CUDA_ERROR_CAPTURED_EVENT);
 }
 
 CUresult destroy(const char *function, CUevent handle) {
@@ -30,6 +45,7 @@ CUresult elapsed(const char *function, float *milliseconds, CUevent start_handle
   return enter(function, Needs::healthy, [&](Call &) {
     require(milliseconds != nullptr, CUDA_ERROR_INVALID_VALUE);
     auto start = driver().events.get(start_handle), end = driver().events.get(end_handle);
+    require(!start->captured && !end->captured, CUDA_ERROR_CAPTURED_EVENT);
     require(start->recorded && end->recorded, CUDA_ERROR_INVALID_HANDLE);
     require(!((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING), CUDA_ERROR_INVALID_HANDLE);
     require(start->recorded->done && end->recorded->done, CUDA_ERROR_NOT_READY);
@@ -39,7 +55,27 @@ CUresult elapsed(const char *function, float *milliseconds, CUevent start_handle
   });
 }
 
+std::shared_ptr<Context> healthy_context(CUcontext handle) {
+  auto context = driver().contexts.get(handle, CUDA_ERROR_INVALID_CONTEXT);
+  require(context->alive, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  require(context->error == CUDA_SUCCESS, context->error);
+  return context;
+}
+
 } // namespace
+
+namespace emulator::driver {
+
+// Set before it can run: a thread that waits meanwhile waits for this record.
+void record(Lock &lock, const std::shared_ptr<Stream> &stream, Event &event) {
+  refuse_capturing(*stream);
+  auto marker = std::make_shared<Work>();
+  enqueue(stream, marker);
+  event.set_recorded(marker);
+  settle(lock);
+}
+
+} // namespace emulator::driver
 
 CUresult CUDAAPI cuEventCreate(CUevent *phEvent, unsigned int Flags) {
   return enter("cuEventCreate", Needs::healthy, [&](Call &call) {
@@ -67,6 +103,7 @@ CUresult CUDAAPI cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsign
 CUresult CUDAAPI cuEventQuery(CUevent hEvent) {
   return enter("cuEventQuery", Needs::healthy, [&](Call &call) {
     auto event = driver().events.get(hEvent);
+    require_not_captured(*event);
     bool done = idle(call.lock, event->recorded);
     require(event->context->error == CUDA_SUCCESS, event->context->error);
     require(done, CUDA_ERROR_NOT_READY);
@@ -76,6 +113,7 @@ CUresult CUDAAPI cuEventQuery(CUevent hEvent) {
 CUresult CUDAAPI cuEventSynchronize(CUevent hEvent) {
   return enter("cuEventSynchronize", Needs::healthy, [&](Call &call) {
     auto event = driver().events.get(hEvent);
+    require_not_captured(*event);
     if (event->recorded)
       synchronise(call.lock, event->recorded);
     require(event->context->error == CUDA_SUCCESS, event->context->error);
@@ -90,15 +128,47 @@ CUresult CUDAAPI cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUe
   return elapsed("cuEventElapsedTime_v2", pMilliseconds, hStart, hEnd);
 }
 
-CUresult CUDAAPI cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
-  return enter("cuStreamWaitEvent", Needs::healthy, [&](Call &call) {
+// ---- all of a context
+
+CUresult CUDAAPI cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
+  return enter("cuCtxRecordEvent", Needs::initialised, [&](Call &call) {
+    auto context = healthy_context(hCtx);
     auto event = driver().events.get(hEvent);
-    require(Flags == CU_EVENT_WAIT_DEFAULT, CUDA_ERROR_INVALID_VALUE);
-    auto stream = stream_of(*call.context, hStream);
-    if (!event->recorded)
-      return; // documented: a wait for an event that was never recorded does nothing
-    auto work = std::make_shared<Work>();
-    work->after.push_back(event->recorded);
-    issue(call.lock, stream, work);
+    require(event->context == context.get(), CUDA_ERROR_INVALID_HANDLE);
+    refuse_waiting(*context);
+    // A stream of its own: a marker in any of the program's would wait for work that comes later.
+    if (!context->marker_stream)
+      context->marker_stream = std::make_shared<Stream>(*context, CU_STREAM_NON_BLOCKING, 0);
+    auto marker = std::make_shared<Work>();
+    marker->after = newest_works(*context);
+    event->set_recorded(marker);
+    enqueue(context->marker_stream, marker, false);
+    settle(call.lock);
+  });
+}
+
+CUresult CUDAAPI cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
+  return enter("cuCtxWaitEvent", Needs::initialised, [&](Call &) {
+    auto context = healthy_context(hCtx);
+    auto event = driver().events.get(hEvent);
+    if (event->captured) {
+      event->captured->invalidated = true;
+      fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    }
+    refuse_waiting(*context);
+    if (event->recorded)
+      context->holding.push_back(event->recorded);
+  });
+}
+
+// ---- between processes: not there, and said so
+
+CUresult CUDAAPI cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event) {
+  return enter("cuIpcGetEventHandle", Needs::healthy, [&](Call &) {
+    auto found = driver().events.get(event);
+    require(pHandle != nullptr, CUDA_ERROR_INVALID_VALUE);
+    require(found->flags & CU_EVENT_INTERPROCESS, CUDA_ERROR_INVALID_HANDLE);
+    tell("cuIpcGetEventHandle: events are not shared between processes");
+    fail(CUDA_ERROR_NOT_SUPPORTED);
   });
 }

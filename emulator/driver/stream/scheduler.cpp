@@ -1,6 +1,6 @@
 #include "scheduler.hpp"
 
-#include "core/cost_model.hpp"
+#include "capture.hpp"
 #include "device/context.hpp"
 #include "memory/pool.hpp"
 
@@ -78,6 +78,8 @@ private:
         outcome = run();
       }
       lock.lock();
+      if (!work->stream)
+        continue; // a bare function: call_on_host_thread
       finish(work, outcome);
       if (!settings().deferred)
         run_what_can_run(lock);
@@ -98,7 +100,8 @@ HostThread &host_thread() {
 void start(Lock &lock, const std::shared_ptr<Work> &work) {
   work->running = true;
   // After an error nothing of the context runs any more: its memory may be in any state.
-  if (work->stream->context->error != CUDA_SUCCESS || !work->run) {
+  bool failed = work->stream->context->error != CUDA_SUCCESS && !work->even_after_error;
+  if (failed || !work->run) {
     finish(work, {});
     return;
   }
@@ -140,10 +143,12 @@ bool run_what_can_run(Lock &lock) {
 // The work that must run next before `target` can: its stream's front, or what that front waits for.
 std::shared_ptr<Work> next_towards(const std::shared_ptr<Work> &target) {
   auto work = target->stream->queue.front();
-  for (const auto &earlier : work->after)
-    if (!earlier->done)
-      return next_towards(earlier);
-  return work;
+  for (;;) { // not recursive: a graph can make this path long
+    auto earlier = std::find_if(work->after.begin(), work->after.end(), [](auto &w) { return !w->done; });
+    if (earlier == work->after.end())
+      return work;
+    work = (*earlier)->stream->queue.front();
+  }
 }
 
 // Runs one work towards `target`; waits when it is another thread's turn. Call while target is not done.
@@ -192,6 +197,20 @@ void join_with_legacy_stream(Stream &stream, Work &work) {
   }
 }
 
+// Work of a context on which cuCtxWaitEvent was called.
+void wait_for_what_holds(Context &context, Work &work) {
+  auto &holding = context.holding;
+  for (auto item = holding.begin(); item != holding.end();) {
+    if ((*item)->done) {
+      context.held_until_ns = std::max(context.held_until_ns, (*item)->finish_ns);
+      work.issue_ns = std::max(work.issue_ns, context.held_until_ns);
+      item = holding.erase(item);
+    } else {
+      work.after.push_back(*item++);
+    }
+  }
+}
+
 } // namespace
 
 Stream::Stream(Context &owner, unsigned stream_flags, int stream_priority)
@@ -226,17 +245,54 @@ std::shared_ptr<Stream> stream_of(Context &context, CUstream handle) {
   return stream;
 }
 
-std::shared_ptr<Work> issue(Lock &lock, const std::shared_ptr<Stream> &stream, std::shared_ptr<Work> work) {
+void enqueue(const std::shared_ptr<Stream> &stream, const std::shared_ptr<Work> &work, bool joins) {
+  Context &context = *stream->context;
   work->stream = stream;
-  work->issue_ns = thread_clock_ns;
-  join_with_legacy_stream(*stream, *work);
+  work->issue_ns = std::max(thread_clock_ns, context.held_until_ns);
+  if (joins) {
+    join_with_legacy_stream(*stream, *work);
+    wait_for_what_holds(context, *work);
+  }
   if (stream->queue.empty())
     driver().busy.push_back(stream);
   stream->queue.push_back(work);
   stream->last = work;
+}
+
+void settle(Lock &lock) {
   if (!settings().deferred)
     run_what_can_run(lock);
+}
+
+std::shared_ptr<Work> issue(Lock &lock, const std::shared_ptr<Stream> &stream, std::shared_ptr<Work> work) {
+  refuse_capturing(*stream);
+  enqueue(stream, work);
+  settle(lock);
   return work;
+}
+
+std::vector<std::shared_ptr<Work>> newest_works(Context &context) {
+  std::vector<std::shared_ptr<Work>> works;
+  auto add = [&](const std::shared_ptr<Stream> &stream) {
+    if (stream && stream->context == &context && stream->last)
+      works.push_back(stream->last);
+  };
+  driver().streams.for_each(add);
+  add(context.legacy_stream);
+  for (const auto &item : context.per_thread_streams)
+    add(item.second);
+  for (const auto &stream : driver().busy) // destroyed streams, and those inside graphs
+    add(stream);
+  return works;
+}
+
+void call_on_host_thread(std::function<void()> function) {
+  auto work = std::make_shared<Work>();
+  work->run = [function = std::move(function)]() -> Outcome {
+    function();
+    return {};
+  };
+  host_thread().add(work);
 }
 
 std::shared_ptr<Work> issue(Lock &lock, const std::shared_ptr<Stream> &stream, std::function<Outcome()> run) {

@@ -7,9 +7,13 @@
 // waits for it, so that a program which forgets to wait sees stale data.
 // Host functions run on a thread of their own, as they do on a GPU: the issuing thread may hold a lock they
 // need.
+// Capture: every call that would put work into a capturing stream, or wait for it, ends here or in
+// capture.hpp. `issue` therefore refuses a capturing stream; what can become a graph's node has asked
+// capture.hpp first.
 #pragma once
 
 #include "core/driver.hpp"
+#include "graph/dependency.hpp"
 
 #include <deque>
 #include <functional>
@@ -28,6 +32,7 @@ struct Work {
   std::function<bool()> ready;  // empty, or asked before the work runs (waits on a memory value)
   std::function<Outcome()> run; // empty for a pure marker (event record, wait)
   bool on_host_thread = false;
+  bool even_after_error = false; // runs though its context has failed
   bool running = false;
   bool done = false;
   uint64_t issue_ns = 0;  // the issuing thread's modelled clock
@@ -48,6 +53,12 @@ struct Stream : std::enable_shared_from_this<Stream> {
   std::shared_ptr<Work> last; // the newest work, done or not; null before the first
   uint64_t clock_ns = 0;      // modelled time at which the last done work ended
   std::map<int, CUlaunchAttributeValue> attributes;
+
+  std::shared_ptr<Capture> capture; // null when the stream is not capturing; see capture.hpp
+  // What the next captured node depends on. Graph functions hand out pointers to `seen_dependencies`.
+  std::vector<GraphDependency> capture_dependencies;
+  std::vector<CUgraphNode> seen_dependencies;
+  std::vector<CUgraphEdgeData> seen_edges;
 };
 
 // Resolves a handle as the API does: 0 is the legacy or the per-thread default stream of the current context.
@@ -57,6 +68,17 @@ std::shared_ptr<Stream> new_stream(Context &context, unsigned flags, int priorit
 // Appends work to a stream and, unless deferred, runs whatever can run now. Returns the work.
 std::shared_ptr<Work> issue(Lock &lock, const std::shared_ptr<Stream> &stream, std::shared_ptr<Work> work);
 std::shared_ptr<Work> issue(Lock &lock, const std::shared_ptr<Stream> &stream, std::function<Outcome()> run);
+
+// The same in two steps, for several works that must enter the queues together: first every `enqueue`, which
+// runs nothing, then `settle`. `joins` is false for works inside a graph, whose first and last works join.
+void enqueue(const std::shared_ptr<Stream> &stream, const std::shared_ptr<Work> &work, bool joins = true);
+void settle(Lock &lock);
+
+// The newest work of every stream of the context that has had any, done or not.
+std::vector<std::shared_ptr<Work>> newest_works(Context &context);
+
+// Calls a function on the thread of host functions, after those that are due already.
+void call_on_host_thread(std::function<void()> function);
 
 // Each waits until the named work is done and moves the calling thread's modelled clock to its end.
 // They throw the context's error if work has left one.

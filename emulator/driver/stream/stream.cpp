@@ -1,3 +1,4 @@
+#include "capture.hpp"
 #include "device/context.hpp"
 #include "device/device.hpp"
 #include "scheduler.hpp"
@@ -23,7 +24,9 @@ CUresult create(const char *function, CUstream *out, unsigned flags, int priorit
 CUresult destroy(const char *function, CUstream handle) {
   return enter(function, Needs::healthy, [&](Call &) {
     // Work that is still queued keeps the stream until it is done.
-    driver().streams.remove(driver().streams.get(handle).get());
+    auto stream = driver().streams.get(handle);
+    stream_ends(*stream);
+    driver().streams.remove(stream.get());
   });
 }
 
@@ -41,13 +44,17 @@ CUresult CUDAAPI cuStreamDestroy(CUstream hStream) { return destroy("cuStreamDes
 CUresult CUDAAPI cuStreamDestroy_v2(CUstream hStream) { return destroy("cuStreamDestroy_v2", hStream); }
 
 CUresult CUDAAPI cuStreamSynchronize(CUstream hStream) {
-  return enter("cuStreamSynchronize", Needs::healthy,
-               [&](Call &call) { synchronise(call.lock, stream_of(*call.context, hStream)); });
+  return enter("cuStreamSynchronize", Needs::healthy, [&](Call &call) {
+    auto stream = stream_of(*call.context, hStream);
+    refuse_waiting(*stream);
+    synchronise(call.lock, stream);
+  });
 }
 
 CUresult CUDAAPI cuStreamQuery(CUstream hStream) {
   return enter("cuStreamQuery", Needs::healthy, [&](Call &call) {
     auto stream = stream_of(*call.context, hStream);
+    refuse_waiting(*stream);
     bool done = idle(call.lock, stream->last);
     require(stream->context->error == CUDA_SUCCESS, stream->context->error);
     require(done, CUDA_ERROR_NOT_READY);
@@ -140,66 +147,5 @@ CUresult CUDAAPI cuStreamCopyAttributes(CUstream dstStream, CUstream srcStream) 
     auto source = stream_of(*call.context, srcStream), destination = stream_of(*call.context, dstStream);
     require(source->context == destination->context, CUDA_ERROR_INVALID_VALUE);
     destination->attributes = source->attributes;
-  });
-}
-
-CUresult CUDAAPI cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus) {
-  return enter("cuStreamIsCapturing", Needs::context, [&](Call &call) {
-    require(captureStatus != nullptr, CUDA_ERROR_INVALID_VALUE);
-    stream_of(*call.context, hStream);
-    *captureStatus = CU_STREAM_CAPTURE_STATUS_NONE;
-  });
-}
-
-static CUresult capture_info(const char *function, CUstream handle, CUstreamCaptureStatus *status,
-                             cuuint64_t *identifier, CUgraph *graph, const CUgraphNode **dependencies,
-                             size_t *count) {
-  return enter(function, Needs::context, [&](Call &call) {
-    require(status != nullptr, CUDA_ERROR_INVALID_VALUE);
-    stream_of(*call.context, handle);
-    *status = CU_STREAM_CAPTURE_STATUS_NONE;
-    if (identifier)
-      *identifier = 0;
-    if (graph)
-      *graph = nullptr;
-    if (dependencies)
-      *dependencies = nullptr;
-    if (count)
-      *count = 0;
-  });
-}
-
-CUresult CUDAAPI cuStreamGetCaptureInfo(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
-                                        cuuint64_t *id_out) {
-  return capture_info("cuStreamGetCaptureInfo", hStream, captureStatus_out, id_out, nullptr, nullptr,
-                      nullptr);
-}
-
-CUresult CUDAAPI cuStreamGetCaptureInfo_v2(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
-                                           cuuint64_t *id_out, CUgraph *graph_out,
-                                           const CUgraphNode **dependencies_out,
-                                           size_t *numDependencies_out) {
-  return capture_info("cuStreamGetCaptureInfo_v2", hStream, captureStatus_out, id_out, graph_out,
-                      dependencies_out, numDependencies_out);
-}
-
-CUresult CUDAAPI cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStatus *captureStatus_out,
-                                           cuuint64_t *id_out, CUgraph *graph_out,
-                                           const CUgraphNode **dependencies_out,
-                                           const CUgraphEdgeData **edgeData_out,
-                                           size_t *numDependencies_out) {
-  if (edgeData_out)
-    *edgeData_out = nullptr;
-  return capture_info("cuStreamGetCaptureInfo_v3", hStream, captureStatus_out, id_out, graph_out,
-                      dependencies_out, numDependencies_out);
-}
-
-CUresult CUDAAPI cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode) {
-  return enter("cuThreadExchangeStreamCaptureMode", Needs::initialised, [&](Call &) {
-    require(mode != nullptr && *mode >= CU_STREAM_CAPTURE_MODE_GLOBAL &&
-                *mode <= CU_STREAM_CAPTURE_MODE_RELAXED,
-            CUDA_ERROR_INVALID_VALUE);
-    static thread_local CUstreamCaptureMode current = CU_STREAM_CAPTURE_MODE_GLOBAL;
-    std::swap(*mode, current);
   });
 }
