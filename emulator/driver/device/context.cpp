@@ -310,8 +310,11 @@ CUresult CUDAAPI cuCtxGetCacheConfig(CUfunc_cache *pconfig) {
 }
 
 CUresult CUDAAPI cuCtxSetCacheConfig(CUfunc_cache config) {
-  return enter("cuCtxSetCacheConfig", Needs::context,
-               [&](Call &call) { call.context->cache_config = config; });
+  return enter("cuCtxSetCacheConfig", Needs::context, [&](Call &call) {
+    require(config >= CU_FUNC_CACHE_PREFER_NONE && config <= CU_FUNC_CACHE_PREFER_EQUAL,
+            CUDA_ERROR_INVALID_VALUE);
+    call.context->cache_config = config;
+  });
 }
 
 CUresult CUDAAPI cuCtxGetSharedMemConfig(CUsharedconfig *pConfig) {
@@ -321,8 +324,12 @@ CUresult CUDAAPI cuCtxGetSharedMemConfig(CUsharedconfig *pConfig) {
   });
 }
 
-CUresult CUDAAPI cuCtxSetSharedMemConfig(CUsharedconfig) {
-  return enter("cuCtxSetSharedMemConfig", Needs::context, [&](Call &) {}); // without effect since Maxwell
+CUresult CUDAAPI cuCtxSetSharedMemConfig(CUsharedconfig config) {
+  return enter("cuCtxSetSharedMemConfig", Needs::context, [&](Call &) {
+    require(config >= CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE &&
+                config <= CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE,
+            CUDA_ERROR_INVALID_VALUE); // without effect since Maxwell
+  });
 }
 
 CUresult CUDAAPI cuCtxResetPersistingL2Cache(void) {

@@ -162,9 +162,13 @@ CUresult CUDAAPI cuFuncSetCacheConfig(CUfunction hfunc, CUfunc_cache config) {
   });
 }
 
-CUresult CUDAAPI cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig) {
-  return enter("cuFuncSetSharedMemConfig", Needs::healthy,
-               [&](Call &call) { function_of(*call.context, hfunc); });
+CUresult CUDAAPI cuFuncSetSharedMemConfig(CUfunction hfunc, CUsharedconfig config) {
+  return enter("cuFuncSetSharedMemConfig", Needs::healthy, [&](Call &call) {
+    require(config >= CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE &&
+                config <= CU_SHARED_MEM_CONFIG_EIGHT_BYTE_BANK_SIZE,
+            CUDA_ERROR_INVALID_VALUE);
+    function_of(*call.context, hfunc);
+  });
 }
 
 CUresult CUDAAPI cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function) {

@@ -112,6 +112,10 @@ CUresult CUDAAPI cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUs
   return enter("cuStreamGetAttribute", Needs::context, [&](Call &call) {
     require(value != nullptr, CUDA_ERROR_INVALID_VALUE);
     auto stream = stream_of(*call.context, hStream);
+    require(attr == CU_LAUNCH_ATTRIBUTE_PRIORITY || attr == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW ||
+                attr == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY ||
+                attr == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP || attr == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN,
+            CUDA_ERROR_INVALID_VALUE);
     *value = CUstreamAttrValue{};
     if (attr == CU_LAUNCH_ATTRIBUTE_PRIORITY)
       value->priority = stream->priority;
