@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static _Atomic uint64_t calls;
+static _Atomic uint64_t calls, launches_in_window;
 static pthread_mutex_t initialising = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int driver_described; // 0 no, 1 yes
 static uint32_t forked_from; // pid of the parent, while this process has not called the driver since fork
@@ -51,8 +51,10 @@ static void child_after_fork(void) {
   reset_streams_after_fork();
   reset_contexts_after_fork();
   reset_launch_list_after_fork();
+  reset_timings_after_fork();
   reset_ranges_after_fork();
   atomic_store(&calls, 0);
+  atomic_store(&launches_in_window, 0);
   atomic_store(&driver_described, 0);
   memset(noted_unlisted, 0, sizeof noted_unlisted);
   if (this_thread != NULL)
@@ -185,8 +187,6 @@ static void look_at_listed(struct call *call) {
     list_launch(call);
   if (call->function->effect == EFFECT_END_OF_CONTEXT)
     call->ending_context = context_that_ends(call);
-  if (call->ending_context != 0)
-    finish_launch_list(call->ending_context);
 }
 
 void begin_call(struct call *call, struct thread *thread, unsigned slot, const uint64_t *arguments) {
@@ -229,6 +229,8 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
         prepare_memory(call);
     }
   }
+  if (call->ending_context != 0)
+    collect_timings(call->ending_context);
   if (touches && !call->inside) {
     pass_gate(thread);
     call->inside = true;
@@ -237,6 +239,8 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
   // memory is read, and one that had to wait for that is not recorded any more.
   if (recorded && is_recorded(call->function)) {
     write_enter(call);
+    if (call->function->effect == EFFECT_LAUNCH && is_timed(atomic_fetch_add(&launches_in_window, 1) + 1))
+      begin_timing(call, NULL);
   } else {
     call->number = 0;
   }
@@ -263,7 +267,7 @@ void end_call(struct call *call, int result) {
   if (call->number != 0)
     encode_leave(call, result);
   if (call->timing != NULL)
-    list_launch_ended(call, result);
+    launch_was_timed(call, result);
   int now = current_mode();
   if (result == SUCCESS && (now == MODE_CLOSED || now == MODE_OPEN)) {
     follow_effect(call);

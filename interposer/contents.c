@@ -2,14 +2,35 @@
 #define _GNU_SOURCE
 #include "shim.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 enum { PIECE_BYTES = 8 << 20 }; // a record covers one piece; this much is held in memory at a time
 
 atomic_bool host_memory_is_pending;
 static uint8_t *staging; // used by the thread that closed the gate
 static uint64_t bytes_copied;
+struct perturbation perturbation;
+
+static uint64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void describe_perturbation(void) {
+  char text[256];
+  int length = snprintf(text, sizeof text,
+                        "perturbation.waits=%llu\nperturbation.wait_ns=%llu\n"
+                        "perturbation.copied_bytes=%llu\nperturbation.copy_ns=%llu\n",
+                        (unsigned long long)atomic_load(&perturbation.waits),
+                        (unsigned long long)atomic_load(&perturbation.wait_ns),
+                        (unsigned long long)atomic_load(&perturbation.copied_bytes),
+                        (unsigned long long)atomic_load(&perturbation.copy_ns));
+  write_process_text(text, (size_t)length);
+}
 
 static bool is_zero(const uint8_t *data, size_t bytes) {
   static const uint8_t zeros[4096];
@@ -94,11 +115,15 @@ void copy_contents(struct thread *thread, struct range_list *list, enum moment m
       staging = mapped;
   }
   if (problem == NULL) {
+    uint64_t begin_ns = now_ns();
     gate_is_waiting_for_device(true);
     if (device_becomes_idle(list, &problem))
       atomic_store(&host_memory_is_pending, false);
     gate_is_waiting_for_device(false);
+    atomic_fetch_add(&perturbation.waits, 1);
+    atomic_fetch_add(&perturbation.wait_ns, now_ns() - begin_ns);
   }
+  uint64_t begin_ns = now_ns(), bytes_before = bytes_copied;
   // The list grows while it is read: what the contents point to is copied as well.
   for (size_t n = 0; n < list->count; n++) {
     struct range range = list->items[n];
@@ -111,4 +136,6 @@ void copy_contents(struct thread *thread, struct range_list *list, enum moment m
     if (moment == MOMENT_BEFORE)
       memory_mark(range.base, range.serial, RANGE_LOST);
   }
+  atomic_fetch_add(&perturbation.copied_bytes, bytes_copied - bytes_before);
+  atomic_fetch_add(&perturbation.copy_ns, now_ns() - begin_ns);
 }

@@ -189,8 +189,8 @@ struct call {
   uint64_t ending_context; // END_OF_CONTEXT: the context whose memory ends, 0 when none does
   uint16_t record_function;
   bool nested, inside;
-  uint64_t stream;                // LAUNCH, in a list of launches
-  struct timing *timing;          // LAUNCH, in a list of launches: its events; NULL when it is not timed
+  uint64_t stream;                // LAUNCH that is timed
+  struct timing *timing;          // LAUNCH: its events; NULL when it is not timed
   bool selected;                  // LAUNCH: the window stays open until it has left the driver
   struct attachment *attachments; // in scratch
 };
@@ -291,8 +291,16 @@ void reset_ranges_after_fork(void);
 bool open_launch_list(void);
 void reset_launch_list_after_fork(void);
 void list_launch(struct call *call);
-void list_launch_ended(struct call *call, int result);
-void finish_launch_list(uint64_t context); // before a context ends; 0: before the process ends
+struct list_row;
+void add_listed_time(struct list_row *row, uint64_t time_ns);
+
+// ---- GPU times in the application (timing.c) ----------------------------------------------------
+
+bool is_timed(uint64_t launch); // the n-th of its kind
+void begin_timing(struct call *call, struct list_row *row);
+void launch_was_timed(struct call *call, int result);
+void collect_timings(uint64_t context); // of a context that is about to end; 0: of those that have ended
+void reset_timings_after_fork(void);
 
 // ---- memory (memory.c, contents.c, idle.c) ------------------------------------------------------
 
@@ -336,6 +344,13 @@ void memory_list_touched(enum list_filter filter, uint64_t value, uint64_t bytes
 bool memory_has_touched(enum list_filter filter, uint64_t value, uint64_t bytes);
 
 uint64_t current_context(void);
+// What capture did to the application, beside recording calls.
+struct perturbation {
+  _Atomic uint64_t waits, wait_ns; // for the device to become idle
+  _Atomic uint64_t copied_bytes, copy_ns;
+};
+extern struct perturbation perturbation;
+void describe_perturbation(void);
 // Reads the contents of all ranges of the list into the blobs file; scans what it reads for pointers and
 // appends what they reach when `follow`. The gate is closed.
 void copy_contents(struct thread *thread, struct range_list *list, enum moment moment, uint64_t call,

@@ -116,6 +116,8 @@ void close_window(struct thread *thread, uint64_t call) {
   else
     write_note(NOTE_THREADS_BUSY, 0, call,
                "another thread waits for the device; memory was not read at the end");
+  collect_timings(0);
+  describe_perturbation();
   write_note(NOTE_WINDOW_CLOSE, 0, call, "%llu launches",
              (unsigned long long)atomic_load(&launches_recorded));
   int open = MODE_OPEN;
@@ -127,7 +129,7 @@ void close_window(struct thread *thread, uint64_t call) {
 
 void finish_selection(void) {
   if (selection.list)
-    finish_launch_list(0);
+    collect_timings(0);
   else if (current_mode() == MODE_OPEN)
     close_window(current_thread(), last_call_number());
   else if (!atomic_load(&window_was_opened) && writer_is_open())

@@ -310,11 +310,14 @@ def _snapshot_facts(reader: SnapshotReader) -> schema.SnapshotFacts:
 
 def _application(reader: SnapshotReader, environment: Environment | None) -> schema.ApplicationFacts:
     first_ns = last_ns = 0
+    gpu_times_ns: list[int] = []
     for value in reader.objects("call"):
         call: Call = from_wire(Call, value)
         if call.section == "window" and call.leave_ns:
             first_ns = min(first_ns or call.enter_ns, call.enter_ns)
             last_ns = max(last_ns, call.leave_ns)
+        if call.section == "window" and call.gpu_ns is not None:
+            gpu_times_ns.append(call.gpu_ns)
     device = environment.devices[0].name if environment and environment.devices else ""
     return schema.ApplicationFacts(
         device=device,
@@ -322,6 +325,8 @@ def _application(reader: SnapshotReader, environment: Environment | None) -> sch
         emulated=environment.emulated if environment else False,
         host_ns=last_ns - first_ns if first_ns and last_ns >= first_ns else None,
         command=list(environment.command) if environment else [],
+        gpu_ns=sum(gpu_times_ns) if gpu_times_ns else None,
+        timed_launches=len(gpu_times_ns),
     )
 
 

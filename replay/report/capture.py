@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from replay.report.text import number, shown, size
+from replay.report.text import duration, number, shown, size
 from replay.snapshot.contents import COURSE_NOTES
 
 if TYPE_CHECKING:
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from replay.snapshot.builder import PackedSnapshot
 
 SHOWN_KERNELS = 3
+NOTABLE_NS = 1_000_000  # what a user would feel
 
 
 def snapshot_lines(item: PackedSnapshot) -> list[str]:
@@ -26,6 +27,13 @@ def snapshot_lines(item: PackedSnapshot) -> list[str]:
         lines.append(f"the capture is {summary.state}: {shown(summary.state_text)}")
     if not summary.closed_call and summary.launches:
         lines.append("the window was still open at the end, so there are no outputs to compare with")
+    changes = summary.perturbation
+    if changes is not None and changes.wait_ns + changes.copy_ns > NOTABLE_NS:
+        held = duration(changes.wait_ns + changes.copy_ns)
+        lines.append(
+            f"the application was held up for {held}: {number(changes.waits, 'wait')} for the device, "
+            f"{size(changes.copied_bytes)} copied"
+        )
     missing = [
         f"{shown(code)} ({count})"
         for code, count in sorted(summary.notes.items())

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from replay.report.text import Column, Screen, dimensions, fields, heading, number, shown, size, table
+from replay.report.text import (
+    Column,
+    Screen,
+    dimensions,
+    duration,
+    fields,
+    heading,
+    number,
+    shown,
+    size,
+    table,
+)
 from replay.snapshot.contents import SnapshotInfo, Verification, changed_bytes
 from replay.snapshot.schema import Call, Environment, Image, Kernel, Note, Range, Summary
 
@@ -91,11 +102,19 @@ def _window(summary: Summary) -> list[tuple[str, str]]:
     changed = f"{size(summary.written_bytes)} changed by the window"
     pointers = f"{number(summary.census_words, 'pointer')} found inside" if summary.census_words else ""
     images = f"{number(len(summary.images), 'module image')}, {size(sum(summary.images.values()))}"
+    changes = summary.perturbation
+    perturbation = (
+        f"waited {number(changes.waits, 'time')} for the device ({duration(changes.wait_ns)}), copied "
+        f"{size(changes.copied_bytes)} ({duration(changes.copy_ns)})"
+        if changes is not None
+        else ""
+    )
     return [
         ("raw capture", state),
         ("selection", shown(summary.selection, 200)),
         ("window", ", ".join(filter(None, window))),
         ("memory", ", ".join(filter(None, (memory, changed, pointers)))),
+        ("perturbation", perturbation),
         ("stored", f"{size(summary.stored_bytes)} of distinct memory before compression; {images}"),
     ]
 

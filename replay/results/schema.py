@@ -172,13 +172,15 @@ class Timing:
 @dataclass(frozen=True)
 class ApplicationFacts:
     """What was seen when the window ran inside the application. host_ns: from its first call to its last, None
-    unknown."""
+    unknown. gpu_ns: of the launches that were timed there (timed_launches), each between two events."""
 
     device: str = ""
     driver_version: int = 0
     emulated: bool = False
     host_ns: int | None = None
     command: list[str] = field(default_factory=list)
+    gpu_ns: int | None = None
+    timed_launches: int = 0
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,12 @@ from replay.snapshot.allocations import Allocation
 from replay.snapshot.census import Spool, Targets, Words
 from replay.snapshot.container.writer import SnapshotWriter
 from replay.snapshot.contents_writer import ContentsWriter, Found, changed_bytes
-from replay.snapshot.description import architecture, describe_environment, describe_kernel
+from replay.snapshot.description import (
+    architecture,
+    describe_environment,
+    describe_kernel,
+    describe_perturbation,
+)
 from replay.snapshot.imagestore import ImageStore
 from replay.snapshot.schema import INLINE_BYTES, Attachment, Contents, to_wire
 from replay.snapshot.state import SetupCall
@@ -243,8 +248,9 @@ class _Build:
             side: {key: to_wire(item) for key, item in attachments.items()}
             for side, attachments in (("inputs", call.inputs), ("outputs", call.outputs))
         }
-        if call.result is None:
-            del value["result"]
+        for optional in ("result", "gpu_ns"):
+            if value[optional] is None:
+                del value[optional]
         self._writer.write("call", value)
 
     # -- what is known about the machine and the images -----------------------------------------------------------
@@ -305,6 +311,7 @@ class _Build:
             outputs=self._attachments(call, call.outputs),
             enter_ns=call.enter_ns,
             leave_ns=call.leave_ns,
+            gpu_ns=self._survey.gpu_times_ns.get(call.number),
         )
 
     def _attachments(self, call: RawCall, raw: dict[str, RawAttachment]) -> dict[str, Attachment]:
@@ -395,6 +402,7 @@ class _Build:
             notes=dict(survey.note_counts),
             streams=len(survey.streams),
             threads=len(survey.threads),
+            perturbation=describe_perturbation(survey.process),
         )
 
     def _state_text(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import platform
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,19 @@ def describe_environment(
         platform=f"{platform.system().lower()}-{platform.machine()}",
         exit_status=status if isinstance(status, int) else None,
         details={key: process[key] for key in ("driver_path", "shim_version") if process.get(key)},
+    )
+
+
+def describe_perturbation(process: dict[str, str]) -> schema.Perturbation | None:
+    """What the interposer said that it did to the application, None when it did not come to say it."""
+    prefix = "perturbation."
+    if f"{prefix}waits" not in process:
+        return None
+    return schema.Perturbation(
+        **{
+            item.name: _number(process.get(prefix + item.name))
+            for item in dataclasses.fields(schema.Perturbation)
+        }
     )
 
 

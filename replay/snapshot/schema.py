@@ -134,7 +134,8 @@ class Call:
     """One driver call as it was captured.
 
     `arguments` are the raw 64-bit words in the order of the table. Keys of `inputs` and `outputs` are parameter
-    names, followed by ".N" for the custom parts that `replay/capture/FORMAT.md` lists.
+    names, followed by ".N" for the custom parts that `replay/capture/FORMAT.md` lists. gpu_ns: time of a launch between
+    two events around it, inside the application; None when it was not timed.
     """
 
     number: int
@@ -148,6 +149,18 @@ class Call:
     outputs: dict[str, Attachment] = field(default_factory=dict)
     enter_ns: int = 0
     leave_ns: int = 0
+    gpu_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class Perturbation:
+    """What capture did to the application beside recording its calls: how often and how long it waited for the device
+    to become idle, and what it copied after that."""
+
+    waits: int = 0
+    wait_ns: int = 0
+    copied_bytes: int = 0
+    copy_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -222,6 +235,7 @@ class Summary:
     notes: dict[str, int] = field(default_factory=dict)  # code -> count
     streams: int = 0
     threads: int = 0
+    perturbation: Perturbation | None = None  # None: not known
 
 
 KINDS: dict[str, type] = {

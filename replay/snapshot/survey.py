@@ -100,7 +100,8 @@ class Survey:
     """What the first pass found.
 
     opened_call, closed_call: numbers of calls, 0 for none. matched_launches: launches that the selection matched, in
-    the window or not. globals_named: (image digest, variable) that some call asked for.
+    the window or not. gpu_times_ns: of launches, by the number of the call. globals_named: (image digest, variable) that
+    some call asked for.
     """
 
     objects: Objects = field(default_factory=Objects)
@@ -124,6 +125,7 @@ class Survey:
     images_used: set[str] = field(default_factory=set)  # digests
     kernels_seen: dict[str, None] = field(default_factory=dict)  # names that were looked up, the first few
     unnamed_launches: int = 0
+    gpu_times_ns: dict[int, int] = field(default_factory=dict)
 
     def note(self, code: str, text: str, call: int = 0, function: str = "") -> None:
         """Record something that is missing or special."""
@@ -154,8 +156,16 @@ class Surveyor:
             elif isinstance(event, RawNote):
                 self._note(event)
             elif isinstance(event, ProcessText):
-                self.survey.process.update(event.values)
+                self._process_text(event)
         return self.survey
+
+    def _process_text(self, text: ProcessText) -> None:
+        for key, value in text.values.items():
+            name, _, call = key.rpartition(".")
+            if name == "gpu_time_ns" and call.isdecimal() and value.isdecimal() and len(value) < 20:
+                self.survey.gpu_times_ns[int(call)] = int(value)
+            else:
+                self.survey.process[key] = value
 
     def _note(self, note: RawNote) -> None:
         survey = self.survey

@@ -51,6 +51,26 @@ def test_one_wrong_bit_in_the_outputs_is_found_with_its_address(replay, good_sna
     assert "0x" in done.stdout + done.stderr
 
 
+def test_time_in_the_application_stands_beside_the_time_of_the_replay(replay):
+    """Both come from the CPU driver's model here, so that they are equal to the nanosecond."""
+    replay.capture("--all", application=replay.application("two_streams"))
+    result = json.loads(replay.run("x.rsnap", "--json").stdout)
+    assert result["application"]["timed_launches"] == result["window"]["launches"] == 8
+    replay.capture("--kernel", "vector_add", application=replay.application("vector_add"))
+    result = json.loads(replay.run("x.rsnap", "--json").stdout)
+    assert result["application"]["timed_launches"] == 1
+    assert result["application"]["gpu_ns"] == result["timing"]["gpu"]["median_ns"] > 0
+    assert "modelled for 1 launch" in replay.run("x.rsnap").stdout
+
+
+def test_what_capture_did_to_the_application_is_in_the_snapshot(replay):
+    replay.capture("--kernel", "vector_add", application=replay.application("vector_add"))
+    changes = json.loads(replay("info", "x.rsnap", "--json").stdout)["summary"]["perturbation"]
+    assert changes["waits"] == 2  # before the launch and at the end of the window
+    assert changes["copied_bytes"] == 2 * 3 * 4 * 262147  # three buffers, twice
+    assert changes["copy_ns"] > 0
+
+
 def test_run_prints_one_json_object(replay, good_snapshot):
     done = replay.run(str(good_snapshot), "--json")
     assert isinstance(json.loads(done.stdout), dict)

@@ -334,7 +334,7 @@ class TestFatbin:
     def test_the_entry_that_a_device_uses_is_chosen(self) -> None:
         def entries(*described: tuple[str, int, str]) -> list[images.Entry]:
             return [
-                fatbin.Entry("ptx" if kind == "p" else "cubin", sm, variant, (1, 8), "", 0, 0, b"", 0, 0)
+                fatbin.Entry("ptx" if kind == "p" else "cubin", sm, variant, (1, 8), "", 0, 0, 0, b"", 0, 0)
                 for kind, sm, variant in described
             ]
 
