@@ -141,6 +141,12 @@ class Driver:
         self.do(name, out(result), *arguments)
         return result.value
 
+    def make_last(self, name: str, *arguments: object) -> int:
+        """The same for a function whose last argument is the result."""
+        result = handle()
+        self.do(name, *arguments, out(result))
+        return result.value
+
     def integer(self, name: str, *arguments: object) -> int:
         """The same for an `int` result."""
         result = ctypes.c_int()
