@@ -33,14 +33,33 @@ def run(programs: toolchain.Programs, emulator_dir: Path) -> Run:
         )
         if done.returncode != status:
             pytest.fail(f"exit status {done.returncode}, not {status}\n{done.stdout}\n{done.stderr}")
+        assert status != 0 or done.stdout.endswith("ok\n")
         return done
 
     return started
 
 
-def test_kernels_variables_and_errors(run: Run) -> None:
-    assert run("vector_add").stdout == "ok\n"
+DEFAULT_STREAMS = pytest.mark.parametrize("default_stream", ["legacy", "per-thread"])
 
 
-def test_the_same_with_the_per_thread_default_stream(run: Run) -> None:
-    assert run("vector_add", options=("-default-stream", "per-thread")).stdout == "ok\n"
+@DEFAULT_STREAMS
+def test_kernels_variables_and_errors(run: Run, default_stream: str) -> None:
+    run("vector_add", options=("-default-stream", default_stream))
+
+
+def test_memory_of_every_kind(run: Run) -> None:
+    run("memory")
+
+
+@DEFAULT_STREAMS
+@pytest.mark.parametrize("deferred", ["0", "1"])
+def test_streams_events_and_host_functions(run: Run, default_stream: str, deferred: str) -> None:
+    run("streams", options=("-default-stream", default_stream), DEFERRED=deferred)
+
+
+def test_launches_of_every_form_and_occupancy(run: Run) -> None:
+    run("functions")
+
+
+def test_two_devices(run: Run) -> None:
+    run("devices", DEVICES="2")
