@@ -86,11 +86,3 @@ CUresult CUDAAPI cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVer
                                      CUdriverProcAddressQueryResult *symbolStatus) {
   return look_up("cuGetProcAddress_v2", symbol, pfn, cudaVersion, flags, symbolStatus);
 }
-
-CUresult CUDAAPI cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId) {
-  return enter("cuGetExportTable", Needs::nothing, [&](Call &) {
-    require(ppExportTable != nullptr && pExportTableId != nullptr, CUDA_ERROR_INVALID_VALUE);
-    *ppExportTable = nullptr;
-    fail(CUDA_ERROR_NOT_FOUND); // private tables of the vendor's libraries: never a dummy
-  });
-}

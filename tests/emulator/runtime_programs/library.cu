@@ -41,7 +41,7 @@ int main(int, char **argv) {
   OK(cudaLibraryUnload(library));
   ERROR_IS(cudaLibraryLoadFromFile(&library, "/absent", nullptr, nullptr, 0, nullptr, nullptr, 0),
            cudaErrorFileNotFound);
-  ERROR_IS(cudaLibraryLoadData(&library, "no PTX", nullptr, nullptr, 0, nullptr, nullptr, 0),
+  ERROR_IS(cudaLibraryLoadData(&library, ".version 7.0 nonsense", nullptr, nullptr, 0, nullptr, nullptr, 0),
            cudaErrorInvalidPtx);
   OK(cudaLibraryLoadFromFile(&library, argv[1], nullptr, nullptr, 0, nullptr, nullptr, 0));
   cudaGetLastError();
