@@ -142,3 +142,85 @@ def test_quiet_silences_the_driver(fresh):
     done = fresh(script, QUIET="1")
     assert done.stdout.strip() == "700"
     assert done.stderr == ""
+
+
+def test_limits_are_clamped_where_the_hardware_ends(cuda: Driver):
+    stack, heap, granularity, persisting = 0, 2, 5, 6
+    for limit, asked, given in (
+        (stack, 1 << 40, 512 << 10),
+        (granularity, 4096, 128),
+        (persisting, 1 << 20, 0),
+        (heap, 64 << 20, 64 << 20),
+    ):
+        cuda.do("cuCtxSetLimit", limit, asked)
+        value = api.handle()
+        cuda.do("cuCtxGetLimit", api.out(value), limit)
+        assert value.value == given
+    assert cuda.cuCtxSetLimit(heap, 1 << 60) == api.OUT_OF_MEMORY
+
+
+def test_reset_and_release_of_the_primary_context_end_its_error(fresh):
+    done = fresh(
+        """
+        f, (a, b, c) = d.vector_add(), d.vectors(64)
+        def poison():
+            print(d.launch(d.function(d.module(VECTOR_ADD), "vector_add"), (9,), (64,),
+                           [d.vectors(64)[0], 8, 8, ctypes.c_int(576)]))
+            print(d.cuCtxSynchronize(), d.cuMemAlloc_v2(out(handle()), 4))
+        poison()
+        print(d.cuDevicePrimaryCtxReset_v2(0), d.cuCtxSynchronize(), d.cuMemFree_v2(a))
+        poison()
+        print(d.cuDevicePrimaryCtxRelease_v2(0), d.cuCtxSynchronize())
+        context = handle()
+        d.do("cuDevicePrimaryCtxRetain", out(context), 0)
+        d.do("cuCtxSetCurrent", context)
+        print(context.value == d.context, d.cuCtxSynchronize(), len(d.vectors(64)))
+        """
+    )
+    assert done.stdout.split() == [
+        "0",
+        "700",
+        "700",
+        "0",
+        "0",
+        "1",
+        "0",
+        "700",
+        "700",
+        "0",
+        "709",
+        "True",
+        "0",
+        "3",
+    ]
+
+
+def test_threads_use_several_devices_and_contexts_at_once(fresh):
+    done = fresh(
+        """
+        import threading
+        results = []
+        def work(number):
+            context, own = handle(), number % 2 == 0
+            if own:
+                d.do("cuCtxCreate_v2", out(context), 0, number % 3)
+            else:
+                d.do("cuDevicePrimaryCtxRetain", out(context), number % 3)
+                d.do("cuCtxSetCurrent", context)
+            f, stream = d.vector_add(), d.make("cuStreamCreate", 1)
+            for size in range(1, 120):
+                a, b, c = d.vectors(size)
+                d.launch(f, (1,), (128,), [a, b, c, ctypes.c_int(size)], stream=stream)
+                back = ctypes.create_string_buffer(4 * size)
+                d.do("cuMemcpyDtoHAsync_v2", back, c, 4 * size, stream)
+                results.append(list(struct.unpack(f"{size}f", back.raw)) == [3.0 * i for i in range(size)])
+                for pointer in (a, b, c):
+                    d.do("cuMemFree_v2", pointer)
+            d.do("cuCtxDestroy_v2", context) if own else d.do("cuDevicePrimaryCtxRelease_v2", number % 3)
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+        [t.start() for t in threads], [t.join() for t in threads]
+        print(len(results), all(results))
+        """,
+        DEVICES="3",
+    )
+    assert done.stdout.split() == [str(8 * 119), "True"]

@@ -106,3 +106,46 @@ def test_forked_child_is_told_that_it_cannot_use_the_driver(fresh):
         """
     )
     assert done.stdout.split() == [str(api.NOT_INITIALIZED), str(api.NOT_INITIALIZED), "0"]
+
+
+@pytest.mark.parametrize(
+    ("capability", "cooperative", "managed", "nor", "clusters", "ratio", "window"),
+    [
+        ("5.2", 0, 0, 0, 0, 32, 0),
+        ("6.0", 1, 1, 0, 0, 2, 0),
+        ("7.5", 1, 1, 1, 0, 32, 0),
+        ("8.6", 1, 1, 1, 0, 64, 128 << 20),
+        ("9.0", 1, 1, 1, 1, 2, 128 << 20),
+        ("12.0", 1, 1, 1, 1, 64, 128 << 20),
+    ],
+)
+def test_features_come_with_their_capability(
+    fresh, capability: str, cooperative: int, managed: int, nor: int, clusters: int, ratio: int, window: int
+):
+    numbers = [95, 89, 123, 120, 87, 109]
+    script = f"print(*[d.integer('cuDeviceGetAttribute', n, 0) for n in {numbers}], d.cuCtxGetLimit(out(handle()), 3))"
+    done = fresh(script, COMPUTE_CAPABILITY=capability)
+    depth = 0 if float(capability) < 9 else 215  # nesting depth: documented as unsupported from 9.0 on
+    expected = [cooperative, managed, nor, clusters, ratio, window, depth]
+    assert [int(word) for word in done.stdout.split()] == expected
+
+
+def test_widest_linear_texture(library: Driver):
+    assert library.make("cuDeviceGetTexture1DLinearMaxWidth", 0x20, 4, 0) == 1 << 28
+    assert library.cuDeviceGetTexture1DLinearMaxWidth(api.out(api.handle()), 0x20, 3, 0) == api.INVALID_VALUE
+    assert library.cuDeviceGetTexture1DLinearMaxWidth(api.out(api.handle()), 0x20, 4, 7) == api.INVALID_DEVICE
+
+
+def test_atomics_between_devices_and_host(fresh):
+    done = fresh(
+        """
+        operations, results = (ctypes.c_int * 2)(0, 10), (ctypes.c_uint * 2)()
+        print(d.cuDeviceGetHostAtomicCapabilities(results, operations, 2, 0), list(results))
+        print(d.cuDeviceGetP2PAtomicCapabilities(results, operations, 2, 0, 1), list(results))
+        print(d.cuDeviceGetP2PAtomicCapabilities(results, operations, 2, 1, 1))
+        operations[1] = 99
+        print(d.cuDeviceGetHostAtomicCapabilities(results, operations, 2, 0))
+        """,
+        DEVICES="2",
+    )
+    assert done.stdout.splitlines() == ["0 [0, 0]", "0 [31, 31]", "101", "1"]

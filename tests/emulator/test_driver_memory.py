@@ -266,3 +266,14 @@ def test_host_memory_running_out_is_an_error_and_no_crash(fresh):
         """
     )
     assert done.stdout.splitlines() == ["{2} 0 0", "True"]
+
+
+def test_only_memory_that_is_there_can_be_registered(cuda: Driver):
+    with mmap.mmap(-1, 3 * mmap.PAGESIZE) as pages:
+        view = ctypes.c_char.from_buffer(pages)
+        address = ctypes.addressof(view)
+        assert cuda.cuMemHostRegister_v2(address, 1 << 45, 0) == api.INVALID_VALUE
+        assert cuda.cuMemHostRegister_v2(0x1000, mmap.PAGESIZE, 0) == api.INVALID_VALUE
+        cuda.do("cuMemHostRegister_v2", address, 3 * mmap.PAGESIZE, 0)
+        cuda.do("cuMemHostUnregister", address)
+        del view

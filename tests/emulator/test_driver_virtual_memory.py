@@ -245,3 +245,22 @@ def test_foreign_files_and_wrong_kinds_are_refused(cuda: Driver, tmp_path: Path)
     assert cuda.cuMemImportFromShareableHandle(imported, unsealed, 1) == api.INVALID_VALUE
     os.close(unsealed)
     assert cuda.cuMemImportFromShareableHandle(imported, 1 << 20, 1) == api.INVALID_VALUE
+
+
+def test_pointer_attributes_tell_reservation_and_mapping_apart(cuda: Driver):
+    start, size, mapped, handle_types, base, mapping_size = 11, 12, 13, 14, 19, 18
+    address = reserve(cuda, 3 * GRANULE)
+    memory = cuda.make("cuMemCreate", GRANULE, api.out(SHAREABLE), 0)
+    cuda.do("cuMemMap", address + GRANULE, GRANULE, 0, memory, 0)
+
+    def attribute(number: int, pointer: int) -> int | None:
+        value = api.handle()
+        error = cuda.cuPointerGetAttribute(api.out(value), number, pointer)
+        return None if error else value.value
+
+    assert [attribute(n, address + GRANULE + 5) for n in (start, size)] == [address, 3 * GRANULE]
+    assert [attribute(n, address + GRANULE + 5) for n in (base, mapping_size)] == [address + GRANULE, GRANULE]
+    assert [attribute(n, address) for n in (start, size)] == [address, 3 * GRANULE]
+    assert [attribute(n, address) for n in (base, mapping_size)] == [None, None]
+    assert [attribute(mapped, address + part) for part in (0, GRANULE)] == [0, 1]
+    assert attribute(handle_types, address + GRANULE) == FILE_DESCRIPTOR

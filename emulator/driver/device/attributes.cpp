@@ -6,12 +6,38 @@
 
 using namespace emulator::driver;
 
-// Values follow an H100's where nothing emulated depends on them; features that this driver lacks
-// (textures, graphs' memory nodes, IPC, fabric) are reported as absent or with a size of their own limits.
+// Single-precision operations for each double-precision one (CUDA C++ Programming Guide, arithmetic
+// instructions).
+static int single_to_double_ratio(int sm) {
+  switch (sm) {
+  case 60:
+  case 70:
+  case 72:
+  case 80:
+  case 90:
+  case 100:
+    return 2;
+  case 86:
+  case 87:
+  case 89:
+  case 110:
+  case 120:
+  case 121:
+  case 103:
+    return 64;
+  default:
+    return 32;
+  }
+}
+
+// Values follow an H100's where nothing emulated depends on them; features that came with a compute
+// capability appear with it. What this driver lacks (tensor maps, sharing of pools and events between
+// processes, fabric) is reported as absent.
 static std::map<int, int> attribute_table(const Device &device) {
   const Architecture &architecture = device.architecture;
   const auto &capability = settings().compute_capability;
-  bool hopper = capability.major >= 9;
+  bool pascal = capability.major >= 6, volta = capability.major >= 7, ampere = capability.major >= 8,
+       hopper = capability.major >= 9;
   int megahertz = static_cast<int>(emulator::driver::cost::clock_ghz * 1000);
   return {
       {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
@@ -102,15 +128,15 @@ static std::map<int, int> attribute_table(const Device &device) {
       {CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD, 0},
       {CU_DEVICE_ATTRIBUTE_MULTI_GPU_BOARD_GROUP_ID, device.ordinal},
       {CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED, 0},
-      {CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO, 2},
+      {CU_DEVICE_ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO, single_to_double_ratio(architecture.sm)},
       {CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS, 0},
-      {CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, 1},
-      {CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED, 1},
+      {CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS, pascal},
+      {CU_DEVICE_ATTRIBUTE_COMPUTE_PREEMPTION_SUPPORTED, pascal},
       {CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, 1},
       {CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_MEM_OPS_V1, 0},
       {CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS_V1, 0},
       {CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR_V1, 0},
-      {CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, 1},
+      {CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH, pascal},
       {CU_DEVICE_ATTRIBUTE_COOPERATIVE_MULTI_DEVICE_LAUNCH, 0},
       {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
        static_cast<int>(architecture.shared_per_block_optin_bytes)},
@@ -126,7 +152,7 @@ static std::map<int, int> attribute_table(const Device &device) {
        static_cast<int>(architecture.blocks_per_multiprocessor)},
       {CU_DEVICE_ATTRIBUTE_GENERIC_COMPRESSION_SUPPORTED, 0},
       {CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE, 0},
-      {CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE, 128 << 20},
+      {CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE, ampere ? 128 << 20 : 0},
       {CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED, 0},
       {CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK,
        static_cast<int>(architecture.reserved_shared_per_block_bytes)},
@@ -141,7 +167,7 @@ static std::map<int, int> attribute_table(const Device &device) {
       {CU_DEVICE_ATTRIBUTE_CLUSTER_LAUNCH, hopper},
       {CU_DEVICE_ATTRIBUTE_DEFERRED_MAPPING_CUDA_ARRAY_SUPPORTED, 0},
       {CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, 1},
-      {CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR, 1},
+      {CU_DEVICE_ATTRIBUTE_CAN_USE_STREAM_WAIT_VALUE_NOR, volta},
       {CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED, 0},
       {CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, 0},
       {CU_DEVICE_ATTRIBUTE_MEM_SYNC_DOMAIN_COUNT, hopper ? 4 : 1},
@@ -153,6 +179,11 @@ static std::map<int, int> attribute_table(const Device &device) {
       {CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, 0},
       {CU_DEVICE_ATTRIBUTE_MPS_ENABLED, 0},
       {CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, 0},
+      // By number: the headers of CUDA 12 lack them.
+      {141, 1}, // HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+      {142, 1}, // HOST_NUMA_MEMORY_POOLS_SUPPORTED
+      {144, 1}, // HOST_MEMORY_POOLS_SUPPORTED
+      {145, 1}, // HOST_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
   };
 }
 

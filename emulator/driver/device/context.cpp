@@ -12,6 +12,8 @@
 #include "stream/event.hpp"
 #include "stream/scheduler.hpp"
 
+#include <algorithm>
+
 namespace emulator::driver {
 namespace {
 
@@ -23,6 +25,7 @@ thread_local std::vector<std::shared_ptr<Context>> &context_stack =
 
 constexpr int least_priority = 0;
 constexpr int greatest_priority = -5;
+constexpr size_t largest_stack_bytes = 512 << 10; // local memory of a thread (technical specifications)
 
 std::shared_ptr<Context> new_context(Device &device, unsigned flags, unsigned api_version) {
   auto context = std::make_shared<Context>(device, flags, api_version);
@@ -57,11 +60,13 @@ Context::Context(Device &owner, unsigned context_flags, unsigned version)
       limits{{CU_LIMIT_STACK_SIZE, 1024},
              {CU_LIMIT_PRINTF_FIFO_SIZE, size_t{1} << 20},
              {CU_LIMIT_MALLOC_HEAP_SIZE, size_t{8} << 20},
-             {CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH, 2},
              {CU_LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 2048},
              {CU_LIMIT_MAX_L2_FETCH_GRANULARITY, 64},
              {CU_LIMIT_PERSISTING_L2_CACHE_SIZE, 0}},
-      memory(std::make_unique<DeviceMemory>(*this)) {}
+      memory(std::make_unique<DeviceMemory>(*this)) {
+  if (device.architecture.sm < 90) // documented: applicable below compute capability 9.0 only
+    limits[CU_LIMIT_DEV_RUNTIME_SYNC_DEPTH] = 2;
+}
 
 Context::~Context() = default;
 
@@ -128,6 +133,10 @@ static CUresult create(const char *function, CUcontext *pctx, unsigned flags, CU
     context_stack.push_back(context);
     *pctx = handle_of<CUcontext>(context.get());
   });
+}
+
+CUresult CUDAAPI cuCtxCreate(CUcontext *pctx, unsigned int flags, CUdevice dev) {
+  return create("cuCtxCreate", pctx, flags, dev, 3010, false);
 }
 
 CUresult CUDAAPI cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev) {
@@ -298,6 +307,15 @@ CUresult CUDAAPI cuCtxSetLimit(CUlimit limit, size_t value) {
   return enter("cuCtxSetLimit", Needs::healthy, [&](Call &call) {
     auto found = call.context->limits.find(limit);
     require(found != call.context->limits.end(), CUDA_ERROR_UNSUPPORTED_LIMIT);
+    // Values are clamped where the hardware has a bound.
+    if (limit == CU_LIMIT_MAX_L2_FETCH_GRANULARITY)
+      value = std::min<size_t>(value, 128);
+    if (limit == CU_LIMIT_PERSISTING_L2_CACHE_SIZE) // CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE
+      value = 0;
+    if (limit == CU_LIMIT_STACK_SIZE)
+      value = std::min<size_t>(value, largest_stack_bytes);
+    if (limit == CU_LIMIT_MALLOC_HEAP_SIZE)
+      require(value <= call.context->device.total_bytes, CUDA_ERROR_OUT_OF_MEMORY);
     found->second = value;
   });
 }

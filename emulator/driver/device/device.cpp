@@ -1,8 +1,10 @@
 #include "device.hpp"
 
+#include "array/array.hpp"
 #include "memory/heap.hpp"
 #include "memory/pool.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
@@ -192,3 +194,47 @@ CUresult CUDAAPI cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attri
              attrib == CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
   });
 }
+
+CUresult CUDAAPI cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_format format,
+                                                    unsigned numChannels, CUdevice dev) {
+  return enter("cuDeviceGetTexture1DLinearMaxWidth", Needs::initialised, [&](Call &) {
+    require(maxWidthInElements != nullptr, CUDA_ERROR_INVALID_VALUE);
+    const Device &device = device_of(dev);
+    element_bytes_of(format, numChannels); // the limit counts elements, whatever their size
+    *maxWidthInElements =
+        static_cast<size_t>(attribute_of(device, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH));
+  });
+}
+
+#if CUDA_VERSION >= 13000
+static void get_atomic_capabilities(unsigned *capabilities, const CUatomicOperation *operations,
+                                    unsigned count, unsigned capability) {
+  require(capabilities != nullptr && operations != nullptr && count > 0, CUDA_ERROR_INVALID_VALUE);
+  for (unsigned i = 0; i < count; ++i)
+    require(operations[i] >= 0 && operations[i] < CU_ATOMIC_OPERATION_MAX, CUDA_ERROR_INVALID_VALUE);
+  std::fill_n(capabilities, count, capability);
+}
+
+CUresult CUDAAPI cuDeviceGetHostAtomicCapabilities(unsigned int *capabilities,
+                                                   const CUatomicOperation *operations, unsigned int count,
+                                                   CUdevice dev) {
+  return enter("cuDeviceGetHostAtomicCapabilities", Needs::initialised, [&](Call &) {
+    device_of(dev);
+    // As CU_DEVICE_ATTRIBUTE_HOST_NATIVE_ATOMIC_SUPPORTED says: none across the link to the host.
+    get_atomic_capabilities(capabilities, operations, count, 0);
+  });
+}
+
+CUresult CUDAAPI cuDeviceGetP2PAtomicCapabilities(unsigned int *capabilities,
+                                                  const CUatomicOperation *operations, unsigned int count,
+                                                  CUdevice srcDevice, CUdevice dstDevice) {
+  return enter("cuDeviceGetP2PAtomicCapabilities", Needs::initialised, [&](Call &) {
+    require(&device_of(srcDevice) != &device_of(dstDevice), CUDA_ERROR_INVALID_DEVICE);
+    // Every device reaches every other's memory as its own.
+    get_atomic_capabilities(capabilities, operations, count,
+                            CU_ATOMIC_CAPABILITY_SIGNED | CU_ATOMIC_CAPABILITY_UNSIGNED |
+                                CU_ATOMIC_CAPABILITY_REDUCTION | CU_ATOMIC_CAPABILITY_SCALAR_32 |
+                                CU_ATOMIC_CAPABILITY_SCALAR_64);
+  });
+}
+#endif

@@ -24,18 +24,6 @@ Heap &host_heap() {
 
 bool has_bit(uint32_t mask, int ordinal) { return (mask >> ordinal) & 1u; }
 
-// Whether the context's device may touch the allocation at all, and for writing.
-bool allowed(const Context &context, const Allocation &allocation, bool write) {
-  uint32_t mask = write ? allocation.writable : allocation.readable;
-  if (!has_bit(mask, context.device.ordinal))
-    return false;
-  if (allocation.pool && allocation.device) // not the business of cuCtxEnablePeerAccess
-    return has_bit(write ? allocation.pool->writable : allocation.pool->readable, context.device.ordinal);
-  if (allocation.everywhere || allocation.device == &context.device || allocation.kind == MemoryKind::mapped)
-    return true;
-  return allocation.device && context.peers.count(allocation.device->ordinal) != 0;
-}
-
 std::string grouped(uint64_t number) {
   std::string digits = std::to_string(number);
   for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3)
@@ -50,6 +38,17 @@ std::string named(const Allocation &allocation) {
 }
 
 } // namespace
+
+bool may_touch(const Context &context, const Allocation &allocation, bool write) {
+  uint32_t mask = write ? allocation.writable : allocation.readable;
+  if (!has_bit(mask, context.device.ordinal))
+    return false;
+  if (allocation.pool && allocation.device) // not the business of cuCtxEnablePeerAccess
+    return has_bit(write ? allocation.pool->writable : allocation.pool->readable, context.device.ordinal);
+  if (allocation.everywhere || allocation.device == &context.device || allocation.kind == MemoryKind::mapped)
+    return true;
+  return allocation.device && context.peers.count(allocation.device->ordinal) != 0;
+}
 
 void Allocations::insert(std::shared_ptr<Allocation> allocation) {
   std::unique_lock<std::shared_mutex> guard(mutex_);
@@ -114,16 +113,16 @@ std::vector<std::shared_ptr<Allocation>> Allocations::all() const {
 
 Range DeviceMemory::find(uint64_t address) const {
   auto allocation = driver().allocations->find(address);
-  if (!allocation || !allowed(context_, *allocation, false))
+  if (!allocation || !may_touch(context_, *allocation, false))
     return {};
-  return {allocation->base, allocation->end(), allowed(context_, *allocation, true)};
+  return {allocation->base, allocation->end(), may_touch(context_, *allocation, true)};
 }
 
 std::string DeviceMemory::describe(uint64_t address) const {
   auto [below, above] = driver().allocations->neighbours(address);
   if (below && address < below->end())
     return "inside " + named(*below) +
-           (allowed(context_, *below, false) ? "" : ", which this device may not touch");
+           (may_touch(context_, *below, false) ? "" : ", which this device may not touch");
   uint64_t after = below ? address - below->end() : ~uint64_t{0};
   uint64_t before = above ? above->base - address : ~uint64_t{0};
   if (std::min(after, before) > far_bytes)

@@ -84,6 +84,9 @@ private:
   std::vector<std::shared_ptr<Allocation>> freed_;
 };
 
+// Whether kernels of the context may read the allocation, or write it.
+bool may_touch(const Context &context, const Allocation &allocation, bool write);
+
 // Allocates device memory of `kind` in the context and enters it. Throws CUDA_ERROR_OUT_OF_MEMORY.
 std::shared_ptr<Allocation> allocate_device(Context &context, uint64_t bytes, MemoryKind kind,
                                             unsigned flags = 0);

@@ -3,6 +3,10 @@
 #include "device/context.hpp"
 #include "stream/scheduler.hpp"
 
+#include <algorithm>
+#include <sys/mman.h>
+#include <unistd.h>
+
 using namespace emulator::driver;
 
 namespace {
@@ -13,6 +17,20 @@ constexpr unsigned register_flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGI
                                     CU_MEMHOSTREGISTER_IOMEMORY | CU_MEMHOSTREGISTER_READ_ONLY;
 
 uint64_t address_of(const void *pointer) { return reinterpret_cast<uint64_t>(pointer); }
+
+// Whether the application has memory at every page of the range.
+bool is_mapped(uint64_t address, uint64_t bytes) {
+  const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  uint64_t begin = address / page * page, end = (address + bytes + page - 1) / page * page;
+  unsigned char resident[1024];
+  for (uint64_t at = begin; at < end;) {
+    uint64_t piece = std::min<uint64_t>(end - at, sizeof resident * page);
+    if (mincore(reinterpret_cast<void *>(at), piece, resident) != 0)
+      return false;
+    at += piece;
+  }
+  return begin < end;
+}
 
 void *allocate(Context &context, size_t bytes, unsigned flags) {
   require(bytes > 0, CUDA_ERROR_INVALID_VALUE);
@@ -56,6 +74,7 @@ CUresult CUDAAPI cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Fla
     require(address_of(p) + bytesize > address_of(p), CUDA_ERROR_INVALID_VALUE);
     require(!driver().allocations->overlaps(address_of(p), bytesize),
             CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+    require(is_mapped(address_of(p), bytesize), CUDA_ERROR_INVALID_VALUE);
     auto allocation = std::make_shared<Allocation>();
     allocation->base = address_of(p);
     allocation->bytes = bytesize;

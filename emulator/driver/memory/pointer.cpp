@@ -13,7 +13,9 @@ template <typename T> void put(void *data, T value) { *static_cast<T *>(data) = 
 // False when the attribute does not apply to the pointer; unknown attributes throw.
 bool get(void *data, CUpointer_attribute attribute, CUdeviceptr pointer, const Context *current) {
   auto found = driver().allocations->find(pointer);
-  const Allocation *allocation = found && found->kind != MemoryKind::heap ? found.get() : nullptr;
+  bool known = found && found->kind != MemoryKind::heap && !found->freeing;
+  const Allocation *allocation = known ? found.get() : nullptr;
+  auto [reserved_base, reserved_bytes] = reservation_of(pointer);
   switch (attribute) {
   case CU_POINTER_ATTRIBUTE_CONTEXT:
     put<CUcontext>(data, handle_of<CUcontext>(allocation ? allocation->context : nullptr));
@@ -48,11 +50,16 @@ bool get(void *data, CUpointer_attribute attribute, CUdeviceptr pointer, const C
     put<int>(data, device ? device->ordinal : -2); // -2 is what the documentation gives for "none"
     return allocation;
   }
+  // Documented: the range is what cuMemAddressReserve gave, mapped or not; the mapping is what lies in it.
   case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    put<CUdeviceptr>(data, reserved_bytes ? reserved_base : allocation ? allocation->base : 0);
+    return allocation || reserved_bytes;
+  case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+    put<size_t>(data, reserved_bytes ? reserved_bytes : allocation ? allocation->bytes : 0);
+    return allocation || reserved_bytes;
   case CU_POINTER_ATTRIBUTE_MAPPING_BASE_ADDR:
     put<CUdeviceptr>(data, allocation ? allocation->base : 0);
     return allocation;
-  case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
   case CU_POINTER_ATTRIBUTE_MAPPING_SIZE:
     put<size_t>(data, allocation ? allocation->bytes : 0);
     return allocation;
@@ -64,16 +71,15 @@ bool get(void *data, CUpointer_attribute attribute, CUdeviceptr pointer, const C
     put<int>(data, 0);
     return allocation;
   case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:
-    put<unsigned long long>(data, 0);
+    put<unsigned long long>(
+        data, allocation && allocation->physical ? allocation->physical->properties.requestedHandleTypes : 0);
     return allocation;
   case CU_POINTER_ATTRIBUTE_ACCESS_FLAGS: {
     unsigned long long flags = 0;
-    if (allocation && current) {
-      unsigned bit = 1u << current->device.ordinal;
-      flags = allocation->writable & bit   ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
-              : allocation->readable & bit ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ
-                                           : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
-    }
+    if (allocation && current)
+      flags = may_touch(*current, *allocation, true)    ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE
+              : may_touch(*current, *allocation, false) ? CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READ
+                                                        : CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE;
     put<unsigned long long>(data, flags);
     return allocation;
   }

@@ -129,6 +129,14 @@ void drain_every_context(Lock &lock) {
 
 namespace emulator::driver {
 
+std::pair<uint64_t, uint64_t> reservation_of(uint64_t address) {
+  auto above = reservations().upper_bound(address);
+  if (above == reservations().begin())
+    return {0, 0};
+  std::pair<uint64_t, uint64_t> found = *std::prev(above);
+  return address - found.first < found.second ? found : std::pair<uint64_t, uint64_t>{0, 0};
+}
+
 PhysicalMemory::~PhysicalMemory() {
   close(file);
   if (device && !imported)

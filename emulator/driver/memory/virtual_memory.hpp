@@ -4,6 +4,8 @@
 
 #include "core/driver.hpp"
 
+#include <utility>
+
 namespace emulator::driver {
 
 struct PhysicalMemory {
@@ -15,5 +17,8 @@ struct PhysicalMemory {
   unsigned handles = 1;  // cuMemCreate and every cuMemRetainAllocationHandle
   ~PhysicalMemory();     // when neither a handle nor a mapping is left
 };
+
+// Base and size of the reservation that holds the address; size 0 when none does.
+std::pair<uint64_t, uint64_t> reservation_of(uint64_t address);
 
 } // namespace emulator::driver
