@@ -90,7 +90,9 @@ const Operation &Lowering::operation(const std::string &form) const {
 
 Lowered &Lowering::emit(std::string_view form, const std::vector<uint32_t> &sources, uint32_t destination) {
   static constexpr Field fields[] = {Field::a, Field::b, Field::c, Field::extra};
-  Lowered &lowered = emit(operation(std::string(form)).handler);
+  const Operation &found = operation(std::string(form));
+  Lowered &lowered = emit(found.handler);
+  lowered.instruction.immediate = found.immediate;
   for (size_t s = 0; s < sources.size(); ++s)
     refer(lowered, fields[s], sources[s], false);
   if (destination != UINT32_MAX)
@@ -141,18 +143,16 @@ void Lowering::arithmetic(Opcode opcode) {
   Type type = opcode.last_type();
   if (opcode.mnemonic == "mad" && ptx::is_float(type))
     opcode.mnemonic = "fma";
+  // The table has .ftz and .sat right in front of the types.
+  auto is_type = [](std::string_view name) {
+    return ptx::type_from_name(name) != Type::none || name == "f32x2" || name == "u16x2" || name == "s16x2";
+  };
   bool flush = opcode.remove("ftz"), saturate = opcode.remove("sat");
-  if (flush || saturate) {
-    // The table has .ftz and .sat right in front of the type.
-    std::string_view last = opcode.modifiers.empty() ? std::string_view() : opcode.modifiers.back();
-    if (!opcode.modifiers.empty())
-      opcode.modifiers.pop_back();
-    if (flush)
-      opcode.modifiers.push_back("ftz");
-    if (saturate)
-      opcode.modifiers.push_back("sat");
-    opcode.modifiers.push_back(last);
-  }
+  auto types = std::find_if(opcode.modifiers.begin(), opcode.modifiers.end(), is_type);
+  if (saturate)
+    types = opcode.modifiers.insert(types, "sat");
+  if (flush)
+    opcode.modifiers.insert(types, "ftz");
   bool chain =
       opcode.has("cc") || opcode.mnemonic == "addc" || opcode.mnemonic == "subc" || opcode.mnemonic == "madc";
   const Operation &found = operation(opcode.form());

@@ -106,6 +106,8 @@ private:
   AccessForm access_form(Opcode &opcode);
   uint32_t access_row(const Operand &memory, const AccessForm &form, ptx::Space &space, int64_t &offset,
                       bool &wide);
+  void atomic_vector(const AccessForm &form, const Operation &found, size_t first);
+  std::vector<uint32_t> tests(Opcode opcode);
   std::vector<ParameterBytes> parameter_bytes(const Operand &list);
 
   const ptx::Body &body_;

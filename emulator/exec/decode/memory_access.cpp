@@ -264,11 +264,16 @@ void Lowering::atomic(Opcode opcode) {
   AccessForm form = access_form(opcode);
   program_.communicates = true;
   program_.orders_blocks |= form.space != ptx::Space::shared;
-  if (form.rest.size() != 1 || form.elements != 1)
+  if (form.rest.size() != 1)
     unsupported();
-  std::string name = "atom." + std::string(form.rest[0]) + "." + std::string(name_of(form.type));
+  std::string name = std::string(form.elements > 1 ? "atom.vector." : "atom.") + std::string(form.rest[0]) +
+                     "." + std::string(name_of(form.type));
   const Operation &found = operation(name);
   size_t first = returns ? 1 : 0;
+  if (form.elements > 1) {
+    atomic_vector(form, found, first);
+    return;
+  }
   if (operand_count() < first + 1 + found.source_count)
     unsupported("with " + std::to_string(operand_count()) + " operands");
   std::vector<uint32_t> sources;
@@ -291,6 +296,46 @@ void Lowering::atomic(Opcode opcode) {
   lowered.instruction.site = ++program_.sites;
   lowered.instruction.immediate = offset;
   lowered.instruction.wide_address = wide;
+  lowered.instruction.element_bytes = static_cast<uint8_t>(ptx::size_bytes(form.type));
+  lowered.counted = 1;
+  apply_guard(lowered);
+  finish_destinations();
+}
+
+// Of neighbours: the list names the rows of the old values, then those of the operands.
+void Lowering::atomic_vector(const AccessForm &form, const Operation &found, size_t first) {
+  if (form.elements * ptx::size_bytes(form.type) > 16)
+    unsupported("of more than 16 bytes");
+  const Operand &from = operand(first + 1);
+  if (from.kind != Kind::vector || from.count != form.elements)
+    unsupported("with a list of another length");
+  const Operand *to = first == 1 && operand(0).kind != Kind::sink ? &operand(0) : nullptr;
+  if (to && (to->kind != Kind::vector || to->count != form.elements))
+    unsupported("with a list of another length");
+  std::vector<uint32_t> sources, list;
+  for (uint32_t e = 0; e < form.elements; ++e)
+    sources.push_back(source(element(from, e), found.sources[0]));
+  ptx::Space space = form.space;
+  int64_t offset;
+  bool wide;
+  uint32_t row = address_row(operand(first), space, offset, wide);
+  for (uint32_t e = 0; e < form.elements; ++e)
+    list.push_back(to && element(*to, e).kind != Kind::sink ? destination(element(*to, e), found.destination)
+                                                            : UINT32_MAX);
+  Lowered &lowered = emit(found.handler);
+  refer(lowered, Field::a, row, false);
+  for (uint32_t value : list)
+    if (value != UINT32_MAX)
+      refer(lowered, Field::list, value, true);
+  for (uint32_t value : sources)
+    refer(lowered, Field::list, value, false);
+  list.insert(list.end(), sources.begin(), sources.end());
+  lowered.list = std::move(list);
+  lowered.instruction.space = space;
+  lowered.instruction.site = ++program_.sites;
+  lowered.instruction.immediate = offset;
+  lowered.instruction.wide_address = wide;
+  lowered.instruction.extra_count = static_cast<uint8_t>(form.elements);
   lowered.instruction.element_bytes = static_cast<uint8_t>(ptx::size_bytes(form.type));
   lowered.counted = 1;
   apply_guard(lowered);

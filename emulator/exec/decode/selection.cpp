@@ -83,38 +83,73 @@ std::string_view order_name(std::string_view order) {
 
 } // namespace
 
+// One test, or, for pairs, one of the low and one of the high halves.
+std::vector<uint32_t> Lowering::tests(Opcode opcode) {
+  Type type = opcode.last_type();
+  opcode.modifiers[0] = order_name(opcode.modifiers[0]);
+  opcode.mnemonic = "setp";
+  uint32_t a = source(operand(1), type), b = source(operand(2), type);
+  std::vector<uint32_t> results;
+  auto test = [&](uint32_t left, uint32_t right) {
+    results.push_back(values_.variable(4));
+    Lowered &lowered = emit(opcode.form(), {left, right}, results.back());
+    lowered.counted = results.size() == 1 ? 1 : 0;
+  };
+  if (type != Type::f16x2 && type != Type::bf16x2) {
+    test(a, b);
+    return results;
+  }
+  opcode.modifiers.back() = type == Type::f16x2 ? "f16" : "bf16";
+  auto halves = [&](uint32_t whole) {
+    std::vector<uint32_t> list{values_.variable(row_bytes_of(Type::b16)),
+                               values_.variable(row_bytes_of(Type::b16))};
+    Lowered &unpack = emit("unpack.32x2", {whole}, UINT32_MAX);
+    for (uint32_t value : list)
+      refer(unpack, Field::list, value, true);
+    unpack.list = list;
+    return list;
+  };
+  std::vector<uint32_t> left = halves(a), right = halves(b);
+  test(left[0], right[0]);
+  test(left[1], right[1]);
+  return results;
+}
+
 void Lowering::compare(Opcode opcode) {
   if (opcode.modifiers.size() < 2)
     unsupported();
-  Type type = opcode.last_type();
   std::string_view boolean;
   if (is_boolean(opcode.modifiers[1])) {
     boolean = opcode.modifiers[1];
     opcode.remove(boolean);
   }
-  opcode.modifiers[0] = order_name(opcode.modifiers[0]);
-  uint32_t a = source(operand(1), type), b = source(operand(2), type);
   const Operand &to = operand(0);
-  const Operand &first = to.kind == Kind::pair ? element(to, 0) : to;
-  bool simple = boolean.empty() && to.kind != Kind::pair;
-  uint32_t result = simple ? destination(to, Type::pred) : values_.variable(4);
-  Lowered &test = emit(opcode.form(), {a, b}, result);
-  test.counted = 1;
-  if (simple) {
+  Type type = opcode.last_type();
+  bool pairs = type == Type::f16x2 || type == Type::bf16x2;
+  if (boolean.empty() && to.kind != Kind::pair && !pairs) {
+    uint32_t a = source(operand(1), type), b = source(operand(2), type);
+    opcode.modifiers[0] = order_name(opcode.modifiers[0]);
+    Lowered &test = emit(opcode.form(), {a, b}, destination(to, Type::pred));
+    test.counted = 1;
     apply_guard(test);
     return;
   }
-  uint32_t p = boolean.empty() ? result : combined(result, boolean, operand(3), false);
+  if (pairs && to.kind != Kind::pair)
+    unsupported("with one result");
+  std::vector<uint32_t> results = tests(opcode);
+  uint32_t p = boolean.empty() ? results[0] : combined(results[0], boolean, operand(3), false);
   uint32_t q = UINT32_MAX;
-  if (to.kind == Kind::pair) {
+  if (pairs) {
+    q = boolean.empty() ? results[1] : combined(results[1], boolean, operand(3), false);
+  } else if (to.kind == Kind::pair) {
     if (boolean.empty()) {
       q = values_.variable(4);
-      emit("not.pred", {result}, q);
+      emit("not.pred", {results[0]}, q);
     } else {
-      q = combined(result, boolean, operand(3), true);
+      q = combined(results[0], boolean, operand(3), true);
     }
   }
-  apply_guard(emit("mov.pred", {p}, destination(first, Type::pred)));
+  apply_guard(emit("mov.pred", {p}, destination(to.kind == Kind::pair ? element(to, 0) : to, Type::pred)));
   if (q != UINT32_MAX)
     apply_guard(emit("mov.pred", {q}, destination(element(to, 1), Type::pred)));
 }
@@ -124,25 +159,44 @@ void Lowering::set(Opcode opcode) {
     unsupported();
   Type type = opcode.last_type();
   Type result_type = ptx::type_from_name(opcode.modifiers[opcode.modifiers.size() - 2]);
-  if (result_type != Type::u32 && result_type != Type::s32 && result_type != Type::f32)
-    unsupported();
   opcode.modifiers.erase(opcode.modifiers.end() - 2);
   std::string_view boolean;
   if (is_boolean(opcode.modifiers[1])) {
     boolean = opcode.modifiers[1];
     opcode.remove(boolean);
   }
-  opcode.modifiers[0] = order_name(opcode.modifiers[0]);
-  opcode.mnemonic = "setp";
-  uint32_t a = source(operand(1), type), b = source(operand(2), type);
-  uint32_t p = values_.variable(4);
-  emit(opcode.form(), {a, b}, p);
+  bool pairs = type == Type::f16x2 || type == Type::bf16x2;
+  auto is = [&](Type one, Type other) { return result_type == one || result_type == other; };
+  // What a true comparison gives: 1.0, or all ones, in the upper half as well.
+  uint32_t on;
+  if (is(Type::u32, Type::s32))
+    on = 0xffffffff;
+  else if (result_type == Type::f32 && !pairs)
+    on = 0x3f800000;
+  else if (is(Type::u16, Type::s16) && !pairs)
+    on = 0xffff;
+  else if (result_type == (pairs ? Type::f16x2 : Type::f16))
+    on = 0x3c003c00;
+  else if (result_type == (pairs ? Type::bf16x2 : Type::bf16))
+    on = 0x3f803f80;
+  else
+    unsupported();
+  std::vector<uint32_t> results = tests(opcode);
   if (!boolean.empty())
-    p = combined(p, boolean, operand(3), false);
-  uint32_t on = values_.constant(result_type == Type::f32 ? 0x3f800000 : 0xffffffff, 4);
-  Lowered &select = emit("selp.b32", {on, values_.constant(0, 4), p}, destination(operand(0), Type::b32));
-  select.counted = 1;
-  apply_guard(select);
+    for (uint32_t &result : results)
+      result = combined(result, boolean, operand(3), false);
+  uint32_t size = ptx::size_bytes(result_type);
+  std::string name = size == 2 ? "selp.b16" : "selp.b32";
+  auto constant = [&](uint32_t bits) { return values_.constant(size == 2 ? bits & 0xffff : bits, size); };
+  if (!pairs) {
+    apply_guard(emit(name, {constant(on), constant(0), results[0]}, destination(operand(0), result_type)));
+  } else {
+    uint32_t low = values_.variable(row_bytes_of(Type::b32)), high = values_.variable(row_bytes_of(Type::b32));
+    emit(name, {constant(on & 0xffff), constant(0), results[0]}, low);
+    emit(name, {constant(on & 0xffff0000), constant(0), results[1]}, high);
+    apply_guard(emit("or.b32", {low, high}, destination(operand(0), result_type)));
+  }
+  finish_destinations();
 }
 
 void Lowering::select_by_sign(Opcode opcode) {
@@ -163,34 +217,32 @@ void Lowering::select_by_sign(Opcode opcode) {
 }
 
 void Lowering::convert(Opcode opcode) {
-  std::vector<Type> types;
-  std::string integer_rounding;
+  // The types come last: result, source and, of cvt.pack, what is shifted in. Before them, in the order of the
+  // table's names, what the operation needs to know.
+  static constexpr std::string_view named[] = {"pack", "rni", "rzi", "rmi", "rpi", "rna", "rs",
+                                               "ftz",  "relu", "satfinite", "sat"};
   Rounding rounding = Rounding::nearest;
-  bool flush = false, saturate = false;
-  for (std::string_view modifier : opcode.modifiers) {
-    if (Type type = ptx::type_from_name(modifier); type != Type::none)
-      types.push_back(type);
-    else if (modifier == "rni" || modifier == "rzi" || modifier == "rmi" || modifier == "rpi")
-      integer_rounding = "." + std::string(modifier);
-    else if (modifier == "rz")
-      rounding = Rounding::zero;
-    else if (modifier == "rm")
-      rounding = Rounding::down;
-    else if (modifier == "rp")
-      rounding = Rounding::up;
-    else if (modifier == "ftz")
-      flush = true;
-    else if (modifier == "sat")
-      saturate = true;
-    else if (modifier != "rn")
-      unsupported();
-  }
-  if (types.size() != 2 || operand_count() != 2)
-    unsupported();
-  std::string form = "cvt" + integer_rounding + (flush ? ".ftz" : "") + (saturate ? ".sat" : "") + "." +
-                     std::string(name_of(types[0])) + "." + std::string(name_of(types[1]));
-  uint32_t value = source(operand(1), types[1]);
-  Lowered &lowered = emit(form, {value}, destination(operand(0), types[0]));
+  if (opcode.remove("rz"))
+    rounding = Rounding::zero;
+  else if (opcode.remove("rm"))
+    rounding = Rounding::down;
+  else if (opcode.remove("rp"))
+    rounding = Rounding::up;
+  else
+    opcode.remove("rn");
+  std::string form = "cvt";
+  for (std::string_view name : named)
+    if (opcode.remove(name))
+      form.append(".").append(name);
+  for (std::string_view type : opcode.modifiers)
+    form.append(".").append(type);
+  const Operation &found = operation(form);
+  if (operand_count() != found.source_count + 1u)
+    unsupported("with " + std::to_string(operand_count()) + " operands");
+  std::vector<uint32_t> sources;
+  for (size_t s = 0; s < found.source_count; ++s)
+    sources.push_back(source(operand(s + 1), found.sources[s]));
+  Lowered &lowered = emit(form, sources, destination(operand(0), found.destination));
   lowered.counted = 1;
   apply_guard(lowered);
   if (rounding != Rounding::nearest) {

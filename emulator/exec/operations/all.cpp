@@ -8,6 +8,9 @@ void add_operations(OperationTable &table) {
   add_floating(table);
   add_compare(table);
   add_convert(table);
+  add_half(table);
+  add_convert_half(table);
+  add_convert_narrow(table);
   add_memory(table);
   add_atomic(table);
   add_lanes(table);

@@ -1,7 +1,7 @@
 // atom and red: lanes take their turn in ascending order. Kernels with atomics run on one thread, but the
 // host and kernels of other streams may look at the same memory, so each access is atomic for them as well.
 #include "exec/operations/addressing.hpp"
-#include "exec/operations/float_functions.hpp"
+#include "exec/operations/half_functions.hpp"
 
 namespace emulator::EMULATOR_ISA {
 
@@ -43,6 +43,23 @@ struct AtomicCompareAndSwap {
   template <typename T> static T apply(T old, T b, T c) { return old == b ? c : old; }
 };
 
+// The halves of a pair each on their own.
+template <typename F> struct AtomicHalf {
+  template <typename T> static T apply(T old, T b) {
+    if constexpr (sizeof(T) == 2) {
+      return F::template apply<T>(old, b);
+    } else {
+      using R = std::conditional_t<std::is_same_v<T, f16x2>, f16, bf16>;
+      auto part = [&](u32 shift) {
+        R r = F::template apply<R>(R{static_cast<u16>(old.bits >> shift)},
+                                   R{static_cast<u16>(b.bits >> shift)});
+        return u32{r.bits} << shift;
+      };
+      return T{part(16) | part(0)};
+    }
+  }
+};
+
 template <typename T, typename Next> T exchange_with(u64 address, Next next) {
   using Bits = bits_of<T>;
   Bits *place = reinterpret_cast<Bits *>(address);
@@ -76,6 +93,28 @@ template <typename F, typename T> const Instruction *atomic3(Warp &w, const Inst
   return each_lane<T>(w, i, [&](u32 l, T old) { return F::template apply<T>(old, b[l], c[l]); });
 }
 
+// Neighbours in memory. Program::extra holds the rows of the old values, then those of the sources.
+template <typename F, typename T> const Instruction *atomic_vector(Warp &w, const Instruction *i) {
+  constexpr u32 most = 8;
+  u32 elements = i->extra_count;
+  Addresses at;
+  prepare(w, i, at, elements * static_cast<u32>(sizeof(T)), true);
+  const uint32_t *rows = w.program->extra.data() + i->extra;
+  for (u32 lanes = w.active; lanes; lanes &= lanes - 1) {
+    u32 l = static_cast<u32>(__builtin_ctz(lanes));
+    T b[most];
+    for (u32 e = 0; e < elements; ++e)
+      b[e] = w.row<T>(rows[elements + e])[l];
+    for (u32 e = 0; e < elements; ++e) {
+      T old = exchange_with<T>(at.address[l] + e * sizeof(T),
+                               [&](T value) { return F::template apply<T>(value, b[e]); });
+      if (rows[e] != no_offset)
+        w.row<T>(rows[e])[l] = old;
+    }
+  }
+  return i + 1;
+}
+
 template <typename T> void enter(OperationTable &t, const char *name, Handler handler, uint8_t sources) {
   Operation operation{handler, type_of<T>, {type_of<T>, type_of<T>}, sources};
   t.add("atom." + std::string(name) + "." + std::string(ptx::name_of(type_of<T>)), operation);
@@ -85,6 +124,11 @@ template <typename T> void enter(OperationTable &t, const char *name, Handler ha
 template <typename F, typename... T> void add_atomic2(OperationTable &t, const char *name, Types<T...>) {
   (enter<T>(t, name, atomic2<F, T>, 1), ...);
 }
+template <typename F, typename... T> void add_vector(OperationTable &t, const char *name, Types<T...>) {
+  (t.add("atom.vector." + std::string(name) + "." + std::string(ptx::name_of(type_of<T>)),
+         {atomic_vector<F, T>, type_of<T>, {type_of<T>}, 1}),
+   ...);
+}
 template <typename F, typename... T> void add_atomic3(OperationTable &t, const char *name, Types<T...>) {
   (enter<T>(t, name, atomic3<F, T>, 2), ...);
 }
@@ -93,6 +137,7 @@ template <typename F, typename... T> void add_atomic3(OperationTable &t, const c
 
 void add_atomic(OperationTable &t) {
 #define ATOMIC2(form, function, ...) add_atomic2<function>(t, form, Types<__VA_ARGS__>{});
+#define ATOMIC_VECTOR(form, function, ...) add_vector<function>(t, form, Types<__VA_ARGS__>{});
 #define ATOMIC3(form, function, ...) add_atomic3<function>(t, form, Types<__VA_ARGS__>{});
 #include "exec/operations/operations.def"
 }

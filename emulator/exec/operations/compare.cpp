@@ -1,6 +1,6 @@
 // setp: one bit a lane. The combination with a second predicate (.and, .or, .xor) and the inverted result are
 // operations on predicates that decoding appends. selp and mov live here too: they choose without computing.
-#include "exec/operations/float_functions.hpp"
+#include "exec/operations/half_functions.hpp"
 
 namespace emulator::EMULATOR_ISA {
 
@@ -58,6 +58,20 @@ struct EitherNan {
 template <typename F> struct Flushed {
   static bool apply(f32 a, f32 b) { return F::apply(flush(a), flush(b)); }
 };
+
+template <typename F, bool Flush> struct OfHalves {
+  template <typename R> static bool apply(R a, R b) {
+    return Flush ? F::apply(widen(flush_half(a)), widen(flush_half(b))) : F::apply(widen(a), widen(b));
+  }
+};
+template <typename F> void add_half_order(OperationTable &t, const std::string &order) {
+  using ptx::Type;
+  t.add("setp." + order + ".f16", {compare<OfHalves<F, false>, f16>, Type::pred, {Type::f16, Type::f16}, 2});
+  t.add("setp." + order + ".ftz.f16",
+        {compare<OfHalves<F, true>, f16>, Type::pred, {Type::f16, Type::f16}, 2});
+  t.add("setp." + order + ".bf16",
+        {compare<OfHalves<F, false>, bf16>, Type::pred, {Type::bf16, Type::bf16}, 2});
+}
 
 template <typename F, typename T> void add_order(OperationTable &t, const std::string &order) {
   ptx::Type type = type_of<T>;
@@ -120,6 +134,7 @@ template <typename T> void add_moves(OperationTable &t, std::initializer_list<pt
 
 void add_compare(OperationTable &t) {
 #define ORDER(form, function, ...) add_orders<function>(t, form, Types<__VA_ARGS__>{});
+#define HALF_ORDER(form, function) add_half_order<function>(t, form);
 #include "exec/operations/operations.def"
   using ptx::Type;
   add_moves<u16>(t, {Type::b16, Type::u16, Type::s16, Type::f16, Type::bf16});

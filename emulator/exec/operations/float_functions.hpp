@@ -264,16 +264,18 @@ struct Sine {
 struct Cosine {
   template <typename R> static R apply(R a) { return sine_in_quadrant(a, 1); }
 };
+inline f64 hyperbolic_tangent(f64 a) {
+  f64 x = AbsoluteFloat::apply<f64>(a);
+  x = x > 20.0 ? 20.0 : x;
+  // (e^2x - 1) / (e^2x + 1); small x by its series, where the difference would cancel.
+  f64 e = exponential2(x * 2.885390081777926814719849362);
+  f64 z = x * x;
+  f64 series = x * (1.0 + z * (-1.0 / 3 + z * (2.0 / 15 + z * (-17.0 / 315 + z * (62.0 / 2835)))));
+  return CopySign::apply<f64>(a, x < 0.05 ? series : (e - 1.0) / (e + 1.0));
+}
 struct HyperbolicTangent {
   template <typename R> static R apply(R a) {
-    f64 x = AbsoluteFloat::apply<f64>(a);
-    x = x > 20.0 ? 20.0 : x;
-    // (e^2x - 1) / (e^2x + 1); small x by its series, where the difference would cancel.
-    f64 e = exponential2(x * 2.885390081777926814719849362);
-    f64 z = x * x;
-    f64 series = x * (1.0 + z * (-1.0 / 3 + z * (2.0 / 15 + z * (-17.0 / 315 + z * (62.0 / 2835)))));
-    f64 value = x < 0.05 ? series : (e - 1.0) / (e + 1.0);
-    f32 result = CopySign::apply<f32>(a, static_cast<f32>(value));
+    f32 result = static_cast<f32>(hyperbolic_tangent(a));
     return a == a ? result : nan_f32();
   }
 };

@@ -213,5 +213,7 @@ void add_memory(OperationTable &table);
 void add_atomic(OperationTable &table);
 void add_lanes(OperationTable &table);
 void add_half(OperationTable &table);
+void add_convert_half(OperationTable &table);
+void add_convert_narrow(OperationTable &table);
 
 } // namespace emulator::EMULATOR_ISA

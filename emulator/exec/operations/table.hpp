@@ -17,6 +17,7 @@ struct Operation {
   ptx::Type destination = ptx::Type::none;
   ptx::Type sources[4] = {};
   uint8_t source_count = 0;
+  int64_t immediate = 0; // copied into the instruction
 };
 
 class OperationTable {

@@ -1,0 +1,165 @@
+// cvt to and from the formats of 8, 6 and 4 bits, which exist as pairs only, and cvt.pack.
+#include "exec/operations/half_functions.hpp"
+
+namespace emulator::EMULATOR_ISA {
+
+namespace {
+
+struct e4m3;
+struct e5m2;
+struct e2m1;
+struct e2m3;
+struct e3m2;
+template <> struct Layout<e4m3> {
+  static constexpr u32 exponent_bits = 4, fraction_bits = 3, largest = 0x7e, nan = 0x7f;
+};
+template <> struct Layout<e5m2> {
+  static constexpr u32 exponent_bits = 5, fraction_bits = 2, largest = 0x7b, nan = 0x7f;
+};
+// No NaN: the largest number stands for it.
+template <> struct Layout<e2m1> {
+  static constexpr u32 exponent_bits = 2, fraction_bits = 1, largest = 0x07, nan = 0x07;
+};
+template <> struct Layout<e2m3> {
+  static constexpr u32 exponent_bits = 2, fraction_bits = 3, largest = 0x1f, nan = 0x1f;
+};
+template <> struct Layout<e3m2> {
+  static constexpr u32 exponent_bits = 3, fraction_bits = 2, largest = 0x1f, nan = 0x1f;
+};
+
+// .rn.satfinite
+template <typename T, bool Relu> u32 narrowest(f32 x) {
+  constexpr u32 largest = Layout<T>::largest;
+  constexpr u32 sign_at = Layout<T>::exponent_bits + Layout<T>::fraction_bits;
+  u32 sign = bit_cast<u32>(x) >> 31;
+  u32 code = magnitude_code<T>(x, Rounding::nearest);
+  code = code < largest ? code : largest;
+  code = Relu && sign ? 0 : code | sign << sign_at;
+  return x == x ? code : Layout<T>::nan;
+}
+template <typename T> f32 widest(u32 code) {
+  constexpr u32 fraction_bits = Layout<T>::fraction_bits, exponent_bits = Layout<T>::exponent_bits;
+  constexpr u32 bias = bias_of<T>, up = 23 - fraction_bits;
+  u32 magnitude = code & ((u32{1} << (exponent_bits + fraction_bits)) - 1);
+  u32 shifted = magnitude << up;
+  u32 normal = shifted + ((127 - bias) << 23);
+  f32 subnormal =
+      bit_cast<f32>(shifted + ((128 - bias) << 23)) - bit_cast<f32>(static_cast<u32>((128 - bias) << 23));
+  u32 bits = magnitude >> fraction_bits ? normal : bit_cast<u32>(subnormal);
+  if constexpr (std::is_same_v<T, e5m2>)
+    bits = magnitude >= 0x7c ? shifted | 0x7f800000 : bits;
+  if constexpr (std::is_same_v<T, e4m3>)
+    bits = magnitude == 0x7f ? 0x7fffffff : bits;
+  return bit_cast<f32>(bits | (code >> (exponent_bits + fraction_bits) & 1) << 31);
+}
+
+// The bits of one element in a pair: 6-bit formats have two zero bits in front.
+template <typename T> constexpr u32 element_bits = std::is_same_v<T, e2m1> ? 4 : 8;
+template <typename T> using pair_bits = std::conditional_t<std::is_same_v<T, e2m1>, u8, u16>;
+
+template <typename T, bool Relu> struct FromFloats {
+  template <typename R> static R apply(f32 a, f32 b) {
+    return static_cast<R>(narrowest<T, Relu>(a) << element_bits<T> | narrowest<T, Relu>(b));
+  }
+};
+template <typename T, typename Half, bool Relu> struct FromHalves {
+  template <typename R, typename Pair> static R apply(Pair a) {
+    return FromFloats<T, Relu>::template apply<R>(widen(Half{static_cast<u16>(a.bits >> 16)}),
+                                                  widen(Half{static_cast<u16>(a.bits)}));
+  }
+};
+template <typename T, bool Relu> struct ToHalves {
+  template <typename R, typename A> static R apply(A a) {
+    auto one = [](u32 code) {
+      f16 half = narrow<f16>(widest<T>(code));
+      return u32{(Relu ? relu(half) : half).bits};
+    };
+    return R{one(a >> element_bits<T>) << 16 | one(a)};
+  }
+};
+
+// ue8m0: the exponent of |x| as f32 has it. Subnormal numbers and zero give 2^-127, whose code is 0.
+template <bool Finite> u32 exponent_code(u32 bits, bool up) {
+  u32 magnitude = bits & 0x7fffffff;
+  u32 code = magnitude >> 23;
+  bool more = up && (magnitude & 0x7fffff) && magnitude > 0x00400000 && magnitude < 0x7f800000;
+  code += more ? 1 : 0;
+  code = Finite && code > 0xfe ? 0xfe : code;
+  return magnitude > 0x7f800000 ? 0xff : code;
+}
+template <bool Finite> const Instruction *to_exponents(Warp &w, const Instruction *i) {
+  Output<u16> out(w, i->destination);
+  const u32 *a = w.row<u32>(i->a);
+  const u32 *b = w.row<u32>(i->b);
+  bool up = i->rounding == Rounding::up;
+  for (u32 l = 0; l < lanes_per_warp; ++l)
+    out.row[l] = static_cast<u16>(exponent_code<Finite>(a[l], up) << 8 | exponent_code<Finite>(b[l], up));
+  out.store();
+  return i + 1;
+}
+template <bool Finite> const Instruction *halves_to_exponents(Warp &w, const Instruction *i) {
+  Output<u16> out(w, i->destination);
+  const u32 *a = w.row<u32>(i->a);
+  bool up = i->rounding == Rounding::up;
+  for (u32 l = 0; l < lanes_per_warp; ++l)
+    out.row[l] = static_cast<u16>(exponent_code<Finite>(a[l] & 0xffff0000, up) << 8 |
+                                  exponent_code<Finite>(a[l] << 16, up));
+  out.store();
+  return i + 1;
+}
+struct FromExponents {
+  template <typename R, typename A> static R apply(A a) {
+    auto one = [](u32 code) { return code == 0xff ? u32{nan_bits} : code ? code << 7 : u32{0x40}; };
+    return R{one(a >> 8) << 16 | one(a & 0xff)};
+  }
+};
+
+// cvt.pack.sat: a above b; where bits are left, c above both.
+template <int Low, int High, u32 Bits> struct Pack {
+  static u32 clamped(s32 x) {
+    return static_cast<u32>(x < Low ? Low : x > High ? High : x) & ((u32{1} << Bits) - 1);
+  }
+  template <typename R> static R apply(s32 a, s32 b) { return clamped(a) << Bits | clamped(b); }
+  template <typename R> static R apply(s32 a, s32 b, u32 c) {
+    return apply<R>(a, b) | c << (2 * Bits % 32);
+  }
+};
+
+template <typename T, bool Relu> void add_narrow(OperationTable &t, const std::string &name) {
+  using ptx::Type;
+  using Bits = pair_bits<T>;
+  constexpr Type type = std::is_same_v<T, e2m1> ? Type::b8 : Type::b16;
+  std::string relu = Relu ? ".relu" : "";
+  std::string to = "cvt" + relu + ".satfinite." + name + "x2";
+  t.add(to + ".f32", {binary<FromFloats<T, Relu>, Bits, f32, f32>, type, {Type::f32, Type::f32}, 2});
+  t.add(to + ".f16x2", {unary<FromHalves<T, f16, Relu>, Bits, f16x2>, type, {Type::f16x2}, 1});
+  t.add(to + ".bf16x2", {unary<FromHalves<T, bf16, Relu>, Bits, bf16x2>, type, {Type::bf16x2}, 1});
+  t.add("cvt" + relu + ".f16x2." + name + "x2",
+        {unary<ToHalves<T, Relu>, f16x2, Bits>, Type::f16x2, {type}, 1});
+}
+
+template <int Low, int High, u32 Bits> void add_pack(OperationTable &t, const std::string &form) {
+  using ptx::Type;
+  using F = Pack<Low, High, Bits>;
+  if constexpr (Bits == 16)
+    t.add(form, {binary<F, u32, s32, s32>, Type::b32, {Type::s32, Type::s32}, 2});
+  else
+    t.add(form, {ternary<F, u32, s32, s32, u32>, Type::b32, {Type::s32, Type::s32, Type::b32}, 3});
+}
+
+} // namespace
+
+void add_convert_narrow(OperationTable &t) {
+  using ptx::Type;
+#define NARROW(format)                                                                                       \
+  add_narrow<format, false>(t, #format);                                                                     \
+  add_narrow<format, true>(t, #format);
+#define EXPONENTS(modifiers, finite)                                                                         \
+  t.add("cvt" modifiers ".ue8m0x2.f32", {to_exponents<finite>, Type::b16, {Type::f32, Type::f32}, 2});       \
+  t.add("cvt" modifiers ".ue8m0x2.bf16x2", {halves_to_exponents<finite>, Type::b16, {Type::bf16x2}, 1});
+#define FROM_EXPONENTS(form) t.add(form, {unary<FromExponents, bf16x2, u16>, Type::bf16x2, {Type::b16}, 1});
+#define PACK(form, low, high, bits) add_pack<low, high, bits>(t, form);
+#include "exec/operations/operations.def"
+}
+
+} // namespace emulator::EMULATOR_ISA
