@@ -35,6 +35,8 @@ class Format:
 
 F32 = Format(8, 23, 0x7FFFFFFF)
 F64 = Format(11, 52, 0xFFF8000000000000)
+F16 = Format(5, 10, 0x7FFF)
+BF16 = Format(8, 7, 0x7FFF)
 
 NAN = "nan"
 INFINITY = "infinity"
@@ -76,6 +78,8 @@ def rounded_integer(number: Fraction, mode: str) -> int:
         return math.ceil(number)
     if mode in ("rz", "rzi"):
         return math.trunc(number)
+    if mode == "rna":
+        return math.floor(abs(number) + Fraction(1, 2)) * (-1 if number < 0 else 1)
     return round(number)  # Python rounds a half to even
 
 
@@ -98,7 +102,7 @@ def rounded(number: Fraction, form: Format, mode: str = "rn", zero_sign: bool = 
         exponent += 1
     if exponent > form.bias:
         largest = form.infinity - 1
-        return sign | (form.infinity if mode in ("rn", "rp") else largest)
+        return sign | (form.infinity if mode in ("rn", "rp", "rna") else largest)
     if units < 1 << form.fraction_bits:
         return sign | units
     return sign | ((exponent + form.bias) << form.fraction_bits) + units - (1 << form.fraction_bits)

@@ -13,7 +13,8 @@ REGISTER = {1: "b16", 2: "b16", 4: "b32", 8: "b64"}
 
 
 def size_of(kind: str) -> int:
-    return SIZE[kind.lstrip("busf")]
+    """Bytes of a type; pairs (f16x2) have twice the size of their parts."""
+    return 2 * size_of(kind[:-2]) if kind.endswith("x2") else SIZE[kind.lstrip("busf")]
 
 
 def signed(bits: int, size_bits: int) -> int:
@@ -121,6 +122,51 @@ def integer_cases() -> None:
     for kind in ("u32", "s32"):
         n24 = (lambda v: signed(v << 8, 32) >> 8) if kind == "s32" else (lambda v: v & 0xFFFFFF)
         case(f"mul24.lo.{kind}", kind, [kind] * 2, lambda a, b, f=n24: f(a) * f(b) & 0xFFFFFFFF)
+        case(f"mul24.hi.{kind}", kind, [kind] * 2, lambda a, b, f=n24: f(a) * f(b) >> 16 & 0xFFFFFFFF)
+        case(f"mad24.lo.{kind}", kind, [kind] * 3, lambda a, b, c, f=n24: f(a) * f(b) + c & 0xFFFFFFFF)
+        case(
+            f"mad24.hi.{kind}", kind, [kind] * 3, lambda a, b, c, f=n24: (f(a) * f(b) >> 16) + c & 0xFFFFFFFF
+        )
+    within = lambda v: min(max(v, -(2**31)), 2**31 - 1)  # noqa: E731
+    case("mad.hi.sat.s32", "s32", ["s32"] * 3, on_integers("s32", lambda a, b, c: within((a * b >> 32) + c)))
+    case(
+        "mad24.hi.sat.s32",
+        "s32",
+        ["s32"] * 3,
+        on_integers(
+            "s32", lambda a, b, c: within(((signed(a << 8, 32) >> 8) * (signed(b << 8, 32) >> 8) >> 16) + c)
+        ),
+    )
+    case("min.relu.s32", "s32", ["s32"] * 2, on_integers("s32", lambda a, b: max(min(a, b), 0)))
+    case("max.relu.s32", "s32", ["s32"] * 2, on_integers("s32", lambda a, b: max(a, b, 0)))
+    # Names of types that an operation does not look at.
+    for bits in (16, 32, 64):
+        kind, mask = f"b{bits}", (1 << bits) - 1
+        for name, same in {
+            "add": lambda a, b: a + b,
+            "sub": lambda a, b: a - b,
+            "mul.lo": lambda a, b: a * b,
+        }.items():
+            case(f"{name}.{kind}", kind, [kind] * 2, lambda a, b, f=same, m=mask: f(a, b) & m)
+        case(f"mad.lo.{kind}", kind, [kind] * 3, lambda a, b, c, m=mask: a * b + c & m)
+        for letter in "bu":
+            case(f"neg.{letter}{bits}", kind, [kind], lambda a, m=mask: -a & m)
+        for letter in "us":
+            other = f"{letter}{bits}"
+            case(f"and.{other}", kind, [kind] * 2, lambda a, b: a & b)
+            case(f"or.{other}", kind, [kind] * 2, lambda a, b: a | b)
+            case(f"xor.{other}", kind, [kind] * 2, lambda a, b: a ^ b)
+            case(f"not.{other}", kind, [kind], lambda a, m=mask: ~a & m)
+            case(f"cnot.{other}", kind, [kind], lambda a: int(a == 0))
+        case(f"setp.eq.{kind}", "b32", [kind] * 2, lambda a, b: int(a == b))
+        case(f"setp.ne.{kind}", "b32", [kind] * 2, lambda a, b: int(a != b))
+    for name, logic in {
+        "and": lambda a, b: a & b,
+        "or": lambda a, b: a | b,
+        "xor": lambda a, b: a ^ b,
+    }.items():
+        case(f"{name}.pred", "b32", ["b32"] * 2, lambda a, b, f=logic: f(a != 0, b != 0), pools=((0, 1),) * 2)
+    case("not.pred", "b32", ["b32"], lambda a: a == 0, pools=((0, 1),))
 
 
 ORDERS: dict[str, Callable[[int, int], bool]] = {
@@ -171,6 +217,19 @@ def permute(a: int, b: int, selector: int, mode: str) -> int:
         byte = source[nibble & 7]
         result |= ((255 if byte & 128 else 0) if nibble & 8 else byte) << (8 * k)
     return result
+
+
+NEAR_ZERO = tuple(v & 0xFFFFFFFF for v in (*range(-9, 10), 31, 32, 33, -32, -(2**31), 2**31 - 1))
+
+
+def nth_set_bit(mask: int, base: int, offset: int) -> int:
+    offset = signed(offset, 32)
+    if offset == 0:
+        return base if mask >> base & 1 else 0xFFFFFFFF
+    upwards = [k for k in range(base, 32) if mask >> k & 1]
+    downwards = [k for k in range(base, -1, -1) if mask >> k & 1]
+    found = (upwards if offset > 0 else downwards)[abs(offset) - 1 :]
+    return found[0] if found else 0xFFFFFFFF
 
 
 def bit_cases() -> None:
@@ -239,6 +298,35 @@ def bit_cases() -> None:
         ["u32"] * 2,
         lambda p, n: ((1 << min(n, 32)) - 1) << p & 0xFFFFFFFF if p < 32 else 0,
     )
+    case("bmsk.wrap.b32", "b32", ["u32"] * 2, lambda p, n: ((1 << (n & 31)) - 1) << (p & 31) & 0xFFFFFFFF)
+    for letter in "us":
+
+        def extended(a: int, n: int, s: bool = letter == "s") -> int:
+            if n == 0:
+                return 0
+            return (signed(a, n) if s else a & ((1 << n) - 1)) & 0xFFFFFFFF
+
+        case(f"szext.clamp.{letter}32", "b32", ["b32", "u32"], lambda a, n, f=extended: f(a, min(n, 32)))
+        case(f"szext.wrap.{letter}32", "b32", ["b32", "u32"], lambda a, n, f=extended: f(a, n & 31))
+    case("fns.b32", "b32", ["b32", "u32", "s32"], nth_set_bit, pools=(None, tuple(range(32)), NEAR_ZERO))
+    for parts in (2, 4):
+        width = 32 // parts
+
+        def differences(a: int, b: int, w: int = width) -> list[int]:
+            return [abs((a >> k & (1 << w) - 1) - (b >> k & (1 << w) - 1)) for k in range(0, 32, w)]
+
+        case(
+            f"vabsdiff{parts}.u32.u32.u32",
+            "b32",
+            ["b32"] * 3,
+            lambda a, b, c, f=differences, w=width: sum(d << w * k for k, d in enumerate(f(a, b))),
+        )
+        case(
+            f"vabsdiff{parts}.u32.u32.u32.add",
+            "b32",
+            ["b32"] * 3,
+            lambda a, b, c, f=differences: sum(f(a, b)) + c & 0xFFFFFFFF,
+        )
     for mode in ("", "f4e", "b4e", "rc8", "ecl", "ecr", "rc16"):
         case(
             "prmt.b32" + (f".{mode}" if mode else ""),
@@ -256,8 +344,23 @@ def bit_cases() -> None:
             ),
             tail=f", {table}",
         )
-    for kind in ("b16", "b32", "b64", "f32", "f64", "u16", "s32"):
+    pairs = ("f16x2", "bf16x2")
+    for kind in (
+        *(f"{letter}{bits}" for letter in "bus" for bits in (16, 32, 64)),
+        "f16",
+        "bf16",
+        "f32",
+        "f64",
+        *pairs,
+    ):
         case(f"mov.{kind}", kind, [kind], lambda a: a)
+        case(
+            f"selp.{kind}",
+            kind,
+            [kind, kind, "b32"],
+            lambda a, b, c: a if c else b,
+            pools=(None, None, (0, 1)),
+        )
     bytes_of = lambda v, s: [signed(x, 8) if s else x for x in v.to_bytes(4, "little")]  # noqa: E731
     for x, y in itertools.product("us", "us"):
         case(
@@ -269,3 +372,11 @@ def bit_cases() -> None:
                 & 0xFFFFFFFF
             ),
         )
+        for half, shift in (("lo", 0), ("hi", 2)):
+
+            def dot(a: int, b: int, c: int, x: str = x, y: str = y, s: int = shift) -> int:
+                words = [signed(v, 16) if x == "s" else v for v in (a & 0xFFFF, a >> 16)]
+                chosen = bytes_of(b, y == "s")[s : s + 2]
+                return sum(p * q for p, q in zip(words, chosen, strict=True)) + c & 0xFFFFFFFF
+
+            case(f"dp2a.{half}.{x}32.{y}32", "b32", ["b32"] * 3, dot)

@@ -10,6 +10,7 @@ import ctypes
 import itertools
 import math
 import random
+import re
 import struct
 import zlib
 from collections.abc import Sequence
@@ -17,15 +18,43 @@ from collections.abc import Sequence
 import driver_api
 import exact
 import pytest
-from exact import F32, F64
-from instruction_cases import CASES, REGISTER, Case, bit_cases, integer_cases, size_of
+from exact import BF16, F16, F32, F64
+from instruction_cases import CASES, REGISTER, Case, as_value, bit_cases, integer_cases, size_of
 from instruction_cases_float import approximate_cases, comparable, conversion_cases, float_cases
+from instruction_cases_half import (
+    atomic_cases,
+    half_approximate_cases,
+    half_cases,
+    half_conversion_cases,
+    mixed_cases,
+    narrow_cases,
+)
+from instruction_forms import canonical, instructions
 
 RANDOM_ROWS = 400
 
 
+def half_corners(form: exact.Format) -> list[int]:
+    one = form.bias << form.fraction_bits
+    positive = [
+        *(0, 1, 2, 3, (1 << form.fraction_bits) - 1, 1 << form.fraction_bits, (1 << form.fraction_bits) + 1),
+        *(one, one - 1, one + 1, one + (1 << form.fraction_bits), one - (1 << form.fraction_bits)),
+        *(form.infinity - 1, form.infinity - 2, form.infinity, form.infinity + 1, form.nan),
+        *(
+            (form.bias + form.fraction_bits) << form.fraction_bits | 1,
+            one - (form.fraction_bits << form.fraction_bits),
+        ),
+    ]
+    return positive + [code | form.sign for code in positive]
+
+
 def corners(kind: str) -> list[int]:
     bits = 8 * size_of(kind)
+    if kind in ("f16", "bf16"):
+        return half_corners(F16 if kind == "f16" else BF16)
+    if kind.endswith("x2"):
+        parts = corners(kind[:-2])
+        return [low | high << bits // 2 for low, high in zip(parts, parts[5:] + parts[:5], strict=True)]
     if kind == "f32":
         return [
             *(
@@ -96,6 +125,16 @@ FLOATS64 += [
 FLOATS64 += [1e-40, 3.4028235677973366e38, 1.0000000596046448]
 
 
+HALF = {"f16": F16, "bf16": BF16}
+
+
+def random_half(generator: random.Random, form: exact.Format) -> int:
+    """Values of like magnitude, which cancel and round."""
+    exponent = form.bias + generator.randint(-4, 4)
+    fraction = generator.getrandbits(form.fraction_bits)
+    return generator.choice((0, form.sign)) | exponent << form.fraction_bits | fraction
+
+
 def operand_rows(case: Case) -> list[tuple[int, ...]]:
     generator = random.Random(zlib.crc32(str(case).encode()))
     pools: list[Sequence[int]] = []
@@ -113,7 +152,13 @@ def operand_rows(case: Case) -> list[tuple[int, ...]]:
             choice = generator.random()
             if pool:
                 row.append(generator.choice(pool))
-            elif kind[0] == "f" and choice < 0.6:
+            elif kind in HALF and choice < 0.6:
+                row.append(random_half(generator, HALF[kind]))
+            elif kind.endswith("x2") and kind[:-2] in HALF and choice < 0.6:
+                row.append(
+                    random_half(generator, HALF[kind[:-2]]) | random_half(generator, HALF[kind[:-2]]) << 16
+                )
+            elif kind in ("f32", "f64") and choice < 0.6:
                 # Values of like magnitude, which cancel and round.
                 number_value = (
                     generator.choice([1, -1]) * generator.random() * 2.0 ** generator.randint(-4, 4)
@@ -143,11 +188,25 @@ def kernel(case: Case) -> str:
     names = ", ".join(f"%s{number}" for number in range(len(case.sources)))
     if case.result == "pred":
         raise AssertionError
-    if case.opcode.startswith("setp"):
+    lines.append("mul.wide.u32 %a3, %i1, 8; add.u64 %a3, %a1, %a3; mov.u64 %a4, 0; st.global.u64 [%a3], %a4;")
+    if case.opcode.startswith(("setp", "testp")) and case.opcode.endswith("x2"):
+        lines.append(f"{case.opcode} %p1|%p2, {names}; selp.b32 %d, 1, 0, %p1; @%p2 add.u32 %d, %d, 2;")
+    elif case.opcode.startswith(("setp", "testp")):
         lines.append(f"{case.opcode} %p1, {names}{case.tail}; selp.b32 %d, 1, 0, %p1;")
+    elif case.opcode.startswith("selp"):
+        lines.append(f"setp.ne.u32 %p1, %s2, 0; {case.opcode} %d, %s0, %s1, %p1;")
+    elif case.opcode.endswith(".pred"):
+        sources = ", ".join(f"%p{number + 1}" for number in range(len(case.sources)))
+        lines += [f"setp.ne.u32 %p{number + 1}, %s{number}, 0;" for number in range(len(case.sources))]
+        lines.append(f"{case.opcode} %p1, {sources}; selp.b32 %d, 1, 0, %p1;")
+    elif case.opcode.startswith("atom"):
+        # The first source lies in memory. A wrong old value spoils the result.
+        bits = 8 * size_of(case.result)
+        others = ", ".join(f"%s{number}" for number in range(1, len(case.sources)))
+        lines.append(f"st.global.b{bits} [%a3], %s0; {case.opcode} %d, [%a3], {others};")
+        lines.append(f"setp.ne.b{bits} %p1, %d, %s0; ld.global.b{bits} %d, [%a3]; @%p1 not.b{bits} %d, %d;")
     else:
         lines.append(f"{case.opcode} %d, {names}{case.tail};")
-    lines.append("mul.wide.u32 %a3, %i1, 8; add.u64 %a3, %a1, %a3; mov.u64 %a4, 0; st.global.u64 [%a3], %a4;")
     lines.append(f"st.global.b{8 * size_of(case.result)} [%a3], %d;")
     lines.append("end: ret; }")
     return "\n".join(lines)
@@ -158,13 +217,20 @@ bit_cases()
 float_cases()
 conversion_cases()
 approximate_cases()
+half_cases()
+mixed_cases()
+half_conversion_cases()
+narrow_cases()
+half_approximate_cases()
+atomic_cases()
 
 
 def matches(one: Case, got: int, expected: int) -> bool:
     if one.result == "f64" and exact.is_nan(got, F64) and exact.is_nan(expected, F64):
         return True  # which NaN a double gives is not specified
-    if one.tolerance_ulp and one.result == "f32" and not exact.is_nan(expected, F32):
-        return abs(comparable(got, F32) - comparable(expected, F32)) <= one.tolerance_ulp
+    form = {"f32": F32, "f64": F64}.get(one.result)
+    if one.tolerance_ulp and form and not exact.is_nan(expected, form):
+        return abs(comparable(got, form) - comparable(expected, form)) <= one.tolerance_ulp
     return got == expected
 
 
@@ -191,3 +257,137 @@ def test_instruction_gives_the_bits_of_its_reference(cuda: driver_api.Driver, on
         assert matches(one, got, expected), (
             f"{one.opcode} of {[hex(x) for x in row]} gave {got:#x}, expected {expected:#x}"
         )
+
+
+CARRIES = """
+ld.global.b{n} %a, [%i]; ld.global.b{n} %b, [%i+8]; ld.global.b{n} %c, [%i+16];
+add.cc.{t} %r, %a, %b; st.global.b{n} [%o], %r; addc.cc.{t} %r, %b, %c; st.global.b{n} [%o+8], %r;
+addc.{t} %r, %a, %c; st.global.b{n} [%o+16], %r;
+sub.cc.{t} %r, %a, %b; st.global.b{n} [%o+24], %r; subc.cc.{t} %r, %b, %c; st.global.b{n} [%o+32], %r;
+subc.{t} %r, %a, %c; st.global.b{n} [%o+40], %r;
+mad.lo.cc.{t} %r, %a, %b, %c; st.global.b{n} [%o+48], %r; madc.hi.cc.{t} %r, %a, %b, %c; st.global.b{n} [%o+56], %r;
+madc.lo.{t} %r, %b, %c, %a; st.global.b{n} [%o+64], %r;
+mad.hi.cc.{t} %r, %a, %b, %c; st.global.b{n} [%o+72], %r; madc.lo.cc.{t} %r, %a, %c, %b; st.global.b{n} [%o+80], %r;
+madc.hi.{t} %r, %b, %c, %a; st.global.b{n} [%o+88], %r;
+"""
+CARRY_FORMS = sorted(set(re.findall(r"(?:add|sub|mad)c?[.\w]*(?=\.\{t\})", CARRIES)))
+
+
+@pytest.mark.parametrize("kind", ["u32", "s32", "u64", "s64"])
+def test_carry_chains_add_and_subtract_numbers_of_several_words(cuda: driver_api.Driver, kind: str) -> None:
+    bits = 8 * size_of(kind)
+    mask = (1 << bits) - 1
+    generator = random.Random(bits)
+    pool = [0, 1, mask, mask - 1, 1 << bits - 1, (1 << bits - 1) - 1]
+    rows = [*itertools.product(pool, repeat=3)]
+    rows += [tuple(generator.getrandbits(bits) for _ in range(3)) for _ in range(100)]
+    text = driver_api.HEADER + (
+        ".visible .entry k(.param .u64 in, .param .u64 out, .param .u32 n)\n{\n"
+        f".reg .pred %p0; .reg .b32 %t<4>; .reg .b64 %i, %o, %w; .reg .b{bits} %a, %b, %c, %r;\n"
+        "ld.param.u64 %i, [in]; ld.param.u64 %o, [out]; ld.param.u32 %t0, [n];\n"
+        "mov.u32 %t1, %ctaid.x; mov.u32 %t2, %ntid.x; mov.u32 %t3, %tid.x; mad.lo.u32 %t1, %t1, %t2, %t3;\n"
+        "setp.ge.u32 %p0, %t1, %t0; @%p0 bra end;\n"
+        "mul.wide.u32 %w, %t1, 24; add.u64 %i, %i, %w; mul.wide.u32 %w, %t1, 96; add.u64 %o, %o, %w;\n"
+    )
+    text += CARRIES.format(n=bits, t=kind) + "end: ret; }"
+    source, target = cuda.alloc(24 * len(rows)), cuda.alloc(96 * len(rows))
+    cuda.write(source, b"".join(struct.pack("<3Q", *row) for row in rows))
+    cuda.write(target, bytes(96 * len(rows)))
+    function = cuda.function(cuda.module(text), "k")
+    assert (
+        cuda.launch(function, [(len(rows) + 63) // 64], [64], [source, target, ctypes.c_uint32(len(rows))])
+        == 0
+    )
+    results = struct.unpack(f"<{12 * len(rows)}Q", cuda.read(target, 96 * len(rows)))
+    for number, (a, b, c) in enumerate(rows):
+        product = lambda x, y, k=kind: signed_product(x, y, k)  # noqa: E731
+        expected, carry = [], 0
+        for x, y in ((a, b), (b, c), (a, c)):
+            carry, low = divmod(x + y + carry, mask + 1)
+            expected.append(low)
+        carry = 0
+        for x, y in ((a, b), (b, c), (a, c)):
+            difference = x - y - carry
+            carry = int(difference < 0)
+            expected.append(difference & mask)
+        for chain in (
+            ((product(a, b) & mask, c), (product(a, b) >> bits & mask, c), (product(b, c) & mask, a)),
+            ((product(a, b) >> bits & mask, c), (product(a, c) & mask, b), (product(b, c) >> bits & mask, a)),
+        ):
+            carry = 0
+            for x, y in chain:
+                carry, low = divmod(x + y + carry, mask + 1)
+                expected.append(low)
+        got = list(results[12 * number : 12 * number + 12])
+        assert got == expected, f"{kind} {a:#x} {b:#x} {c:#x}: {got} is not {expected}"
+
+
+def signed_product(x: int, y: int, kind: str) -> int:
+    return as_value(x, kind) * as_value(y, kind)
+
+
+VECTORS = [
+    *((2, "f32", "add"), (4, "f32", "add")),
+    *((n, kind, name) for kind in ("f16", "bf16") for n in (2, 4, 8) for name in ("add", "min", "max")),
+    *((n, kind, name) for kind in ("f16x2", "bf16x2") for n in (2, 4) for name in ("add", "min", "max")),
+]
+
+
+@pytest.mark.parametrize(("elements", "kind", "name"), VECTORS, ids=lambda v: str(v))
+@pytest.mark.parametrize("returns", [True, False], ids=["atom", "red"])
+def test_vector_atomic_changes_each_neighbour(
+    cuda: driver_api.Driver, elements: int, kind: str, name: str, returns: bool
+) -> None:
+    bits = 8 * size_of(kind)
+    spelled = name if kind == "f32" else f"{name}.noftz"
+    scalar = next(
+        one
+        for one in CASES
+        if one.opcode == (f"atom.global.{spelled}.{kind}" if name == "add" else f"{name}.{kind}")
+    )
+    pool = corners(kind)
+    generator = random.Random(elements)
+    rows = [[generator.choice(pool) for _ in range(2 * elements)] for _ in range(64)]
+    size = elements * bits // 8
+    register = REGISTER[bits // 8]
+    olds, news = ([f"%{letter}{e}" for e in range(elements)] for letter in "ds")
+    text = driver_api.HEADER + (
+        ".visible .entry k(.param .u64 memory, .param .u64 operands, .param .u64 old)\n{\n"
+        f".reg .b32 %t; .reg .b64 %m, %o, %w, %q; .reg .{register} %d<8>, %s<8>;\n"
+        "ld.param.u64 %m, [memory]; ld.param.u64 %o, [operands]; ld.param.u64 %q, [old]; mov.u32 %t, %tid.x;\n"
+        f"mul.wide.u32 %w, %t, {size}; add.u64 %m, %m, %w; add.u64 %o, %o, %w; add.u64 %q, %q, %w;\n"
+    )
+    text += "".join(f"ld.global.b{bits} %s{e}, [%o+{e * bits // 8}];\n" for e in range(elements))
+    operands = f"[%m], {{{', '.join(news)}}};\n"
+    if returns:
+        text += f"atom.global.v{elements}.{kind}.{spelled} {{{', '.join(olds)}}}, {operands}"
+        text += "".join(f"st.global.b{bits} [%q+{e * bits // 8}], %d{e};\n" for e in range(elements))
+    else:
+        text += f"red.relaxed.gpu.global.v{elements}.{kind}.{spelled} {operands}"
+    text += "ret; }"
+
+    def packed(values: list[list[int]]) -> bytes:
+        return b"".join(value.to_bytes(bits // 8, "little") for row in values for value in row)
+
+    before, after = [row[:elements] for row in rows], [row[elements:] for row in rows]
+    memory, source, old = (cuda.alloc(size * 64) for _ in range(3))
+    cuda.write(memory, packed(before))
+    cuda.write(source, packed(after))
+    function = cuda.function(cuda.module(text), "k")
+    assert cuda.launch(function, [1], [64], [memory, source, old]) == 0
+    expected = [
+        [scalar.reference(a, b) for a, b in zip(x, y, strict=True)]
+        for x, y in zip(before, after, strict=True)
+    ]
+    assert cuda.read(memory, size * 64) == packed(expected)
+    if returns:
+        assert cuda.read(old, size * 64) == packed(before)
+
+
+def test_every_form_of_the_operation_list_has_a_case() -> None:
+    covered = {form for one in CASES for form in canonical(one.opcode, len(one.sources))}
+    covered |= {f"{form}.{kind}" for form in CARRY_FORMS for kind in ("u32", "s32", "u64", "s64")}
+    covered |= {f"atom.vector.{name}.{kind}" for _, kind, name in VECTORS}
+    listed = set(instructions().forms())
+    assert not listed - covered, "forms of operations.def without a test"
+    assert not covered - listed, "tests of forms that operations.def does not have"

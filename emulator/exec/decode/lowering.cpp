@@ -143,16 +143,20 @@ void Lowering::arithmetic(Opcode opcode) {
   Type type = opcode.last_type();
   if (opcode.mnemonic == "mad" && ptx::is_float(type))
     opcode.mnemonic = "fma";
-  // The table has .ftz and .sat right in front of the types.
+  if ((opcode.mnemonic == "min" || opcode.mnemonic == "max") && operand_count() == 4)
+    opcode.mnemonic = opcode.mnemonic == "min" ? "min3" : "max3";
+  // The table has .relu, .ftz and .sat right in front of the types.
   auto is_type = [](std::string_view name) {
     return ptx::type_from_name(name) != Type::none || name == "f32x2" || name == "u16x2" || name == "s16x2";
   };
-  bool flush = opcode.remove("ftz"), saturate = opcode.remove("sat");
+  bool flush = opcode.remove("ftz"), saturate = opcode.remove("sat"), clamp = opcode.remove("relu");
   auto types = std::find_if(opcode.modifiers.begin(), opcode.modifiers.end(), is_type);
   if (saturate)
     types = opcode.modifiers.insert(types, "sat");
   if (flush)
-    opcode.modifiers.insert(types, "ftz");
+    types = opcode.modifiers.insert(types, "ftz");
+  if (clamp)
+    opcode.modifiers.insert(types, "relu");
   bool chain =
       opcode.has("cc") || opcode.mnemonic == "addc" || opcode.mnemonic == "subc" || opcode.mnemonic == "madc";
   const Operation &found = operation(opcode.form());

@@ -115,22 +115,25 @@ template <typename F, typename T> const Instruction *atomic_vector(Warp &w, cons
   return i + 1;
 }
 
-template <typename T> void enter(OperationTable &t, const char *name, Handler handler, uint8_t sources) {
-  Operation operation{handler, type_of<T>, {type_of<T>, type_of<T>}, sources};
-  t.add("atom." + std::string(name) + "." + std::string(ptx::name_of(type_of<T>)), operation);
-  if (std::is_unsigned_v<T>)
-    t.add("atom." + std::string(name) + ".b" + std::to_string(8 * sizeof(T)), operation);
-}
 template <typename F, typename... T> void add_atomic2(OperationTable &t, const char *name, Types<T...>) {
-  (enter<T>(t, name, atomic2<F, T>, 1), ...);
+  (t.add("atom." + std::string(name) + "." + std::string(ptx::name_of(type_of<T>)),
+         {atomic2<F, T>, type_of<T>, {type_of<T>}, 1}),
+   ...);
+}
+template <typename T> void enter_bits(OperationTable &t, const char *name, Handler handler, uint8_t sources) {
+  t.add("atom." + std::string(name) + ".b" + std::to_string(8 * sizeof(T)),
+        {handler, type_of<T>, {type_of<T>, type_of<T>}, sources});
+}
+template <typename F, typename... T> void add_bits2(OperationTable &t, const char *name, Types<T...>) {
+  (enter_bits<T>(t, name, atomic2<F, T>, 1), ...);
 }
 template <typename F, typename... T> void add_vector(OperationTable &t, const char *name, Types<T...>) {
   (t.add("atom.vector." + std::string(name) + "." + std::string(ptx::name_of(type_of<T>)),
          {atomic_vector<F, T>, type_of<T>, {type_of<T>}, 1}),
    ...);
 }
-template <typename F, typename... T> void add_atomic3(OperationTable &t, const char *name, Types<T...>) {
-  (enter<T>(t, name, atomic3<F, T>, 2), ...);
+template <typename F, typename... T> void add_bits3(OperationTable &t, const char *name, Types<T...>) {
+  (enter_bits<T>(t, name, atomic3<F, T>, 2), ...);
 }
 
 } // namespace
@@ -138,7 +141,8 @@ template <typename F, typename... T> void add_atomic3(OperationTable &t, const c
 void add_atomic(OperationTable &t) {
 #define ATOMIC2(form, function, ...) add_atomic2<function>(t, form, Types<__VA_ARGS__>{});
 #define ATOMIC_VECTOR(form, function, ...) add_vector<function>(t, form, Types<__VA_ARGS__>{});
-#define ATOMIC3(form, function, ...) add_atomic3<function>(t, form, Types<__VA_ARGS__>{});
+#define ATOMIC_BITS2(form, function, ...) add_bits2<function>(t, form, Types<__VA_ARGS__>{});
+#define ATOMIC_BITS3(form, function, ...) add_bits3<function>(t, form, Types<__VA_ARGS__>{});
 #include "exec/operations/operations.def"
 }
 

@@ -241,6 +241,66 @@ struct DotBytesSignedUnsigned {
   template <typename R> static R apply(u32 a, u32 b, u32 c) { return dot_bytes<s8, u8>(a, b, c); }
 };
 
+// dp2a: 16-bit halves of a with the low or high two bytes of b.
+template <typename A, typename B> u32 dot_halves(u32 a, u32 b, u32 c) {
+  using Wide = std::conditional_t<std::is_signed_v<A>, s16, u16>;
+  for (u32 k = 0; k < 2; ++k)
+    c += static_cast<u32>(static_cast<s32>(static_cast<Wide>(a >> (16 * k))) *
+                          static_cast<s32>(static_cast<B>(b >> (8 * k))));
+  return c;
+}
+template <typename A, typename B, u32 Shift> struct DotHalves {
+  template <typename R> static R apply(u32 a, u32 b, u32 c) { return dot_halves<A, B>(a, b >> Shift, c); }
+};
+using DotLowUnsigned = DotHalves<u16, u8, 0>;
+using DotLowSigned = DotHalves<s16, s8, 0>;
+using DotLowUnsignedSigned = DotHalves<u16, s8, 0>;
+using DotLowSignedUnsigned = DotHalves<s16, u8, 0>;
+using DotHighUnsigned = DotHalves<u16, u8, 16>;
+using DotHighSigned = DotHalves<s16, s8, 16>;
+using DotHighUnsignedSigned = DotHalves<u16, s8, 16>;
+using DotHighSignedUnsigned = DotHalves<s16, u8, 16>;
+
+// The position of the offset-th set bit from `base` on, upwards or, with a negative offset, downwards; an offset
+// of 0 asks for `base` itself. No such bit: all ones.
+struct FindSetBit {
+  template <typename R> static R apply(u32 mask, u32 base, s32 offset) {
+    u32 found = ~u32{0};
+    s64 left = offset < 0 ? -s64{offset} : offset == 0 ? 1 : s64{offset};
+    s32 step = offset < 0 ? -1 : 1;
+    s32 end = offset == 0 ? static_cast<s32>(base & 31) + 1 : offset < 0 ? -1 : 32;
+    for (s32 k = static_cast<s32>(base & 31); k != end; k += step)
+      if (mask >> k & 1 && --left == 0)
+        found = static_cast<u32>(k);
+    return found;
+  }
+};
+
+template <u32 Bits> u32 difference_of_parts(u32 a, u32 b, u32 k) {
+  u32 mask = (u32{1} << Bits) - 1, x = a >> (Bits * k) & mask, y = b >> (Bits * k) & mask;
+  return x > y ? x - y : y - x;
+}
+// Of the parts of a word: each in its place, or their sum added to c.
+template <u32 Bits> struct AbsoluteDifferences {
+  template <typename R> static R apply(u32 a, u32 b, u32) {
+    u32 result = 0;
+    for (u32 k = 0; k < 32 / Bits; ++k)
+      result |= difference_of_parts<Bits>(a, b, k) << (Bits * k);
+    return result;
+  }
+};
+template <u32 Bits> struct SumOfAbsoluteDifferences {
+  template <typename R> static R apply(u32 a, u32 b, u32 c) {
+    for (u32 k = 0; k < 32 / Bits; ++k)
+      c += difference_of_parts<Bits>(a, b, k);
+    return c;
+  }
+};
+using AbsoluteDifferences2 = AbsoluteDifferences<16>;
+using AbsoluteDifferences4 = AbsoluteDifferences<8>;
+using SumOfAbsoluteDifferences2 = SumOfAbsoluteDifferences<16>;
+using SumOfAbsoluteDifferences4 = SumOfAbsoluteDifferences<8>;
+
 } // namespace
 
 } // namespace emulator::EMULATOR_ISA

@@ -59,6 +59,49 @@ template <typename F> struct Flushed {
   static bool apply(f32 a, f32 b) { return F::apply(flush(a), flush(b)); }
 };
 
+template <typename T> bits_of<T> magnitude_bits(T a) {
+  return static_cast<bits_of<T>>(bit_cast<bits_of<T>>(a) & ~sign_bit<T>);
+}
+template <typename T> constexpr bits_of<T> infinity_bits = bits_of<T>{infinity_of<f32>};
+template <>
+constexpr u64 infinity_bits<f64> = u64{0x7ff} << 52;
+template <typename T> constexpr bits_of<T> least_normal = bits_of<T>{1} << Layout<T>::fraction_bits;
+struct Finite {
+  template <typename T> static bool apply(T a) { return magnitude_bits(a) < infinity_bits<T>; }
+};
+struct Infinite {
+  template <typename T> static bool apply(T a) { return magnitude_bits(a) == infinity_bits<T>; }
+};
+struct Number {
+  template <typename T> static bool apply(T a) { return magnitude_bits(a) <= infinity_bits<T>; }
+};
+struct NotANumber {
+  template <typename T> static bool apply(T a) { return magnitude_bits(a) > infinity_bits<T>; }
+};
+// Zero is neither.
+struct Normal {
+  template <typename T> static bool apply(T a) {
+    return magnitude_bits(a) < infinity_bits<T> && magnitude_bits(a) >= least_normal<T>;
+  }
+};
+struct Subnormal {
+  template <typename T> static bool apply(T a) {
+    return magnitude_bits(a) != 0 && magnitude_bits(a) < least_normal<T>;
+  }
+};
+template <typename F, typename T> const Instruction *test(Warp &w, const Instruction *i) {
+  const T *a = w.row<T>(i->a);
+  u32 bits = 0;
+  EACH_LANE(l) bits |= F::apply(a[l]) ? u32{1} << l : 0;
+  u32 &d = w.predicate(i->destination);
+  d = blend_bits(d, bits, w.active);
+  return i + 1;
+}
+template <typename F> void add_test(OperationTable &t, const std::string &form) {
+  t.add(form + ".f32", {test<F, f32>, ptx::Type::pred, {ptx::Type::f32}, 1});
+  t.add(form + ".f64", {test<F, f64>, ptx::Type::pred, {ptx::Type::f64}, 1});
+}
+
 template <typename F, bool Flush> struct OfHalves {
   template <typename R> static bool apply(R a, R b) {
     return Flush ? F::apply(widen(flush_half(a)), widen(flush_half(b))) : F::apply(widen(a), widen(b));
@@ -122,9 +165,9 @@ const Instruction *move_predicate(Warp &w, const Instruction *i) {
   return i + 1;
 }
 
-template <typename T> void add_moves(OperationTable &t, std::initializer_list<ptx::Type> types) {
-  for (ptx::Type type : types) {
-    std::string name(ptx::name_of(type));
+template <typename T> void add_moves(OperationTable &t, const std::vector<std::string> &names) {
+  for (const std::string &name : names) {
+    ptx::Type type = ptx::type_from_name(name);
     t.add("selp." + name, {select<T>, type, {type, type, ptx::Type::pred}, 3});
     t.add("mov." + name, {move<T>, type, {type}, 1});
   }
@@ -134,13 +177,11 @@ template <typename T> void add_moves(OperationTable &t, std::initializer_list<pt
 
 void add_compare(OperationTable &t) {
 #define ORDER(form, function, ...) add_orders<function>(t, form, Types<__VA_ARGS__>{});
+#define TEST(form, function) add_test<function>(t, form);
 #define HALF_ORDER(form, function) add_half_order<function>(t, form);
+#define MOVE(bits, ...) add_moves<bits>(t, {__VA_ARGS__});
 #include "exec/operations/operations.def"
-  using ptx::Type;
-  add_moves<u16>(t, {Type::b16, Type::u16, Type::s16, Type::f16, Type::bf16});
-  add_moves<u32>(t, {Type::b32, Type::u32, Type::s32, Type::f32, Type::f16x2, Type::bf16x2});
-  add_moves<u64>(t, {Type::b64, Type::u64, Type::s64, Type::f64});
-  t.add("mov.pred", {move_predicate, Type::pred, {Type::pred}, 1});
+  t.add("mov.pred", {move_predicate, ptx::Type::pred, {ptx::Type::pred}, 1});
 }
 
 } // namespace emulator::EMULATOR_ISA

@@ -108,14 +108,10 @@ template <typename Whole, typename Part> void add_packing(OperationTable &t) {
 } // namespace
 
 void add_convert(OperationTable &t) {
-  using Integers = Types<u8, s8, u16, s16, u32, s32, u64, s64>;
-  integers(t, Integers{});
-  between<f32>(t, Integers{});
-  between<f64>(t, Integers{});
-  float_to_float<f32, f32>(t);
-  float_to_float<f32, f64>(t);
-  float_to_float<f64, f32>(t);
-  float_to_float<f64, f64>(t);
+#define BETWEEN_INTEGERS(...) integers(t, Types<__VA_ARGS__>{});
+#define FLOAT_AND_INTEGERS(type, ...) between<type>(t, Types<__VA_ARGS__>{});
+#define FLOAT_TO_FLOAT(result, source) float_to_float<result, source>(t);
+#include "exec/operations/operations.def"
   resizes_from<u8>(t), resizes_from<u16>(t), resizes_from<u32>(t), resizes_from<u64>(t);
   resizes_from<s8>(t), resizes_from<s16>(t), resizes_from<s32>(t);
   add_packing<u16, u8>(t);

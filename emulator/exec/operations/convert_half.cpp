@@ -25,7 +25,8 @@ inline f32 carried(u8 a) { return a; }
 inline f32 carried(s8 a) { return a; }
 inline f32 carried(u16 a) { return a; }
 inline f32 carried(s16 a) { return a; }
-inline f64 carried(u32 a) { return a; }
+// Unsigned rows may be converted by differences, which give -0 when the rounding is down.
+inline f64 carried(u32 a) { return AbsoluteFloat::apply<f64>(a); }
 inline f64 carried(s32 a) { return a; }
 // More digits than f64 has: what falls away sets the last kept bit.
 inline f64 carried(u64 a) {

@@ -112,6 +112,27 @@ struct MaximumOrNan {
   }
 };
 
+// .xorsign.abs: of the magnitudes, with the product's sign.
+template <typename F> struct SignedMagnitude {
+  template <typename R> static R apply(R a, R b) {
+    using B = bits_of<R>;
+    R r = F::template apply<R>(AbsoluteFloat::apply<R>(a), AbsoluteFloat::apply<R>(b));
+    B sign = (bit_cast<B>(a) ^ bit_cast<B>(b)) & sign_bit<R>;
+    return r == r ? bit_cast<R>(static_cast<B>(bit_cast<B>(r) | sign)) : r;
+  }
+};
+template <typename F> struct OfThree {
+  template <typename R> static R apply(R a, R b, R c) {
+    return F::template apply<R>(F::template apply<R>(a, b), c);
+  }
+};
+template <typename F> struct OfThreeMagnitudes {
+  template <typename R> static R apply(R a, R b, R c) {
+    return OfThree<F>::template apply<R>(AbsoluteFloat::apply<R>(a), AbsoluteFloat::apply<R>(b),
+                                         AbsoluteFloat::apply<R>(c));
+  }
+};
+
 // a * (1/b): beyond 2^126 the reciprocal is subnormal and flushed.
 struct DivideApproximate {
   template <typename R> static R apply(R a, R b) {

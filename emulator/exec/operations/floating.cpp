@@ -61,6 +61,12 @@ void add_floating(OperationTable &t) {
 #define APPROXIMATE2(form, function)                                                                         \
   add_float2<function, false, false, f32>(t, form ".f32");                                                   \
   add_float2<function, true, false, f32>(t, form ".ftz.f32");
+#define EXTREME2(form, function)                                                                             \
+  add_float2<function, false, false, f32>(t, form ".f32");                                                   \
+  add_float2<function, true, false, f32>(t, form ".ftz.f32");
+#define EXTREME3(form, function)                                                                             \
+  add_float3<function, false, false, f32>(t, form ".f32");                                                   \
+  add_float3<function, true, false, f32>(t, form ".ftz.f32");
 #define FLOAT_SHAPED(form, function, ...) add_shaped<function>(t, form, Types<__VA_ARGS__>{});
 #include "exec/operations/operations.def"
 }

@@ -102,9 +102,9 @@ inline f32 widen(f16 a) {
   u32 code = a.bits & 0x7fffu;
   u32 shifted = code << 13;
   u32 normal = shifted + (u32{127 - 15} << 23);
-  // Subnormal: as if the hidden bit were set, then without it.
+  // Subnormal: as if the hidden bit were set, then without it. Rounding down, the difference 0 has a sign.
   f32 subnormal = bit_cast<f32>(shifted + (u32{128 - 15} << 23)) - 6.103515625e-05f; // 2^-14
-  u32 bits = code < 0x0400u ? bit_cast<u32>(subnormal) : normal;
+  u32 bits = code < 0x0400u ? bit_cast<u32>(subnormal) & 0x7fffffffu : normal;
   bits = code >= 0x7c00u ? shifted | 0x7f800000u : bits;
   return bit_cast<f32>(bits | u32{a.bits & 0x8000u} << 16);
 }

@@ -136,11 +136,8 @@ void add_integer(OperationTable &t) {
   t.add(form ".pred", {predicate_unary<function>, ptx::Type::pred, {ptx::Type::pred}, 1});
 #define PREDICATE2(form, function)                                                                           \
   t.add(form ".pred", {predicate_binary<function>, ptx::Type::pred, {ptx::Type::pred, ptx::Type::pred}, 2});
+#define CARRY(type) add_carry<type>(t, #type);
 #include "exec/operations/operations.def"
-  add_carry<u32>(t, "u32");
-  add_carry<s32>(t, "s32");
-  add_carry<u64>(t, "u64");
-  add_carry<s64>(t, "s64");
 }
 
 } // namespace emulator::EMULATOR_ISA

@@ -112,11 +112,41 @@ struct Remainder {
     return static_cast<R>(a % b);
   }
 };
+// Bits 16 to 47 of the product of 24 bits each.
+struct Multiply24High {
+  template <typename R> static R apply(R a, R b) {
+    R x = static_cast<R>(static_cast<R>(static_cast<u32>(a) << 8) >> 8);
+    R y = static_cast<R>(static_cast<R>(static_cast<u32>(b) << 8) >> 8);
+    return static_cast<R>(static_cast<wide_of<R>>(x) * y >> 16);
+  }
+};
+struct Multiply24HighAdd {
+  template <typename R> static R apply(R a, R b, R c) {
+    return static_cast<R>(static_cast<u32>(Multiply24High::apply<R>(a, b)) + static_cast<u32>(c));
+  }
+};
+struct Multiply24HighAddSaturating {
+  template <typename R> static R apply(R a, R b, R c) {
+    s64 sum = static_cast<s64>(Multiply24High::apply<R>(a, b)) + c;
+    return static_cast<R>(sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum);
+  }
+};
 struct MinimumInteger {
   template <typename R> static R apply(R a, R b) { return a < b ? a : b; }
 };
 struct MaximumInteger {
   template <typename R> static R apply(R a, R b) { return a > b ? a : b; }
+};
+// Negative results become 0.
+struct MinimumRelu {
+  template <typename R> static R apply(R a, R b) {
+    return MaximumInteger::apply<R>(MinimumInteger::apply<R>(a, b), R{0});
+  }
+};
+struct MaximumRelu {
+  template <typename R> static R apply(R a, R b) {
+    return MaximumInteger::apply<R>(MaximumInteger::apply<R>(a, b), R{0});
+  }
 };
 struct SumOfAbsoluteDifference {
   template <typename R> static R apply(R a, R b, R c) {
