@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -309,7 +311,7 @@ class Small:
         return fraction * Fraction(2) ** (max(exponent, 1) - bias - self.fraction_bits)
 
     def nearest(self, a: int, form: exact.Format, relu: bool) -> int:
-        """.rn.satfinite, by looking at all codes: the nearest, of two the one that ends in 0."""
+        """.rn.satfinite: the nearest, of two the one whose code ends in 0."""
         if exact.is_nan(a, form):
             return self.nan
         sign = self.sign if exact.negative(a, form) else 0
@@ -318,7 +320,14 @@ class Small:
         if exact.is_infinite(a, form):
             return sign | self.largest
         magnitude = abs(exact.value(a, form))
-        return sign | min(range(self.largest + 1), key=lambda c: (abs(self.value(c) - magnitude), c & 1))
+        # Codes ascend with their values, so only two can be nearest.
+        above = bisect.bisect_left(self.values(), magnitude)
+        two = range(max(above - 1, 0), min(above, self.largest) + 1)
+        return sign | min(two, key=lambda code: (abs(self.value(code) - magnitude), code & 1))
+
+    @functools.cache  # noqa: B019
+    def values(self) -> list[Fraction]:
+        return [self.value(code) for code in range(self.largest + 1)]
 
     def widened(self, code: int, relu: bool) -> int:
         """As f16."""
@@ -342,6 +351,7 @@ SMALL = {
 }
 
 
+@functools.cache
 def exponent_code(a: int, mode: str, finite: bool) -> int:
     """ue8m0 of an f32: the power of two, which has no sign and no zero."""
     if exact.is_nan(a, F32):
@@ -349,11 +359,13 @@ def exponent_code(a: int, mode: str, finite: bool) -> int:
     if exact.is_infinite(a, F32):
         return 0xFE if finite else 0xFF
     magnitude = abs(exact.value(a, F32))
-    power = next(p for p in range(-150, 129) if magnitude < Fraction(2) ** (p + 1)) if magnitude else -127
+    power = -127
+    while magnitude >= Fraction(2) ** (power + 1):
+        power += 1
+    # Below 2^-127, zero too, lies nothing.
     if mode == "rp" and magnitude > Fraction(2) ** power:
         power += 1
-    code = max(power, -127) + 127
-    return min(code, 0xFE) if finite else min(code, 0xFF)
+    return min(power + 127, 0xFE if finite else 0xFF)
 
 
 def narrow_cases() -> None:
