@@ -91,9 +91,10 @@ def float_cases() -> None:
                 lambda a, h=holds_bits, f=form: int(h(a & f.sign - 1, f)),
             )
     for order, holds in ORDERS.items():
-        ordered32 = lambda a, b, h=holds: (
-            not unordered(a, b, F32) and h(comparable(a, F32), comparable(b, F32))
-        )  # noqa: E731
+
+        def ordered32(a: int, b: int, h: Callable[[int, int], bool] = holds) -> bool:
+            return not unordered(a, b, F32) and h(comparable(a, F32), comparable(b, F32))
+
         tests: dict[str, Callable[[int, int], bool]] = {
             order: ordered32,
             f"{order}u": lambda a, b, o=ordered32: unordered(a, b, F32) or o(a, b),

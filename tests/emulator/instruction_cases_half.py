@@ -199,9 +199,10 @@ def half_conversion_cases() -> None:
     for kind, form in HALVES:
         for mode in ROUNDINGS:
             for integer in INTEGERS:
-                exactly: Reference = lambda a, f=form, m=mode, i=integer: exact.rounded(
-                    Fraction(as_value(a, i)), f, m
-                )  # noqa: E731
+
+                def exactly(a: int, f: exact.Format = form, m: str = mode, i: str = integer) -> int:
+                    return exact.rounded(Fraction(as_value(a, i)), f, m)
+
                 case(f"cvt.{mode}.{kind}.{integer}", kind, [integer], exactly)
                 if form is F16:
                     case(f"cvt.{mode}.sat.{kind}.{integer}", kind, [integer], saturating(exactly, form))
@@ -453,7 +454,7 @@ def narrow_edges() -> dict[str, tuple[int, ...]]:
 
 
 def all_codes(small: Small, width: int) -> tuple[int, ...]:
-    codes = [code for code in range(2 * small.sign)]
+    codes = range(2 * small.sign)
     return tuple(code << width | codes[(7 * code + 3) % len(codes)] for code in codes)
 
 
@@ -508,9 +509,10 @@ def atomic_cases() -> None:
         mask = (1 << bits) - 1
         for letter in "us":
             kind = f"{letter}{bits}"
-            pick = lambda f, k=kind: (
-                lambda a, b: f(as_value(a, k), as_value(b, k)) & (1 << 8 * size_of(k)) - 1
-            )  # noqa: E731
+
+            def pick(choose: Callable[[int, int], int], k: str = kind) -> Reference:
+                return lambda a, b: choose(as_value(a, k), as_value(b, k)) & (1 << 8 * size_of(k)) - 1
+
             case(f"atom.global.add.{kind}", kind, [kind] * 2, lambda a, b, m=mask: a + b & m)
             case(f"atom.global.min.{kind}", kind, [kind] * 2, pick(min))
             case(f"atom.global.max.{kind}", kind, [kind] * 2, pick(max))

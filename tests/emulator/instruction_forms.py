@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -16,12 +17,11 @@ CONVERT_ORDER = ("pack", "rni", "rzi", "rmi", "rpi", "rna", "rs", "ftz", "relu",
 
 def instructions() -> ModuleType:
     specification = importlib.util.spec_from_file_location("emulator_instructions", SOURCE)
-    assert specification and specification.loader
+    assert specification is not None
+    assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
-    # Dataclasses look their module up.
-    import sys
-
     sys.modules[specification.name] = module
+    # Dataclasses look their module up, so it stands there already.
     specification.loader.exec_module(module)
     return module
 

@@ -318,7 +318,7 @@ void Lowering::atomic_vector(const AccessForm &form, const Operation &found, siz
   ptx::Space space = form.space;
   int64_t offset;
   bool wide;
-  uint32_t row = address_row(operand(first), space, offset, wide);
+  uint32_t row = access_row(operand(first), form, space, offset, wide);
   for (uint32_t e = 0; e < form.elements; ++e)
     list.push_back(to && element(*to, e).kind != Kind::sink ? destination(element(*to, e), found.destination)
                                                             : UINT32_MAX);

@@ -191,7 +191,8 @@ void Lowering::set(Opcode opcode) {
   if (!pairs) {
     apply_guard(emit(name, {constant(on), constant(0), results[0]}, destination(operand(0), result_type)));
   } else {
-    uint32_t low = values_.variable(row_bytes_of(Type::b32)), high = values_.variable(row_bytes_of(Type::b32));
+    uint32_t low = values_.variable(row_bytes_of(Type::b32)),
+             high = values_.variable(row_bytes_of(Type::b32));
     emit(name, {constant(on & 0xffff), constant(0), results[0]}, low);
     emit(name, {constant(on & 0xffff0000), constant(0), results[1]}, high);
     apply_guard(emit("or.b32", {low, high}, destination(operand(0), result_type)));
@@ -217,10 +218,10 @@ void Lowering::select_by_sign(Opcode opcode) {
 }
 
 void Lowering::convert(Opcode opcode) {
-  // The types come last: result, source and, of cvt.pack, what is shifted in. Before them, in the order of the
-  // table's names, what the operation needs to know.
-  static constexpr std::string_view named[] = {"pack", "rni", "rzi", "rmi", "rpi", "rna", "rs",
-                                               "ftz",  "relu", "satfinite", "sat"};
+  // The types come last: result, source and, of cvt.pack, what is shifted in. Before them, in the order of
+  // the table's names, what the operation needs to know.
+  static constexpr std::string_view named[] = {"pack", "rni", "rzi",  "rmi",       "rpi", "rna",
+                                               "rs",   "ftz", "relu", "satfinite", "sat"};
   Rounding rounding = Rounding::nearest;
   if (opcode.remove("rz"))
     rounding = Rounding::zero;

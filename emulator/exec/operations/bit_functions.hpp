@@ -261,8 +261,8 @@ using DotHighSigned = DotHalves<s16, s8, 16>;
 using DotHighUnsignedSigned = DotHalves<u16, s8, 16>;
 using DotHighSignedUnsigned = DotHalves<s16, u8, 16>;
 
-// The position of the offset-th set bit from `base` on, upwards or, with a negative offset, downwards; an offset
-// of 0 asks for `base` itself. No such bit: all ones.
+// The position of the offset-th set bit from `base` on, upwards or, with a negative offset, downwards; an
+// offset of 0 asks for `base` itself. No such bit: all ones.
 struct FindSetBit {
   template <typename R> static R apply(u32 mask, u32 base, s32 offset) {
     u32 found = ~u32{0};

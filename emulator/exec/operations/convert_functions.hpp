@@ -1,6 +1,6 @@
 // Conversions on scalars, and how they are entered into the table. Forms are
-// "cvt[.int rounding][.ftz][.relu][.satfinite][.sat].result.source"; the rounding of conversions that end in a
-// floating type is a flag of the instruction.
+// "cvt[.int rounding][.ftz][.relu][.satfinite][.sat].result.source"; the rounding of conversions that end in
+// a floating type is a flag of the instruction.
 #pragma once
 
 #include <limits>

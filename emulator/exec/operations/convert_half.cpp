@@ -147,8 +147,7 @@ void add_convert_half(OperationTable &t) {
 #define TO_HALF(modifiers, result, ...) enter_all_to_half<result>(t, modifiers, Types<__VA_ARGS__>{});
 #define TO_PAIR(modifiers, half) enter_to_pair<half>(t, modifiers, type_of<PairOf<half>::type>);
 #define TO_TF32(modifiers)                                                                                   \
-  t.add("cvt" modifiers ".tf32.f32",                                                                         \
-        {to_tf32, ptx::Type::b32, {ptx::Type::f32}, 1, flags_of(modifiers)});
+  t.add("cvt" modifiers ".tf32.f32", {to_tf32, ptx::Type::b32, {ptx::Type::f32}, 1, flags_of(modifiers)});
 #define HALF_TO_INTEGERS(half) half_to_integers<half>(t, "", Integers{});
 #define HALF_TO_FLOAT(half)                                                                                  \
   enter<Widened<ToFloat<false, false>>, f32, half>(t, "");                                                   \

@@ -120,9 +120,7 @@ template <int Low, int High, u32 Bits> struct Pack {
     return static_cast<u32>(x < Low ? Low : x > High ? High : x) & ((u32{1} << Bits) - 1);
   }
   template <typename R> static R apply(s32 a, s32 b) { return clamped(a) << Bits | clamped(b); }
-  template <typename R> static R apply(s32 a, s32 b, u32 c) {
-    return apply<R>(a, b) | c << (2 * Bits % 32);
-  }
+  template <typename R> static R apply(s32 a, s32 b, u32 c) { return apply<R>(a, b) | c << (2 * Bits % 32); }
 };
 
 template <typename T, bool Relu> void add_narrow(OperationTable &t, const std::string &name) {

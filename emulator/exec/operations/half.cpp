@@ -1,5 +1,5 @@
-// Arithmetic on f16, bf16 and their pairs, on pairs of f32 and of 16-bit integers, and the instructions that add
-// a half to an f32.
+// Arithmetic on f16, bf16 and their pairs, on pairs of f32 and of 16-bit integers, and the instructions that
+// add a half to an f32.
 #include "exec/operations/half_functions.hpp"
 #include "exec/operations/integer_functions.hpp"
 
@@ -60,11 +60,10 @@ void add_mixed2(OperationTable &t, const std::string &name, Types<A...>) {
 }
 template <typename F, bool Saturate, typename... A>
 void add_mixed3(OperationTable &t, const std::string &name, Types<A...>) {
-  (t.add(name + ".f32." + std::string(ptx::name_of(type_of<A>)),
-         {ternary<Mixed<F, Saturate>, f32, A, A, f32>,
-          ptx::Type::f32,
-          {type_of<A>, type_of<A>, ptx::Type::f32},
-          3}),
+  (t.add(name + ".f32." + std::string(ptx::name_of(type_of<A>)), {ternary<Mixed<F, Saturate>, f32, A, A, f32>,
+                                                                  ptx::Type::f32,
+                                                                  {type_of<A>, type_of<A>, ptx::Type::f32},
+                                                                  3}),
    ...);
 }
 
@@ -80,12 +79,9 @@ template <typename F, bool Relu> struct IntegerPart {
 } // namespace
 
 void add_half(OperationTable &t) {
-#define HALF1(form, function, modifier, ...)                                                                 \
-  add_half1<function, modifier>(t, form, Types<__VA_ARGS__>{});
-#define HALF2(form, function, modifier, ...)                                                                 \
-  add_half2<function, modifier>(t, form, Types<__VA_ARGS__>{});
-#define HALF3(form, function, modifier, ...)                                                                 \
-  add_half3<function, modifier>(t, form, Types<__VA_ARGS__>{});
+#define HALF1(form, function, modifier, ...) add_half1<function, modifier>(t, form, Types<__VA_ARGS__>{});
+#define HALF2(form, function, modifier, ...) add_half2<function, modifier>(t, form, Types<__VA_ARGS__>{});
+#define HALF3(form, function, modifier, ...) add_half3<function, modifier>(t, form, Types<__VA_ARGS__>{});
 #define MIXED2(form, function)                                                                               \
   add_mixed2<function, false>(t, form, Types<f16, bf16>{});                                                  \
   add_mixed2<function, true>(t, form ".sat", Types<f16, bf16>{});
@@ -99,8 +95,10 @@ void add_half(OperationTable &t) {
   t.add(form ".f32x2", {paired3<u64, Modified<function, false, false>, f32>, b64, {b64, b64, b64}, 3});      \
   t.add(form ".ftz.f32x2", {paired3<u64, Modified<function, true, false>, f32>, b64, {b64, b64, b64}, 3});
 #define PAIRED_INTEGER2(form, function, relu, type)                                                          \
-  t.add(form "." #type "x2",                                                                                 \
-        {paired2<u32, IntegerPart<function, relu>, type>, ptx::Type::b32, {ptx::Type::b32, ptx::Type::b32}, 2});
+  t.add(form "." #type "x2", {paired2<u32, IntegerPart<function, relu>, type>,                               \
+                              ptx::Type::b32,                                                                \
+                              {ptx::Type::b32, ptx::Type::b32},                                              \
+                              2});
 #include "exec/operations/operations.def"
 }
 

@@ -230,9 +230,7 @@ struct FlushRelu : Flush {
 };
 template <typename F, typename M> struct Adjusted {
   template <typename R> static R apply(R a) { return M::out(F::template apply<R>(M::in(a))); }
-  template <typename R> static R apply(R a, R b) {
-    return M::out(F::template apply<R>(M::in(a), M::in(b)));
-  }
+  template <typename R> static R apply(R a, R b) { return M::out(F::template apply<R>(M::in(a), M::in(b))); }
   template <typename R> static R apply(R a, R b, R c) {
     return M::out(F::template apply<R>(M::in(a), M::in(b), M::in(c)));
   }
