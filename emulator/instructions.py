@@ -3,9 +3,9 @@
     python emulator/instructions.py            write docs/cpu-driver-instructions.md
     python emulator/instructions.py --check    exit 1 when that page is out of date
 
-Made from `exec/operations/operations.def`, which declares every operation on rows, and from the families of opcodes in
-`exec/decode/lowering.cpp`, which decoding takes apart by hand. `forms()` is what tests compare their cases with. Needs the
-standard library alone.
+Made from `exec/operations/operations.def`, which declares every operation on rows, and from the families of opcodes
+in `exec/decode/lowering.cpp`, which decoding takes apart by hand. `forms()` is what tests compare their cases with.
+Needs the standard library alone.
 """
 
 from __future__ import annotations
