@@ -13,25 +13,39 @@ namespace emulator {
 
 namespace {
 
+// Declarations that another text's definition has replaced take no memory of their own, and neither do those
+// that nobody defines: an unresolved name is an error only where something uses it.
+bool is_placed(const ptx::Variable &v) {
+  return (v.space == ptx::Space::global || v.space == ptx::Space::constant) && !v.is_replaced && !v.is_extern;
+}
+
 class ParsedModule final : public Module {
 public:
   explicit ParsedModule(std::unique_ptr<ptx::Module> text) : text_(std::move(text)) {
     for (const ptx::Variable &v : text_->variables)
-      if (v.space == ptx::Space::global || v.space == ptx::Space::constant)
+      if (is_placed(v))
         globals_.push_back({std::string(v.name), v.size_bytes, v.alignment_bytes,
                             v.space == ptx::Space::constant, v.is_managed});
-    for (const ptx::Function &f : text_->functions)
-      if (f.is_entry && !f.is_extern)
+    for (const ptx::Function &f : text_->functions) {
+      function_index_[&f] = function_index_.size();
+      if (f.is_entry && !f.is_extern && !f.is_replaced)
         kernels_.push_back(std::string(f.name));
+    }
   }
   const std::vector<GlobalInfo> &globals() const override { return globals_; }
   const std::vector<std::string> &kernel_names() const override { return kernels_; }
   const ptx::Module &text() const { return *text_; }
+  uint64_t function_address(const ptx::Function &function) const {
+    auto found = function_index_.find(&function);
+    return found == function_index_.end() ? 0
+                                          : first_function_address + found->second * function_address_step;
+  }
 
 private:
   std::unique_ptr<ptx::Module> text_;
   std::vector<GlobalInfo> globals_;
   std::vector<std::string> kernels_;
+  std::map<const ptx::Function *, size_t> function_index_;
 };
 
 class PlacedInstance final : public Instance {
@@ -41,8 +55,10 @@ public:
   const Module &module() const override { return *module_; }
 
   uint64_t global_address(std::string_view name) const override {
-    auto found = module_->text().variable_by_name.find(name);
-    return found == module_->text().variable_by_name.end() ? 0 : address_of(*found->second);
+    auto found = module_->text().names.find(name);
+    const ptx::Variable *variable =
+        found == module_->text().names.end() ? nullptr : found->second.symbol.variable;
+    return variable ? address_of(*variable) : 0;
   }
 
   const KernelInfo *kernel(std::string_view name) const override {
@@ -56,13 +72,9 @@ public:
   bool place(const PlaceGlobal &place_global, std::string &log) {
     size_t next = 0;
     for (const ptx::Variable &v : module_->text().variables) {
-      if (v.space != ptx::Space::global && v.space != ptx::Space::constant)
+      if (!is_placed(v))
         continue;
       const GlobalInfo &info = module_->globals()[next++];
-      if (v.is_extern) {
-        log = "unresolved: the variable " + info.name + " is declared .extern and defined nowhere";
-        return false;
-      }
       uint64_t address = place_global(info);
       if (address == 0) {
         log = "out of memory for the variable " + info.name + " of " + std::to_string(info.size_bytes) +
@@ -80,7 +92,7 @@ public:
         std::memcpy(to, v.bytes.data(), v.bytes.size());
       for (const ptx::AddressInitialiser &a : v.addresses) {
         uint64_t value;
-        if (!symbol_address(a.symbol, value)) {
+        if (!symbol_address(v, a.symbol, value)) {
           log = "line " + std::to_string(v.line) + ": the initial value of " + std::string(v.name) +
                 " names " + std::string(a.symbol) + ", which is not defined";
           return false;
@@ -100,30 +112,31 @@ private:
     return found == addresses_.end() ? 0 : found->second;
   }
 
-  bool symbol_address(std::string_view name, uint64_t &value) const {
-    const ptx::Module &text = module_->text();
-    auto variable = text.variable_by_name.find(name);
-    if (variable != text.variable_by_name.end())
-      return (value = address_of(*variable->second)) != 0;
-    auto function = text.function_by_name.find(name);
-    if (function == text.function_by_name.end())
+  // What a name means in the text that declares `in`.
+  bool symbol_address(const ptx::Variable &in, std::string_view name, uint64_t &value) const {
+    const ptx::Module &module = module_->text();
+    const ptx::Names &names = module.texts[in.text].names;
+    auto found = names.find(name);
+    if (found == names.end())
       return false;
-    for (size_t f = 0; f < text.functions.size(); ++f)
-      if (&text.functions[f] == function->second)
-        value = first_function_address + f * function_address_step;
-    return true;
+    if (found->second.symbol.variable)
+      return (value = address_of(*found->second.symbol.variable)) != 0;
+    if (found->second.symbol.function->is_extern)
+      return false;
+    return (value = module_->function_address(*found->second.symbol.function)) != 0;
   }
 
   const Program *decoded(std::string_view name) const {
-    auto found = module_->text().function_by_name.find(name);
-    if (found == module_->text().function_by_name.end() || !found->second->is_entry ||
-        found->second->is_extern)
+    auto found = module_->text().names.find(name);
+    const ptx::Function *function =
+        found == module_->text().names.end() ? nullptr : found->second.symbol.function;
+    if (!function || !function->is_entry || function->is_extern)
       return nullptr;
     std::lock_guard<std::mutex> hold(lock_);
-    std::unique_ptr<Program> &program = programs_[found->second];
+    std::unique_ptr<Program> &program = programs_[function];
     if (!program)
-      program = decode_kernel(module_->text(), *found->second,
-                              [this](const ptx::Variable &v) { return address_of(v); });
+      program =
+          decode_kernel(module_->text(), *function, [this](const ptx::Variable &v) { return address_of(v); });
     return program.get();
   }
 
@@ -184,13 +197,45 @@ LaunchResult PlacedInstance::launch(const KernelInfo &kernel, const LaunchReques
 
 } // namespace
 
-std::shared_ptr<const Module> Module::parse(std::string_view ptx, std::string &log) {
+// Functions without a definition that may be called: what services.hpp has, and the device runtime, whose
+// absence (dynamic parallelism) is told at the launch of a kernel that needs it.
+static bool is_provided(std::string_view name, bool is_function) {
+  if (!is_function)
+    return false;
+  return name == "vprintf" || name == "malloc" || name == "free" || name == "__assertfail" ||
+         name.substr(0, 4) == "cuda" || name.substr(0, 6) == "__cuda";
+}
+
+static std::unique_ptr<ptx::Module> parse_texts(std::vector<PtxText> texts, const ptx::IsProvided &provided,
+                                                std::string &log, LoadProblem &problem) {
+  problem = LoadProblem::none;
+  std::vector<ptx::Source> sources;
+  for (PtxText &text : texts)
+    sources.push_back({std::move(text.name), std::move(text.text)});
+  // The name of a text that stands alone says nothing.
+  if (sources.size() == 1)
+    sources[0].name.clear();
   try {
-    return std::make_shared<ParsedModule>(ptx::parse_module(ptx));
+    return ptx::parse_module(std::move(sources), provided);
   } catch (const ptx::SyntaxError &error) {
     log = error.what();
+    problem = error.is_unknown_version ? LoadProblem::unknown_version : LoadProblem::syntax;
     return nullptr;
   }
+}
+
+std::shared_ptr<const Module> Module::parse(std::vector<PtxText> texts, std::string &log,
+                                            LoadProblem &problem) {
+  auto module = parse_texts(std::move(texts), is_provided, log, problem);
+  return module ? std::make_shared<ParsedModule>(std::move(module)) : nullptr;
+}
+
+LoadProblem Module::check(PtxText text, std::string &log) {
+  LoadProblem problem;
+  std::vector<PtxText> texts;
+  texts.push_back(std::move(text));
+  parse_texts(std::move(texts), [](std::string_view, bool) { return true; }, log, problem);
+  return problem;
 }
 
 std::unique_ptr<Instance> Instance::create(std::shared_ptr<const Module> module, const PlaceGlobal &place,

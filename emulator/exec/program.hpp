@@ -118,15 +118,28 @@ struct LaunchResult {
 // memory.
 using PlaceGlobal = std::function<uint64_t(const GlobalInfo &)>;
 
-// One PTX text, parsed. Immutable; kernels are decoded on first use, so a 25 MB module loads quickly.
+// One translation unit as the caller has it. The name is for messages and may be empty.
+struct PtxText {
+  std::string name;
+  std::string text;
+};
+
+enum class LoadProblem { none, syntax, unknown_version };
+
+// One PTX text, or several linked with each other, parsed. Immutable; kernels are decoded on first use, so a
+// 25 MB module loads quickly.
 class Module {
 public:
   virtual ~Module() = default;
   virtual const std::vector<GlobalInfo> &globals() const = 0;
   virtual const std::vector<std::string> &kernel_names() const = 0;
 
-  // Parses a PTX text (no NUL needed). Returns nullptr on a syntax error and puts "line N: ..." into `log`.
-  static std::shared_ptr<const Module> parse(std::string_view ptx, std::string &log);
+  // Parses and links PTX texts (no NUL needed) and checks the form of every body. Returns nullptr on an error
+  // and puts "line N, column M: ..." into `log`.
+  static std::shared_ptr<const Module> parse(std::vector<PtxText> texts, std::string &log,
+                                             LoadProblem &problem);
+  // One text by itself, before the others that it is linked with are known.
+  static LoadProblem check(PtxText text, std::string &log);
 };
 
 // A Module with its globals placed in memory: what a CUmodule (or a CUlibrary in one context) is.

@@ -1,5 +1,6 @@
 #include "ptx/declarations.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace emulator::ptx {
@@ -8,10 +9,14 @@ namespace {
 
 constexpr uint64_t largest_variable_bytes = uint64_t{1} << 40;
 constexpr int deepest_initialiser = 16;
+// Rows that an initial value leaves out are filled up, so a short text could ask for any amount.
+constexpr uint64_t most_initialised_bytes = uint64_t{256} << 20;
 
 void put_bits(Lexer &lexer, Variable &variable, uint64_t offset, uint64_t bits, uint32_t size) {
   if (variable.size_bytes != 0 && offset + size > variable.size_bytes)
     lexer.fail("more initial values than '" + std::string(variable.name) + "' has elements");
+  if (offset + size > most_initialised_bytes)
+    lexer.fail("initial values beyond the first 256 MiB of '" + std::string(variable.name) + "'");
   if (variable.bytes.size() < offset + size)
     variable.bytes.resize(offset + size);
   std::memcpy(variable.bytes.data() + offset, &bits, size);
@@ -120,10 +125,19 @@ bool space_from_directive(std::string_view directive, Space &space) {
   return true;
 }
 
-Variable parse_variable(Lexer &lexer, Space space, const Variable &qualified) {
-  Variable variable = qualified;
-  variable.space = space;
+namespace {
+
+// What the variables of one declaration share.
+struct Declaration {
+  Variable variable;
   uint32_t vector_length = 1;
+};
+
+Declaration parse_type(Lexer &lexer, Space space, const Variable &qualified) {
+  Declaration declaration{qualified, 1};
+  Variable &variable = declaration.variable;
+  variable.space = space;
+  uint32_t &vector_length = declaration.vector_length;
   bool type_seen = false;
   for (std::string_view word = lexer.directive(); !word.empty(); word = lexer.directive()) {
     Space pointed_to;
@@ -146,7 +160,7 @@ Variable parse_variable(Lexer &lexer, Space space, const Variable &qualified) {
         if (attribute == "managed")
           variable.is_managed = true;
         else if (lexer.accept('('))
-          lexer.skip_past(')');
+          lexer.skip_parentheses();
       } while (lexer.accept(','));
       lexer.expect(')', "behind .attribute(...");
     } else if (word == "v2" || word == "v4" || word == "v8") {
@@ -165,13 +179,20 @@ Variable parse_variable(Lexer &lexer, Space space, const Variable &qualified) {
   }
   if (!type_seen)
     lexer.fail("expected a type in a declaration");
+  return declaration;
+}
+
+// A name with its extents and its initial value.
+Variable parse_declarator(Lexer &lexer, const Declaration &declaration) {
+  Variable variable = declaration.variable;
+  uint32_t vector_length = declaration.vector_length;
   variable.line = lexer.line();
   variable.name = lexer.name();
   if (variable.name.empty())
     lexer.fail("expected a name in a declaration");
   uint32_t element = size_bytes(variable.type) * vector_length;
-  if (variable.alignment_bytes < element && qualified.alignment_bytes <= 1)
-    variable.alignment_bytes = variable.alignment_bytes > 1 ? variable.alignment_bytes : element;
+  if (variable.alignment_bytes <= 1)
+    variable.alignment_bytes = std::max(element, 1u);
   std::vector<uint64_t> extents;
   bool open = false;
   variable.size_bytes = element;
@@ -190,6 +211,8 @@ Variable parse_variable(Lexer &lexer, Space space, const Variable &qualified) {
   if (vector_length > 1)
     extents.push_back(vector_length);
   uint64_t declared = variable.size_bytes;
+  if (open && declared == 0)
+    lexer.fail("an array of elements without a size");
   if (open)
     variable.size_bytes = 0;
   if (lexer.accept('=')) {
@@ -201,17 +224,17 @@ Variable parse_variable(Lexer &lexer, Space space, const Variable &qualified) {
   return variable;
 }
 
+} // namespace
+
+Variable parse_variable(Lexer &lexer, Space space, const Variable &qualified) {
+  return parse_declarator(lexer, parse_type(lexer, space, qualified));
+}
+
 void parse_variable_list(Lexer &lexer, Space space, const Variable &qualified, std::deque<Variable> &into) {
-  into.push_back(parse_variable(lexer, space, qualified));
-  while (lexer.accept(',')) {
-    Variable next = into.back();
-    next.name = lexer.name();
-    next.bytes.clear();
-    next.addresses.clear();
-    if (next.name.empty())
-      lexer.fail("expected a name behind ','");
-    into.push_back(next);
-  }
+  Declaration declaration = parse_type(lexer, space, qualified);
+  do
+    into.push_back(parse_declarator(lexer, declaration));
+  while (lexer.accept(','));
   lexer.expect(';', "behind a declaration");
 }
 

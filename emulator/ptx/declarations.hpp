@@ -18,4 +18,9 @@ Variable parse_variable(Lexer &lexer, Space space, const Variable &qualified);
 // "name, name;" behind parse_variable: the rest of a list of variables that share their type.
 void parse_variable_list(Lexer &lexer, Space space, const Variable &qualified, std::deque<Variable> &into);
 
+// Directives that stand at module scope and in bodies, behind their first word.
+void parse_file(Lexer &lexer, Text &text);
+void parse_location(Lexer &lexer, SourceLine &location);
+void parse_pragma(Lexer &lexer);
+
 } // namespace emulator::ptx

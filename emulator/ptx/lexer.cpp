@@ -1,6 +1,8 @@
 #include "ptx/lexer.hpp"
 
-#include <cstdlib>
+#include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstring>
 
 namespace emulator::ptx {
@@ -23,8 +25,26 @@ uint64_t hex_value(std::string_view digits) {
 
 } // namespace
 
-void Lexer::fail(const std::string &message) const {
-  throw SyntaxError("line " + std::to_string(line_) + ": " + message);
+std::string Lexer::at(size_t position, const std::string &message) const {
+  if (position > text_.size())
+    position = text_.size();
+  const char *at = text_.data() + position, *begin = whole_.text.data();
+  auto line = first_line_ + std::count(text_.data(), at, '\n');
+  const char *line_begin = at;
+  while (line_begin > begin && line_begin[-1] != '\n')
+    --line_begin;
+  return (whole_.name.empty() ? "" : whole_.name + ": ") + "line " + std::to_string(line) + ", column " +
+         std::to_string(at - line_begin + 1) + ": " + message;
+}
+
+void Lexer::fail_at(size_t position, const std::string &message) const {
+  throw SyntaxError(at(position, message));
+}
+
+void Lexer::fail_version(const std::string &message) const {
+  SyntaxError error(at(token_, message));
+  error.is_unknown_version = true;
+  throw error;
 }
 
 void Lexer::skip_space() {
@@ -41,7 +61,7 @@ void Lexer::skip_space() {
     } else if (c == '/' && peek_after(1) == '*') {
       size_t end = text_.find("*/", position_ + 2);
       if (end == std::string_view::npos)
-        fail("a comment that is never closed");
+        fail_here("a comment that is never closed");
       for (; position_ < end + 2; ++position_)
         line_ += text_[position_] == '\n';
     } else {
@@ -70,12 +90,14 @@ bool Lexer::accept(char c) {
 void Lexer::expect(char c, std::string_view what) {
   if (!accept(c)) {
     std::string found = at_end() ? "the end of the text" : "'" + std::string(1, text_[position_]) + "'";
-    fail("expected '" + std::string(1, c) + "' " + std::string(what) + ", found " + found);
+    fail_here("expected '" + std::string(1, c) + "' " + std::string(what) + ", found " + found);
   }
 }
 
 std::string_view Lexer::name() {
-  if (!begins_name(peek()))
+  bool is_name = begins_name(peek());
+  token_ = position_;
+  if (!is_name)
     return {};
   size_t begin = position_;
   while (position_ < text_.size() && continues_name(text_[position_]))
@@ -84,7 +106,9 @@ std::string_view Lexer::name() {
 }
 
 std::string_view Lexer::directive() {
-  if (peek() != '.' || !continues_name(peek_after(1)))
+  bool is_directive = peek() == '.' && continues_name(peek_after(1));
+  token_ = position_;
+  if (!is_directive)
     return {};
   size_t begin = ++position_;
   while (position_ < text_.size() && continues_name(text_[position_]))
@@ -93,7 +117,9 @@ std::string_view Lexer::directive() {
 }
 
 std::string_view Lexer::opcode() {
-  if (!begins_name(peek()))
+  bool is_opcode = begins_name(peek());
+  token_ = position_;
+  if (!is_opcode)
     return {};
   size_t begin = position_;
   while (position_ < text_.size()) {
@@ -123,6 +149,8 @@ bool Lexer::at_number() {
 
 Number Lexer::number() {
   Number result;
+  peek();
+  token_ = position_;
   bool negative = accept('-');
   peek();
   size_t begin = position_;
@@ -176,12 +204,17 @@ Number Lexer::number() {
     }
     std::string_view digits = text_.substr(begin, position_ - begin);
     if (real) {
-      double value = std::strtod(std::string(digits).c_str(), nullptr);
+      double value = 0; // stays infinity or zero where the number is out of range
+      if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec ==
+          std::errc::result_out_of_range)
+        value = digits.find("e-") != digits.npos || digits.find("E-") != digits.npos ? 0 : HUGE_VAL;
       value = negative ? -value : value;
       result.kind = Number::Kind::real64;
       std::memcpy(&result.bits, &value, 8);
       return result;
     }
+    if (digits.empty())
+      fail("expected a number");
     unsigned base = digits.size() > 1 && digits[0] == '0' ? 8 : 10;
     for (char c : digits) {
       unsigned digit = static_cast<unsigned>(c - '0');
@@ -198,6 +231,7 @@ Number Lexer::number() {
 }
 
 void Lexer::skip_string() {
+  token_ = position_;
   ++position_;
   while (position_ < text_.size() && text_[position_] != '"') {
     line_ += text_[position_] == '\n';
@@ -210,7 +244,7 @@ void Lexer::skip_string() {
 
 std::string_view Lexer::string() {
   if (peek() != '"')
-    fail("expected a string");
+    fail_here("expected a string");
   size_t begin = position_;
   skip_string();
   return text_.substr(begin + 1, position_ - begin - 2);
@@ -218,9 +252,10 @@ std::string_view Lexer::string() {
 
 std::string_view Lexer::block() {
   size_t begin = position_;
+  token_ = position_ - 1;
   for (uint32_t depth = 1;;) {
     if (at_end())
-      fail("'{' is never closed");
+      fail_at(begin - 1, "'{' is never closed");
     char c = text_[position_];
     if (c == '"') {
       skip_string();
@@ -243,7 +278,22 @@ void Lexer::skip_past(char c) {
     if (text_[position_++] == c)
       return;
   }
-  fail("expected '" + std::string(1, c) + "' before the end");
+  fail_here("expected '" + std::string(1, c) + "' before the end");
+}
+
+void Lexer::skip_line() {
+  size_t end = text_.find('\n', position_);
+  position_ = end == std::string_view::npos ? text_.size() : end;
+}
+
+void Lexer::skip_parentheses() {
+  for (uint32_t depth = 1; depth > 0;) {
+    if (at_end())
+      fail_here("expected ')' before the end");
+    char c = text_[position_++];
+    depth += c == '(';
+    depth -= c == ')';
+  }
 }
 
 } // namespace emulator::ptx

@@ -17,9 +17,19 @@ struct Number {
 
 class Lexer {
 public:
-  Lexer(std::string_view text, uint32_t line) : text_(text), line_(line) {}
+  // `text` lies inside `whole`, the text that columns are counted in, and begins on line `line` of it.
+  Lexer(const Text &whole, std::string_view text, uint32_t line)
+      : whole_(whole), text_(text), line_(line), first_line_(line) {}
 
   uint32_t line() const { return line_; }
+  // For fail_at().
+  size_t position() const { return position_; }
+  // Back to where a copy of this one stands.
+  void go_to(const Lexer &other) {
+    position_ = other.position_;
+    token_ = other.token_;
+    line_ = other.line_;
+  }
   bool at_end();
   // The next character after white space and comments, 0 at the end; nothing is consumed.
   char peek();
@@ -44,16 +54,28 @@ public:
   std::string_view block();
   // Skips to behind the next `c` outside comments and strings.
   void skip_past(char c);
+  void skip_line();
+  // Skips to behind the parenthesis that closes the one just consumed.
+  void skip_parentheses();
 
-  [[noreturn]] void fail(const std::string &message) const;
+  // At the token that was read last; at the next character; at a position().
+  [[noreturn]] void fail(const std::string &message) const { fail_at(token_, message); }
+  [[noreturn]] void fail_here(const std::string &message) const { fail_at(position_, message); }
+  [[noreturn]] void fail_at(size_t position, const std::string &message) const;
+  // The text is of a PTX version that this driver does not know.
+  [[noreturn]] void fail_version(const std::string &message) const;
 
 private:
+  std::string at(size_t position, const std::string &message) const;
   void skip_space();
   void skip_string();
 
+  const Text &whole_;
   std::string_view text_;
   size_t position_ = 0;
+  size_t token_ = 0; // where the last token begins
   uint32_t line_;
+  uint32_t first_line_;
 };
 
 } // namespace emulator::ptx

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -16,9 +17,10 @@
 
 namespace emulator::ptx {
 
-// A syntax error: "line N: ...".
+// A syntax error: "line N, column M: ...", behind the text's name if it has one.
 struct SyntaxError : std::runtime_error {
   using std::runtime_error::runtime_error;
+  bool is_unknown_version = false; // a PTX version later than what this driver knows
 };
 
 // An address that stands in an initialiser: `size_bytes` bytes at `offset_bytes` receive symbol + addend.
@@ -30,8 +32,14 @@ struct AddressInitialiser {
   uint64_t mask = ~uint64_t{0}; // mask(0xff00, symbol): these bits, shifted down to bit 0
 };
 
+// Who may see a name of module scope (PTX ISA, "Linking Directives").
+enum class Linkage : uint8_t { internal, visible, weak, common, external };
+
 struct Variable {
   std::string_view name;
+  uint32_t text = 0; // index into Module::texts
+  Linkage linkage = Linkage::internal;
+  bool is_replaced = false; // another text's definition of this name was chosen
   Space space = Space::global;
   Type type = Type::b8;
   uint32_t alignment_bytes = 1;
@@ -48,8 +56,8 @@ struct Function;
 
 // A name that stands for an address: exactly one of the two is set.
 struct Symbol {
-  const Variable *variable = nullptr;
-  const Function *function = nullptr;
+  Variable *variable = nullptr;
+  Function *function = nullptr;
 };
 
 struct Operand {
@@ -80,6 +88,9 @@ struct SourceLine {
   uint32_t ptx_line = 0;
   uint32_t file = 0; // of .file, 0 when there is no .loc
   uint32_t line = 0;
+  uint32_t inlined_at_file = 0; // 0: the code stands in the function itself
+  uint32_t inlined_at_line = 0;
+  uint32_t text = 0; // index into Module::texts
 };
 
 struct Instruction {
@@ -112,7 +123,10 @@ struct Body {
 struct Function {
   std::string_view name;
   bool is_entry = false;
-  bool is_extern = false; // declared here, defined nowhere in this text
+  bool is_extern = false;  // declared here, defined nowhere in this text
+  uint32_t text_index = 0; // into Module::texts
+  Linkage linkage = Linkage::internal;
+  bool is_replaced = false; // another text's definition of this name was chosen
   std::deque<Variable> returns;
   std::deque<Variable> parameters;
   uint32_t max_threads = 0;
@@ -123,19 +137,50 @@ struct Function {
   uint32_t text_line = 0;
 };
 
-struct Module {
+struct Named {
+  Symbol symbol;
+  Linkage linkage = Linkage::internal;
+};
+using Names = std::unordered_map<std::string_view, Named>;
+
+// One translation unit.
+struct Text {
+  std::string name; // for messages; may be empty
   std::string text;
   uint32_t version = 0; // 84 for .version 8.4
   uint32_t target_sm = 0;
   std::unordered_map<uint32_t, std::string_view> files;
-  std::deque<Variable> variables;
-  std::deque<Function> functions;
-  std::unordered_map<std::string_view, Variable *> variable_by_name;
-  std::unordered_map<std::string_view, Function *> function_by_name;
+  Names names; // once linked, what each name of this text means in the whole module
 };
 
-// Both throw SyntaxError.
-std::unique_ptr<Module> parse_module(std::string_view text);
+// Whether a name that no text defines may be used all the same, because whoever runs the module has it.
+using IsProvided = std::function<bool(std::string_view name, bool is_function)>;
+
+struct Module {
+  std::deque<Text> texts;
+  std::deque<Variable> variables;
+  std::deque<Function> functions;
+  IsProvided is_provided;
+  Names names; // by which the host asks: what is visible, and internal names that no other text has
+};
+
+// A text and its name, as the caller has them.
+struct Source {
+  std::string name;
+  std::string text;
+};
+
+// Parses each text, links them, and checks the form of every body. Throws SyntaxError; what cannot be linked
+// is one too.
+std::unique_ptr<Module> parse_module(std::vector<Source> texts, IsProvided is_provided);
+// Throws SyntaxError.
 std::unique_ptr<Body> parse_body(const Module &module, const Function &function);
+
+// Resolves names across the texts of a module; used by parse_module.
+void link(Module &module);
+
+// "saxpy.cu:12 (PTX line 88)", with the place where the code was inlined if it was; "PTX line 88" without
+// .loc.
+std::string place_of(const Module &module, const SourceLine &line);
 
 } // namespace emulator::ptx

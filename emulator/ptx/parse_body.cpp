@@ -8,6 +8,52 @@ namespace {
 constexpr uint32_t most_registers = 1u << 20;
 constexpr uint32_t deepest_scope = 256;
 constexpr int deepest_operand = 4;
+constexpr size_t most_variables = 1u << 16;
+constexpr uint32_t no_table = UINT32_MAX - 1;
+const std::string too_many_registers =
+    "more than " + std::to_string(most_registers) + " registers in a function";
+
+struct OperandCount {
+  std::string_view mnemonic;
+  uint8_t least, most;
+  const char *words;
+};
+
+// Instructions whose number of operands does not depend on their form, or only between bounds. An instruction
+// that is not listed may have operands of any form: the executor refuses the kernel at its launch if it lacks
+// it.
+constexpr OperandCount operand_counts[] = {
+    {"abs", 2, 2, "2"},       {"add", 3, 3, "3"},        {"addc", 3, 3, "3"},      {"and", 3, 3, "3"},
+    {"bfe", 4, 4, "4"},       {"bfi", 5, 5, "5"},        {"bfind", 2, 2, "2"},     {"bmsk", 3, 3, "3"},
+    {"bra", 1, 1, "1"},       {"brev", 2, 2, "2"},       {"brx", 2, 2, "2"},       {"clz", 2, 2, "2"},
+    {"cnot", 2, 2, "2"},      {"copysign", 3, 3, "3"},   {"cos", 2, 2, "2"},       {"cvta", 2, 2, "2"},
+    {"cvt", 2, 4, "2 to 4"},  {"div", 3, 3, "3"},        {"ex2", 2, 2, "2"},       {"exit", 0, 0, "none"},
+    {"fma", 4, 4, "4"},       {"isspacep", 2, 2, "2"},   {"ld", 2, 3, "2 or 3"},   {"lg2", 2, 2, "2"},
+    {"lop3", 5, 7, "5 to 7"}, {"mad", 4, 4, "4"},        {"madc", 4, 4, "4"},      {"mad24", 4, 4, "4"},
+    {"max", 3, 4, "3 or 4"},  {"min", 3, 4, "3 or 4"},   {"mov", 2, 2, "2"},       {"mul", 3, 3, "3"},
+    {"mul24", 3, 3, "3"},     {"nanosleep", 1, 1, "1"},  {"neg", 2, 2, "2"},       {"not", 2, 2, "2"},
+    {"or", 3, 3, "3"},        {"popc", 2, 2, "2"},       {"prmt", 4, 4, "4"},      {"rcp", 2, 2, "2"},
+    {"rem", 3, 3, "3"},       {"ret", 0, 0, "none"},     {"rsqrt", 2, 2, "2"},     {"sad", 4, 4, "4"},
+    {"selp", 4, 4, "4"},      {"set", 3, 4, "3 or 4"},   {"setp", 3, 4, "3 or 4"}, {"shf", 4, 4, "4"},
+    {"shl", 3, 3, "3"},       {"shr", 3, 3, "3"},        {"sin", 2, 2, "2"},       {"slct", 4, 4, "4"},
+    {"sqrt", 2, 2, "2"},      {"st", 2, 3, "2 or 3"},    {"sub", 3, 3, "3"},       {"subc", 3, 3, "3"},
+    {"szext", 3, 3, "3"},     {"tanh", 2, 2, "2"},       {"testp", 2, 2, "2"},     {"trap", 0, 0, "none"},
+    {"xor", 3, 3, "3"},       {"atom", 2, 5, "2 to 5"},  {"red", 2, 4, "2 to 4"},  {"call", 1, 4, "1 to 4"},
+    {"bar", 1, 4, "1 to 4"},  {"shfl", 4, 5, "4 or 5"},  {"vote", 2, 3, "2 or 3"}, {"match", 3, 3, "3"},
+    {"redux", 3, 3, "3"},     {"activemask", 1, 1, "1"},
+};
+
+// nullptr for an instruction that this parser does not know.
+const OperandCount *find_operand_count(std::string_view opcode) {
+  static const auto *table = [] {
+    auto *built = new std::unordered_map<std::string_view, const OperandCount *>;
+    for (const OperandCount &entry : operand_counts)
+      (*built)[entry.mnemonic] = &entry;
+    return built;
+  }();
+  auto found = table->find(opcode.substr(0, opcode.find('.')));
+  return found == table->end() ? nullptr : found->second;
+}
 
 struct RegisterRange {
   Type type;
@@ -24,7 +70,10 @@ struct Scope {
 class BodyParser {
 public:
   BodyParser(const Module &module, const Function &function, Body &body)
-      : module_(module), function_(function), body_(body), lexer_(function.text, function.text_line) {}
+      : module_(module), names_(module.texts[function.text_index].names), function_(function), body_(body),
+        lexer_(module.texts[function.text_index], function.text, function.text_line) {
+    location_.text = function.text_index;
+  }
 
   void parse() {
     enter();
@@ -37,12 +86,13 @@ public:
     while (!lexer_.at_end())
       statement();
     if (scopes_.size() != 1)
-      lexer_.fail("'{' is never closed");
+      lexer_.fail_here("'{' is never closed");
     resolve_labels();
     for (const std::vector<uint32_t> &table : body_.tables)
       for (uint32_t label : table)
         if (body_.labels[label].is_table)
-          lexer_.fail("a list of branch targets that names a list");
+          lexer_.fail("'" + std::string(body_.labels[label].name) +
+                      "' in .branchtargets is a list, not a label");
   }
 
 private:
@@ -63,7 +113,7 @@ private:
     }
     if (lexer_.accept('}')) {
       if (scopes_.size() == 1)
-        lexer_.fail("'}' without '{'");
+        lexer_.fail_here("'}' without '{'");
       scopes_.pop_back();
       return;
     }
@@ -75,8 +125,10 @@ private:
     if (lexer_.accept('@')) {
       instruction.guard_negated = lexer_.accept('!');
       uint32_t found = 0;
-      if (!find_register(lexer_.name(), found) || body_.registers[found] != Type::pred)
-        lexer_.fail("expected a predicate behind '@'");
+      std::string_view name = lexer_.name();
+      if (!find_register(name, found) || body_.registers[found] != Type::pred)
+        lexer_.fail(name.empty() ? "expected a predicate behind '@'"
+                                 : "'" + std::string(name) + "' behind '@' is no predicate register");
       instruction.guard = static_cast<int32_t>(found);
     }
     instruction.source = location_;
@@ -86,50 +138,78 @@ private:
     if (opcode.empty())
       lexer_.fail("expected an instruction");
     if (instruction.guard < 0 && lexer_.accept(':')) {
-      label(opcode);
+      label(opcode, lexer_.position() - 1 - opcode.size());
       return;
     }
     instruction.opcode = opcode;
-    std::vector<Operand> operands;
-    if (!lexer_.accept(';')) {
-      do
-        operands.push_back(operand(0));
-      while (lexer_.accept(','));
-      lexer_.expect(';', "behind an instruction");
+    size_t first = pending_.size();
+    const OperandCount *expected = find_operand_count(opcode);
+    labels_may_be_missing_ = expected == nullptr;
+    Lexer behind_opcode = lexer_;
+    try {
+      operands();
+    } catch (const SyntaxError &) {
+      if (expected)
+        throw;
+      pending_.resize(first);
+      lexer_.go_to(behind_opcode);
+      lexer_.skip_past(';');
     }
     instruction.first_operand = static_cast<uint32_t>(body_.operands.size());
-    instruction.operand_count = static_cast<uint32_t>(operands.size());
-    body_.operands.insert(body_.operands.end(), operands.begin(), operands.end());
+    instruction.operand_count = static_cast<uint32_t>(pending_.size() - first);
+    if (expected &&
+        (instruction.operand_count < expected->least || instruction.operand_count > expected->most))
+      lexer_.fail_at(behind_opcode.position() - opcode.size(), std::string(opcode) + " with " +
+                                                                   std::to_string(instruction.operand_count) +
+                                                                   " operands; it takes " + expected->words);
+    body_.operands.insert(body_.operands.end(), pending_.begin() + static_cast<std::ptrdiff_t>(first),
+                          pending_.end());
+    pending_.resize(first);
     body_.instructions.push_back(instruction);
   }
 
-  void label(std::string_view name) {
-    // A label in front of .branchtargets or .callprototype names that list instead of a place.
-    if (lexer_.peek() == '.') {
-      std::string_view word = lexer_.directive();
-      if (word == "branchtargets") {
-        std::vector<uint32_t> table;
-        do
-          table.push_back(label_reference(lexer_.name()));
-        while (lexer_.accept(','));
-        lexer_.expect(';', "behind .branchtargets");
-        label_maps_[scopes_.back().id][name] = {static_cast<uint32_t>(body_.tables.size()), true};
-        body_.tables.push_back(std::move(table));
-        return;
-      }
-      if (word == "callprototype" || word == "calltargets") {
-        lexer_.skip_past(';');
-        label_maps_[scopes_.back().id][name] = {0, true};
-        return;
-      }
-      label_maps_[scopes_.back().id][name] = {static_cast<uint32_t>(body_.instructions.size()), false};
-      directive(word);
+  void operands() {
+    if (lexer_.accept(';'))
+      return;
+    do
+      pending_.push_back(operand(0));
+    while (lexer_.accept(','));
+    lexer_.expect(';', "behind an instruction");
+  }
+
+  void define_label(std::string_view name, size_t position, uint32_t target, bool is_table) {
+    if (!label_maps_[scopes_.back().id].insert({name, {target, is_table}}).second)
+      lexer_.fail_at(position, "the label '" + std::string(name) + "' is defined twice");
+  }
+
+  void label(std::string_view name, size_t position) {
+    auto here = static_cast<uint32_t>(body_.instructions.size());
+    if (lexer_.peek() != '.') {
+      define_label(name, position, here, false);
       return;
     }
-    if (!label_maps_[scopes_.back().id]
-             .insert({name, {static_cast<uint32_t>(body_.instructions.size()), false}})
-             .second)
-      lexer_.fail("the label '" + std::string(name) + "' is defined twice");
+    // A label in front of .branchtargets or .callprototype names that list instead of a place.
+    std::string_view word = lexer_.directive();
+    if (word == "branchtargets") {
+      std::vector<uint32_t> table;
+      do {
+        labels_may_be_missing_ = false;
+        std::string_view target = lexer_.name();
+        if (target.empty())
+          lexer_.fail("expected a label in .branchtargets");
+        table.push_back(label_reference(target));
+      } while (lexer_.accept(','));
+      lexer_.expect(';', "behind .branchtargets");
+      define_label(name, position, static_cast<uint32_t>(body_.tables.size()), true);
+      body_.tables.push_back(std::move(table));
+    } else if (word == "callprototype" || word == "calltargets") {
+      lexer_.skip_past(';');
+      // Its position is no table's: what names it is an operand of a call, which needs none.
+      define_label(name, position, no_table, true);
+    } else {
+      define_label(name, position, here, false);
+      directive(word);
+    }
   }
 
   void directive(std::string_view word) {
@@ -137,32 +217,28 @@ private:
     if (word == "reg") {
       registers();
     } else if (word == "loc") {
-      location_.file = static_cast<uint32_t>(lexer_.number().bits);
-      location_.line = static_cast<uint32_t>(lexer_.number().bits);
-      lexer_.number();
-      while (lexer_.accept(',')) { // function_name LABEL+4, inlined_at 1 2 3
-        lexer_.name();
-        while (lexer_.at_number() || lexer_.accept('+') || begins_label())
-          lexer_.at_number() ? void(lexer_.number()) : void(lexer_.name());
-      }
+      parse_location(lexer_, location_);
     } else if (word == "pragma") {
-      lexer_.string();
-      lexer_.expect(';', "behind .pragma");
+      parse_pragma(lexer_);
     } else if (word == "file") {
+      // Rare inside a body, and known then to nobody outside of it.
       lexer_.number(), lexer_.string();
       while (lexer_.accept(','))
         lexer_.number();
     } else if (space_from_directive(word, space)) {
       size_t first = body_.variables.size();
+      if (space == Space::global || space == Space::constant)
+        lexer_.fail("variables in ." + std::string(word) + " are declared at module scope only");
       parse_variable_list(lexer_, space, Variable{}, body_.variables);
       for (size_t v = first; v < body_.variables.size(); ++v)
-        scopes_.back().variables[body_.variables[v].name] = &body_.variables[v];
+        if (!scopes_.back().variables.insert({body_.variables[v].name, &body_.variables[v]}).second)
+          lexer_.fail("'" + std::string(body_.variables[v].name) + "' is declared twice in one scope");
+      if (body_.variables.size() > most_variables)
+        lexer_.fail("more than " + std::to_string(most_variables) + " variables in a function");
     } else {
       lexer_.fail("unknown directive '." + std::string(word) + "' in a function");
     }
   }
-
-  bool begins_label() { return lexer_.peek() == '$'; }
 
   void registers() {
     std::string_view word = lexer_.directive();
@@ -179,15 +255,16 @@ private:
       if (lexer_.accept('<')) {
         uint64_t number = lexer_.number().bits;
         if (number > most_registers)
-          lexer_.fail("too many registers");
+          lexer_.fail(too_many_registers);
         count = static_cast<uint32_t>(number);
         lexer_.expect('>', "behind the number of registers");
       }
       uint32_t first = static_cast<uint32_t>(body_.registers.size());
-      scopes_.back().registers[name] = {type, first, count};
+      if (!scopes_.back().registers.insert({name, {type, first, count}}).second)
+        lexer_.fail("the register '" + std::string(name) + "' is declared twice in one scope");
+      if (first + uint64_t{count} > most_registers)
+        lexer_.fail(too_many_registers);
       body_.registers.resize(first + (count ? count : 1), type);
-      if (body_.registers.size() > most_registers)
-        lexer_.fail("too many registers");
     } while (lexer_.accept(','));
     lexer_.expect(';', "behind .reg");
   }
@@ -228,26 +305,29 @@ private:
     for (size_t s = scopes_.size(); s-- > 0;) {
       auto found = scopes_[s].variables.find(name);
       if (found != scopes_[s].variables.end()) {
-        index = symbol({found->second, nullptr});
+        index = symbol({const_cast<Variable *>(found->second), nullptr});
         return true;
       }
     }
-    auto variable = module_.variable_by_name.find(name);
-    if (variable != module_.variable_by_name.end()) {
-      index = symbol({variable->second, nullptr});
-      return true;
-    }
-    auto function = module_.function_by_name.find(name);
-    if (function != module_.function_by_name.end()) {
-      index = symbol({nullptr, function->second});
+    auto found = names_.find(name);
+    if (found != names_.end()) {
+      require_defined(name, found->second.symbol);
+      index = symbol(found->second.symbol);
       return true;
     }
     return false;
   }
 
+  void require_defined(std::string_view name, const Symbol &symbol) const {
+    bool defined = symbol.variable ? !symbol.variable->is_extern || symbol.variable->space == Space::shared
+                                   : !symbol.function->is_extern;
+    if (!defined && !module_.is_provided(name, symbol.function != nullptr))
+      lexer_.fail("unresolved: '" + std::string(name) + "' is declared and defined nowhere");
+  }
+
   uint32_t label_reference(std::string_view name) {
     body_.labels.push_back({name, scopes_.back().id, UINT32_MAX, false});
-    label_lines_.push_back(lexer_.line());
+    label_positions_.push_back(labels_may_be_missing_ ? may_be_missing : lexer_.position() - name.size());
     return static_cast<uint32_t>(body_.labels.size() - 1);
   }
 
@@ -350,17 +430,19 @@ private:
   }
 
   Operand list(Operand::Kind kind, char closing, int depth) {
-    std::vector<Operand> elements;
+    size_t first = pending_.size();
     while (!lexer_.accept(closing)) {
-      elements.push_back(operand(depth + 1));
+      pending_.push_back(operand(depth + 1));
       if (!lexer_.accept(',') && lexer_.peek() != closing)
-        lexer_.fail("expected ',' or '" + std::string(1, closing) + "'");
+        lexer_.fail_here("expected ',' or '" + std::string(1, closing) + "'");
     }
     Operand result;
     result.kind = kind;
     result.index = static_cast<uint32_t>(body_.operands.size());
-    result.count = static_cast<uint32_t>(elements.size());
-    body_.operands.insert(body_.operands.end(), elements.begin(), elements.end());
+    result.count = static_cast<uint32_t>(pending_.size() - first);
+    body_.operands.insert(body_.operands.end(), pending_.begin() + static_cast<std::ptrdiff_t>(first),
+                          pending_.end());
+    pending_.resize(first);
     return result;
   }
 
@@ -375,13 +457,13 @@ private:
           break;
         }
       }
-      if (reference.position == UINT32_MAX)
-        throw SyntaxError("line " + std::to_string(label_lines_[l]) + ": '" + std::string(reference.name) +
-                          "' is not defined");
+      if (reference.position == UINT32_MAX && label_positions_[l] != may_be_missing)
+        lexer_.fail_at(label_positions_[l], "'" + std::string(reference.name) + "' is not defined");
     }
   }
 
   const Module &module_;
+  const Names &names_;
   const Function &function_;
   Body &body_;
   Lexer lexer_;
@@ -389,7 +471,11 @@ private:
   std::vector<Scope> scopes_;
   std::vector<uint32_t> scope_parents_;
   std::vector<std::unordered_map<std::string_view, std::pair<uint32_t, bool>>> label_maps_;
-  std::vector<uint32_t> label_lines_;
+  // Of references. An instruction that is not known may name what is no label, such as a texture.
+  static constexpr size_t may_be_missing = ~size_t{0};
+  std::vector<size_t> label_positions_;
+  bool labels_may_be_missing_ = false;
+  std::vector<Operand> pending_; // of the instruction that is being read
   std::unordered_map<const void *, uint32_t> symbol_index_;
 };
 

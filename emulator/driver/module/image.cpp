@@ -1,9 +1,11 @@
 #include "image.hpp"
 
-#include "compression.hpp"
+#include "lz4.hpp"
+#include "zstd.hpp"
 
 #include <cstring>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 namespace emulator::driver {
@@ -13,6 +15,10 @@ constexpr uint32_t wrapper_magic = 0x466243B1;
 constexpr uint32_t container_magic = 0xBA55ED50;
 constexpr uint32_t elf_magic = 0x464C457F;
 constexpr uint64_t largest_ptx_bytes = uint64_t{1} << 30; // a bound for what an entry may claim to unpack to
+// What either compression can unpack to for each stored byte; a larger claim is false and need not be tried.
+constexpr uint64_t largest_lz4_ratio = 255, largest_zstd_ratio = 128 << 10;
+constexpr size_t most_prelinked = 65536;
+constexpr std::string_view linked_mark = "// linked PTX texts: ", text_mark = "// text of bytes: ";
 constexpr size_t unknown_length = ~size_t{0};
 
 struct Wrapper {
@@ -75,31 +81,39 @@ std::string unpacked(const EntryHeader &entry, const uint8_t *payload, std::stri
   size_t stored = entry.compressed_bytes ? entry.compressed_bytes : entry.payload_bytes;
   if (!(entry.flags & (flag_lz4 | flag_zstd)))
     return std::string(reinterpret_cast<const char *>(payload), stored);
+  bool lz4 = entry.flags & flag_lz4;
   if (entry.unpacked_bytes > largest_ptx_bytes)
     refuse(CUDA_ERROR_INVALID_IMAGE, log, "fat binary: a PTX entry claims more than 1 GiB");
+  if (entry.unpacked_bytes / (lz4 ? largest_lz4_ratio : largest_zstd_ratio) > stored)
+    refuse(CUDA_ERROR_INVALID_IMAGE, log,
+           "fat binary: a PTX entry of " + std::to_string(stored) + " bytes claims to unpack to " +
+               std::to_string(entry.unpacked_bytes));
   std::string text(entry.unpacked_bytes, '\0');
-  if (entry.flags & flag_lz4) {
+  if (lz4) {
     if (!decode_lz4_block(payload, stored, text))
       refuse(CUDA_ERROR_INVALID_IMAGE, log, "fat binary: the LZ4 data of a PTX entry is damaged");
-    return text;
+  } else if (const char *wrong = decode_zstd_frame(payload, stored, text)) {
+    refuse(CUDA_ERROR_INVALID_IMAGE, log,
+           std::string("fat binary: the ZSTD data of a PTX entry is damaged: ") + wrong);
   }
-  switch (decode_zstd_frame(payload, stored, text)) {
-  case Zstd::done:
-    return text;
-  case Zstd::damaged:
-    refuse(CUDA_ERROR_INVALID_IMAGE, log, "fat binary: the ZSTD data of a PTX entry is damaged");
-  default:
-    refuse(CUDA_ERROR_NOT_SUPPORTED, log,
-           "fat binary: its PTX is compressed with ZSTD and libzstd.so.1 is not installed; install libzstd "
-           "(Debian: libzstd1), or build with nvcc -Xfatbin -compress-mode=none");
-  }
+  return text;
 }
 
 struct Found {
-  std::optional<std::string> ptx;
+  std::optional<PtxText> ptx;
   bool machine_code = false;
-  bool newer_ptx = false; // for a later architecture than the device's
+  bool intermediate_code = false; // LTO IR
+  bool newer_ptx = false;         // for a later architecture than the device's
 };
+
+// The name of the source file that nvcc notes in an entry, for messages.
+std::string file_name(const EntryHeader &entry, const uint8_t *begin) {
+  if (entry.name_offset < sizeof(EntryHeader) || entry.name_offset > entry.header_bytes ||
+      entry.name_bytes > entry.header_bytes - entry.name_offset)
+    return {};
+  auto *name = reinterpret_cast<const char *>(begin + entry.name_offset);
+  return std::string(name, strnlen(name, entry.name_bytes));
+}
 
 Found search_container(const uint8_t *container, size_t available, const setting::capability &device,
                        std::string &log) {
@@ -120,14 +134,14 @@ Found search_container(const uint8_t *container, size_t available, const setting
   const uint8_t *at = container + header.header_bytes;
   uint64_t left = header.entries_bytes;
   std::optional<EntryHeader> best;
-  const uint8_t *best_payload = nullptr;
+  const uint8_t *best_begin = nullptr;
   while (left >= sizeof(EntryHeader)) {
     auto entry = read<EntryHeader>(at);
     if (entry.header_bytes < sizeof(EntryHeader) || entry.header_bytes > left ||
         entry.payload_bytes > left - entry.header_bytes || entry.compressed_bytes > entry.payload_bytes)
       damaged("an entry reaches past the end");
-    if (entry.kind == kind_elf || entry.kind == kind_lto)
-      found.machine_code = true;
+    found.machine_code |= entry.kind == kind_elf;
+    found.intermediate_code |= entry.kind == kind_lto;
     bool exact = entry.flags & flag_exact, family = entry.flags & flag_family;
     if (entry.kind == kind_ptx) {
       if (!suits(entry.sm, exact, family, device))
@@ -135,60 +149,72 @@ Found search_container(const uint8_t *container, size_t available, const setting
       else if (!best || entry.sm > best_sm || (entry.sm == best_sm && exact)) {
         best = entry;
         best_sm = entry.sm;
-        best_payload = at + entry.header_bytes;
+        best_begin = at;
       }
     }
     at += entry.header_bytes + entry.payload_bytes;
     left -= entry.header_bytes + entry.payload_bytes;
   }
-  if (best)
-    found.ptx = unpacked(*best, best_payload, log);
+  if (best) {
+    std::string text = unpacked(*best, best_begin + best->header_bytes, log);
+    text.resize(strnlen(text.data(), text.size()));
+    found.ptx = PtxText{file_name(*best, best_begin), std::move(text)};
+  }
   return found;
 }
 
 std::string capability_name(const setting::capability &device) { return "sm_" + std::to_string(device.sm()); }
 
 [[noreturn]] void no_ptx(const Found &found, const setting::capability &device, std::string &log) {
-  std::string why = found.newer_ptx
-                        ? "the image's PTX is for another architecture than " + capability_name(device) +
-                              "; compile for it, or set REPLAY_EMULATOR_COMPUTE_CAPABILITY"
-                        : "the image holds no PTX, and machine code (SASS) cannot run on a CPU; build with "
-                          "nvcc -gencode arch=compute_80,code=compute_80 (CuPy: CUPY_COMPILE_WITH_PTX=1)";
-  refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, log, why);
+  if (found.newer_ptx)
+    refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, log,
+           "the image's PTX is for another architecture than " + capability_name(device) +
+               "; compile for it, or set REPLAY_EMULATOR_COMPUTE_CAPABILITY");
+  std::string advice = "build with nvcc -gencode arch=compute_80,code=compute_80";
+  if (found.intermediate_code)
+    refuse(
+        CUDA_ERROR_NO_BINARY_FOR_GPU, log,
+        "the image holds intermediate code for link-time optimisation (LTO IR) and no PTX, and nothing here "
+        "compiles it; " +
+            advice + ", without -dlto and code=lto_*, or let nvJitLink make PTX of it (-lto -ptx)");
+  refuse(CUDA_ERROR_NO_BINARY_FOR_GPU, log,
+         "the image holds no PTX, and machine code (SASS) cannot run on a CPU; " + advice +
+             " (CuPy: CUPY_COMPILE_WITH_PTX=1)");
 }
 
 // A linked image of relocatable device code holds machine code only; the PTX of each object stands beside it.
-std::string ptx_of_wrapper(const Wrapper &wrapper, const setting::capability &device, std::string &log) {
+std::vector<PtxText> texts_of_wrapper(const Wrapper &wrapper, const setting::capability &device,
+                                      std::string &log) {
   if (!wrapper.container)
     refuse(CUDA_ERROR_INVALID_IMAGE, log, "fat binary wrapper: it points to nothing");
   Found whole =
       search_container(static_cast<const uint8_t *>(wrapper.container), unknown_length, device, log);
   if (whole.ptx)
-    return *whole.ptx;
-  std::vector<std::string> parts;
+    return {std::move(*whole.ptx)};
+  std::vector<PtxText> texts;
   if (wrapper.version == 2 && wrapper.prelinked) {
     auto *const *container = static_cast<const void *const *>(wrapper.prelinked);
-    for (; *container; ++container) {
-      Found part = search_container(static_cast<const uint8_t *>(*container), unknown_length, device, log);
-      if (part.ptx && part.ptx->find(".entry") != std::string::npos)
-        parts.push_back(*part.ptx);
+    for (size_t c = 0; c < most_prelinked && container[c]; ++c) {
+      Found part = search_container(static_cast<const uint8_t *>(container[c]), unknown_length, device, log);
+      if (part.ptx)
+        texts.push_back(std::move(*part.ptx));
+      whole.newer_ptx |= part.newer_ptx;
+      whole.intermediate_code |= part.intermediate_code;
     }
   }
-  if (parts.size() == 1)
-    return parts[0];
-  if (parts.size() > 1)
-    refuse(CUDA_ERROR_NOT_SUPPORTED, log,
-           "the program was built with -rdc=true from several files whose PTX would have to be linked; "
-           "build without -rdc=true, or from one file");
-  no_ptx(whole, device, log);
+  if (texts.empty())
+    no_ptx(whole, device, log);
+  return texts;
 }
 
 // ".target sm_90a, ..." of a PTX text. Comments before it are skipped only as far as real compilers write
 // them.
 void require_target(const std::string &ptx, const setting::capability &device, std::string &log) {
   for (size_t at = ptx.find(".target"); at != std::string::npos; at = ptx.find(".target", at + 1)) {
-    size_t line = ptx.rfind('\n', at) == std::string::npos ? 0 : ptx.rfind('\n', at) + 1;
-    if (ptx.compare(line, at - line, std::string(at - line, ' ')) != 0)
+    size_t before = at;
+    while (before > 0 && (ptx[before - 1] == ' ' || ptx[before - 1] == '\t'))
+      --before;
+    if (before > 0 && ptx[before - 1] != '\n' && ptx[before - 1] != '\r')
       continue; // inside a comment
     size_t sm = ptx.find("sm_", at);
     if (sm == std::string::npos || sm > at + 32)
@@ -204,10 +230,53 @@ void require_target(const std::string &ptx, const setting::capability &device, s
   }
 }
 
+// What joined() made. Damage is told like that of any other container.
+std::vector<PtxText> separated(std::string_view image, const setting::capability &device, std::string &log) {
+  auto line_behind = [&](std::string_view mark) {
+    size_t end = image.find('\n');
+    if (image.substr(0, mark.size()) != mark || end == std::string_view::npos)
+      refuse(CUDA_ERROR_INVALID_IMAGE, log, "linked PTX texts: the image is damaged");
+    std::string_view line = image.substr(mark.size(), end - mark.size());
+    image.remove_prefix(end + 1);
+    return line;
+  };
+  auto number_of = [](std::string_view digits) {
+    return std::strtoull(std::string(digits.substr(0, 18)).c_str(), nullptr, 10);
+  };
+  std::vector<PtxText> texts;
+  for (uint64_t left = number_of(line_behind(linked_mark)); left > 0; --left) {
+    std::string_view line = line_behind(text_mark);
+    size_t space = std::min(line.find(' '), line.size());
+    uint64_t length = number_of(line.substr(0, space));
+    if (length > image.size())
+      refuse(CUDA_ERROR_INVALID_IMAGE, log, "linked PTX texts: the image is cut short");
+    texts.push_back(
+        {std::string(line.substr(std::min(space + 1, line.size()))), std::string(image.substr(0, length))});
+    require_target(texts.back().text, device, log);
+    image.remove_prefix(length);
+  }
+  if (texts.empty())
+    refuse(CUDA_ERROR_INVALID_IMAGE, log, "linked PTX texts: the image holds none");
+  return texts;
+}
+
 } // namespace
 
-std::string ptx_of_image(const void *image, size_t bytes, const setting::capability &device,
-                         std::string &log) {
+std::string joined(const std::vector<PtxText> &texts) {
+  if (texts.size() == 1)
+    return texts[0].text;
+  std::string image = std::string(linked_mark) + std::to_string(texts.size()) + "\n";
+  for (const PtxText &text : texts) {
+    std::string name = text.name.substr(0, 1024);
+    for (char &c : name)
+      c = c == '\n' || c == '\0' ? '?' : c;
+    image += std::string(text_mark) + std::to_string(text.text.size()) + " " + name + "\n" + text.text;
+  }
+  return image;
+}
+
+std::vector<PtxText> texts_of_image(const void *image, size_t bytes, const setting::capability &device,
+                                    std::string &log) {
   if (!image)
     fail(CUDA_ERROR_INVALID_VALUE);
   auto *start = static_cast<const uint8_t *>(image);
@@ -225,27 +294,29 @@ std::string ptx_of_image(const void *image, size_t bytes, const setting::capabil
     auto wrapper = read<Wrapper>(image);
     if (wrapper.version != 1 && wrapper.version != 2)
       refuse(CUDA_ERROR_INVALID_IMAGE, log, "fat binary wrapper: its version is neither 1 nor 2");
-    return ptx_of_wrapper(wrapper, device, log);
+    return texts_of_wrapper(wrapper, device, log);
   }
   if (begins_with(container_magic)) {
     Found found = search_container(start, bytes, device, log);
     if (!found.ptx)
       no_ptx(found, device, log);
-    return *found.ptx;
+    return {std::move(*found.ptx)};
   }
   if (begins_with(elf_magic))
     no_ptx({}, device, log);
   std::string text(reinterpret_cast<const char *>(start),
                    bytes == unknown_length ? std::strlen(reinterpret_cast<const char *>(start))
                                            : strnlen(reinterpret_cast<const char *>(start), bytes));
+  if (text.compare(0, linked_mark.size(), linked_mark) == 0)
+    return separated(text, device, log);
   if (text.find(".version") == std::string::npos)
     refuse(CUDA_ERROR_INVALID_IMAGE, log, "the image is neither PTX, nor a fat binary, nor a cubin");
   require_target(text, device, log);
-  return text;
+  return {{"", std::move(text)}};
 }
 
-std::string ptx_of_image(const void *image, const setting::capability &device, std::string &log) {
-  return ptx_of_image(image, unknown_length, device, log);
+std::vector<PtxText> texts_of_image(const void *image, const setting::capability &device, std::string &log) {
+  return texts_of_image(image, unknown_length, device, log);
 }
 
 } // namespace emulator::driver

@@ -1,21 +1,27 @@
-// Module images as the driver is handed them: PTX text, a fat binary, or its wrapper. What is taken from them
-// is one PTX text; machine code cannot be run here.
+// Module images as the driver is handed them: PTX text, a fat binary, its wrapper, or what cuLinkComplete
+// gave. What is taken from them are PTX texts; machine code cannot be run here.
 #pragma once
 
 #include "core/entry.hpp"
 #include "core/settings.hpp"
+#include "exec/program.hpp"
 
 #include <string>
 
 namespace emulator::driver {
 
-// The PTX text for a device of this capability. Throws the error the driver returns, with `log` saying why.
-// `image` comes from a program in this process and has no length: sizes inside it are checked against each
-// other, but a pointer to something else is the caller's fault, as it is on the real driver.
-std::string ptx_of_image(const void *image, const setting::capability &device, std::string &log);
+// The PTX texts for a device of this capability: one, or those of a program built with -rdc=true, which have
+// to be linked. Throws the error the driver returns, with `log` saying why. `image` comes from a program in
+// this process and has no length: sizes inside it are checked against each other, but a pointer to something
+// else is the caller's fault, as it is on the real driver.
+std::vector<PtxText> texts_of_image(const void *image, const setting::capability &device, std::string &log);
 
 // The same for bytes with a known length (files, linker input).
-std::string ptx_of_image(const void *image, size_t bytes, const setting::capability &device,
-                         std::string &log);
+std::vector<PtxText> texts_of_image(const void *image, size_t bytes, const setting::capability &device,
+                                    std::string &log);
+
+// Several texts as one image, which texts_of_image takes apart again: a line that says how many there are,
+// then before each text a line with its length and name. A single text is its own image.
+std::string joined(const std::vector<PtxText> &texts);
 
 } // namespace emulator::driver

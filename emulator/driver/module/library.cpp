@@ -1,6 +1,7 @@
 // Libraries: images loaded once for every context. A context gets its own module at the first use there.
 #include "device/context.hpp"
 #include "device/device.hpp"
+#include "jit_options.hpp"
 #include "launch/function.hpp"
 #include "memory/allocations.hpp"
 #include "module.hpp"

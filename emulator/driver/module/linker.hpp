@@ -1,15 +1,20 @@
-// cuLink*: a linker of one input. PTX of several inputs would have to be merged, which is not done.
+// cuLink*: PTX texts of several inputs as one image.
 #pragma once
 
 #include "core/driver.hpp"
+#include "exec/program.hpp"
+#include "jit_options.hpp"
 
 #include <string>
+#include <vector>
 
 namespace emulator::driver {
 
 struct Linker {
-  unsigned inputs = 0;
-  std::string ptx;
+  std::vector<PtxText> texts;
+  // The caller's arrays, which by the documentation live as long as the linker.
+  JitOptions options;
+  std::string image; // once completed
   bool completed = false;
 };
 

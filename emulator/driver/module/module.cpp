@@ -2,6 +2,7 @@
 
 #include "device/context.hpp"
 #include "image.hpp"
+#include "jit_options.hpp"
 #include "launch/function.hpp"
 #include "memory/allocations.hpp"
 #include "stream/scheduler.hpp"
@@ -14,64 +15,33 @@
 namespace emulator::driver {
 namespace {
 
-// Writes into the caller's log buffer if it gave one, and the number of bytes written back into the size.
-void write_log(const JitOptions &options, CUjit_option buffer_option, CUjit_option size_option,
-               const std::string &text) {
-  char *buffer = nullptr;
-  void **size = nullptr;
-  for (unsigned i = 0; i < options.count; ++i) {
-    if (options.options[i] == buffer_option)
-      buffer = static_cast<char *>(options.values[i]);
-    if (options.options[i] == size_option)
-      size = &options.values[i];
-  }
-  if (!size)
-    return;
-  auto capacity = static_cast<unsigned>(reinterpret_cast<uintptr_t>(*size));
-  size_t written = 0;
-  if (buffer && capacity > 0) {
-    written = std::min<size_t>(text.size(), capacity - 1);
-    std::memcpy(buffer, text.data(), written);
-    buffer[written] = '\0';
-  }
-  *size = reinterpret_cast<void *>(written);
-}
-
-void require_options(const JitOptions &options) {
-  require(options.count == 0 || (options.options && options.values), CUDA_ERROR_INVALID_VALUE);
-  constexpr unsigned some_newer_option = 64; // programs may be built with newer headers than this driver
-  for (unsigned i = 0; i < options.count; ++i)
-    require(static_cast<unsigned>(options.options[i]) < some_newer_option, CUDA_ERROR_INVALID_VALUE);
-}
-
-template <typename ReadPtx>
-std::shared_ptr<const Module> load(const JitOptions &options, ReadPtx &&read_ptx) {
+template <typename ReadTexts>
+std::shared_ptr<const Module> load(const JitOptions &options, ReadTexts &&read_texts) {
   require_options(options);
-  std::string log;
+  JitLog log(options);
   try {
-    std::string ptx = read_ptx(log);
-    auto module = Module::parse(ptx, log);
-    if (!module) {
-      log = "PTX: " + log;
-      fail(CUDA_ERROR_INVALID_PTX);
-    }
-    write_log(options, CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, "");
-    write_log(options, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, "");
-    return module;
+    return parsed(read_texts(log.errors), log.errors);
   } catch (const Error &) {
-    if (!log.empty()) {
-      tell("module not loaded: " + log);
-      write_log(options, CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, log);
-    }
+    if (!log.errors.empty())
+      tell("module not loaded: " + log.errors);
     throw;
   }
 }
 
 } // namespace
 
+std::shared_ptr<const Module> parsed(std::vector<PtxText> texts, std::string &log) {
+  LoadProblem problem;
+  auto module = Module::parse(std::move(texts), log, problem);
+  if (module)
+    return module;
+  log = "PTX: " + log;
+  fail(problem == LoadProblem::unknown_version ? CUDA_ERROR_UNSUPPORTED_PTX_VERSION : CUDA_ERROR_INVALID_PTX);
+}
+
 std::shared_ptr<const Module> load_image(const void *image, const JitOptions &options) {
   return load(options,
-              [&](std::string &log) { return ptx_of_image(image, settings().compute_capability, log); });
+              [&](std::string &log) { return texts_of_image(image, settings().compute_capability, log); });
 }
 
 std::shared_ptr<const Module> load_file(const char *path, const JitOptions &options) {
@@ -81,7 +51,7 @@ std::shared_ptr<const Module> load_file(const char *path, const JitOptions &opti
   std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   require(!file.bad(), CUDA_ERROR_FILE_NOT_FOUND);
   return load(options, [&](std::string &log) {
-    return ptx_of_image(bytes.data(), bytes.size(), settings().compute_capability, log);
+    return texts_of_image(bytes.data(), bytes.size(), settings().compute_capability, log);
   });
 }
 

@@ -10,13 +10,10 @@
 namespace emulator::driver {
 
 struct Allocation;
+struct JitOptions;
 
-// Loads an image, honouring the log buffers among the JIT options. Throws the driver's error and tells why.
-struct JitOptions {
-  unsigned count = 0;
-  CUjit_option *options = nullptr;
-  void **values = nullptr;
-};
+// Throw the driver's error, with `log` or the caller's log buffers saying why.
+std::shared_ptr<const Module> parsed(std::vector<PtxText> texts, std::string &log);
 std::shared_ptr<const Module> load_image(const void *image, const JitOptions &options);
 std::shared_ptr<const Module> load_file(const char *path, const JitOptions &options);
 

@@ -366,8 +366,8 @@ void describe(const ptx::Module &module, const ptx::Function &kernel, KernelInfo
     offset = 0;
   }
   info.parameter_bytes = static_cast<uint32_t>(offset);
-  info.ptx_version = module.version;
-  info.target_sm = module.target_sm;
+  info.ptx_version = module.texts[kernel.text_index].version;
+  info.target_sm = module.texts[kernel.text_index].target_sm;
   if (kernel.max_threads != 0)
     info.max_threads_per_block = kernel.max_threads;
   for (int d = 0; d < 3; ++d) {

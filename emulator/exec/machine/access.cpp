@@ -39,12 +39,7 @@ void fail(const Warp &w, const Instruction *i, LaunchStatus status, const std::s
   const Dim3 &n = w.block->launch->request->block;
   uint32_t linear = w.index * lanes_per_warp + lane;
   std::string message =
-      what + "\n  in kernel " + program.info.name + ", PTX line " + std::to_string(source.ptx_line);
-  if (source.file != 0) {
-    auto file = w.block->launch->module->files.find(source.file);
-    if (file != w.block->launch->module->files.end())
-      message += " (" + std::string(file->second) + ":" + std::to_string(source.line) + ")";
-  }
+      what + "\n  in kernel " + program.info.name + ", " + place_of(*w.block->launch->module, source);
   const uint32_t *position = w.block->position;
   auto triple = [](uint64_t x, uint64_t y, uint64_t z) {
     return "(" + std::to_string(x) + "," + std::to_string(y) + "," + std::to_string(z) + ")";

@@ -1,7 +1,6 @@
-#include "compression.hpp"
+#include "lz4.hpp"
 
 #include <cstring>
-#include <dlfcn.h>
 
 namespace emulator::driver {
 namespace {
@@ -54,18 +53,6 @@ bool decode_lz4_block(const uint8_t *input, size_t bytes, std::string &output) {
       out[written] = out[written - offset];
   }
   return false;
-}
-
-Zstd decode_zstd_frame(const uint8_t *input, size_t bytes, std::string &output) {
-  using Decompress = size_t (*)(void *, size_t, const void *, size_t);
-  static Decompress decompress = [] {
-    void *library = dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL);
-    return library ? reinterpret_cast<Decompress>(dlsym(library, "ZSTD_decompress")) : nullptr;
-  }();
-  if (!decompress)
-    return Zstd::unavailable;
-  // An error comes back as a number above any size, so comparing with the expected size covers it.
-  return decompress(output.data(), output.size(), input, bytes) == output.size() ? Zstd::done : Zstd::damaged;
 }
 
 } // namespace emulator::driver
