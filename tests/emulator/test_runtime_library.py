@@ -166,3 +166,40 @@ def test_each_error_has_the_name_and_number_of_the_headers(emulator_dir: Path, m
     for name, number in re.findall(r"^\s+(cudaError\w+)\s*=\s*(\d+)", header, re.MULTILINE):
         if name != "cudaErrorApiFailureBase":
             assert library.cudaGetErrorName(int(number)).decode() == name
+
+
+def runtime_headers(major: int) -> Path | None:
+    """The folder with cuda_runtime_api.h of that version: named, of a wheel, or of nvcc's toolkit."""
+    places = [Path(named)] if (named := os.environ.get(f"REPLAY_CUDA{major}_INCLUDE_DIR")) else []
+    specification = importlib.util.find_spec("nvidia")
+    for place in specification.submodule_search_locations or () if specification else ():
+        places += [Path(place) / f"cu{major}" / "include", Path(place) / "cuda_runtime" / "include"]
+    nvcc = toolchain.find_nvcc()
+    places += [nvcc.include] if nvcc else []
+    for place in places:
+        header = place / "cuda_runtime_api.h"
+        if header.exists() and re.search(
+            rf"^#define CUDART_VERSION\s+{major}\d{{3}}$", header.read_text(), re.M
+        ):
+            return place
+    return None
+
+
+@pytest.mark.parametrize("per_thread", [False, True])
+@MAJORS
+def test_a_program_compiled_against_the_headers(
+    emulator_dir: Path, tmp_path: Path, major: int, per_thread: bool
+) -> None:
+    library = runtime_library(emulator_dir, major)
+    headers = runtime_headers(major)
+    if headers is None:
+        pytest.skip(f"no headers of the CUDA {major} runtime")
+    source = Path(__file__).resolve().parent / "runtime_programs" / "registered.c"
+    command = [os.environ.get("CC") or "cc", "-std=gnu11", "-Wall", "-Wno-deprecated-declarations"]
+    command += ["-isystem", str(headers), "-isystem", str(SOURCES / "fallback")]
+    command += ["-DCUDA_API_PER_THREAD_DEFAULT_STREAM"] if per_thread else []
+    program = tmp_path / "registered"
+    subprocess.run([*command, str(source), "-o", str(program), str(library), "-ldl"], check=True)
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(emulator_dir)}
+    done = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stdout + done.stderr

@@ -3,15 +3,7 @@
 #include "core/same.hpp"
 #include "registry.hpp"
 
-#include <vector>
-
 using namespace emulator::runtime;
-
-// The options of both APIs have the same numbers.
-static_assert(int{cudaJitLogVerbose} == int{CU_JIT_LOG_VERBOSE} &&
-              int{cudaJitMaxRegisters} == int{CU_JIT_MAX_REGISTERS} &&
-              int{cudaJitErrorLogBuffer} == int{CU_JIT_ERROR_LOG_BUFFER} &&
-              int{cudaLibraryBinaryIsPreserved} == int{CU_LIBRARY_BINARY_IS_PRESERVED});
 
 // clang-format off
 FORWARD(cudaLibraryLoadData,
