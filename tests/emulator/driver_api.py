@@ -153,6 +153,11 @@ class Driver:
         self.do(name, out(result), *arguments)
         return result.value
 
+    def integer_last(self, name: str, *arguments: object) -> int:
+        result = ctypes.c_int()
+        self.do(name, *arguments, out(result))
+        return result.value
+
     def alloc(self, size: int) -> int:
         return self.make("cuMemAlloc_v2", size)
 

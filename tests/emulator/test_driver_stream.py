@@ -324,3 +324,144 @@ def test_wait_for_an_event_holds_while_its_stream_is_blocked(cuda: Driver):
     gate.set()
     cuda.do("cuStreamSynchronize", second)
     assert ctypes.string_at(target, 8) == b"AAAABBBB"
+
+
+def test_an_event_records_all_of_a_context(fresh):
+    done = fresh(
+        """
+        pinned = d.make("cuMemHostAlloc", 16, 0)
+        streams = [d.make("cuStreamCreate", flag) for flag in (0, 1, 1)]
+        event, late = d.make("cuEventCreate", 0), d.make("cuEventCreate", 0)
+        for i, stream in enumerate(streams[:2]):
+            d.do("cuMemsetD8Async", pinned + 4 * i, 65 + i, 4, stream)
+        d.do("cuCtxRecordEvent", d.context, event)
+        d.do("cuMemsetD8Async", pinned + 8, 67, 4, streams[2])   # after the record
+        print(d.cuEventQuery(event))
+        d.do("cuEventSynchronize", event)
+        print(ctypes.string_at(pinned, 12))
+        d.do("cuEventRecord", late, streams[2])
+        elapsed = ctypes.c_float()
+        d.do("cuEventSynchronize", late)
+        print(d.cuEventElapsedTime(out(elapsed), event, late))
+        other = handle()
+        d.do("cuCtxCreate_v2", out(other), 0, 0)
+        print(d.cuCtxRecordEvent(other, event), d.cuCtxRecordEvent(64, event), d.cuCtxWaitEvent(other, 64))
+        """,
+        DEFERRED="1",
+    )
+    assert done.stdout.splitlines() == ["600", "b'AAAABBBB\\x00\\x00\\x00\\x00'", "0", "400 201 400"]
+
+
+def test_all_later_work_of_a_context_waits_for_an_event(fresh):
+    done = fresh(
+        """
+        pinned = d.make("cuMemHostAlloc", 16, 0)
+        first, second, event = d.make("cuStreamCreate", 1), d.make("cuStreamCreate", 1), d.make("cuEventCreate", 0)
+        d.do("cuMemsetD8Async", pinned, 65, 4, first)
+        d.do("cuEventRecord", event, first)
+        d.do("cuCtxWaitEvent", d.context, event)
+        new = d.make("cuStreamCreate", 1)
+        d.do("cuMemcpyDtoDAsync_v2", pinned + 4, pinned, 4, second)
+        d.do("cuMemcpyDtoDAsync_v2", pinned + 8, pinned, 4, new)
+        d.do("cuStreamSynchronize", new)
+        d.do("cuStreamSynchronize", second)
+        print(ctypes.string_at(pinned, 12))
+        """,
+        DEFERRED="1",
+    )
+    assert done.stdout.strip() == "b'AAAAAAAAAAAA'"
+
+
+def test_a_callback_is_called_once_even_after_an_error(fresh):
+    done = fresh(
+        """
+        store = d.function(d.module(VARIABLES), "store")
+        Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+        seen, hosts = [], []
+        callback = Callback(lambda stream, error, data: seen.append((error, data)))
+        host = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda data: hosts.append(data))
+        stream = d.make("cuStreamCreate", 0)
+        d.do("cuStreamAddCallback", stream, callback, 1, 0)
+        print(d.launch(store, (1,), (1,), [64, ctypes.c_uint32(1)], stream=stream))
+        d.do("cuStreamAddCallback", stream, callback, 2, 0)
+        d.do("cuLaunchHostFunc", stream, host, 3)
+        print(d.cuStreamSynchronize(stream), seen, hosts)
+        print(d.cuStreamAddCallback(stream, callback, 3, 0))
+        """,
+        DEFERRED="1",
+    )
+    assert done.stdout.splitlines() == ["0", "700 [(0, 1), (700, 2)] []", "700"]
+
+
+def test_stream_attributes_are_set_copied_and_refused(cuda: Driver):
+    first, second = cuda.make("cuStreamCreate", 0), cuda.make("cuStreamCreate", 0)
+    policy, priority, cluster = 3, 8, 4
+    value = (ctypes.c_int32 * 16)(2)  # CU_SYNC_POLICY_SPIN is 2
+    cuda.do("cuStreamSetAttribute", first, policy, value)
+    cuda.do("cuStreamSetAttribute", first, priority, (ctypes.c_int32 * 16)(-2))
+    assert cuda.cuStreamSetAttribute(first, cluster, value) == api.INVALID_VALUE
+    cuda.do("cuStreamCopyAttributes", second, first)
+    got = (ctypes.c_int32 * 16)()
+    for attribute, expected in ((policy, 2), (priority, -2)):
+        cuda.do("cuStreamGetAttribute", second, attribute, got)
+        assert got[0] == expected
+    assert cuda.integer_last("cuStreamGetPriority", second) == -2
+    cuda.do("cuStreamGetAttribute", cuda.make("cuStreamCreate", 0), policy, got)
+    assert got[0] == 1  # CU_SYNC_POLICY_AUTO
+
+
+def test_each_thread_has_a_default_stream_of_its_own(fresh):
+    done = fresh(
+        """
+        import threading
+        pinned = d.make("cuMemHostAlloc", 16, 0)
+        barrier, seen = threading.Barrier(3), {}
+        def work(i):
+            d.do("cuCtxSetCurrent", d.context)
+            d.do("cuMemsetD8Async_ptsz", pinned + 4 * i, 65 + i, 4, 0)
+            barrier.wait()
+            if i == 1:
+                d.do("cuStreamSynchronize_ptsz", 0)   # this thread's work alone
+                seen["one"] = ctypes.string_at(pinned, 12)
+            barrier.wait()
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(3)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        print(seen["one"])
+        d.do("cuStreamSynchronize", 0)  # the legacy stream joins them all once it has work
+        d.do("cuMemsetD8Async", pinned + 12, 90, 4, 0)
+        d.do("cuStreamSynchronize", 0)
+        print(ctypes.string_at(pinned, 16))
+        """,
+        DEFERRED="1",
+    )
+    assert done.stdout.splitlines() == [
+        repr(b"\0\0\0\0BBBB\0\0\0\0"),
+        repr(b"AAAABBBBCCCCZZZZ"),
+    ]
+
+
+def test_events_between_processes_are_refused_by_name(fresh):
+    done = fresh(
+        """
+        event = d.make("cuEventCreate", 6)
+        plain = d.make("cuEventCreate", 2)
+        print(d.cuEventRecord(event, 0), d.cuIpcGetEventHandle(ctypes.create_string_buffer(64), event))
+        print(d.cuIpcGetEventHandle(ctypes.create_string_buffer(64), plain))
+        """
+    )
+    assert done.stdout.splitlines() == ["0 801", "400"]
+    assert "cuIpcGetEventHandle" in done.stderr
+
+
+def test_barriers_of_the_wrong_kind_and_old_flags_are_refused(cuda: Driver):
+    stream, word = cuda.make("cuStreamCreate", 0), cuda.alloc(8)
+    assert cuda.cuStreamWriteValue32_v2(stream, word, 1, 1) == api.NOT_SUPPORTED  # not in the v2 functions
+    assert cuda.cuStreamWriteValue32_v2(stream, word, 1, 2) == api.INVALID_VALUE
+    assert cuda.cuStreamWaitValue32_v2(stream, word, 1, 1 << 30) == api.NOT_SUPPORTED  # flush
+    # The second operation is wrong: the first is not done either.
+    batch = (MemoryOperation * 2)(MemoryOperation(2, word, 7), MemoryOperation(6))
+    ctypes.c_uint32.from_buffer(batch, ctypes.sizeof(MemoryOperation) + 4).value = 9  # the barrier's kind
+    assert cuda.cuStreamBatchMemOp_v2(stream, 2, batch, 0) == api.INVALID_VALUE
+    cuda.do("cuStreamSynchronize", stream)
+    assert cuda.words(word, 1) == [0]

@@ -146,6 +146,13 @@ void destroy_graph(Graph &graph) {
   driver().graphs.remove(&graph);
 }
 
+bool is_captured_into(const Graph &graph) {
+  return graph.captures > 0 || std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const auto &node) {
+           auto *child = dynamic_cast<const ChildGraphOperation *>(node->operation.get());
+           return child && is_captured_into(*child->graph);
+         });
+}
+
 std::shared_ptr<Graph> clone(const Graph &graph) {
   require(!graph.has_memory_nodes, CUDA_ERROR_INVALID_VALUE);
   auto copy = new_graph();

@@ -55,6 +55,9 @@ void destroy_node(GraphNode &node);
 // Ends the graph's handles, and those of the graphs inside.
 void destroy_graph(Graph &graph);
 
+// Whether a capture puts nodes into it, or into a graph inside. Neither may end then.
+bool is_captured_into(const Graph &graph);
+
 // A copy that shares nothing which can change. Throws CUDA_ERROR_INVALID_VALUE when memory nodes forbid it.
 std::shared_ptr<Graph> clone(const Graph &graph);
 

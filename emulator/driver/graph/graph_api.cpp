@@ -109,7 +109,7 @@ CUresult CUDAAPI cuGraphCreate(CUgraph *phGraph, unsigned int flags) {
 CUresult CUDAAPI cuGraphDestroy(CUgraph hGraph) {
   return enter("cuGraphDestroy", Needs::initialised, [&](Call &) {
     auto graph = graph_of(hGraph);
-    require(!graph->owned_by_node && graph->captures == 0, CUDA_ERROR_INVALID_VALUE);
+    require(!graph->owned_by_node && !is_captured_into(*graph), CUDA_ERROR_INVALID_VALUE);
     destroy_graph(*graph);
   });
 }
@@ -143,7 +143,7 @@ CUresult CUDAAPI cuGraphDestroyNode(CUgraphNode hNode) {
   return enter("cuGraphDestroyNode", Needs::initialised, [&](Call &) {
     auto node = node_of(hNode);
     // Documented: not in graphs with memory nodes, and not while a capture is in progress.
-    require(!node->graph->has_memory_nodes && node->graph->captures == 0, CUDA_ERROR_INVALID_VALUE);
+    require(!node->graph->has_memory_nodes && !is_captured_into(*node->graph), CUDA_ERROR_INVALID_VALUE);
     destroy_node(*node);
   });
 }

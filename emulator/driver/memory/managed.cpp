@@ -5,6 +5,7 @@
 #include "device/context.hpp"
 #include "device/device.hpp"
 #include "heap.hpp"
+#include "stream/capture.hpp"
 #include "stream/scheduler.hpp"
 
 #include <algorithm>
@@ -203,7 +204,7 @@ CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise a
 
 CUresult CUDAAPI cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream) {
   return enter("cuMemPrefetchAsync", Needs::healthy, [&](Call &call) {
-    stream_of(*call.context, hStream);
+    refuse_capturing(*stream_of(*call.context, hStream));
     prefetch(devPtr, count, location_of(dstDevice));
   });
 }
@@ -212,7 +213,7 @@ CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLo
                                        unsigned int flags, CUstream hStream) {
   return enter("cuMemPrefetchAsync_v2", Needs::healthy, [&](Call &call) {
     require(flags == 0, CUDA_ERROR_INVALID_VALUE);
-    stream_of(*call.context, hStream);
+    refuse_capturing(*stream_of(*call.context, hStream));
     prefetch(devPtr, count, location);
   });
 }
@@ -290,6 +291,7 @@ CUresult CUDAAPI cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size
     require(flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST || flags == CU_MEM_ATTACH_SINGLE,
             CUDA_ERROR_INVALID_VALUE);
     auto stream = stream_of(*call.context, hStream);
+    refuse_capturing(*stream);
     Range range = managed_range(dptr, std::max<size_t>(length, 1));
     // Documented: the whole allocation, said as 0 or as its size.
     require(dptr == range.allocation->base && (length == 0 || length == range.allocation->bytes),

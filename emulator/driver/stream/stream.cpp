@@ -114,7 +114,8 @@ CUresult CUDAAPI cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUs
     auto stream = stream_of(*call.context, hStream);
     require(attr == CU_LAUNCH_ATTRIBUTE_PRIORITY || attr == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW ||
                 attr == CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY ||
-                attr == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP || attr == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN,
+                attr == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP ||
+                attr == CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN,
             CUDA_ERROR_INVALID_VALUE);
     *value = CUstreamAttrValue{};
     if (attr == CU_LAUNCH_ATTRIBUTE_PRIORITY)
@@ -132,7 +133,7 @@ CUresult CUDAAPI cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, con
     auto stream = stream_of(*call.context, hStream);
     switch (attr) {
     case CU_LAUNCH_ATTRIBUTE_PRIORITY:
-      stream->priority = value->priority;
+      stream->priority = std::clamp(value->priority, greatest_priority, 0);
       return;
     case CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW:
     case CU_LAUNCH_ATTRIBUTE_SYNCHRONIZATION_POLICY:
@@ -151,5 +152,6 @@ CUresult CUDAAPI cuStreamCopyAttributes(CUstream dstStream, CUstream srcStream) 
     auto source = stream_of(*call.context, srcStream), destination = stream_of(*call.context, dstStream);
     require(source->context == destination->context, CUDA_ERROR_INVALID_VALUE);
     destination->attributes = source->attributes;
+    destination->priority = source->priority; // CU_LAUNCH_ATTRIBUTE_PRIORITY
   });
 }
