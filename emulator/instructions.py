@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -157,3 +157,236 @@ def conversions_of(row: Row) -> list[str]:
 def forms() -> dict[str, str]:
     """Every form of the table, with the part of operations.def it comes from."""
     return {form: row.section for row in rows() for form in forms_of(row)}
+
+
+# ---- the page --------------------------------------------------------------------------------------------------------
+
+INTRODUCTION = """\
+<!-- Made by emulator/instructions.py from the sources of the executor; do not edit. -->
+# Instructions of the CPU driver
+
+What the [built-in CPU driver](cpu-driver.md) executes. A kernel with any other instruction is refused when it is
+launched, with CUDA_ERROR_NOT_SUPPORTED and a line that names instruction and PTX line; the other kernels of its
+module run.
+
+- Rounding modifiers (`.rn .rz .rm .rp`) are not listed: they are taken wherever PTX has them. Other modifiers stand
+  in the last column, one combination each; "none" is the instruction without any.
+- `.version` and `.target` are not compared with the instruction: one of PTX ISA 9 runs in a module that says 8.0.
+- Results are exact, that is, the true value rounded once, unless [the last section](#how-exact) says otherwise.
+- NaN results are 0x7fffffff in f32 and 0x7fff in f16 and bf16. f64 gives 0xfff8000000000000, which is not yet seen
+  on a GPU.
+"""
+
+# What decoding takes apart by hand: notes for the families whose name does not say enough.
+BY_HAND = {
+    "mov": "also to and from vectors of parts, addresses, special registers",
+    "setp": "two results, `.and .or .xor` with a third operand; `.f16x2` and `.bf16x2` compare both halves",
+    "set": "results .u32 .s32 .f32 .u16 .s16 .f16 .bf16; of pairs .f16x2 .bf16x2 .u32 .s32",
+    "slct": "selects by the sign of an .s32 or .f32",
+    "cvt": "see Conversions",
+    "atom": "see Atomics; every order and scope, every space; vectors `.v2 .v4 .v8` up to 16 bytes",
+    "red": "as atom, without the old value",
+    "ld": "every space, `.v2 .v4 .v8`, every order and cache hint",
+    "st": "as ld",
+    "shfl": "`.up .down .bfly .idx`, with the predicate",
+    "vote": "`.all .any .uni .ballot`",
+    "match": "`.any .all`",
+    "redux": "integers: `.add .min .max .and .or .xor`",
+    "bar": "ids and counts, `.sync .arrive .red`",
+    "barrier": "as bar; `.cluster`",
+    "call": "direct, through a pointer, recursive; vprintf, malloc, free, __assertfail",
+    "cp": "`.async` and `.async.bulk` without tensor maps",
+}
+
+# What stays out, with an opcode for each that a test sees refused.
+REFUSED = {
+    "textures and surfaces": (
+        "tex.1d.v4.f32.s32",
+        "tld4.r.2d.v4.f32.f32",
+        "txq.width.b32",
+        "suld.b.1d.b32.trap",
+        "sust.b.1d.b32.trap",
+        "sured.b.add.1d.u32.trap",
+        "suq.width.b32",
+    ),
+    "tensor cores and the matrix moves for them": (
+        "wmma.load.a.sync.aligned.row.m16n16k16.f16",
+        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32",
+        "wgmma.fence.sync.aligned",
+        "tcgen05.alloc.cta_group::1.sync.aligned.b32",
+        "ldmatrix.sync.aligned.m8n8.x1.b16",
+        "stmatrix.sync.aligned.m8n8.x1.b16",
+        "movmatrix.sync.aligned.m8n8.trans.b16",
+    ),
+    "multicast memory": ("multimem.ld_reduce.add.u32",),
+    "`fma.oob`: which NaN is the out-of-bounds one is not documented": ("fma.rn.oob.f16",),
+    "`cvt.rs`: how random bits meet the digits that subnormal results lose is not documented": (
+        "cvt.rs.f16x2.f32",
+        "cvt.rs.satfinite.e4m3x4.f32",
+    ),
+    "`.s2f6x2` and scaled conversions": ("cvt.rn.satfinite.s2f6x2.f32",),
+    "video instructions other than those listed": (
+        "vadd.u32.u32.u32",
+        "vmad.u32.u32.u32",
+        "vset4.u32.u32.eq",
+    ),
+    "`brkpt`, `alloca`, `stacksave`, `stackrestore`": (
+        "brkpt",
+        "alloca.u64",
+        "stacksave.u64",
+        "stackrestore.u64",
+    ),
+}
+
+EXACTNESS = """\
+## How exact
+
+A GPU only approximates these; PTX ISA states how far off it may be. Here each is a polynomial in f64 rounded once, or
+an IEEE operation, and gives the same bits on every machine. A kernel that uses one may differ from a GPU in the last
+digits.
+
+| instruction | here |
+| --- | --- |
+| `rcp.approx` `sqrt.approx` `div.full` .f32 | rounded exactly, as `.rn` |
+| `div.approx` .f32 | rounded exactly; a divisor above 2^126 counts as infinite, as PTX ISA says |
+| `ex2.approx` `lg2.approx` `rsqrt.approx` `tanh.approx` .f32 | at most 1 unit in the last place off |
+| `sin.approx` `cos.approx` .f32 | at most 1 unit in the last place off in [-pi, pi]; beyond 2^30 as if of 0 |
+| `ex2.approx` `tanh.approx` .f16 .bf16 and pairs | the nearest number of the format |
+| `rsqrt.approx` .f64 | at most 1 unit in the last place off |
+| `rcp.approx.ftz` `rsqrt.approx.ftz` .f64 | of the upper word; the result's lower word is zero, as PTX ISA says |
+
+Also not yet seen on a GPU:
+
+- In formats of 8, 6 and 4 bits NaN becomes 0x7f (e4m3, e5m2) or the largest number (e2m3, e3m2, e2m1). `ue8m0` drops
+  the sign, and what is not above 2^-127 becomes 2^-127. Both are what CUDA's headers do on the host.
+- `.relu` makes -0 a +0. `neg`, `abs`, `mov` and `selp` keep the bits of a NaN.
+- `add` of .f32 in `atom` and `red` flushes subnormal numbers in global and not in shared memory, as PTX ISA says.
+"""
+
+
+# Modifiers that adjust an operation, in the order PTX writes them.
+ADJUSTING = ("ftz", "NaN", "xorsign", "abs", "relu", "sat")
+KINDS = re.compile(r"[busf](8|16|32|64)|bf16|[usbf]*(16|32)x2|bf16x2|pred")
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """A form as PTX writes it: opcode, what adjusts it, types, what follows them."""
+
+    opcode: str
+    modifiers: str
+    kinds: str
+
+
+def spelled(form: str) -> Spelled:
+    mnemonic, *parts = form.split(".")
+    note = " of three" if mnemonic in ("min3", "max3") else ""
+    mnemonic = mnemonic.removesuffix("3") if note else mnemonic
+    first = next((n for n, part in enumerate(parts) if KINDS.fullmatch(part)), len(parts))
+    before, behind = parts[:first], parts[first:]
+    adjusting = [m for m in ADJUSTING if m in before]
+    opcode = ".".join([mnemonic, *(m for m in before if m not in adjusting)])
+    kinds = [part for part in behind if KINDS.fullmatch(part)]
+    adjusting += [part for part in behind if part not in kinds]
+    return Spelled(
+        f"`{opcode}`{note}", "".join(f".{m}" for m in adjusting), "".join(f".{kind}" for kind in kinds)
+    )
+
+
+def is_written(row: Row, kinds: str) -> bool:
+    """Whether PTX writes a type the table also knows: bits for what has no sign, numbers for arithmetic."""
+    if not row.family.startswith("SIGNLESS"):
+        return True
+    if row.section == "Bits":
+        return kinds[1] == "b"
+    return kinds[1] == "s" if row.arguments[0] == "neg" else kinds[1] != "b"
+
+
+def shown(modifiers: Iterable[str]) -> str:
+    return " ".join(f"`{m}`" if m else "none" for m in modifiers)
+
+
+def table(section: str) -> list[str]:
+    """Lines of opcodes that have the same types and modifiers."""
+    modifiers: dict[tuple[str, str], list[str]] = {}
+    for row in rows():
+        if row.section == section:
+            for one in map(spelled, forms_of(row)):
+                if not one.opcode.startswith("`cvt") and is_written(row, one.kinds):
+                    modifiers.setdefault((one.opcode, one.kinds), []).append(one.modifiers)
+    kinds: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (opcode, kind), named in modifiers.items():
+        kinds.setdefault((opcode, tuple(named)), []).append(kind)
+    opcodes: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for (opcode, alike), of in kinds.items():
+        opcodes.setdefault((tuple(of), alike), []).append(opcode)
+    return [f"| {' '.join(o)} | {' '.join(of)} | {shown(named)} |" for (of, named), o in opcodes.items()]
+
+
+def conversion_table() -> list[str]:
+    """Conversions as results, sources and the modifiers that their forms carry."""
+    modifiers: dict[tuple[str, str], list[str]] = {}
+    for form in forms():
+        if form.startswith("cvt.") and not form.startswith("cvt.pack"):
+            *named, result, source = form.split(".")[1:]
+            modifiers.setdefault((result, source), []).append("".join(f".{m}" for m in named))
+    sources: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (result, source), alike in modifiers.items():
+        sources.setdefault((result, tuple(alike)), []).append(f".{source}")
+    results: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
+    for (result, same), of in sources.items():
+        results.setdefault((tuple(of), same), []).append(f".{result}")
+    return [f"| {' '.join(to)} | {' '.join(of)} | {shown(same)} |" for (of, same), to in results.items()]
+
+
+def families() -> list[str]:
+    """The opcodes that decoding takes apart by hand."""
+    found = re.findall(r'\{"(\w+)", &Lowering::\w+\}', LOWERING.read_text())
+    if not found or set(BY_HAND) - set(found):
+        raise SystemExit(
+            f"{LOWERING}: its families are not where this script looks, or {set(BY_HAND) - set(found)} went"
+        )
+    return found
+
+
+def page() -> str:
+    parts = [INTRODUCTION]
+    for section in dict.fromkeys(row.section for row in rows()):
+        parts.append(f"## {section}\n")
+        if section == "Conversions":
+            packs = [f for f in forms() if f.startswith("cvt.pack")]
+            parts.append("`cvt`, result first.\n")
+            parts.append("| result | sources | modifiers besides the rounding |\n| --- | --- | --- |")
+            parts += conversion_table()
+            parts.append(f"\nAlso {', '.join(f'`{form}`' for form in packs)}.\n")
+            continue
+        parts.append("| instruction | types | modifiers |\n| --- | --- | --- |")
+        parts += [*table(section), ""]
+    parts.append("`atom.vector` stands for `.v2`, `.v4` and `.v8`; `.noftz` is taken where PTX has it.\n")
+    named = families()
+    parts.append("## Memory, control, lanes\n\n| instruction | |\n| --- | --- |")
+    parts += [f"| `{name}` | {BY_HAND[name]} |" for name in named if name in BY_HAND]
+    parts.append(f"\nAlso {', '.join(f'`{name}`' for name in named if name not in BY_HAND)}.\n")
+    parts.append("## What is refused\n\n| what | for example |\n| --- | --- |")
+    parts += [
+        f"| {what} | {' '.join(f'`{opcode}`' for opcode in opcodes)} |" for what, opcodes in REFUSED.items()
+    ]
+    return "\n".join(parts) + "\n\n" + EXACTNESS
+
+
+def main(arguments: list[str]) -> int:
+    if arguments not in ([], ["--check"]):
+        print(__doc__, file=sys.stderr)
+        return 2
+    text = page()
+    if arguments == ["--check"]:
+        if PAGE.exists() and PAGE.read_text() == text:
+            return 0
+        print(f"out of date: {PAGE.relative_to(ROOT)}; run python emulator/instructions.py", file=sys.stderr)
+        return 1
+    PAGE.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

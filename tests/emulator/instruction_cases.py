@@ -179,6 +179,50 @@ ORDERS: dict[str, Callable[[int, int], bool]] = {
 }
 
 
+BOOLEANS: dict[str, Callable[[int, int], int]] = {
+    "and": lambda t, c: t & c,
+    "or": lambda t, c: t | c,
+    "xor": lambda t, c: t ^ c,
+}
+
+
+def selection_cases() -> None:
+    """What decoding puts together from a comparison and a selection."""
+    for kind in ("u16", "s32", "u64"):
+        for order, holds in ORDERS.items():
+            test = lambda a, b, h=holds, k=kind: int(h(as_value(a, k), as_value(b, k)))  # noqa: E731
+            for result, on in (("u32", 0xFFFFFFFF), ("s32", 0xFFFFFFFF), ("f32", 0x3F800000)):
+                case(
+                    f"set.{order}.{result}.{kind}", result, [kind] * 2, lambda a, b, t=test, o=on: o * t(a, b)
+                )
+            for boolean, join in BOOLEANS.items():
+                case(
+                    f"setp.{order}.{boolean}.{kind}",
+                    "b32",
+                    [kind, kind, "b32"],
+                    lambda a, b, c, t=test, j=join: j(t(a, b), c) | j(1 - t(a, b), c) << 1,
+                    pools=(None, None, (0, 1)),
+                )
+                # The kernel gives the third operand inverted.
+                case(
+                    f"set.{order}.{boolean}.u32.{kind}",
+                    "u32",
+                    [kind, kind, "b32"],
+                    lambda a, b, c, t=test, j=join: 0xFFFFFFFF * j(t(a, b), 1 - c),
+                    pools=(None, None, (0, 1)),
+                )
+    for kind in ("b16", "b32", "b64", "u16", "s16", "u32", "s32", "u64", "s64", "f32", "f64"):
+        case(f"slct.{kind}.s32", kind, [kind, kind, "s32"], lambda a, b, c: b if c >> 31 else a)
+        for ftz in ("", ".ftz"):
+            # -0 is not below 0; NaN chooses b.
+            def by_float(a: int, b: int, c: int, f: str = ftz) -> int:
+                magnitude = c & 0x7FFFFFFF
+                zero = magnitude == 0 or (f and magnitude < 0x00800000)
+                return a if zero or (c >> 31 == 0 and magnitude <= 0x7F800000) else b
+
+            case(f"slct{ftz}.{kind}.f32", kind, [kind, kind, "f32"], by_float)
+
+
 def extract(a: int, position: int, length: int, bits: int, is_signed: bool) -> int:
     position, length = position & 255, length & 255
     if length == 0:

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import exact
 from exact import BF16, F16, F32, F64
-from instruction_cases import ORDERS, as_value, case, size_of
+from instruction_cases import BOOLEANS, ORDERS, as_value, case, size_of
 from instruction_cases_float import comparable, flushing, larger, saturating, smaller, to_float, unordered
 
 Reference = Callable[..., int]
@@ -132,6 +132,17 @@ def half_orders(kind: str, form: exact.Format, order: str) -> None:
         case(f"setp.{name}.{kind}x2", "b32", [f"{kind}x2"] * 2, pair)
         if form is F16:
             case(f"setp.{name}.ftz.f16", "b32", ["f16"] * 2, flushing_sources(test, F16))
+    for boolean, join in BOOLEANS.items():
+        if order == "lt":
+            case(
+                f"setp.{order}.{boolean}.{kind}x2",
+                "b32",
+                [f"{kind}x2", f"{kind}x2", "b32"],
+                lambda a, b, c, j=join: (
+                    j(ordered(a & 0xFFFF, b & 0xFFFF), c) | j(ordered(a >> 16, b >> 16), c) << 1
+                ),
+                pools=(None, None, (0, 1)),
+            )
     one = form.bias << form.fraction_bits
     results = {
         kind: one,
@@ -532,7 +543,8 @@ def atomic_cases() -> None:
             lambda a, b, c: c if a == b else a,
             pools=(near, near, None),
         )
-    for kind, form in (("f32", F32), ("f64", F64)):
-        case(f"atom.global.add.{kind}", kind, [kind] * 2, lambda a, b, f=form: exact.add(a, b, f))
+    case("atom.global.add.f32", "f32", ["f32"] * 2, flushing(lambda a, b: exact.add(a, b, F32), F32))
+    case("atom.shared.add.f32", "f32", ["f32"] * 2, lambda a, b: exact.add(a, b, F32))
+    case("atom.global.add.f64", "f64", ["f64"] * 2, lambda a, b: exact.add(a, b, F64))
     for kind, form in HALVES:
         both("atom.global.add.noftz", kind, 2, lambda a, b, f=form: exact.add(a, b, f))

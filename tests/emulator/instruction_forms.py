@@ -34,9 +34,13 @@ def canonical(opcode: str, sources: int) -> set[str]:
         named = [name for name in CONVERT_ORDER if name in kept]
         return {".".join(["cvt", *named, *(m for m in kept if m not in named)])}
     if mnemonic == "atom":
-        return {".".join(["atom", *(m for m in modifiers if m not in ("global", "noftz"))])}
+        return {".".join(["atom", *(m for m in modifiers if m not in ("global", "shared", "noftz"))])}
     if mnemonic == "set":
         mnemonic, modifiers = "setp", [m for n, m in enumerate(modifiers) if n != len(modifiers) - 2]
+    modifiers = [m for m in modifiers if not (mnemonic == "setp" and m in ("and", "or", "xor"))]
+    if mnemonic == "slct":
+        *ftz, kind, by = modifiers
+        return {f"selp.{kind}", ".".join(["setp", "ge", *ftz, by])}
     if mnemonic == "setp":
         last = modifiers[-1]
         return {".".join([mnemonic, *modifiers[:-1], last[:-2] if last in ("f16x2", "bf16x2") else last])}

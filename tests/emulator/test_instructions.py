@@ -18,8 +18,18 @@ from collections.abc import Sequence
 import driver_api
 import exact
 import pytest
+from conftest import Fresh
 from exact import BF16, F16, F32, F64
-from instruction_cases import CASES, REGISTER, Case, as_value, bit_cases, integer_cases, size_of
+from instruction_cases import (
+    CASES,
+    REGISTER,
+    Case,
+    as_value,
+    bit_cases,
+    integer_cases,
+    selection_cases,
+    size_of,
+)
 from instruction_cases_float import approximate_cases, comparable, conversion_cases, float_cases
 from instruction_cases_half import (
     atomic_cases,
@@ -189,7 +199,12 @@ def kernel(case: Case) -> str:
     if case.result == "pred":
         raise AssertionError
     lines.append("mul.wide.u32 %a3, %i1, 8; add.u64 %a3, %a1, %a3; mov.u64 %a4, 0; st.global.u64 [%a3], %a4;")
-    if case.opcode.startswith(("setp", "testp")) and case.opcode.endswith("x2"):
+    if case.opcode.startswith("setp") and len(case.sources) == 3:
+        lines.append(f"setp.ne.u32 %p0, %s2, 0; {case.opcode} %p1|%p2, %s0, %s1, %p0;")
+        lines.append("selp.b32 %d, 1, 0, %p1; @%p2 add.u32 %d, %d, 2;")
+    elif case.opcode.startswith("set.") and len(case.sources) == 3:
+        lines.append(f"setp.ne.u32 %p0, %s2, 0; {case.opcode} %d, %s0, %s1, !%p0;")
+    elif case.opcode.startswith("setp") and case.opcode.endswith("x2"):
         lines.append(f"{case.opcode} %p1|%p2, {names}; selp.b32 %d, 1, 0, %p1; @%p2 add.u32 %d, %d, 2;")
     elif case.opcode.startswith(("setp", "testp")):
         lines.append(f"{case.opcode} %p1, {names}{case.tail}; selp.b32 %d, 1, 0, %p1;")
@@ -203,8 +218,15 @@ def kernel(case: Case) -> str:
         # The first source lies in memory. A wrong old value spoils the result.
         bits = 8 * size_of(case.result)
         others = ", ".join(f"%s{number}" for number in range(1, len(case.sources)))
-        lines.append(f"st.global.b{bits} [%a3], %s0; {case.opcode} %d, [%a3], {others};")
-        lines.append(f"setp.ne.b{bits} %p1, %d, %s0; ld.global.b{bits} %d, [%a3]; @%p1 not.b{bits} %d, %d;")
+        shared = "shared" in case.opcode
+        if shared:
+            lines.insert(3, f".shared .align 8 .b{bits} slots[128]; .reg .b32 %slot;")
+            lines.append(f"mov.u32 %slot, slots; mad.lo.u32 %slot, %i3, {bits // 8}, %slot;")
+        space, place = ("shared", "%slot") if shared else ("global", "%a3")
+        lines.append(f"st.{space}.b{bits} [{place}], %s0; {case.opcode} %d, [{place}], {others};")
+        lines.append(
+            f"setp.ne.b{bits} %p1, %d, %s0; ld.{space}.b{bits} %d, [{place}]; @%p1 not.b{bits} %d, %d;"
+        )
     else:
         lines.append(f"{case.opcode} %d, {names}{case.tail};")
     lines.append(f"st.global.b{8 * size_of(case.result)} [%a3], %d;")
@@ -213,6 +235,7 @@ def kernel(case: Case) -> str:
 
 
 integer_cases()
+selection_cases()
 bit_cases()
 float_cases()
 conversion_cases()
@@ -391,3 +414,20 @@ def test_every_form_of_the_operation_list_has_a_case() -> None:
     listed = set(instructions().forms())
     assert not listed - covered, "forms of operations.def without a test"
     assert not covered - listed, "tests of forms that operations.def does not have"
+
+
+REFUSED = [opcode for opcodes in instructions().REFUSED.values() for opcode in opcodes]
+
+
+def test_what_the_page_calls_refused_fails_the_launch_by_name(fresh: Fresh) -> None:
+    kernels = [
+        f".visible .entry k{n}() {{ {opcode} %r0, %r1, %r2; ret; }}" for n, opcode in enumerate(REFUSED)
+    ]
+    done = fresh(f"""
+        for kernel in {kernels!r}:
+            text = HEADER + kernel.replace("{{", "{{ .reg .b32 %r<3>;", 1)
+            print(d.launch(d.function(d.module(text), kernel.split("(")[0].split()[-1]), [1], [1], []))
+    """)
+    assert done.stdout.split() == ["801"] * len(REFUSED)
+    for opcode in REFUSED:
+        assert f" {opcode}" in done.stderr, f"{opcode} is not named:\n{done.stderr}"

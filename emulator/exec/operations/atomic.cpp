@@ -75,22 +75,31 @@ template <typename T, typename Next> const Instruction *each_lane(Warp &w, const
   prepare(w, i, at, sizeof(T), true);
   for (u32 lanes = w.active; lanes; lanes &= lanes - 1) {
     u32 l = static_cast<u32>(__builtin_ctz(lanes));
-    T old = exchange_with<T>(at.address[l], [&](T value) { return next(l, value); });
+    T old = exchange_with<T>(at.address[l], [&](T value) { return next(l, at.address[l], value); });
     if (i->destination != no_offset)
       w.row<T>(i->destination)[l] = old;
   }
   return i + 1;
 }
 
+// Adding to an f32 in global memory flushes subnormal numbers, in shared memory not (PTX ISA, atom).
+template <typename F, typename T> T next_value(const Warp &w, const Instruction *i, u64 address, T old, T b) {
+  if constexpr (std::is_same_v<F, AtomicAdd> && std::is_same_v<T, f32>)
+    if (i->space != ptx::Space::shared && address - w.shared_base >= w.shared_bytes)
+      return flush(F::template apply<T>(flush(old), flush(b)));
+  return F::template apply<T>(old, b);
+}
+
 // The sources may lie in the destination's row: each lane reads its own before it writes.
 template <typename F, typename T> const Instruction *atomic2(Warp &w, const Instruction *i) {
   const T *b = w.row<T>(i->b);
-  return each_lane<T>(w, i, [&](u32 l, T old) { return F::template apply<T>(old, b[l]); });
+  return each_lane<T>(w, i,
+                      [&](u32 l, u64 address, T old) { return next_value<F, T>(w, i, address, old, b[l]); });
 }
 template <typename F, typename T> const Instruction *atomic3(Warp &w, const Instruction *i) {
   const T *b = w.row<T>(i->b);
   const T *c = w.row<T>(i->c);
-  return each_lane<T>(w, i, [&](u32 l, T old) { return F::template apply<T>(old, b[l], c[l]); });
+  return each_lane<T>(w, i, [&](u32 l, u64, T old) { return F::template apply<T>(old, b[l], c[l]); });
 }
 
 // Neighbours in memory. Program::extra holds the rows of the old values, then those of the sources.
@@ -106,8 +115,9 @@ template <typename F, typename T> const Instruction *atomic_vector(Warp &w, cons
     for (u32 e = 0; e < elements; ++e)
       b[e] = w.row<T>(rows[elements + e])[l];
     for (u32 e = 0; e < elements; ++e) {
-      T old = exchange_with<T>(at.address[l] + e * sizeof(T),
-                               [&](T value) { return F::template apply<T>(value, b[e]); });
+      u64 address = at.address[l] + e * sizeof(T);
+      T old =
+          exchange_with<T>(address, [&](T value) { return next_value<F, T>(w, i, address, value, b[e]); });
       if (rows[e] != no_offset)
         w.row<T>(rows[e])[l] = old;
     }
