@@ -100,8 +100,8 @@ class Survey:
     """What the first pass found.
 
     opened_call, closed_call: numbers of calls, 0 for none. matched_launches: launches that the selection matched, in
-    the window or not. gpu_times_ns: of launches, by the number of the call. globals_named: (image digest, variable) that
-    some call asked for.
+    the window or not. gpu_times_ns: of launches, by the number of the call. globals_named: (image digest, variable)
+    that some call asked for.
     """
 
     objects: Objects = field(default_factory=Objects)
