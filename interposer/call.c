@@ -8,7 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { MAX_WINDOWS_WAITED_FOR = 1000 };
+
 static _Atomic uint64_t calls, launches_in_window;
+
+void forget_window_timings(void) { atomic_store(&launches_in_window, 0); }
 static pthread_mutex_t initialising = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int driver_described; // 0 no, 1 yes
 static uint32_t forked_from; // pid of the parent, while this process has not called the driver since fork
@@ -87,7 +91,7 @@ void initialise(void) {
         else
           atomic_store(&mode, MODE_CLOSED);
         if (selection.all)
-          open_window(current_thread(), 0);
+          open_window(current_thread(), 0, 0);
       }
     }
   }
@@ -189,6 +193,17 @@ static void look_at_listed(struct call *call) {
     call->ending_context = context_that_ends(call);
 }
 
+static void prepare_call(struct call *call, bool touches) {
+  number_call(call);
+  call->scratch_used = 0;
+  call->packed = NULL;
+  call->attachments = take_scratch(call, MAX_ATTACHMENTS * sizeof *call->attachments);
+  if (call->function->effect == EFFECT_LAUNCH)
+    pack_launch_parameters(call);
+  if (touches)
+    prepare_memory(call);
+}
+
 void begin_call(struct call *call, struct thread *thread, unsigned slot, const uint64_t *arguments) {
   int error = errno;
   call->thread = thread;
@@ -213,31 +228,39 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
   call->scratch_used = 0;
   call->ordinal = 0;
   bool touches = call->function->effect != EFFECT_NONE;
-  bool recorded = false;
+  bool may_be_recorded = false;
   if (current_mode() >= MODE_CLOSED && current_mode() != MODE_DONE && thread_has_scratch(thread)) {
     if (selection.list)
       look_at_listed(call);
     else if (call->function->effect == EFFECT_LAUNCH)
       select_launch(call);
-    recorded = is_recorded(call->function);
-    if (recorded) {
-      number_call(call);
-      call->attachments = take_scratch(call, MAX_ATTACHMENTS * sizeof *call->attachments);
-      if (call->function->effect == EFFECT_LAUNCH)
-        pack_launch_parameters(call);
-      if (touches)
-        prepare_memory(call);
+    may_be_recorded = true;
+  }
+  for (unsigned attempt = 0;; attempt++) {
+    uint32_t window = atomic_load(&window_number);
+    if (may_be_recorded && is_recorded(call->function))
+      prepare_call(call, touches);
+    if (call->ending_context != 0)
+      collect_timings(call->ending_context);
+    if (touches && !call->inside) {
+      pass_gate(thread);
+      call->inside = true;
     }
+    // While this thread waited, the window may have closed, and another one opened for which nothing was
+    // copied yet.
+    bool changed = window != atomic_load(&window_number) || (call->selected && current_mode() == MODE_CLOSED);
+    if (!may_be_recorded || selection.every == 0 || !changed || !touches || attempt == MAX_WINDOWS_WAITED_FOR)
+      break;
+    count_outside(thread);
+    call->inside = false;
+    if (call->selected)
+      open_window_for(call);
   }
-  if (call->ending_context != 0)
-    collect_timings(call->ending_context);
-  if (touches && !call->inside) {
-    pass_gate(thread);
-    call->inside = true;
-  }
+  bool recorded = may_be_recorded && call->number != 0;
   // Only now, inside the gate: a call whose ENTER stands before WINDOW_CLOSE has ended when the window's
   // memory is read, and one that had to wait for that is not recorded any more.
   if (recorded && is_recorded(call->function)) {
+    call->window = atomic_load(&window_number);
     write_enter(call);
     if (call->function->effect == EFFECT_LAUNCH && is_timed(atomic_fetch_add(&launches_in_window, 1) + 1))
       begin_timing(call, NULL);

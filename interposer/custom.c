@@ -227,8 +227,9 @@ static void attach_launch(struct call *call) {
   } else if (call->packed != NULL && extra_position >= 0) {
     attach(call, (unsigned)extra_position, 0, call->packed, call->packed_bytes);
   }
-  bool *asked = &call->kernel->attributes_asked;
-  if (!__atomic_load_n(asked, __ATOMIC_RELAXED) && !__atomic_exchange_n(asked, true, __ATOMIC_RELAXED)) {
+  uint32_t *asked = &call->kernel->attributes_window, window = atomic_load(&window_number);
+  if (__atomic_load_n(asked, __ATOMIC_RELAXED) != window &&
+      __atomic_exchange_n(asked, window, __ATOMIC_RELAXED) != window) {
     int32_t *pairs = (int32_t *)(void *)take_scratch(call, 2 * KERNEL_ATTRIBUTES * sizeof *pairs);
     size_t count = pairs != NULL ? ask_attributes(call->kernel, pairs) : 0;
     if (count > 0)

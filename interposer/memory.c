@@ -171,6 +171,13 @@ void memory_mark(uint64_t base, uint32_t serial, enum range_state state) {
   pthread_mutex_unlock(&lock);
 }
 
+void memory_forget_touches(void) {
+  pthread_mutex_lock(&lock);
+  for (size_t n = 0; n < all.count; n++)
+    set_state(&all.items[n], RANGE_UNTOUCHED);
+  pthread_mutex_unlock(&lock);
+}
+
 void reset_memory_after_fork(void) {
   pthread_mutex_init(&lock, NULL);
   all.count = 0;

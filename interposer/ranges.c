@@ -22,7 +22,7 @@ void begin_selected_range(void) {
     return;
   struct thread *thread = current_thread();
   thread->depth++; // what the driver is asked meanwhile is not the application's
-  open_window(thread, last_call_number());
+  open_window(thread, last_call_number(), 0);
   thread->depth--;
 }
 

@@ -191,6 +191,7 @@ struct call {
   bool nested, inside;
   uint64_t stream;                // LAUNCH that is timed
   struct timing *timing;          // LAUNCH: its events; NULL when it is not timed
+  uint32_t window;                // LAUNCH that is recorded: the window it belongs to
   bool selected;                  // LAUNCH: the window stays open until it has left the driver
   struct attachment *attachments; // in scratch
 };
@@ -238,8 +239,9 @@ struct kernel {
   uint64_t handle, owner, context;
   char *name;     // "" when unknown
   bool is_kernel; // CUkernel, not CUfunction
-  bool layout_asked, attributes_asked;
-  int32_t parameter_count; // -1: unknown
+  bool layout_asked;
+  uint32_t attributes_window; // the last window that has its attributes
+  int32_t parameter_count;    // -1: unknown
   uint32_t parameter_bytes;
   uint32_t *layout;           // parameter_count pairs of offset and size
   _Atomic uint32_t list_name; // launches.c
@@ -263,7 +265,10 @@ bool name_is_selected(const char *name);
 void select_launch(struct call *call);  // may open the window
 void finish_launch(struct call *call);  // may close it
 void prepare_memory(struct call *call); // copies what the call may touch for the first time, or what it ends
-void open_window(struct thread *thread, uint64_t call);
+// ordinal: of the launch that opens it, 0 when no launch does.
+void open_window(struct thread *thread, uint64_t call, uint64_t ordinal);
+void open_window_for(struct call *call); // LAUNCH: if none is open
+extern _Atomic uint32_t window_number;   // of the present window, or of the last one
 void close_window(struct thread *thread, uint64_t call);
 void finish_selection(void); // at exit
 
@@ -276,6 +281,7 @@ struct selection {
   bool whole_range; // the window is one range, whatever is launched in it
   int reach;
   uint64_t first_launch, last_launch, max_bytes, max_launches;
+  uint64_t every; // above 0: a window for each such launch that is selected; 0: one window for all
 };
 extern struct selection selection;
 
@@ -301,6 +307,7 @@ void begin_timing(struct call *call, struct list_row *row);
 void launch_was_timed(struct call *call, int result);
 void collect_timings(uint64_t context); // of a context that is about to end; 0: of those that have ended
 void reset_timings_after_fork(void);
+void forget_window_timings(void); // the next window's launches are its first ones again
 
 // ---- memory (memory.c, contents.c, idle.c) ------------------------------------------------------
 
@@ -319,6 +326,7 @@ void memory_add(uint64_t base, uint64_t bytes, enum range_kind kind, uint64_t co
 void memory_remove(uint64_t base, uint32_t serial);
 void memory_remove_owner(uint64_t owner);
 void memory_remove_context(uint64_t context);
+void memory_forget_touches(void);
 bool memory_find(uint64_t address, struct range *found);
 void memory_mark(uint64_t base, uint32_t serial, enum range_state state);
 void reset_memory_after_fork(void);

@@ -14,8 +14,10 @@ static char *nvtx_range; // selection.nvtx_range
 static regex_t kernel_expression;
 static char *(*demangle)(const char *, char *, size_t *, int *);
 static _Atomic uint64_t launches_matched, launches_recorded;
-static _Atomic uint64_t launches_finished; // of those that were selected
-static atomic_bool window_was_opened, window_is_closing;
+static _Atomic uint64_t launches_finished;               // of those that were selected
+static atomic_bool window_was_opened, window_is_closing; // the present one, or the one to come
+static atomic_bool any_window;
+_Atomic uint32_t window_number; // of the present one, or of the last one
 
 // ---- what was asked for -------------------------------------------------------------------------
 
@@ -30,6 +32,7 @@ bool read_selection(void) {
   const char *memory = getenv(ENV_MEMORY), *list = getenv(ENV_LIST);
   selection = (struct selection){.all = all != NULL && strcmp(all, "1") == 0, .first_launch = 1};
   selection.last_launch = UINT64_MAX;
+  selection.every = number_of(ENV_EACH);
   selection.list = list != NULL && strcmp(list, "1") == 0;
   selection.max_bytes = number_of(ENV_MAX_BYTES);
   selection.max_launches = number_of(ENV_MAX_LAUNCHES);
@@ -61,6 +64,7 @@ bool read_selection(void) {
   atomic_store(&launches_finished, 0);
   atomic_store(&window_was_opened, false);
   atomic_store(&window_is_closing, false);
+  atomic_store(&any_window, false);
   return true;
 }
 
@@ -91,15 +95,32 @@ bool name_is_selected(const char *name) {
 
 // ---- opening and closing ------------------------------------------------------------------------
 
-void open_window(struct thread *thread, uint64_t call) {
+void open_window(struct thread *thread, uint64_t call, uint64_t ordinal) {
   (void)thread;
   if (atomic_exchange(&window_was_opened, true))
     return;
+  atomic_store(&any_window, true);
+  atomic_fetch_add(&window_number, 1);
   atomic_store(&host_memory_is_pending, true); // calls that were not recorded
-  write_note(NOTE_WINDOW_OPEN, 0, call, selection.all ? "everything" : "launch %llu",
-             (unsigned long long)atomic_load(&launches_matched));
+  write_note(NOTE_WINDOW_OPEN, 0, call, ordinal == 0 ? "everything" : "launch %llu",
+             (unsigned long long)ordinal);
   int closed = MODE_CLOSED;
   atomic_compare_exchange_strong(&mode, &closed, MODE_OPEN);
+}
+
+// With a window for each launch there may be more to come: all memory counts as untouched again.
+static void end_window(void) {
+  bool more = selection.every != 0 && writer_is_open() &&
+              atomic_load(&launches_matched) < selection.last_launch &&
+              (selection.max_launches == 0 || atomic_load(&launches_recorded) < selection.max_launches);
+  if (more) {
+    memory_forget_touches();
+    forget_window_timings();
+    atomic_store(&window_was_opened, false);
+    atomic_store(&window_is_closing, false);
+  }
+  int open = MODE_OPEN;
+  atomic_compare_exchange_strong(&mode, &open, more ? MODE_CLOSED : MODE_DONE);
 }
 
 void close_window(struct thread *thread, uint64_t call) {
@@ -120,8 +141,7 @@ void close_window(struct thread *thread, uint64_t call) {
   describe_perturbation();
   write_note(NOTE_WINDOW_CLOSE, 0, call, "%llu launches",
              (unsigned long long)atomic_load(&launches_recorded));
-  int open = MODE_OPEN;
-  atomic_compare_exchange_strong(&mode, &open, MODE_DONE);
+  end_window();
   if (owns_gate)
     open_gate(thread);
   list_free(&list);
@@ -132,7 +152,7 @@ void finish_selection(void) {
     collect_timings(0);
   else if (current_mode() == MODE_OPEN)
     close_window(current_thread(), last_call_number());
-  else if (!atomic_load(&window_was_opened) && writer_is_open())
+  else if (!atomic_load(&any_window) && writer_is_open())
     write_note(NOTE_NO_WINDOW, 0, 0, "%llu launches matched",
                (unsigned long long)atomic_load(&launches_matched));
 }
@@ -144,11 +164,18 @@ void select_launch(struct call *call) {
   uint64_t ordinal = atomic_fetch_add(&launches_matched, 1) + 1;
   call->ordinal = ordinal;
   bool selected = selection.all || (selection.first_launch <= ordinal && ordinal <= selection.last_launch);
-  if (selected && current_mode() == MODE_CLOSED) {
-    number_call(call);
-    open_window(call->thread, call->number);
-  }
+  if (selection.every > 1 && (ordinal - selection.first_launch) % selection.every != 0)
+    selected = false;
   call->selected = selected && !selection.all;
+  if (selected)
+    open_window_for(call);
+}
+
+void open_window_for(struct call *call) {
+  if (current_mode() == MODE_CLOSED) {
+    number_call(call);
+    open_window(call->thread, call->number, call->ordinal);
+  }
 }
 
 void finish_launch(struct call *call) {
@@ -156,6 +183,13 @@ void finish_launch(struct call *call) {
     return;
   uint64_t recorded = call->number != 0 ? atomic_fetch_add(&launches_recorded, 1) + 1 : 0;
   // Threads overtake one another: the launch with the last number need not be the last to leave the driver.
+  if (selection.every != 0) {
+    // The launches of other threads that had entered the driver by then belong to this window; another
+    // thread's window may be open when they have left.
+    if (call->selected && call->window == atomic_load(&window_number))
+      close_window(call->thread, call->number);
+    return;
+  }
   uint64_t finished = call->selected ? atomic_fetch_add(&launches_finished, 1) + 1 : 0;
   if ((call->selected && finished == selection.last_launch - selection.first_launch + 1) ||
       (selection.max_launches != 0 && recorded >= selection.max_launches))

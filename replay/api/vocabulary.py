@@ -116,6 +116,7 @@ CAPTURE_ENVIRONMENT: dict[str, str] = {
     "REPLAY_CAPTURE_DIRECTORY": "the .rcap folder to write into; absent: the shim does nothing",
     "REPLAY_CAPTURE_KERNEL": "POSIX extended regular expression over mangled or demangled kernel names",
     "REPLAY_CAPTURE_LAUNCH": "FIRST-LAST, 1-based ordinals over matching launches, both inclusive",
+    "REPLAY_CAPTURE_EACH": "K: a window of its own for every K-th of these launches; 0 or absent: one for all",
     "REPLAY_CAPTURE_ALL": "1: the window is open from the first driver call to the end",
     "REPLAY_CAPTURE_LIST": "1: launches are counted and timed, nothing is recorded",
     "REPLAY_CAPTURE_NVTX": "NAME or NAME@DOMAIN: only inside NVTX ranges of this name",

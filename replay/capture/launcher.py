@@ -120,6 +120,7 @@ def run_application(
     facts: dict[str, Any] = {
         "command": list(command),
         "selection": str(selection),
+        "each": selection.every > 0,
         "driver": {"name": driver.name, "library": str(driver.library), "emulated": driver.emulated},
     }
     with _loadable(interposer_library(), driver) as (interposer, loadable_driver):

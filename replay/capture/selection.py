@@ -20,6 +20,7 @@ _REG_EXTENDED, _REG_NOSUB = 1, 8  # glibc and musl
 _REGEX_BYTES = 1024  # of a regex_t: 64 in glibc, less than this everywhere
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _LARGEST = (1 << 63) - 1
+LAST_LAUNCH = (1 << 63) - 1  # no launch has this ordinal: the selection goes on to the end of the application
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class Selection:
     listing: only count and time the launches of these kernels.
     nvtx, profiler: only inside NVTX ranges of this name, only between cuProfilerStart and cuProfilerStop; with
     whole_range, everything in the first such range instead of launches.
+    every: a window of its own for every so-manieth of these launches; 0: one window from the first to the last.
     kernel: "" matches every kernel. maximum_bytes, maximum_launches: 0 for no limit.
     """
 
@@ -43,6 +45,7 @@ class Selection:
     nvtx: str = ""
     profiler: bool = False
     whole_range: bool = False
+    every: int = 0
 
     def environment(self) -> dict[str, str]:
         """The variables that tell the interposer; see vocabulary.CAPTURE_ENVIRONMENT."""
@@ -57,6 +60,8 @@ class Selection:
             variables["REPLAY_CAPTURE_ALL"] = "1"
         elif not self.whole_range:
             variables["REPLAY_CAPTURE_LAUNCH"] = f"{self.first_launch}-{self.last_launch}"
+            if self.every:
+                variables["REPLAY_CAPTURE_EACH"] = str(self.every)
             if self.kernel:
                 variables["REPLAY_CAPTURE_KERNEL"] = self.kernel
         if self.maximum_bytes:
@@ -73,11 +78,8 @@ class Selection:
         if not self.all and not self.whole_range:
             if self.kernel:
                 words += ["--kernel", self.kernel]
-            same = self.first_launch == self.last_launch
-            words += [
-                "--launch",
-                str(self.first_launch) if same else f"{self.first_launch}-{self.last_launch}",
-            ]
+            words += ["--launch", self._launches()]
+            words += ["--each"] if self.every == 1 else []
         if self.memory != "reachable":
             words += ["--memory", self.memory]
         if self.maximum_bytes:
@@ -85,6 +87,12 @@ class Selection:
         if self.maximum_launches:
             words += ["--max-launches", str(self.maximum_launches)]
         return " ".join(words)
+
+    def _launches(self) -> str:
+        if self.every > 1 or self.last_launch == LAST_LAUNCH:
+            return f"every:{self.every}"
+        same = self.first_launch == self.last_launch
+        return str(self.first_launch) if same else f"{self.first_launch}-{self.last_launch}"
 
 
 def parse_selection(
@@ -97,6 +105,7 @@ def parse_selection(
     maximum_launches: int | None = None,
     nvtx: str | None = None,
     profiler: bool = False,
+    each: bool = False,
 ) -> Selection:
     """The selection that a command line asks for. Without `--launch` it is the first matching launch, or as many of
     them as `--max-launches` allows; of a range without `--kernel` and `--launch` it is everything.
@@ -123,7 +132,13 @@ def parse_selection(
         raise UsageError("expected a whole number of at least 1", where="--max-launches")
     if kernel is not None:
         check_expression(kernel)
-    first, last = parse_launches(launch) if launch is not None else (1, maximum_launches or 1)
+    if everything and each:
+        raise UsageError("--all is one window", next="leave out --all, or leave out --each")
+    if launch is not None:
+        first, last, every = parse_launches(launch)
+    else:
+        first, last, every = 1, LAST_LAUNCH if each else maximum_launches or 1, 0
+    every = every or int(each)
     limit = parse_bytes(maximum_bytes) if maximum_bytes is not None else 0
     bounded = nvtx is not None or profiler
     return Selection(
@@ -136,15 +151,25 @@ def parse_selection(
         maximum_launches or 0,
         nvtx=nvtx or "",
         profiler=profiler,
-        whole_range=bounded and kernel is None and launch is None,
+        whole_range=bounded and kernel is None and launch is None and not each,
+        every=every,
     )
 
 
-def parse_launches(text: str) -> tuple[int, int]:
-    """`3` or `3-7`: ordinals from 1, both inclusive. Raises UsageError."""
+def parse_launches(text: str) -> tuple[int, int, int]:
+    """First, last and step of `3`, `3-7` or `every:100`: ordinals from 1, both inclusive; step 0 for one window.
+
+    Raises UsageError.
+    """
+    step = re.fullmatch(r"every:([0-9]{1,18})", text)
+    if step is not None:
+        if int(step[1]) < 1:
+            raise UsageError("every launch is every:1", where=f"--launch {text}")
+        return int(step[1]), LAST_LAUNCH, int(step[1])
     match = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", text)
     if match is None:
-        raise UsageError(f"{text!r} is no launch", where="--launch", next="use N or N-M, counted from 1")
+        next_step = "use N or N-M, counted from 1, or every:K"
+        raise UsageError(f"{text!r} is no launch", where="--launch", next=next_step)
     first, last = int(match[1]), int(match[2] or match[1])
     if first < 1:
         raise UsageError("launches are counted from 1", where=f"--launch {text}")
@@ -152,7 +177,7 @@ def parse_launches(text: str) -> tuple[int, int]:
         raise UsageError(
             "the range ends before it begins", where=f"--launch {text}", next=f"use {last}-{first}"
         )
-    return first, last
+    return first, last, 0
 
 
 def parse_bytes(text: str) -> int:

@@ -30,8 +30,16 @@ def capture(
     ] = None,
     launch: Annotated[
         Optional[str],  # noqa: UP045
-        typer.Option(metavar="N|N-M", help="Which of the matching launches, from 1.", show_default="1"),
+        typer.Option(
+            metavar="N|N-M|every:K",
+            help="Which of the matching launches, from 1; every:K is a snapshot of every K-th.",
+            show_default="1",
+        ),
     ] = None,
+    each: Annotated[
+        bool,
+        typer.Option("--each", help="A snapshot for each of these launches (without --launch: of all)."),
+    ] = False,
     everything: Annotated[
         bool, typer.Option("--all", help="Everything from the first driver call on.")
     ] = False,
@@ -110,10 +118,12 @@ def capture(
     from replay.snapshot.builder import PackReport, pack
     from replay.snapshot.contents_writer import keep_large_blocks
 
-    if listing and (everything or launch is not None or output is not None or keep_raw):
+    if listing and (everything or each or launch is not None or output is not None or keep_raw):
         from replay.errors import UsageError
 
-        raise UsageError("--list captures nothing", next="leave out --all, --launch, -o and --keep-raw")
+        raise UsageError(
+            "--list captures nothing", next="leave out --all, --each, --launch, -o and --keep-raw"
+        )
     selection = parse_selection(
         kernel=kernel,
         launch=launch,
@@ -123,6 +133,7 @@ def capture(
         maximum_launches=maximum_launches,
         nvtx=nvtx,
         profiler=profiler,
+        each=each,
     )
     chosen = find_driver(driver)
     if chosen.reason and not quiet:

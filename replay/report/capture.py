@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from replay.snapshot.builder import PackedSnapshot
 
 SHOWN_KERNELS = 3
+SHOWN_SNAPSHOTS = 8
 NOTABLE_NS = 1_000_000  # what a user would feel
 
 
@@ -50,8 +51,12 @@ def render_capture(report: CaptureReport) -> list[str]:
     lines = []
     if ended := report.how_it_ended():
         lines.append(ended + ("; the snapshot holds what came before" if report.snapshots else ""))
-    for item in report.snapshots:
+    for item in report.snapshots[:SHOWN_SNAPSHOTS]:
         lines += snapshot_lines(item)
+    if hidden := report.snapshots[SHOWN_SNAPSHOTS:]:
+        total = size(sum(item.file_bytes for item in hidden))
+        last = shown(hidden[-1].path)
+        lines.append(f"wrote {number(len(hidden), 'further snapshot')} ({total}), the last one {last}")
     lines += [shown(problem) for problem in report.problems]
     if report.failure:
         lines.append(f"{shown(report.failure)}; {shown(report.advice)}")

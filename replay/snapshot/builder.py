@@ -88,7 +88,8 @@ def pack(
     raw: Path, output: Path, advance: Advance = lambda _: None, *, full_images: bool = False
 ) -> PackReport:
     """Write the snapshots of the raw capture `raw`: `output` for the application's own process or the first one that
-    had a window, and `NAME.<pid>.rsnap` beside it for others.
+    had a window, and `NAME.<pid>.rsnap` beside it for others; with a window for each launch, `NAME.<n>.rsnap` for that
+    of launch n.
 
     No snapshot is written when no process had a window; the report then says what there was.
     advance: called with the number of content bytes that were stored. full_images: nothing is left out of large fat
@@ -97,19 +98,26 @@ def pack(
     """
     launcher = read_launcher(raw)
     report = PackReport()
-    surveyed: list[_Process] = []
     with contextlib.ExitStack() as stack:
-        for path in _record_files(raw):
-            process = _survey(path, stack, report, full_images)
-            if process is not None:
-                surveyed.append(process)
-        windows = [process for process in surveyed if process.survey.opened]
+        found = [_open(path, stack, report, full_images) for path in _record_files(raw)]
+        processes = [process for process in found if process is not None and process.survey.opened]
         own = launcher.get("pid")
-        windows.sort(key=lambda process: (process.raw.pid != own, process.raw.start_time_ns, process.label))
-        for place, process in enumerate(windows):
-            name = output if place == 0 else output.with_name(f"{output.stem}.{process.label}{output.suffix}")
-            report.snapshots.append(_write(process, name, launcher, report, advance))
+        processes.sort(key=lambda process: (process.raw.pid != own, process.raw.start_time_ns, process.label))
+        for place, process in enumerate(processes):
+            for window, opened_by in enumerate(process.survey.windows, 1):
+                name = _name(
+                    output, process.label if place else "", opened_by if launcher.get("each") else ""
+                )
+                if window > 1:
+                    process.survey_window(window)
+                report.snapshots.append(_write(process, name, launcher, advance))
     return report
+
+
+def _name(output: Path, process: str, opened_by: str) -> Path:
+    """`OUT.rsnap`; `OUT.<pid>.rsnap` of a further process; `OUT.7.rsnap` of a window that launch 7 opened."""
+    words = [process, opened_by.removeprefix("launch ")]
+    return output.with_name(".".join([output.stem, *filter(None, words)]) + output.suffix)
 
 
 def read_launcher(raw: Path) -> dict[str, Any]:
@@ -123,14 +131,22 @@ def read_launcher(raw: Path) -> dict[str, Any]:
 
 @dataclass
 class _Process:
-    """One program that called the driver. label: "1234", or "1234.1" for what it became by exec."""
+    """One program that called the driver, and one of its windows. label: "1234", or "1234.1" for what it became by
+    exec."""
 
     label: str
     raw: RawFile
     blobs: BlobsFile
-    decoder: Decoder
     images: ImageStore
+    decoder: Decoder
     survey: Survey
+    window: int = 1
+
+    def survey_window(self, window: int) -> None:
+        """Turn to another window, from 1."""
+        self.window = window
+        self.decoder = Decoder(self.raw)
+        self.survey = Surveyor(self.images, window).run(self.decoder)
 
 
 def _record_files(raw: Path) -> list[Path]:
@@ -146,9 +162,7 @@ def _record_files(raw: Path) -> list[Path]:
     return found
 
 
-def _survey(
-    path: Path, stack: contextlib.ExitStack, report: PackReport, full_images: bool
-) -> _Process | None:
+def _open(path: Path, stack: contextlib.ExitStack, report: PackReport, full_images: bool) -> _Process | None:
     try:
         raw = stack.enter_context(RawFile(path))
     except FormatError as error:
@@ -166,12 +180,10 @@ def _survey(
         stopped = [note.text for note in survey.notes if note.code == "CAPTURE_STOPPED"]
         reason = f"capture stopped: {stopped[0]}" if stopped else "no launch that was asked for"
         report.skipped.append(f"process {label}: {reason} ({survey.calls} driver calls recorded)")
-    return _Process(label, raw, blobs, decoder, images, survey)
+    return _Process(label, raw, blobs, images, decoder, survey)
 
 
-def _write(
-    process: _Process, path: Path, launcher: dict[str, Any], report: PackReport, advance: Advance
-) -> PackedSnapshot:
+def _write(process: _Process, path: Path, launcher: dict[str, Any], advance: Advance) -> PackedSnapshot:
     with SnapshotWriter(path) as writer, ContentsWriter(writer, process.blobs, advance) as contents:
         summary = _Build(process, launcher, writer, contents, path.parent).run()
     return PackedSnapshot(path, process.raw.pid, writer.statistics.file_bytes, summary)
@@ -338,7 +350,7 @@ class _Build:
         return Contents(len(data), b"".join(digest or schema.ZERO_DIGEST for digest in digests))
 
     def _window(self, targets: Targets, spool: Spool) -> None:
-        for call in _window_calls(self._process.decoder):
+        for call in _window_calls(self._process.decoder, self._process.window):
             self._put_call(self._call(call, "window"))
             if call.function.effect == Effect.LAUNCH:
                 buffer = parameter_buffer(call)
@@ -424,15 +436,20 @@ class _Build:
         return text + ("; the window was closed before that" if survey.closed else "")
 
 
-def _window_calls(decoder: Decoder) -> Iterator[RawCall]:
-    """The calls of the window in the order in which they began, each with its answer. A call that waits for its answer
-    holds back those that began after it."""
-    inside = False
+def _window_calls(decoder: Decoder, window: int) -> Iterator[RawCall]:
+    """The calls of a window (from 1) in the order in which they began, each with its answer. A call that waits for its
+    answer holds back those that began after it."""
+    inside, windows = False, 0
     waiting: dict[int, RawCall] = {}  # in the order of their beginning
     answered: set[int] = set()
     for event in decoder.events():
         if isinstance(event, RawNote):
-            inside = event.code == "WINDOW_OPEN" or (inside and event.code != "WINDOW_CLOSE")
+            windows += event.code == "WINDOW_OPEN"
+            if windows > window:
+                break
+            inside = (
+                windows == window and (inside or event.code == "WINDOW_OPEN") and event.code != "WINDOW_CLOSE"
+            )
         elif isinstance(event, Entered):
             if inside:
                 waiting[event.call.number] = event.call

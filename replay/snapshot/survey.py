@@ -37,6 +37,9 @@ _ADDRESS_ROLES = frozenset((Role.ADDRESS, Role.HOST_READ, Role.HOST_WRITE))
 
 _LOADS_FILE = ("cuModuleLoad", "cuLibraryLoadFromFile")  # part 1 of the file's name is what the file holds
 
+# Notes that hold for every window of a capture.
+_OF_THE_PROCESS = frozenset(("CAPTURE_STOPPED", "CHILD_PROCESS", "IMAGE_UNKNOWN"))
+
 # function -> parameter whose text names the kernel
 _NAMING = {"cuModuleGetFunction": "name", "cuLibraryGetKernel": "name"}
 
@@ -101,7 +104,7 @@ class Survey:
 
     opened_call, closed_call: numbers of calls, 0 for none. matched_launches: launches that the selection matched, in
     the window or not. gpu_times_ns: of launches, by the number of the call. globals_named: (image digest, variable)
-    that some call asked for.
+    that some call asked for. windows: what opened each window of the capture ("launch 3"), this one and others.
     """
 
     objects: Objects = field(default_factory=Objects)
@@ -126,6 +129,7 @@ class Survey:
     kernels_seen: dict[str, None] = field(default_factory=dict)  # names that were looked up, the first few
     unnamed_launches: int = 0
     gpu_times_ns: dict[int, int] = field(default_factory=dict)
+    windows: list[str] = field(default_factory=list)
 
     def note(self, code: str, text: str, call: int = 0, function: str = "") -> None:
         """Record something that is missing or special."""
@@ -135,11 +139,13 @@ class Survey:
 
 
 class Surveyor:
-    """Runs the first pass."""
+    """Runs the first pass. window: which of the capture's windows it is for, from 1; the others count as any stretch
+    outside."""
 
-    def __init__(self, images: Images) -> None:
+    def __init__(self, images: Images, window: int = 1) -> None:
         self.survey = Survey()
         self._images = images
+        self._window = window
         self._matched_names: dict[int, str] = {}
 
     def run(self, decoder: Decoder) -> Survey:
@@ -150,6 +156,8 @@ class Surveyor:
             elif isinstance(event, Left):
                 self._leave(event.call)
             elif isinstance(event, RawContents):
+                if not self._inside():
+                    continue
                 context = self.survey.objects.current_context(event.thread)
                 device = self.survey.objects.device_of(context)
                 self.survey.allocations.contents(event, context, device)
@@ -158,6 +166,9 @@ class Surveyor:
             elif isinstance(event, ProcessText):
                 self._process_text(event)
         return self.survey
+
+    def _inside(self) -> bool:
+        return self.survey.opened and not self.survey.closed
 
     def _process_text(self, text: ProcessText) -> None:
         for key, value in text.values.items():
@@ -169,15 +180,21 @@ class Surveyor:
 
     def _note(self, note: RawNote) -> None:
         survey = self.survey
+        if note.code == "WINDOW_OPEN":
+            survey.windows.append(note.text)
+        other = len(survey.windows) not in (0, self._window)
         if note.code == "LAUNCH_MATCHED":
             survey.matched_launches += 1
-            if note.call == 0:
+            if note.call == 0 or other:
                 return  # outside the window, and there may be millions
             self._matched_names[note.call] = note.text.partition(" ")[2]
-        elif note.code == "WINDOW_OPEN" and not survey.opened:
+        elif other:
+            if note.code not in _OF_THE_PROCESS:
+                return
+        elif note.code == "WINDOW_OPEN":
             survey.opened, survey.opened_call = True, note.call
             survey.objects.open_window()
-        elif note.code == "WINDOW_CLOSE" and survey.opened:
+        elif note.code == "WINDOW_CLOSE":
             survey.closed, survey.closed_call = True, note.call
         survey.note(note.code, note.text, note.call, note.function)
 
@@ -185,7 +202,7 @@ class Surveyor:
         survey = self.survey
         survey.calls += 1
         survey.allocations.enter(call)
-        call.in_window = survey.opened and not survey.closed
+        call.in_window = self._inside()
         if not call.in_window:
             return
         survey.window_calls += 1

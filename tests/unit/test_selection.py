@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replay.capture.selection import (
+    LAST_LAUNCH,
     Selection,
     check_expression,
     parse_bytes,
@@ -55,6 +56,13 @@ def test_selection_tells_the_interposer_and_can_be_typed_again(words, environmen
         {"maximum_bytes": "lots"},
         {"maximum_bytes": "99999999T"},
         {"maximum_launches": 0},
+        {"launch": "every:0"},
+        {"launch": "every:"},
+        {"launch": "every:3-5"},
+        {"everything": True, "each": True},
+        {"everything": True, "nvtx": "step"},
+        {"profiler": True, "nvtx": "step"},
+        {"nvtx": ""},
     ],
     ids=str,
 )
@@ -63,7 +71,10 @@ def test_what_makes_no_sense_is_a_usage_error(words):
         parse_selection(**words)
 
 
-@pytest.mark.parametrize(("text", "expected"), [("1", (1, 1)), ("3-7", (3, 7)), ("5-5", (5, 5))])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("1", (1, 1, 0)), ("3-7", (3, 7, 0)), ("5-5", (5, 5, 0)), ("every:100", (100, LAST_LAUNCH, 100))],
+)
 def test_launches(text, expected):
     assert parse_launches(text) == expected
 
@@ -93,3 +104,18 @@ def test_expression_that_does_not_compile_says_where(pattern, character):
 
 def test_default_is_the_first_launch_of_any_kernel():
     assert parse_selection() == Selection(first_launch=1, last_launch=1)
+
+
+@pytest.mark.parametrize(
+    ("words", "typed"),
+    [
+        ({"launch": "3", "each": True}, "--launch 3 --each"),
+        ({"launch": "every:5"}, "--launch every:5"),
+        ({"each": True}, "--launch every:1 --each"),
+        ({"nvtx": "a step"}, "--nvtx 'a step'"),
+        ({"nvtx": "step", "kernel": "x"}, "--nvtx step --kernel x --launch 1"),
+        ({"profiler": True}, "--profiler-api"),
+    ],
+)
+def test_selection_is_shown_as_it_could_be_typed(words, typed):
+    assert str(parse_selection(**words)) == typed
