@@ -96,7 +96,8 @@ CUresult leave(const char *function, CUresult result) {
   if (settings().trace) {
     const char *name = nullptr;
     cuGetErrorName(result, &name);
-    tell(std::string(function) + " -> " + (name ? name : std::to_string(static_cast<int>(result))));
+    tell(std::string(function) + " -> " + (name ? name : std::to_string(static_cast<int>(result))),
+         Kept::nowhere);
   }
   return result;
 }

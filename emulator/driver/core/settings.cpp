@@ -1,5 +1,7 @@
 #include "settings.hpp"
 
+#include "log.hpp"
+
 #include <cerrno>
 #include <cstdlib>
 #include <stdexcept>
@@ -129,7 +131,9 @@ const Settings &settings() {
   return *values;
 }
 
-void tell(const std::string &line) {
+void tell(const std::string &line, Kept kept) {
+  if (kept == Kept::in_log)
+    log_error(line);
   if (settings().quiet)
     return;
   std::string text = "replay CPU driver: " + line + "\n";

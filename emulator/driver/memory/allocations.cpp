@@ -268,6 +268,9 @@ void release(const std::shared_ptr<Allocation> &allocation) {
   case MemoryKind::heap:
     munmap(reinterpret_cast<void *>(allocation->base), allocation->footprint);
     break;
+  case MemoryKind::foreign:
+    munmap(reinterpret_cast<void *>(allocation->mapped_base), allocation->mapped_bytes);
+    break;
   case MemoryKind::registered:
   case MemoryKind::mapped:
     break; // the pages are the application's, or virtual_memory.cpp's

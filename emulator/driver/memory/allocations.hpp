@@ -22,6 +22,7 @@ enum class MemoryKind {
   mapped,     // cuMemMap
   global,     // a module's variable
   heap,       // device-side malloc
+  foreign,    // cuIpcOpenMemHandle: another process's
 };
 
 struct Allocation {
@@ -40,9 +41,11 @@ struct Allocation {
   bool freeing = false; // cuMemFreeAsync was called; earlier work may still use it, later work must not
   std::shared_ptr<AdvisedRanges> advised; // kind managed, once something was said
   std::shared_ptr<MemoryPool> pool;
-  GraphMemory *graph = nullptr;             // memory of a graph's allocation node
-  std::shared_ptr<PhysicalMemory> physical; // kind mapped
-  uint64_t physical_offset = 0;
+  GraphMemory *graph = nullptr;               // memory of a graph's allocation node
+  std::shared_ptr<PhysicalMemory> physical;   // kind mapped
+  uint64_t mapped_base = 0, mapped_bytes = 0; // kind foreign: the pages, of which this is a part
+  uint64_t file_number = 0;                   // kind foreign: which memory file they are
+  unsigned opened = 0;                        // kind foreign: cuIpcOpenMemHandle calls not yet closed
   uint64_t end() const { return base + bytes; }
   bool is_host() const { return kind == MemoryKind::host || kind == MemoryKind::registered; }
 };

@@ -1,9 +1,12 @@
 #include "heap.hpp"
 
+#include "core/entry.hpp"
 #include "core/settings.hpp"
 
 #include <cstring>
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace emulator::driver {
 namespace {
@@ -80,10 +83,48 @@ uint64_t Heap::allocate(uint64_t bytes) {
   return address;
 }
 
+SharedPiece Heap::share(uint64_t address, const std::string &name) {
+  auto large = large_.find(address);
+  uint64_t base = large != large_.end() ? address : std::prev(blocks_.upper_bound(address))->first;
+  uint64_t bytes = large != large_.end() ? large->second : block_bytes;
+  if (auto shared = files_.find(base); shared != files_.end())
+    return {shared->second, base, bytes};
+  int file = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  bool sized = file >= 0 && ftruncate(file, static_cast<off_t>(bytes)) == 0 &&
+               fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0;
+  void *copy = sized ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+  if (copy == MAP_FAILED) {
+    if (file >= 0)
+      close(file);
+    fail(CUDA_ERROR_OUT_OF_MEMORY);
+  }
+  // Pages that hold nothing but zero are the same in a fresh file, and take no memory there.
+  constexpr uint64_t page_bytes = 4096;
+  static const unsigned char zero[page_bytes] = {};
+  for (uint64_t at = 0; at < bytes; at += page_bytes) {
+    auto *page = reinterpret_cast<const unsigned char *>(base + at);
+    if (std::memcmp(page, zero, page_bytes) != 0)
+      std::memcpy(static_cast<unsigned char *>(copy) + at, page, page_bytes);
+  }
+  munmap(copy, bytes);
+  void *placed =
+      mmap(reinterpret_cast<void *>(base), bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0);
+  if (placed == MAP_FAILED) {
+    close(file);
+    fail(CUDA_ERROR_OUT_OF_MEMORY);
+  }
+  files_[base] = file;
+  return {file, base, bytes};
+}
+
 void Heap::release(uint64_t address) {
   if (auto large = large_.find(address); large != large_.end()) {
     munmap(reinterpret_cast<void *>(address), large->second);
     large_.erase(large);
+    if (auto shared = files_.find(address); shared != files_.end()) {
+      close(shared->second);
+      files_.erase(shared);
+    }
     return;
   }
   auto small = small_.find(address);

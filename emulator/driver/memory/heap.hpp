@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 
 namespace emulator::driver {
 
@@ -18,12 +19,23 @@ constexpr uint64_t round_up(uint64_t value, uint64_t granule) {
 // Maps `bytes` (a multiple of the page size) at an address aligned to `alignment`. 0 when there is no room.
 uint64_t map_aligned(uint64_t bytes, uint64_t alignment, int protection);
 
+// A piece of the heap that other processes can map.
+struct SharedPiece {
+  int file;      // a sealed memory file, the heap's own
+  uint64_t base; // where the file's first byte lies in this process
+  uint64_t bytes;
+};
+
 // Not thread-safe: used under the driver's lock.
 class Heap {
 public:
   // Filled with zero, or 0xCD with REPLAY_EMULATOR_POISON. 0 when there is no room.
   uint64_t allocate(uint64_t bytes);
   void release(uint64_t address);
+  // Moves the pages around an allocation into a memory file, at the same addresses: those of the allocation
+  // itself, or of the whole block it was cut from. No other thread may touch them meanwhile. Throws
+  // CUDA_ERROR_OUT_OF_MEMORY.
+  SharedPiece share(uint64_t address, const std::string &name);
   // What an allocation takes from the device's memory.
   static uint64_t footprint(uint64_t bytes);
 
@@ -36,6 +48,7 @@ private:
   std::map<uint64_t, Block> blocks_;   // small allocations, by base
   std::map<uint64_t, uint64_t> small_; // address -> bytes with the gap
   std::map<uint64_t, uint64_t> large_; // address -> bytes mapped
+  std::map<uint64_t, int> files_;      // of shared pieces, by base
 };
 
 } // namespace emulator::driver

@@ -67,6 +67,8 @@ bool get(void *data, CUpointer_attribute attribute, CUdeviceptr pointer, const C
     put<int>(data, allocation != nullptr);
     return true;
   case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
+    put<int>(data, allocation && allocation->kind == MemoryKind::device && !allocation->pool);
+    return allocation;
   case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
     put<int>(data, 0);
     return allocation;
