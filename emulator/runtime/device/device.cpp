@@ -1,5 +1,6 @@
 // Devices: which there are, which one a thread uses, waiting for one and resetting it.
 #include "core/entry.hpp"
+#include "registration/registry.hpp"
 
 using namespace emulator::runtime;
 
@@ -62,7 +63,10 @@ cudaError_t CUDARTAPI cudaDeviceSynchronize(void) {
 }
 
 cudaError_t CUDARTAPI cudaDeviceReset(void) {
-  return enter(Needs::driver, [&] { reset_primary_context(current_device()); });
+  return enter(Needs::driver, [&] {
+    reset_primary_context(current_device());
+    place_managed_variables_again();
+  });
 }
 
 cudaError_t CUDARTAPI cudaDeviceGetByPCIBusId(int *device, const char *pciBusId) {

@@ -3,8 +3,6 @@
 #include "core/entry.hpp"
 #include "registry.hpp"
 
-#include <vector>
-
 using namespace emulator::runtime;
 
 namespace {
@@ -16,7 +14,10 @@ struct CallConfiguration {
 };
 
 // One <<<...>>> is pushed and popped at each launch; the arguments of a kernel may launch another in between.
-thread_local std::vector<CallConfiguration> configurations;
+// No destructor: programs launch kernels while their own thread-local and global objects end.
+constexpr unsigned most_configurations = 64;
+thread_local CallConfiguration configurations[most_configurations];
+thread_local unsigned configuration_count = 0;
 
 FatBinary *binary_of(void **handle) { return reinterpret_cast<FatBinary *>(handle); }
 
@@ -62,7 +63,9 @@ RUNTIME_EXPORT char CUDARTAPI __cudaInitModule(void **fatCubinHandle) {
 
 RUNTIME_EXPORT unsigned CUDARTAPI __cudaPushCallConfiguration(dim3 gridDim, dim3 blockDim, size_t sharedMem,
                                                               cudaStream_t stream) {
-  configurations.push_back({gridDim, blockDim, sharedMem, stream});
+  if (configuration_count == most_configurations)
+    return 1; // compiled code then does not launch
+  configurations[configuration_count++] = {gridDim, blockDim, sharedMem, stream};
   return 0;
 }
 
@@ -77,12 +80,11 @@ RUNTIME_EXPORT cudaError_t CUDARTAPI __cudaGetKernel(cudaKernel_t *kernelPtr, co
 RUNTIME_EXPORT cudaError_t CUDARTAPI __cudaPopCallConfiguration(dim3 *gridDim, dim3 *blockDim,
                                                                 size_t *sharedMem, void *stream) {
   return enter(Needs::nothing, [&] {
-    require(!configurations.empty(), cudaErrorMissingConfiguration);
-    const CallConfiguration &top = configurations.back();
+    require(configuration_count > 0, cudaErrorMissingConfiguration);
+    const CallConfiguration &top = configurations[--configuration_count];
     *gridDim = top.grid;
     *blockDim = top.block;
     *sharedMem = top.shared_bytes;
     *static_cast<cudaStream_t *>(stream) = top.stream;
-    configurations.pop_back();
   });
 }

@@ -95,6 +95,12 @@ void unregister(FatBinary *binary) {
       for (auto each = objects.begin(); each != objects.end();)
         each = each->second->binary == binary ? objects.erase(each) : std::next(each);
     };
+    auto &handles = registry().host_functions;
+    for (auto each = handles.begin(); each != handles.end();) {
+      auto kernel = registry().kernels.find(each->second);
+      bool ends = kernel != registry().kernels.end() && kernel->second->binary == binary;
+      each = ends ? handles.erase(each) : std::next(each);
+    }
     forget(registry().kernels);
     forget(registry().variables);
     library = owned->library_;
@@ -110,6 +116,19 @@ void place_managed_variables(FatBinary &binary) {
     require(driver.call_cuLibraryGetManaged(&address, &size_bytes, binary.library(), variable->name.c_str()));
     *variable->managed_pointer = reinterpret_cast<void *>(address);
   }
+  binary.managed_placed = true;
+}
+
+void place_managed_variables_again() {
+  std::vector<FatBinary *> placed;
+  {
+    std::shared_lock<std::shared_mutex> guard(registry().mutex);
+    for (const auto &binary : registry().binaries)
+      if (binary->managed_placed)
+        placed.push_back(binary.get());
+  }
+  for (FatBinary *binary : placed)
+    place_managed_variables(*binary);
 }
 
 CUkernel kernel_of(const void *function) {

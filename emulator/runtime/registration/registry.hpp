@@ -27,6 +27,7 @@ struct FatBinary {
 
   const void *const wrapper; // stays mapped until it is unregistered
   std::vector<Variable *> managed;
+  std::atomic<bool> managed_placed{false};
 
 private:
   friend void unregister(FatBinary *binary);
@@ -70,6 +71,9 @@ void unregister(FatBinary *binary);
 
 // Gives host code the addresses of a fat binary's managed variables.
 void place_managed_variables(FatBinary &binary);
+// The same for all that had their addresses, once these have gone with a context: compiled code does not ask
+// again.
+void place_managed_variables_again();
 
 // The kernel behind what a program passes as one: the address of a __global__ function, or a cudaKernel_t.
 // Throws cudaErrorInvalidDeviceFunction for anything else.

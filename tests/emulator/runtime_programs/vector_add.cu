@@ -77,5 +77,8 @@ int main() {
   CHECK(c[10] == a[10] + 2 * b[10]);
   OK(cudaMemcpyFromSymbol(&count, counter, sizeof count));
   CHECK(count == 64);
+  // Managed ones too, where the host finds them.
+  OK(cudaDeviceSynchronize());
+  CHECK(managed_count == 42);
   std::puts("ok");
 }
