@@ -733,3 +733,45 @@ def test_a_wide_and_a_long_graph(cuda: Driver, graphs: Graphs):
         node = graphs.fill(long, [node], words, i, 1)
     graphs.run(graphs.instantiate(long))
     assert cuda.words(words, 1) == [count - 1]
+
+
+def test_threads_launch_graphs_and_capture_at_once(cuda: Driver, graphs: Graphs):
+    """Each thread captures, launches and changes graphs of its own, and all launch one that they share."""
+    shared_words = cuda.alloc(64)
+    shared_graph = graphs.create()
+    first = graphs.fill(shared_graph, [], shared_words, 1, 16)
+    graphs.copy(shared_graph, [first], shared_words + 32, shared_words, 32)
+    shared = graphs.instantiate(shared_graph)
+    function, errors = cuda.vector_add(), []
+
+    def work(number: int) -> None:
+        try:
+            cuda.do("cuCtxSetCurrent", cuda.context)
+            stream = cuda.make("cuStreamCreate", api.NON_BLOCKING)
+            a, b, c = cuda.vectors(32)
+            for turn in range(10):
+                graphs.begin(stream, graph_api.THREAD_LOCAL_MODE)
+                cuda.do("cuMemsetD32Async", c, 0, 32, stream)
+                assert cuda.launch(function, (1,), (32,), [a, b, c, ctypes.c_int(32)], stream=stream) == 0
+                cuda.do("cuMemsetD32Async", c, number * 100 + turn, 1, stream)
+                graph = graphs.end(stream)
+                executable = graphs.instantiate(graph)
+                cuda.do("cuGraphLaunch", executable, stream)
+                cuda.do("cuGraphLaunch", shared, stream)
+                cuda.do("cuGraphLaunch", executable, stream)
+                cuda.do("cuGraphDestroy", graph)
+                cuda.do("cuGraphExecDestroy", executable)
+                cuda.do("cuStreamSynchronize", stream)
+                assert cuda.words(c, 1) == [number * 100 + turn]
+                assert cuda.floats(c, 32)[1:] == [3.0 * i for i in range(1, 32)]
+        except BaseException as error:  # shown by the test, not lost with the thread
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not errors
+    assert not any(thread.is_alive() for thread in threads)
+    assert cuda.words(shared_words, 16) == [1] * 16
