@@ -66,10 +66,43 @@ y.close(stream)
 print(device.name)
 """
 
+CORE_GRAPHS = """
+import numpy, sys
+from cuda.core import Device, LaunchConfig, ObjectCode, launch
+from cuda.bindings import driver as cuda
+
+device = Device()
+device.set_current()
+stream = device.create_stream()
+kernel = ObjectCode.from_ptx(open(sys.argv[1], "rb").read()).get_kernel("vector_add")
+a = numpy.arange(64, dtype=numpy.float32)
+c = numpy.zeros_like(a)
+x, y = (device.memory_resource.allocate(a.nbytes, stream=stream) for _ in range(2))
+cuda.cuMemcpyHtoDAsync(int(x.handle), a.ctypes.data, a.nbytes, stream.handle)
+stream.sync()
+whole = LaunchConfig(grid=2, block=32)
+builder = device.create_graph_builder().begin_building()
+launch(builder, whole, kernel, x, x, y, numpy.int32(64))
+left, right = builder.split(2)
+launch(left, whole, kernel, y, x, y, numpy.int32(32))
+launch(right, whole, kernel, x, x, x, numpy.int32(0))
+builder = type(left).join(left, right)
+launch(builder, whole, kernel, y, y, y, numpy.int32(64))
+graph = builder.end_building().complete()
+graph.upload(stream)
+graph.launch(stream)
+stream.sync()
+cuda.cuMemcpyDtoH(c.ctypes.data, int(y.handle), c.nbytes)
+assert (c == numpy.where(a < 32, 6 * a, 4 * a)).all(), c
+print(device.name)
+"""
+
 
 @pytest.mark.parametrize("way", ["LD_LIBRARY_PATH", "LD_PRELOAD"])
 @pytest.mark.parametrize(
-    ("package", "script"), [("cuda.bindings", BINDINGS), ("cuda.core", CORE)], ids=["bindings", "core"]
+    ("package", "script"),
+    [("cuda.bindings", BINDINGS), ("cuda.core", CORE), ("cuda.core", CORE_GRAPHS)],
+    ids=["bindings", "core", "core graphs"],
 )
 def test_cuda_python_works(emulator_dir: Path, tmp_path: Path, package: str, script: str, way: str):
     pytest.importorskip(package, reason=f"{package} is not installed")

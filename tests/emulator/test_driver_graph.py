@@ -279,6 +279,38 @@ def test_a_child_graph_is_a_copy_of_its_own(cuda: Driver, graphs: Graphs):
     assert cuda.cuGraphExecChildGraphNodeSetParams(executable, parent, other) == api.INVALID_VALUE
 
 
+def test_a_graph_with_memory_nodes_moves_into_its_parent(cuda: Driver, graphs: Graphs):
+    class Child(ctypes.Structure):
+        _fields_ = [("graph", ctypes.c_void_p), ("ownership", ctypes.c_int)]
+
+    def move(child: int, parent: int) -> tuple[int, int]:
+        node = api.handle()
+        parameters = graph_api.NodeParameters.of(graph_api.GRAPH, Child(child, 1))
+        error = cuda.cuGraphAddNode_v2(api.out(node), parent, None, None, 0, api.out(parameters))
+        return error, node.value
+
+    result = cuda.alloc(16)
+    child, parent = graphs.create(), graphs.create()
+    allocate, address = graphs.allocate(child, [], 64)
+    fill = graphs.fill(child, [allocate], address, 5, 4)
+    graphs.free(child, [graphs.copy(child, [fill], result, address, 16)], address)
+    cloned = graph_api.handles([]), 0, child
+    assert cuda.cuGraphAddChildGraphNode(api.out(api.handle()), parent, *cloned) == api.INVALID_VALUE
+    assert move(child, child)[0] == api.INVALID_VALUE
+    error, node = move(child, parent)
+    assert error == api.SUCCESS
+    assert cuda.make_last("cuGraphChildGraphNodeGetGraph", node) == child
+    assert cuda.cuGraphDestroy(child) == api.INVALID_VALUE
+    assert move(child, graphs.create())[0] == api.INVALID_VALUE
+    assert move(parent, child)[0] == api.INVALID_VALUE  # it would hold itself
+    executable = graphs.instantiate(parent)
+    for _ in range(2):
+        graphs.run(executable)
+        assert cuda.words(result, 4) == [5] * 4
+    cuda.do("cuGraphDestroy", parent)
+    assert cuda.cuGraphDestroy(child) == api.INVALID_VALUE
+
+
 def test_a_clone_knows_the_nodes_it_came_from(cuda: Driver, graphs: Graphs):
     a = cuda.alloc(16)
     child = graphs.create()

@@ -142,7 +142,7 @@ std::shared_ptr<GraphExecutable> instantiate(Graph &graph, unsigned long long fl
     tell("graphs that are launched from the device are not implemented");
     fail(CUDA_ERROR_NOT_SUPPORTED);
   }
-  require(!graph.owned_by_node && graph.captures == 0, CUDA_ERROR_INVALID_VALUE);
+  require(!graph.owned_by_node && !is_captured_into(graph), CUDA_ERROR_INVALID_VALUE);
   if (graph.has_memory_nodes) {
     auto other = graph.executable.lock();
     require(!other || !driver().graph_executables.find(handle_of<CUgraphExec>(other.get())),

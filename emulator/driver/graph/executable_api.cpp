@@ -88,7 +88,7 @@ CUresult update(const char *function, CUgraphExec handle, CUgraph graph_handle,
     try {
       auto executable = executable_of(handle);
       auto graph = graph_of(graph_handle);
-      require(!graph->owned_by_node && graph->captures == 0, CUDA_ERROR_INVALID_VALUE);
+      require(!graph->owned_by_node && !is_captured_into(*graph), CUDA_ERROR_INVALID_VALUE);
       answer = emulator::driver::update(executable->graph, *graph, executable->flags);
     } catch (...) {
       put(answer);

@@ -2,7 +2,7 @@
 
 #include "graph.hpp"
 
-#include <cstring>
+#include <algorithm>
 
 using namespace emulator::driver;
 
@@ -20,11 +20,20 @@ CUDA_KERNEL_NODE_PARAMS kernel_parameters(const CUDA_KERNEL_NODE_PARAMS_v3 &p) {
           p.blockDimZ, p.sharedMemBytes, p.kernelParams, p.extra,    p.kern,      p.ctx};
 }
 
+bool contains(const Graph &graph, const Graph *sought) {
+  return &graph == sought || std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const auto &node) {
+    auto *child = dynamic_cast<const ChildGraphOperation *>(node->operation.get());
+    return child && contains(*child->graph, sought);
+  });
+}
+
 OperationPointer child_operation(const CUDA_CHILD_GRAPH_NODE_PARAMS &parameters, const Graph *graph) {
   auto child = driver().graphs.get(parameters.graph, CUDA_ERROR_INVALID_VALUE);
 #if CUDA_VERSION >= 12090
   if (parameters.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE) {
-    require(!child->owned_by_node && child->captures == 0 && child.get() != graph, CUDA_ERROR_INVALID_VALUE);
+    // Nor may it hold the graph that it goes into.
+    require(!child->owned_by_node && !is_captured_into(*child) && !contains(*child, graph),
+            CUDA_ERROR_INVALID_VALUE);
     auto operation = std::make_shared<ChildGraphOperation>();
     operation->graph = child;
     return operation;
