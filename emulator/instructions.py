@@ -108,10 +108,19 @@ def forms_of(row: Row) -> list[str]:
     return conversions_of(row)
 
 
+def clips(to: str, of: str) -> bool:
+    """Whether some value of an integer type is not one of another."""
+    wider = int(to[1:]) > int(of[1:]) and (to[0] == "s" or of[0] == "u")
+    return to != of and not wider
+
+
 def conversions_of(row: Row) -> list[str]:
     family, (first, *rest) = row.family, row.arguments
     if family == "BETWEEN_INTEGERS":
-        return [f"cvt{sat}.{to}.{of}" for sat in ("", ".sat") for to in row.arguments for of in row.arguments]
+        pairs = [(to, of) for to in row.arguments for of in row.arguments]
+        return [f"cvt.{to}.{of}" for to, of in pairs] + [
+            f"cvt.sat.{to}.{of}" for to, of in pairs if clips(to, of)
+        ]
     if family == "FLOAT_AND_INTEGERS":
         ftz = ("", ".ftz") if first == "f32" else ("",)
         down = [
@@ -119,10 +128,10 @@ def conversions_of(row: Row) -> list[str]:
         ]
         return down + [f"cvt{sat}.{first}.{i}" for i in rest for sat in ("", ".sat")]
     if family == "FLOAT_TO_FLOAT":
-        both = [f"cvt{m}.{first}.{rest[0]}" for m in ("", ".sat", ".ftz", ".ftz.sat")]
+        ftz = ("", ".ftz") if "f32" in row.arguments else ("",)
+        both = [f"cvt{f}{sat}.{first}.{rest[0]}" for f in ftz for sat in ("", ".sat")]
         if first != rest[0]:
             return both
-        ftz = ("", ".ftz") if first == "f32" else ("",)
         return both + [
             f"cvt{r}{f}{sat}.{first}.{first}" for r in INTEGRAL for f in ftz for sat in ("", ".sat")
         ]
@@ -133,13 +142,9 @@ def conversions_of(row: Row) -> list[str]:
     if family == "TO_TF32":
         return [f"cvt{first}.tf32.f32"]
     if family == "HALF_TO_INTEGERS":
-        return [f"cvt{r}{sat}.{i}.{first}" for i in INTEGERS for r in INTEGRAL for sat in ("", ".sat")]
+        return [f"cvt{r}{first}.{i}.{rest[0]}" for i in INTEGERS for r in INTEGRAL]
     if family == "HALF_TO_FLOAT":
-        return [
-            *(f"cvt{m}.f32.{first}" for m in ("", ".sat", ".ftz", ".ftz.sat")),
-            f"cvt.f64.{first}",
-            f"cvt.sat.f64.{first}",
-        ]
+        return [f"cvt{first}.{result}.{rest[0]}" for result in rest[1:]]
     if family == "HALF_TO_INTEGRAL":
         return [f"cvt{r}.{rest[0]}.{rest[0]}" for r in INTEGRAL]
     if family == "NARROW":

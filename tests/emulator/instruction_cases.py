@@ -388,15 +388,7 @@ def bit_cases() -> None:
             ),
             tail=f", {table}",
         )
-    pairs = ("f16x2", "bf16x2")
-    for kind in (
-        *(f"{letter}{bits}" for letter in "bus" for bits in (16, 32, 64)),
-        "f16",
-        "bf16",
-        "f32",
-        "f64",
-        *pairs,
-    ):
+    for kind in (*(f"{letter}{bits}" for letter in "bus" for bits in (16, 32, 64)), "f32", "f64"):
         case(f"mov.{kind}", kind, [kind], lambda a: a)
         case(
             f"selp.{kind}",

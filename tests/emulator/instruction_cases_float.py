@@ -131,10 +131,6 @@ def float_cases() -> None:
 def extreme_cases() -> None:
     """min and max with .NaN, .xorsign.abs and of three."""
     for name, choose in (("min", smaller), ("max", larger)):
-        for kind, form in (("f32", F32), ("f64", F64)):
-            numbers = lambda a, b, c=choose, f=form: c(a, b, f)  # noqa: E731
-            with_nan = lambda *v, n=numbers, f=form: f.nan if any(exact.is_nan(x, f) for x in v) else n(*v)  # noqa: E731
-            case(f"{name}.NaN.{kind}", kind, [kind] * 2, with_nan)
         for nan in ("", ".NaN"):
 
             def one(a: int, b: int, c: Callable[..., int] = choose, n: str = nan) -> int:
@@ -148,7 +144,7 @@ def extreme_cases() -> None:
             magnitudes = lambda a, b, c, f=three: f(a & 0x7FFFFFFF, b & 0x7FFFFFFF, c & 0x7FFFFFFF)  # noqa: E731
             for ftz in ("", ".ftz"):
                 adjusted = (lambda f: flushing(f, F32)) if ftz else (lambda f: f)
-                if nan and ftz:
+                if nan:
                     case(f"{name}{ftz}{nan}.f32", "f32", ["f32"] * 2, adjusted(one))
                 case(f"{name}{ftz}{nan}.xorsign.abs.f32", "f32", ["f32"] * 2, adjusted(by_magnitude))
                 case(f"{name}{ftz}{nan}.f32", "f32", ["f32"] * 3, adjusted(three))
@@ -181,6 +177,12 @@ def conversion_cases() -> None:
         low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if to[0] == "s" else (0, (1 << bits) - 1)
         # A result narrower than its register is extended as its type says; only its own bits are stored.
         case(f"cvt.{to}.{source}", to, [source], on_integers(source, lambda a: a, to))
+        if (
+            {"s": -1, "u": 0}[source[0]] >= {"s": -1, "u": 0}[to[0]]
+            and size_of(to) > size_of(source)
+            or to == source
+        ):
+            continue  # PTX has no .sat where every value fits
         case(
             f"cvt.sat.{to}.{source}",
             to,
@@ -221,6 +223,8 @@ def conversion_cases() -> None:
             mode = ".rn" if (to, source) == ("f32", "f64") else ""
             case(f"cvt{mode}.{to}.{source}", to, [source], plain)
             case(f"cvt{mode}.sat.{to}.{source}", to, [source], saturating(plain, target))
+            if to == source == "f64":
+                continue
             case(f"cvt{mode}.ftz.{to}.{source}", to, [source], flushed_both)
             case(f"cvt{mode}.ftz.sat.{to}.{source}", to, [source], saturating(flushed_both, target))
     for kind, form in (("f32", F32), ("f64", F64)):
@@ -292,6 +296,8 @@ def approximate_cases() -> None:
     for name, (reference, pool) in functions.items():
         ulp = 0 if name in ("rcp", "sqrt") else 1
         case(f"{name}.approx.f32", "f32", ["f32"], reference, pools=(pool,), tolerance_ulp=ulp)
+        if name == "tanh":
+            continue
         flushed = flushing(reference, F32)
         case(f"{name}.approx.ftz.f32", "f32", ["f32"], flushed, pools=(pool,), tolerance_ulp=ulp)
 

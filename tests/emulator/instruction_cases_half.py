@@ -150,7 +150,6 @@ def half_orders(kind: str, form: exact.Format, order: str) -> None:
         "s32": 0xFFFFFFFF,
         "u16": 0xFFFF,
         "s16": 0xFFFF,
-        "f32": 0x3F800000,
     }
     for result, on in results.items():
         case(f"set.{order}.{result}.{kind}", result, [kind] * 2, lambda a, b, o=on: o if ordered(a, b) else 0)
@@ -223,7 +222,7 @@ def half_conversion_cases() -> None:
                     continue
                 down: Reference = lambda a, o=of, f=form, m=mode: exact.convert(a, o, f, m)  # noqa: E731
                 case(f"cvt.{mode}.{kind}.{source}", kind, [source], down)
-                if form is F16:
+                if form is F16 and source != "bf16":
                     case(f"cvt.{mode}.sat.{kind}.{source}", kind, [source], saturating(down, form))
             down = lambda a, f=form, m=mode: exact.convert(a, F32, f, m)  # noqa: E731
             if form is F16:
@@ -238,7 +237,7 @@ def half_conversion_cases() -> None:
         for mode in ("rni", "rzi", "rmi", "rpi"):
             case(f"cvt.{mode}.{kind}.{kind}", kind, [kind], lambda a, f=form, m=mode: integral(a, f, m))
             for integer in INTEGERS:
-                for sat in ("", ".sat"):
+                for sat in ("", ".sat") if form is F16 else ("",):
                     case(
                         f"cvt.{mode}{sat}.{integer}.{kind}",
                         integer,
@@ -250,15 +249,13 @@ def half_conversion_cases() -> None:
         for to, wide in (("f32", F32), ("f64", F64)):
             up: Reference = lambda a, f=form, w=wide: exact.convert(a, f, w)  # noqa: E731
             case(f"cvt.{to}.{kind}", to, [kind], up)
-            case(f"cvt.sat.{to}.{kind}", to, [kind], saturating(up, wide))
+            if form is F16:
+                case(f"cvt.sat.{to}.{kind}", to, [kind], saturating(up, wide))
             if wide is F32:
                 case(f"cvt.ftz.{to}.{kind}", to, [kind], lambda a, u=up: exact.flushed(u(a), F32))
-                case(
-                    f"cvt.ftz.sat.{to}.{kind}",
-                    to,
-                    [kind],
-                    saturating(lambda a, u=up: exact.flushed(u(a), F32), F32),
-                )
+            if wide is F32 and form is F16:
+                clipped = saturating(lambda a, u=up: exact.flushed(u(a), F32), F32)
+                case(f"cvt.ftz.sat.{to}.{kind}", to, [kind], clipped)
 
 
 def from_f32(kind: str, form: exact.Format, mode: str, down: Reference) -> None:
@@ -508,7 +505,7 @@ def half_approximate_cases() -> None:
         ("tanh.approx", "", math.tanh),
     ):
         for kind, form in HALVES:
-            if name == "ex2.approx" and form is BF16 and not mode:
+            if name == "ex2.approx" and (form is BF16) != bool(mode):
                 continue
             reference = applied(function, form)
             both(f"{name}{mode}", kind, 1, flushing(reference, form) if mode else reference)
@@ -524,7 +521,8 @@ def atomic_cases() -> None:
             def pick(choose: Callable[[int, int], int], k: str = kind) -> Reference:
                 return lambda a, b: choose(as_value(a, k), as_value(b, k)) & (1 << 8 * size_of(k)) - 1
 
-            case(f"atom.global.add.{kind}", kind, [kind] * 2, lambda a, b, m=mask: a + b & m)
+            if kind != "s64":
+                case(f"atom.global.add.{kind}", kind, [kind] * 2, lambda a, b, m=mask: a + b & m)
             case(f"atom.global.min.{kind}", kind, [kind] * 2, pick(min))
             case(f"atom.global.max.{kind}", kind, [kind] * 2, pick(max))
         kind = f"b{bits}"

@@ -178,15 +178,49 @@ def operand_rows(case: Case) -> list[tuple[int, ...]]:
             else:
                 row.append(generator.getrandbits(generator.randint(1, bits)))
         rows.append(tuple(row))
+    if case.opcode.startswith("fma") and case.result.removesuffix("x2") in HALF:
+        hard = hard_fused_rows(HALF[case.result.removesuffix("x2")], generator)
+        pairs = case.result.endswith("x2")
+        rows += [
+            tuple(x | (y << 16 if pairs else 0) for x, y in zip(a, b, strict=True))
+            for a, b in zip(hard, hard[7:], strict=False)
+        ]
+    return rows
+
+
+def register_of(kind: str) -> str:
+    """Bytes lie in registers of 16 bits, but for the pairs of four bits, which PTX keeps in one byte."""
+    return "b8" if kind == "b8" else REGISTER[size_of(kind)]
+
+
+def hard_fused_rows(form: exact.Format, generator: random.Random) -> list[tuple[int, int, int]]:
+    """Products halfway between two numbers, so that the slightest summand decides how the sum is rounded."""
+    rows = []
+    while len(rows) < 60:
+        a, b = (1 << form.fraction_bits | generator.getrandbits(form.fraction_bits) for _ in range(2))
+        product = a * b
+        dropped = product.bit_length() - form.fraction_bits - 1
+        if product % (1 << dropped) != 1 << (dropped - 1):
+            continue
+        bias = form.bias << form.fraction_bits
+        fraction = (1 << form.fraction_bits) - 1
+        # Products near 2^13, summands from the smallest number up: as far apart as f32, or f64, cannot hold.
+        a, b = (
+            a & fraction | bias + (6 << form.fraction_bits),
+            b & fraction | bias + (7 << form.fraction_bits),
+        )
+        sign = generator.choice((0, form.sign))
+        for c in (1, 1 | form.sign, 1 << form.fraction_bits, form.sign | 3 << form.fraction_bits, 0):
+            rows.append((a | sign, b, c))
     return rows
 
 
 def kernel(case: Case) -> str:
     lines = [driver_api.HEADER, ".visible .entry k(.param .u64 in, .param .u64 out, .param .u32 n)", "{"]
     lines.append(".reg .pred %p<3>; .reg .b32 %i<4>; .reg .b64 %a<6>;")
-    lines.append(f".reg .{REGISTER[size_of(case.result)]} %d;")
+    lines.append(f".reg .{register_of(case.result)} %d;")
     for number, kind in enumerate(case.sources):
-        lines.append(f".reg .{REGISTER[size_of(kind)]} %s{number};")
+        lines.append(f".reg .{register_of(kind)} %s{number};")
     lines.append("ld.param.u64 %a0, [in]; ld.param.u64 %a1, [out]; ld.param.u32 %i0, [n];")
     lines.append(
         "mov.u32 %i1, %ctaid.x; mov.u32 %i2, %ntid.x; mov.u32 %i3, %tid.x; mad.lo.u32 %i1, %i1, %i2, %i3;"
@@ -420,12 +454,15 @@ REFUSED = [opcode for opcodes in instructions().REFUSED.values() for opcode in o
 
 
 def test_what_the_page_calls_refused_fails_the_launch_by_name(fresh: Fresh) -> None:
-    kernels = [
-        f".visible .entry k{n}() {{ {opcode} %r0, %r1, %r2; ret; }}" for n, opcode in enumerate(REFUSED)
-    ]
+    # Those that the parser knows are given as many operands as they take.
+    counts = {"fma": 4, "brkpt": 0}
+    kernels = []
+    for number, opcode in enumerate(REFUSED):
+        operands = ", ".join(f"%r{n}" for n in range(counts.get(opcode.split(".")[0], 3)))
+        kernels.append(f".visible .entry k{number}() {{ {opcode} {operands}; ret; }}")
     done = fresh(f"""
         for kernel in {kernels!r}:
-            text = HEADER + kernel.replace("{{", "{{ .reg .b32 %r<3>;", 1)
+            text = HEADER + kernel.replace("{{", "{{ .reg .b32 %r<4>;", 1)
             print(d.launch(d.function(d.module(text), kernel.split("(")[0].split()[-1]), [1], [1], []))
     """)
     assert done.stdout.split() == ["801"] * len(REFUSED)

@@ -171,7 +171,7 @@ void Lowering::set(Opcode opcode) {
   uint32_t on;
   if (is(Type::u32, Type::s32))
     on = 0xffffffff;
-  else if (result_type == Type::f32 && !pairs)
+  else if (result_type == Type::f32 && type != Type::f16 && type != Type::bf16 && !pairs)
     on = 0x3f800000;
   else if (is(Type::u16, Type::s16) && !pairs)
     on = 0xffff;

@@ -7,7 +7,10 @@ namespace {
 
 template <typename R, typename A> void integer_pair(OperationTable &t) {
   enter<Convert, R, A>(t, "");
-  enter<ConvertSaturating, R, A>(t, ".sat");
+  // Only where a value might not fit.
+  constexpr bool wider = sizeof(R) > sizeof(A) && (std::is_signed_v<R> || std::is_unsigned_v<A>);
+  if constexpr (!wider && !std::is_same_v<R, A>)
+    enter<ConvertSaturating, R, A>(t, ".sat");
 }
 template <typename A, typename... R> void integers_from(OperationTable &t, Types<R...>) {
   (integer_pair<R, A>(t), ...);
@@ -40,8 +43,10 @@ template <typename F, typename... I> void between(OperationTable &t, Types<I...>
 template <typename R, typename A> void float_to_float(OperationTable &t) {
   enter<ToFloat<false, false>, R, A>(t, "");
   enter<ToFloat<false, true>, R, A>(t, ".sat");
-  enter<ToFloat<true, false>, R, A>(t, ".ftz");
-  enter<ToFloat<true, true>, R, A>(t, ".ftz.sat");
+  if constexpr (std::is_same_v<R, f32> || std::is_same_v<A, f32>) {
+    enter<ToFloat<true, false>, R, A>(t, ".ftz");
+    enter<ToFloat<true, true>, R, A>(t, ".ftz.sat");
+  }
   if constexpr (std::is_same_v<R, A>) {
     auto both = [&](const std::string &form, auto round) {
       using Round = decltype(round);

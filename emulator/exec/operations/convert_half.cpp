@@ -9,11 +9,14 @@ namespace {
 // In Instruction::immediate.
 constexpr int64_t flushes = 1, saturates = 2, clamps_negative = 4, stays_finite = 8, ties_away = 16;
 
-int64_t flags_of(const std::string &modifiers) {
-  auto has = [&](const char *modifier) { return modifiers.find(modifier) != std::string::npos; };
-  return (has(".ftz") ? flushes : 0) | (has(".satfinite") ? stays_finite : 0) |
-         (has(".relu") ? clamps_negative : 0) | (has(".sat") && !has(".satfinite") ? saturates : 0) |
-         (has(".rna") ? ties_away : 0);
+constexpr bool names(std::string_view modifiers, std::string_view modifier) {
+  return modifiers.find(modifier) != std::string_view::npos;
+}
+int64_t flags_of(std::string_view modifiers) {
+  bool finite = names(modifiers, ".satfinite");
+  return (names(modifiers, ".ftz") ? flushes : 0) | (finite ? stays_finite : 0) |
+         (names(modifiers, ".relu") ? clamps_negative : 0) |
+         (names(modifiers, ".sat") && !finite ? saturates : 0) | (names(modifiers, ".rna") ? ties_away : 0);
 }
 
 // The value in a type of the processor that rounds to the same half as the value itself.
@@ -130,16 +133,17 @@ template <typename R> void enter_to_pair(OperationTable &t, const char *modifier
   t.add("cvt" + std::string(modifiers) + "." + std::string(ptx::name_of(type)) + ".f32",
         {to_pair<R>, type, {ptx::Type::f32, ptx::Type::f32}, 2, flags_of(modifiers)});
 }
-template <typename H, typename... I> void half_to_integers(OperationTable &t, const char *name, Types<I...>) {
-  std::string form(name);
-  for (const char *suffix : {"", ".sat"}) {
-    (enter<Widened<ToInteger<RoundNearest, false>>, I, H>(t, ".rni" + std::string(suffix)), ...);
-    (enter<Widened<ToInteger<RoundZero, false>>, I, H>(t, ".rzi" + std::string(suffix)), ...);
-    (enter<Widened<ToInteger<RoundDown, false>>, I, H>(t, ".rmi" + std::string(suffix)), ...);
-    (enter<Widened<ToInteger<RoundUp, false>>, I, H>(t, ".rpi" + std::string(suffix)), ...);
-  }
+template <typename H, typename... I>
+void half_to_integers(OperationTable &t, const std::string &modifiers, Types<I...>) {
+  (enter<Widened<ToInteger<RoundNearest, false>>, I, H>(t, ".rni" + modifiers), ...);
+  (enter<Widened<ToInteger<RoundZero, false>>, I, H>(t, ".rzi" + modifiers), ...);
+  (enter<Widened<ToInteger<RoundDown, false>>, I, H>(t, ".rmi" + modifiers), ...);
+  (enter<Widened<ToInteger<RoundUp, false>>, I, H>(t, ".rpi" + modifiers), ...);
 }
-
+template <bool Flush, bool Saturate, typename H, typename... R>
+void half_to_float(OperationTable &t, const std::string &modifiers, Types<R...>) {
+  (enter<Widened<ToFloat<Flush, Saturate>>, R, H>(t, modifiers), ...);
+}
 } // namespace
 
 void add_convert_half(OperationTable &t) {
@@ -148,14 +152,9 @@ void add_convert_half(OperationTable &t) {
 #define TO_PAIR(modifiers, half) enter_to_pair<half>(t, modifiers, type_of<PairOf<half>::type>);
 #define TO_TF32(modifiers)                                                                                   \
   t.add("cvt" modifiers ".tf32.f32", {to_tf32, ptx::Type::b32, {ptx::Type::f32}, 1, flags_of(modifiers)});
-#define HALF_TO_INTEGERS(half) half_to_integers<half>(t, "", Integers{});
-#define HALF_TO_FLOAT(half)                                                                                  \
-  enter<Widened<ToFloat<false, false>>, f32, half>(t, "");                                                   \
-  enter<Widened<ToFloat<false, true>>, f32, half>(t, ".sat");                                                \
-  enter<Widened<ToFloat<true, false>>, f32, half>(t, ".ftz");                                                \
-  enter<Widened<ToFloat<true, true>>, f32, half>(t, ".ftz.sat");                                             \
-  enter<Widened<ToFloat<false, false>>, f64, half>(t, "");                                                   \
-  enter<Widened<ToFloat<false, true>>, f64, half>(t, ".sat");
+#define HALF_TO_INTEGERS(modifiers, half) half_to_integers<half>(t, modifiers, Integers{});
+#define HALF_TO_FLOAT(modifiers, half, ...)                                                                  \
+  half_to_float<names(modifiers, ".ftz"), names(modifiers, ".sat"), half>(t, modifiers, Types<__VA_ARGS__>{});
 #define HALF_TO_INTEGRAL(function, half)                                                                     \
   enter<function<RoundNearest>, half, half>(t, ".rni");                                                      \
   enter<function<RoundZero>, half, half>(t, ".rzi");                                                         \
