@@ -113,7 +113,7 @@ def test_what_is_not_supported_belongs_to_a_few_groups(emulator_dir: Path, major
     """Weak definitions are those that answer cudaErrorNotSupported."""
     groups = (
         r"cuda(Graphics)?(EGL|GL|VDPAU)|cudaGraphics|FromEGLSync|ExternalMemory|ExternalSemaphore|TextureObject"
-        r"|SurfaceObject|NvSciSync|AsyncNotification|ExecutionCtx|DevResource|DevSmResource|GreenCtx|Subgrid|cudaLogs"
+        r"|SurfaceObject|NvSciSync|AsyncNotification|ExecutionCtx|DevResource|DevSmResource|GreenCtx|Subgrid"
         r"|AtomicCapabilities|MultiDevice|WithAttributes|Recapture|ArrayToArray|__cudaRegisterUnifiedTable"
         r"|__cudaGetProcAddress|cudaGraph\w*(GetId|GetLocalId|GetToolsId|GetContainingGraph|NodeGetParams|Create_v2)"
         r"|cudaLaunchHostFunc_v2|cudaMemGetLocationInfo"

@@ -153,3 +153,13 @@ def test_the_vendors_runtime_library_is_told_apart(
     (tmp_path / library.name).symlink_to(library.resolve())
     done = run("errors", "any", status=1, folder=tmp_path)
     assert f"put {tmp_path}/ first in LD_LIBRARY_PATH" in done.stderr
+
+
+def test_device_code_in_several_objects(run: Run, programs: toolchain.Programs) -> None:
+    source = HERE / "separate.cu"
+    second = programs.compile([source], "-rdc=true", "-DSECOND", "-c", output="second.o")
+    run("separate", options=("-rdc=true", str(second)))
+
+
+def test_memory_of_another_process(run: Run) -> None:
+    run("processes")

@@ -2,6 +2,7 @@
 
 #include "error.hpp"
 
+#include <algorithm>
 #include <dlfcn.h>
 #include <mutex>
 
@@ -30,6 +31,9 @@ void *find_driver_function(const char *name, int version, DefaultStream stream) 
   auto function = look_up();
   if (!function)
     return nullptr;
+  // The twins came with CUDA 7: asked for an earlier version, the driver would give the function without one.
+  if (stream == DefaultStream::per_thread)
+    version = std::max(version, 7000);
   void *address = nullptr;
   cuuint64_t flags = stream == DefaultStream::per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM
                                                          : CU_GET_PROC_ADDRESS_DEFAULT;

@@ -51,6 +51,17 @@ static void captured() {
   }
   OK(cudaGraphExecDestroy(executable));
   OK(cudaGraphDestroy(graph));
+  // The legacy default stream cannot be captured, a thread's own can.
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+  OK(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeRelaxed));
+  scale<<<1, 32>>>(memory, count, 5);
+  OK(cudaStreamEndCapture(nullptr, &graph));
+  OK(cudaGraphGetNodes(graph, nullptr, &nodes));
+  CHECK(nodes == 1);
+  OK(cudaGraphDestroy(graph));
+#else
+  ERROR_IS(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeRelaxed), cudaErrorStreamCaptureUnsupported);
+#endif
   // What a capture does not permit ends it.
   OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
   ERROR_IS(cudaStreamSynchronize(stream), cudaErrorStreamCaptureUnsupported);

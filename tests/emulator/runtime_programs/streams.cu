@@ -39,6 +39,18 @@ int main() {
   OK(cudaStreamGetFlags(second, &flags));
   CHECK(priority == greatest && flags == cudaStreamNonBlocking);
 
+  // Stream 0 is what the compiler was told that it is.
+  unsigned long long zero, legacy, per_thread;
+  OK(cudaStreamGetId(nullptr, &zero));
+  OK(cudaStreamGetId(cudaStreamLegacy, &legacy));
+  OK(cudaStreamGetId(cudaStreamPerThread, &per_thread));
+  CHECK(legacy != per_thread);
+#ifdef CUDA_API_PER_THREAD_DEFAULT_STREAM
+  CHECK(zero == per_thread);
+#else
+  CHECK(zero == legacy);
+#endif
+
   cudaEvent_t start, filled, end;
   OK(cudaEventCreate(&start));
   OK(cudaEventCreateWithFlags(&filled, cudaEventDisableTiming));
