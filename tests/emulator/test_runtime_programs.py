@@ -163,3 +163,7 @@ def test_device_code_in_several_objects(run: Run, programs: toolchain.Programs) 
 
 def test_memory_of_another_process(run: Run) -> None:
     run("processes")
+
+
+def test_arrays(run: Run) -> None:
+    run("arrays")
