@@ -719,6 +719,42 @@ def test_a_fault_in_a_graph_poisons_the_context(fresh):
     assert "store" in done.stderr
 
 
+@pytest.mark.parametrize("deferred", ["0", "1"])
+def test_a_graph_spans_devices(fresh, deferred: str):
+    done = fresh(
+        """
+        from graph_api import *
+        graphs, store = Graphs(d), []
+        contexts = [d.context, d.make("cuCtxCreate_v2", 0, 1)]
+        words = []
+        for context in contexts:
+            d.do("cuCtxSetCurrent", context)
+            store.append(d.function(d.module(VARIABLES), "store"))
+            words.append(d.alloc(8))
+        d.do("cuCtxSetCurrent", contexts[0])
+        graph = graphs.create()
+        first = graphs.kernel(graph, [], store[1], 1, 1, [words[1], ctypes.c_uint32(6)])
+        second = graphs.copy(graph, [first], words[0], words[1], 4)
+        third = graphs.kernel(graph, [second], store[0], 1, 1, [words[0] + 4, ctypes.c_uint32(7)])
+        d.context = contexts[1]
+        graphs.copy(graph, [third], words[1], words[0], 8)
+        executable = graphs.instantiate(graph)
+        stream = d.make("cuStreamCreate", 1)
+        d.do("cuGraphLaunch", executable, stream)
+        d.do("cuStreamSynchronize", stream)
+        print(d.words(words[1], 2))
+        # A node cannot move to a kernel of the other context, and a launch needs both contexts.
+        node, kept = kernel_node(store[0], 1, 1, [words[0], ctypes.c_uint32(1)])
+        print(d.cuGraphExecKernelNodeSetParams_v2(executable, first, out(node)))
+        d.do("cuCtxDestroy_v2", contexts[1])
+        print(d.cuGraphLaunch(executable, stream))
+        """,
+        DEVICES="2",
+        DEFERRED=deferred,
+    )
+    assert done.stdout.splitlines() == ["[6, 7]", "1", str(api.CONTEXT_IS_DESTROYED)]
+
+
 def test_memory_that_is_gone_refuses_the_launch(cuda: Driver, graphs: Graphs):
     a, b = cuda.alloc(16), cuda.alloc(16)
     graph = graphs.create()

@@ -137,6 +137,8 @@ OperationPointer make_allocate(Context &context, size_t bytes) {
 
 Context *AllocateOperation::context() const { return memory->allocation->context; }
 
+void AllocateOperation::require_launchable() const { require_alive(*context()); }
+
 void AllocateOperation::emit(Emitter &emitter) const {
   emitter.run([taken = memory]() -> Outcome {
     Lock lock(driver().mutex);
@@ -162,6 +164,8 @@ OperationPointer make_free(CUdeviceptr address) {
 CUdeviceptr FreeOperation::address() const { return memory->allocation->base; }
 
 Context *FreeOperation::context() const { return memory->allocation->context; }
+
+void FreeOperation::require_launchable() const { require_alive(*context()); }
 
 void FreeOperation::emit(Emitter &emitter) const {
   emitter.run([freed = memory]() -> Outcome {

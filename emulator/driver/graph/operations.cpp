@@ -21,11 +21,6 @@ std::pair<Device *, Context *> owner_of(uint64_t address) {
                     : std::pair<Device *, Context *>(nullptr, nullptr);
 }
 
-void require_alive(const Context &context) {
-  require(context.alive, CUDA_ERROR_CONTEXT_IS_DESTROYED);
-  require(context.error == CUDA_SUCCESS, context.error);
-}
-
 CUmemorytype memory_type(const CopySide &side) {
   auto allocation = driver().allocations->find(side.base);
   return !allocation || allocation->is_host() ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
@@ -65,6 +60,11 @@ std::shared_ptr<Work> Emitter::run(std::function<Outcome()> function) {
 
 CUgraphExecUpdateResult Operation::exchangeable(const Operation &) const {
   return CU_GRAPH_EXEC_UPDATE_SUCCESS;
+}
+
+void require_alive(const Context &context) {
+  require(context.alive, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  require(context.error == CUDA_SUCCESS, context.error);
 }
 
 Context &node_context(CUcontext handle) {

@@ -120,6 +120,7 @@ struct AllocateOperation final : Operation {
 
   CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_MEM_ALLOC; }
   Context *context() const override;
+  void require_launchable() const override;
   void emit(Emitter &emitter) const override;
   CUgraphExecUpdateResult exchangeable(const Operation &next) const override;
 };
@@ -130,6 +131,7 @@ struct FreeOperation final : Operation {
   CUdeviceptr address() const;
   CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_MEM_FREE; }
   Context *context() const override;
+  void require_launchable() const override;
   void emit(Emitter &emitter) const override;
   CUgraphExecUpdateResult exchangeable(const Operation &next) const override;
 };
@@ -160,6 +162,8 @@ template <typename Kind> const Kind &as(const Operation &operation) {
   return *kind;
 }
 
+// Throws when the context has ended or failed.
+void require_alive(const Context &context);
 // The context that a handle names; null is the calling thread's current one.
 Context &node_context(CUcontext handle);
 
