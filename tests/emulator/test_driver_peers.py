@@ -55,3 +55,25 @@ def test_devices_have_memory_of_their_own(fresh):
         DEVICES="2",
     )
     assert done.stdout.strip() == str(4 << 20)
+
+
+def test_copy_between_contexts_follows_the_work_of_both(fresh):
+    done = fresh(
+        """
+        other = handle()
+        d.do("cuDevicePrimaryCtxRetain", out(other), 1)
+        mine, back = d.alloc(64), ctypes.create_string_buffer(4)
+        d.do("cuCtxPushCurrent_v2", other)
+        theirs, stream = d.alloc(64), d.make("cuStreamCreate", 1)
+        d.do("cuMemsetD8Async", theirs, 65, 4, stream)  # not waited for by anybody
+        d.do("cuCtxPopCurrent_v2", None)
+        d.do("cuMemcpyPeer", mine, d.context, theirs, other, 4)
+        d.do("cuMemcpyDtoH_v2", back, mine, 4)
+        print(back.raw)
+        d.do("cuMemcpyPeerAsync", mine, d.context, theirs, other, 4, d.make("cuStreamCreate", 1))
+        print(d.cuMemcpyPeer(mine, d.context, theirs, 4711, 4), d.cuMemcpyPeer(mine, None, theirs, other, 4))
+        """,
+        DEVICES="2",
+        DEFERRED="1",
+    )
+    assert done.stdout.splitlines() == ["b'AAAA'", "201 201"]

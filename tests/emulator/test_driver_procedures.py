@@ -106,3 +106,10 @@ def test_library_exports_the_driver_api_alone(emulator_dir: Path):
     symbols = {line.split()[-1] for line in listing.splitlines()}
     assert {row[3] for row in ROWS} <= symbols
     assert all(symbol.startswith("cu") for symbol in symbols)
+
+
+def test_functions_that_are_not_there_are_named_once(fresh):
+    done = fresh("print([d.cuGreenCtxDestroy(0), d.cuGreenCtxDestroy(0), d.cuCoredumpSetAttribute(0, 0, 0)])")
+    assert done.stdout.strip() == "[801, 801, 801]"
+    assert done.stderr.count("cuGreenCtxDestroy is not implemented") == 1
+    assert done.stderr.count("cuCoredumpSetAttribute is not implemented") == 1

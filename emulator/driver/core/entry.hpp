@@ -49,6 +49,8 @@ Context *admitted_context(const char *function, Needs needs);
 // Notes the result for REPLAY_EMULATOR_TRACE and returns it.
 CUresult leave(const char *function, CUresult result);
 std::mutex &driver_mutex();
+// What a function that nobody has written answers: CUDA_ERROR_NOT_SUPPORTED, named on stderr the first time.
+int not_implemented(const char *function);
 
 template <typename Body> CUresult enter(const char *function, Needs needs, Body &&body) noexcept {
   CUresult result = admit(function, needs);

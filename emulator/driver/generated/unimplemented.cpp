@@ -1,11 +1,17 @@
 // Made by interposer/generate.py from replay/api; do not edit.
 //
 // Every function of the driver API exists; one that is not defined elsewhere answers
-// CUDA_ERROR_NOT_SUPPORTED. No header is included: a definition elsewhere has the header's prototype and
-// replaces the weak one here.
+// CUDA_ERROR_NOT_SUPPORTED and is named on stderr at its first call. No header is included: a definition
+// elsewhere has the header's prototype and replaces the weak one here.
+
+namespace emulator::driver {
+int not_implemented(const char *function); // procedures/errors.cpp
+}
 
 #define UNIMPLEMENTED(symbol) \
-  extern "C" __attribute__((weak, visibility("default"))) int symbol() { return 801; }
+  extern "C" __attribute__((weak, visibility("default"))) int symbol() { \
+    return emulator::driver::not_implemented(#symbol); \
+  }
 
 UNIMPLEMENTED(cuArray3DCreate)
 UNIMPLEMENTED(cuArray3DCreate_v2)

@@ -107,6 +107,11 @@ std::function<Outcome()> copy_work(Context &context, const ShapedCopy &copy, Sou
   };
 }
 
+void serialise(Lock &lock, Context &destination, Context &source) {
+  drain(lock, destination);
+  drain(lock, source);
+}
+
 void copy(Lock &lock, Context &context, const std::shared_ptr<Stream> &stream, CopySide destination,
           CopySide source, CopyShape shape, bool asynchronous) {
   if (is_empty(shape))
@@ -195,23 +200,29 @@ CUresult CUDAAPI cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t ByteCoun
 }
 
 static CUresult peer(const char *function, CUdeviceptr destination, CUcontext destination_context,
-                     CUdeviceptr source, CUcontext source_context, size_t bytes, CUstream handle) {
+                     CUdeviceptr source, CUcontext source_context, size_t bytes, CUstream handle,
+                     bool asynchronous) {
   return enter(function, Needs::healthy, [&](Call &call) {
-    driver().contexts.get(destination_context, CUDA_ERROR_INVALID_CONTEXT);
-    driver().contexts.get(source_context, CUDA_ERROR_INVALID_CONTEXT);
+    auto to = driver().contexts.get(destination_context, CUDA_ERROR_INVALID_CONTEXT);
+    auto from = driver().contexts.get(source_context, CUDA_ERROR_INVALID_CONTEXT);
+    require(to->alive && from->alive, CUDA_ERROR_CONTEXT_IS_DESTROYED);
     auto stream = stream_of(*call.context, handle);
-    // "This function is asynchronous with respect to the host": both forms.
+    if (!asynchronous)
+      serialise(call.lock, *to, *from);
+    // "This function is asynchronous with respect to the host": both forms, between two addresses.
     copy(call.lock, *stream->context, stream, device_side(destination), device_side(source), {bytes, 1, 1},
          true);
+    if (!asynchronous)
+      synchronise(call.lock, stream);
   });
 }
 
 CUresult CUDAAPI cuMemcpyPeer(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
                               CUcontext srcContext, size_t ByteCount) {
-  return peer("cuMemcpyPeer", dstDevice, dstContext, srcDevice, srcContext, ByteCount, nullptr);
+  return peer("cuMemcpyPeer", dstDevice, dstContext, srcDevice, srcContext, ByteCount, nullptr, false);
 }
 
 CUresult CUDAAPI cuMemcpyPeerAsync(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
                                    CUcontext srcContext, size_t ByteCount, CUstream hStream) {
-  return peer("cuMemcpyPeerAsync", dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream);
+  return peer("cuMemcpyPeerAsync", dstDevice, dstContext, srcDevice, srcContext, ByteCount, hStream, true);
 }

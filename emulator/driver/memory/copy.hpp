@@ -48,6 +48,11 @@ enum class SourceAccess {
 std::function<Outcome()> copy_work(Context &context, const ShapedCopy &copy,
                                    SourceAccess access = SourceAccess::in_stream_order);
 
+// What the copies between contexts that take no stream do first: they are "serialized with respect to all
+// pending and future asynchronous work" of both (CUDA runtime API, cudaMemcpyPeer), so they also end before
+// they return.
+void serialise(Lock &lock, Context &destination, Context &source);
+
 // Validates both sides, issues the copy, and waits where the kinds of memory ask for it. In a capturing
 // stream an asynchronous copy becomes a node instead. `asynchronous` is whether the function's name ends in
 // Async.

@@ -81,9 +81,12 @@ template <typename Description> ShapedCopy three_dimensional(const Description &
 }
 
 template <typename Description>
-CUresult run(const char *function, const Description *description, CUstream handle, bool asynchronous) {
+CUresult run(const char *function, const Description *description, CUstream handle, bool asynchronous,
+             void (*check)(const Description &) = nullptr) {
   return enter(function, Needs::healthy, [&](Call &call) {
     require(description != nullptr, CUDA_ERROR_INVALID_VALUE);
+    if (check)
+      check(*description);
     auto stream = stream_of(*call.context, handle);
     auto [destination, source, shape] = shaped_copy(*description);
     copy(call.lock, *stream->context, stream, destination, source, shape, asynchronous);
@@ -124,10 +127,33 @@ CUresult CUDAAPI cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *pCopy, CUstream hStream
   return run("cuMemcpy3DAsync_v2", pCopy, hStream, true);
 }
 
+// The context of one side, null where the structure documents that it is ignored.
+static std::shared_ptr<Context> peer_context(CUcontext handle, CUmemorytype type) {
+  if (type == CU_MEMORYTYPE_ARRAY || type == CU_MEMORYTYPE_HOST)
+    return nullptr;
+  auto context = driver().contexts.get(handle, CUDA_ERROR_INVALID_CONTEXT);
+  require(context->alive, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  return context;
+}
+
+static void require_contexts(const CUDA_MEMCPY3D_PEER &description) {
+  peer_context(description.srcContext, description.srcMemoryType);
+  peer_context(description.dstContext, description.dstMemoryType);
+}
+
 CUresult CUDAAPI cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *pCopy) {
-  return run("cuMemcpy3DPeer", pCopy, nullptr, true);
+  return enter("cuMemcpy3DPeer", Needs::healthy, [&](Call &call) {
+    require(pCopy != nullptr, CUDA_ERROR_INVALID_VALUE);
+    auto to = peer_context(pCopy->dstContext, pCopy->dstMemoryType);
+    auto from = peer_context(pCopy->srcContext, pCopy->srcMemoryType);
+    auto [destination, source, shape] = shaped_copy(*pCopy);
+    auto stream = stream_of(*call.context, nullptr);
+    serialise(call.lock, to ? *to : *call.context, from ? *from : *call.context);
+    copy(call.lock, *stream->context, stream, destination, source, shape, true);
+    synchronise(call.lock, stream);
+  });
 }
 
 CUresult CUDAAPI cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D_PEER *pCopy, CUstream hStream) {
-  return run("cuMemcpy3DPeerAsync", pCopy, hStream, true);
+  return run("cuMemcpy3DPeerAsync", pCopy, hStream, true, require_contexts);
 }

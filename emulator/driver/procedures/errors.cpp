@@ -1,5 +1,8 @@
 #include "core/driver.hpp"
 
+#include <set>
+#include <string>
+
 using namespace emulator::driver;
 
 namespace {
@@ -28,6 +31,19 @@ CUresult look_up(CUresult error, const char **out, const char *ErrorText::*membe
 }
 
 } // namespace
+
+int emulator::driver::not_implemented(const char *function) {
+  static std::mutex *mutex = new std::mutex;
+  static auto *named = new std::set<std::string>;
+  try {
+    std::lock_guard<std::mutex> guard(*mutex);
+    if (named->insert(function).second)
+      tell(std::string(function) + " is not implemented");
+  } catch (const std::bad_alloc &) {
+    // The answer is the same without the words.
+  }
+  return enter(function, Needs::nothing, [](Call &) { fail(CUDA_ERROR_NOT_SUPPORTED); });
+}
 
 CUresult CUDAAPI cuGetErrorName(CUresult error, const char **pStr) {
   return look_up(error, pStr, &ErrorText::name);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
 #include <thread>
 
 namespace emulator::driver {
@@ -56,8 +57,8 @@ class HostThread {
 public:
   void add(std::shared_ptr<Work> work) {
     if (!started_) {
+      std::thread([this] { serve(); }).detach(); // throws when the process may have no more threads
       started_ = true;
-      std::thread([this] { serve(); }).detach();
     }
     works_.push_back(std::move(work));
     arrived_.notify_one();
@@ -106,7 +107,11 @@ void start(Lock &lock, const std::shared_ptr<Work> &work) {
     return;
   }
   if (work->on_host_thread) {
-    host_thread().add(work);
+    try {
+      host_thread().add(work);
+    } catch (const std::system_error &) {
+      finish(work, {CUDA_ERROR_OUT_OF_MEMORY, 0});
+    }
     return;
   }
   auto run = std::move(work->run);
