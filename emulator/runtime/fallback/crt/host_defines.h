@@ -1,5 +1,6 @@
-/* The wheels with the runtime's headers lack this one, which comes with the compiler. It gives the words that the
-   declarations are written in their meaning for a host compiler; where the compiler's own is present, that is used. */
+/* The wheels with the runtime's headers lack this one, which comes with the compiler. It gives the words that
+   the declarations are written in their meaning for a host compiler; where the compiler's own is present,
+   that is used. */
 #ifndef __HOST_DEFINES_H__
 #define __HOST_DEFINES_H__
 
