@@ -37,6 +37,7 @@ _MEMORY_FUNCTIONS = frozenset(
 )  # fmt: skip
 _CURRENCY = frozenset(("cuCtxSetCurrent", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"))
 _WITHOUT_CONTEXT = ("cuInit", "cuDevice", "cuCtxCreate")  # what these make depends on no current context
+_OF_THE_PROCESS = frozenset(("CUlibrary", "CUkernel"))  # a context that ends takes only its copy of them along
 
 # Parameters that say which of several settings a call changes; the last call for each setting counts.
 _SETTING_PARAMETERS = frozenset(("attrib", "attr", "limit", "dev", "peerContext"))
@@ -255,7 +256,8 @@ class Objects:
                 # The handle stays valid for those who retained it; everything in it is gone.
                 made = self._alive.get(("CUcontext", context))
                 for child in list(made.children.values()) if made else ():
-                    self._end(child.key)
+                    if child.key[0] not in _OF_THE_PROCESS:
+                        self._end(child.key)
                 return context
             primary[1] -= 1
             if primary[1] > 0:

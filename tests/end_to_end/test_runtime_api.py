@@ -32,3 +32,11 @@ def test_one_launch_of_a_program_that_starts_threads(replay, programs: toolchain
     program = programs.compile([PROGRAMS / "streams.cu"])
     replay.capture("--kernel", "fill", "--launch", "40", application=[str(program)])
     assert "outputs match" in replay.run().stdout
+
+
+def test_a_launch_after_the_device_was_reset(replay, programs: toolchain.Programs) -> None:
+    program = programs.compile([PROGRAMS / "vector_add.cu"])
+    # 1 works, 2 is refused, 3 faults; then cudaDeviceReset, and the kernel's handle serves again.
+    done = replay.capture("--kernel", "add", "--launch", "4", application=[str(program)])
+    assert "not everything was captured" not in done.stderr
+    assert "outputs match" in replay.run().stdout
