@@ -13,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "exec/counters.hpp"
+
 namespace emulator {
 
 struct Parameter {
@@ -98,20 +100,10 @@ enum class LaunchStatus {
   out_of_resources,
 };
 
-// Exact and deterministic: equal inputs give equal counts whatever the number of worker threads.
-struct LaunchCounters {
-  uint64_t warp_instructions = 0;
-  uint64_t thread_instructions = 0;
-  uint64_t global_load_bytes = 0;
-  uint64_t global_store_bytes = 0;
-  uint64_t global_sectors = 0; // 32-byte sectors, after coalescing inside a warp
-  uint64_t divergent_branches = 0;
-};
-
 struct LaunchResult {
   LaunchStatus status = LaunchStatus::ok;
   std::string message; // kernel, PTX line, block, thread, address; empty when ok
-  LaunchCounters counters;
+  LaunchCounters counters; // meaningful when status is ok
 };
 
 // Called once per module-scope variable; returns its (host = device) address, zero-filled, or 0 when out of

@@ -38,7 +38,7 @@ uint64_t kernel_ns(const std::string &kernel, const LaunchCounters &counters, ui
   double active = static_cast<double>(std::clamp<uint64_t>(blocks, 1, multiprocessors));
   double compute =
       static_cast<double>(counters.warp_instructions) / (active * cost::issue_per_cycle) / cost::clock_ghz;
-  double bytes = static_cast<double>(counters.global_sectors * cost::sector_bytes);
+  double bytes = static_cast<double>(counters.sectors() * cost::sector_bytes);
   double memory = bytes / (cost::bytes_per_ns_per_multiprocessor * active);
   double start = cost::block_ns * static_cast<double>(blocks) / active;
   double total = cost::launch_ns + start + std::max(compute, memory);

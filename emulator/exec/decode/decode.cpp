@@ -48,6 +48,7 @@ public:
       parse(u);
     find_recursion();
     place_variables();
+    program_.accounts.emplace_back();
     std::vector<LoweredFunction> lowered;
     std::vector<std::vector<std::vector<uint32_t>>> tables;
     for (size_t u = 0; u < units_.size(); ++u) {
@@ -256,18 +257,22 @@ private:
       if (meets[b])
         add(join, first_source);
       uint32_t count = 0;
+      Account classes;
+      std::vector<SharedAddress> addresses = shared_addresses(function, block);
       for (uint32_t k = block.begin; k < block.end; ++k) {
         const Lowered &lowered = function.code[k];
         block_of[k] = static_cast<uint32_t>(b);
         Instruction instruction = lowered.instruction;
         fill(instruction, lowered);
+        instruction.slot = addresses[k - block.begin].slot;
+        instruction.slot_begins = addresses[k - block.begin].begins;
         count += lowered.counted;
+        classes.of_class[static_cast<size_t>(lowered.instruction_class)] += lowered.counted;
         if (lowered.accounts) {
-          instruction.count = static_cast<uint16_t>(std::min(count, 65535u));
-          count = 0;
+          close_account(instruction, count, classes);
         } else if (count >= 60000) {
           // Very long blocks are accounted for in pieces.
-          account(add, count, lowered.source);
+          account(add, count, classes, lowered.source);
         }
         size_t index = add(instruction, lowered.source);
         if (lowered.flow == Flow::branch)
@@ -282,7 +287,7 @@ private:
         }
       }
       if (count != 0)
-        account(add, count, function.code[block.end - 1].source);
+        account(add, count, classes, function.code[block.end - 1].source);
     }
     auto begin_of = [&](uint32_t code_index) { return block_begin[block_of[code_index]]; };
     for (const Patch &patch : patches) {
@@ -297,12 +302,22 @@ private:
     }
   }
 
-  template <typename Add> void account(Add add, uint32_t &count, const ptx::SourceLine &source) {
+  // Lets `instruction` account for what has been counted so far.
+  void close_account(Instruction &instruction, uint32_t &count, Account &classes) {
+    instruction.count = static_cast<uint16_t>(count);
+    instruction.account = count == 0 ? 0 : static_cast<uint32_t>(program_.accounts.size());
+    if (count != 0)
+      program_.accounts.push_back(classes);
+    count = 0;
+    classes = Account{};
+  }
+
+  template <typename Add>
+  void account(Add add, uint32_t &count, Account &classes, const ptx::SourceLine &source) {
     Instruction instruction;
     instruction.handler = control::fall_through;
-    instruction.count = static_cast<uint16_t>(std::min(count, 65535u));
+    close_account(instruction, count, classes);
     add(instruction, source);
-    count = 0;
   }
 
   void fill(Instruction &instruction, const Lowered &lowered) {

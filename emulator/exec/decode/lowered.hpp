@@ -52,6 +52,7 @@ struct Lowered {
   bool accounts = false;      // its handler calls Warp::account
   bool meets_behind = false;  // lanes may part here and meet at the next instruction
   uint8_t counted = 0;        // 1 for what PTX calls an instruction
+  InstructionClass instruction_class = InstructionClass::other; // what it counts as
   std::vector<uint32_t> list; // further operands: values, or UINT32_MAX for none
   ptx::SourceLine source;
 };
@@ -94,6 +95,14 @@ struct BasicBlock {
 };
 std::vector<BasicBlock> find_blocks(const LoweredFunction &function,
                                     const std::vector<std::vector<uint32_t>> &tables);
+
+// Which memory accesses of a basic block have their addresses in one row that does not change between them, and which
+// slot (see operations/access.hpp) they share; slot 0 where there is no other. One entry for each of its instructions.
+struct SharedAddress {
+  uint8_t slot = 0;
+  bool begins = false;
+};
+std::vector<SharedAddress> shared_addresses(const LoweredFunction &function, const BasicBlock &block);
 
 // Gives every variable of the function a row from `begin` on, reusing rows by liveness; returns where they
 // end.

@@ -78,6 +78,7 @@ Lowered &Lowering::emit(Handler handler) {
   Lowered &lowered = result_.code.back();
   lowered.instruction.handler = handler;
   lowered.source = instruction_->source;
+  lowered.instruction_class = instruction_class_;
   return lowered;
 }
 
@@ -197,6 +198,7 @@ LoweredFunction Lowering::lower() {
     last.source = body_.instructions.back().source;
   result_.start_of_position.push_back(static_cast<uint32_t>(result_.code.size()));
   instruction_ = &last;
+  instruction_class_ = InstructionClass::control;
   Lowered &leave = emit(function_index_ == 0 ? control::exit : control::return_from);
   leave.accounts = true;
   leave.flow = Flow::end;
@@ -205,6 +207,7 @@ LoweredFunction Lowering::lower() {
 
 void Lowering::instruction() {
   Opcode opcode(instruction_->opcode);
+  instruction_class_ = class_of(opcode);
   using Family = void (Lowering::*)(Opcode);
   static const std::unordered_map<std::string_view, Family> families = {
       {"mov", &Lowering::move},

@@ -31,6 +31,9 @@ struct Opcode {
   std::string form() const; // what is left, joined with dots
 };
 
+// What an instruction counts as; from its opcode alone.
+InstructionClass class_of(const Opcode &opcode);
+
 class Lowering {
 public:
   Lowering(const ptx::Body &body, uint32_t function_index, const Layout &layout, ValueTable &values,
@@ -119,6 +122,7 @@ private:
   LoweredFunction result_;
   std::vector<std::vector<uint32_t>> tables_;
   const ptx::Instruction *instruction_ = nullptr;
+  InstructionClass instruction_class_ = InstructionClass::other;
   uint32_t position_ = 0;
   struct Unfinished {
     uint32_t value, reg;

@@ -1,5 +1,6 @@
 #include "exec/operations/access.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "exec/machine/cluster.hpp"
@@ -110,38 +111,53 @@ void check_access(Warp &w, const Instruction *i, uint32_t lane, uint64_t address
   fail(w, i, LaunchStatus::illegal_address, what, lane);
 }
 
+void check_lanes(Warp &w, const Instruction *i, const Reach &reach, const uint64_t *addresses, uint32_t bytes,
+                 bool write) {
+  uint64_t lowest = reach.lowest + static_cast<uint64_t>(i->immediate);
+  for (uint32_t lanes = reach.active; lanes; lanes &= lanes - 1) {
+    uint32_t l = static_cast<uint32_t>(__builtin_ctz(lanes));
+    uint64_t address = addresses                              ? addresses[l]
+                       : reach.pattern == Pattern::uniform    ? lowest
+                       : reach.pattern == Pattern::contiguous ? lowest + uint64_t{l} * bytes
+                                                              : lowest + reach.offset[l];
+    if (address & (bytes - 1))
+      misaligned(w, i, l, address, bytes);
+    check_access(w, i, l, address, bytes, write);
+  }
+}
+
 namespace {
 constexpr uint64_t sector_bytes = 32;
+
+void add_request(Warp &w, uint64_t bytes, uint64_t sectors, AccessKind kind) {
+  GlobalCounters &c = w.counters->global[static_cast<size_t>(kind)];
+  c.requests += 1;
+  c.bytes += bytes;
+  c.sectors += sectors;
+  c.least_sectors += std::min((bytes + sector_bytes - 1) / sector_bytes, sectors);
 }
+} // namespace
 
 void count_global_range(Warp &w, uint64_t begin, uint64_t end, uint64_t bytes, bool write) {
-  (write ? w.counters->global_store_bytes : w.counters->global_load_bytes) += bytes;
-  w.counters->global_sectors += (end - 1) / sector_bytes - begin / sector_bytes + 1;
+  add_request(w, bytes, (end - 1) / sector_bytes - begin / sector_bytes + 1,
+              write ? AccessKind::store : AccessKind::load);
 }
 
-void count_global(Warp &w, const uint64_t *addresses, uint32_t lanes, uint32_t bytes, bool write) {
-  (write ? w.counters->global_store_bytes : w.counters->global_load_bytes) +=
-      uint64_t{bytes} * static_cast<uint32_t>(__builtin_popcount(lanes));
-  // Aligned accesses of up to 16 bytes stay inside one sector; of 32 too. Distinct sectors, in a small open
-  // table.
-  constexpr uint32_t places = 64;
-  uint64_t table[places];
-  uint64_t used = 0;
-  uint64_t previous = ~uint64_t{0};
-  for (; lanes; lanes &= lanes - 1) {
-    uint64_t sector = addresses[__builtin_ctz(lanes)] / sector_bytes;
-    if (sector == previous)
-      continue;
-    previous = sector;
-    uint32_t place = static_cast<uint32_t>(sector * 0x9e3779b97f4a7c15u >> 58);
-    while ((used >> place & 1) && table[place] != sector)
-      place = (place + 1) % places;
-    if (used >> place & 1)
-      continue;
-    used |= uint64_t{1} << place;
-    table[place] = sector;
-    ++w.counters->global_sectors;
-  }
+// Aligned accesses of up to 32 bytes stay inside one sector.
+void count_global(Warp &w, const uint64_t *addresses, uint32_t lanes, uint32_t bytes, AccessKind kind) {
+  if (lanes == 0)
+    return;
+  uint64_t asked = uint64_t{bytes} * static_cast<uint32_t>(__builtin_popcount(lanes));
+  uint64_t sectors[lanes_per_warp];
+  uint32_t count = 0;
+  for (; lanes; lanes &= lanes - 1)
+    sectors[count++] = addresses[__builtin_ctz(lanes)] / sector_bytes;
+  std::sort(sectors, sectors + count);
+  add_request(w, asked, static_cast<uint64_t>(std::unique(sectors, sectors + count) - sectors), kind);
+}
+
+bool is_remote_shared(const Warp &w, uint64_t address) {
+  return w.block->cluster->blocks.size() > 1 && w.block->cluster->block_at(address, 1) != nullptr;
 }
 
 } // namespace emulator

@@ -49,6 +49,7 @@ void Block::prepare(const Launch &of, Worker &by) {
     warp.parameters = of.parameters.data();
     warp.ranges = by.ranges.data();
     warp.counters = &by.counters;
+    warp.executed = by.executed.data();
     warp.index = w;
     warp.shared_base = reinterpret_cast<uint64_t>(shared.data());
     warp.shared_bytes = of.shared_bytes;

@@ -54,6 +54,8 @@ struct Worker {
   const Launch *launch = nullptr;
   std::vector<CachedRange> ranges;
   LaunchCounters counters;
+  std::vector<Executed> executed;
+  ReachSlots reach;
   uint64_t clock_reads = 0;
 };
 

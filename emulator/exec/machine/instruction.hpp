@@ -32,6 +32,7 @@ struct Instruction {
   const Instruction *target = nullptr; // branch target; during decoding an index
   const Instruction *join = nullptr;   // where the two sides of a branch meet again, or nullptr
   uint32_t guard = no_offset;          // predicate
+  uint32_t account = 0;                // index into Program::accounts, where count is not 0
   uint16_t count = 0; // PTX instructions since the last control instruction, this one included
   bool guard_negated = false;
   Rounding rounding = Rounding::nearest;
@@ -41,6 +42,8 @@ struct Instruction {
   ptx::Space space = ptx::Space::generic;
   bool wide_address = false; // address in a row of u64, not u32
   uint8_t element_bytes = 0; // memory accesses
+  uint8_t slot = 0;          // memory accesses: where the lanes' addresses are kept, from 1; 0: nowhere
+  bool slot_begins = false;  // the first of those that share them
 };
 
 struct ConstantRow {
@@ -141,11 +144,17 @@ struct Callee {
   std::vector<ParameterBytes> arguments;
 };
 
+// What the instructions that one `account` stands for count as.
+struct Account {
+  uint16_t of_class[instruction_classes] = {};
+};
+
 struct Program {
   KernelInfo info;
   std::vector<Instruction> code;       // never resized after decoding: instructions point at each other
   std::vector<ptx::SourceLine> source; // beside `code`
   std::vector<uint32_t> extra;         // further operand offsets
+  std::vector<Account> accounts;       // [0] is empty
   std::vector<std::vector<const Instruction *>> tables;
   std::vector<Callee> callees;
   std::vector<FunctionCode> functions; // [0] is the kernel

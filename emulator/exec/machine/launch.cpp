@@ -21,6 +21,20 @@ constexpr uint64_t most_parked_bytes = uint64_t{2} << 30;
 // Threads are worth their start once this thread alone has worked for so long.
 constexpr auto worth_a_thread = std::chrono::microseconds(200);
 
+// What the worker counted, its accounts spread over the classes.
+LaunchCounters counters_of(const Worker &worker) {
+  LaunchCounters sum = worker.counters;
+  const std::vector<Account> &accounts = worker.launch->program->accounts;
+  for (size_t a = 0; a < accounts.size(); ++a)
+    for (size_t c = 0; c < instruction_classes; ++c) {
+      uint64_t count = accounts[a].of_class[c];
+      sum.warp_class[c] += count * worker.executed[a].warps;
+      sum.thread_class[c] += count * worker.executed[a].threads;
+      sum.thread_instructions += count * worker.executed[a].threads;
+    }
+  return sum;
+}
+
 struct Outcome {
   std::mutex lock;
   std::atomic<uint64_t> next{0}; // block to begin
@@ -36,14 +50,9 @@ struct Outcome {
       fault = what;
     }
   }
-  void add(const LaunchCounters &more) {
+  void add(const Worker &worker) {
     std::lock_guard<std::mutex> hold(lock);
-    counters.warp_instructions += more.warp_instructions;
-    counters.thread_instructions += more.thread_instructions;
-    counters.global_load_bytes += more.global_load_bytes;
-    counters.global_store_bytes += more.global_store_bytes;
-    counters.global_sectors += more.global_sectors;
-    counters.divergent_branches += more.divergent_branches;
+    emulator::add(counters, counters_of(worker));
   }
 };
 
@@ -66,6 +75,7 @@ Worker make_worker(const Launch &launch) {
   Worker worker;
   worker.launch = &launch;
   worker.ranges.resize(launch.program->sites + 1);
+  worker.executed.resize(launch.program->accounts.size());
   return worker;
 }
 
@@ -90,7 +100,7 @@ void run_blocks(const Launch &launch, Outcome &outcome, const std::function<void
     outcome.failed(index, Fault{LaunchStatus::out_of_resources,
                                 "no host memory for a block of " + launch.program->info.name});
   }
-  outcome.add(worker.counters);
+  outcome.add(worker);
 }
 
 void run_apart(const Launch &launch, uint32_t threads, Outcome &outcome) {
@@ -165,7 +175,7 @@ void run_in_order(const Launch &launch, Outcome &outcome) {
     outcome.failed(current, Fault{LaunchStatus::out_of_resources,
                                   "no host memory for the blocks of " + program.info.name});
   }
-  outcome.add(worker.counters);
+  outcome.add(worker);
 }
 
 } // namespace

@@ -45,6 +45,7 @@ bool Warp::others_want_to_run() const {
 
 void Warp::enter(const Group &group) {
   current = group;
+  worker->reach.known = 0;
   set_lanes(group.lanes);
   local_offset = frames[static_cast<size_t>(group.frame)].local_offset;
   slice = program->communicates ? std::min(budget, instructions_per_turn) : budget;

@@ -12,6 +12,7 @@
 namespace emulator {
 
 struct CachedRange;
+struct Executed;
 struct Block;
 struct Worker;
 struct Warp;
@@ -56,6 +57,13 @@ struct WaitingGroup {
   uint64_t mbarrier = 0;     // address, when it waits for one
 };
 
+// How often an account was reached, and by how many lanes in all: the classes of the instructions it stands
+// for are added up once, when the launch has ended.
+struct Executed {
+  uint64_t warps = 0;
+  uint64_t threads = 0;
+};
+
 // A launch runs only while nothing else sees its counters.
 struct Warp {
   uint8_t *registers = nullptr;
@@ -75,6 +83,7 @@ struct Warp {
   const uint8_t *parameters = nullptr;
   CachedRange *ranges = nullptr;      // one per memory instruction, of the worker
   LaunchCounters *counters = nullptr; // of the worker
+  Executed *executed = nullptr;       // one per account, of the worker
   Block *block = nullptr;
   Worker *worker = nullptr;
   const Program *program = nullptr;
@@ -97,8 +106,10 @@ struct Warp {
   // Called by handlers of control instructions. Those that return an instruction return the one to run next,
   // nullptr when the current group has come to a stop.
   void account(const Instruction *i) {
-    counters->warp_instructions += i->count;
-    counters->thread_instructions += uint64_t{i->count} * active_count;
+    Executed &e = executed[i->account];
+    ++e.warps;
+    e.threads += active_count;
+    counters->warp_instructions += i->count; // the clock of the kernel, too
     credit -= i->count;
   }
   const Instruction *go_to(const Instruction *next) { return credit < 0 ? turn(next) : next; }

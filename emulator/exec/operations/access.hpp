@@ -6,16 +6,36 @@
 namespace emulator {
 
 enum class Pattern : uint8_t {
-  contiguous, // lane l at address[0] + l * bytes, for the first `lanes` lanes, which are the active ones
-  uniform,    // all active lanes at address[first]
-  scattered,
+  uniform,           // all active lanes at one address
+  contiguous,        // lane l at lowest + l * bytes; the active lanes are the lowest ones
+  pieces_uniform,    // all lanes active; each 8 lanes at one address
+  pieces_contiguous, // all lanes active; each 8 lanes as contiguous
+  scattered,         // lane l at lowest + offset[l]
+  far_apart,         // likewise, but further apart than offsets reach
 };
 
-struct Access {
-  Pattern pattern;
-  uint32_t first; // lowest active lane
-  uint32_t lanes; // contiguous: how many
-  bool checked;   // contiguous and uniform: bounds and alignment are known to be right
+// Where the lanes of one access are, without the instruction's own offset, so that several instructions whose
+// addresses are in one row share it (Instruction::slot).
+struct Reach {
+  Pattern pattern = Pattern::far_apart;
+  uint32_t bytes = 0;      // of each lane's access
+  uint32_t active = 0;     // lanes it was made for
+  uint32_t lanes = 0;      // how many
+  uint32_t first = 0;      // lowest active lane
+  uint32_t wavefronts = 0; // in shared memory; 0: not yet known
+  uint32_t wavefronts_of_atomic = 0;
+  uint32_t offset_bits = 0; // all offsets, or-ed
+  uint64_t lowest = 0;      // address, window of the state space included
+  uint64_t span = 0;        // from there to the end of the highest access
+  alignas(64) uint32_t offset[lanes_per_warp];
+};
+
+constexpr uint32_t reach_slots = 8;
+
+// Kept by a worker for the group of lanes that runs; forgotten whenever another group does (Warp::enter).
+struct ReachSlots {
+  uint32_t known = 0; // bit s: slot s holds what its first instruction found
+  Reach slot[reach_slots];
 };
 
 // Memory a worker has seen an instruction touch.
@@ -25,15 +45,27 @@ struct CachedRange {
 };
 
 // Says whether [address, address + bytes) may be touched; throws a Fault that names lane and address
-// otherwise. `global` tells whether the counters of global memory apply.
+// otherwise.
 void check_access(Warp &warp, const Instruction *i, uint32_t lane, uint64_t address, uint32_t bytes,
                   bool write);
 
 [[noreturn]] void misaligned(Warp &warp, const Instruction *i, uint32_t lane, uint64_t address,
                              uint32_t bytes);
 
-// Adds to the counters of global memory: `addresses` of the lanes in `lanes`, `bytes` each.
-void count_global(Warp &warp, const uint64_t *addresses, uint32_t lanes, uint32_t bytes, bool write);
+// The same for every active lane of `reach`, or of `addresses` when the lanes are far apart: what the fast
+// checks could not answer.
+void check_lanes(Warp &warp, const Instruction *i, const Reach &reach, const uint64_t *addresses,
+                 uint32_t bytes, bool write);
+
+// Counts one request to global memory: `addresses` of the lanes in `lanes`, `bytes` each; or one range of any
+// length.
+void count_global(Warp &warp, const uint64_t *addresses, uint32_t lanes, uint32_t bytes, AccessKind kind);
 void count_global_range(Warp &warp, uint64_t begin, uint64_t end, uint64_t bytes, bool write);
+inline void count_global(Warp &warp, const uint64_t *addresses, uint32_t lanes, uint32_t bytes, bool write) {
+  count_global(warp, addresses, lanes, bytes, write ? AccessKind::store : AccessKind::load);
+}
+
+// Whether the address is in the shared memory of another block of the cluster.
+bool is_remote_shared(const Warp &warp, uint64_t address);
 
 } // namespace emulator

@@ -72,7 +72,7 @@ template <typename T, typename Next> T exchange_with(u64 address, Next next) {
 
 template <typename T, typename Next> const Instruction *each_lane(Warp &w, const Instruction *i, Next next) {
   Addresses at;
-  prepare(w, i, at, sizeof(T), true);
+  prepare(w, i, at, sizeof(T), AccessKind::atomic);
   for (u32 lanes = w.active; lanes; lanes &= lanes - 1) {
     u32 l = static_cast<u32>(__builtin_ctz(lanes));
     T old = exchange_with<T>(at.address[l], [&](T value) { return next(l, at.address[l], value); });
@@ -107,7 +107,7 @@ template <typename F, typename T> const Instruction *atomic_vector(Warp &w, cons
   constexpr u32 most = 8;
   u32 elements = i->extra_count;
   Addresses at;
-  prepare(w, i, at, elements * static_cast<u32>(sizeof(T)), true);
+  prepare(w, i, at, elements * static_cast<u32>(sizeof(T)), AccessKind::atomic);
   const uint32_t *rows = w.program->extra.data() + i->extra;
   for (u32 lanes = w.active; lanes; lanes &= lanes - 1) {
     u32 l = static_cast<u32>(__builtin_ctz(lanes));

@@ -16,70 +16,153 @@ template <typename M> inline void write(u64 address, M value) {
   std::memcpy(reinterpret_cast<void *>(address), &value, sizeof value);
 }
 
-// M: element in memory, R: register. A signed M is extended with its sign.
-template <typename M, typename R> const Instruction *load(Warp &w, const Instruction *i) {
-  Addresses at;
-  u32 count = i->extra_count;
-  u32 bytes = sizeof(M) * count;
-  Access access = prepare(w, i, at, bytes, false);
-  const uint32_t *offsets = count == 1 ? &i->destination : w.program->extra.data() + i->extra;
-  for (u32 e = 0; e < count; ++e) {
+// The rows of a contiguous access with all lanes; Count elements lie side by side in memory.
+template <u32 Count, typename M, typename R>
+inline void load_side_by_side(Warp &w, const uint32_t *offsets, u64 from) {
+  const M *m = reinterpret_cast<const M *>(from);
+  for (u32 e = 0; e < Count; ++e) {
     if (offsets[e] == no_offset)
       continue;
     R *d = w.row<R>(offsets[e]);
-    if (access.pattern == Pattern::contiguous) {
-      const M *m = reinterpret_cast<const M *>(at.address[0]) + e;
-      if (access.lanes == lanes_per_warp && count == 1) {
-        EACH_LANE(l) d[l] = static_cast<R>(m[l]);
-      } else {
-        for (u32 l = 0; l < access.lanes; ++l)
-          d[l] = static_cast<R>(m[l * count]);
-      }
-    } else if (access.pattern == Pattern::uniform) {
-      R value = static_cast<R>(read<M>(at.address[access.first] + e * sizeof(M)));
+    EACH_LANE(l) d[l] = static_cast<R>(m[l * Count + e]);
+  }
+}
+template <u32 Count, typename M, typename R>
+inline void store_side_by_side(Warp &w, const uint32_t *offsets, u64 to) {
+  M *m = reinterpret_cast<M *>(to);
+  const R *s[Count];
+  for (u32 e = 0; e < Count; ++e)
+    s[e] = w.row<R>(offsets[e]);
+  EACH_LANE(l) for (u32 e = 0; e < Count; ++e) m[l * Count + e] = static_cast<M>(s[e][l]);
+}
+
+// M: element in memory, R: register. A signed M is extended with its sign.
+template <typename M, typename R> const Instruction *load(Warp &w, const Instruction *i) {
+  Addresses at;
+  Reach fresh;
+  u32 count = i->extra_count;
+  u32 bytes = sizeof(M) * count;
+  const Reach &r = reach(w, i, fresh, at, bytes, AccessKind::load);
+  u64 lowest = r.lowest + static_cast<u64>(i->immediate);
+  const uint32_t *offsets = count == 1 ? &i->destination : w.program->extra.data() + i->extra;
+  if (r.pattern == Pattern::contiguous && r.lanes == lanes_per_warp) {
+    switch (count) {
+    case 1:
+      load_side_by_side<1, M, R>(w, offsets, lowest);
+      return i + 1;
+    case 2:
+      load_side_by_side<2, M, R>(w, offsets, lowest);
+      return i + 1;
+    case 4:
+      load_side_by_side<4, M, R>(w, offsets, lowest);
+      return i + 1;
+    }
+  }
+  for (u32 e = 0; e < count; ++e, lowest += sizeof(M)) {
+    if (offsets[e] == no_offset)
+      continue;
+    R *d = w.row<R>(offsets[e]);
+    switch (r.pattern) {
+    case Pattern::uniform: {
+      R value = static_cast<R>(read<M>(lowest));
       Output<R> out(w, offsets[e]);
       R *row = out.row;
       EACH_LANE(l) row[l] = value;
       out.store();
-    } else if (w.active == ~u32{0}) {
-      for (u32 l = 0; l < lanes_per_warp; ++l)
-        d[l] = static_cast<R>(read<M>(at.address[l] + e * sizeof(M)));
-    } else {
-      for (u32 lanes = w.active; lanes; lanes &= lanes - 1) {
+      break;
+    }
+    case Pattern::contiguous:
+      for (u32 l = 0; l < r.lanes; ++l)
+        d[l] = static_cast<R>(read<M>(lowest + l * bytes));
+      break;
+    case Pattern::pieces_uniform:
+      for (u32 p = 0; p < lanes_per_warp; p += 8) {
+        R value = static_cast<R>(read<M>(lowest + r.offset[p]));
+        for (u32 l = 0; l < 8; ++l)
+          d[p + l] = value;
+      }
+      break;
+    case Pattern::pieces_contiguous:
+      if (count == 1) {
+        for (u32 p = 0; p < lanes_per_warp; p += 8) {
+          const M *m = reinterpret_cast<const M *>(lowest + r.offset[p]);
+          R piece[8];
+          for (u32 l = 0; l < 8; ++l)
+            piece[l] = static_cast<R>(m[l]);
+          std::memcpy(d + p, piece, sizeof piece);
+        }
+        break;
+      }
+      [[fallthrough]];
+    case Pattern::scattered:
+      if (r.active == ~u32{0}) {
+        for (u32 l = 0; l < lanes_per_warp; ++l)
+          d[l] = static_cast<R>(read<M>(lowest + r.offset[l]));
+      } else {
+        for (u32 lanes = r.active; lanes; lanes &= lanes - 1) {
+          u32 l = static_cast<u32>(__builtin_ctz(lanes));
+          d[l] = static_cast<R>(read<M>(lowest + r.offset[l]));
+        }
+      }
+      break;
+    case Pattern::far_apart:
+      for (u32 lanes = r.active; lanes; lanes &= lanes - 1) {
         u32 l = static_cast<u32>(__builtin_ctz(lanes));
         d[l] = static_cast<R>(read<M>(at.address[l] + e * sizeof(M)));
       }
+      break;
     }
   }
   return i + 1;
 }
 
+// Lanes that write to one place do so in order: the highest wins.
 template <typename M, typename R> const Instruction *store(Warp &w, const Instruction *i) {
   Addresses at;
+  Reach fresh;
   u32 count = i->extra_count;
   u32 bytes = sizeof(M) * count;
-  Access access = prepare(w, i, at, bytes, true);
+  const Reach &r = reach(w, i, fresh, at, bytes, AccessKind::store);
+  u64 lowest = r.lowest + static_cast<u64>(i->immediate);
   const uint32_t *offsets = count == 1 ? &i->b : w.program->extra.data() + i->extra;
-  for (u32 e = 0; e < count; ++e) {
+  if (r.pattern == Pattern::contiguous && r.lanes == lanes_per_warp) {
+    switch (count) {
+    case 1:
+      store_side_by_side<1, M, R>(w, offsets, lowest);
+      return i + 1;
+    case 2:
+      store_side_by_side<2, M, R>(w, offsets, lowest);
+      return i + 1;
+    case 4:
+      store_side_by_side<4, M, R>(w, offsets, lowest);
+      return i + 1;
+    }
+  }
+  for (u32 e = 0; e < count; ++e, lowest += sizeof(M)) {
     const R *s = w.row<R>(offsets[e]);
-    if (access.pattern == Pattern::contiguous) {
-      M *m = reinterpret_cast<M *>(at.address[0]) + e;
-      if (access.lanes == lanes_per_warp && count == 1) {
-        EACH_LANE(l) m[l] = static_cast<M>(s[l]);
-      } else {
-        for (u32 l = 0; l < access.lanes; ++l)
-          m[l * count] = static_cast<M>(s[l]);
-      }
-    } else {
-      // Lanes that write to one place do so in order: the highest wins.
-      if (w.active == ~u32{0}) {
-        for (u32 l = 0; l < lanes_per_warp; ++l)
-          write<M>(at.address[l] + e * sizeof(M), static_cast<M>(s[l]));
-        continue;
-      }
-      for (u32 lanes = w.active; lanes; lanes &= lanes - 1) {
+    switch (r.pattern) {
+    case Pattern::uniform:
+      write<M>(lowest, static_cast<M>(s[31 - __builtin_clz(r.active)]));
+      break;
+    case Pattern::contiguous:
+      for (u32 l = 0; l < r.lanes; ++l)
+        write<M>(lowest + l * bytes, static_cast<M>(s[l]));
+      break;
+    case Pattern::far_apart:
+      for (u32 lanes = r.active; lanes; lanes &= lanes - 1) {
         u32 l = static_cast<u32>(__builtin_ctz(lanes));
         write<M>(at.address[l] + e * sizeof(M), static_cast<M>(s[l]));
+      }
+      break;
+    default:
+      if (r.active == ~u32{0}) {
+        for (u32 l = 0; l < lanes_per_warp; ++l)
+          write<M>(lowest + r.offset[l], static_cast<M>(s[l]));
+      } else {
+        for (u32 lanes = r.active; lanes; lanes &= lanes - 1) {
+          u32 l = static_cast<u32>(__builtin_ctz(lanes));
+          write<M>(lowest + r.offset[l], static_cast<M>(s[l]));
+        }
       }
     }
   }

@@ -1,0 +1,337 @@
+"""How fast the built-in CPU driver executes kernels, each beside a plain C loop of the same kernel in the same run.
+
+    python benchmarks/emulator.py [--rounds N] [--unchecked DIR] [--output FILE.json]
+
+The kernels are emulator/kernels.ptx (from kernels.cu), the loops emulator/loops.c, compiled by cc -O2 for this
+processor. Rounds of {kernel, loop} alternate in one process; times are CPU time of the thread, the least of all rounds
+counts, because whatever else runs on the machine only ever adds to it. A lane-operation is one PTX instruction of one
+thread, as the driver counts it. Two cores are compared in wall time, so the machine must be idle for that figure.
+--unchecked names a build of the driver without bounds checks (cmake -DREPLAY_EMULATOR_UNCHECKED=ON), which is made for
+this comparison and never installed. REPLAY_TEST_EMULATOR_DIR names another build than the installed package's.
+Exits 1 when a target is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+KERNELS = HERE / "emulator" / "kernels.ptx"
+TARGETS: dict[str, tuple[str, float]] = {
+    "fma_chain": ("at least, G lane-operations/s", 4.0),
+    "saxpy": ("at least, G lane-operations/s", 1.0),
+    "matmul16_s": ("at most, s", 0.4),
+    "matmul32_s": ("at most, s", 0.4),
+    "two_cores": ("at least, times as fast", 1.8),
+    "checks": ("at most, share of the time", 0.10),
+    "load_25_mb_s": ("at most, s", 1.0),
+}
+MODULE_BYTES = 25 << 20
+
+
+def emulator_folder() -> Path:
+    if named := os.environ.get("REPLAY_TEST_EMULATOR_DIR"):
+        return Path(named)
+    import replay
+
+    return Path(replay.__file__).resolve().parent / "_native" / "emulator"
+
+
+def processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return f"{line.split(':', 1)[1].strip()}, {os.cpu_count()} processors"
+    return f"{platform.machine()}, {os.cpu_count()} processors"
+
+
+class Driver:
+    """As much of the driver API as a launch needs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.library = ctypes.CDLL(str(folder / "libcuda.so.1"))
+        context = ctypes.c_uint64()
+        self.call("cuInit", 0)
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+        self.call("cuCtxSetCurrent", context)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        words = [ctypes.c_uint64(a) if isinstance(a, int) else a for a in arguments]
+        if error := getattr(self.library, name)(*words):
+            raise RuntimeError(f"{name} gave {error}")
+
+    def module(self, ptx: bytes) -> int:
+        module = ctypes.c_uint64()
+        self.call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(ptx))
+        return module.value
+
+    def function(self, module: int, name: str) -> int:
+        function = ctypes.c_uint64()
+        self.call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
+        return function.value
+
+    def memory(self, data: bytes) -> int:
+        address = ctypes.c_uint64()
+        self.call("cuMemAlloc_v2", ctypes.byref(address), len(data))
+        self.call("cuMemcpyHtoD_v2", address, data, len(data))
+        return address.value
+
+    def launch(self, function: int, grid: tuple[int, int], block: tuple[int, int], values: list[Any]) -> None:
+        pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
+        self.call("cuLaunchKernel", function, *grid, 1, *block, 1, 0, 0, pointers, None)
+        self.call("cuCtxSynchronize")
+
+
+class Case:
+    """One kernel, ready to run, and its loop. lane_operations: of one run."""
+
+    def __init__(self, name: str, kernel: Callable[[], None], loop: Callable[[], None], lane_operations: int):
+        self.name, self.kernel, self.loop, self.lane_operations = name, kernel, loop, lane_operations
+
+
+def cases(driver: Driver, loops: ctypes.CDLL) -> list[Case]:
+    module = driver.module(KERNELS.read_bytes())
+    integer, real = ctypes.c_int32, ctypes.c_float
+    made: list[Case] = []
+
+    def add(
+        name: str,
+        grid: tuple[int, int],
+        block: tuple[int, int],
+        values: list[Any],
+        loop: list[Any],
+        count: int,
+    ) -> None:
+        function = driver.function(module, name)
+        made.append(
+            Case(
+                name,
+                lambda: driver.launch(function, grid, block, values),
+                lambda: getattr(loops, name)(*loop),
+                count,
+            )
+        )
+
+    floats = [1.0 + (k % 7) / 8 for k in range(1 << 18)]
+    raw = (ctypes.c_float * len(floats))(*floats)
+    order_list = [(k * 40503) & (len(floats) - 1) for k in range(len(floats))]
+    raw_order = (ctypes.c_int32 * len(floats))(*order_list)
+    host = (ctypes.c_float * len(floats))()
+    x, y, z = (driver.memory(bytes(raw)) for _ in range(3))
+    order = driver.memory(bytes(raw_order))
+    address = ctypes.c_uint64
+
+    threads, rounds = 8192, 100
+    add(
+        "fma_chain",
+        (threads // 256, 1),
+        (256, 1),
+        [address(z), real(0.999), real(0.5), integer(rounds)],
+        [host, real(0.999), real(0.5), integer(rounds), integer(threads)],
+        threads * (rounds * 68 + 12),
+    )
+    n = len(floats)
+    # Ten instructions a turn of the loop; each of 8,192 threads has 32 turns.
+    add(
+        "saxpy",
+        (32, 1),
+        (256, 1),
+        [real(0.5), address(x), address(y), integer(n)],
+        [real(0.5), raw, host, integer(n)],
+        n * 10,
+    )
+    add(
+        "gather",
+        (32, 1),
+        (256, 1),
+        [address(x), address(order), address(y), integer(n)],
+        [raw, raw_order, host, integer(n)],
+        n * 10,
+    )
+    side = 512
+    for tile in (16, 32):
+        add(
+            f"matmul{tile}",
+            (side // tile, side // tile),
+            (tile, tile),
+            [address(x), address(y), address(z), integer(side)],
+            [raw, raw, host, integer(side)],
+            3 * side**3,
+        )
+    return made
+
+
+def least_cpu_s(work: Callable[[], None]) -> float:
+    begin = time.thread_time()
+    work()
+    return time.thread_time() - begin
+
+
+def measure_cases(rounds: int, loops: Path, only: str = "") -> dict[str, Any]:
+    found = cases(Driver(emulator_folder()), ctypes.CDLL(str(loops)))
+    result: dict[str, Any] = {}
+    for case in found:
+        if only and case.name != only:
+            continue
+        kernel_s, loop_s = [], []
+        for _ in range(rounds):
+            kernel_s.append(least_cpu_s(case.kernel))
+            loop_s.append(least_cpu_s(case.loop))
+        result[case.name] = {
+            "lane_operations": case.lane_operations,
+            "kernel_s": min(kernel_s),
+            "loop_s": min(loop_s),
+            "samples_s": {"kernel": kernel_s, "loop": loop_s},
+        }
+    return result
+
+
+def measure_cores(rounds: int, loops: Path) -> dict[str, float]:
+    """Wall time of the kernel that has no atomics and much to compute; the least of the rounds."""
+    case = next(c for c in cases(Driver(emulator_folder()), ctypes.CDLL(str(loops))) if c.name == "matmul32")
+    least = float("inf")
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        case.kernel()
+        least = min(least, time.perf_counter() - begin)
+    return {"wall_s": least}
+
+
+def measure_load(rounds: int) -> dict[str, float]:
+    """CPU time until a module of 25 MB is loaded and a kernel in its middle can be launched."""
+    body = KERNELS.read_text()
+    head, _, rest = body.partition(".visible .entry")
+    parts = []
+    copies = -(-MODULE_BYTES // len(rest))
+    for k in range(copies):
+        text = ".visible .entry" + rest
+        for name in ("fma_chain", "saxpy", "gather", "matmul16", "matmul32"):
+            text = text.replace(f"{name}(", f"{name}_{k}(").replace(f"{name}_param", f"{name}_{k}_param")
+        parts.append(text)
+    ptx = (head + "\n".join(parts)).encode()
+    driver = Driver(emulator_folder())
+    least = float("inf")
+    for _ in range(rounds):
+        begin = time.thread_time()
+        module = driver.module(ptx)
+        driver.function(module, f"saxpy_{copies // 2}")
+        least = min(least, time.thread_time() - begin)
+        driver.call("cuModuleUnload", module)
+    return {"cpu_s": least, "bytes": len(ptx)}
+
+
+def in_process(what: str, rounds: int, loops: Path, folder: Path, threads: int = 1, only: str = "") -> Any:
+    """Settings of the driver are read once a process, so each measurement has its own."""
+    environment = {
+        **os.environ,
+        "REPLAY_TEST_EMULATOR_DIR": str(folder),
+        "REPLAY_EMULATOR_THREADS": str(threads),
+        "REPLAY_EMULATOR_QUIET": "1",
+    }
+    command = [sys.executable, __file__, "--measure", what, "--rounds", str(rounds), "--loops", str(loops)]
+    done = subprocess.run(
+        [*command, "--only", only], env=environment, check=True, stdout=subprocess.PIPE, text=True
+    )
+    return json.loads(done.stdout)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--unchecked", type=Path, metavar="DIR", help="a build without bounds checks")
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--only", default="", help="one kernel alone")
+    parser.add_argument("--measure", choices=["cases", "cores", "load"], help=argparse.SUPPRESS)
+    parser.add_argument("--loops", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure == "cases":
+        print(json.dumps(measure_cases(options.rounds, options.loops, options.only)))
+        return 0
+    if options.measure == "cores":
+        print(json.dumps(measure_cores(options.rounds, options.loops)))
+        return 0
+    if options.measure == "load":
+        print(json.dumps(measure_load(options.rounds)))
+        return 0
+    folder = emulator_folder()
+    if not (folder / "libcuda.so.1").exists():
+        print(
+            f"no libcuda.so.1 in {folder}: run `make setup`, or set REPLAY_TEST_EMULATOR_DIR", file=sys.stderr
+        )
+        return 3
+    with tempfile.TemporaryDirectory() as name:
+        loops = Path(name) / "loops.so"
+        compiler = [os.environ.get("CC", "cc"), "-O2", "-march=native", "-ffp-contract=off"]
+        subprocess.run(
+            [*compiler, "-shared", "-fPIC", str(HERE / "emulator" / "loops.c"), "-lm", "-o", str(loops)],
+            check=True,
+        )
+        rounds = options.rounds
+        found = in_process("cases", rounds, loops, folder, only=options.only)
+        figures: dict[str, float] = {}
+        print(f"{'':12}{'kernel s':>10}{'loop s':>10}{'ratio':>8}{'G lane-operations/s':>22}")
+        for kernel, one in found.items():
+            rate = one["lane_operations"] / one["kernel_s"] / 1e9
+            figures[kernel] = rate
+            figures[f"{kernel}_s"] = one["kernel_s"]
+            ratio = one["kernel_s"] / one["loop_s"]
+            print(f"{kernel:12}{one['kernel_s']:10.4f}{one['loop_s']:10.4f}{ratio:8.1f}{rate:22.2f}")
+        unchecked: dict[str, Any] = {}
+        if options.unchecked:
+            # Rounds of both builds alternate, so that what else the machine does meets both.
+            with_checks: dict[str, list[float]] = {}
+            without: dict[str, list[float]] = {}
+            for _ in range(3):
+                for folder_, into in ((folder, with_checks), (options.unchecked, without)):
+                    for kernel, one in in_process("cases", rounds, loops, folder_, only=options.only).items():
+                        into.setdefault(kernel, []).append(one["kernel_s"])
+            unchecked = {kernel: min(with_checks[kernel]) / min(without[kernel]) - 1 for kernel in without}
+            figures["checks"] = max(unchecked.values())
+            print("bounds checks cost: " + ", ".join(f"{k} {v:+.1%}" for k, v in unchecked.items()))
+        if not options.only:
+            one, two = (in_process("cores", rounds, loops, folder, threads)["wall_s"] for threads in (1, 2))
+            figures["two_cores"] = one / two
+            load = in_process("load", 3, loops, folder)
+            figures["load_25_mb_s"] = load["cpu_s"]
+            print(f"two cores: {one / two:.2f} times as fast as one ({one:.3f} s, {two:.3f} s)")
+            print(f"loading {load['bytes'] / 1e6:.1f} MB of PTX: {load['cpu_s']:.2f} s")
+    met = {
+        name: figures[name] <= bound if what.startswith("at most") else figures[name] >= bound
+        for name, (what, bound) in TARGETS.items()
+        if name in figures
+    }
+    document = {
+        "benchmark": "emulator",
+        "date": datetime.date.today().isoformat(),
+        "machine": processor(),
+        "kernel": platform.release(),
+        "rounds": options.rounds,
+        "kernels": found,
+        "figures": figures,
+        "checks_share": unchecked,
+        "targets": {name: {"what": what, "bound": bound} for name, (what, bound) in TARGETS.items()},
+        "met": met,
+        "load_average": os.getloadavg(),
+    }
+    if options.output:
+        options.output.write_text(json.dumps(document, indent=1) + "\n")
+    for name in sorted(set(TARGETS) - set(met)):
+        print(f"not measured: {name}")
+    missed = [name for name, holds in met.items() if not holds]
+    print(f"missed: {', '.join(missed)}" if missed else "all measured targets met")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

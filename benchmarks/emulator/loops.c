@@ -1,0 +1,49 @@
+// The same kernels as plain loops, for benchmarks/emulator.py: what the processor does without an interpreter.
+#include <math.h>
+#include <stdlib.h>
+
+void fma_chain(float *out, float a, float b, int rounds, int threads) {
+  for (int i = 0; i < threads; ++i) {
+    float x = (float)i;
+    for (int k = 0; k < 64 * rounds; ++k)
+      x = fmaf(x, a, b);
+    out[i] = x;
+  }
+}
+
+void saxpy(float a, const float *x, float *y, int n) {
+  for (int i = 0; i < n; ++i)
+    y[i] = fmaf(a, x[i], y[i]);
+}
+
+void gather(const float *x, const int *order, float *y, int n) {
+  for (int i = 0; i < n; ++i)
+    y[i] = x[order[i]];
+}
+
+// Tiles as in the kernel, one after the other.
+static void product(const float *a, const float *b, float *c, int n, int tile) {
+  float left[32][32], right[32][32], sum[32][32];
+  for (int row = 0; row < n; row += tile)
+    for (int column = 0; column < n; column += tile) {
+      for (int y = 0; y < tile; ++y)
+        for (int x = 0; x < tile; ++x)
+          sum[y][x] = 0;
+      for (int at = 0; at < n; at += tile) {
+        for (int y = 0; y < tile; ++y)
+          for (int x = 0; x < tile; ++x) {
+            left[y][x] = a[(row + y) * n + at + x];
+            right[y][x] = b[(at + y) * n + column + x];
+          }
+        for (int y = 0; y < tile; ++y)
+          for (int x = 0; x < tile; ++x)
+            for (int k = 0; k < tile; ++k)
+              sum[y][x] = fmaf(left[y][k], right[k][x], sum[y][x]);
+      }
+      for (int y = 0; y < tile; ++y)
+        for (int x = 0; x < tile; ++x)
+          c[(row + y) * n + column + x] = sum[y][x];
+    }
+}
+void matmul16(const float *a, const float *b, float *c, int n) { product(a, b, c, n, 16); }
+void matmul32(const float *a, const float *b, float *c, int n) { product(a, b, c, n, 32); }
