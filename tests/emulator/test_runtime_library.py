@@ -22,8 +22,9 @@ MAJORS = pytest.mark.parametrize("major", [12, 13])
 
 def runtime_library(emulator_dir: Path, major: int) -> Path:
     library = emulator_dir / f"libcudart.so.{major}"
-    if not library.exists():
-        pytest.skip(f"libcudart.so.{major} was left out of this build")
+    if not library.exists() and runtime_headers(major) is None:
+        pytest.skip(f"libcudart.so.{major} was left out of this build: there are no headers for it")
+    assert library.exists(), "left out of the build although its headers are here"
     return library
 
 

@@ -34,6 +34,7 @@ def test_native_parts_are_installed_where_the_package_looks_for_them(distributio
     names = {str(path) for path in distribution.files or ()}
     assert "replay/_native/libreplay_interposer.so" in names
     assert "replay/_native/emulator/libcuda.so.1" in names
+    assert any(name.startswith("replay/_native/emulator/libcudart.so.1") for name in names)
 
 
 def test_nothing_of_nvidia_is_shipped(distribution):
