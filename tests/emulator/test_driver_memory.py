@@ -185,6 +185,11 @@ def test_managed_hints_are_accepted_for_managed_memory_only(cuda: Driver, name: 
     assert getattr(cuda, name)(device, *arguments) == api.INVALID_VALUE
 
 
+def page_aligned(cuda: Driver, size: int) -> int:
+    """Managed memory that begins with a page, because advice applies to whole pages."""
+    return -(-cuda.make("cuMemAllocManaged", size + 4096, 1) // 4096) * 4096
+
+
 def range_attribute(cuda: Driver, number: int, address: int, size: int, count: int = 1) -> list[int]:
     values = (ctypes.c_int * count)(*[99] * count)
     cuda.do("cuMemRangeGetAttribute", values, 4 * count, number, address, size)
@@ -194,7 +199,7 @@ def range_attribute(cuda: Driver, number: int, address: int, size: int, count: i
 def test_advice_is_remembered_by_page(cuda: Driver):
     read_mostly, preferred, accessed_by, prefetched, preferred_type = 1, 2, 3, 4, 5
     page, host, none = 4096, -1, -2
-    base = cuda.make("cuMemAllocManaged", 8 * page, 1)
+    base = page_aligned(cuda, 8 * page)
     cuda.do("cuMemAdvise", base + 2 * page + 1, 1, 1, 0)  # read mostly, one byte: its page
     assert range_attribute(cuda, read_mostly, base + 2 * page, page) == [1]
     assert range_attribute(cuda, read_mostly, base + 2 * page, page + 1) == [0]
@@ -217,11 +222,11 @@ def test_advice_is_remembered_by_page(cuda: Driver):
     assert range_attribute(cuda, prefetched, base, 3 * page) == [none]
     assert cuda.cuMemAdvise(base, 8 * page, 7, 0) == api.INVALID_VALUE
     assert cuda.cuMemAdvise(base, 8 * page, 3, 5) == api.INVALID_DEVICE
-    assert cuda.cuMemAdvise(base, 8 * page + 1, 1, 0) == api.INVALID_VALUE
+    assert cuda.cuMemAdvise(base, 1 << 40, 1, 0) == api.INVALID_VALUE
 
 
 def test_batches_of_prefetches_take_their_places(cuda: Driver):
-    base, stream = cuda.make("cuMemAllocManaged", 3 << 12, 1), cuda.make("cuStreamCreate", 1)
+    base, stream = page_aligned(cuda, 3 << 12), cuda.make("cuStreamCreate", 1)
     addresses, sizes = (api.handle * 3)(*[base + (i << 12) for i in range(3)]), (api.handle * 3)(*[4096] * 3)
     places, starts = (ctypes.c_int * 4)(1, 0, 2, 0), (api.handle * 2)(0, 2)
     arguments = (addresses, sizes, 3, places, starts, 2, 0, stream)
