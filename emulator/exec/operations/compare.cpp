@@ -62,8 +62,7 @@ template <typename F> struct Flushed {
 template <typename T> bits_of<T> magnitude_bits(T a) {
   return static_cast<bits_of<T>>(bit_cast<bits_of<T>>(a) & ~sign_bit<T>);
 }
-template <typename T> constexpr bits_of<T> infinity_bits = bits_of<T>{infinity_of<f32>};
-template <> constexpr u64 infinity_bits<f64> = u64{0x7ff} << 52;
+template <typename T> constexpr bits_of<T> infinity_bits = infinity_of<T>;
 template <typename T> constexpr bits_of<T> least_normal = bits_of<T>{1} << Layout<T>::fraction_bits;
 struct Finite {
   template <typename T> static bool apply(T a) { return magnitude_bits(a) < infinity_bits<T>; }

@@ -32,7 +32,7 @@ template <typename T, bool Relu> u32 narrowest(f32 x) {
   constexpr u32 largest = Layout<T>::largest;
   constexpr u32 sign_at = Layout<T>::exponent_bits + Layout<T>::fraction_bits;
   u32 sign = bit_cast<u32>(x) >> 31;
-  u32 code = magnitude_code<T>(x, Rounding::nearest);
+  u32 code = nearest_code<T>(x);
   code = code < largest ? code : largest;
   code = Relu && sign ? 0 : code | sign << sign_at;
   return x == x ? code : Layout<T>::nan;

@@ -33,7 +33,9 @@ template <> struct Layout<f64> {
 };
 template <typename T> constexpr u32 bias_of = (u32{1} << (Layout<T>::exponent_bits - 1)) - 1;
 template <typename T>
-constexpr u32 infinity_of = ((u32{1} << Layout<T>::exponent_bits) - 1) << Layout<T>::fraction_bits;
+constexpr std::conditional_t<std::is_same_v<T, f64>, u64, u32> infinity_of =
+    ((std::conditional_t<std::is_same_v<T, f64>, u64, u32>{1} << Layout<T>::exponent_bits) - 1)
+    << Layout<T>::fraction_bits;
 constexpr u16 nan_bits = 0x7fff;
 
 template <typename R> struct PairOf;
@@ -81,8 +83,39 @@ template <typename T, typename C> bits_of<C> magnitude_code(C x, Rounding roundi
   }
 }
 
-// The nearest value of a half format, in f32 or f64 arithmetic.
-template <typename R, typename C> R narrow(C x, Rounding rounding = Rounding::nearest, bool finite = false) {
+// The same for the nearest code, in few enough steps for a row at once. Only while the processor rounds to
+// the nearest as well.
+template <typename T, typename C> bits_of<C> nearest_code(C x) {
+  using U = bits_of<C>;
+  constexpr U fraction = Layout<C>::fraction_bits;
+  constexpr U drop = fraction - Layout<T>::fraction_bits;
+  constexpr U rebias = bias_of<C> - bias_of<T>;
+  U magnitude = bit_cast<U>(x) & ~sign_bit<C>;
+  U half = (U{1} << (drop - 1)) - 1;
+  U normal = (magnitude - (rebias << fraction) + half + (magnitude >> drop & 1)) >> drop;
+  if constexpr (rebias == 0) {
+    return normal;
+  } else {
+    // Next to this number the digits of C end where those of a subnormal T do.
+    constexpr U anchor = (rebias + 1 + drop) << fraction;
+    U subnormal = bit_cast<U>(bit_cast<C>(magnitude) + bit_cast<C>(anchor)) - anchor;
+    return magnitude > (rebias << fraction | ((U{1} << fraction) - 1)) ? normal : subnormal;
+  }
+}
+
+// The nearest value of a half format.
+template <typename R, typename C> R narrow(C x) {
+  using U = bits_of<C>;
+  constexpr U infinity = infinity_of<R>, infinite = U{infinity_of<C>};
+  U bits = bit_cast<U>(x), magnitude = bits & ~sign_bit<C>;
+  U code = nearest_code<R>(x);
+  code = code < infinity && magnitude < infinite ? code : infinity;
+  code |= bits >> (8 * sizeof(C) - 16) & 0x8000;
+  code = magnitude > infinite ? U{nan_bits} : code;
+  return R{static_cast<u16>(code)};
+}
+// With a rounding, and the largest number in place of infinity if `finite`.
+template <typename R, typename C> R narrow(C x, Rounding rounding, bool finite) {
   using U = bits_of<C>;
   constexpr U infinity = infinity_of<R>;
   bool negative = bit_cast<U>(x) >> (8 * sizeof(C) - 1);
@@ -126,15 +159,15 @@ template <typename R> R relu(R a) {
 }
 
 // One operation of f32: f32 has more than twice the digits of either format, so rounding twice rounds right.
-template <typename F> struct ByFloat {
-  template <typename R> static R apply(R a) { return narrow<R>(F::template apply<f32>(widen(a))); }
-  template <typename R> static R apply(R a, R b) {
-    return narrow<R>(F::template apply<f32>(widen(a), widen(b)));
-  }
+struct AddHalf {
+  template <typename R> static R apply(R a, R b) { return narrow<R>(widen(a) + widen(b)); }
 };
-using AddHalf = ByFloat<AddFloat>;
-using SubtractHalf = ByFloat<SubtractFloat>;
-using MultiplyHalf = ByFloat<MultiplyFloat>;
+struct SubtractHalf {
+  template <typename R> static R apply(R a, R b) { return narrow<R>(widen(a) - widen(b)); }
+};
+struct MultiplyHalf {
+  template <typename R> static R apply(R a, R b) { return narrow<R>(widen(a) * widen(b)); }
+};
 
 // a * b is exact in C. The sum is not, and is rounded to odd, so that what narrow() cuts off still tells on
 // which side of a tie the exact value lies.
