@@ -87,6 +87,9 @@ struct LaunchRequest {
   uint32_t worker_threads = 0;    // 0: all processors this process may use
   uint64_t timeout_ms = 0;        // 0: none
   bool fuse_multiply_add = false; // REPLAY_EMULATOR_FUSE, facts in docs/cpu-driver.md
+  // Receives what printf prints, one call a thread, with the bytes it takes in the device's buffer. Without
+  // one it goes to stdout at once.
+  std::function<void(std::string text, size_t buffer_bytes)> print;
 };
 
 enum class LaunchStatus {
@@ -98,6 +101,7 @@ enum class LaunchStatus {
   deadlock,
   timeout,
   out_of_resources,
+  stack_overflow,
 };
 
 struct LaunchResult {

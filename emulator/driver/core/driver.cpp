@@ -8,6 +8,7 @@
 #include "graph/graph.hpp"
 #include "graph/user_object.hpp"
 #include "launch/function.hpp"
+#include "launch/print_buffer.hpp"
 #include "memory/allocations.hpp"
 #include "memory/pool.hpp"
 #include "memory/virtual_memory.hpp"
@@ -76,6 +77,7 @@ CUresult admit(const char *function, Needs needs) {
     return CUDA_ERROR_NOT_INITIALIZED;
   if (host_function_depth > 0)
     return CUDA_ERROR_NOT_PERMITTED;
+  flush_prints(function, true);
   return CUDA_SUCCESS;
 }
 
@@ -93,6 +95,7 @@ Context *admitted_context(const char *function, Needs needs) {
 }
 
 CUresult leave(const char *function, CUresult result) {
+  flush_prints(function, false);
   if (settings().trace) {
     const char *name = nullptr;
     cuGetErrorName(result, &name);

@@ -9,6 +9,7 @@
 #include "memory/allocations.hpp"
 #include "module/module.hpp"
 #include "occupancy.hpp"
+#include "print_buffer.hpp"
 #include "stream/capture.hpp"
 #include "stream/event.hpp"
 #include "stream/scheduler.hpp"
@@ -97,6 +98,8 @@ CUresult error_of(LaunchStatus status) {
     return CUDA_ERROR_LAUNCH_TIMEOUT;
   case LaunchStatus::out_of_resources:
     return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  case LaunchStatus::stack_overflow: // documented: "possibly due to ... exceeding the stack size limit"
+    return CUDA_ERROR_HARDWARE_STACK_ERROR;
   case LaunchStatus::deadlock: // a GPU would hang; this driver has seen that nothing can go on
     return CUDA_ERROR_LAUNCH_FAILED;
   }
@@ -135,6 +138,7 @@ Outcome PreparedLaunch::run(uint64_t number) const {
   request.worker_threads = static_cast<uint32_t>(settings().worker_threads);
   request.timeout_ms = settings().timeout_ms;
   request.fuse_multiply_add = settings().fuse;
+  request.print = [this](std::string text, size_t bytes) { hold_print(*context, std::move(text), bytes); };
   LaunchResult result = module->instance->launch(*function->info, request, *context->memory);
   if (result.status != LaunchStatus::ok)
     tell(result.message);

@@ -15,6 +15,7 @@ namespace emulator::driver {
 namespace {
 
 constexpr uint64_t default_device_heap_bytes = uint64_t{8} << 20; // CU_LIMIT_MALLOC_HEAP_SIZE's default
+constexpr size_t most_freed_remembered = 1024;
 constexpr uint64_t far_bytes = uint64_t{1} << 30; // beyond this, naming a neighbour says nothing
 
 Heap &host_heap() {
@@ -31,11 +32,13 @@ std::string grouped(uint64_t number) {
   return digits;
 }
 
-std::string named(const Allocation &allocation) {
-  char base[24];
-  std::snprintf(base, sizeof base, "0x%llx", static_cast<unsigned long long>(allocation.base));
-  return "the " + grouped(allocation.bytes) + "-byte allocation at " + base;
+std::string named(uint64_t base, uint64_t bytes) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(base));
+  return "the " + grouped(bytes) + "-byte allocation at " + text;
 }
+
+std::string named(const Allocation &allocation) { return named(allocation.base, allocation.bytes); }
 
 } // namespace
 
@@ -59,7 +62,21 @@ void Allocations::insert(std::shared_ptr<Allocation> allocation) {
 
 void Allocations::erase(uint64_t base) {
   std::unique_lock<std::shared_mutex> guard(mutex_);
-  by_base_.erase(base);
+  auto found = by_base_.find(base);
+  if (found == by_base_.end())
+    return;
+  freed_.emplace_back(base, found->second->bytes);
+  if (freed_.size() > most_freed_remembered)
+    freed_.pop_front();
+  by_base_.erase(found);
+}
+
+std::pair<uint64_t, uint64_t> Allocations::freed_at(uint64_t address) const {
+  std::shared_lock<std::shared_mutex> guard(mutex_);
+  for (auto freed = freed_.rbegin(); freed != freed_.rend(); ++freed)
+    if (address - freed->first < freed->second)
+      return *freed;
+  return {0, 0};
 }
 
 std::shared_ptr<Allocation> Allocations::find(uint64_t address) const {
@@ -115,7 +132,8 @@ Range DeviceMemory::find(uint64_t address) const {
   auto allocation = driver().allocations->find(address);
   if (!allocation || !may_touch(context_, *allocation, false))
     return {};
-  return {allocation->base, allocation->end(), may_touch(context_, *allocation, true)};
+  return {allocation->base, allocation->end(),
+          may_touch(context_, *allocation, true) && !allocation->constant};
 }
 
 std::string DeviceMemory::describe(uint64_t address) const {
@@ -123,11 +141,15 @@ std::string DeviceMemory::describe(uint64_t address) const {
   if (below && address < below->end())
     return "inside " + named(*below) +
            (may_touch(context_, *below, false) ? "" : ", which this device may not touch");
+  if (address == 0)
+    return "a null pointer";
+  if (auto [base, bytes] = driver().allocations->freed_at(address); bytes != 0)
+    return grouped(address - base) + " bytes into " + named(base, bytes) + ", which was freed";
   uint64_t after = below ? address - below->end() : ~uint64_t{0};
   uint64_t before = above ? above->base - address : ~uint64_t{0};
   if (std::min(after, before) > far_bytes)
     return "far from every allocation";
-  return after <= before ? grouped(after) + " bytes after " + named(*below)
+  return after <= before ? grouped(after) + " bytes past the end of " + named(*below)
                          : grouped(before) + " bytes before " + named(*above);
 }
 

@@ -5,6 +5,7 @@
 #include "core/driver.hpp"
 #include "exec/program.hpp"
 
+#include <deque>
 #include <map>
 #include <shared_mutex>
 
@@ -46,6 +47,7 @@ struct Allocation {
   uint64_t mapped_base = 0, mapped_bytes = 0; // kind foreign: the pages, of which this is a part
   uint64_t file_number = 0;                   // kind foreign: which memory file they are
   unsigned opened = 0;                        // kind foreign: cuIpcOpenMemHandle calls not yet closed
+  bool constant = false; // .const: kernels read it, only the host writes it
   uint64_t end() const { return base + bytes; }
   bool is_host() const { return kind == MemoryKind::host || kind == MemoryKind::registered; }
 };
@@ -64,10 +66,14 @@ public:
   // The nearest range that begins at or below `address`, and the nearest above; either may be null.
   std::pair<std::shared_ptr<Allocation>, std::shared_ptr<Allocation>> neighbours(uint64_t address) const;
   std::vector<std::shared_ptr<Allocation>> all() const;
+  // For messages: base and size of what was freed last at `address`, as far as it is remembered; {0, 0}
+  // otherwise.
+  std::pair<uint64_t, uint64_t> freed_at(uint64_t address) const;
 
 private:
   mutable std::shared_mutex mutex_;
   std::map<uint64_t, std::shared_ptr<Allocation>> by_base_;
+  std::deque<std::pair<uint64_t, uint64_t>> freed_; // base and size, the latest last
 };
 
 // What the kernels of one context may touch.

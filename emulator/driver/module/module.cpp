@@ -80,6 +80,7 @@ std::shared_ptr<LoadedModule> place(Context &context, std::shared_ptr<const Modu
           allocate_device(context, bytes, global.is_managed ? MemoryKind::managed : MemoryKind::global);
       std::memset(reinterpret_cast<void *>(allocation->base), 0,
                   bytes); // whatever fresh memory is filled with
+      allocation->constant = global.is_constant;
       if (global.is_managed && managed)
         (*managed)[global.name] = allocation;
       else

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "exec/machine/cluster.hpp"
+#include "exec/machine/print.hpp"
 
 namespace emulator {
 
@@ -39,8 +40,8 @@ void fail(const Warp &w, const Instruction *i, LaunchStatus status, const std::s
   const ptx::SourceLine &source = program.source[static_cast<size_t>(i - program.code.data())];
   const Dim3 &n = w.block->launch->request->block;
   uint32_t linear = w.index * lanes_per_warp + lane;
-  std::string message =
-      what + "\n  in kernel " + program.info.name + ", " + place_of(*w.block->launch->module, source);
+  std::string message = what + "\n  in kernel " + readable_name(program.info.name) + ", " +
+                        place_of(*w.block->launch->module, source);
   const uint32_t *position = w.block->position;
   auto triple = [](uint64_t x, uint64_t y, uint64_t z) {
     return "(" + std::to_string(x) + "," + std::to_string(y) + "," + std::to_string(z) + ")";
@@ -104,7 +105,7 @@ void check_access(Warp &w, const Instruction *i, uint32_t lane, uint64_t address
   std::string what = std::string("illegal ") + (write ? "write" : "read") + " of " + std::to_string(bytes) +
                      " bytes at " + hexadecimal(address);
   if (range.end > range.base && inside(range.base, range.end, address, bytes))
-    what += ", which is read-only";
+    what += " in memory that kernels may only read";
   std::string nearest = launch.memory->describe(address);
   if (!nearest.empty())
     what += ": " + nearest;

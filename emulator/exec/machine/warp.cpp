@@ -239,7 +239,7 @@ const Instruction *Warp::enter_function(const FunctionCode &function, const Call
   const FunctionCode &caller = program->functions[callee.caller];
   uint64_t offset = caller_offset + caller.local_bytes;
   if (offset + function.local_bytes > program->local_bytes)
-    fail(*this, back - 1, LaunchStatus::out_of_resources,
+    fail(*this, back - 1, LaunchStatus::stack_overflow,
          "stack overflow: calls need more than the " + std::to_string(program->local_bytes) +
              " bytes of local memory of a thread",
          first_lane(active));
