@@ -28,7 +28,20 @@ void require_options(const JitOptions &options) {
   require(!(has_target && has_threads), CUDA_ERROR_INVALID_VALUE); // documented: cannot be combined
 }
 
-void JitLog::write(CUjit_option buffer_option, CUjit_option size_option, const std::string &text) const {
+static unsigned value_of(const JitOptions &options, CUjit_option option) {
+  unsigned value = 0;
+  for (unsigned i = 0; i < options.count; ++i)
+    if (options.options[i] == option)
+      value = static_cast<unsigned>(reinterpret_cast<uintptr_t>(options.values[i]));
+  return value;
+}
+
+JitLog::JitLog(const JitOptions &options, const JitOptions &sizes)
+    : options_(options), error_capacity_(value_of(sizes, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES)),
+      information_capacity_(value_of(sizes, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES)) {}
+
+void JitLog::write(CUjit_option buffer_option, CUjit_option size_option, unsigned capacity,
+                   const std::string &text) const {
   char *buffer = nullptr;
   void **size = nullptr;
   for (unsigned i = 0; i < options_.count; ++i) {
@@ -39,7 +52,6 @@ void JitLog::write(CUjit_option buffer_option, CUjit_option size_option, const s
   }
   if (!size)
     return;
-  auto capacity = static_cast<unsigned>(reinterpret_cast<uintptr_t>(*size));
   size_t written = 0;
   if (buffer && capacity > 0) {
     written = std::min<size_t>(text.size(), capacity - 1);
@@ -50,8 +62,8 @@ void JitLog::write(CUjit_option buffer_option, CUjit_option size_option, const s
 }
 
 JitLog::~JitLog() {
-  write(CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, information);
-  write(CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, errors);
+  write(CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, information_capacity_, information);
+  write(CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, error_capacity_, errors);
   for (unsigned i = 0; i < options_.count; ++i)
     if (options_.options[i] == CU_JIT_WALL_TIME) {
       float spent_ms =

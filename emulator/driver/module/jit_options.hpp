@@ -22,16 +22,21 @@ void require_options(const JitOptions &options);
 // of bytes written, without the NUL, back into the option that held the size.
 class JitLog {
 public:
-  explicit JitLog(const JitOptions &options) : options_(options) {}
+  explicit JitLog(const JitOptions &options) : JitLog(options, options) {}
+  // For calls in a row that report into the same buffers: their sizes as they were at the first one, since each
+  // call writes into the options how much it wrote.
+  JitLog(const JitOptions &options, const JitOptions &sizes);
   ~JitLog();
   JitLog(const JitLog &) = delete;
 
   std::string errors, information;
 
 private:
-  void write(CUjit_option buffer_option, CUjit_option size_option, const std::string &text) const;
+  void write(CUjit_option buffer_option, CUjit_option size_option, unsigned capacity,
+             const std::string &text) const;
 
   JitOptions options_;
+  unsigned error_capacity_, information_capacity_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 

@@ -20,7 +20,7 @@ void add(Linker &linker, CUjitInputType type, const void *data, size_t bytes, co
   require(type >= 0 && type < CU_JIT_NUM_INPUT_TYPES && data != nullptr && bytes > 0,
           CUDA_ERROR_INVALID_VALUE);
   require_options(own_options);
-  JitLog log(linker.options);
+  JitLog log(linker.options, linker.first_options());
   std::string shown = name.empty() ? "input " + std::to_string(linker.texts.size() + 1) : name;
   try {
     if (type == CU_JIT_INPUT_NVVM) {
@@ -66,6 +66,7 @@ CUresult CUDAAPI cuLinkCreate_v2(unsigned int numOptions, CUjit_option *options,
     auto linker = std::make_shared<Linker>();
     linker->options = {numOptions, options, optionValues};
     require_options(linker->options);
+    linker->first_values.assign(optionValues, optionValues + numOptions);
     *stateOut = driver().linkers.add(linker);
   });
 }
@@ -96,7 +97,7 @@ CUresult CUDAAPI cuLinkComplete(CUlinkState state, void **cubinOut, size_t *size
     auto linker = driver().linkers.get(state);
     require(cubinOut != nullptr && !linker->texts.empty(), CUDA_ERROR_INVALID_VALUE);
     if (!linker->completed) {
-      JitLog log(linker->options);
+      JitLog log(linker->options, linker->first_options());
       try {
         parsed(linker->texts, log.errors);
       } catch (const Error &) {

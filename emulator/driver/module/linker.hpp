@@ -14,6 +14,9 @@ struct Linker {
   std::vector<PtxText> texts;
   // The caller's arrays, which by the documentation live as long as the linker.
   JitOptions options;
+  // What stood in them when the linker was made.
+  std::vector<void *> first_values;
+  JitOptions first_options() { return {options.count, options.options, first_values.data()}; }
   std::string image; // once completed
   bool completed = false;
 };

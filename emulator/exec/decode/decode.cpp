@@ -17,6 +17,8 @@ using ptx::Space;
 constexpr uint32_t recursion_bytes = 32 * 1024;
 constexpr uint64_t most_frame_bytes = 1 << 24;
 // What CUDA allows is 32,764; anything far beyond it is a damaged text.
+// More than any architecture gives a block; ptxas itself stops at 48 KiB.
+constexpr uint64_t most_shared_bytes = 227 << 10;
 constexpr uint64_t most_parameter_bytes = 1 << 16;
 constexpr size_t most_functions = 10000;
 
@@ -177,6 +179,8 @@ private:
           if (symbol.variable)
             place_shared(*symbol.variable, shared, open);
       }
+    if (shared > most_shared_bytes)
+      throw Unsupported{std::to_string(shared) + " bytes of static shared memory", units_[0].function->line};
     bool has_open = std::any_of(layout_.shared_offset.begin(), layout_.shared_offset.end(),
                                 [](const auto &entry) { return entry.first->size_bytes == 0; });
     program_.shared_bytes =
