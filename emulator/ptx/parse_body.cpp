@@ -1,4 +1,7 @@
 // The inside of a function: scopes, registers, labels, instructions.
+#include <algorithm>
+#include <unordered_set>
+
 #include "ptx/declarations.hpp"
 
 namespace emulator::ptx {
@@ -53,6 +56,46 @@ const OperandCount *find_operand_count(std::string_view opcode) {
   }();
   auto found = table->find(opcode.substr(0, opcode.find('.')));
   return found == table->end() ? nullptr : found->second;
+}
+
+// Every special register of the PTX ISA, without its component.
+bool is_special(std::string_view name) {
+  static const std::unordered_set<std::string_view> names = {"%tid",
+                                                             "%ntid",
+                                                             "%laneid",
+                                                             "%warpid",
+                                                             "%nwarpid",
+                                                             "%ctaid",
+                                                             "%nctaid",
+                                                             "%smid",
+                                                             "%nsmid",
+                                                             "%gridid",
+                                                             "%is_explicit_cluster",
+                                                             "%clusterid",
+                                                             "%nclusterid",
+                                                             "%cluster_ctaid",
+                                                             "%cluster_nctaid",
+                                                             "%cluster_ctarank",
+                                                             "%cluster_nctarank",
+                                                             "%lanemask_eq",
+                                                             "%lanemask_le",
+                                                             "%lanemask_lt",
+                                                             "%lanemask_ge",
+                                                             "%lanemask_gt",
+                                                             "%clock",
+                                                             "%clock_hi",
+                                                             "%clock64",
+                                                             "%globaltimer",
+                                                             "%globaltimer_lo",
+                                                             "%globaltimer_hi",
+                                                             "%total_smem_size",
+                                                             "%aggr_smem_size",
+                                                             "%dynamic_smem_size",
+                                                             "%current_graph_exec"};
+  static constexpr std::string_view numbered[] = {"%pm", "%envreg", "%reserved_smem_offset_"};
+  return names.count(name) != 0 || std::any_of(std::begin(numbered), std::end(numbered), [&](auto prefix) {
+           return name.substr(0, prefix.size()) == prefix;
+         });
 }
 
 struct RegisterRange {
@@ -137,8 +180,9 @@ private:
     std::string_view opcode = lexer_.opcode();
     if (opcode.empty())
       lexer_.fail("expected an instruction");
+    size_t opcode_position = lexer_.position() - opcode.size();
     if (instruction.guard < 0 && lexer_.accept(':')) {
-      label(opcode, lexer_.position() - 1 - opcode.size());
+      label(opcode, opcode_position);
       return;
     }
     instruction.opcode = opcode;
@@ -159,9 +203,9 @@ private:
     instruction.operand_count = static_cast<uint32_t>(pending_.size() - first);
     if (expected &&
         (instruction.operand_count < expected->least || instruction.operand_count > expected->most))
-      lexer_.fail_at(behind_opcode.position() - opcode.size(), std::string(opcode) + " with " +
-                                                                   std::to_string(instruction.operand_count) +
-                                                                   " operands; it takes " + expected->words);
+      lexer_.fail_at(opcode_position, std::string(opcode) + " with " +
+                                          std::to_string(instruction.operand_count) + " operands; it takes " +
+                                          expected->words);
     body_.operands.insert(body_.operands.end(), pending_.begin() + static_cast<std::ptrdiff_t>(first),
                           pending_.end());
     pending_.resize(first);
@@ -251,6 +295,7 @@ private:
       std::string_view name = lexer_.name();
       if (name.empty())
         lexer_.fail("expected the name of a register");
+      size_t position = lexer_.position() - name.size();
       uint32_t count = 0;
       if (lexer_.accept('<')) {
         uint64_t number = lexer_.number().bits;
@@ -261,7 +306,7 @@ private:
       }
       uint32_t first = static_cast<uint32_t>(body_.registers.size());
       if (!scopes_.back().registers.insert({name, {type, first, count}}).second)
-        lexer_.fail("the register '" + std::string(name) + "' is declared twice in one scope");
+        lexer_.fail_at(position, "the register '" + std::string(name) + "' is declared twice in one scope");
       if (first + uint64_t{count} > most_registers)
         lexer_.fail(too_many_registers);
       body_.registers.resize(first + (count ? count : 1), type);
@@ -365,6 +410,8 @@ private:
       result.base = base.kind;
       result.index = base.index;
       result.value = base.value + addend();
+      if (base.kind == Operand::Kind::label && !labels_may_be_missing_)
+        lexer_.fail("'" + std::string(body_.labels[base.index].name) + "' is not defined");
       if (base.kind != Operand::Kind::reg && base.kind != Operand::Kind::symbol &&
           base.kind != Operand::Kind::integer)
         lexer_.fail("expected a register, a variable or a number between '[' and ']'");
@@ -413,6 +460,8 @@ private:
     } else if (find_register(name, result.index)) {
       result.kind = Operand::Kind::reg;
     } else if (!name.empty() && name[0] == '%') {
+      if (!is_special(name))
+        lexer_.fail("the register '" + std::string(name) + "' is not declared");
       std::string_view component = lexer_.component();
       if (!component.empty())
         name = std::string_view(name.data(), name.size() + 2);

@@ -15,7 +15,7 @@ HAND = (
     + """
 .visible .entry access(.param .u64 p)
 {
-  .reg .b64 %rd<3>; .reg .b32 %r<3>; .reg .b16 %h1; .shared .align 8 .b8 s[64];
+  .reg .b64 %rd<3>; .reg .b32 %r<3>; .reg .b16 %h1; .shared .align 8 .b8 s[64]; .local .align 8 .b8 l[64];
   ld.param.u64 %rd1, [p];
   WHAT
   ret;
@@ -64,7 +64,7 @@ def test_an_inlined_function_names_both_lines(fresh):
     printed, words = faulted(fresh, '\n        run("inlined", p, ctypes.c_int(1026), block=1)')
     assert printed == ["700", "700"]
     assert "8 bytes past the end of the 4,096-byte allocation" in words
-    assert "faults.cu:3, inlined at faults.cu:11 (PTX line 6" in words
+    assert "faults.cu:3, inlined at faults.cu:11 (PTX line 7" in words
 
 
 def test_a_null_pointer_and_a_demangled_name(fresh):
@@ -96,7 +96,7 @@ def test_kernels_cannot_write_constants(fresh):
         ("st.global.u64 [%rd1+4], %rd2;", 716, "misaligned address: 8 bytes at 0x"),
         ("ld.global.u32 %r1, [%rd1-4];", 700, "illegal read of 4 bytes"),
         ("st.shared.u32 [s+64], %r1;", 700, "in shared memory, where the block has 64 bytes"),
-        ("mov.u32 %r1, 99999; ld.local.u32 %r2, [%r1+1];", 716, "misaligned address: 4 bytes"),
+        ("mov.u32 %r1, 9; ld.local.u32 %r2, [%r1+1];", 716, "misaligned address: 4 bytes at 0xa in local memory"),
         ("mov.u32 %r1, 4000000; ld.local.u32 %r2, [%r1];", 700, "in local memory, where a thread has"),
         ("add.u64 %rd1, %rd1, 1099511627776; ld.global.u16 %h1, [%rd1];", 700, "far from every allocation"),
     ],
@@ -106,7 +106,7 @@ def test_every_kind_of_access(fresh, what: str, error: int, named: str):
     printed, words = faulted(fresh, f'\n        run("access", p, block=1, module=d.module({text!r}))')
     assert printed == [str(error)] * 2
     assert named in words
-    assert "in kernel access, PTX line 8, block (0,0,0), thread (0,0,0)" in words
+    assert "in kernel access, PTX line 9, block (0,0,0), thread (0,0,0)" in words
 
 
 def test_calls_without_an_end_are_a_stack_error(fresh):

@@ -23,8 +23,8 @@ void require_options(const JitOptions &options);
 class JitLog {
 public:
   explicit JitLog(const JitOptions &options) : JitLog(options, options) {}
-  // For calls in a row that report into the same buffers: their sizes as they were at the first one, since each
-  // call writes into the options how much it wrote.
+  // For calls in a row that report into the same buffers: their sizes as they were at the first one, since
+  // each call writes into the options how much it wrote.
   JitLog(const JitOptions &options, const JitOptions &sizes);
   ~JitLog();
   JitLog(const JitLog &) = delete;
