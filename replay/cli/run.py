@@ -49,6 +49,12 @@ def run(
     best_effort: Annotated[
         bool, typer.Option("--best-effort", help="Leave out what cannot be replayed instead of refusing.")
     ] = False,
+    counters: Annotated[
+        bool,
+        typer.Option(
+            "--counters", help="Print what the built-in CPU driver counts: instructions, sectors, conflicts."
+        ),
+    ] = False,
     output: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(
@@ -88,6 +94,7 @@ def run(
         timing=replace(parameters, fixed_samples=samples) if timing else None,
         timeout_s=timeout,
         best_effort=best_effort,
+        counters=counters,
     )
     if output is not None:
         require_place(output)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from replay.api.functions import by_symbol
 from replay.compare.outputs import BufferComparison
+from replay.engine.counters import SETTING, read_counters
 from replay.engine.driver import Driver, call, management_library, query, query_int
 from replay.engine.measure import WindowSampler
 from replay.engine.memory import Span, home_address, is_global
@@ -62,6 +65,7 @@ def carry_out(
     device = device_facts(driver, session.device, request["device"])
     clocks = Clocks(None if request["emulated"] else management_library(), device["uuid"])
     verified = session.verify()
+    counters = read_counters(Path(os.environ[SETTING]), verified.replays) if request["counters"] else None
     timing = None
     notes = list(session.executor.notes) + program.left_out
     if request["timing"] is not None:
@@ -85,6 +89,7 @@ def carry_out(
         "verification": to_wire(verification(verified)),
         "timing": None if timing is None else to_wire(timing),
         "notes": notes,
+        "counters": None if counters is None else to_wire(counters),
     }
 
 

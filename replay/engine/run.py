@@ -47,13 +47,17 @@ _BOOTSTRAP = "import sys; sys.path[:] = {path!r}; from replay.engine.worker impo
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How to replay. timing: None for verification only. timeout_s: without a sign of progress from the worker."""
+    """How to replay. timing: None for verification only. timeout_s: without a sign of progress from the worker.
+
+    counters: what the built-in CPU driver counts; another driver is refused.
+    """
 
     driver: str | None = None
     device: int = 0
     timing: StoppingParameters | None = dataclasses.field(default_factory=StoppingParameters)
     timeout_s: float = DEFAULT_TIMEOUT_S
     best_effort: bool = False
+    counters: bool = False
 
 
 def run_snapshot(
@@ -66,6 +70,9 @@ def run_snapshot(
     """
     begin_s = time.monotonic()
     driver = find_driver(options.driver)
+    if options.counters and not driver.emulated:
+        raise EngineError("only the built-in CPU driver counts instructions and memory accesses", where=driver.library,
+                          next="add --driver emulator, or use a profiler on this driver")  # fmt: skip
     with SnapshotReader(path) as reader:
         if not reader.condition.whole:
             raise TruncatedError(f"ends early, or its index is damaged: {reader.condition}", where=path,
@@ -82,6 +89,7 @@ def run_snapshot(
         "emulated": driver.emulated,
         "best_effort": options.best_effort,
         "relocate": False,
+        "counters": options.counters,
         "timing": None if options.timing is None else dataclasses.asdict(options.timing),
     }
     restarts = refusals = 0
@@ -364,6 +372,7 @@ def _result(
         notes=notes,
         best_effort=options.best_effort,
         wall_s=round(wall_s, 3),
+        counters=None if answer["counters"] is None else from_wire(schema.WindowCounters, answer["counters"]),
     )
 
 

@@ -90,12 +90,18 @@ def _replay(request: dict[str, Any], messages: Messages) -> None:
         raise AddressTaken(f"{taken[0].address:#x} is in use")
 
     # Only now: these bring in shared libraries, threads and the driver.
+    import tempfile
+
+    from replay.engine.counters import SETTING
     from replay.engine.driver import LoadedDriver
     from replay.engine.outcome import carry_out
     from replay.snapshot.container import SnapshotReader
 
     with SnapshotReader(request["snapshot"]) as reader:
         messages.stage("loading the driver")
-        driver = LoadedDriver()
-        result = carry_out(driver, reader, request, spans, taken, messages)
+        with tempfile.TemporaryDirectory(prefix="replay-counters-") as folder:
+            if request["counters"]:
+                os.environ[SETTING] = os.path.join(folder, "launches")  # before the driver reads its settings
+            driver = LoadedDriver()
+            result = carry_out(driver, reader, request, spans, taken, messages)
     messages.send(result=result)

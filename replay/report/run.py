@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from replay.report.counters import render_counters
 from replay.report.text import Column, Screen, duration, fields, heading, number, shown, size, table
 from replay.results.schema import OutputDifference, RunResult, TimeSummary, Timing
 
@@ -28,6 +29,8 @@ def render_run(result: RunResult, screen: Screen) -> str:
         parts.append(f"  ... and {number(hidden, 'more buffer')}: --json shows all")
     if result.timing is not None:
         parts += ["", _times(result.timing, screen), *_timing_lines(result.timing, screen)]
+    if result.counters is not None:
+        parts += ["", *render_counters(result.counters, screen)]
     notes = [*result.placement.moved, *result.verification.unverified, *result.notes]
     if notes:
         parts += ["", heading("Notes", screen), *(f"  {shown(text, 400)}" for text in notes[:SHOWN_LINES])]

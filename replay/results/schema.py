@@ -170,6 +170,26 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class KernelCounters:
+    """What the built-in CPU driver counted in all launches of one kernel. counters: names as in docs/cpu-driver.md."""
+
+    kernel: str
+    launches: int
+    modelled_ns: int
+    counters: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class WindowCounters:
+    """Counters of the first replay of the window: its sum, and kernel by kernel. failed: launches that did not end
+    well, which count nothing."""
+
+    total: KernelCounters
+    kernels: list[KernelCounters] = field(default_factory=list)
+    failed: int = 0
+
+
+@dataclass(frozen=True)
 class ApplicationFacts:
     """What was seen when the window ran inside the application. host_ns: from its first call to its last, None
     unknown. gpu_ns: of the launches that were timed there (timed_launches), each between two events."""
@@ -198,7 +218,7 @@ class WindowFacts:
 @dataclass(frozen=True)
 class RunResult:
     """One replay of one snapshot. notes: what was done otherwise than in the application, or is missing from the
-    capture."""
+    capture. counters: with --counters, on the built-in CPU driver."""
 
     format: str
     tool_version: str
@@ -214,3 +234,4 @@ class RunResult:
     notes: list[str] = field(default_factory=list)
     best_effort: bool = False
     wall_s: float = 0.0
+    counters: WindowCounters | None = None

@@ -63,6 +63,21 @@ def test_time_in_the_application_stands_beside_the_time_of_the_replay(replay):
     assert "modelled for 1 launch" in replay.run("x.rsnap").stdout
 
 
+@emulator_only
+def test_counters_of_the_window_are_a_table_and_in_the_result(replay):
+    replay.capture("--kernel", "vector_add", application=replay.application("vector_add"))
+    result = json.loads(replay.run("x.rsnap", "--counters", "--json", "-o", "x.rres").stdout)
+    total, (kernel,) = result["counters"]["total"], result["counters"]["kernels"]
+    assert total["launches"] == kernel["launches"] == 1
+    assert total["counters"]["global_load_bytes"] == 2 * 4 * 262147
+    assert total["counters"]["global_store_bytes"] == 4 * 262147
+    assert total["modelled_ns"] == result["timing"]["gpu"]["median_ns"]
+    table = replay.run("x.rsnap", "--counters").stdout
+    assert "lanes per instruction" in table
+    assert "sectors per request" in table
+    assert json.loads(replay.run("x.rsnap", "--json").stdout)["counters"] is None
+
+
 def test_what_capture_did_to_the_application_is_in_the_snapshot(replay):
     replay.capture("--kernel", "vector_add", application=replay.application("vector_add"))
     changes = json.loads(replay("info", "x.rsnap", "--json").stdout)["summary"]["perturbation"]

@@ -36,15 +36,25 @@ double noise_factor(uint64_t launch_number) {
 uint64_t kernel_ns(const std::string &kernel, const LaunchCounters &counters, uint64_t blocks,
                    uint32_t multiprocessors, uint64_t launch_number) {
   double active = static_cast<double>(std::clamp<uint64_t>(blocks, 1, multiprocessors));
-  double compute =
-      static_cast<double>(counters.warp_instructions) / (active * cost::issue_per_cycle) / cost::clock_ghz;
+  auto of_class = [&](InstructionClass c) {
+    return static_cast<double>(counters.warp_class[static_cast<size_t>(c)]);
+  };
+  double slow = of_class(InstructionClass::float64) + of_class(InstructionClass::conversion) +
+                of_class(InstructionClass::special_function) + of_class(InstructionClass::atomic);
+  double weighted = static_cast<double>(counters.warp_instructions) + (cost::slow_class_weight - 1) * slow;
+  double compute = weighted / (active * cost::issue_per_cycle) / cost::clock_ghz;
+  uint64_t wavefronts = 0;
+  for (const SharedCounters &kind : counters.shared)
+    wavefronts += kind.wavefronts;
+  // One pass over the banks each cycle.
+  double shared = static_cast<double>(wavefronts) / active / cost::clock_ghz;
   double bytes = static_cast<double>(counters.sectors() * cost::sector_bytes);
   double memory = bytes / (cost::bytes_per_ns_per_multiprocessor * active);
   double start = cost::block_ns * static_cast<double>(blocks) / active;
-  double total = cost::launch_ns + start + std::max(compute, memory);
-  const auto &slow = settings().slowdown;
-  if (slow.kernel && std::regex_search(kernel, *slow.kernel))
-    total *= slow.factor;
+  double total = cost::launch_ns + start + std::max({compute, shared, memory});
+  const auto &slowdown = settings().slowdown;
+  if (slowdown.kernel && std::regex_search(kernel, *slowdown.kernel))
+    total *= slowdown.factor;
   return static_cast<uint64_t>(std::llround(total * noise_factor(launch_number)));
 }
 

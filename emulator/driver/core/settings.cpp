@@ -37,6 +37,8 @@ std::regex expression(const std::string &text) {
 
 void parse(const std::string &text, setting::integer &value) { value = whole_number(text); }
 
+void parse(const std::string &text, setting::text &value) { value = text; }
+
 void parse(const std::string &text, setting::real &value) { value = real_number(text); }
 
 void parse(const std::string &text, setting::flag &value) {

@@ -14,6 +14,7 @@ namespace setting {
 using integer = uint64_t;
 using real = double;
 using flag = bool;
+using text = std::string;
 struct capability {
   int major = 9;
   int minor = 0;

@@ -2,6 +2,7 @@
 #include "launch.hpp"
 
 #include "core/cost_model.hpp"
+#include "counters_file.hpp"
 #include "device/context.hpp"
 #include "device/device.hpp"
 #include "function.hpp"
@@ -142,8 +143,10 @@ Outcome PreparedLaunch::run(uint64_t number) const {
   LaunchResult result = module->instance->launch(*function->info, request, *context->memory);
   if (result.status != LaunchStatus::ok)
     tell(result.message);
-  return {error_of(result.status),
-          kernel_ns(name, result.counters, volume(shape.grid), request.multiprocessors, number)};
+  uint64_t modelled_ns =
+      kernel_ns(name, result.counters, volume(shape.grid), request.multiprocessors, number);
+  append_counters(name, request, result, number, modelled_ns);
+  return {error_of(result.status), modelled_ns};
 }
 
 LaunchShape shape_of(const CUlaunchConfig &config) {
