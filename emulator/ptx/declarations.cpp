@@ -19,7 +19,8 @@ void put_bits(Lexer &lexer, Variable &variable, uint64_t offset, uint64_t bits, 
     lexer.fail("initial values beyond the first 256 MiB of '" + std::string(variable.name) + "'");
   if (variable.bytes.size() < offset + size)
     variable.bytes.resize(offset + size);
-  std::memcpy(variable.bytes.data() + offset, &bits, size);
+  std::memcpy(variable.bytes.data() + offset, &bits,
+              std::min<uint32_t>(size, sizeof bits)); // .b128: zero above
 }
 
 uint64_t bits_for(const Number &number, Type type) {
