@@ -27,3 +27,20 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> toolchain.Programs:
     # Each xdist worker has a folder of its own inside the session's.
     shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     return toolchain.Programs(nvcc, shared / "programs")
+
+
+def emulator_folder() -> Path:
+    """The folder with libcuda.so.1: REPLAY_TEST_EMULATOR_DIR, else the installed package's."""
+    if named := os.environ.get("REPLAY_TEST_EMULATOR_DIR"):
+        return Path(named)
+    import replay
+
+    return Path(replay.__file__).resolve().parent / "_native" / "emulator"
+
+
+@pytest.fixture(scope="session")
+def emulator_dir() -> Path:
+    folder = emulator_folder()
+    if not (folder / "libcuda.so.1").exists():
+        pytest.fail(f"no libcuda.so.1 in {folder}: run `make setup`, or set REPLAY_TEST_EMULATOR_DIR")
+    return folder

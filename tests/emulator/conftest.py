@@ -21,23 +21,6 @@ sys.path.insert(0, str(HERE))
 import driver_api  # noqa: E402
 
 
-def emulator_folder() -> Path:
-    """The folder with libcuda.so.1: REPLAY_TEST_EMULATOR_DIR, else the installed package's."""
-    if named := os.environ.get("REPLAY_TEST_EMULATOR_DIR"):
-        return Path(named)
-    import replay
-
-    return Path(replay.__file__).resolve().parent / "_native" / "emulator"
-
-
-@pytest.fixture(scope="session")
-def emulator_dir() -> Path:
-    folder = emulator_folder()
-    if not (folder / "libcuda.so.1").exists():
-        pytest.fail(f"no libcuda.so.1 in {folder}: run `make setup`, or set REPLAY_TEST_EMULATOR_DIR")
-    return folder
-
-
 @pytest.fixture(scope="session")
 def library(emulator_dir: Path) -> driver_api.Driver:
     """The driver in this process, initialised, with default settings."""

@@ -1,0 +1,87 @@
+"""Every program of the corpus runs right on the CPU driver, alone and under capture, and its capture replays equal."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import toolchain
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from program import Program, all_programs  # noqa: E402
+
+from replay import drivers, stacks  # noqa: E402
+
+PROGRAMS = all_programs()
+TIMEOUT_S = 100
+
+
+def test_the_corpus_is_large_enough():
+    assert len({program.source for program in PROGRAMS}) >= 60
+    assert {program.kind for program in PROGRAMS} == {"runtime", "driver", "python"}
+
+
+@pytest.fixture
+def command(request: pytest.FixtureRequest, emulator_dir: Path) -> list[str]:
+    """The command line of the program, compiled if need be."""
+    program: Program = request.param
+    for package in program.needs:
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"the Python package {package} is not installed")
+    if program.kind == "python":
+        return [sys.executable, str(program.source)]
+    programs: toolchain.Programs = request.getfixturevalue("programs")
+    if program.kind == "driver":
+        return [str(programs.host(program.source, emulator_dir / "libcuda.so.1", *program.options))]
+    sources = [program.source, *program.also]
+    return [str(programs.compile(sources, *program.options, architecture=program.architecture))]
+
+
+def run(
+    command: list[str], program: Program, emulator_dir: Path, folder: Path
+) -> subprocess.CompletedProcess[str]:
+    """Run to the end in a folder of its own; what it said stands in the report of a failure."""
+    base = {name: value for name, value in os.environ.items() if not name.startswith("REPLAY_EMULATOR_")}
+    base["LD_LIBRARY_PATH"] = f"{emulator_dir}:{base.get('LD_LIBRARY_PATH', '')}".rstrip(":")
+    driver = drivers.find_driver(str(emulator_dir))
+    environment = base | stacks.environment(base, driver) | program.environment
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S
+    )
+    print(f"$ {' '.join(command)}\nexit status {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done
+
+
+def both(program: Program):
+    return pytest.param(program, program, id=f"{program.kind}-{program.name}")
+
+
+@pytest.mark.parametrize(("command", "program"), [both(item) for item in PROGRAMS], indirect=["command"])
+def test_program_runs(command, program, emulator_dir, tmp_path):
+    done = run(command, program, emulator_dir, tmp_path)
+    assert done.returncode == program.status
+    assert program.status or done.stdout.splitlines()[-1:] == ["ok"]
+
+
+@pytest.mark.parametrize(("command", "program"), [both(item) for item in PROGRAMS], indirect=["command"])
+def test_program_is_captured_unharmed_and_replayed(command, program, emulator_dir, tmp_path):
+    replay = [sys.executable, "-m", "replay"]
+    capture = [*replay, "capture", "--driver", str(emulator_dir), "--all", "-o", "all.rsnap", "--", *command]
+    done = run(capture, program, emulator_dir, tmp_path)
+    assert done.returncode == program.status
+    assert program.status or "ok" in done.stdout.splitlines()
+    again = run(
+        [*replay, "run", "all.rsnap", "--driver", str(emulator_dir), "--samples", "1"],
+        program, emulator_dir, tmp_path,
+    )  # fmt: skip
+    if program.replay:
+        assert again.returncode == 3
+        assert program.replay in again.stderr
+    else:
+        assert again.returncode == 0
+        assert "outputs match" in again.stdout
