@@ -173,6 +173,8 @@ Declaration parse_type(Lexer &lexer, Space space, const Variable &qualified) {
       continue;
     } else {
       variable.type = type_from_name(word);
+      if (variable.type == Type::pred)
+        lexer.fail("predicates live in registers only");
       if (variable.type == Type::none)
         lexer.fail("unknown type '." + std::string(word) + "'");
       type_seen = true;
