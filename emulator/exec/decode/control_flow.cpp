@@ -47,7 +47,8 @@ void Lowering::control(Opcode opcode) {
     lowered.counted = 1;
     lowered.flow = function_index_ == 0 ? Flow::end : Flow::branch;
     lowered.target = static_cast<uint32_t>(body_.instructions.size());
-  } else if (name == "exit" || name == "trap") {
+  } else if (name == "exit" || name == "trap" || name == "brkpt") {
+    // There is no debugger that a break point could stop in.
     skip_unless_guarded();
     Lowered &lowered = emit(name == "exit" ? control::exit : control::trap);
     lowered.accounts = true;
@@ -67,6 +68,68 @@ void Lowering::control(Opcode opcode) {
     // Memory is always in order here, caches do not exist: nothing is left to do.
     emit(control::no_operation).counted = 1;
   }
+}
+
+// A policy of a cache that does not exist.
+void Lowering::create_policy(Opcode) {
+  Lowered &lowered = emit("mov.b64", {values_.constant(0, 8)}, destination(operand(0), Type::b64));
+  lowered.counted = 1;
+  apply_guard(lowered);
+  finish_destinations();
+}
+
+void Lowering::test_space(Opcode opcode) {
+  static const std::pair<std::string_view, ptx::Space> spaces[] = {
+      {"global", ptx::Space::global},         {"const", ptx::Space::constant},
+      {"shared", ptx::Space::shared},         {"shared::cta", ptx::Space::shared},
+      {"shared::cluster", ptx::Space::shared}, {"local", ptx::Space::local},
+      {"param", ptx::Space::parameter},       {"param::entry", ptx::Space::parameter},
+  };
+  ptx::Space space = ptx::Space::generic;
+  for (const auto &[name, meaning] : spaces)
+    if (opcode.modifiers.size() == 1 && opcode.modifiers[0] == name)
+      space = meaning;
+  if (space == ptx::Space::generic)
+    unsupported();
+  uint32_t value = source(operand(1), Type::u64);
+  uint32_t result = destination(operand(0), Type::pred);
+  Lowered &lowered = emit(control::is_space);
+  lowered.instruction.space = space;
+  lowered.instruction.immediate = opcode.modifiers[0] == "shared::cluster";
+  refer(lowered, Field::a, value, false);
+  refer(lowered, Field::destination, result, true);
+  lowered.references.back().uses = true;
+  lowered.counted = 1;
+  apply_guard(lowered);
+}
+
+void Lowering::stack(Opcode opcode) {
+  Type type = opcode.last_type();
+  if (type != Type::u32 && type != Type::u64)
+    unsupported();
+  if (opcode.mnemonic == "stackrestore") {
+    uint32_t top = resized(source(operand(0), type), type, Type::u64);
+    Lowered &lowered = emit(control::restore_stack);
+    refer(lowered, Field::a, top, false);
+    lowered.counted = 1;
+    apply_guard(lowered);
+    return;
+  }
+  bool allocates = opcode.mnemonic == "alloca";
+  uint32_t bytes = allocates ? resized(source(operand(1), type), type, Type::u64) : UINT32_MAX;
+  int64_t alignment = allocates && operand_count() > 2 ? operand(2).value : 8;
+  if (alignment <= 0 || alignment > 4096 || (alignment & (alignment - 1)))
+    unsupported("with an alignment of " + std::to_string(alignment));
+  uint32_t result = destination(operand(0), Type::u64);
+  Lowered &lowered = emit(allocates ? control::allocate_stack : control::save_stack);
+  lowered.instruction.immediate = alignment;
+  if (allocates)
+    refer(lowered, Field::a, bytes, false);
+  refer(lowered, Field::destination, result, true);
+  lowered.references.back().uses = true;
+  lowered.counted = 1;
+  apply_guard(lowered);
+  finish_destinations();
 }
 
 void Lowering::barrier(Opcode opcode) {

@@ -16,6 +16,10 @@ using ptx::Space;
 // Frames of functions that call themselves need room that the text does not state.
 constexpr uint32_t recursion_bytes = 32 * 1024;
 constexpr uint64_t most_frame_bytes = 1 << 24;
+// What alloca may take in one thread.
+constexpr uint64_t alloca_bytes = 16 * 1024;
+// Room for the unnamed arguments of a call with a variable number of them.
+constexpr uint64_t variadic_bytes = 1024;
 // What CUDA allows is 32,764; anything far beyond it is a damaged text.
 // More than any architecture gives a block; ptxas itself stops at 48 KiB.
 constexpr uint64_t most_shared_bytes = 227 << 10;
@@ -45,16 +49,21 @@ public:
     layout_.global_address = address;
   }
 
-  void decode() {
+  void decode(bool fuse_multiply_add) {
     for (size_t u = 0; u < units_.size(); ++u) // grows while it runs
       parse(u);
     find_recursion();
     place_variables();
     program_.accounts.emplace_back();
+    for (const ptx::Variable &variable : layout_.module->variables)
+      if (variable.space == Space::constant)
+        program_.constant_ranges.push_back({layout_.global_address(variable), variable.size_bytes});
     std::vector<LoweredFunction> lowered;
     std::vector<std::vector<std::vector<uint32_t>>> tables;
     for (size_t u = 0; u < units_.size(); ++u) {
       Lowering lowering(*units_[u].body, static_cast<uint32_t>(u), layout_, values_, program_);
+      if (fuse_multiply_add)
+        lowering.fuse();
       lowered.push_back(lowering.lower());
       tables.push_back(lowering.tables());
     }
@@ -121,6 +130,9 @@ private:
       }
       units_[u].calls_indirectly |= !direct;
     }
+    uses_alloca_ |= std::any_of(
+        body.instructions.begin(), body.instructions.end(),
+        [](const ptx::Instruction &instruction) { return instruction.opcode.substr(0, 6) == "alloca"; });
     if (units_[u].calls_indirectly && !all_functions_) {
       // Any function might be meant.
       all_functions_ = true;
@@ -194,11 +206,14 @@ private:
       auto place = [&](const ptx::Variable &variable) {
         offset = aligned(offset, std::max(variable.alignment_bytes, 8u));
         layout_.frame_offset[&variable] = static_cast<uint32_t>(offset);
-        offset += variable.size_bytes;
+        uint64_t bytes = variable.size_bytes;
+        if (bytes == 0 && variable.space == Space::parameter)
+          bytes = variadic_bytes;
+        offset += bytes;
         if (offset > most_frame_bytes)
           throw Unsupported{std::string(unit.function->name) + ": more than 16 MiB of local memory",
                             variable.line};
-        return ParameterBytes{layout_.frame_offset[&variable], static_cast<uint32_t>(variable.size_bytes)};
+        return ParameterBytes{layout_.frame_offset[&variable], static_cast<uint32_t>(bytes)};
       };
       if (u == 0) {
         for (size_t p = 0; p < unit.function->parameters.size(); ++p)
@@ -212,7 +227,8 @@ private:
       for (const ptx::Variable &variable : unit.body->variables)
         if (variable.space == Space::local || variable.space == Space::parameter)
           place(variable);
-      code.local_bytes = static_cast<uint32_t>(aligned(offset, 16));
+      // At least something, so that a recursion without an end runs out of stack.
+      code.local_bytes = static_cast<uint32_t>(aligned(std::max<uint64_t>(offset, u == 0 ? 0 : 1), 16));
     }
     // The deepest chain of calls; recursion adds a fixed reserve.
     std::vector<uint64_t> depth(units_.size(), UINT64_MAX);
@@ -228,7 +244,8 @@ private:
       return depth[u] = below + program_.functions[u].local_bytes;
     };
     uint64_t local = deepest(0) + (recursive ? recursion_bytes : 0);
-    program_.local_bytes = static_cast<uint32_t>(std::min<uint64_t>(aligned(local, 16), most_frame_bytes));
+    program_.frame_bytes = static_cast<uint32_t>(std::min<uint64_t>(aligned(local, 16), most_frame_bytes));
+    program_.local_bytes = program_.frame_bytes + static_cast<uint32_t>(uses_alloca_ ? alloca_bytes : 0);
   }
 
   void assemble(size_t u, const LoweredFunction &function, const std::vector<BasicBlock> &blocks,
@@ -367,6 +384,7 @@ private:
   std::vector<std::vector<uint32_t>> calls_;
   std::vector<std::vector<size_t>> table_indices_;
   bool all_functions_ = false;
+  bool uses_alloca_ = false;
 };
 
 void describe(const ptx::Module &module, const ptx::Function &kernel, KernelInfo &info) {
@@ -401,7 +419,8 @@ void describe(const ptx::Module &module, const ptx::Function &kernel, KernelInfo
 } // namespace
 
 std::unique_ptr<Program> decode_kernel(const ptx::Module &module, const ptx::Function &kernel,
-                                       const std::function<uint64_t(const ptx::Variable &)> &global_address) {
+                                       const std::function<uint64_t(const ptx::Variable &)> &global_address,
+                                       bool fuse_multiply_add) {
   auto program = std::make_unique<Program>();
   describe(module, kernel, program->info);
   try {
@@ -409,7 +428,7 @@ std::unique_ptr<Program> decode_kernel(const ptx::Module &module, const ptx::Fun
       throw Unsupported{program->info.unsupported, program->info.unsupported_line};
     Decoder decoder(module, kernel, *program);
     decoder.set_global_address(global_address);
-    decoder.decode();
+    decoder.decode(fuse_multiply_add);
   } catch (const Unsupported &what) {
     program->info.unsupported = what.what;
     program->info.unsupported_line = what.ptx_line;

@@ -10,6 +10,7 @@ namespace emulator {
 
 // Never fails: what cannot be decoded is named in KernelInfo::unsupported.
 std::unique_ptr<Program> decode_kernel(const ptx::Module &module, const ptx::Function &kernel,
-                                       const std::function<uint64_t(const ptx::Variable &)> &global_address);
+                                       const std::function<uint64_t(const ptx::Variable &)> &global_address,
+                                       bool fuse_multiply_add = false);
 
 } // namespace emulator

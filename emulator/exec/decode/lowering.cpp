@@ -51,6 +51,9 @@ Lowering::Lowering(const ptx::Body &body, uint32_t function_index, const Layout 
       first_register_(static_cast<uint32_t>(values.values.size())) {
   for (Type type : body.registers)
     values.variable(type == Type::b128 ? 8 * lanes_per_warp : row_bytes_of(type));
+  for (uint32_t reg = 0; reg < body.registers.size(); ++reg)
+    if (body.registers[reg] == Type::b128)
+      upper_half_[reg] = values.variable(8 * lanes_per_warp);
   for (const std::vector<uint32_t> &table : body.tables) {
     tables_.emplace_back();
     for (uint32_t label : table)
@@ -206,6 +209,11 @@ LoweredFunction Lowering::lower() {
 }
 
 void Lowering::instruction() {
+  if (auto found = fused_.find(position_); found != fused_.end()) {
+    if (found->second.product != UINT32_MAX)
+      fused(found->second);
+    return;
+  }
   Opcode opcode(instruction_->opcode);
   instruction_class_ = class_of(opcode);
   using Family = void (Lowering::*)(Opcode);
@@ -216,7 +224,7 @@ void Lowering::instruction() {
       {"slct", &Lowering::select_by_sign},
       {"cvt", &Lowering::convert},
       {"cvta", &Lowering::convert_address},
-      {"isspacep", &Lowering::convert_address},
+      {"isspacep", &Lowering::test_space},
       {"ld", &Lowering::load},
       {"ldu", &Lowering::load},
       {"st", &Lowering::store},
@@ -247,10 +255,19 @@ void Lowering::instruction() {
       {"discard", &Lowering::control},
       {"cp", &Lowering::copy_asynchronously},
       {"mbarrier", &Lowering::mbarrier},
+      {"createpolicy", &Lowering::create_policy},
+      {"brkpt", &Lowering::control},
+      {"alloca", &Lowering::stack},
+      {"stacksave", &Lowering::stack},
+      {"stackrestore", &Lowering::stack},
       {"mapa", &Lowering::cluster},
       {"getctarank", &Lowering::cluster},
       {"applypriority", &Lowering::control},
   };
+  if (opcode.mnemonic == "mov" && opcode.has("b128")) {
+    move_wide();
+    return;
+  }
   auto family = families.find(opcode.mnemonic);
   (this->*(family == families.end() ? &Lowering::arithmetic : family->second))(std::move(opcode));
 }

@@ -3,7 +3,10 @@
 
 #include <functional>
 #include <map>
+#include <tuple>
+#include <unordered_map>
 
+#include "exec/decode/fuse.hpp"
 #include "exec/decode/lowered.hpp"
 #include "exec/operations/table.hpp"
 #include "ptx/module.hpp"
@@ -41,6 +44,7 @@ public:
 
   // Throws Unsupported.
   LoweredFunction lower();
+  void fuse() { fused_ = find_fused_products(body_); }
   // Branch tables of the function, as positions of the body.
   const std::vector<std::vector<uint32_t>> &tables() const { return tables_; }
 
@@ -79,6 +83,14 @@ private:
   bool is_kernel_parameter(const ptx::Variable &variable) const;
 
   // Families
+  struct AccessForm {
+    ptx::Space space = ptx::Space::generic;
+    uint32_t elements = 1;
+    ptx::Type type = ptx::Type::none;
+    bool cluster = false; // .shared::cluster: perhaps of another block
+    bool ordered = false; // volatile, relaxed, acquire, release
+    std::vector<std::string_view> rest;
+  };
   void instruction();
   void arithmetic(Opcode opcode);
   void move(Opcode opcode);
@@ -101,11 +113,17 @@ private:
   void mbarrier(Opcode opcode);
   void cluster(Opcode opcode);
   void nothing();
+  void create_policy(Opcode opcode);
+  void test_space(Opcode opcode);
+  void stack(Opcode opcode);
+  void fused(const FusedProduct &fused);
+  void move_wide();
+  void atomic_wide(const AccessForm &form, std::string_view name);
+  std::pair<uint32_t, uint32_t> halves(const Operand &operand);
   uint32_t combined(uint32_t predicate, std::string_view boolean, const Operand &with, bool inverted);
   uint32_t address_row(const Operand &memory, ptx::Space &space, int64_t &offset, bool &wide);
   uint32_t generic_row(const Operand &memory, ptx::Space space);
   uint32_t generic_of_shared(uint32_t row, int64_t offset, bool wide);
-  struct AccessForm;
   AccessForm access_form(Opcode &opcode);
   uint32_t access_row(const Operand &memory, const AccessForm &form, ptx::Space &space, int64_t &offset,
                       bool &wide);
@@ -130,6 +148,9 @@ private:
   };
   std::vector<Unfinished> unfinished_;
   uint32_t carry_ = UINT32_MAX;
+  std::unordered_map<uint32_t, FusedProduct> fused_;
+  // A register of 128 bits is two rows: the lower half is its own value, the upper one stands here.
+  std::unordered_map<uint32_t, uint32_t> upper_half_;
 };
 
 } // namespace emulator

@@ -1,19 +1,12 @@
 // ld, st, atom, red.
+#include <algorithm>
+
 #include "exec/decode/lowering.hpp"
 #include "exec/machine/control.hpp"
 
 namespace emulator {
 
 using ptx::Type;
-
-struct Lowering::AccessForm {
-  ptx::Space space = ptx::Space::generic;
-  uint32_t elements = 1;
-  Type type = Type::none;
-  bool cluster = false; // .shared::cluster: perhaps of another block
-  bool ordered = false; // volatile, relaxed, acquire, release
-  std::vector<std::string_view> rest;
-};
 
 // Takes apart what loads, stores and atomics have in common. Hints to caches change nothing here.
 Lowering::AccessForm Lowering::access_form(Opcode &opcode) {
@@ -127,9 +120,8 @@ void Lowering::load(Opcode opcode) {
     unsupported();
   const Operand &memory = operand(1);
   const Operand &to = operand(0);
-  uint32_t size = ptx::size_bytes(form.type);
-  if (size > 8)
-    unsupported();
+  bool halved = form.type == Type::b128;
+  uint32_t size = halved ? 8 : ptx::size_bytes(form.type);
   if (form.elements > 1 && (to.kind != Kind::vector || to.count != form.elements))
     unsupported("with a list of another length");
   std::vector<const Operand *> targets;
@@ -140,7 +132,7 @@ void Lowering::load(Opcode opcode) {
   // All elements have registers of one size; the load itself extends to it.
   uint32_t lane_bytes = size;
   for (const Operand *target : targets)
-    if (target->kind == Kind::reg)
+    if (target->kind == Kind::reg && !halved)
       lane_bytes = ptx::size_bytes(body_.registers[target->index]);
   if (lane_bytes < size || lane_bytes > 8)
     unsupported("into a register of another size");
@@ -161,15 +153,24 @@ void Lowering::load(Opcode opcode) {
     const ptx::Variable &variable = *body_.symbols[memory.index].variable;
     offset = memory.value + frame_offset(variable);
     if (memory.value < 0 ||
-        static_cast<uint64_t>(memory.value) + uint64_t{size} * form.elements > variable.size_bytes)
+        static_cast<uint64_t>(memory.value) + uint64_t{ptx::size_bytes(form.type)} * form.elements > variable.size_bytes)
       unsupported("outside of its parameter");
   } else {
     row = access_row(memory, form, space, offset, wide);
   }
   std::vector<uint32_t> list;
-  for (const Operand *target : targets)
-    list.push_back(target->kind == Kind::sink && form.elements > 1 ? UINT32_MAX
-                                                                   : destination(*target, row_type));
+  for (const Operand *target : targets) {
+    if (halved) {
+      bool unused = target->kind == Kind::sink;
+      list.push_back(unused ? UINT32_MAX : halves(*target).first);
+      list.push_back(unused ? UINT32_MAX : halves(*target).second);
+    } else {
+      list.push_back(target->kind == Kind::sink && form.elements > 1 ? UINT32_MAX
+                                                                     : destination(*target, row_type));
+    }
+  }
+  if (halved)
+    form.elements *= 2, form.type = Type::b64;
   std::string suffix = "." + memory_type(form.type, true) + "." + std::to_string(8 * lane_bytes);
   Lowered &lowered = emit((kernel_parameter ? "ld.param" : "ld") + suffix, {}, UINT32_MAX);
   if (row != UINT32_MAX) {
@@ -204,9 +205,8 @@ void Lowering::store(Opcode opcode) {
     unsupported();
   const Operand &memory = operand(0);
   const Operand &from = operand(1);
-  uint32_t size = ptx::size_bytes(form.type);
-  if (size > 8)
-    unsupported();
+  bool halved = form.type == Type::b128;
+  uint32_t size = halved ? 8 : ptx::size_bytes(form.type);
   if (form.elements > 1 && (from.kind != Kind::vector || from.count != form.elements))
     unsupported("with a list of another length");
   std::vector<const Operand *> sources;
@@ -216,12 +216,17 @@ void Lowering::store(Opcode opcode) {
                                                                      : &from);
   uint32_t lane_bytes = size;
   for (const Operand *s : sources)
-    if (s->kind == Kind::reg)
+    if (s->kind == Kind::reg && !halved)
       lane_bytes = ptx::size_bytes(body_.registers[s->index]);
   if (lane_bytes < size || lane_bytes > 8)
     unsupported("from a register of another size");
   std::vector<uint32_t> list;
   for (const Operand *s : sources) {
+    if (halved) {
+      list.push_back(halves(*s).first);
+      list.push_back(halves(*s).second);
+      continue;
+    }
     Type row_type = lane_bytes == 8   ? Type::b64
                     : lane_bytes == 4 ? Type::b32
                     : lane_bytes == 2 ? Type::b16
@@ -231,6 +236,8 @@ void Lowering::store(Opcode opcode) {
     list.push_back(constant ? values_.constant(immediate_bits(*s, form.type), lane_bytes)
                             : source(*s, row_type));
   }
+  if (halved)
+    form.elements *= 2, form.type = Type::b64;
   ptx::Space space = form.space;
   int64_t offset;
   bool wide;
@@ -266,6 +273,10 @@ void Lowering::atomic(Opcode opcode) {
   program_.orders_blocks |= form.space != ptx::Space::shared;
   if (form.rest.size() != 1)
     unsupported();
+  if (form.type == Type::b128 && form.elements == 1) {
+    atomic_wide(form, form.rest[0]);
+    return;
+  }
   std::string name = std::string(form.elements > 1 ? "atom.vector." : "atom.") + std::string(form.rest[0]) +
                      "." + std::string(name_of(form.type));
   const Operation &found = operation(name);

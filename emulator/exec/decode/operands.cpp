@@ -41,6 +41,10 @@ constexpr SpecialName special_names[] = {
     {"%lanemask_lt", Special::lanemask_lt, 4},
     {"%lanemask_ge", Special::lanemask_ge, 4},
     {"%lanemask_gt", Special::lanemask_gt, 4},
+    {"%ntid.w", Special::one, 4},
+    {"%nctaid.w", Special::one, 4},
+    {"%nclusterid.w", Special::one, 4},
+    {"%cluster_nctaid.w", Special::one, 4},
     {"%clusterid.x", Special::clusterid_x, 4},
     {"%clusterid.y", Special::clusterid_y, 4},
     {"%clusterid.z", Special::clusterid_z, 4},
@@ -57,6 +61,7 @@ constexpr SpecialName special_names[] = {
     {"%cluster_nctarank", Special::cluster_nctarank, 4},
     {"%dynamic_smem_size", Special::dynamic_smem_size, 4},
     {"%total_smem_size", Special::total_smem_size, 4},
+    {"%aggr_smem_size", Special::total_smem_size, 4},
     {"%envreg0", Special::envreg0, 4},
     {"%envreg1", Special::envreg1, 4},
     {"%envreg2", Special::envreg2, 4},
@@ -70,6 +75,32 @@ constexpr SpecialName special_names[] = {
 
 Type unsigned_type(uint32_t lane_bytes) {
   return lane_bytes == 8 ? Type::u64 : lane_bytes == 4 ? Type::u32 : lane_bytes == 2 ? Type::u16 : Type::u8;
+}
+
+// Special registers that are always zero here: what the driver may put into %envreg, performance counters that are
+// off, shared memory that the system keeps, the fourth component of a vector, no graph on the device. 0 for no such name.
+uint32_t bytes_of_idle_special(std::string_view name) {
+  auto numbered = [&](std::string_view prefix, unsigned count) {
+    if (name.substr(0, prefix.size()) != prefix)
+      return false;
+    std::string_view digits = name.substr(prefix.size());
+    if (digits.empty() || digits.size() > 2 || digits.find_first_not_of("0123456789") != digits.npos)
+      return false;
+    return static_cast<unsigned>(std::stoi(std::string(digits))) < count;
+  };
+  if (name.size() > 3 && name.substr(name.size() - 3) == "_64") {
+    name.remove_suffix(3);
+    return numbered("%pm", 8) ? 8 : 0;
+  }
+  if (numbered("%envreg", 32) || numbered("%pm", 8))
+    return 4;
+  for (std::string_view known : {"%reserved_smem_offset_begin", "%reserved_smem_offset_end",
+                                 "%reserved_smem_offset_cap", "%reserved_smem_offset_0",
+                                 "%reserved_smem_offset_1", "%tid.w", "%ctaid.w", "%clusterid.w",
+                                 "%cluster_ctaid.w"})
+    if (name == known)
+      return 4;
+  return name == "%current_graph_exec" ? 8 : 0;
 }
 
 } // namespace
@@ -125,8 +156,13 @@ uint32_t Lowering::resized(uint32_t value, Type from, Type to) {
 }
 
 uint32_t Lowering::special_source(std::string_view name, Type type) {
-  if (type == Type::pred)
-    unsupported("with " + std::string(name) + " as a predicate");
+  if (type == Type::pred) {
+    if (name != "%is_explicit_cluster")
+      unsupported("with " + std::string(name) + " as a predicate");
+    uint32_t result = values_.variable(4);
+    emit("setp.ne.u32", {values_.special(Special::is_explicit_cluster, 4), values_.constant(0, 4)}, result);
+    return result;
+  }
   for (const SpecialName &entry : special_names) {
     if (entry.name != name)
       continue;
@@ -142,7 +178,10 @@ uint32_t Lowering::special_source(std::string_view name, Type type) {
     }
     return resized(value, unsigned_type(entry.lane_bytes), type);
   }
-  unsupported("with the special register " + std::string(name));
+  uint32_t lane_bytes = bytes_of_idle_special(name);
+  if (lane_bytes == 0)
+    unsupported("with the special register " + std::string(name));
+  return resized(values_.constant(0, lane_bytes), unsigned_type(lane_bytes), type);
 }
 
 uint32_t Lowering::source(const Operand &operand, Type type) {

@@ -176,6 +176,8 @@ uint64_t special_value(const Block &block, const Warp &warp, uint32_t lane, Spec
     return request.dynamic_shared_bytes;
   case Special::total_smem_size:
     return block.launch->shared_bytes;
+  case Special::one:
+    return 1;
   case Special::parameters:
     return reinterpret_cast<uint64_t>(block.launch->parameters.data());
   case Special::envreg1:

@@ -3,7 +3,7 @@
 #include <cfenv>
 #include <chrono>
 
-#include "exec/machine/block.hpp"
+#include "exec/machine/cluster.hpp"
 #include "exec/machine/services.hpp"
 #include "exec/operations/table.hpp"
 #if defined(__x86_64__)
@@ -142,7 +142,7 @@ const Instruction *exit(Warp &w, const Instruction *i) {
 }
 
 const Instruction *trap(Warp &w, const Instruction *i) {
-  fail(w, i, LaunchStatus::illegal_instruction, "trap", first_lane(w.active));
+  fail(w, i, LaunchStatus::illegal_instruction, "trap or brkpt", first_lane(w.active));
 }
 
 const Instruction *unsupported(Warp &w, const Instruction *i) {
@@ -257,19 +257,63 @@ const Instruction *from_generic(Warp &w, const Instruction *i) {
 }
 
 const Instruction *is_space(Warp &w, const Instruction *i) {
+  const Launch &launch = *w.block->launch;
+  uint64_t parameters = reinterpret_cast<uint64_t>(launch.parameters.data());
+  bool of_cluster = i->immediate != 0;
   uint32_t bits = 0;
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     uint32_t lane = first_lane(lanes);
     uint64_t address = w.row<uint64_t>(i->a)[lane];
-    bool shared = address - w.shared_base < w.shared_bytes;
+    bool own = address - w.shared_base < w.shared_bytes;
+    bool shared = own || w.block->cluster->block_at(address, 1);
     bool local = address - w.local_base < w.local_stride * lanes_per_warp;
-    bool answer = i->space == ptx::Space::shared  ? shared
-                  : i->space == ptx::Space::local ? local
-                                                  : !shared && !local;
+    bool parameter = address - parameters < launch.program->info.parameter_bytes;
+    bool constant = false;
+    for (const auto &[begin, bytes] : launch.program->constant_ranges)
+      constant |= address - begin < bytes;
+    bool answer = i->space == ptx::Space::shared      ? (of_cluster ? shared : own)
+                  : i->space == ptx::Space::local     ? local
+                  : i->space == ptx::Space::parameter ? parameter
+                  : i->space == ptx::Space::constant  ? constant
+                                                      : !shared && !local && !parameter && !constant;
     bits |= static_cast<uint32_t>(answer) << lane;
   }
   uint32_t &p = w.predicate(i->destination);
   p = (p & ~w.active) | bits;
+  return i + 1;
+}
+
+const Instruction *allocate_stack(Warp &w, const Instruction *i) {
+  for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
+    uint32_t lane = first_lane(lanes);
+    uint64_t alignment = static_cast<uint64_t>(i->immediate);
+    uint64_t place = (w.stack_top[lane] + alignment - 1) / alignment * alignment;
+    uint64_t bytes = w.row<uint64_t>(i->a)[lane];
+    if (bytes > w.program->local_bytes || place + bytes > w.program->local_bytes)
+      fail(w, i, LaunchStatus::out_of_resources,
+           "stack overflow: alloca of " + std::to_string(bytes) + " bytes, where a thread has " +
+               std::to_string(w.program->local_bytes - w.program->frame_bytes) + " for it",
+           lane);
+    w.stack_top[lane] = static_cast<uint32_t>(place + bytes);
+    w.row<uint64_t>(i->destination)[lane] = place;
+  }
+  return i + 1;
+}
+
+const Instruction *save_stack(Warp &w, const Instruction *i) {
+  for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1)
+    w.row<uint64_t>(i->destination)[first_lane(lanes)] = w.stack_top[first_lane(lanes)];
+  return i + 1;
+}
+
+const Instruction *restore_stack(Warp &w, const Instruction *i) {
+  for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
+    uint32_t lane = first_lane(lanes);
+    uint64_t top = w.row<uint64_t>(i->a)[lane];
+    if (top < w.program->frame_bytes || top > w.stack_top[lane])
+      fail(w, i, LaunchStatus::illegal_instruction, "stackrestore of what stacksave has not given", lane);
+    w.stack_top[lane] = static_cast<uint32_t>(top);
+  }
   return i + 1;
 }
 

@@ -22,7 +22,10 @@ const Instruction *clock(Warp &w, const Instruction *i);   // immediate: Special
 const Instruction *local_address(Warp &w, const Instruction *i);
 const Instruction *to_generic(Warp &w, const Instruction *i); // cvta: a, space
 const Instruction *from_generic(Warp &w, const Instruction *i);
-const Instruction *is_space(Warp &w, const Instruction *i);
+const Instruction *is_space(Warp &w, const Instruction *i); // immediate: shared memory of the cluster counts
+const Instruction *allocate_stack(Warp &w, const Instruction *i); // a: bytes, immediate: alignment
+const Instruction *save_stack(Warp &w, const Instruction *i);
+const Instruction *restore_stack(Warp &w, const Instruction *i);
 const Instruction *no_operation(Warp &w, const Instruction *i);
 const Instruction *yield(Warp &w, const Instruction *i); // nanosleep: lets others run
 

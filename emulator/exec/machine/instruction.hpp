@@ -97,6 +97,7 @@ enum class Special : uint8_t {
   envreg0,
   envreg1,
   envreg2,
+  one,        // the fourth component of a vector of extents
   parameters, // address of the kernel's parameters
   clock,
   clock_hi,
@@ -164,7 +165,9 @@ struct Program {
   uint32_t register_bytes = 0;
   uint32_t sites = 0;
   uint32_t shared_bytes = 0;     // static
-  uint32_t local_bytes = 0;      // per thread, all frames
+  uint32_t local_bytes = 0;      // per thread: all frames, and what alloca takes from
+  uint32_t frame_bytes = 0;      // of the frames alone
+  std::vector<std::pair<uint64_t, uint64_t>> constant_ranges; // address and bytes of .const variables
   bool communicates = false;     // atomics, fences, volatile: some lanes may wait for others
   bool orders_blocks = false;    // these on memory that blocks share: blocks must run in one order
   bool has_side_effects = false; // printf, malloc: likewise

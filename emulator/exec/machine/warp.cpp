@@ -21,6 +21,7 @@ uint32_t first_lane(uint32_t lanes) { return static_cast<uint32_t>(__builtin_ctz
 void Warp::start(uint32_t lanes) {
   existing = live = lanes;
   at_cluster_barrier = 0;
+  std::fill_n(stack_top, lanes_per_warp, program->frame_bytes);
   ready.clear();
   waiting.clear();
   joins.clear();
@@ -238,9 +239,9 @@ const Instruction *Warp::enter_function(const FunctionCode &function, const Call
   uint64_t caller_offset = local_offset;
   const FunctionCode &caller = program->functions[callee.caller];
   uint64_t offset = caller_offset + caller.local_bytes;
-  if (offset + function.local_bytes > program->local_bytes)
+  if (offset + function.local_bytes > program->frame_bytes)
     fail(*this, back - 1, LaunchStatus::stack_overflow,
-         "stack overflow: calls need more than the " + std::to_string(program->local_bytes) +
+         "stack overflow: calls need more than the " + std::to_string(program->frame_bytes) +
              " bytes of local memory of a thread",
          first_lane(active));
   if (callee.arguments.size() != function.parameters.size() ||
@@ -259,6 +260,8 @@ const Instruction *Warp::enter_function(const FunctionCode &function, const Call
   frame.function = &function;
   frame.back = back;
   frame.local_offset = static_cast<uint32_t>(offset);
+  if (program->frame_bytes != program->local_bytes)
+    frame.stack_tops.assign(stack_top, stack_top + lanes_per_warp);
   frame.saved_rows.clear();
   if (callee.save_rows)
     for (const RowRange &row : caller.rows)
@@ -309,6 +312,9 @@ const Instruction *Warp::leave_function() {
       saved += range.row_bytes;
     }
   }
+  if (!frame.stack_tops.empty())
+    for (uint32_t lanes = active; lanes; lanes &= lanes - 1)
+      stack_top[first_lane(lanes)] = frame.stack_tops[first_lane(lanes)];
   const Instruction *back = frame.back;
   current.frame = frame.parent;
   local_offset = parent.local_offset;

@@ -39,6 +39,7 @@ struct Frame {
   const Instruction *back = nullptr;
   uint32_t local_offset = 0;
   std::vector<uint8_t> saved_rows;
+  std::vector<uint32_t> stack_tops; // of the caller, where alloca is used
 };
 
 struct Group {
@@ -89,6 +90,7 @@ struct Warp {
   const Program *program = nullptr;
   uint32_t index = 0;              // in its block
   uint32_t at_cluster_barrier = 0; // lanes that have arrived in a phase that has not ended
+  uint32_t stack_top[lanes_per_warp] = {}; // where alloca goes on, in local memory
   std::vector<Group> ready;        // taken from the back
   std::vector<WaitingGroup> waiting;
   std::vector<Join> joins;
