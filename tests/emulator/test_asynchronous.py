@@ -249,7 +249,8 @@ def test_misuse_of_an_mbarrier_is_an_error(fresh: Fresh, body: str, message: str
         """
     )
     assert done.stdout.split() == ["715"]
-    assert message in done.stderr and "kernel k, PTX line" in done.stderr
+    assert message in done.stderr
+    assert "kernel k, PTX line" in done.stderr
 
 
 def test_an_mbarrier_nobody_completes_is_a_deadlock(fresh: Fresh) -> None:
@@ -276,7 +277,8 @@ def test_an_mbarrier_nobody_completes_is_a_deadlock(fresh: Fresh) -> None:
     assert done.stdout.split() == ["719"]
     assert "deadlock: 32 lanes of warp 0 wait for the mbarrier at 0x0" in done.stderr
     assert "1 arrivals and 0 bytes are missing" in done.stderr
-    assert "kernel k, PTX line" in done.stderr and "block (0,0,0)" in done.stderr
+    assert "kernel k, PTX line" in done.stderr
+    assert "block (0,0,0)" in done.stderr
 
 
 def test_a_wait_that_gives_up_goes_on(cuda: driver_api.Driver) -> None:
@@ -313,7 +315,8 @@ def test_bulk_copies_go_both_ways(cuda: driver_api.Driver) -> None:
         fence.proxy.async.shared::cta;
         mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r1], 256;
         cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r2], [%rd0], 128, [%r1];
-        cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.L2::cache_hint [%r2+128], [%rd0+128], 128, [%r1], %rd0;
+        cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes.L2::cache_hint
+            [%r2+128], [%rd0+128], 128, [%r1], %rd0;
         W: bar.sync 0;
         L: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r1], 0;
         @!%p2 bra L;
@@ -431,7 +434,8 @@ def test_a_multicast_reaches_every_block_of_the_mask(cuda: driver_api.Driver) ->
         @!%p3 mbarrier.arrive.expect_tx.shared::cta.b64 %rd9, [%r1], 128;
         setp.ne.u32 %p2, %r9, 0;
         @%p2 bra W;
-        cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%r2], [%rd0], 128, [%r1], %h1;
+        cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster
+            [%r2], [%rd0], 128, [%r1], %h1;
         W: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r1], 0;
         @!%p2 bra W;
         mad.lo.u32 %r3, %t, 4, %r2;
@@ -514,7 +518,7 @@ def test_a_block_that_leaves_its_cluster_waiting_is_a_deadlock_unless_it_exits(f
     [
         "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r1], [%rd0, {%r2}], [%r1];",
         "wgmma.fence.sync.aligned;",
-        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f0,%f1,%f2,%f3}, {%r0,%r1,%r2,%r3}, {%r4,%r5}, {%f0,%f1,%f2,%f3};",
+        "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%rd1,%rd2}, {%rd3}, {%rd4}, {%rd1,%rd2};",
         "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r0}, [%r1];",
         "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 32;",
     ],
