@@ -14,8 +14,10 @@ namespace emulator {
 namespace {
 
 constexpr int64_t instructions_per_warp = 20000;
-// A block that has not ended after so many rounds is put aside and the next one begins.
-constexpr int rounds_before_parking = 50;
+// A cluster that has not ended after so many rounds is put aside and the next one begins. What has been put
+// aside once, and what waits for its whole grid, probably waits: it is asked often and briefly.
+constexpr int rounds_before_parking = 10;
+constexpr int64_t instructions_when_waiting = 2000;
 // Memory of blocks that are put aside is bounded; the oldest of them go on when it is used up.
 constexpr uint64_t most_parked_bytes = uint64_t{2} << 30;
 // Threads are worth their start once this thread alone has worked for so long.
@@ -156,8 +158,9 @@ void run_in_order(const Launch &launch, Outcome &outcome) {
         cluster = std::move(parked[turn]);
       }
       bool done = false;
-      for (int round = 0; !done && round < rounds_before_parking; ++round) {
-        done = cluster->run(instructions_per_warp);
+      bool brief = !is_new || launch.request->cooperative;
+      for (int round = 0; !done && round < (brief ? 1 : rounds_before_parking); ++round) {
+        done = cluster->run(brief ? instructions_when_waiting : instructions_per_warp);
         check_time(*cluster);
       }
       if (is_new) {
