@@ -270,7 +270,7 @@ def test_a_stack_that_overflows_is_an_error_with_the_kernels_name(
         print(d.launch(f, [1], [64], []) or d.cuCtxSynchronize())
         """
     )
-    assert done.stdout.split() == ["701"]
+    assert done.stdout.split() == ["714"]
     assert "stack overflow" in done.stderr
     assert "in kernel k, PTX line" in done.stderr
 

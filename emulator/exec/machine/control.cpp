@@ -290,7 +290,7 @@ const Instruction *allocate_stack(Warp &w, const Instruction *i) {
     uint64_t place = (w.stack_top[lane] + alignment - 1) / alignment * alignment;
     uint64_t bytes = w.row<uint64_t>(i->a)[lane];
     if (bytes > w.program->local_bytes || place + bytes > w.program->local_bytes)
-      fail(w, i, LaunchStatus::out_of_resources,
+      fail(w, i, LaunchStatus::stack_overflow,
            "stack overflow: alloca of " + std::to_string(bytes) + " bytes, where a thread has " +
                std::to_string(w.program->local_bytes - w.program->frame_bytes) + " for it",
            lane);
