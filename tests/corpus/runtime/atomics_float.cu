@@ -1,5 +1,6 @@
 // covers: Floating-point atomics: float, double, half2, bfloat162, a maximum made from compare-and-swap,
 // 16-bit compare-and-swap.
+#include <algorithm>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 

@@ -1,4 +1,5 @@
 // covers: cuda_bf16.h: conversions and packed arithmetic.
+// architecture: 80
 #include <cuda_bf16.h>
 
 #include "check.cuh"

@@ -1,4 +1,5 @@
 // covers: Iteration counts of the Mandelbrot set: loops that end at different times in the lanes of a warp.
+// options: -fmad=false -Xcompiler -ffp-contract=off
 #include "check.cuh"
 
 template <class T> __host__ __device__ int iterations(int x, int y, int width, int height) {
