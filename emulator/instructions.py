@@ -235,12 +235,7 @@ REFUSED = {
         "vmad.u32.u32.u32",
         "vset4.u32.u32.eq",
     ),
-    "`brkpt`, `alloca`, `stacksave`, `stackrestore`": (
-        "brkpt",
-        "alloca.u64",
-        "stacksave.u64",
-        "stackrestore.u64",
-    ),
+    "copies through tensor maps": ("cp.async.bulk.tensor.1d.shared::cluster.global.tile",),
 }
 
 EXACTNESS = """\

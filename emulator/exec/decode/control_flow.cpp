@@ -80,10 +80,10 @@ void Lowering::create_policy(Opcode) {
 
 void Lowering::test_space(Opcode opcode) {
   static const std::pair<std::string_view, ptx::Space> spaces[] = {
-      {"global", ptx::Space::global},         {"const", ptx::Space::constant},
-      {"shared", ptx::Space::shared},         {"shared::cta", ptx::Space::shared},
+      {"global", ptx::Space::global},          {"const", ptx::Space::constant},
+      {"shared", ptx::Space::shared},          {"shared::cta", ptx::Space::shared},
       {"shared::cluster", ptx::Space::shared}, {"local", ptx::Space::local},
-      {"param", ptx::Space::parameter},       {"param::entry", ptx::Space::parameter},
+      {"param", ptx::Space::parameter},        {"param::entry", ptx::Space::parameter},
   };
   ptx::Space space = ptx::Space::generic;
   for (const auto &[name, meaning] : spaces)

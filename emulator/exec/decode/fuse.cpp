@@ -1,5 +1,6 @@
-// Products that become part of a sum, as ptxas does: a product without a rounding of its own whose only use is a sum or
-// difference without one, in the same basic block, is computed and added in one step and rounded once.
+// Products that become part of a sum, as ptxas does: a product without a rounding of its own whose only use
+// is a sum or difference without one, in the same basic block, is computed and added in one step and rounded
+// once.
 #include <algorithm>
 
 #include "exec/decode/fuse.hpp"
@@ -26,7 +27,8 @@ bool is_plain(std::string_view opcode, std::string_view mnemonic, bool &flush, T
 
 bool ends_block(std::string_view opcode) {
   std::string_view mnemonic = opcode.substr(0, opcode.find('.'));
-  return mnemonic == "bra" || mnemonic == "brx" || mnemonic == "call" || mnemonic == "ret" || mnemonic == "exit";
+  return mnemonic == "bra" || mnemonic == "brx" || mnemonic == "call" || mnemonic == "ret" ||
+         mnemonic == "exit";
 }
 
 } // namespace
@@ -48,13 +50,15 @@ std::unordered_map<uint32_t, FusedProduct> find_fused_products(const ptx::Body &
       is_target[label.position] = true;
 
   std::unordered_map<uint32_t, FusedProduct> fused;
-  std::unordered_map<uint32_t, uint32_t> product_of;  // register -> position, in this block
-  std::unordered_map<uint32_t, uint32_t> written_at;  // register -> last position that names it first
+  std::unordered_map<uint32_t, uint32_t> product_of; // register -> position, in this block
+  std::unordered_map<uint32_t, uint32_t> written_at; // register -> last position that names it first
   for (uint32_t position = 0; position < body.instructions.size(); ++position) {
     const ptx::Instruction &instruction = body.instructions[position];
     if (is_target[position])
       product_of.clear();
-    auto operand = [&](uint32_t number) -> const Operand & { return body.operands[instruction.first_operand + number]; };
+    auto operand = [&](uint32_t number) -> const Operand & {
+      return body.operands[instruction.first_operand + number];
+    };
     bool flush = false;
     Type type = Type::none;
     bool adds = is_plain(instruction.opcode, "add", flush, type);
@@ -80,7 +84,8 @@ std::unordered_map<uint32_t, FusedProduct> find_fused_products(const ptx::Body &
         if (!kept)
           continue;
         fused[found->second] = {UINT32_MAX, 0, false, false};
-        fused[position] = {found->second, side == 1 ? 2u : 1u, subtracts && side == 2, subtracts && side == 1};
+        fused[position] = {found->second, side == 1 ? 2u : 1u, subtracts && side == 2,
+                           subtracts && side == 1};
         break;
       }
     }
@@ -95,8 +100,8 @@ std::unordered_map<uint32_t, FusedProduct> find_fused_products(const ptx::Body &
     }
     if (ends_block(instruction.opcode))
       product_of.clear();
-    if (is_plain(instruction.opcode, "mul", flush, type) && instruction.operand_count == 3 && instruction.guard < 0 &&
-        operand(0).kind == Operand::Kind::reg && mentions[operand(0).index] == 2)
+    if (is_plain(instruction.opcode, "mul", flush, type) && instruction.operand_count == 3 &&
+        instruction.guard < 0 && operand(0).kind == Operand::Kind::reg && mentions[operand(0).index] == 2)
       product_of[operand(0).index] = position;
   }
   return fused;

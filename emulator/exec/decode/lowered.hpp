@@ -49,9 +49,9 @@ struct Lowered {
   Flow flow = Flow::next;
   uint32_t target = 0; // branch: position in the body
   uint32_t table = 0;
-  bool accounts = false;      // its handler calls Warp::account
-  bool meets_behind = false;  // lanes may part here and meet at the next instruction
-  uint8_t counted = 0;        // 1 for what PTX calls an instruction
+  bool accounts = false;     // its handler calls Warp::account
+  bool meets_behind = false; // lanes may part here and meet at the next instruction
+  uint8_t counted = 0;       // 1 for what PTX calls an instruction
   InstructionClass instruction_class = InstructionClass::other; // what it counts as
   std::vector<uint32_t> list; // further operands: values, or UINT32_MAX for none
   ptx::SourceLine source;
@@ -96,8 +96,9 @@ struct BasicBlock {
 std::vector<BasicBlock> find_blocks(const LoweredFunction &function,
                                     const std::vector<std::vector<uint32_t>> &tables);
 
-// Which memory accesses of a basic block have their addresses in one row that does not change between them, and which
-// slot (see operations/access.hpp) they share; slot 0 where there is no other. One entry for each of its instructions.
+// Which memory accesses of a basic block have their addresses in one row that does not change between them,
+// and which slot (see operations/access.hpp) they share; slot 0 where there is no other. One entry for each
+// of its instructions.
 struct SharedAddress {
   uint8_t slot = 0;
   bool begins = false;

@@ -153,7 +153,8 @@ void Lowering::load(Opcode opcode) {
     const ptx::Variable &variable = *body_.symbols[memory.index].variable;
     offset = memory.value + frame_offset(variable);
     if (memory.value < 0 ||
-        static_cast<uint64_t>(memory.value) + uint64_t{ptx::size_bytes(form.type)} * form.elements > variable.size_bytes)
+        static_cast<uint64_t>(memory.value) + uint64_t{ptx::size_bytes(form.type)} * form.elements >
+            variable.size_bytes)
       unsupported("outside of its parameter");
   } else {
     row = access_row(memory, form, space, offset, wide);

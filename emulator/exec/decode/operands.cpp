@@ -77,8 +77,9 @@ Type unsigned_type(uint32_t lane_bytes) {
   return lane_bytes == 8 ? Type::u64 : lane_bytes == 4 ? Type::u32 : lane_bytes == 2 ? Type::u16 : Type::u8;
 }
 
-// Special registers that are always zero here: what the driver may put into %envreg, performance counters that are
-// off, shared memory that the system keeps, the fourth component of a vector, no graph on the device. 0 for no such name.
+// Special registers that are always zero here: what the driver may put into %envreg, performance counters
+// that are off, shared memory that the system keeps, the fourth component of a vector, no graph on the
+// device. 0 for no such name.
 uint32_t bytes_of_idle_special(std::string_view name) {
   auto numbered = [&](std::string_view prefix, unsigned count) {
     if (name.substr(0, prefix.size()) != prefix)
@@ -94,10 +95,10 @@ uint32_t bytes_of_idle_special(std::string_view name) {
   }
   if (numbered("%envreg", 32) || numbered("%pm", 8))
     return 4;
-  for (std::string_view known : {"%reserved_smem_offset_begin", "%reserved_smem_offset_end",
-                                 "%reserved_smem_offset_cap", "%reserved_smem_offset_0",
-                                 "%reserved_smem_offset_1", "%tid.w", "%ctaid.w", "%clusterid.w",
-                                 "%cluster_ctaid.w"})
+  for (std::string_view known :
+       {"%reserved_smem_offset_begin", "%reserved_smem_offset_end", "%reserved_smem_offset_cap",
+        "%reserved_smem_offset_0", "%reserved_smem_offset_1", "%tid.w", "%ctaid.w", "%clusterid.w",
+        "%cluster_ctaid.w"})
     if (name == known)
       return 4;
   return name == "%current_graph_exec" ? 8 : 0;

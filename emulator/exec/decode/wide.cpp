@@ -1,6 +1,6 @@
 // Registers of 128 bits: each is two rows of 64.
-#include "exec/decode/lowering.hpp"
 #include "exec/machine/wide.hpp"
+#include "exec/decode/lowering.hpp"
 
 namespace emulator {
 
@@ -26,7 +26,8 @@ void Lowering::move_wide() {
   } else {
     std::tie(to_low, to_high) = halves(to);
   }
-  // mov.b128 {a, b}, {b, a} does not exist: one side is a register of 128 bits, so neither half is overwritten early.
+  // mov.b128 {a, b}, {b, a} does not exist: one side is a register of 128 bits, so neither half is
+  // overwritten early.
   apply_guard(emit("mov.b64", {low}, to_low));
   Lowered &last = emit("mov.b64", {high}, to_high);
   last.counted = 1;

@@ -88,10 +88,10 @@ struct Warp {
   Block *block = nullptr;
   Worker *worker = nullptr;
   const Program *program = nullptr;
-  uint32_t index = 0;              // in its block
-  uint32_t at_cluster_barrier = 0; // lanes that have arrived in a phase that has not ended
+  uint32_t index = 0;                      // in its block
+  uint32_t at_cluster_barrier = 0;         // lanes that have arrived in a phase that has not ended
   uint32_t stack_top[lanes_per_warp] = {}; // where alloca goes on, in local memory
-  std::vector<Group> ready;        // taken from the back
+  std::vector<Group> ready;                // taken from the back
   std::vector<WaitingGroup> waiting;
   std::vector<Join> joins;
   std::vector<Frame> frames;

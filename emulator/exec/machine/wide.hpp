@@ -5,8 +5,8 @@
 
 namespace emulator::wide {
 
-// atom.cas.b128 and atom.exch.b128. In Program::extra: addresses, the operand's halves, the new value's halves (none:
-// exchange with the operand), the halves of the result or none.
+// atom.cas.b128 and atom.exch.b128. In Program::extra: addresses, the operand's halves, the new value's
+// halves (none: exchange with the operand), the halves of the result or none.
 const Instruction *atomic(Warp &w, const Instruction *i);
 
 } // namespace emulator::wide
