@@ -89,7 +89,7 @@ const Instruction *guarded(Warp &w, const Instruction *i) {
     RoundingScope scope(i->rounding);
     next = i->inner(w, i);
   }
-  w.active = group;
+  w.active = w.current.lanes; // it may have split the group
   return next;
 }
 

@@ -198,15 +198,17 @@ const Instruction *Warp::wait_at_barrier(const Instruction *i, int32_t barrier) 
   return nullptr;
 }
 
-// Groups that wait at one instruction for each other execute it together, then go on apart.
+// Groups that wait at one instruction for each other execute it together, then go on apart. Each names one
+// set of lanes; a group that names another waits for others.
 void Warp::match_waiting() {
   for (size_t k = 0; k < waiting.size(); ++k) {
     if (waiting[k].barrier != waits_for_lanes)
       continue;
     const Instruction *i = waiting[k].instruction;
     Handler handler = i->inner ? i->inner : i->handler;
+    uint32_t named = waiting[k].named & live;
     auto belongs = [&](const WaitingGroup &other) {
-      if (other.barrier != waits_for_lanes)
+      if (other.barrier != waits_for_lanes || (other.named & live) != named)
         return false;
       Handler its = other.instruction->inner ? other.instruction->inner : other.instruction->handler;
       // __syncwarp in both arms of an if is one barrier; other operations meet at one instruction.
@@ -216,7 +218,7 @@ void Warp::match_waiting() {
     for (const WaitingGroup &other : waiting)
       if (belongs(other))
         together |= other.participants;
-    if (waiting[k].named & live & ~together)
+    if (named & ~together)
       continue;
     active = together;
     handler(*this, i);

@@ -1,5 +1,6 @@
 // Operations across the lanes of a warp: shfl, vote, match, redux, elect, activemask. The .sync forms name
-// the lanes that take part (a row, the same in all of them) and wait until all of those are there.
+// the lanes that take part and wait until all of those are there. Lanes that run together may name different
+// sets, each its own: the tiles of a warp do.
 #include "exec/operations/shapes.hpp"
 
 namespace emulator::EMULATOR_ISA {
@@ -11,15 +12,58 @@ inline u32 first_lane(u32 lanes) { return static_cast<u32>(__builtin_ctz(lanes))
 // Lanes named that are still alive but not here: the group has to wait for them.
 inline bool must_wait(const Warp &w, u32 named) { return (named & w.live & ~w.active) != 0; }
 
+// The lanes of `lanes` that name what its first lane names.
+inline u32 lanes_that_agree(const u32 *masks, u32 lanes) {
+  u32 same = 0, named = masks[first_lane(lanes)];
+  for (; lanes; lanes &= lanes - 1)
+    same |= static_cast<u32>(masks[first_lane(lanes)] == named) << first_lane(lanes);
+  return same;
+}
+
+// True when every lane finds those that it names among the active ones.
+inline bool all_are_here(const Warp &w, const u32 *masks) {
+  for (u32 rest = w.active; rest; rest &= ~lanes_that_agree(masks, rest)) {
+    u32 named = masks[first_lane(rest)];
+    if (must_wait(w, named))
+      return false;
+    if ((rest & ~named) == 0)
+      break;
+  }
+  return true;
+}
+
+// Calls `then` with w.active, and with the members, being one set of lanes that name each other, for each
+// such set. When not all of them are complete, the sets part: each waits for its own members and for no
+// other.
+template <typename F>
+const Instruction *for_each_set(Warp &w, const Instruction *i, const u32 *masks, F then) {
+  u32 named = masks[first_lane(w.active)];
+  if (w.active & ~named) { // else the first lane names all of them, so they agree
+    if (all_are_here(w, masks)) {
+      u32 group = w.active;
+      for (u32 rest = group; rest; rest &= ~w.active) {
+        w.active = lanes_that_agree(masks, rest);
+        u32 members = masks[first_lane(w.active)] & w.active;
+        then(members ? members : w.active);
+      }
+      w.active = group;
+      return i + 1;
+    }
+    u32 others = w.current.lanes & ~lanes_that_agree(masks, w.active);
+    if (others)
+      w.split_off(others, i);
+  }
+  if (must_wait(w, named))
+    return w.wait_for_lanes(i, named);
+  u32 members = named & w.active;
+  then(members ? members : w.active);
+  return i + 1;
+}
+
 // Offsets: a value, b lane or distance, c clamp and segment mask, extra member mask or none; immediate: the
 // offset of the predicate result plus one, 0 for none.
 enum class Shuffle { up, down, butterfly, index };
-template <Shuffle Mode> const Instruction *shuffle(Warp &w, const Instruction *i) {
-  if (i->extra != no_offset) {
-    u32 named = w.row<u32>(i->extra)[first_lane(w.active)];
-    if (must_wait(w, named))
-      return w.wait_for_lanes(i, named);
-  }
+template <Shuffle Mode> void shuffle_active(Warp &w, const Instruction *i) {
   alignas(64) u32 value[lanes_per_warp];
   std::memcpy(value, w.row<u32>(i->a), sizeof value);
   const u32 *b = w.row<u32>(i->b);
@@ -54,19 +98,21 @@ template <Shuffle Mode> const Instruction *shuffle(Warp &w, const Instruction *i
     u32 &p = w.predicate(static_cast<u32>(i->immediate - 1));
     p = blend_bits(p, valid, w.active);
   }
+}
+
+template <Shuffle Mode> const Instruction *shuffle(Warp &w, const Instruction *i) {
+  // No set reads of another, so all can go at once.
+  if (i->extra != no_offset && !all_are_here(w, w.row<u32>(i->extra)))
+    return for_each_set(w, i, w.row<u32>(i->extra), [&](u32) { shuffle_active<Mode>(w, i); });
+  shuffle_active<Mode>(w, i);
   return i + 1;
 }
 
 // b: member mask, or no_offset for the forms without .sync.
 template <typename F> const Instruction *with_members(Warp &w, const Instruction *i, F then) {
-  u32 members = w.active;
-  if (i->b != no_offset) {
-    u32 named = w.row<u32>(i->b)[first_lane(w.active)];
-    if (must_wait(w, named))
-      return w.wait_for_lanes(i, named);
-    members = named & w.active;
-  }
-  then(members);
+  if (i->b != no_offset)
+    return for_each_set(w, i, w.row<u32>(i->b), then);
+  then(w.active);
   return i + 1;
 }
 

@@ -1,5 +1,5 @@
-// covers: cooperative_groups.h: tiles of several sizes, their shuffles, votes, reductions and scans, coalesced groups.
-// architecture: 80
+// covers: cooperative_groups.h: tiles of several sizes, their shuffles, votes, reductions and scans,
+// coalesced groups. architecture: 80
 #include <algorithm>
 
 #include <cooperative_groups.h>
@@ -11,7 +11,8 @@
 namespace cg = cooperative_groups;
 
 // Sums of tiles of `Size` threads by hand and by cg::reduce; ranks, running sums and a vote.
-template <int Size> __global__ void tiles(const int *in, int *by_hand, int *reduced, int *scanned, unsigned *votes) {
+template <int Size>
+__global__ void tiles(const int *in, int *by_hand, int *reduced, int *scanned, unsigned *votes) {
   cg::thread_block block = cg::this_thread_block();
   cg::thread_block_tile<Size> tile = cg::tiled_partition<Size>(block);
   int i = blockIdx.x * blockDim.x + block.thread_rank();

@@ -5,7 +5,8 @@
 
 namespace cg = cooperative_groups;
 
-// `steps` of smoothing on a ring, in turns from one array to the other: each step needs all of the one before.
+// `steps` of smoothing on a ring, in turns from one array to the other: each step needs all of the one
+// before.
 __global__ void smooth(int *a, int *b, int count, int steps) {
   cg::grid_group grid = cg::this_grid();
   for (int step = 0; step < steps; step++) {

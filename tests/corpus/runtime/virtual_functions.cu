@@ -1,4 +1,5 @@
-// covers: objects with virtual functions, made and destroyed on the device; abstract bases, overriding, two bases.
+// covers: objects with virtual functions, made and destroyed on the device; abstract bases, overriding, two
+// bases.
 #include "check.cuh"
 
 struct Shape {
@@ -52,7 +53,8 @@ __global__ void make(Shape **shapes, Named **names, int count) {
 }
 
 // Neighbouring lanes call different functions, and meet again after the call.
-__global__ void ask(Shape *const *shapes, Named *const *names, float *areas, int *sides, int *labels, int count) {
+__global__ void ask(Shape *const *shapes, Named *const *names, float *areas, int *sides, int *labels,
+                    int count) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= count)
     return;

@@ -22,15 +22,23 @@ template <class T> __global__ void shuffle(const T *in, T *out) {
 // Lane that lane `i` reads in shuffle `kind`; out of its segment: its own.
 static int source(int kind, int i) {
   switch (kind) {
-  case 0: return (i * 7 + 3) & 31;
-  case 1: return i / 8 * 8 + (i + 5) % 8;
-  case 2: return i >= 3 ? i - 3 : i;
-  case 3: return i % 16 >= 2 ? i - 2 : i;
-  case 4: return i + 6 < 32 ? i + 6 : i;
-  case 5: return i % 4 + 1 < 4 ? i + 1 : i;
-  case 6: return i ^ 21;
+  case 0:
+    return (i * 7 + 3) & 31;
+  case 1:
+    return i / 8 * 8 + (i + 5) % 8;
+  case 2:
+    return i >= 3 ? i - 3 : i;
+  case 3:
+    return i % 16 >= 2 ? i - 2 : i;
+  case 4:
+    return i + 6 < 32 ? i + 6 : i;
+  case 5:
+    return i % 4 + 1 < 4 ? i + 1 : i;
+  case 6:
+    return i ^ 21;
   // A lane of a later segment is not read, one of an earlier segment is.
-  default: return (i ^ 9) <= (i | 7) ? i ^ 9 : i;
+  default:
+    return (i ^ 9) <= (i | 7) ? i ^ 9 : i;
   }
 }
 
@@ -71,6 +79,24 @@ __global__ void vote(const int *in, unsigned *out) {
   }
 }
 
+__device__ __noinline__ unsigned of_tile(unsigned tile, unsigned value) {
+  unsigned sum = value;
+  sum += __shfl_xor_sync(tile, sum, 1);
+  sum += __shfl_xor_sync(tile, sum, 2);
+  return sum + 100000 * __popc(__ballot_sync(tile, value & 1));
+}
+
+// Tiles of four: lanes that run together name different lanes, and some wait for lanes that come later.
+__global__ void tiles(const int *in, unsigned *out) {
+  int lane = threadIdx.x;
+  unsigned tile = 15u << (lane & ~3), result;
+  if (lane % 8 < 6)
+    result = of_tile(tile, in[lane]);
+  else
+    result = of_tile(tile, in[lane] + 1);
+  out[lane] = result;
+}
+
 int main() {
   check_shuffles<int>(), check_shuffles<unsigned>(), check_shuffles<float>();
   check_shuffles<double>(), check_shuffles<long long>();
@@ -91,13 +117,23 @@ int main() {
     unsigned like = 0;
     for (int k = 0; k < 32; k++)
       like |= unsigned(values[k] % 5 == values[i] % 5) << k;
-    for (unsigned word : {odd, 1u, 1u, unsigned(low > 0), like, ALL, 1u, 0u, 0u, sum, low, highest, every, some,
-                          either, i % 3 == 0 ? part_sum ^ part_odd ^ part : 0u})
+    for (unsigned word : {odd, 1u, 1u, unsigned(low > 0), like, ALL, 1u, 0u, 0u, sum, low, highest, every,
+                          some, either, i % 3 == 0 ? part_sum ^ part_odd ^ part : 0u})
       expected.push_back(word);
   }
   Buffer<int> in(values);
   Buffer<unsigned> out(16 * 32);
   vote<<<1, 32>>>(in, out);
   equal("vote", out.host(), expected);
+
+  Buffer<unsigned> sums(32);
+  tiles<<<1, 32>>>(in, sums);
+  std::vector<unsigned> expected_sums(32);
+  for (int i = 0; i < 32; i++)
+    for (int k = i & ~3; k < (i | 3) + 1; k++) {
+      unsigned v = values[k] + (k % 8 >= 6);
+      expected_sums[i] += v + 100000 * (v & 1);
+    }
+  equal("tiles", sums.host(), expected_sums);
   return ok();
 }
