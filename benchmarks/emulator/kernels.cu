@@ -15,8 +15,7 @@ extern "C" __global__ void saxpy(float a, const float *x, float *y, int n) {
     y[i] = a * x[i] + y[i];
 }
 
-template <int tile>
-__device__ void product(const float *a, const float *b, float *c, int n) {
+template <int tile> __device__ void product(const float *a, const float *b, float *c, int n) {
   __shared__ float left[tile][tile], right[tile][tile];
   int column = blockIdx.x * tile + threadIdx.x, row = blockIdx.y * tile + threadIdx.y;
   float sum = 0;
@@ -30,8 +29,12 @@ __device__ void product(const float *a, const float *b, float *c, int n) {
   }
   c[row * n + column] = sum;
 }
-extern "C" __global__ void matmul16(const float *a, const float *b, float *c, int n) { product<16>(a, b, c, n); }
-extern "C" __global__ void matmul32(const float *a, const float *b, float *c, int n) { product<32>(a, b, c, n); }
+extern "C" __global__ void matmul16(const float *a, const float *b, float *c, int n) {
+  product<16>(a, b, c, n);
+}
+extern "C" __global__ void matmul32(const float *a, const float *b, float *c, int n) {
+  product<32>(a, b, c, n);
+}
 
 extern "C" __global__ void gather(const float *x, const int *order, float *y, int n) {
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)

@@ -1,4 +1,5 @@
-// The same kernels as plain loops, for benchmarks/emulator.py: what the processor does without an interpreter.
+// The same kernels as plain loops, for benchmarks/emulator.py: what the processor does without an
+// interpreter.
 #include <math.h>
 #include <stdlib.h>
 

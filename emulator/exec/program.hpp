@@ -106,7 +106,7 @@ enum class LaunchStatus {
 
 struct LaunchResult {
   LaunchStatus status = LaunchStatus::ok;
-  std::string message; // kernel, PTX line, block, thread, address; empty when ok
+  std::string message;     // kernel, PTX line, block, thread, address; empty when ok
   LaunchCounters counters; // meaningful when status is ok
 };
 

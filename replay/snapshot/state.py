@@ -37,7 +37,9 @@ _MEMORY_FUNCTIONS = frozenset(
 )  # fmt: skip
 _CURRENCY = frozenset(("cuCtxSetCurrent", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"))
 _WITHOUT_CONTEXT = ("cuInit", "cuDevice", "cuCtxCreate")  # what these make depends on no current context
-_OF_THE_PROCESS = frozenset(("CUlibrary", "CUkernel"))  # a context that ends takes only its copy of them along
+_OF_THE_PROCESS = frozenset(
+    ("CUlibrary", "CUkernel")
+)  # a context that ends takes only its copy of them along
 
 # Parameters that say which of several settings a call changes; the last call for each setting counts.
 _SETTING_PARAMETERS = frozenset(("attrib", "attr", "limit", "dev", "peerContext"))

@@ -96,7 +96,11 @@ def test_kernels_cannot_write_constants(fresh):
         ("st.global.u64 [%rd1+4], %rd2;", 716, "misaligned address: 8 bytes at 0x"),
         ("ld.global.u32 %r1, [%rd1-4];", 700, "illegal read of 4 bytes"),
         ("st.shared.u32 [s+64], %r1;", 700, "in shared memory, where the block has 64 bytes"),
-        ("mov.u32 %r1, 9; ld.local.u32 %r2, [%r1+1];", 716, "misaligned address: 4 bytes at 0xa in local memory"),
+        (
+            "mov.u32 %r1, 9; ld.local.u32 %r2, [%r1+1];",
+            716,
+            "misaligned address: 4 bytes at 0xa in local memory",
+        ),
         ("mov.u32 %r1, 4000000; ld.local.u32 %r2, [%r1];", 700, "in local memory, where a thread has"),
         ("add.u64 %rd1, %rd1, 1099511627776; ld.global.u16 %h1, [%rd1];", 700, "far from every allocation"),
     ],

@@ -18,7 +18,8 @@ constexpr double launch_ns = 2000;                     // fixed part of a kernel
 constexpr double block_ns = 20;                        // start of one block, spread over the multiprocessors
 constexpr double copy_ns = 1000;                       // fixed part of a copy or a fill
 constexpr uint64_t sector_bytes = 32;
-constexpr double slow_class_weight = 4.0; // float64, conversion, special_function, atomic: a quarter of the rate
+constexpr double slow_class_weight =
+    4.0; // float64, conversion, special_function, atomic: a quarter of the rate
 } // namespace cost
 
 // Modelled time of one launch in nanoseconds, with REPLAY_EMULATOR_SLOWDOWN and _NOISE applied.
