@@ -257,8 +257,13 @@ def emulator_procedures() -> str:
     return "\n".join(lines) + "\n"
 
 
+# cudaGL.h, which the table does not cover. Programs that can draw look these up before they know whether they will.
+_OPENGL = ("cuGLGetDevices_v2", "cuGraphicsGLRegisterBuffer", "cuGraphicsGLRegisterImage")
+
+
 def emulator_unimplemented() -> str:
-    symbols = sorted(symbol for function in functions.all_functions() for symbol in symbols_of(function))
+    of_table = (symbol for function in functions.all_functions() for symbol in symbols_of(function))
+    symbols = sorted({*of_table, *_OPENGL})
     lines = [
         f"// {BANNER}",
         "//",

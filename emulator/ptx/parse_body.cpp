@@ -470,12 +470,24 @@ private:
       body_.names.push_back(name);
     } else if (find_symbol(name, result.index)) {
       result.kind = Operand::Kind::symbol;
-      result.value = addend();
+      result.value = lexer_.accept('[') ? element_offset(result.index) : addend();
     } else {
       result.kind = Operand::Kind::label;
       result.index = label_reference(name);
     }
     return result;
+  }
+
+  // `array[3]` is the address of that element (PTX ISA, "Arrays as Operands").
+  int64_t element_offset(uint32_t symbol) {
+    const Variable *variable = body_.symbols[symbol].variable;
+    if (variable == nullptr)
+      lexer_.fail("a function has no elements");
+    Number number = lexer_.number();
+    if (number.kind != Number::Kind::integer)
+      lexer_.fail("expected a whole number as the index of an element");
+    lexer_.expect(']', "behind the index of an element");
+    return static_cast<int64_t>(number.bits * size_bytes(variable->type));
   }
 
   Operand list(Operand::Kind kind, char closing, int depth) {

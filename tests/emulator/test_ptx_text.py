@@ -72,6 +72,24 @@ def test_every_directive_is_read(cuda: Driver):
     assert cuda.words(address.value, 2) == [1, 2]
 
 
+def test_elements_of_arrays_have_addresses(cuda: Driver):
+    text = """.global .u32 words[4] = {1, 2, 3, 4};
+.visible .entry k(.param .u64 p)
+{
+  .reg .b32 %r; .reg .b64 %rd<3>; .shared .b64 wide[8];
+  ld.param.u64 %rd0, [p];
+  mov.u64 %rd1, words[2]; ld.global.u32 %r, [%rd1]; st.global.u32 [%rd0], %r;
+  ld.global.u32 %r, [words[1]]; st.global.u32 [%rd0+4], %r;
+  mov.u64 %rd1, wide[3]; mov.u64 %rd2, wide; sub.u64 %rd1, %rd1, %rd2; st.global.u32 [%rd0+8], %rd1;
+  ret;
+}
+"""
+    out = cuda.alloc(12)
+    module = cuda.module(api.HEADER + text)
+    assert cuda.launch(cuda.function(module, "k"), (1,), (1,), [out]) == 0
+    assert cuda.words(out, 3) == [3, 2, 24]
+
+
 @pytest.mark.parametrize("sm", [50, 52, 61, 70, 75, 80, 86, 89, 90])
 def test_targets_up_to_the_device_are_taken(cuda: Driver, sm: int):
     assert log_of(cuda, api.VECTOR_ADD.replace("sm_80", f"sm_{sm}")) == (0, "")
@@ -109,6 +127,7 @@ def body(text: str) -> str:
         (body(" ret; }"), "line 8, column 1: expected a directive"),
         (body(" .global .u32 x;"), "module scope only"),
         (body(" ld.global.u32 %r1, [unknown_variable];"), "line 7, column 22: 'unknown_variable' is not defined"),
+        (body(" .shared .b32 x[4]; mov.u32 %r1, x[%r1];"), "line 7, column 36: expected a number"),
         (body(" st.global.u32 [%r1], {{{{{{1}}}}}};"), "operands nested too deeply"),
     ],
 )  # fmt: skip
