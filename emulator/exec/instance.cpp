@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "exec/decode/decode.hpp"
+#include "exec/device_runtime.hpp"
 #include "exec/machine/cluster.hpp"
 #include "exec/machine/services.hpp"
 #include "exec/program.hpp"
@@ -228,6 +229,14 @@ static std::unique_ptr<ptx::Module> parse_texts(std::vector<PtxText> texts, cons
 
 std::shared_ptr<const Module> Module::parse(std::vector<PtxText> texts, std::string &log,
                                             LoadProblem &problem) {
+  auto names_device_runtime = [](const PtxText &text) {
+    for (std::string_view name : device_runtime_names)
+      if (text.text.find(name) != std::string::npos)
+        return true;
+    return false;
+  };
+  if (std::any_of(texts.begin(), texts.end(), names_device_runtime))
+    texts.push_back({"the device runtime", std::string(device_runtime_text)});
   auto module = parse_texts(std::move(texts), is_provided, log, problem);
   return module ? std::make_shared<ParsedModule>(std::move(module)) : nullptr;
 }

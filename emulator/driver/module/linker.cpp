@@ -27,6 +27,9 @@ void add(Linker &linker, CUjitInputType type, const void *data, size_t bytes, co
       log.errors = "NVVM and LTO IR cannot be compiled here; give the linker PTX";
       fail(CUDA_ERROR_NOT_SUPPORTED);
     }
+    // Nothing of it is needed: the executor has a device runtime of its own (exec/device_runtime.hpp).
+    if (type == CU_JIT_INPUT_LIBRARY && name.find("cudadevrt") != std::string::npos)
+      return;
     if (type == CU_JIT_INPUT_OBJECT || type == CU_JIT_INPUT_LIBRARY) {
       log.errors = "host objects and libraries are not taken apart here; give the linker the PTX or the fat "
                    "binaries that they hold (nvcc -ptx, nvcc -fatbin)";

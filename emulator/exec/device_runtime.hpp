@@ -1,0 +1,76 @@
+// Functions of the CUDA device runtime that kernels call, as PTX. On a GPU they come from libcudadevrt.a,
+// which holds machine code and is not read here; its declarations are in cuda_device_runtime_api.h. Weak, so
+// that a text's own wins.
+#pragma once
+
+#include <string_view>
+
+namespace emulator {
+
+// numba-cuda and older nvcc synchronise grids through these; handles of several devices (scope 2) are null,
+// as is a grid's handle in a launch that is not cooperative, and cudaCGSynchronize of null is
+// cudaErrorInvalidValue. The word that counts arrivals lies 4 bytes into the grid's workspace, where code
+// compiled with cooperative_groups.h has it too: its top bit flips when the last block has come.
+inline constexpr std::string_view device_runtime_names[] = {"cudaCGGetIntrinsicHandle", "cudaCGSynchronize"};
+inline constexpr std::string_view device_runtime_text = R"(
+.version 6.0
+.target sm_50
+.address_size 64
+.weak .func (.param .b64 result) cudaCGGetIntrinsicHandle(.param .b32 scope)
+{
+  .reg .b32 %r<4>; .reg .b64 %rd; .reg .pred %p;
+  ld.param.u32 %r0, [scope];
+  mov.u32 %r1, %envreg1;
+  mov.u32 %r2, %envreg2;
+  mov.b64 %rd, {%r2, %r1};
+  setp.ne.u32 %p, %r0, 1;
+  @%p mov.u64 %rd, 0;
+  st.param.b64 [result], %rd;
+  ret;
+}
+.weak .func (.param .b32 result) cudaCGSynchronize(.param .b64 handle, .param .b32 flags)
+{
+  .reg .b32 %r<6>; .reg .b64 %grid; .reg .pred %p;
+  ld.param.u64 %grid, [handle];
+  setp.eq.u64 %p, %grid, 0;
+  @%p bra no_grid;
+  bar.sync 0;
+  mov.u32 %r0, %tid.x;
+  mov.u32 %r1, %tid.y;
+  or.b32 %r0, %r0, %r1;
+  mov.u32 %r1, %tid.z;
+  or.b32 %r0, %r0, %r1;
+  setp.ne.u32 %p, %r0, 0;
+  @%p bra others_wait;
+  mov.u32 %r0, %ctaid.x;
+  mov.u32 %r1, %ctaid.y;
+  or.b32 %r0, %r0, %r1;
+  mov.u32 %r1, %ctaid.z;
+  or.b32 %r0, %r0, %r1;
+  setp.ne.u32 %p, %r0, 0;
+  mov.u32 %r0, %nctaid.x;
+  mov.u32 %r1, %nctaid.y;
+  mul.lo.u32 %r0, %r0, %r1;
+  mov.u32 %r1, %nctaid.z;
+  mul.lo.u32 %r0, %r0, %r1;
+  sub.u32 %r0, 0x80000001, %r0;
+  @%p mov.u32 %r0, 1;
+  membar.gl;
+  atom.global.add.u32 %r1, [%grid+4], %r0;
+again:
+  ld.volatile.global.u32 %r2, [%grid+4];
+  xor.b32 %r2, %r2, %r1;
+  setp.ge.s32 %p, %r2, 0;
+  @%p bra again;
+  membar.gl;
+others_wait:
+  bar.sync 0;
+  st.param.b32 [result], 0;
+  ret;
+no_grid:
+  st.param.b32 [result], 1;
+  ret;
+}
+)";
+
+} // namespace emulator
