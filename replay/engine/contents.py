@@ -163,12 +163,15 @@ class ContentStore:
         """Memory captured at this address has just appeared: let the words that point to it point there.
 
         A word is changed only where it still holds the captured address, or what an earlier iteration put there.
+        Variables of modules that have not appeared themselves get theirs when they are loaded.
         """
         for range_id, words in self.words.items():
             for word in words:
                 if not captured <= word.target < captured + size_bytes:
                     continue
                 range_, live = self.ranges[range_id], self.addresses.find(word.target)
+                if self.addresses.find(home_address(range_)) is None:
+                    continue
                 place = self.live(range_) + word.offset
                 held = int.from_bytes(self._read(range_, place, 8), "little")
                 if live is not None and held in (word.target, self._pointed.get((range_id, word.offset))):

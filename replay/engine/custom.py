@@ -202,7 +202,7 @@ def _get_global(executor: Executor, prepared: Prepared, function: Function) -> A
     def bind() -> None:
         if captured_address:
             executor.addresses.bind(captured_address, max(captured_bytes, size.value), address.value)
-            executor.on_global(captured_address)
+            executor.on_global(captured_address, prepared.call.number)
 
     prepared.then.append(bind)
     return {"dptr": ctypes.addressof(address), "bytes": ctypes.addressof(size)}

@@ -110,7 +110,7 @@ class Executor(CallInputs):
         self.words = words
         self.handles = HandleMap()
         self.threads = ThreadContexts()
-        self.on_global: Callable[[int], None] = lambda captured: None
+        self.on_global: Callable[[int, int], None] = lambda captured, call_number: None
         self.made: dict[
             tuple[str, int], int
         ] = {}  # created and not destroyed since, by C type and captured handle

@@ -172,12 +172,18 @@ class Session:
         self.contents.keep_copies(ranges, whole=self.program.shared)
         self.restorable = ranges
         self._restored_ids = {range_.id for range_ in ranges}
+        self._appeared_ids: set[int] = set()  # in this iteration
         self.executor.on_global = self._global_appeared
 
-    def _global_appeared(self, captured: int) -> None:
-        """The window itself loaded a module: its variable gets its contents now."""
+    def _global_appeared(self, captured: int, call_number: int) -> None:
+        """The window itself loaded a module: its variable gets its contents when it is first asked for."""
         for range_ in self.program.ranges.values():
-            if is_global(range_) and range_.address == captured and range_.id not in self._restored_ids:
+            lives = (range_.born_call or 0) <= call_number and (
+                range_.died_call is None or call_number < range_.died_call
+            )
+            known = range_.id in self._restored_ids or range_.id in self._appeared_ids
+            if is_global(range_) and range_.address == captured and lives and not known:
+                self._appeared_ids.add(range_.id)
                 self.contents.load(range_)
                 self.contents.point_to(captured, range_.size_bytes)
 
@@ -379,6 +385,7 @@ class Session:
                 self.driver.function(_DESTROYERS[c_type])(made[c_type, captured])
                 self.executor.context_unknown()
         made.clear()
+        self._appeared_ids.clear()
         self.executor.handles.return_to(self._handles_of_setup)
         self.addresses.return_to(self._addresses_of_setup)
 

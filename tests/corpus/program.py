@@ -9,12 +9,15 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SUFFIXES = {"runtime": ".cu", "driver": ".cpp", "python": ".py"}
 _WORD = re.compile(r"(?://|#) ([a-z]+): (.+)")
-_KNOWN = {"covers", "options", "architecture", "also", "environment", "needs", "replay", "status"}
+_KNOWN = {"covers", "options", "architecture", "also", "environment", "needs", "replay", "differs", "status"}
 
 
 @dataclass(frozen=True)
 class Program:
-    """One program, for one architecture. covers: what it is here for. replay: "" when its capture is replayed."""
+    """One program, for one architecture. covers: what it is here for.
+
+    replay: "" when its capture is replayed. differs: why its outputs are others then, "" when they are equal.
+    """
 
     name: str
     kind: str
@@ -26,6 +29,7 @@ class Program:
     environment: dict[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
     replay: str = ""
+    differs: str = ""
     status: int = 0
 
 
@@ -62,6 +66,7 @@ def _read(kind: str, source: Path) -> list[Program]:
             environment=dict(item.split("=", 1) for item in words.get("environment", "").split()),
             needs=tuple(words.get("needs", "").split()),
             replay=words.get("replay", ""),
+            differs=words.get("differs", ""),
             status=int(words.get("status", "0")),
         )
         for architecture in architectures

@@ -82,6 +82,9 @@ def test_program_is_captured_unharmed_and_replayed(command, program, emulator_di
     if program.replay:
         assert again.returncode == 3
         assert program.replay in again.stderr
+    elif program.differs:
+        assert again.returncode == 1
+        assert "outputs DIFFER" in again.stdout
     else:
         assert again.returncode == 0
         assert "outputs match" in again.stdout

@@ -433,7 +433,7 @@ def test_module_file_is_loaded_from_its_captured_contents(executor, driver):
 def test_module_variable_is_found_where_it_lives_now(executor, driver):
     executor.handles.bind("CUmodule", 0xD0, 0xDD)
     appeared = []
-    executor.on_global = appeared.append
+    executor.on_global = lambda captured, call_number: appeared.append(captured)
 
     def answer(address, size, module, name):
         store(size, 64)
