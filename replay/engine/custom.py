@@ -256,16 +256,13 @@ def _copy_rectangle(layout: dict[str, Any]) -> Exception_:
                 )
             captured = get(host) if kind == _MEMORY_HOST else get(device)
             live = executor.addresses.find(captured)
-            if kind != _MEMORY_HOST and live is not None:
-                put(device, live)
+            if live is not None:  # device memory, or pinned memory, which is compared as a range
+                put(host if kind == _MEMORY_HOST else device, live)
                 continue
             if side == "source":
                 buffer = executor.buffer(prepared, executor.required(prepared, "pCopy", 1))
                 if len(buffer) < width * height * depth:
                     raise EngineError("the host memory that it reads was not captured", where=prepared.where)
-            elif live is not None:
-                put(host, live)  # pinned memory, which is compared as a range
-                continue
             else:
                 total = width * height * depth
                 if total > 1 << 30:

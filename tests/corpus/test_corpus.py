@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import os
 import subprocess
@@ -26,12 +27,22 @@ def test_the_corpus_is_large_enough():
     assert {program.kind for program in PROGRAMS} == {"runtime", "driver", "python"}
 
 
+def installed(package: str) -> bool:
+    """Whether there is a module, or, for a name with a hyphen, a distribution of that name."""
+    try:
+        if "-" in package:
+            return bool(importlib.metadata.distribution(package))
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:  # also for a package around the module
+        return False
+
+
 @pytest.fixture
 def command(request: pytest.FixtureRequest, emulator_dir: Path) -> list[str]:
     """The command line of the program, compiled if need be."""
     program: Program = request.param
     for package in program.needs:
-        if importlib.util.find_spec(package) is None:
+        if not installed(package):
             pytest.skip(f"the Python package {package} is not installed")
     if program.kind == "python":
         return [sys.executable, str(program.source)]
