@@ -110,6 +110,20 @@ def test_two_strong_definitions_are_an_error_that_names_both_texts(cuda: Driver)
     assert "1.ptx" in log
 
 
+def test_a_function_may_be_declared_with_a_result_that_it_does_not_give(cuda: Driver):
+    """As numba-cuda declares `void` functions of others; the result is not defined."""
+    silent = DEFINES.replace(".func (.param .b32 r) twice", ".func twice").replace(
+        "st.param.b32 [r], %r2; ", ""
+    )
+    error, image, _ = linked(cuda, USES, silent)
+    assert error == 0
+    module = cuda.make("cuModuleLoadData", image)
+    out = cuda.alloc(4)
+    assert cuda.launch(cuda.function(module, "first"), (1,), (1,), [out]) == 0
+    cuda.do("cuCtxSynchronize")
+    assert result(cuda, cuda.function(module, "second")) == 1000
+
+
 def test_unresolved_names_are_an_error_in_the_log_with_its_size(cuda: Driver):
     link = Link(cuda)
     assert link.add(USES, "uses.ptx") == 0

@@ -246,8 +246,9 @@ const Instruction *Warp::enter_function(const FunctionCode &function, const Call
          "stack overflow: calls need more than the " + std::to_string(program->frame_bytes) +
              " bytes of local memory of a thread",
          first_lane(active));
-  if (callee.arguments.size() != function.parameters.size() ||
-      callee.returns.size() > function.returns.size())
+  // A declaration may promise a result that the definition does not give, as the linkers of PTX allow: such a
+  // result is not defined.
+  if (callee.arguments.size() != function.parameters.size())
     fail(*this, back - 1, LaunchStatus::illegal_instruction, "a call with the wrong number of arguments",
          first_lane(active));
   size_t slot = 0;
@@ -286,7 +287,7 @@ const Instruction *Warp::leave_function() {
   Frame &frame = frames[static_cast<size_t>(current.frame)];
   const Frame &parent = frames[static_cast<size_t>(frame.parent)];
   const Callee &callee = *frame.callee;
-  for (size_t r = 0; r < callee.returns.size(); ++r) {
+  for (size_t r = 0; r < std::min(callee.returns.size(), frame.function->returns.size()); ++r) {
     uint32_t bytes = std::min(frame.function->returns[r].size_bytes, callee.returns[r].size_bytes);
     for (uint32_t lanes = active; lanes; lanes &= lanes - 1) {
       uint64_t base = local_base + first_lane(lanes) * local_stride;
