@@ -193,6 +193,32 @@ def test_kernel_that_cannot_run_fails_its_launch_and_names_the_line(fresh):
     assert "frob.f32" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("instruction", "feature"),
+    [
+        ("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%rd1];", "tensor cores"),
+        ("tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f3}, [%rd1, {%r1}];", "textures"),
+        ("cudaGetParameterBuffer", "dynamic parallelism"),
+    ],
+    ids=["tensor", "texture", "nested"],
+)
+def test_what_a_kernel_needs_of_a_gpu_is_named_as_people_know_it(fresh, instruction: str, feature: str):
+    declared = ""
+    if instruction.startswith("cuda"):
+        declared = f".extern .func (.param .b64 r) {instruction} (.param .b64 a, .param .b64 b);"
+        instruction = f"{{ .param .b64 r, x, y; call (r), {instruction}, (x, y); }}"
+    done = fresh(
+        f"""
+        text = VECTOR_ADD.replace("add.f32", {instruction!r} + " add.f32")
+        module = d.module(text.replace(".visible", {declared!r} + " .visible", 1))
+        (a, b, c), f = d.vectors(32), d.function(module, "vector_add")
+        print(d.launch(f, (1,), (32,), [a, b, c, ctypes.c_int(32)]))
+        """
+    )
+    assert done.stdout.splitlines() == ["801"]
+    assert f"it needs {feature}" in done.stderr
+
+
 @pytest.mark.parametrize("target", ["sm_100", "sm_80a", "sm_89f"])
 def test_text_for_another_architecture_is_refused(cuda: Driver, target: str):
     assert error_of(cuda, text("one", target)) == api.INVALID_PTX

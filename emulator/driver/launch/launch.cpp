@@ -220,6 +220,37 @@ void require_cluster(const Function &function, const Device &device, LaunchShape
           CUDA_ERROR_INVALID_CLUSTER_SIZE);
 }
 
+// What a kernel wants of a GPU that this driver has not, by what its first missing instruction begins with or
+// the function that it calls: people know their program by these names, not by the opcode.
+static std::string missing_feature(std::string_view unsupported) {
+  static constexpr std::pair<std::string_view, std::string_view> features[] = {
+      {"mma.", "tensor cores"},
+      {"wmma.", "tensor cores"},
+      {"wgmma.", "tensor cores"},
+      {"tcgen05.", "tensor cores"},
+      {"ldmatrix.", "tensor cores"},
+      {"stmatrix.", "tensor cores"},
+      {"movmatrix.", "tensor cores"},
+      {"tex.", "textures"},
+      {"tld4.", "textures"},
+      {"txq.", "textures"},
+      {"suld.", "surfaces"},
+      {"sust.", "surfaces"},
+      {"sured.", "surfaces"},
+      {"suq.", "surfaces"},
+      {"cp.async.bulk.tensor.", "tensor maps"},
+      {"multimem.", "multicast memory"},
+  };
+  for (const auto &[beginning, feature] : features)
+    if (unsupported.substr(0, beginning.size()) == beginning)
+      return "; it needs " + std::string(feature) + ", which this driver has not";
+  if (unsupported.find("cudaCDP") != std::string_view::npos ||
+      unsupported.find("cudaLaunchDevice") != std::string_view::npos ||
+      unsupported.find("cudaGetParameterBuffer") != std::string_view::npos)
+    return "; it needs dynamic parallelism, which this driver has not";
+  return "";
+}
+
 std::shared_ptr<const PreparedLaunch> prepare_launch(const std::shared_ptr<Function> &function,
                                                      LaunchShape shape, LaunchAttributes attributes,
                                                      std::vector<uint8_t> packed) {
@@ -229,9 +260,10 @@ std::shared_ptr<const PreparedLaunch> prepare_launch(const std::shared_ptr<Funct
   const KernelInfo &info = *function->info;
   if (!info.unsupported.empty()) {
     // Line 0: a syntax error inside the body, which names its own line.
-    std::string what = info.unsupported_line ? "line " + std::to_string(info.unsupported_line) + ": " +
-                                                   info.unsupported + " is not implemented"
-                                             : info.unsupported;
+    std::string what = info.unsupported_line
+                           ? "line " + std::to_string(info.unsupported_line) + ": " + info.unsupported +
+                                 " is not implemented" + missing_feature(info.unsupported)
+                           : info.unsupported;
     tell("kernel " + function->name + " is not launched: PTX " + what);
     fail(CUDA_ERROR_NOT_SUPPORTED);
   }
