@@ -31,6 +31,7 @@ def environment(base: Mapping[str, str], driver: Driver) -> dict[str, str]:
     }
     if driver.folder is not None:
         wanted["TRITON_LIBCUDA_PATH"] = str(driver.folder)
+        wanted["DRJIT_LIBCUDA_PATH"] = str(driver.library)  # which looks in no other place
     added = {name: value for name, value in wanted.items() if name not in base}
     hook = str(_HERE / "hook")
     if os.pathsep not in hook:  # which PYTHONPATH cannot hold

@@ -25,6 +25,7 @@ def test_variables_that_the_user_set_stand():
     added = stacks.environment({"TRITON_PTXAS_PATH": "/mine", "PYTHONPATH": "/a:/b"}, EMULATED)
     assert "TRITON_PTXAS_PATH" not in added
     assert added["TRITON_PTXAS_BLACKWELL_PATH"] == str(HERE / "ptxas")
+    assert added["DRJIT_LIBCUDA_PATH"] == "/opt/emulator/libcuda.so.1"
     assert added["PYTHONPATH"] == f"{HERE / 'hook'}:/a:/b"
 
 
@@ -85,8 +86,9 @@ def test_the_shell_lines_can_be_evaluated_twice(tmp_path):
     script = (
         f'eval "$({lines})"; first=$(env | sort); eval "$({lines})"; env | grep -v ^_= | sort; [ "$first" ]'
     )
+    inherited = {name: os.environ[name] for name in os.environ if "LIBCUDA" not in name}
     environment = {
-        **os.environ,
+        **inherited,
         "PYTHON": sys.executable,
         "REPLAY_NATIVE_DIR": str(emulator.parent),
         "LD_LIBRARY_PATH": "/before",
