@@ -9,7 +9,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SUFFIXES = {"runtime": ".cu", "driver": ".cpp", "python": ".py"}
 _WORD = re.compile(r"(?://|#) ([a-z]+): (.+)")
-_KNOWN = {"covers", "options", "architecture", "also", "environment", "needs", "replay", "differs", "status"}
+_KNOWN = {
+    "covers", "options", "architecture", "also", "environment", "needs", "replay", "differs", "outcome", "status",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,7 @@ class Program:
     """One program, for one architecture. covers: what it is here for.
 
     replay: "" when its capture is replayed. differs: why its outputs are others then, "" when they are equal.
+    outcome: what is said of them when they are not compared.
     """
 
     name: str
@@ -30,6 +33,7 @@ class Program:
     needs: tuple[str, ...] = ()
     replay: str = ""
     differs: str = ""
+    outcome: str = "outputs match"
     status: int = 0
 
 
@@ -67,6 +71,7 @@ def _read(kind: str, source: Path) -> list[Program]:
             needs=tuple(words.get("needs", "").split()),
             replay=words.get("replay", ""),
             differs=words.get("differs", ""),
+            outcome=words.get("outcome", "outputs match"),
             status=int(words.get("status", "0")),
         )
         for architecture in architectures

@@ -1,5 +1,5 @@
-// covers: cooperative_groups.h: tiles of several sizes, their shuffles, votes, reductions and scans,
-// coalesced groups. architecture: 80
+// covers: cooperative_groups.h: tiles of several sizes: shuffles, votes, reductions, scans; coalesced groups.
+// architecture: 80
 #include <algorithm>
 
 #include <cooperative_groups.h>

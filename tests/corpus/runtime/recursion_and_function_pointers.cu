@@ -1,5 +1,4 @@
-// covers: recursive device functions, and calls through pointers kept in constant memory and read by the
-// host.
+// covers: recursive device functions, and calls through pointers in constant memory and from the host.
 #include "check.cuh"
 
 __device__ __noinline__ unsigned ackermann(unsigned m, unsigned n) {

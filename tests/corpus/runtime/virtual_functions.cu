@@ -1,5 +1,4 @@
-// covers: objects with virtual functions, made and destroyed on the device; abstract bases, overriding, two
-// bases.
+// covers: objects with virtual functions, made and destroyed on the device; abstract bases, two bases.
 #include "check.cuh"
 
 struct Shape {
