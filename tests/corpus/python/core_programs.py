@@ -1,5 +1,5 @@
 # covers: cuda.core: programs compiled by NVRTC to PTX with templates and options, launches with arguments of many types
-# needs: cuda.core
+# needs: cuda.core nvidia-cuda-nvrtc
 import ctypes
 
 import numpy as np

@@ -1,5 +1,5 @@
 # covers: cuda.core: streams that wait for events, pinned and pooled memory, occupancy, two PTX texts linked
-# needs: cuda.core
+# needs: cuda.core nvidia-cuda-nvrtc
 import numpy as np
 from cuda.core import (
     Device,
