@@ -1,5 +1,5 @@
 # covers: cuda.bindings: memory, modules, streams and errors of the driver, called from several Python threads
-# needs: cuda.bindings
+# needs: cuda.bindings nvidia-cuda-nvrtc
 import threading
 
 import numpy as np
