@@ -91,7 +91,8 @@ class ImageStore:
             return None
 
     def writable_variables(self, digest: str, sm: int | None) -> list[str]:
-        """Names of the variables in an image that its kernels could write. Compiler-made ones are left out."""
+        """Names of the variables in an image that its kernels could write. Compiler-made ones are left out, and so are
+        the customization point objects of libcu++, which stand in every image that includes it and hold nothing."""
         data = self._readable(digest)
         try:
             modules = read_image(data, sm) if data else []
@@ -101,7 +102,7 @@ class ImageStore:
             name
             for module in modules
             for name, variable in module.variables.items()
-            if variable.space == "global" and "$" not in name
+            if variable.space == "global" and "$" not in name and "5__cpo" not in name
         }
         return sorted(names)
 

@@ -58,6 +58,7 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run to the end in a folder of its own; what it said stands in the report of a failure."""
     base = {name: value for name, value in os.environ.items() if not name.startswith("REPLAY_EMULATOR_")}
+    base.pop("PYTHONSAFEPATH", None)  # of `make test`; a program may import what stands beside it
     base["LD_LIBRARY_PATH"] = f"{emulator_dir}:{base.get('LD_LIBRARY_PATH', '')}".rstrip(":")
     driver = drivers.find_driver(str(emulator_dir))
     environment = base | stacks.environment(base, driver) | program.environment

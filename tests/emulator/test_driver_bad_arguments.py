@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -145,7 +146,7 @@ def test_wrong_arguments_of_every_function_are_errors(emulator_dir: Path):
         capture_output=True,
         text=True,
         timeout=120,
-        cwd=Path(__file__).parent,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
     )
     lines = done.stdout.splitlines()
     assert done.returncode == 0, f"ended by {done.returncode} in {lines[-1:]}\n{done.stderr[-2000:]}"

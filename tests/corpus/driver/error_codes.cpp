@@ -51,7 +51,7 @@ int main() {
   EXPECT(cuStreamCreate(&stream, 0x100), CUDA_ERROR_INVALID_VALUE);
   void *entry = nullptr;
   CUdriverProcAddressQueryResult found;
-  EXPECT(cuGetProcAddress("cuNoSuchFunction", &entry, CUDA_VERSION, 0, &found), CUDA_SUCCESS);
+  EXPECT(cuGetProcAddress("cuNoSuchFunction", &entry, 12000, 0, &found), CUDA_SUCCESS);
   REQUIRE(entry == nullptr && found == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
 
   CHECK(attempt(8, 125, 0));

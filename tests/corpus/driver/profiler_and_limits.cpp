@@ -2,7 +2,9 @@
 // that time, device attributes and properties of the context.
 #include "check.hpp"
 
-#include <cudaProfiler.h>
+// Of cudaProfiler.h, which not every toolkit has.
+extern "C" CUresult CUDAAPI cuProfilerStart(void);
+extern "C" CUresult CUDAAPI cuProfilerStop(void);
 
 int main() {
   Primary primary;
