@@ -24,7 +24,7 @@ from replay.api.vocabulary import Effect, Function, Keep, Parameter, Role, Term 
 
 BANNER = "Made by interposer/generate.py from replay/api; do not edit."
 SIGNED_TYPES = frozenset({"int", "CUdevice", "CUdevice_v1"})
-# The wrapped resolvers are written by hand in interposer/resolve.c.
+# The wrapped resolvers are written by hand in interposer/entry/resolve.c.
 RESOLVERS = ("cuGetProcAddress", "cuGetProcAddress_v2")
 
 

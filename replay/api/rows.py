@@ -1,10 +1,12 @@
-"""What a row of `functions.py` is made of, and how a row and the facts of the headers become a Function."""
+"""What a row of the table is made of, and how a row and the facts of the headers become a Function."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from .vocabulary import HANDLE_TYPES, Effect, Function, Keep, Parameter, Role, Term
+
+NEVER, WINDOW, ALWAYS = Keep.NEVER, Keep.WINDOW, Keep.ALWAYS
 
 
 class _Override:

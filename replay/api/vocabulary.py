@@ -33,7 +33,7 @@ class Role(enum.IntEnum):
     HOST_WRITE = 9  # host memory that the call copies to, `count` bytes
     HOST_ADDRESS = 10  # a host pointer whose identity matters (pinned, registered, managed memory)
     OPAQUE = 11  # a callback, user data, a buffer for a log: its value alone is recorded
-    CUSTOM = 12  # interposer/custom.c encodes it, replay/engine/execute.py rebuilds it
+    CUSTOM = 12  # interposer/call/custom.c encodes it, replay/engine/execute.py rebuilds it
 
 
 class Effect(enum.IntEnum):
@@ -58,7 +58,7 @@ class Effect(enum.IntEnum):
     END_OF_CONTEXT = 16  # every allocation of the context ends: last moment to read memory
     BEGIN_CAPTURE = 17  # a stream capture begins: no synchronising and no copying until it ends
     END_CAPTURE = 18
-    CUSTOM = 19  # interposer/custom.c
+    CUSTOM = 19  # interposer/call/custom.c
 
 
 class RecordKind(enum.IntEnum):
@@ -185,6 +185,6 @@ class Function:
     keep: Keep
     effect: Effect = Effect.NONE
     effect_terms: tuple[Term, ...] = ()
-    custom: bool = False  # interposer/custom.c and replay/engine/execute.py hold a named exception
+    custom: bool = False  # interposer/call/custom.c and replay/engine/execute.py hold a named exception
     synchronizes: bool = False  # HOST_WRITE contents are final when the call returns
     unsupported: str = ""  # why it is not captured; "" when it is

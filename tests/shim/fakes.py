@@ -88,7 +88,13 @@ def build_interposer(folder: Path, *flags: str) -> Path:
     sources = REPOSITORY / "interposer"
     output = folder / "libreplay_interposer.so"
     command = [COMPILER, "-std=c11", "-O1", "-g", "-w", "-shared", "-fPIC", "-fvisibility=hidden", *flags]
-    command += [*map(str, sources.glob("*.c")), str(sources / "dlsym.S"), "-o", str(output)]
+    command += [
+        f"-I{sources}",
+        *map(str, sources.glob("*/*.c")),
+        str(sources / "entry" / "dlsym.S"),
+        "-o",
+        str(output),
+    ]
     command += [f"-Wl,--version-script={sources / 'exports.map'}", "-Wl,-Bsymbolic", "-lpthread", "-ldl"]
     subprocess.run(command, check=True)
     return output

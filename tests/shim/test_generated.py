@@ -43,8 +43,9 @@ def test_check_names_what_is_stale_and_writes_nothing(
 def test_structs_that_the_shim_follows_have_the_size_that_the_headers_give(
     struct: str, type_name: str
 ) -> None:
-    """custom.c asserts its own sizes when it is compiled; here they are those of the facts."""
-    source = (fakes.REPOSITORY / "interposer" / "custom.c").read_text()
+    """The shim asserts its own sizes when it is compiled; here they are those of the facts."""
+    folder = fakes.REPOSITORY / "interposer" / "call"
+    source = "".join(path.read_text() for path in sorted(folder.glob("custom*.c")))
     [asserted] = re.findall(rf"_Static_assert\(sizeof\(struct {struct}\) == (\d+)", source)
     types = json.loads(resources.files("replay.api").joinpath("facts.json").read_text())["types"]
     assert types[type_name][2] == int(asserted)

@@ -3,7 +3,7 @@
 // The application may close our descriptors (daemons close them all) and open files of its own under the same
 // numbers, so each use of a descriptor first looks whether it still is the file that was opened.
 #define _GNU_SOURCE
-#include "files.h"
+#include "writer/files.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
 // that they are there however the process ends. Rows and names are only ever added, under the lock; counting
 // takes none. The layout is replay/capture/FORMAT.md; `replay/capture/launches.py` reads it.
 #define _GNU_SOURCE
-#include "files.h"
+#include "writer/files.h"
 
 #include <pthread.h>
 #include <string.h>

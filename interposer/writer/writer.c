@@ -5,7 +5,7 @@
 // last, and the next one starts only then (under the lock), so the file always is a sequence of whole records
 // followed by zeros.
 #define _GNU_SOURCE
-#include "files.h"
+#include "writer/files.h"
 
 #include <errno.h>
 #include <limits.h>

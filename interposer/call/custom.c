@@ -1,0 +1,39 @@
+// Which functions are exceptions: the table marks each of them `custom`. One of them without a row here is
+// custom for the engine alone.
+#include "call/custom.h"
+
+static const struct {
+  void (*enter)(struct call *call);
+  void (*leave)(struct call *call);
+} exceptions[] = {
+    [ID_cuLaunchKernel] = {launch_enter, NULL},
+    [ID_cuLaunchKernelEx] = {launch_enter, NULL},
+    [ID_cuLaunchCooperativeKernel] = {launch_enter, NULL},
+    [ID_cuMemcpy2D_v2] = {rectangle_enter, rectangle_leave},
+    [ID_cuMemcpy2DUnaligned_v2] = {rectangle_enter, rectangle_leave},
+    [ID_cuMemcpy2DAsync_v2] = {rectangle_enter, NULL},
+    [ID_cuMemcpy3D_v2] = {rectangle_enter, rectangle_leave},
+    [ID_cuMemcpy3DAsync_v2] = {rectangle_enter, NULL},
+    [ID_cuMemcpy] = {copy_enter, copy_leave},
+    [ID_cuMemcpyAsync] = {copy_enter, NULL},
+    [ID_cuModuleLoad] = {load_file_enter, NULL},
+    [ID_cuLibraryLoadFromFile] = {load_file_enter, NULL},
+    [ID_cuModuleGetGlobal_v2] = {NULL, variable_leave},
+    [ID_cuLibraryGetGlobal] = {NULL, variable_leave},
+    [ID_cuLibraryGetManaged] = {NULL, variable_leave},
+    [ID_cuCtxCreate_v4] = {context_enter, NULL},
+};
+
+enum { EXCEPTIONS = sizeof exceptions / sizeof exceptions[0] };
+
+void custom_enter(struct call *call) {
+  unsigned id = call->function->id;
+  if (id < EXCEPTIONS && exceptions[id].enter != NULL)
+    exceptions[id].enter(call);
+}
+
+void custom_leave(struct call *call, int result) {
+  unsigned id = call->function->id;
+  if (result == SUCCESS && id < EXCEPTIONS && exceptions[id].leave != NULL)
+    exceptions[id].leave(call);
+}

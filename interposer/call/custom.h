@@ -1,0 +1,18 @@
+// The named exceptions to the generic path, by family. `enter` runs before the driver is called, `leave` when
+// it has succeeded; both may attach what the generic path cannot follow.
+#pragma once
+#include "shim.h"
+
+// custom_launch.c
+void launch_enter(struct call *call);
+
+// custom_copy.c
+void rectangle_enter(struct call *call); // cuMemcpy2D and 3D
+void rectangle_leave(struct call *call);
+void copy_enter(struct call *call); // cuMemcpy
+void copy_leave(struct call *call);
+
+// custom_module.c
+void load_file_enter(struct call *call);
+void variable_leave(struct call *call); // cuModuleGetGlobal and its like
+void context_enter(struct call *call);

@@ -1,0 +1,64 @@
+// Modules and libraries from files, module variables, and the parameters of contexts.
+#define _GNU_SOURCE
+#include "call/custom.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void attach_file(struct call *call, unsigned parameter, const char *path) {
+  int descriptor = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+  struct stat status;
+  if (descriptor < 0)
+    return; // the driver will say so
+  if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
+    size_t bytes = (size_t)status.st_size;
+    void *contents = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    if (contents != MAP_FAILED) {
+      attach_unsafe(call, parameter, 1, contents, bytes);
+      munmap(contents, bytes);
+    }
+  }
+  close(descriptor);
+}
+
+void variable_leave(struct call *call) {
+  uint64_t *address = (uint64_t *)(uintptr_t)call->arguments[0],
+           *bytes = (uint64_t *)(uintptr_t)call->arguments[1];
+  uint64_t *found = take_scratch(call, 16);
+  if (found == NULL)
+    return;
+  if (address != NULL && bytes != NULL) {
+    found[0] = *address;
+    found[1] = *bytes;
+  } else {
+    unsigned slot = call->function->id == ID_cuModuleGetGlobal_v2 ? SLOT_cuModuleGetGlobal_v2
+                    : call->function->id == ID_cuLibraryGetGlobal ? SLOT_cuLibraryGetGlobal
+                                                                  : SLOT_cuLibraryGetManaged;
+    int (*real)(uint64_t *, uint64_t *, uint64_t, uint64_t) = real_function(slot);
+    if (real(&found[0], &found[1], call->arguments[2], call->arguments[3]) != SUCCESS)
+      return;
+  }
+  attach(call, 3, 1, found, 16);
+  memory_add(found[0], found[1], RANGE_GLOBAL, current_context(), call->arguments[2]);
+}
+
+void load_file_enter(struct call *call) { attach_file(call, 1, (const char *)(uintptr_t)call->arguments[1]); }
+
+struct context_parameters { // CUctxCreateParams
+  uint64_t affinity;
+  int32_t affinity_count;
+  uint64_t graphics;
+};
+_Static_assert(sizeof(struct context_parameters) == 24, "CUctxCreateParams");
+
+void context_enter(struct call *call) {
+  const struct context_parameters *given = (const struct context_parameters *)(uintptr_t)call->arguments[1];
+  if (given == NULL)
+    return;
+  attach(call, 1, 0, given, sizeof *given);
+  if (given->affinity != 0 || given->graphics != 0)
+    write_note(NOTE_STRUCT_POINTER, call->record_function, call->number,
+               "CUctxCreateParams holds pointers that were recorded by value only");
+}

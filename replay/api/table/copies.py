@@ -1,0 +1,37 @@
+"""Copies and fills."""
+
+from __future__ import annotations
+
+from replay.api.rows import CUSTOM, WINDOW, F, host_read, host_write
+from replay.api.vocabulary import Effect
+
+# ---- copies and fills -------------------------------------------------------------------------------------
+
+F(220, "cuMemcpyHtoD_v2", WINDOW, Effect.WRITE, "dstDevice", "ByteCount", srcHost=host_read("ByteCount"))
+F(221, "cuMemcpyHtoDAsync_v2", WINDOW, Effect.WRITE, "dstDevice", "ByteCount", srcHost=host_read("ByteCount"))
+F(222, "cuMemcpyDtoH_v2", WINDOW, Effect.READ, "srcDevice", "ByteCount", dstHost=host_write("ByteCount"),
+  synchronizes=True)  # fmt: skip
+F(223, "cuMemcpyDtoHAsync_v2", WINDOW, Effect.READ, "srcDevice", "ByteCount", dstHost=host_write("ByteCount"))
+F(224, "cuMemcpyDtoD_v2", WINDOW, Effect.COPY, "dstDevice", "srcDevice", "ByteCount")
+F(225, "cuMemcpyDtoDAsync_v2", WINDOW, Effect.COPY, "dstDevice", "srcDevice", "ByteCount")
+F(226, "cuMemcpy", WINDOW, Effect.COPY, "dst", "src", "ByteCount", custom=True)
+F(227, "cuMemcpyAsync", WINDOW, Effect.COPY, "dst", "src", "ByteCount", custom=True)
+F(228, "cuMemcpyPeer", WINDOW, Effect.COPY, "dstDevice", "srcDevice", "ByteCount")
+F(229, "cuMemcpyPeerAsync", WINDOW, Effect.COPY, "dstDevice", "srcDevice", "ByteCount")
+F(230, "cuMemcpy2D_v2", WINDOW, Effect.CUSTOM, pCopy=CUSTOM, custom=True, synchronizes=True)
+F(231, "cuMemcpy2DUnaligned_v2", WINDOW, Effect.CUSTOM, pCopy=CUSTOM, custom=True, synchronizes=True)
+F(232, "cuMemcpy2DAsync_v2", WINDOW, Effect.CUSTOM, pCopy=CUSTOM, custom=True)
+F(233, "cuMemcpy3D_v2", WINDOW, Effect.CUSTOM, pCopy=CUSTOM, custom=True, synchronizes=True)
+F(234, "cuMemcpy3DAsync_v2", WINDOW, Effect.CUSTOM, pCopy=CUSTOM, custom=True)
+F(240, "cuMemsetD8_v2", WINDOW, Effect.WRITE, "dstDevice", "N")
+F(241, "cuMemsetD16_v2", WINDOW, Effect.WRITE, "dstDevice", "N*2")
+F(242, "cuMemsetD32_v2", WINDOW, Effect.WRITE, "dstDevice", "N*4")
+F(243, "cuMemsetD8Async", WINDOW, Effect.WRITE, "dstDevice", "N")
+F(244, "cuMemsetD16Async", WINDOW, Effect.WRITE, "dstDevice", "N*2")
+F(245, "cuMemsetD32Async", WINDOW, Effect.WRITE, "dstDevice", "N*4")
+F(246, "cuMemsetD2D8_v2", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height")
+F(247, "cuMemsetD2D16_v2", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height")
+F(248, "cuMemsetD2D32_v2", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height")
+F(249, "cuMemsetD2D8Async", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height")
+F(250, "cuMemsetD2D16Async", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height")
+F(251, "cuMemsetD2D32Async", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height")

@@ -1,0 +1,30 @@
+"""Launches, occupancy, tensor maps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from replay.api.rows import CUSTOM, NEVER, WINDOW, F
+from replay.api.vocabulary import Effect
+
+# ---- launches and occupancy -------------------------------------------------------------------------------
+
+_LAUNCH: dict[str, Any] = {"kernelParams": CUSTOM, "custom": True}
+
+F(330, "cuLaunchKernel", WINDOW, Effect.LAUNCH, "f", extra=CUSTOM, **_LAUNCH)
+F(331, "cuLaunchKernelEx", WINDOW, Effect.LAUNCH, "f", config=CUSTOM, extra=CUSTOM, **_LAUNCH)
+F(332, "cuLaunchCooperativeKernel", WINDOW, Effect.LAUNCH, "f", **_LAUNCH)
+F(340, "cuOccupancyMaxActiveBlocksPerMultiprocessor", NEVER)
+F(341, "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", NEVER)
+F(342, "cuOccupancyMaxPotentialBlockSize", NEVER)
+F(343, "cuOccupancyMaxPotentialBlockSizeWithFlags", NEVER)
+F(344, "cuOccupancyAvailableDynamicSMemPerBlock", NEVER)
+F(345, "cuOccupancyMaxActiveClusters", NEVER)
+F(346, "cuOccupancyMaxPotentialClusterSize", NEVER)
+
+# ---- tensor maps: host-side encoders, the result travels inside kernel parameters -------------------------
+
+F(370, "cuTensorMapEncodeTiled", NEVER)
+F(371, "cuTensorMapEncodeIm2col", NEVER)
+F(372, "cuTensorMapEncodeIm2colWide", NEVER)
+F(373, "cuTensorMapReplaceAddress", NEVER)

@@ -1,0 +1,91 @@
+"""Initialisation, devices, contexts, logs."""
+
+from __future__ import annotations
+
+from replay.api.rows import ALWAYS, CUSTOM, NEVER, WINDOW, F, inputs
+from replay.api.vocabulary import Effect
+
+# ---- initialisation, version, lookup ----------------------------------------------------------------------
+
+F(1, "cuInit", ALWAYS)
+F(2, "cuDriverGetVersion", NEVER)
+F(3, "cuGetProcAddress", NEVER, custom=True)
+F(4, "cuGetProcAddress_v2", NEVER, custom=True)
+F(5, "cuGetExportTable", NEVER)
+F(6, "cuGetErrorName", NEVER)
+F(7, "cuGetErrorString", NEVER)
+F(8, "cuProfilerStart", ALWAYS)  # a selection may begin and end with these
+F(9, "cuProfilerStop", ALWAYS)
+
+# ---- devices ----------------------------------------------------------------------------------------------
+
+F(20, "cuDeviceGet", NEVER)
+F(21, "cuDeviceGetCount", NEVER)
+F(22, "cuDeviceGetName", NEVER)
+F(23, "cuDeviceGetAttribute", NEVER)
+F(24, "cuDeviceGetUuid", NEVER)
+F(25, "cuDeviceGetUuid_v2", NEVER)
+F(26, "cuDeviceTotalMem_v2", NEVER)
+F(27, "cuDeviceComputeCapability", NEVER)
+F(28, "cuDeviceGetProperties", NEVER)
+F(29, "cuDeviceGetPCIBusId", NEVER)
+F(30, "cuDeviceGetByPCIBusId", NEVER)
+F(31, "cuDeviceGetLuid", NEVER)
+F(32, "cuDeviceCanAccessPeer", NEVER)
+F(33, "cuDeviceGetP2PAttribute", NEVER)
+F(34, "cuDeviceGetDefaultMemPool", ALWAYS)
+F(35, "cuDeviceGetMemPool", ALWAYS)
+F(36, "cuDeviceSetMemPool", ALWAYS)
+F(37, "cuDeviceGetTexture1DLinearMaxWidth", NEVER)
+F(38, "cuDeviceGetExecAffinitySupport", NEVER)
+
+# ---- contexts ---------------------------------------------------------------------------------------------
+
+F(50, "cuDevicePrimaryCtxRetain", ALWAYS)
+F(51, "cuDevicePrimaryCtxRelease_v2", ALWAYS, Effect.END_OF_CONTEXT)
+F(52, "cuDevicePrimaryCtxReset_v2", ALWAYS, Effect.END_OF_CONTEXT)
+F(53, "cuDevicePrimaryCtxSetFlags_v2", ALWAYS)
+F(54, "cuDevicePrimaryCtxGetState", NEVER)
+F(55, "cuCtxCreate_v2", ALWAYS)
+F(56, "cuCtxCreate_v3", ALWAYS, paramsArray=inputs("numParams"))
+F(57, "cuCtxCreate_v4", ALWAYS, ctxCreateParams=CUSTOM, custom=True)
+F(58, "cuCtxDestroy_v2", ALWAYS, Effect.END_OF_CONTEXT)
+F(59, "cuCtxPushCurrent_v2", ALWAYS)
+F(60, "cuCtxPopCurrent_v2", ALWAYS)
+F(61, "cuCtxSetCurrent", ALWAYS)
+F(62, "cuCtxGetCurrent", NEVER)
+F(63, "cuCtxGetDevice", NEVER)
+F(64, "cuCtxGetFlags", NEVER)
+F(65, "cuCtxSetFlags", ALWAYS)
+F(66, "cuCtxGetId", NEVER)
+F(67, "cuCtxSynchronize", WINDOW)
+F(68, "cuCtxSetLimit", ALWAYS)
+F(69, "cuCtxGetLimit", NEVER)
+F(70, "cuCtxGetCacheConfig", NEVER)
+F(71, "cuCtxSetCacheConfig", ALWAYS)
+F(72, "cuCtxGetApiVersion", NEVER)
+F(73, "cuCtxGetStreamPriorityRange", NEVER)
+F(74, "cuCtxResetPersistingL2Cache", WINDOW)
+F(75, "cuCtxGetExecAffinity", NEVER)
+F(76, "cuCtxEnablePeerAccess", ALWAYS)
+F(77, "cuCtxDisablePeerAccess", ALWAYS)
+F(78, "cuCtxSetSharedMemConfig", ALWAYS)
+F(79, "cuCtxGetSharedMemConfig", NEVER)
+F(80, "cuCtxGetDevice_v2", NEVER)
+F(81, "cuCtxSynchronize_v2", WINDOW)
+F(82, "cuCtxAttach", ALWAYS)
+F(83, "cuCtxDetach", ALWAYS, Effect.END_OF_CONTEXT)
+F(84, "cuCtxRecordEvent", WINDOW)
+F(85, "cuCtxWaitEvent", WINDOW)
+
+# ---- logs and diagnostics of the driver -------------------------------------------------------------------
+
+F(380, "cuLogsRegisterCallback", NEVER)
+F(381, "cuLogsUnregisterCallback", NEVER)
+F(382, "cuLogsCurrent", NEVER)
+F(383, "cuLogsDumpToFile", NEVER)
+F(384, "cuLogsDumpToMemory", NEVER)
+F(385, "cuCoredumpGetAttribute", NEVER)
+F(386, "cuCoredumpGetAttributeGlobal", NEVER)
+F(387, "cuCoredumpSetAttribute", NEVER)
+F(388, "cuCoredumpSetAttributeGlobal", NEVER)

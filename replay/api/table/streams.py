@@ -1,0 +1,69 @@
+"""Streams and events."""
+
+from __future__ import annotations
+
+from replay.api.rows import ALWAYS, NEVER, OPAQUE, WINDOW, F, inputs
+from replay.api.vocabulary import Effect
+
+# ---- streams ----------------------------------------------------------------------------------------------
+
+F(270, "cuStreamCreate", ALWAYS)
+F(271, "cuStreamCreateWithPriority", ALWAYS)
+F(272, "cuStreamDestroy_v2", ALWAYS, Effect.DESTROY, "hStream")
+F(273, "cuStreamSynchronize", WINDOW)
+F(274, "cuStreamQuery", WINDOW)
+F(275, "cuStreamWaitEvent", WINDOW)
+F(276, "cuStreamGetPriority", NEVER)
+F(277, "cuStreamGetFlags", NEVER)
+F(278, "cuStreamGetId", NEVER)
+F(279, "cuStreamGetCtx", NEVER)
+F(280, "cuStreamGetDevice", NEVER)
+F(281, "cuStreamSetAttribute", ALWAYS)
+F(282, "cuStreamGetAttribute", NEVER)
+F(283, "cuStreamCopyAttributes", ALWAYS)
+F(284, "cuStreamAttachMemAsync", ALWAYS)
+F(285, "cuStreamWriteValue32_v2", WINDOW, Effect.WRITE, "addr", "4")
+F(286, "cuStreamWaitValue32_v2", WINDOW, Effect.READ, "addr", "4")
+F(287, "cuStreamWriteValue64_v2", WINDOW, Effect.WRITE, "addr", "8")
+F(288, "cuStreamWaitValue64_v2", WINDOW, Effect.READ, "addr", "8")
+F(289, "cuStreamIsCapturing", NEVER)
+F(290, "cuStreamGetCaptureInfo_v2", NEVER)
+F(291, "cuStreamGetCaptureInfo_v3", NEVER)
+F(292, "cuThreadExchangeStreamCaptureMode", NEVER)
+F(
+    293,
+    "cuStreamBeginCapture_v2",
+    WINDOW,
+    Effect.BEGIN_CAPTURE,
+    unsupported="stream capture is not replayed yet",
+)
+F(294, "cuStreamEndCapture", WINDOW, Effect.END_CAPTURE, unsupported="stream capture is not replayed yet")
+F(
+    295,
+    "cuStreamAddCallback",
+    WINDOW,
+    userData=OPAQUE,
+    unsupported="host callbacks are the application's own code",
+)
+F(
+    296,
+    "cuLaunchHostFunc",
+    WINDOW,
+    userData=OPAQUE,
+    unsupported="host functions are the application's own code",
+)
+F(297, "cuStreamGetCtx_v2", NEVER)
+F(298, "cuStreamGetCaptureInfo", NEVER)
+F(299, "cuStreamBeginCaptureToGraph", WINDOW, Effect.BEGIN_CAPTURE, dependencies=inputs("numDependencies"),
+  dependencyData=OPAQUE, unsupported="stream capture is not replayed yet")  # fmt: skip
+
+# ---- events -----------------------------------------------------------------------------------------------
+
+F(310, "cuEventCreate", ALWAYS)
+F(311, "cuEventDestroy_v2", ALWAYS, Effect.DESTROY, "hEvent")
+F(312, "cuEventRecord", WINDOW)
+F(313, "cuEventRecordWithFlags", WINDOW)
+F(314, "cuEventSynchronize", WINDOW)
+F(315, "cuEventQuery", WINDOW)
+F(316, "cuEventElapsedTime", NEVER)
+F(317, "cuEventElapsedTime_v2", NEVER)
