@@ -56,9 +56,9 @@ def listed_functions() -> tuple[Function, ...]:
 @lru_cache(maxsize=1)
 def by_symbol() -> dict[str, Function]:
     """Every driver function by its symbol; a per-thread twin gives the function of its base."""
-    table = {function.symbol: function for function in all_functions()}
-    table.update({function.twin: function for function in all_functions() if function.twin})
-    return table
+    symbols = {function.symbol: function for function in all_functions()}
+    symbols.update({function.twin: function for function in all_functions() if function.twin})
+    return symbols
 
 
 @lru_cache(maxsize=1)

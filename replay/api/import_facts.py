@@ -4,7 +4,7 @@
 
 `INCLUDE_DIR` is the `include` folder of a CUDA toolkit or of an `nvidia-cuda-runtime` wheel. The facts of all folders
 given are merged; where two releases differ, the newer one wins, and `releases` says which ones have the function.
-Facts are only what the headers state. What a parameter *means* is written by people, in `functions.py`.
+Facts are only what the headers state. What a parameter *means* is written by people, in `table/`.
 """
 
 from __future__ import annotations

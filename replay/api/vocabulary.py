@@ -1,6 +1,6 @@
-"""The words in which `functions.py` says what a driver function means.
+"""The words in which `table/` says what a driver function means.
 
-Facts (names, types, sizes) come from `facts.json`. A parameter's role follows from its C type; `functions.py`
+Facts (names, types, sizes) come from `facts.json`. A parameter's role follows from its C type; `table/`
 names only the exceptions. The roles decide what the shim copies, what the decoder shows and what the engine translates.
 """
 
