@@ -10,6 +10,7 @@ import fakes
 import pytest
 
 from replay.api import functions
+from replay.api.vocabulary import Keep
 
 from .conftest import Runner
 
@@ -82,7 +83,7 @@ def test_get_proc_address_swaps_by_name_version_and_flags(
             assert after == before
             continue
         function = table[symbol]
-        kept = symbol in resolvers or function.id == 0 or function.keep != functions.NEVER
+        kept = symbol in resolvers or function.id == 0 or function.keep != Keep.NEVER
         swaps += kept
         # The same symbol, from the shim when it is kept; result and symbolStatus as the driver gave them.
         assert after == f"{name} {result} {status} {SHIM if kept else DRIVER} {symbol}"
