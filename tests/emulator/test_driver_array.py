@@ -325,6 +325,48 @@ def test_resources_of_textures_and_surfaces_are_checked(cuda: Driver):
         assert cuda.cuSurfObjectCreate(api.out(api.handle()), api.out(resource)) == error
 
 
+class View(ctypes.Structure):
+    _fields_ = [
+        ("format", ctypes.c_int),
+        ("extents", ctypes.c_size_t * 3),
+        ("levels", ctypes.c_uint * 2),
+        ("layers", ctypes.c_uint * 2),
+        ("reserved", ctypes.c_uint * 16),
+    ]
+
+
+def test_views_of_textures_are_checked(cuda: Driver):
+    def view_of(box: Box, depth: int, flags: int = 2, **fields: object) -> int:
+        made = cuda.make("cuMipmappedArrayCreate", api.out(box), depth) if depth else None
+        array = made or cuda.make("cuArray3DCreate_v2", api.out(box))
+        resource = Resource(1 if depth else 0, (ctypes.c_uint64 * 16)(array), 0)
+        view = View(0, (box.width, box.height, box.depth), (0, 0), (0, 0))
+        for name, value in fields.items():
+            setattr(view, name, value)
+        texture = Texture(flags=flags)
+        return cuda.cuTexObjectCreate(
+            api.out(api.handle()), api.out(resource), api.out(texture), api.out(view)
+        )
+
+    plane, layered = Box(8, 8, 0, FLOAT, 1, 0), Box(8, 8, 4, U8, 4, LAYERED)
+    assert view_of(plane, 0) == api.SUCCESS
+    assert view_of(plane, 0, extents=(8, 4, 0)) == api.INVALID_VALUE
+    assert view_of(plane, 0, levels=(0, 1)) == api.INVALID_VALUE
+    assert view_of(plane, 0, layers=(0, 1)) == api.INVALID_VALUE
+    assert view_of(plane, 0, format=0x0D) == api.SUCCESS  # one unsigned integer of 32 bits
+    assert view_of(plane, 0, format=0x17) == api.INVALID_VALUE  # two floats
+    assert view_of(plane, 0, format=0x19) == api.NOT_SUPPORTED  # block-compressed
+    assert view_of(plane, 0, format=0x23) == api.INVALID_VALUE
+    assert view_of(plane, 3, levels=(1, 2)) == api.SUCCESS
+    assert view_of(plane, 3, levels=(2, 1)) == api.INVALID_VALUE
+    assert view_of(plane, 3, levels=(1, 3)) == api.INVALID_VALUE
+    assert view_of(plane, 3, flags=0) == api.INVALID_VALUE  # mipmaps have normalised coordinates
+    assert view_of(layered, 0, layers=(1, 3)) == api.SUCCESS
+    assert view_of(layered, 0, layers=(1, 4)) == api.INVALID_VALUE
+    assert view_of(plane, 0, flags=0x40) == api.INVALID_VALUE  # seamless, and no cubemap
+    assert view_of(Box(8, 8, 6, U8, 1, CUBEMAP), 0, flags=0x40) == api.SUCCESS
+
+
 FETCH = (
     api.HEADER
     + """

@@ -7,6 +7,21 @@
 
 using namespace emulator::driver;
 
+namespace emulator::driver {
+
+ViewFormat format_of_view(CUresourceViewFormat format) {
+  static constexpr CUarray_format formats[] = {
+      CU_AD_FORMAT_UNSIGNED_INT8, CU_AD_FORMAT_SIGNED_INT8,    CU_AD_FORMAT_UNSIGNED_INT16,
+      CU_AD_FORMAT_SIGNED_INT16,  CU_AD_FORMAT_UNSIGNED_INT32, CU_AD_FORMAT_SIGNED_INT32,
+      CU_AD_FORMAT_HALF,          CU_AD_FORMAT_FLOAT,
+  };
+  // From 1 on: each format with one, two and four channels.
+  unsigned number = static_cast<unsigned>(format) - CU_RES_VIEW_FORMAT_UINT_1X8;
+  return {formats[number / 3], 1u << (number % 3)};
+}
+
+} // namespace emulator::driver
+
 namespace {
 
 constexpr unsigned texture_flags = CU_TRSF_READ_AS_INTEGER | CU_TRSF_NORMALIZED_COORDINATES | CU_TRSF_SRGB |
@@ -63,12 +78,53 @@ bool is_array(const CUDA_RESOURCE_DESC &resource) {
   return resource.resType == CU_RESOURCE_TYPE_ARRAY || resource.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;
 }
 
-void require_texture(const CUDA_TEXTURE_DESC &texture) {
+// The descriptor of what an array resource was made with; of a mipmapped array, that of its first level.
+const CUDA_ARRAY3D_DESCRIPTOR &descriptor_of(const CUDA_RESOURCE_DESC &resource, unsigned &levels) {
+  levels = 1;
+  if (resource.resType == CU_RESOURCE_TYPE_ARRAY)
+    return driver().arrays.get(resource.res.array.hArray)->descriptor;
+  auto mipmapped = driver().mipmapped_arrays.get(resource.res.mipmap.hMipmappedArray);
+  levels = static_cast<unsigned>(mipmapped->levels.size());
+  return mipmapped->descriptor;
+}
+
+void require_texture(const CUDA_RESOURCE_DESC &resource, const CUDA_TEXTURE_DESC &texture) {
+  require((texture.flags & ~texture_flags) == 0, CUDA_ERROR_INVALID_VALUE);
+  if (resource.resType == CU_RESOURCE_TYPE_LINEAR) // documented: modes are ignored
+    return;
   for (CUaddress_mode mode : texture.addressMode)
     require(mode >= CU_TR_ADDRESS_MODE_WRAP && mode <= CU_TR_ADDRESS_MODE_BORDER, CUDA_ERROR_INVALID_VALUE);
   for (CUfilter_mode mode : {texture.filterMode, texture.mipmapFilterMode})
     require(mode == CU_TR_FILTER_MODE_POINT || mode == CU_TR_FILTER_MODE_LINEAR, CUDA_ERROR_INVALID_VALUE);
-  require((texture.flags & ~texture_flags) == 0, CUDA_ERROR_INVALID_VALUE);
+  // Documented: "for CUDA mipmapped arrays, this flag has to be set".
+  require(resource.resType != CU_RESOURCE_TYPE_MIPMAPPED_ARRAY ||
+              (texture.flags & CU_TRSF_NORMALIZED_COORDINATES),
+          CUDA_ERROR_INVALID_VALUE);
+  unsigned levels;
+  bool cubemap = is_array(resource) && (descriptor_of(resource, levels).Flags & CUDA_ARRAY3D_CUBEMAP);
+  require(cubemap || !(texture.flags & CU_TRSF_SEAMLESS_CUBEMAP), CUDA_ERROR_INVALID_VALUE);
+}
+
+void require_view(const CUDA_RESOURCE_DESC &resource, const CUDA_RESOURCE_VIEW_DESC &view) {
+  require(is_array(resource), CUDA_ERROR_INVALID_VALUE); // documented
+  require(view.format <= CU_RES_VIEW_FORMAT_UNSIGNED_BC7, CUDA_ERROR_INVALID_VALUE);
+  require(view.format < CU_RES_VIEW_FORMAT_UNSIGNED_BC1, CUDA_ERROR_NOT_SUPPORTED);
+  unsigned levels;
+  const CUDA_ARRAY3D_DESCRIPTOR &d = descriptor_of(resource, levels);
+  require(view.width == d.Width && view.height == d.Height && view.depth == d.Depth,
+          CUDA_ERROR_INVALID_VALUE);
+  require(view.firstMipmapLevel <= view.lastMipmapLevel && view.lastMipmapLevel < levels,
+          CUDA_ERROR_INVALID_VALUE);
+  bool layered = d.Flags & CUDA_ARRAY3D_LAYERED;
+  require(view.firstLayer <= view.lastLayer && view.lastLayer < (layered ? d.Depth : 1),
+          CUDA_ERROR_INVALID_VALUE);
+  // A format of another size would change the extents, which must be those of the resource. Not yet seen on a
+  // GPU: the error.
+  if (view.format != CU_RES_VIEW_FORMAT_NONE) {
+    ViewFormat format = format_of_view(view.format);
+    require(element_bytes_of(format.format, format.channels) == element_bytes_of(d.Format, d.NumChannels),
+            CUDA_ERROR_INVALID_VALUE);
+  }
 }
 
 } // namespace
@@ -79,9 +135,9 @@ CUresult CUDAAPI cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_
   return enter("cuTexObjectCreate", Needs::healthy, [&](Call &call) {
     require(pTexObject != nullptr && pResDesc != nullptr && pTexDesc != nullptr, CUDA_ERROR_INVALID_VALUE);
     require_resource(*call.context, *pResDesc);
-    require_texture(*pTexDesc);
-    // Documented: a view can only be given for an array.
-    require(pResViewDesc == nullptr || is_array(*pResDesc), CUDA_ERROR_INVALID_VALUE);
+    require_texture(*pResDesc, *pTexDesc);
+    if (pResViewDesc)
+      require_view(*pResDesc, *pResViewDesc);
     auto object = std::make_shared<TextureObject>();
     object->context = call.context;
     object->resource = *pResDesc;

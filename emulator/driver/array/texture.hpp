@@ -14,6 +14,13 @@ struct TextureObject {
   CUDA_RESOURCE_VIEW_DESC view{};
 };
 
+// What a view reads texels as; for formats that are neither CU_RES_VIEW_FORMAT_NONE nor block-compressed.
+struct ViewFormat {
+  CUarray_format format;
+  unsigned channels;
+};
+ViewFormat format_of_view(CUresourceViewFormat format);
+
 struct SurfaceObject {
   Context *context = nullptr;
   CUDA_RESOURCE_DESC resource{};
