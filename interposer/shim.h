@@ -26,6 +26,7 @@
 enum {
   SUCCESS = 0,
   ERROR_INVALID_VALUE = 1,
+  ERROR_OUT_OF_MEMORY = 2,
   ERROR_SYMBOL_NOT_FOUND = 302,
   ERROR_INVALID_HANDLE = 400,
   ERROR_NOT_READY = 600
@@ -320,6 +321,7 @@ struct range {
   uint64_t owner;   // RANGE_GLOBAL: its module or library
   uint32_t serial;  // tells a new range from an old one at the same address
   uint8_t kind, state;
+  bool host_visible; // the host reads and writes it with no call of the driver
 };
 
 void memory_add(uint64_t base, uint64_t bytes, enum range_kind kind, uint64_t context, uint64_t owner);
@@ -346,7 +348,9 @@ void memory_take(uint64_t address, uint64_t bytes,
                  struct range_list *taken);        // untouched ones that overlap, now TOUCHED
 bool memory_has_untouched_kind(bool globals_only); // module variables, or any range
 void memory_take_kind(bool globals_only, struct range_list *taken);
-bool memory_is_touched_on_host(void); // pinned or managed memory
+bool memory_is_touched_on_host(void); // memory that the host writes with no call of the driver
+bool memory_is_on_host(uint64_t address, uint64_t bytes); // any such memory, touched
+void memory_make_host_visible(uint64_t base);             // a managed variable
 enum list_filter { LIST_BY_CONTEXT, LIST_BY_OWNER, LIST_BY_SPAN, LIST_ALL };
 void memory_list_touched(enum list_filter filter, uint64_t value, uint64_t bytes, struct range_list *list);
 bool memory_has_touched(enum list_filter filter, uint64_t value, uint64_t bytes);
@@ -364,10 +368,30 @@ void describe_perturbation(void);
 void copy_contents(struct thread *thread, struct range_list *list, enum moment moment, uint64_t call,
                    bool follow);
 
+// One piece of a range, in memory that the next one overwrites; NULL, with the driver's answer, when it
+// cannot be read. The gate is closed and the device idle, or the range is pinned memory.
+enum { PIECE_BYTES = 8 << 20 };
+const uint8_t *read_contents(const struct range *range, uint64_t offset, size_t bytes, int *result);
+void write_contents(const struct range *range, uint64_t offset, const uint8_t *data, size_t bytes,
+                    enum moment moment, uint64_t call);
+bool push_context_of(const struct range *range); // true: pop_context has to follow
+void pop_context(void);
+
 extern atomic_bool host_memory_is_pending; // work may be under way that writes pinned or managed memory
+
+// ---- what the host writes between two calls (host_writes.c) -------------------------------------
+
+void host_contents_were_read(const struct range *range, uint64_t offset, const uint8_t *data, size_t bytes,
+                             enum moment moment, uint64_t call);
+bool host_writes_matter(const struct call *call); // before the call; touches: see window.c
+void look_for_host_writes(struct call *call, struct range_list *reached, bool follow);
+void look_after_wait(struct call *call); // LEAVE of a call that may have waited for the device
+void device_may_write_host_memory(void);
+void forget_host_contents(void);
 
 void note_streams(const struct call *call);
 bool device_becomes_idle(const struct range_list *list, const char **problem);
+bool device_is_idle(void); // of the current context, asked and not waited for
 void reset_streams_after_fork(void);
 extern atomic_int captures_under_way;
 

@@ -51,6 +51,7 @@ static void child_after_fork(void) {
   abandon_writer_after_fork();
   reset_gate_after_fork();
   reset_memory_after_fork();
+  forget_host_contents();
   reset_kernels_after_fork();
   reset_streams_after_fork();
   reset_contexts_after_fork();
@@ -309,6 +310,8 @@ void end_call(struct call *call, int result) {
     atomic_fetch_sub(&captures_under_way, 1); // a failed end ends the capture as well
   if (call->inside)
     count_outside(thread);
+  if (call->number != 0 && result == SUCCESS && current_mode() == MODE_OPEN)
+    look_after_wait(call);
   if (call->number != 0 || call->selected)
     finish_launch(call);
   if (selection.profiler && result == SUCCESS)

@@ -65,6 +65,8 @@ enum storage {
 enum moment {
   MOMENT_BEFORE = 0,
   MOMENT_AFTER = 1,
+  MOMENT_CHANGED = 2,
+  MOMENT_SEEN = 3,
 };
 
 enum note {
@@ -86,6 +88,7 @@ enum note {
   NOTE_CHILD_PROCESS = 16,
   NOTE_NO_WINDOW = 17,
   NOTE_IMAGE_MISSING = 18,
+  NOTE_HOST_WRITES_UNKNOWN = 19,
 };
 
 #define PER_THREAD_BIT 0x8000u

@@ -7,8 +7,6 @@
 #include <sys/mman.h>
 #include <time.h>
 
-enum { PIECE_BYTES = 8 << 20 }; // a record covers one piece; this much is held in memory at a time
-
 atomic_bool host_memory_is_pending;
 static uint8_t *staging; // used by the thread that closed the gate
 static uint64_t bytes_copied;
@@ -40,14 +38,14 @@ static bool is_zero(const uint8_t *data, size_t bytes) {
   return memcmp(data, zeros, bytes) == 0;
 }
 
-static void put_blob_record(const struct range *range, uint64_t offset, size_t bytes, enum moment moment,
-                            uint64_t call) {
+void write_contents(const struct range *range, uint64_t offset, const uint8_t *data, size_t bytes,
+                    enum moment moment, uint64_t call) {
   uint64_t blob = UINT64_MAX;
   uint32_t check = 0;
-  if (!is_zero(staging, bytes)) {
+  if (!is_zero(data, bytes)) {
     blob = reserve_blob(bytes);
-    check = crc32c(0, staging, bytes);
-    if (!write_blob(blob, staging, bytes))
+    check = crc32c(0, data, bytes);
+    if (!write_blob(blob, data, bytes))
       return;
   }
   struct record record;
@@ -70,6 +68,32 @@ static int read_piece(const struct range *range, uint64_t address, size_t bytes)
   return copy != NULL ? copy(staging, address, bytes) : ERROR_SYMBOL_NOT_FOUND;
 }
 
+static bool has_staging(void) {
+  if (staging == NULL) {
+    void *mapped = mmap(NULL, PIECE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped != MAP_FAILED)
+      staging = mapped;
+  }
+  return staging != NULL;
+}
+
+const uint8_t *read_contents(const struct range *range, uint64_t offset, size_t bytes, int *result) {
+  *result = has_staging() ? read_piece(range, range->base + offset, bytes) : ERROR_OUT_OF_MEMORY;
+  return *result == SUCCESS ? staging : NULL;
+}
+
+bool push_context_of(const struct range *range) {
+  int (*push)(uint64_t) = driver_symbol("cuCtxPushCurrent_v2");
+  return range->kind != RANGE_HOST && range->context != 0 && range->context != current_context() &&
+         push != NULL && driver_symbol("cuCtxPopCurrent_v2") != NULL && push(range->context) == SUCCESS;
+}
+
+void pop_context(void) {
+  uint64_t popped;
+  int (*pop)(uint64_t *) = driver_symbol("cuCtxPopCurrent_v2");
+  pop(&popped);
+}
+
 static void copy_range(const struct range *range, enum moment moment, uint64_t call, bool follow,
                        struct range_list *reached) {
   if (selection.max_bytes != 0 && bytes_copied + range->bytes > selection.max_bytes) {
@@ -79,11 +103,7 @@ static void copy_range(const struct range *range, enum moment moment, uint64_t c
     memory_mark(range->base, range->serial, RANGE_LOST);
     return;
   }
-  uint64_t current = current_context(), popped;
-  int (*push)(uint64_t) = driver_symbol("cuCtxPushCurrent_v2");
-  int (*pop)(uint64_t *) = driver_symbol("cuCtxPopCurrent_v2");
-  bool pushed = range->kind != RANGE_HOST && range->context != 0 && range->context != current &&
-                push != NULL && pop != NULL && push(range->context) == SUCCESS;
+  bool pushed = push_context_of(range);
   for (uint64_t offset = 0; offset < range->bytes && writer_is_open(); offset += PIECE_BYTES) {
     size_t bytes = range->bytes - offset < PIECE_BYTES ? (size_t)(range->bytes - offset) : PIECE_BYTES;
     int result = read_piece(range, range->base + offset, bytes);
@@ -95,25 +115,20 @@ static void copy_range(const struct range *range, enum moment moment, uint64_t c
       break;
     }
     bytes_copied += bytes;
-    put_blob_record(range, offset, bytes, moment, call);
+    if (range->host_visible)
+      host_contents_were_read(range, offset, staging, bytes, moment, call);
+    write_contents(range, offset, staging, bytes, moment, call);
     if (follow)
       memory_reach(staging, bytes, reached);
   }
   if (pushed)
-    pop(&popped);
+    pop_context();
 }
 
 void copy_contents(struct thread *thread, struct range_list *list, enum moment moment, uint64_t call,
                    bool follow) {
   (void)thread;
-  const char *problem = NULL;
-  if (staging == NULL) {
-    void *mapped = mmap(NULL, PIECE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped == MAP_FAILED)
-      problem = "no memory for the copy";
-    else
-      staging = mapped;
-  }
+  const char *problem = has_staging() ? NULL : "no memory for the copy";
   if (problem == NULL) {
     uint64_t begin_ns = now_ns();
     gate_is_waiting_for_device(true);

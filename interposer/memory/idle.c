@@ -140,6 +140,26 @@ uint64_t current_context(void) {
   return get != NULL && get(&context) == SUCCESS ? context : 0;
 }
 
+bool device_is_idle(void) {
+  int (*query)(uint64_t) = driver_symbol("cuStreamQuery");
+  uint64_t context = current_context();
+  if (query == NULL || context == 0 || query(1) != SUCCESS || query(2) != SUCCESS)
+    return false;
+  bool idle = true;
+  for (size_t n = 0; idle; n++) {
+    pthread_mutex_lock(&lock);
+    bool more = n < stream_count;
+    struct stream stream = more ? streams[n] : (struct stream){0, 0};
+    pthread_mutex_unlock(&lock);
+    if (!more)
+      break;
+    // Of another context: it may write the same memory, and is asked all the same.
+    int result = query(stream.handle);
+    idle = result == SUCCESS || result == ERROR_INVALID_HANDLE;
+  }
+  return idle;
+}
+
 bool device_becomes_idle(const struct range_list *list, const char **problem) {
   int (*push)(uint64_t) = driver_symbol("cuCtxPushCurrent_v2");
   int (*pop)(uint64_t *) = driver_symbol("cuCtxPopCurrent_v2");

@@ -17,7 +17,7 @@ static size_t touched_on_host; // pinned and managed ranges that the device may 
 static void count_range(const struct range *range, int change) {
   if (range->state == RANGE_UNTOUCHED)
     *(range->kind == RANGE_GLOBAL ? &untouched_globals : &untouched_others) += (size_t)change;
-  else if (range->kind == RANGE_HOST || range->kind == RANGE_MANAGED)
+  else if (range->host_visible)
     touched_on_host += (size_t)change;
 }
 
@@ -117,6 +117,7 @@ void memory_add(uint64_t base, uint64_t bytes, enum range_kind kind, uint64_t co
                                            .owner = owner,
                                            .serial = ++last_serial,
                                            .kind = (uint8_t)kind,
+                                           .host_visible = kind == RANGE_HOST || kind == RANGE_MANAGED,
                                            .state = RANGE_UNTOUCHED};
       count_range(&all.items[position], 1);
       all.count++;
@@ -260,6 +261,26 @@ bool memory_is_touched_on_host(void) {
   bool found = touched_on_host > 0;
   pthread_mutex_unlock(&lock);
   return found;
+}
+
+bool memory_is_on_host(uint64_t address, uint64_t bytes) {
+  bool found = false;
+  pthread_mutex_lock(&lock);
+  for (size_t n = position_of(address); !found && n < all.count && all.items[n].base < address + bytes; n++)
+    found = all.items[n].host_visible && all.items[n].state != RANGE_UNTOUCHED;
+  pthread_mutex_unlock(&lock);
+  return found;
+}
+
+void memory_make_host_visible(uint64_t base) {
+  pthread_mutex_lock(&lock);
+  struct range *range = range_at(base);
+  if (range != NULL && !range->host_visible) {
+    count_range(range, -1);
+    range->host_visible = true;
+    count_range(range, 1);
+  }
+  pthread_mutex_unlock(&lock);
 }
 
 void memory_take_kind(bool globals_only, struct range_list *taken) {

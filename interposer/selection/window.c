@@ -115,6 +115,7 @@ static void end_window(void) {
               (selection.max_launches == 0 || atomic_load(&launches_recorded) < selection.max_launches);
   if (more) {
     memory_forget_touches();
+    forget_host_contents();
     forget_window_timings();
     atomic_store(&window_was_opened, false);
     atomic_store(&window_is_closing, false);
@@ -289,6 +290,18 @@ static bool source_may_change(const struct touch *touch) {
          (range.kind == RANGE_HOST || range.kind == RANGE_MANAGED);
 }
 
+// Whether the call may read what the host has written into memory that was read before.
+static bool reads_host_memory(const struct call *call, const struct touch *touch) {
+  if (!host_writes_matter(call))
+    return false;
+  if (call->function->effect == EFFECT_LAUNCH)
+    return true;
+  for (unsigned n = 0; n < touch->count; n++)
+    if (memory_is_on_host(touch->spans[n].address, touch->spans[n].bytes))
+      return true;
+  return false;
+}
+
 static bool may_write_host_memory_later(const struct call *call) {
   const struct function *function = call->function;
   if (function->effect == EFFECT_LAUNCH)
@@ -308,8 +321,8 @@ static void go_inside(struct call *call) {
 
 static void copy_before_first_touch(struct call *call) {
   struct touch touch = touch_of(call);
-  bool source_is_stale = source_may_change(&touch);
-  if (!source_is_stale && !touches_something_new(call, &touch))
+  bool source_is_stale = source_may_change(&touch), look = reads_host_memory(call, &touch);
+  if (!source_is_stale && !look && !touches_something_new(call, &touch))
     return;
   if (atomic_load(&captures_under_way) > 0) {
     write_note(NOTE_STREAM_CAPTURE, call->record_function, call->number,
@@ -326,6 +339,8 @@ static void copy_before_first_touch(struct call *call) {
     return;
   }
   struct range_list list = {0};
+  if (look)
+    look_for_host_writes(call, &list, selection.reach == REACH_REACHABLE);
   if (call->function->effect == EFFECT_LAUNCH) {
     if (call->packed != NULL)
       memory_reach(call->packed, call->packed_bytes, &list);
@@ -398,7 +413,9 @@ void prepare_memory(struct call *call) {
     if (!open)
       break;
     copy_before_first_touch(call);
-    if (may_write_host_memory_later(call))
+    if (may_write_host_memory_later(call)) {
       atomic_store(&host_memory_is_pending, true);
+      device_may_write_host_memory();
+    }
   }
 }

@@ -86,6 +86,12 @@ class Moment(enum.IntEnum):
 
     BEFORE = 0  # before the first touch inside the window
     AFTER = 1  # at the end of the window, or before the memory was freed
+    CHANGED = (
+        2  # before the call: what the host changed since the last look, to be put there before that call
+    )
+    SEEN = (
+        3  # after the call, which waited for the device: what changed since the last look, by device or host
+    )
 
 
 class NoteCode(enum.IntEnum):
@@ -109,6 +115,7 @@ class NoteCode(enum.IntEnum):
     CHILD_PROCESS = 16  # a forked child or an exec'd program writes its own files
     NO_WINDOW = 17  # the selection matched no launch
     IMAGE_MISSING = 18  # an image stood in a file that is gone or was changed before it was packed
+    HOST_WRITES_UNKNOWN = 19  # what the host wrote into this memory inside the window was not looked for
 
 
 # Environment of the application under capture: written by `replay capture`, read by the shim.

@@ -249,7 +249,7 @@ def _in_file(payload: bytes, at: int, length: int, check: int) -> tuple[RawAttac
 def _contents(record: Record) -> RawContents:
     address, length, offset, base, allocation_bytes, moment, check = _BLOB.unpack_from(record.payload)
     inside = base <= address and address + length <= base + allocation_bytes <= 1 << 64
-    if not inside or not length or moment not in (Moment.BEFORE, Moment.AFTER):
+    if not inside or not length or moment not in tuple(Moment):
         raise FormatError(f"contents of {length} bytes at {address:#x} of an allocation at {base:#x}")
     place = None if offset == NO_BLOB else offset
     return RawContents(

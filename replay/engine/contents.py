@@ -19,7 +19,7 @@ from replay.engine.driver import Driver, DriverFailure, call, query
 from replay.engine.memory import AddressMap, home_address, is_global, is_host
 from replay.errors import EngineError
 from replay.snapshot.container import SnapshotReader
-from replay.snapshot.schema import CHUNK_BYTES, DIGEST_BYTES, ZERO_DIGEST, Contents, Range
+from replay.snapshot.schema import CHUNK_BYTES, DIGEST_BYTES, ZERO_DIGEST, Change, Contents, Range
 
 _ZEROS = bytes(CHUNK_BYTES)
 
@@ -127,6 +127,8 @@ class ContentStore:
     _pointed: dict[tuple[int, int], int] = field(
         default_factory=dict
     )  # what `point_to` wrote, by range id and offset
+    _watched: set[int] = field(default_factory=set)
+    _mirrors: dict[int, bytearray] = field(default_factory=dict)  # by range id: what the application last saw
     _device_copy: int = 0
     _host_copy: ctypes.Array[ctypes.c_char] | None = None
 
@@ -159,6 +161,8 @@ class ContentStore:
             if word.offset % CHUNK_BYTES > CHUNK_BYTES - 8 and (moved := self.addresses.find(word.target)):
                 self._write(range_, live + word.offset, moved.to_bytes(8, "little"))
 
+        self._mirror(range_)
+
     def point_to(self, captured: int, size_bytes: int) -> None:
         """Memory captured at this address has just appeared: let the words that point to it point there.
 
@@ -177,6 +181,53 @@ class ContentStore:
                 if live is not None and held in (word.target, self._pointed.get((range_id, word.offset))):
                     self._write(range_, place, live.to_bytes(8, "little"))
                     self._pointed[range_id, word.offset] = live
+
+    def watch(self, range_ids: Iterable[int]) -> None:
+        """Remember what these ranges hold, for `compare_seen`; nothing is remembered any more of others."""
+        self._mirrors.clear()
+        self._watched = set(range_ids)
+        for range_id in self._watched:
+            self._mirror(self.ranges[range_id])
+
+    def _mirror(self, range_: Range) -> None:
+        if range_.id in self._watched and range_.before is not None:
+            live = self.addresses.find(home_address(range_))
+            if live is not None:
+                pieces = (self._read(range_, live + at, size) for at, _, size in _pieces(range_.before))
+                self._mirrors[range_.id] = bytearray(b"".join(pieces))
+
+    def change(self, change: Change, data: bytes) -> None:
+        """Write what the host wrote, as the application would see it now."""
+        range_ = self.ranges[change.range]
+        if self.addresses.find(home_address(range_)) is None:
+            return  # a variable that nothing has loaded yet
+        patched, guessed = self.addresses.patch_lookalikes(data)
+        self.guessed_words += guessed
+        self._write(range_, self.live(range_) + change.offset, patched)
+        if range_.id in self._mirrors:
+            self._mirrors[range_.id][change.offset : change.offset + len(data)] = patched
+
+    def compare_seen(self, change: Change, data: bytes, number: int) -> tuple[BufferComparison, bytes]:
+        """Compare what the application saw with what is there. Bytes that the replay has left as they were were the
+        host's to write, not the device's, so only others count. Also gives a digest of what is there."""
+        range_ = self.ranges[change.range]
+        label = f"{describe(range_)} as seen behind call {number}"
+        result = BufferComparison(label, range_.address, len(data))
+        if self.addresses.find(home_address(range_)) is None:
+            return result, b""
+        data, _ = self.addresses.patch_lookalikes(data)
+        actual = self._read(range_, self.live(range_) + change.offset, len(data))
+        if actual == data:
+            result.add_equal(len(data))
+            return result, b""
+        if range_.id in self._mirrors:
+            import numpy
+
+            then = bytes(self._mirrors[range_.id][change.offset : change.offset + len(data)])
+            was, now, want = (numpy.frombuffer(item, "u1") for item in (then, actual, data))
+            data = numpy.where(now == was, now, want).tobytes()
+        result.add(change.offset, data, actual)
+        return result, blake3(actual).digest(length=DIGEST_BYTES)
 
     def keep_copies(self, ranges: Iterable[Range], whole: set[int]) -> None:
         """Copy what the window writes in these ranges aside, so that `restore` can bring it back.

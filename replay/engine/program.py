@@ -13,7 +13,7 @@ from replay.engine.contents import Word, describe, unpack_words
 from replay.engine.memory import is_global
 from replay.errors import EngineError
 from replay.snapshot.container import SnapshotReader
-from replay.snapshot.schema import Call, Census, Image, Note, Range, from_wire
+from replay.snapshot.schema import Call, Census, Change, Contents, Image, Note, Range, from_wire
 
 # Notes of a capture that make a replay pointless unless the user asks for it
 REFUSING_NOTES = ("UNSUPPORTED_CALL", "PARAMETERS_UNKNOWN", "STREAM_CAPTURE")
@@ -25,7 +25,8 @@ class Program:
     best_effort: calls that cannot be replayed are left out, with a line each in `left_out`, instead of refused.
     late: ids of ranges that share their addresses with others and are born inside the window. shared: ids of all
     ranges in such places. births, deaths: ranges that are loaded before, or compared before, the call of that
-    number. Raises EngineError when the window cannot be replayed.
+    number. changes: what the host wrote before the call of that number, seen: what memory held behind it. changed: ids
+    of the ranges concerned. Raises EngineError when the window cannot be replayed.
     """
 
     def __init__(self, reader: SnapshotReader, best_effort: bool) -> None:
@@ -59,6 +60,10 @@ class Program:
         self.births: dict[int, list[Range]] = {}
         self.deaths: dict[int, list[Range]] = {}
         self._find_lifetimes()
+        self.changes: dict[int, list[Change]] = {}
+        self.seen: dict[int, list[Change]] = {}
+        self.changed: set[int] = set()
+        self._find_changes()
 
     def _objects(self, kind: type[Any], name: str) -> Iterable[Any]:
         return (from_wire(kind, value) for value in self.reader.objects(name))
@@ -87,6 +92,20 @@ class Program:
         self.left_out += [f"left out: {text}" for _, text in reasons]
         numbers = {number for number, _ in reasons}
         self.window = [call for call in self.window if call.number not in numbers]
+
+    def _find_changes(self) -> None:
+        for change in self._objects(Change, "change"):
+            range_ = self.ranges.get(change.range)
+            size = len(change.contents) if isinstance(change.contents, bytes) else 0
+            if isinstance(change.contents, Contents):
+                size = change.contents.size_bytes
+            if range_ is None or not 0 <= change.offset <= range_.size_bytes - size or not size:
+                raise EngineError(
+                    f"what the host wrote before call {change.call} lies outside the captured memory"
+                )
+            self.changed.add(change.range)
+            when = self.changes if change.moment == "before" else self.seen
+            when.setdefault(change.call, []).append(change)
 
     def _find_lifetimes(self) -> None:
         """Ranges at overlapping addresses lived one after the other; all others may be there from the start."""

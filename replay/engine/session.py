@@ -22,7 +22,7 @@ from replay.engine.inputs import HostOutput, Prepared
 from replay.engine.memory import AddressMap, Placed, Span, home_address, is_global, is_host, place
 from replay.engine.program import Program
 from replay.errors import EngineError
-from replay.snapshot.schema import Call, Range
+from replay.snapshot.schema import Call, Change, Range
 
 MAXIMUM_RESULT_NOTES = 20
 
@@ -169,7 +169,7 @@ class Session:
         for range_ in ranges:
             self.contents.load(range_)
         self._stage("copying what the window writes")
-        self.contents.keep_copies(ranges, whole=self.program.shared)
+        self.contents.keep_copies(ranges, whole=self.program.shared | self.program.changed)
         self.restorable = ranges
         self._restored_ids = {range_.id for range_ in ranges}
         self._appeared_ids: set[int] = set()  # in this iteration
@@ -202,14 +202,25 @@ class Session:
                 self.window.append(prepared)
                 continue
             self.skipped += 1
-            if call_.number in self.program.births or call_.number in self.program.deaths:
+            if self._memory_changes_at(call_.number):
                 # Not executed itself, but memory appears or disappears here.
                 here = Call(call_.number, "cuCtxSynchronize", "window", call_.thread, [], 0)
                 self.window.append(Prepared(here, self.executor.threads.current(call_.thread), _nothing, []))
+        numbers = {item.call.number for item in self.window}
+        self._last_changes = [
+            change
+            for number in sorted(self.program.changes.keys() - numbers)
+            for change in self.program.changes[number]
+        ]
         self.executor.settle([item for item in self.window if item.function is not _nothing])
         first = next((item for item in self.window if is_launch(item)), None)
         self.main_context = first.context if first else 0
         self.main_stream = self._captured_stream(first) if first else 0
+
+    def _memory_changes_at(self, number: int) -> bool:
+        program = self.program
+        places = (program.births, program.deaths, program.changes, program.seen)
+        return any(number in place for place in places)
 
     def _captured_stream(self, prepared: Prepared) -> int:
         streams = launch_streams(prepared)
@@ -241,9 +252,14 @@ class Session:
             captured = prepared.call.result
             if self.program.births and prepared.call.number in self.program.births:
                 self._births(prepared.call.number)
+            if self.program.changes and prepared.call.number in self.program.changes:
+                self._host_writes(self.program.changes[prepared.call.number])
             code = run(prepared)
             if code != captured and captured == 0 and self.executor.result_matters(prepared):
                 raise self._failure(prepared, code)
+            if self.program.seen and prepared.call.number in self.program.seen:
+                self._host_writes(self.program.seen[prepared.call.number])
+        self._host_writes(self._last_changes)
 
     def verify(self) -> Verified:
         """Replay the window once and compare everything that was captured afterwards; once more if it differs."""
@@ -273,9 +289,11 @@ class Session:
 
     def _checked_pass(self) -> _Outcome:
         outcome = _Outcome()
+        self.contents.watch({change.range for changes in self.program.seen.values() for change in changes})
         for number, prepared in enumerate(self.window):
             if number % 1000 == 999:
                 self._stage(f"replaying the window ({number + 1} of {len(self.window)} calls)")
+            self._host_writes(self.program.changes.get(prepared.call.number, ()))
             if prepared.call.number in self.program.deaths:
                 self._compare_ranges(self.program.deaths[prepared.call.number], outcome)
             self._births(prepared.call.number)
@@ -295,8 +313,10 @@ class Session:
                 return outcome
             for output in prepared.host_outputs:
                 self._compare_host(output, outcome)
+            self._compare_seen(prepared.call.number, outcome)
         try:
             self.use_main_context()
+            self._host_writes(self._last_changes)
             self.synchronize()
         except DriverFailure as failure:
             # The application ended inside the window, or could not read its memory behind it: it met the same.
@@ -311,6 +331,7 @@ class Session:
                 where="behind the last call of the window",
                 next="in the application the window ended well; `replay info` shows what the capture lacks",
             ) from None
+        self.contents.watch(())
         self._stage("comparing outputs")
         dead = {range_.id for ranges in self.program.deaths.values() for range_ in ranges}
         self._compare_ranges(
@@ -337,6 +358,25 @@ class Session:
                 if all(comparison.label != item.label or item.equal for item in verified.comparisons):
                     verified.comparisons = [c for c in verified.comparisons if c.label != comparison.label]
                     verified.comparisons.append(comparison)
+
+    def _host_writes(self, changes: Iterable[Change]) -> None:
+        """What the application's host code wrote at this place, which no call of the driver tells."""
+        for position, change in enumerate(changes):
+            if position == 0:
+                self.synchronize()
+            self.contents.change(change, self.executor.attachment(change.contents))
+
+    def _compare_seen(self, number: int, outcome: _Outcome) -> None:
+        """What the application could see in memory of the host behind a call that waited for the device."""
+        for position, change in enumerate(self.program.seen.get(number, ())):
+            if position == 0:
+                self.synchronize()
+            data = self.executor.attachment(change.contents)
+            comparison, actual = self.contents.compare_seen(change, data, number)
+            if not comparison.equal:
+                outcome.comparisons.append(comparison)
+                outcome.digests[change.range, change.offset + (number << 44)] = actual
+            self.contents.change(change, data)
 
     def _births(self, number: int) -> None:
         for range_ in self.program.births.get(number, ()):

@@ -25,6 +25,7 @@ _ALLOCATING: dict[Effect, Kind] = {
     Effect.MAP: "device",
 }
 _FREEING = frozenset((Effect.FREE, Effect.HOST_FREE, Effect.HOST_UNREGISTER, Effect.UNMAP))
+MAXIMUM_CHANGES = 1_000_000  # of one allocation; a capture that has more was made by hand
 _GLOBAL_NAMES = ("name", "symbol")  # parameters of the functions with Effect.GLOBAL
 
 
@@ -32,7 +33,7 @@ _GLOBAL_NAMES = ("name", "symbol")  # parameters of the functions with Effect.GL
 class Allocation:
     """One allocation. born_call and died_call are numbers of window calls; None: before, or after, the window.
 
-    before, after: the pieces of contents that were read, in the order of their records.
+    before, after, changes: the pieces of contents that were read, in the order of their records.
     """
 
     kind: Kind
@@ -49,6 +50,7 @@ class Allocation:
     touched: bool = False
     before: list[RawContents] = field(default_factory=list)
     after: list[RawContents] = field(default_factory=list)
+    changes: list[RawContents] = field(default_factory=list)  # CHANGED and SEEN
 
     @property
     def placed_address(self) -> int:
@@ -108,7 +110,12 @@ class Allocations:
             found = Allocation("device", contents.base, contents.allocation_bytes, device, context)
             self._add(found)
         self.touch(found)
-        (found.before if contents.moment == Moment.BEFORE else found.after).append(contents)
+        if contents.moment == Moment.BEFORE:
+            found.before.append(contents)
+        elif contents.moment == Moment.AFTER:
+            found.after.append(contents)
+        elif len(found.changes) < MAXIMUM_CHANGES:
+            found.changes.append(contents)
 
     def enter(self, call: RawCall) -> None:
         """A call begins. What it frees is looked up now: at its answer, the address may be in use again."""

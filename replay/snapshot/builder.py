@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from replay import __version__
-from replay.api.vocabulary import Effect
+from replay.api.vocabulary import Effect, Moment
 from replay.capture.decode import (
     BlobsFile,
     Decoder,
@@ -240,6 +240,7 @@ class _Build:
         try:
             targets = Targets(survey.allocations.touched)
             self._ranges(targets, spool)
+            self._changes()
             self._window(targets, spool)
             for census in spool.objects():
                 self._put("census", census)
@@ -387,6 +388,32 @@ class _Build:
             return stored
         self._survey.note("MEMORY_NOT_READ", f"contents {moment} the window at {item.address:#x}: {stored}")
         return None
+
+    def _changes(self) -> None:
+        for number, item in enumerate(self._survey.allocations.touched, 1):
+            for piece in item.changes:
+                stored: Attachment
+                offset, blob = piece.address - item.address, piece.blob_offset
+                if blob is None:
+                    digests = schema.ZERO_DIGEST * -(-piece.length // schema.CHUNK_BYTES)
+                    stored = (
+                        bytes(piece.length)
+                        if piece.length <= INLINE_BYTES
+                        else Contents(piece.length, digests)
+                    )
+                else:
+                    raw = RawAttachment(piece.length, None, blob, piece.check)
+                    try:
+                        if piece.length <= INLINE_BYTES:
+                            stored = self._process.blobs.read_attachment(raw)
+                        else:
+                            stored = self._contents.attachment(raw)
+                    except DamagedError as error:
+                        text = f"what the host wrote at {piece.address:#x}: {error}"
+                        self._survey.note("HOST_WRITES_UNKNOWN", text, piece.call)
+                        continue
+                moment: Any = "after" if piece.moment == Moment.SEEN else "before"
+                self._put("change", schema.Change(number, piece.call, moment, offset, stored))
 
     # -- the end ----------------------------------------------------------------------------------------------------
 

@@ -5,8 +5,8 @@ are the keys of the maps. A reader ignores keys it does not know and takes the d
 fields can be added; a field without a default is required for ever. Everything is checked on the way in: a snapshot
 comes from a stranger.
 
-Order of a whole file: header, environment, image*, kernel*, call* (setup), chunk*, range*, call* (window), census*,
-note*, summary. `summary` alone is enough for `replay info`.
+Order of a whole file: header, environment, image*, kernel*, call* (setup), chunk*, range*, change*, call* (window),
+census*, note*, summary. `summary` alone is enough for `replay info`.
 """
 
 from __future__ import annotations
@@ -189,6 +189,22 @@ class Range:
 
 
 @dataclass(frozen=True)
+class Change:
+    """What the host wrote into memory of its own inside the window, which no call of the driver tells.
+
+    Bytes from `offset` of range `range` on. moment "before": they were there before call `call` (the end of the window
+    when it has no such call), since the host wrote them. "after": they were seen behind call `call`, which waited for
+    the device; the device wrote them or the host did.
+    """
+
+    range: int
+    call: int
+    moment: Literal["before", "after"]
+    offset: int
+    contents: Attachment
+
+
+@dataclass(frozen=True)
 class Census:
     """Words that hold an address inside a captured range: what relocation patches.
 
@@ -245,6 +261,7 @@ KINDS: dict[str, type] = {
     "kernel": Kernel,
     "call": Call,
     "range": Range,
+    "change": Change,
     "census": Census,
     "note": Note,
     "summary": Summary,

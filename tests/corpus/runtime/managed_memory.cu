@@ -1,5 +1,4 @@
 // covers: Managed memory: a list that both sides build and walk, __managed__ variables, advice, prefetch.
-// differs: the host writes managed memory between launches
 #include "check.cuh"
 
 struct Node {

@@ -1,5 +1,4 @@
 // covers: Pinned host memory: mapped pointers that kernels use, flags, attributes, asynchronous copies.
-// differs: the host writes mapped memory between launches
 #include "check.cuh"
 
 __global__ void square(const int *in, int *out, int count) {
