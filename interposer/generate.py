@@ -111,6 +111,8 @@ def vocabulary_header() -> str:
         lines += [f"  {prefix}_{member.name} = {member.value}," for member in kind]
         lines += ["};", ""]
     lines.append(f"#define PER_THREAD_BIT {vocabulary.PER_THREAD_BIT:#x}u")
+    lines.append(f"#define BY_CAPTURE_BIT {vocabulary.BY_CAPTURE_BIT:#x}u")
+    lines.append(f"#define VARIABLES_SOCKET {c_string(vocabulary.VARIABLES_SOCKET)}")
     lines.append("")
     for name in vocabulary.CAPTURE_ENVIRONMENT:
         lines.append(f"#define ENV_{name.removeprefix('REPLAY_CAPTURE_')} {c_string(name)}")

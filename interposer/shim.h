@@ -174,6 +174,7 @@ struct attachment {
 enum { MAX_ATTACHMENTS = 64, INLINE_BYTES = 4096 };
 
 struct kernel;
+struct module;
 
 struct call {
   const struct function *function;
@@ -194,6 +195,7 @@ struct call {
   struct timing *timing;          // LAUNCH: its events; NULL when it is not timed
   uint32_t window;                // LAUNCH that is recorded: the window it belongs to
   bool selected;                  // LAUNCH: the window stays open until it has left the driver
+  struct module *loading;         // the module that the call is about to load (variables.c)
   struct attachment *attachments; // in scratch
 };
 
@@ -241,6 +243,7 @@ struct kernel {
   char *name;     // "" when unknown
   bool is_kernel; // CUkernel, not CUfunction
   bool layout_asked;
+  uint64_t variables_context; // the last context in which its module's variables were wanted
   uint32_t attributes_window; // the last window that has its attributes
   int32_t parameter_count;    // -1: unknown
   uint32_t parameter_bytes;
@@ -355,6 +358,16 @@ enum list_filter { LIST_BY_CONTEXT, LIST_BY_OWNER, LIST_BY_SPAN, LIST_ALL };
 void memory_list_touched(enum list_filter filter, uint64_t value, uint64_t bytes, struct range_list *list);
 bool memory_has_touched(enum list_filter filter, uint64_t value, uint64_t bytes);
 
+// ---- module variables that no call named (variables.c) ------------------------------------------
+
+void keep_image(struct call *call); // when ENTER is written: where the image is that the call loads
+void note_modules(struct call *call, int result);
+void want_variables(
+    struct kernel *kernel); // those of its module, before a launch; takes no time when they are known
+bool variables_are_wanted(void);
+void ask_for_variables(void); // they become ranges of memory. The gate is closed
+void reset_variables_after_fork(void);
+
 uint64_t current_context(void);
 // What capture did to the application, beside recording calls.
 struct perturbation {
@@ -403,6 +416,8 @@ struct record {
 
 bool open_writer(const char *directory, uint32_t forked_from); // false: nothing can be written
 bool writer_is_open(void);
+int open_capture_folder(void); // a descriptor for paths below it; -1: cannot be had
+const char *blobs_file_name(void);
 // Between begin and end the writer's lock is held. `bytes` counts the payload. False: capture has stopped.
 bool begin_record(struct record *record, enum record_kind kind, uint16_t function, uint64_t call,
                   size_t bytes);

@@ -52,6 +52,7 @@ static void child_after_fork(void) {
   reset_gate_after_fork();
   reset_memory_after_fork();
   forget_host_contents();
+  reset_variables_after_fork();
   reset_kernels_after_fork();
   reset_streams_after_fork();
   reset_contexts_after_fork();
@@ -185,6 +186,7 @@ static void write_enter(struct call *call) {
     write_note(NOTE_UNSUPPORTED_CALL, call->record_function, call->number, "%s: %s", call->function->symbol,
                call->function->unsupported);
   encode_enter(call);
+  keep_image(call);
 }
 
 static void look_at_listed(struct call *call) {
@@ -221,6 +223,7 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
   call->kernel = NULL;
   call->timing = NULL;
   call->selected = false;
+  call->loading = NULL;
   call->serial = 0;
   call->ending_context = 0;
   call->packed = NULL;
@@ -292,6 +295,7 @@ void end_call(struct call *call, int result) {
     encode_leave(call, result);
   if (call->timing != NULL)
     launch_was_timed(call, result);
+  note_modules(call, result);
   int now = current_mode();
   if (result == SUCCESS && (now == MODE_CLOSED || now == MODE_OPEN)) {
     follow_effect(call);

@@ -92,6 +92,8 @@ enum note {
 };
 
 #define PER_THREAD_BIT 0x8000u
+#define BY_CAPTURE_BIT 0x4000u
+#define VARIABLES_SOCKET "variables"
 
 #define ENV_DIRECTORY "REPLAY_CAPTURE_DIRECTORY"
 #define ENV_KERNEL "REPLAY_CAPTURE_KERNEL"

@@ -270,6 +270,10 @@ static bool host_bytes_reach(struct call *call, const struct touch *touch, struc
 
 static bool touches_something_new(struct call *call, const struct touch *touch) {
   bool launch = call->function->effect == EFFECT_LAUNCH;
+  if (launch)
+    want_variables(call->kernel);
+  if (variables_are_wanted())
+    return true;
   if (launch && call->packed != NULL && memory_points_to_untouched(call->packed, call->packed_bytes))
     return true;
   if (launch && memory_has_untouched_kind(selection.reach != REACH_LIVE))
@@ -338,6 +342,8 @@ static void copy_before_first_touch(struct call *call) {
     go_inside(call);
     return;
   }
+  if (variables_are_wanted())
+    ask_for_variables();
   struct range_list list = {0};
   if (look)
     look_for_host_writes(call, &list, selection.reach == REACH_REACHABLE);

@@ -8,6 +8,7 @@
 #include "writer/files.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -50,6 +51,16 @@ static uint64_t clock_ns(clockid_t clock) {
   struct timespec now;
   clock_gettime(clock, &now);
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+int open_capture_folder(void) {
+  return directory_path != NULL ? open(directory_path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+}
+
+const char *blobs_file_name(void) {
+  static char name[sizeof name_suffix + 8];
+  snprintf(name, sizeof name, "blobs.%s", name_suffix);
+  return name;
 }
 
 bool writer_is_open(void) { return atomic_load_explicit(&is_open, memory_order_relaxed); }

@@ -134,6 +134,9 @@ CAPTURE_ENVIRONMENT: dict[str, str] = {
     "REPLAY_CAPTURE_REAL_DRIVER": "path of the libcuda.so.1 to use; absent: what the loader finds",
 }
 
+# In the folder of a capture, while `replay capture` runs: the shim asks there for the variables of a module image.
+VARIABLES_SOCKET = "variables"
+
 # C types of objects that a handle stands for.
 # fmt: off
 HANDLE_TYPES = frozenset((
@@ -144,7 +147,9 @@ HANDLE_TYPES = frozenset((
 ))
 # fmt: on
 
-PER_THREAD_BIT = 0x8000  # in the function field of a record: the _ptsz or _ptds twin was called
+# In the function field of a record
+PER_THREAD_BIT = 0x8000  # the _ptsz or _ptds twin was called
+BY_CAPTURE_BIT = 0x4000  # the shim made this call itself, to know what the application never asked
 
 
 @dataclass(frozen=True)
@@ -181,7 +186,7 @@ class Parameter:
 class Function:
     """One driver function: its symbol, its rows for cuGetProcAddress, and its meaning."""
 
-    id: int  # append-only, 1 to 0x7fff; 0 for functions that the table does not list
+    id: int  # append-only, 1 to 0x3fff; 0 for functions that the table does not list
     symbol: str  # cuMemcpyHtoDAsync_v2
     name: str  # cuMemcpyHtoDAsync, as cuGetProcAddress knows it
     since: int  # 3020: first cuGetProcAddress version that gives this symbol

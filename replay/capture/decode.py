@@ -6,6 +6,7 @@ they belong to stands in them, and the table gives its name. Bytes in the blobs 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 from collections.abc import Iterator
@@ -14,7 +15,16 @@ from pathlib import Path
 from types import TracebackType
 
 from replay.api.functions import by_id
-from replay.api.vocabulary import PER_THREAD_BIT, Function, Moment, NoteCode, RecordKind, Role, Storage
+from replay.api.vocabulary import (
+    BY_CAPTURE_BIT,
+    PER_THREAD_BIT,
+    Function,
+    Moment,
+    NoteCode,
+    RecordKind,
+    Role,
+    Storage,
+)
 from replay.capture.checksum import crc32c
 from replay.capture.rawfile import Ending, RawFile, Record
 from replay.errors import DamagedError, FileError, FormatError
@@ -58,6 +68,7 @@ class RawCall:
     """One driver call. `result` is None until its LEAVE was read, and stays so if the application ended inside it.
 
     Keys of `inputs` and `outputs` are those of `schema.Call`. in_window is for whoever follows the windows.
+    by_capture: the interposer made the call itself.
     """
 
     number: int
@@ -71,6 +82,7 @@ class RawCall:
     result: int | None = None
     leave_ns: int = 0
     in_window: bool = False
+    by_capture: bool = False
 
     def argument(self, name: str, default: int = 0) -> int:
         """The word of a parameter; `default` when the function has none of that name."""
@@ -199,14 +211,28 @@ class Decoder:
 
 
 def _entered(record: Record) -> RawCall | None:
-    function = by_id().get(record.function & ~PER_THREAD_BIT)
+    function = _function(record)
     if function is None:
         return None  # a shim that is newer than this reader
     count = len(function.parameters)
     arguments = struct.unpack_from(f"<{count}Q", record.payload)
     inputs = _attachments(record.payload, 8 * count, function)
     per_thread = bool(record.function & PER_THREAD_BIT)
-    return RawCall(record.call, function, per_thread, record.thread, arguments, inputs, record.time_ns)
+    by_capture = bool(record.function & BY_CAPTURE_BIT)
+    return RawCall(
+        record.call,
+        function,
+        per_thread,
+        record.thread,
+        arguments,
+        inputs,
+        record.time_ns,
+        by_capture=by_capture,
+    )
+
+
+def _function(record: Record) -> Function | None:
+    return by_id().get(record.function & ~(PER_THREAD_BIT | BY_CAPTURE_BIT))
 
 
 def _attachments(payload: bytes, at: int, function: Function) -> dict[str, RawAttachment]:
@@ -236,6 +262,12 @@ def _attachments(payload: bytes, at: int, function: Function) -> dict[str, RawAt
     return found
 
 
+def file_attachment(reference: bytes, length: int, check: int) -> RawAttachment:
+    """The attachment that a reference to a file makes, as it stands in a record. Raises struct.error, FormatError."""
+    attachment, _ = _in_file(reference, 0, length, check)
+    return attachment
+
+
 def _in_file(payload: bytes, at: int, length: int, check: int) -> tuple[RawAttachment, int]:
     offset, device, inode, file_bytes, modified_ns, path_bytes = _FILE.unpack_from(payload, at)
     at += _FILE.size
@@ -260,7 +292,7 @@ def _contents(record: Record) -> RawContents:
 def _note(record: Record) -> RawNote:
     code, length = _NOTE.unpack_from(record.payload)
     text = record.payload[_NOTE.size : _NOTE.size + length].decode("utf-8", "replace")
-    function = by_id().get(record.function & ~PER_THREAD_BIT)
+    function = _function(record)
     try:
         name = NoteCode(code).name
     except ValueError:
@@ -342,13 +374,35 @@ class BlobsFile:
         return data
 
 
+_kept: dict[tuple[int, int], int] = {}  # device and inode -> descriptor
+MAXIMUM_KEPT_FILES = 256
+
+
+def keep_file(place: FilePlace) -> None:
+    """Keep a file readable until this process ends, even if the application deletes or replaces it."""
+    key = (place.device, place.inode)
+    if key in _kept or len(_kept) >= MAXIMUM_KEPT_FILES:
+        return
+    with contextlib.suppress(OSError, ValueError):
+        descriptor = os.open(place.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        status = os.fstat(descriptor)
+        if (status.st_dev, status.st_ino) == key:
+            _kept[key] = descriptor
+        else:
+            os.close(descriptor)
+
+
 def read_from_file(attachment: RawAttachment, place: FilePlace) -> bytes:
     """The bytes of an image in a file that the application had loaded.
 
     Raises DamagedError when the file is gone, is another one by now, or holds something else there.
     """
+    kept = _kept.get((place.device, place.inode))
     try:
-        descriptor = os.open(place.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        if kept is not None:
+            descriptor = os.dup(kept)
+        else:
+            descriptor = os.open(place.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     except (OSError, ValueError) as error:
         raise DamagedError(f"cannot be read any more ({error})", where=place.path) from None
     try:

@@ -28,6 +28,7 @@ from typing import Any
 from replay import stacks
 from replay.api.vocabulary import CAPTURE_ENVIRONMENT
 from replay.capture.selection import Selection
+from replay.capture.variables import VariableService
 from replay.drivers import SONAME, Driver, interposer_library
 from replay.errors import CaptureError, FileError
 
@@ -126,7 +127,7 @@ def run_application(
     with _loadable(interposer_library(), driver) as (interposer, loadable_driver):
         child_environment = capture_environment(environ, selection, loadable_driver, interposer, raw)
         _write_facts(raw, facts)
-        with _signals_go_to_the_application() as forward:
+        with VariableService(raw), _signals_go_to_the_application() as forward:
             child = _start(command, child_environment)
             forward.append(child.pid)
             facts["pid"] = child.pid

@@ -118,7 +118,7 @@ class ContentStore:
     words: dict[int, list[Word]]
     progress: Callable[[str], None] = lambda text: None
     loaded_bytes: int = 0
-    guessed_words: int = 0  # of outputs, taken for pointers to moved memory since then all bytes agree
+    guessed_words: int = 0  # of outputs, taken for pointers to moved memory since then they agree
     restored_bytes: int = 0
     _segments: dict[int, list[Segment]] = field(default_factory=dict)
     _landing: ctypes.Array[ctypes.c_char] = field(
@@ -313,10 +313,9 @@ class ContentStore:
             expected = bytes(self._patched(read_chunk(self.reader, digest, size), offset, words))
             if expected != actual:
                 # Pointers that the window itself wrote stand in no census of what was there before.
-                guess, count = self.addresses.patch_lookalikes(expected)
-                if guess == actual:
-                    expected = guess
-                    self.guessed_words += count
+                guess, _ = self.addresses.patch_lookalikes(expected)
+                expected, count = _where_it_agrees(expected, guess, actual)
+                self.guessed_words += count
             result.add(offset, expected, actual)
             if expected != actual:
                 actual_digests[range_.id, offset] = actual_digest
@@ -352,6 +351,18 @@ class ContentStore:
             return ctypes.string_at(address, size)
         call(self.driver, "cuMemcpyDtoH_v2", self._landing, address, size)
         return ctypes.string_at(self._landing, size)
+
+
+def _where_it_agrees(expected: bytes, guess: bytes, actual: bytes) -> tuple[bytes, int]:
+    """`expected` with the aligned words of `guess` that are the actual ones, and how many these are."""
+    if guess == expected:
+        return expected, 0
+    import numpy
+
+    count = len(expected) // 8
+    words, guessed, found = (numpy.frombuffer(data, "<u8", count) for data in (expected, guess, actual))
+    agree = (guessed == found) & (words != found)
+    return numpy.where(agree, found, words).tobytes() + expected[8 * count :], int(agree.sum())
 
 
 def describe(range_: Range) -> str:

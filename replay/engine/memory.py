@@ -279,19 +279,35 @@ class AddressMap:
 
         For bytes of which no census exists. A number may look like a pointer, so this is a guess that must be told.
         """
-        moved = [item for item in self._placed if item.live_address != item.span.address]
+        moved = self._moved()
         if not moved or len(data) < 8:
             return data, 0
         import numpy
 
-        words = numpy.frombuffer(data, "<u8", len(data) // 8).copy()
-        count = 0
-        for item in moved:
-            inside = (words >= item.span.address) & (words < item.span.end)
+        captured = numpy.frombuffer(data, "<u8", len(data) // 8)
+        words = captured.copy()
+        changed = numpy.zeros(len(words), dtype=bool)
+        for start, end, live in moved:
+            inside = (captured >= start) & (captured < end) & ~changed
             if inside.any():
-                words[inside] += numpy.uint64((item.live_address - item.span.address) % 2**64)
-                count += int(inside.sum())
+                words[inside] += numpy.uint64((live - start) % 2**64)
+                changed |= inside
+        count = int(changed.sum())
         return (words.tobytes() + data[len(words) * 8 :], count) if count else (data, 0)
+
+    def _moved(self) -> list[tuple[int, int, int]]:
+        """(captured start, captured end, live start) of all memory that is elsewhere; variables of modules first, since
+        one may have been captured at an address inside a span."""
+        loose = [
+            (start, start + size, live)
+            for start, (size, live) in self._loose.items()
+            if live is not None and live != start
+        ]
+        return loose + [
+            (item.span.address, item.span.end, item.live_address)
+            for item in self._placed
+            if item.live_address != item.span.address
+        ]
 
     def find(self, captured: int) -> int | None:
         """The live address; None for an address that belongs to no captured range."""

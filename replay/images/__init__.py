@@ -37,6 +37,7 @@ __all__ = [
     "read_cubin",
     "read_image",
     "read_ptx",
+    "variable_names",
 ]
 
 _SUFFIXES = {"ptx": ".ptx", "cubin": ".cubin", "fatbin": ".fatbin"}
@@ -119,6 +120,24 @@ def find_kernel(data: bytes, name: str, sm: int | None = None) -> KernelInfo | N
         if same and any(parameter.name for parameter in kernel.parameters):
             return KernelInfo(**{**vars(compiled), "parameters": kernel.parameters})
     return compiled
+
+
+def variable_names(data: bytes, sm: int | None = None, writable: bool = False) -> list[str]:
+    """Names of the variables in device memory that a replay has to know. writable: without constants.
+
+    Raises ImageError.
+    Left out are those which the compiler made (texts of printf and the like) and the customization point objects of
+    libcu++, which stand in every image that includes it: they hold nothing that changes.
+    """
+    return sorted(
+        {
+            name
+            for module in read_image(data, sm)
+            for name, variable in module.variables.items()
+            if not (writable and variable.space == "const")
+            if "$" not in name and "5__cpo" not in name
+        }
+    )
 
 
 def _read_entry(entry: Entry, limit: int) -> ModuleInfo:

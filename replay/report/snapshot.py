@@ -175,7 +175,7 @@ def _layout(kernel: Kernel) -> str:
 
 def render_call(call: Call, described: str, kernel: str) -> str:
     """One line of `replay ls SNAP calls`. described: the call as `replay.api.readable` shows it."""
-    launched = f"  # {shown(kernel)}" if kernel else ""
+    launched = f"  # {shown(kernel)}" if kernel else "  # made by capture" if call.by_capture else ""
     return f"{call.number:>6} {call.section:<6} {described}{launched}"
 
 

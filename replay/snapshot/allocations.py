@@ -26,7 +26,7 @@ _ALLOCATING: dict[Effect, Kind] = {
 }
 _FREEING = frozenset((Effect.FREE, Effect.HOST_FREE, Effect.HOST_UNREGISTER, Effect.UNMAP))
 MAXIMUM_CHANGES = 1_000_000  # of one allocation; a capture that has more was made by hand
-_GLOBAL_NAMES = ("name", "symbol")  # parameters of the functions with Effect.GLOBAL
+_LOADING = ("cuModuleLoad", "cuLibraryLoad")
 
 
 @dataclass(eq=False)
@@ -86,6 +86,7 @@ class Allocations:
         self._starts: list[int] = []
         self._alive: dict[int, Allocation] = {}
         self._ending: dict[int, list[Allocation]] = {}  # call number -> what it is about to free
+        self._loaded_in_window: dict[int, int] = {}  # CUmodule or CUlibrary -> the call that loaded it
         self._physical_devices: dict[int, int] = {}  # CUmemGenericAllocationHandle -> device
 
     def find(self, address: int) -> Allocation | None:
@@ -130,7 +131,9 @@ class Allocations:
         effect = call.function.effect
         for allocation in ending:
             self._remove(allocation, call.number if in_window else None)
-        if effect in _ALLOCATING:
+        if call.function.symbol.startswith(_LOADING):
+            self._loaded(call, in_window)
+        elif effect in _ALLOCATING:
             self._allocate(call, _ALLOCATING[effect], context, device, in_window)
         elif effect == Effect.GLOBAL:
             self._global(call, context, device, in_window)
@@ -184,7 +187,16 @@ class Allocations:
             managed = call.function.symbol == "cuLibraryGetManaged"
             kind: Kind = "managed" if managed else "global"
             born = call.number if in_window else None
+            if call.by_capture:  # it was there all the time
+                born = self._loaded_in_window.get(owner)
             self._add(Allocation(kind, address, size_bytes, device, context, born, name=text, owner=owner))
+
+    def _loaded(self, call: RawCall, in_window: bool) -> None:
+        handle = call.output_word(call.function.parameters[0].name)
+        if handle:
+            self._loaded_in_window.pop(handle, None)
+            if in_window:
+                self._loaded_in_window[handle] = call.number
 
     def _physical(self, call: RawCall, device: int) -> None:
         handle, properties = call.output_word("handle"), call.inputs.get("prop")

@@ -264,6 +264,8 @@ class _Build:
         for optional in ("result", "gpu_ns"):
             if value[optional] is None:
                 del value[optional]
+        if not call.by_capture:
+            del value["by_capture"]
         self._writer.write("call", value)
 
     # -- what is known about the machine and the images -----------------------------------------------------------
@@ -325,6 +327,7 @@ class _Build:
             enter_ns=call.enter_ns,
             leave_ns=call.leave_ns,
             gpu_ns=self._survey.gpu_times_ns.get(call.number),
+            by_capture=call.by_capture,
         )
 
     def _attachments(self, call: RawCall, raw: dict[str, RawAttachment]) -> dict[str, Attachment]:
@@ -352,6 +355,8 @@ class _Build:
 
     def _window(self, targets: Targets, spool: Spool) -> None:
         for call in _window_calls(self._process.decoder, self._process.window):
+            if call.by_capture and call.number not in self._survey.asked_by_capture:
+                continue  # of a module that was there before: the replay asks for its variables by name
             self._put_call(self._call(call, "window"))
             if call.function.effect == Effect.LAUNCH:
                 buffer = parameter_buffer(call)

@@ -6,7 +6,7 @@ from blake3 import blake3
 
 from replay.capture.decode import BlobsFile, RawAttachment
 from replay.errors import DamagedError, ImageError
-from replay.images import find_kernel, identify, image_size, read_image
+from replay.images import find_kernel, identify, image_size, variable_names
 from replay.images.fatbin import container_of, read_container, usable_entries
 from replay.images.model import KernelInfo
 from replay.snapshot.container.writer import SnapshotWriter
@@ -91,20 +91,12 @@ class ImageStore:
             return None
 
     def writable_variables(self, digest: str, sm: int | None) -> list[str]:
-        """Names of the variables in an image that its kernels could write. Compiler-made ones are left out, and so are
-        the customization point objects of libcu++, which stand in every image that includes it and hold nothing."""
+        """Names of the variables in an image that its kernels could write."""
         data = self._readable(digest)
         try:
-            modules = read_image(data, sm) if data else []
+            return variable_names(data, sm, writable=True) if data else []
         except ImageError:
             return []
-        names = {
-            name
-            for module in modules
-            for name, variable in module.variables.items()
-            if variable.space == "global" and "$" not in name and "5__cpo" not in name
-        }
-        return sorted(names)
 
     def _readable(self, digest: str) -> bytes:
         where = self._where.get(digest)

@@ -135,7 +135,8 @@ class Call:
 
     `arguments` are the raw 64-bit words in the order of the table. Keys of `inputs` and `outputs` are parameter
     names, followed by ".N" for the custom parts that `replay/capture/FORMAT.md` lists. gpu_ns: time of a launch between
-    two events around it, inside the application; None when it was not timed.
+    two events around it, inside the application; None when it was not timed. by_capture: the application did not make
+    this call; capture did, to learn where a variable is of a module that the window loads.
     """
 
     number: int
@@ -150,6 +151,7 @@ class Call:
     enter_ns: int = 0
     leave_ns: int = 0
     gpu_ns: int | None = None
+    by_capture: bool = False
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,8 @@ class Survey:
     opened_call, closed_call: numbers of calls, 0 for none. matched_launches: launches that the selection matched, in
     the window or not. gpu_times_ns: of launches, by the number of the call. globals_named: (image digest, variable)
     that some call asked for. windows: what opened each window of the capture ("launch 3"), this one and others.
+    asked_by_capture: calls of the window that the interposer made and that a replay needs, since they are about a
+    module that the window itself loads.
     """
 
     objects: Objects = field(default_factory=Objects)
@@ -130,6 +132,7 @@ class Survey:
     unnamed_launches: int = 0
     gpu_times_ns: dict[int, int] = field(default_factory=dict)
     windows: list[str] = field(default_factory=list)
+    asked_by_capture: set[int] = field(default_factory=set)
 
     def note(self, code: str, text: str, call: int = 0, function: str = "") -> None:
         """Record something that is missing or special."""
@@ -203,7 +206,7 @@ class Surveyor:
         survey.calls += 1
         survey.allocations.enter(call)
         call.in_window = self._inside()
-        if not call.in_window:
+        if not call.in_window or call.by_capture:
             return
         survey.window_calls += 1
         survey.functions[call.function.symbol] += 1
@@ -314,5 +317,7 @@ class Surveyor:
             None,
         )
         if name is not None and name.data is not None and owner is not None:
+            if call.by_capture and call.in_window and not owner.in_setup:
+                self.survey.asked_by_capture.add(call.number)
             _, image = self._identify(owner)
             self.survey.globals_named.add((image, name.data.decode("utf-8", "replace")))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from replay.api import functions
-from replay.api.vocabulary import PER_THREAD_BIT, NoteCode, RecordKind
+from replay.api.vocabulary import BY_CAPTURE_BIT, PER_THREAD_BIT, NoteCode, RecordKind
 
 HEADER = struct.Struct("<IHHIIQQ")
 _TABLE = []
@@ -99,7 +99,7 @@ def _attachments(payload: bytes, at: int, blobs: bytes) -> dict[tuple[int, int],
 
 
 def _symbol(word: int) -> str:
-    function = functions.by_id()[word & ~PER_THREAD_BIT]
+    function = functions.by_id()[word & ~(PER_THREAD_BIT | BY_CAPTURE_BIT)]
     return function.twin if word & PER_THREAD_BIT else function.symbol
 
 
@@ -131,7 +131,7 @@ def read_file(path: Path) -> ProcessFile:
         payload = data[at + HEADER.size : at + size]
         at += size
         if kind == RecordKind.ENTER:
-            count = len(functions.by_id()[function & ~PER_THREAD_BIT].parameters)
+            count = len(functions.by_id()[function & ~(PER_THREAD_BIT | BY_CAPTURE_BIT)].parameters)
             arguments = struct.unpack_from(f"<{count}Q", payload)
             call = Call(_symbol(function), number, thread, arguments, _attachments(payload, count * 8, blobs))
             assert number not in open_calls

@@ -1,0 +1,446 @@
+// Module variables that the application never asked the address of.
+//
+// A kernel may read and write any variable of its module, so the window depends on them all. Their names
+// stand in the image that was loaded, and an image can be a compressed fat binary: that is not taken apart
+// inside the application. Whoever started the capture is asked, through a socket in its folder, once for each
+// module that a window launches from; the driver then says where each variable is, and it is one more range
+// of memory. Without an answer, in bounded time, the variables stay unknown, and `replay pack` names them.
+#define _GNU_SOURCE
+#include "shim.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { MAX_PARTS = 64, MAX_ANSWER_BYTES = 4 << 20, PATIENCE_S = 20 };
+
+// Where an image is, as its attachment says; `data` holds it (STORAGE_INLINE) or the reference to its file.
+struct part {
+  uint8_t storage;
+  uint64_t offset, length;
+  uint32_t check, data_bytes;
+  uint8_t *data;
+};
+
+struct module {
+  struct module *next;
+  uint64_t handle, context; // context: of a CUmodule, 0 for a CUlibrary
+  bool is_library;
+  unsigned part_count;
+  struct part *parts;
+  size_t named_count; // contexts in which the variables are known
+  uint64_t *named_in;
+};
+
+// A module whose variables have to be asked for before the next launch, in one context.
+struct wish {
+  uint64_t handle, context;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct module *modules;
+static struct wish *wishes;
+static size_t wish_count;
+static atomic_bool has_wishes;
+static _Atomic uint64_t loads;             // counts modules
+static _Atomic uint64_t loads_looked_at;   // REACH_LIVE: how many there were when all were wished for,
+static _Atomic uint64_t context_looked_at; // and in which context
+
+// ---- which modules there are --------------------------------------------------------------------
+
+static void free_module(struct module *module) {
+  for (unsigned n = 0; n < module->part_count; n++)
+    free(module->parts[n].data);
+  free(module->parts);
+  free(module->named_in);
+  free(module);
+}
+
+static struct module *copy_of(const struct module *module) {
+  struct module *copy = calloc(1, sizeof *copy);
+  if (copy == NULL)
+    return NULL;
+  *copy = *module;
+  copy->next = NULL;
+  copy->named_in = NULL;
+  copy->named_count = 0;
+  copy->part_count = 0;
+  copy->parts = calloc(module->part_count, sizeof *copy->parts);
+  for (unsigned n = 0; copy->parts != NULL && n < module->part_count; n++) {
+    struct part *part = &copy->parts[n];
+    *part = module->parts[n];
+    part->data = part->data_bytes > 0 ? malloc(part->data_bytes) : NULL;
+    if (part->data_bytes > 0 && part->data == NULL)
+      break;
+    if (part->data != NULL)
+      memcpy(part->data, module->parts[n].data, part->data_bytes);
+    copy->part_count++;
+  }
+  return copy;
+}
+
+// The parameter that holds the image, and its first part; -1: the function loads none.
+static int image_parameter(unsigned id, unsigned *first_part) {
+  *first_part = 0;
+  switch (id) {
+  case ID_cuModuleLoad:
+  case ID_cuLibraryLoadFromFile:
+    *first_part = 1; // part 0 is the file's name
+    return 1;
+  case ID_cuModuleLoadData:
+  case ID_cuModuleLoadDataEx:
+  case ID_cuModuleLoadFatBinary:
+  case ID_cuLibraryLoadData:
+    return 1;
+  default:
+    return -1;
+  }
+}
+
+void keep_image(struct call *call) {
+  unsigned first_part;
+  int parameter = image_parameter(call->function->id, &first_part);
+  if (parameter < 0)
+    return;
+  struct module *module = calloc(1, sizeof *module);
+  if (module == NULL)
+    return;
+  module->parts = calloc(MAX_PARTS, sizeof *module->parts);
+  for (unsigned n = 0; module->parts != NULL && n < call->attachment_count; n++) {
+    const struct attachment *item = &call->attachments[n];
+    if (item->parameter != (unsigned)parameter || item->part < first_part || module->part_count == MAX_PARTS)
+      continue;
+    struct part *part = &module->parts[module->part_count];
+    *part = (struct part){
+        .storage = item->storage, .offset = item->offset, .length = item->length, .check = item->check};
+    part->data_bytes = item->storage == STORAGE_INLINE ? (uint32_t)item->length : item->reference_bytes;
+    part->data = part->data_bytes > 0 ? malloc(part->data_bytes) : NULL;
+    if (part->data == NULL && part->data_bytes > 0)
+      break;
+    if (part->data != NULL)
+      memcpy(part->data, item->data, part->data_bytes);
+    module->part_count++;
+  }
+  call->loading = module;
+}
+
+static struct module **place_of(uint64_t handle) {
+  struct module **place = &modules;
+  while (*place != NULL && (*place)->handle != handle)
+    place = &(*place)->next;
+  return place;
+}
+
+static void forget_module(struct module **place) {
+  struct module *module = *place;
+  *place = module->next;
+  for (size_t n = 0; n < wish_count;) {
+    if (wishes[n].handle == module->handle)
+      wishes[n] = wishes[--wish_count];
+    else
+      n++;
+  }
+  atomic_store(&has_wishes, wish_count > 0);
+  free_module(module);
+}
+
+static void forget_context(uint64_t context) {
+  for (struct module **place = &modules; *place != NULL;) {
+    struct module *module = *place;
+    if (module->context == context) {
+      forget_module(place);
+      continue;
+    }
+    for (size_t n = 0; n < module->named_count;) {
+      if (module->named_in[n] == context)
+        module->named_in[n] = module->named_in[--module->named_count];
+      else
+        n++;
+    }
+    place = &module->next;
+  }
+}
+
+void note_modules(struct call *call, int result) {
+  struct module *module = call->loading;
+  call->loading = NULL;
+  unsigned id = call->function->id;
+  bool ends_context = call->function->effect == EFFECT_END_OF_CONTEXT && call->ending_context != 0;
+  bool unloads = id == ID_cuModuleUnload || id == ID_cuLibraryUnload;
+  if (module != NULL && (result != SUCCESS || call->arguments[0] == 0)) {
+    free_module(module);
+    return;
+  }
+  if (result != SUCCESS || (module == NULL && !ends_context && !unloads))
+    return;
+  if (module != NULL) {
+    memcpy(&module->handle, (const void *)(uintptr_t)call->arguments[0], 8);
+    module->is_library = id == ID_cuLibraryLoadData || id == ID_cuLibraryLoadFromFile;
+    module->context = module->is_library ? 0 : current_context();
+  }
+  pthread_mutex_lock(&lock);
+  if (ends_context)
+    forget_context(call->ending_context);
+  uint64_t handle = module != NULL ? module->handle : unloads ? call->arguments[0] : 0;
+  if (handle != 0) {
+    struct module **place = place_of(handle);
+    if (*place != NULL) // unloaded, or its end was not seen
+      forget_module(place);
+  }
+  if (module != NULL) {
+    module->next = modules;
+    modules = module;
+    atomic_fetch_add(&loads, 1);
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+void reset_variables_after_fork(void) {
+  pthread_mutex_init(&lock, NULL);
+  modules = NULL; // a child calls the driver anew, and what the parent loaded is not there
+  wish_count = 0;
+  atomic_store(&has_wishes, false);
+}
+
+// ---- which of them are wanted -------------------------------------------------------------------
+
+static void wish_for(struct module *module, uint64_t context) {
+  for (size_t n = 0; n < module->named_count; n++)
+    if (module->named_in[n] == context)
+      return;
+  for (size_t n = 0; n < wish_count; n++)
+    if (wishes[n].handle == module->handle && wishes[n].context == context)
+      return;
+  struct wish *grown = realloc(wishes, (wish_count + 1) * sizeof *grown);
+  if (grown == NULL)
+    return;
+  wishes = grown;
+  wishes[wish_count++] = (struct wish){module->handle, context};
+  atomic_store(&has_wishes, true);
+}
+
+void want_variables(struct kernel *kernel) {
+  if (selection.reach == REACH_LIVE) {
+    uint64_t context = current_context(), count = atomic_load(&loads);
+    if (atomic_exchange(&loads_looked_at, count) != count ||
+        atomic_exchange(&context_looked_at, context) != context) {
+      pthread_mutex_lock(&lock);
+      for (struct module *module = modules; module != NULL; module = module->next)
+        wish_for(module, module->is_library ? context : module->context);
+      pthread_mutex_unlock(&lock);
+    }
+  }
+  if (kernel == NULL || kernel->owner == 0)
+    return;
+  // A CUkernel has variables in each context in which it is launched.
+  uint64_t context = kernel->is_kernel ? current_context() : kernel->context;
+  if (context == 0 || __atomic_load_n(&kernel->variables_context, __ATOMIC_RELAXED) == context)
+    return;
+  pthread_mutex_lock(&lock);
+  struct module *module = *place_of(kernel->owner);
+  if (module != NULL)
+    wish_for(module, context);
+  __atomic_store_n(&kernel->variables_context, context, __ATOMIC_RELAXED);
+  pthread_mutex_unlock(&lock);
+}
+
+bool variables_are_wanted(void) { return atomic_load_explicit(&has_wishes, memory_order_relaxed); }
+
+// ---- asking for their names ---------------------------------------------------------------------
+
+// What is sent, followed by `data_bytes` bytes: replay/capture/variables.py.
+struct question {
+  char magic[8];
+  uint32_t version, storage, architecture, data_bytes;
+  uint64_t offset, length;
+  uint32_t check, zero;
+};
+_Static_assert(sizeof(struct question) == 48, "variables.py");
+enum { QUESTION_VERSION = 1, ANSWERED = 0, IMAGE_IS_GONE = 1 };
+
+struct answer {
+  uint32_t state, bytes;
+};
+
+static bool transfer(int socket, void *data, size_t bytes, bool sending) {
+  uint8_t *at = data;
+  while (bytes > 0) {
+    ssize_t done = sending ? send(socket, at, bytes, MSG_NOSIGNAL) : recv(socket, at, bytes, 0);
+    if (done < 0 && errno == EINTR)
+      continue;
+    if (done <= 0)
+      return false;
+    at += done;
+    bytes -= (size_t)done;
+  }
+  return true;
+}
+
+static int connect_to_launcher(void) {
+  // A path in a sockaddr is short, so the folder is named through its descriptor.
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  int folder = open_capture_folder();
+  if (folder < 0)
+    return -1;
+  snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/" VARIABLES_SOCKET, folder);
+  int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  struct timeval patience = {.tv_sec = PATIENCE_S};
+  if (descriptor >= 0 && (setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0 ||
+                          setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0 ||
+                          connect(descriptor, (struct sockaddr *)&address, sizeof address) != 0)) {
+    close(descriptor);
+    descriptor = -1;
+  }
+  close(folder);
+  return descriptor;
+}
+
+static uint32_t architecture_of_device(void) {
+  enum { CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76 }; // CUdevice_attribute
+  int (*current_device)(int *) = driver_symbol("cuCtxGetDevice");
+  int (*get_attribute)(int *, int, int) = driver_symbol("cuDeviceGetAttribute");
+  int device, major, minor;
+  if (current_device == NULL || get_attribute == NULL || current_device(&device) != SUCCESS ||
+      get_attribute(&major, CAPABILITY_MAJOR, device) != SUCCESS ||
+      get_attribute(&minor, CAPABILITY_MINOR, device) != SUCCESS)
+    return 0;
+  return (uint32_t)(major * 10 + minor);
+}
+
+// Names of the variables of one part, each with its NUL; NULL: not known.
+static char *names_of(const struct part *part, uint32_t *bytes) {
+  const char *blobs = blobs_file_name();
+  bool in_blobs = part->storage == STORAGE_BLOB;
+  struct question question = {
+      .magic = "RCAPVARS",
+      .version = QUESTION_VERSION,
+      .storage = part->storage,
+      .architecture = architecture_of_device(),
+      .data_bytes = in_blobs ? (uint32_t)strlen(blobs) : part->data_bytes,
+      .offset = part->offset,
+      .length = part->length,
+      .check = part->check,
+  };
+  struct answer answer;
+  char *names = NULL;
+  int descriptor = connect_to_launcher();
+  if (descriptor >= 0 && transfer(descriptor, &question, sizeof question, true) &&
+      transfer(descriptor, in_blobs ? (void *)(uintptr_t)blobs : part->data, question.data_bytes, true) &&
+      transfer(descriptor, &answer, sizeof answer, false) && answer.state == ANSWERED &&
+      answer.bytes <= MAX_ANSWER_BYTES) {
+    names = malloc(answer.bytes + 1);
+    if (names != NULL && !transfer(descriptor, names, answer.bytes, false)) {
+      free(names);
+      names = NULL;
+    }
+  }
+  if (names != NULL) {
+    names[answer.bytes] = '\0';
+    *bytes = answer.bytes;
+  }
+  if (descriptor >= 0)
+    close(descriptor);
+  return names;
+}
+
+// ---- asking where they are ----------------------------------------------------------------------
+
+static void put_attachment(struct record *record, unsigned parameter, unsigned part, const void *data,
+                           uint64_t length) {
+  put_u64(record, parameter | (uint64_t)part << 16 | (uint64_t)STORAGE_INLINE << 24);
+  put_u64(record, length);
+  put_bytes(record, data, length);
+}
+
+// As if the application had asked, and marked as what it did not do.
+static void record_question(unsigned id, uint64_t owner, const char *name, const uint64_t found[2]) {
+  uint16_t function = (uint16_t)(id | BY_CAPTURE_BIT);
+  uint64_t number = next_call_number(), arguments[4] = {0, 0, owner, (uint64_t)(uintptr_t)name};
+  size_t length = strlen(name);
+  struct record record;
+  if (!begin_record(&record, RECORD_ENTER, function, number, sizeof arguments + 16 + (length + 7) / 8 * 8))
+    return;
+  put_bytes(&record, arguments, sizeof arguments);
+  put_attachment(&record, 3, 0, name, length);
+  end_record(&record);
+  if (!begin_record(&record, RECORD_LEAVE, function, number, 8 + 16 + 16))
+    return;
+  put_u64(&record, SUCCESS);
+  put_attachment(&record, 3, 1, found, 16);
+  end_record(&record);
+}
+
+static void find_variable(const struct module *module, uint64_t context, const char *name) {
+  static const struct {
+    const char *symbol;
+    unsigned id;
+    bool of_library;
+  } getters[] = {{"cuModuleGetGlobal_v2", ID_cuModuleGetGlobal_v2, false},
+                 {"cuLibraryGetManaged", ID_cuLibraryGetManaged, true},
+                 {"cuLibraryGetGlobal", ID_cuLibraryGetGlobal, true}};
+  for (size_t n = 0; n < sizeof getters / sizeof *getters; n++) {
+    int (*get)(uint64_t *, uint64_t *, uint64_t, const char *) =
+        getters[n].of_library == module->is_library ? driver_symbol(getters[n].symbol) : NULL;
+    uint64_t found[2] = {0, 0};
+    struct range known;
+    if (get == NULL || get(&found[0], &found[1], module->handle, name) != SUCCESS || found[1] == 0)
+      continue;
+    bool asked = memory_find(found[0], &known) && known.base == found[0] && known.owner == module->handle;
+    if (!asked) {
+      record_question(getters[n].id, module->handle, name, found);
+      memory_add(found[0], found[1], RANGE_GLOBAL, context, module->handle);
+    }
+    return;
+  }
+}
+
+static void find_variables(const struct module *module, uint64_t context) {
+  int (*push)(uint64_t) = driver_symbol("cuCtxPushCurrent_v2");
+  int (*pop)(uint64_t *) = driver_symbol("cuCtxPopCurrent_v2");
+  uint64_t popped;
+  bool pushed = context != current_context() && push != NULL && pop != NULL && push(context) == SUCCESS;
+  for (unsigned n = 0; n < module->part_count && writer_is_open(); n++) {
+    uint32_t bytes = 0;
+    char *names = names_of(&module->parts[n], &bytes);
+    for (uint32_t at = 0; names != NULL && at < bytes; at += (uint32_t)strlen(names + at) + 1)
+      if (strlen(names + at) <= INLINE_BYTES)
+        find_variable(module, context, names + at);
+    free(names);
+  }
+  if (pushed)
+    pop(&popped);
+}
+
+void ask_for_variables(void) {
+  for (;;) {
+    pthread_mutex_lock(&lock);
+    struct wish wish = {0, 0};
+    struct module *module = NULL, *copy = NULL;
+    if (wish_count > 0) {
+      wish = wishes[--wish_count];
+      module = *place_of(wish.handle);
+    }
+    if (module != NULL) {
+      copy = copy_of(module);
+      uint64_t *grown = realloc(module->named_in, (module->named_count + 1) * sizeof *grown);
+      if (grown != NULL) {
+        module->named_in = grown;
+        module->named_in[module->named_count++] = wish.context;
+      }
+    }
+    atomic_store(&has_wishes, wish_count > 0);
+    pthread_mutex_unlock(&lock);
+    if (wish.handle == 0)
+      return;
+    if (copy != NULL) {
+      find_variables(copy, wish.context);
+      free_module(copy);
+    }
+  }
+}

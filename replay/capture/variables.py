@@ -1,0 +1,130 @@
+"""Answers the interposer's questions for the variables of module images, while the application runs.
+
+An image may be a compressed fat binary, which is not taken apart inside the application. The interposer says where the
+image is; the answer is the names of its variables. A file that holds an image is kept open from then on, so that
+`pack` can read it even if the application deletes it.
+
+Question: `magic "RCAPVARS" | u32 version 1 | u32 storage | u32 architecture (90 for 9.0, 0 unknown) | u32 data_bytes |
+u64 offset | u64 length | u32 check | u32 zero`, then `data_bytes` bytes: the image itself (INLINE), the name of the
+blobs file (BLOB), or the reference to a file as FORMAT.md has it (FILE). Answer: `u32 state | u32 bytes`, then the
+names, each with its NUL. State 0: here they are; 1: the image cannot be read, or it says nothing. One question for each
+connection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import threading
+from pathlib import Path
+from types import TracebackType
+
+from replay.api.vocabulary import VARIABLES_SOCKET, Storage
+from replay.capture.decode import file_attachment, keep_file, read_from_file
+from replay.errors import ReplayError
+from replay.images import variable_names
+
+_QUESTION = struct.Struct("<8sIIIIQQI4x")
+_ANSWER = struct.Struct("<II")
+_MAGIC, _VERSION = b"RCAPVARS", 1
+_READABLE, _UNREADABLE = 0, 1
+_TIMEOUT_S = 30.0  # for the rest of a question that has begun
+MAXIMUM_DATA_BYTES = 1 << 20
+MAXIMUM_IMAGE_BYTES = 1 << 30
+MAXIMUM_ANSWER_BYTES = 4 << 20
+
+
+class VariableService:
+    """Context manager: listens in the folder of a raw capture until it is left. Where no socket can be made there, it
+    answers nothing, and the capture goes on without."""
+
+    def __init__(self, raw: Path) -> None:
+        self._raw = raw
+        self._socket: socket.socket | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> VariableService:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        folder = -1
+        try:
+            # A path in a socket's address is short, so the folder is named through its descriptor.
+            folder = os.open(self._raw, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            listener.bind(f"/proc/self/fd/{folder}/{VARIABLES_SOCKET}")
+            listener.listen(64)
+        except OSError:
+            listener.close()
+            return self
+        finally:
+            if folder >= 0:
+                os.close(folder)
+        self._socket = listener
+        self._thread = threading.Thread(target=self._serve, args=(listener,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._socket is None or self._thread is None:
+            return
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes `accept`
+        self._thread.join(_TIMEOUT_S)
+        self._socket.close()
+        with contextlib.suppress(OSError):
+            (self._raw / VARIABLES_SOCKET).unlink()
+
+    def _serve(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection, contextlib.suppress(OSError, ReplayError, MemoryError):
+                connection.settimeout(_TIMEOUT_S)
+                self._answer(connection)
+
+    def _answer(self, connection: socket.socket) -> None:
+        fields = _QUESTION.unpack(_receive(connection, _QUESTION.size))
+        magic, version, storage, architecture, data_bytes, offset, length, check = fields
+        if magic != _MAGIC or version != _VERSION or data_bytes > MAXIMUM_DATA_BYTES:
+            return
+        data = _receive(connection, data_bytes)
+        try:
+            image = self._image(storage, data, offset, length, check)
+            names = variable_names(image, architecture or None)
+        except (ReplayError, OSError, struct.error):
+            connection.sendall(_ANSWER.pack(_UNREADABLE, 0))
+            return
+        text = b"".join(name.encode("utf-8", "surrogateescape") + b"\0" for name in names)
+        if len(text) > MAXIMUM_ANSWER_BYTES:
+            text = text[: text.rindex(b"\0", 0, MAXIMUM_ANSWER_BYTES) + 1]
+        connection.sendall(_ANSWER.pack(_READABLE, len(text)) + text)
+
+    def _image(self, storage: int, data: bytes, offset: int, length: int, check: int) -> bytes:
+        if length > MAXIMUM_IMAGE_BYTES:
+            raise OSError(f"an image of {length} bytes")
+        if storage == Storage.INLINE:
+            return data
+        if storage == Storage.FILE:
+            attachment = file_attachment(data, length, check)
+            assert attachment.file is not None
+            keep_file(attachment.file)
+            return read_from_file(attachment, attachment.file)
+        name = os.fsdecode(data)
+        if storage != Storage.BLOB or Path(name).name != name or not name.startswith("blobs."):
+            raise OSError(f"no place of an image: {name!r}")
+        with open(self._raw / name, "rb") as file:
+            return os.pread(file.fileno(), length, offset)
+
+
+def _receive(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = connection.recv(size - len(data))
+        if not piece:
+            raise OSError("the question ends early")
+        data += piece
+    return data
