@@ -51,14 +51,15 @@ def arguments_text(function: Function) -> str:
     return "(" + ", ".join(f"a{n}" for n in range(len(function.parameters))) + ")"
 
 
+def word_text(parameter: Parameter, position: int) -> str:
+    """The argument as a word of a record: floats by bits, a large struct by where it stands."""
+    if parameter.kind == "float":
+        return f"bits_of_{'float' if parameter.size_bytes == 4 else 'double'}(a{position})"
+    return f"(uint64_t)(uintptr_t)&a{position}" if parameter.size_bytes > 8 else f"(uint64_t)a{position}"
+
+
 def words_text(function: Function) -> str:
-    for parameter in function.parameters:
-        if parameter.kind == "float" or parameter.size_bytes > 8:
-            raise SystemExit(
-                f"{function.symbol}: {parameter.name} does not fit into an argument word of a record"
-            )
-    words = ", ".join(f"(uint64_t)a{n}" for n in range(len(function.parameters)))
-    return words or "0"
+    return ", ".join(word_text(p, n) for n, p in enumerate(function.parameters)) or "0"
 
 
 def c_string(text: str) -> str:
@@ -68,9 +69,14 @@ def c_string(text: str) -> str:
 # ---- which symbols are swapped ---------------------------------------------------------------------------------------
 
 
+def is_kept(function: Function) -> bool:
+    """Whether its calls are recorded."""
+    return function.id != 0 and function.keep != Keep.NEVER
+
+
 def is_swapped(function: Function) -> bool:
-    """A listed function that is kept, or an unlisted one, whose use inside a window has to be noted."""
-    return function.id == 0 or function.keep != Keep.NEVER
+    """A function that is kept, or one that is not captured, whose use inside a window has to be noted."""
+    return is_kept(function) or bool(function.unsupported)
 
 
 def symbols_of(function: Function) -> Iterator[str]:
@@ -147,7 +153,7 @@ def table_header() -> str:
 
 
 def kept_functions() -> list[Function]:
-    return [function for function in functions.listed_functions() if function.keep != Keep.NEVER]
+    return [function for function in functions.listed_functions() if is_kept(function)]
 
 
 def c_term(term: Term) -> str:
@@ -186,7 +192,7 @@ def functions_data() -> str:
 
 
 def wrapper_kind(function: Function) -> str:
-    if function.id == 0:
+    if not is_kept(function):
         return "PASS"
     if function.effect in (Effect.BEGIN_CAPTURE, Effect.END_CAPTURE):
         return "WRAP_COUNTED"  # counted while the window is closed too
@@ -214,8 +220,9 @@ def wrappers_data() -> str:
 def slots_data() -> str:
     lines = [f"// {BANNER}"]
     for symbol, function, per_thread in swapped_symbols():
-        index = f"FUNCTION_{function.symbol}" if function.id else "-1"
-        lines.append(f"SLOT({symbol}, {index}, {int(per_thread)})")
+        index = f"FUNCTION_{function.symbol}" if is_kept(function) else "-1"
+        reason = "" if is_kept(function) else function.unsupported
+        lines.append(f"SLOT({symbol}, {index}, {int(per_thread)}, {c_string(reason)})")
     return "\n".join(lines) + "\n"
 
 

@@ -65,9 +65,10 @@ struct function {
 // A symbol that has a wrapper.
 struct slot {
   const char *symbol;
-  int16_t function; // position in `functions`; -1: not in the table
+  int16_t function; // position in `functions`; -1: calls are not recorded
   uint8_t per_thread;
   void *wrapper;
+  const char *reason; // why a call inside a window has to be noted
 };
 
 extern const struct parameter parameters[];
@@ -201,7 +202,7 @@ struct call {
 
 void begin_call(struct call *call, struct thread *thread, unsigned slot, const uint64_t *arguments);
 void end_call(struct call *call, int result);
-void note_unlisted(unsigned slot);
+void note_uncaptured(unsigned slot);
 uint64_t next_call_number(void);
 void number_call(struct call *call); // if it has no number yet
 uint64_t last_call_number(void);

@@ -16,7 +16,7 @@ void forget_window_timings(void) { atomic_store(&launches_in_window, 0); }
 static pthread_mutex_t initialising = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int driver_described; // 0 no, 1 yes
 static uint32_t forked_from; // pid of the parent, while this process has not called the driver since fork
-static atomic_uchar noted_unlisted[SLOT_COUNT];
+static atomic_uchar noted_uncaptured[SLOT_COUNT];
 
 uint64_t next_call_number(void) { return atomic_fetch_add(&calls, 1) + 1; }
 uint64_t last_call_number(void) { return atomic_load(&calls); }
@@ -62,7 +62,7 @@ static void child_after_fork(void) {
   atomic_store(&calls, 0);
   atomic_store(&launches_in_window, 0);
   atomic_store(&driver_described, 0);
-  memset(noted_unlisted, 0, sizeof noted_unlisted);
+  memset(noted_uncaptured, 0, sizeof noted_uncaptured);
   if (this_thread != NULL)
     this_thread->depth = 0;
   forked_from = (uint32_t)getppid();
@@ -106,6 +106,7 @@ static bool makes_context_or_module(unsigned id) {
   switch (id) {
   case ID_cuInit:
   case ID_cuDevicePrimaryCtxRetain:
+  case ID_cuCtxCreate:
   case ID_cuCtxCreate_v2:
   case ID_cuCtxCreate_v3:
   case ID_cuCtxCreate_v4:
@@ -162,7 +163,7 @@ static void follow_effect(struct call *call) {
   case EFFECT_BEGIN_CAPTURE:
     atomic_fetch_add(&captures_under_way, 1);
     break;
-  default: // reads and writes were looked at before the call; GLOBAL is custom, its pointers may be NULL
+  default: // reads and writes were looked at before the call; GLOBAL and IMPORT are custom
     break;
   }
 }
@@ -324,13 +325,13 @@ void end_call(struct call *call, int result) {
   errno = error;
 }
 
-void note_unlisted(unsigned slot) {
+void note_uncaptured(unsigned slot) {
   struct thread *thread = current_thread();
-  if (thread->depth > 0 || atomic_exchange(&noted_unlisted[slot], 1) != 0)
+  if (thread->depth > 0 || atomic_exchange(&noted_uncaptured[slot], 1) != 0)
     return;
   int error = errno;
   thread->depth++;
-  write_note(NOTE_UNSUPPORTED_CALL, 0, last_call_number(), "%s: not in the table", slots[slot].symbol);
+  write_note(NOTE_UNSUPPORTED_CALL, 0, last_call_number(), "%s: %s", slots[slot].symbol, slots[slot].reason);
   thread->depth--;
   errno = error;
 }

@@ -18,10 +18,14 @@ static const struct {
     [ID_cuMemcpyAsync] = {copy_enter, NULL},
     [ID_cuModuleLoad] = {load_file_enter, NULL},
     [ID_cuLibraryLoadFromFile] = {load_file_enter, NULL},
+    [ID_cuModuleGetGlobal] = {NULL, variable_leave},
     [ID_cuModuleGetGlobal_v2] = {NULL, variable_leave},
     [ID_cuLibraryGetGlobal] = {NULL, variable_leave},
     [ID_cuLibraryGetManaged] = {NULL, variable_leave},
     [ID_cuCtxCreate_v4] = {context_enter, NULL},
+    [ID_cuIpcOpenMemHandle] = {NULL, import_leave},
+    [ID_cuIpcOpenMemHandle_v2] = {NULL, import_leave},
+    [ID_cuExternalMemoryGetMappedBuffer] = {NULL, import_leave},
 };
 
 enum { EXCEPTIONS = sizeof exceptions / sizeof exceptions[0] };

@@ -16,3 +16,4 @@ void copy_leave(struct call *call);
 void load_file_enter(struct call *call);
 void variable_leave(struct call *call); // cuModuleGetGlobal and its like
 void context_enter(struct call *call);
+void import_leave(struct call *call); // EFFECT_IMPORT

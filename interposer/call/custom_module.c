@@ -3,6 +3,7 @@
 #include "call/custom.h"
 
 #include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,19 +31,24 @@ static bool is_managed(uint64_t address) {
   return ask != NULL && ask(&managed, is_managed_attribute, address) == SUCCESS && (managed & 0xff) != 0;
 }
 
+static uint64_t output(const struct call *call, unsigned position) {
+  uint64_t value = 0; // the oldest versions have outputs of 32 bits
+  memcpy(&value, (const void *)(uintptr_t)call->arguments[position],
+         parameters[call->function->first_parameter + position].element_bytes);
+  return value;
+}
+
 void variable_leave(struct call *call) {
-  uint64_t *address = (uint64_t *)(uintptr_t)call->arguments[0],
-           *bytes = (uint64_t *)(uintptr_t)call->arguments[1];
   uint64_t *found = take_scratch(call, 16);
   if (found == NULL)
     return;
-  if (address != NULL && bytes != NULL) {
-    found[0] = *address;
-    found[1] = *bytes;
+  if (call->arguments[0] != 0 && call->arguments[1] != 0) {
+    found[0] = output(call, 0);
+    found[1] = output(call, 1);
   } else {
-    unsigned slot = call->function->id == ID_cuModuleGetGlobal_v2 ? SLOT_cuModuleGetGlobal_v2
-                    : call->function->id == ID_cuLibraryGetGlobal ? SLOT_cuLibraryGetGlobal
-                                                                  : SLOT_cuLibraryGetManaged;
+    unsigned slot = call->function->id == ID_cuLibraryGetGlobal    ? SLOT_cuLibraryGetGlobal
+                    : call->function->id == ID_cuLibraryGetManaged ? SLOT_cuLibraryGetManaged
+                                                                   : SLOT_cuModuleGetGlobal_v2;
     int (*real)(uint64_t *, uint64_t *, uint64_t, uint64_t) = real_function(slot);
     if (real(&found[0], &found[1], call->arguments[2], call->arguments[3]) != SUCCESS)
       return;
@@ -51,6 +57,22 @@ void variable_leave(struct call *call) {
   memory_add(found[0], found[1], RANGE_GLOBAL, current_context(), call->arguments[2]);
   if (call->function->id == ID_cuLibraryGetManaged || is_managed(found[0]))
     memory_make_host_visible(found[0]);
+}
+
+// Its size stands in a handle or in another interface, so the driver is asked.
+void import_leave(struct call *call) {
+  unsigned position = (unsigned)call->function->effect_terms[0].first;
+  uint64_t *found = take_scratch(call, 16);
+  int (*address_range)(uint64_t *, uint64_t *, uint64_t) = driver_symbol("cuMemGetAddressRange_v2");
+  if (found == NULL || address_range == NULL || call->arguments[position] == 0)
+    return;
+  if (address_range(&found[0], &found[1], output(call, position)) != SUCCESS) {
+    write_note(NOTE_MEMORY_NOT_READ, call->record_function, call->number,
+               "the driver does not say how large the memory is that %s gave", call->function->symbol);
+    return;
+  }
+  attach(call, position, 1, found, 16);
+  memory_add(found[0], found[1], RANGE_DEVICE, current_context(), 0);
 }
 
 void load_file_enter(struct call *call) { attach_file(call, 1, (const char *)(uintptr_t)call->arguments[1]); }

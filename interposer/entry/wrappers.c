@@ -6,6 +6,12 @@
 
 #include <string.h>
 
+static inline uint64_t bits_of_float(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
 #define REAL(symbol, parameters) ((int(*) parameters)real_function(SLOT_##symbol))
 
 #define RECORDED(symbol, parameters, arguments, ...)                                                         \
@@ -66,7 +72,7 @@
 #define PASS(symbol, parameters, arguments)                                                                  \
   EXPORT int symbol parameters {                                                                             \
     if (UNLIKELY(current_mode() == MODE_OPEN))                                                               \
-      note_unlisted(SLOT_##symbol);                                                                          \
+      note_uncaptured(SLOT_##symbol);                                                                        \
     return REAL(symbol, parameters) arguments;                                                               \
   }
 
@@ -88,7 +94,7 @@ const struct function functions[FUNCTION_COUNT] = {
 };
 
 const struct slot slots[SLOT_COUNT] = {
-#define SLOT(symbol, function, per_thread) {#symbol, function, per_thread, (void *)symbol},
+#define SLOT(symbol, function, per_thread, reason) {#symbol, function, per_thread, (void *)symbol, reason},
 #include "generated/slots.inc"
 };
 

@@ -59,12 +59,14 @@ static void remove_streams(uint64_t handle, uint64_t context) {
 void note_streams(const struct call *call) {
   switch (call->function->id) {
   case ID_cuStreamCreate:
-  case ID_cuStreamCreateWithPriority: {
+  case ID_cuStreamCreateWithPriority:
+  case ID_cuGreenCtxStreamCreate: {
     uint64_t handle;
     memcpy(&handle, (const void *)(uintptr_t)call->arguments[0], 8);
     add_stream(handle, current_context());
     break;
   }
+  case ID_cuStreamDestroy:
   case ID_cuStreamDestroy_v2:
     if (call->arguments[0] != 0)
       remove_streams(call->arguments[0], 0);

@@ -23,6 +23,11 @@ def outputs(count: str = "1") -> _Override:
     return _Override(Role.OUT, count)
 
 
+def updated(count: str = "1") -> _Override:
+    """Elements that the driver reads and writes."""
+    return _Override(Role.INOUT, count)
+
+
 def host_read(count: str) -> _Override:
     return _Override(Role.HOST_READ, count)
 
@@ -43,8 +48,11 @@ ROWS: list[Row] = []
 
 def F(id: int, symbol: str, keep: Keep, effect: Effect = Effect.NONE, *arguments: str, **words: Any) -> None:
     """One row. `arguments` belong to `effect`: products such as "N*4" or "pPitch*Height". `words` are the roles of
-    parameters by name, and the flags `custom`, `synchronizes`, `unsupported`."""
+    parameters by name, and the flags of `Function`; `out_of_scope` gives the reason, as `unsupported` does."""
     ROWS.append((id, symbol, keep, effect, arguments, words))
+
+
+_FLAGS = ("custom", "synchronizes", "unsupported", "out_of_scope", "same_as")
 
 
 def _term(text: str, positions: dict[str, int], symbol: str) -> Term:
@@ -60,12 +68,14 @@ def _term(text: str, positions: dict[str, int], symbol: str) -> Term:
     return Term(tuple(parameters), scale)
 
 
-def _default_role(c_type: str, kind: str, element: str, element_bytes: int) -> Role | None:
+def _default_role(c_type: str, kind: str, element: str, element_bytes: int, size_bytes: int) -> Role | None:
     """The role that the C type tells; None where only a person can say."""
-    if c_type == "CUdeviceptr":
+    if c_type in ("CUdeviceptr", "CUdeviceptr_v1"):
         return Role.ADDRESS
     if c_type in HANDLE_TYPES:
         return Role.HANDLE
+    if kind == "struct" and size_bytes > 8:
+        return Role.IN  # its word in a record is where it stood
     if kind != "pointer":
         return Role.VALUE
     if not c_type.endswith("*"):
@@ -86,7 +96,9 @@ def function_of(
 ) -> Function:
     id, _, keep, effect, arguments, words = row or (0, symbol, Keep.WINDOW, Effect.NONE, (), {})
     words = dict(words)
-    flags = {name: words.pop(name) for name in ("custom", "synchronizes", "unsupported") if name in words}
+    flags = {name: words.pop(name) for name in _FLAGS if name in words}
+    if "out_of_scope" in flags:
+        flags.update(unsupported=flags["out_of_scope"], out_of_scope=True)
     positions = {name: position for position, (_, name) in enumerate(facts["parameters"])}
     if unknown := words.keys() - positions.keys():
         raise ValueError(f"{symbol}: no parameter named {', '.join(sorted(unknown))}")
@@ -97,7 +109,7 @@ def function_of(
         element = c_type[:-1].replace("const ", "").strip() if is_pointer else ""
         element = "" if element == "void" else element
         override: _Override | None = words.get(name)
-        role = override.role if override else _default_role(c_type, kind, element, element_bytes)
+        role = override.role if override else _default_role(c_type, kind, element, element_bytes, size_bytes)
         if role is None:
             if row and keep != Keep.NEVER:
                 raise ValueError(f"{symbol}: say what the pointer {name} ({c_type}) means")
@@ -110,7 +122,7 @@ def function_of(
                 role,
                 kind,
                 size_bytes,
-                (element_bytes or 1) if is_pointer else 0,
+                (element_bytes or 1) if is_pointer else size_bytes if role == Role.IN else 0,
                 element,
                 count,
             )

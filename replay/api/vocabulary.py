@@ -59,6 +59,7 @@ class Effect(enum.IntEnum):
     BEGIN_CAPTURE = 17  # a stream capture begins: no synchronising and no copying until it ends
     END_CAPTURE = 18
     CUSTOM = 19  # interposer/call/custom.c
+    IMPORT = 20  # (address) memory of another process or interface appears; the driver is asked for its size
 
 
 class RecordKind(enum.IntEnum):
@@ -140,8 +141,8 @@ VARIABLES_SOCKET = "variables"
 # C types of objects that a handle stands for.
 # fmt: off
 HANDLE_TYPES = frozenset((
-    "CUarray", "CUcontext", "CUevent", "CUexternalMemory", "CUexternalSemaphore", "CUfunction", "CUgraph",
-    "CUgraphExec", "CUgraphNode", "CUgreenCtx", "CUkernel", "CUlibrary", "CUlinkState",
+    "CUarray", "CUcontext", "CUdevResourceDesc", "CUevent", "CUexternalMemory", "CUexternalSemaphore", "CUfunction",
+    "CUgraph", "CUgraphExec", "CUgraphNode", "CUgreenCtx", "CUkernel", "CUlibrary", "CUlinkState",
     "CUmemGenericAllocationHandle", "CUmemoryPool", "CUmipmappedArray", "CUmodule", "CUstream", "CUsurfObject",
     "CUsurfref", "CUtexObject", "CUtexref", "CUuserObject",
 ))
@@ -200,3 +201,10 @@ class Function:
     custom: bool = False  # interposer/call/custom.c and replay/engine/execute.py hold a named exception
     synchronizes: bool = False  # HOST_WRITE contents are final when the call returns
     unsupported: str = ""  # why it is not captured; "" when it is
+    out_of_scope: bool = False  # ... and it is not meant to be
+    same_as: str = ""  # the newer symbol that does the same with the same parameters; a replay calls that
+
+    @property
+    def meaning(self) -> str:
+        """The symbol that stands for all versions that do the same."""
+        return self.same_as or self.symbol

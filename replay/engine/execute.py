@@ -19,7 +19,7 @@ from replay.api.functions import by_symbol
 from replay.api.vocabulary import HANDLE_TYPES, Effect, Function, Keep, Parameter, Role, Term
 from replay.engine import custom
 from replay.engine.contents import Word
-from replay.engine.driver import Driver, DriverFailure, argument_value, passed_value
+from replay.engine.driver import Driver, DriverFailure, argument_type, argument_value, passed_value
 from replay.engine.handles import HandleMap, ThreadContexts, captured_handles
 from replay.engine.inputs import MAXIMUM_BUFFER_BYTES, CallInputs, Prepared
 from replay.engine.memory import AddressMap
@@ -29,7 +29,7 @@ from replay.snapshot.schema import Call, Image
 
 _PLACED_BEFOREHAND = {
     Effect.ALLOC, Effect.FREE, Effect.HOST_ALLOC, Effect.HOST_FREE, Effect.HOST_REGISTER, Effect.HOST_UNREGISTER,
-    Effect.MANAGED_ALLOC, Effect.MAP, Effect.UNMAP,
+    Effect.MANAGED_ALLOC, Effect.MAP, Effect.UNMAP, Effect.IMPORT,
 }  # fmt: skip
 
 _PLACED_BY_SYMBOL = (
@@ -67,12 +67,15 @@ _MAY_FAIL = frozenset(
     (
         "cuCtxSetLimit", "cuCtxSetCacheConfig", "cuCtxSetSharedMemConfig", "cuCtxSetFlags", "cuFuncSetCacheConfig",
         "cuKernelSetCacheConfig", "cuFuncSetSharedMemConfig", "cuDevicePrimaryCtxSetFlags_v2",
-        "cuCtxEnablePeerAccess", "cuCtxDisablePeerAccess",
+        "cuCtxEnablePeerAccess", "cuCtxDisablePeerAccess", "cuFlushGPUDirectRDMAWrites",
     )
 )  # fmt: skip
 
 # What a call creates with these must be destroyed before the next iteration creates it again.
-_CREATORS = ("cuStreamCreate", "cuEventCreate", "cuModuleLoad", "cuLibraryLoad", "cuCtxCreate")
+_CREATORS = (
+    "cuStreamCreate", "cuEventCreate", "cuModuleLoad", "cuLibraryLoad", "cuCtxCreate", "cuGreenCtx",
+    "cuIpcOpenEventHandle",
+)  # fmt: skip
 
 # CUresults after which a context can do nothing more: the outputs of such a window cannot be read.
 STICKY_RESULTS = frozenset((700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721))
@@ -121,6 +124,11 @@ class Executor(CallInputs):
         self._own_context = own_context
         self._current: int | None = None
 
+    @property
+    def own_context(self) -> int:
+        """The live context that calls without a known one run in."""
+        return self._own_context
+
     # -- running ------------------------------------------------------------------------------------------------
 
     def run(self, prepared: Prepared) -> int:
@@ -167,7 +175,7 @@ class Executor(CallInputs):
         if code == 0:
             return
         name = self.driver.error_name(code)
-        if call.function in _MAY_FAIL:
+        if by_symbol()[call.function].meaning in _MAY_FAIL:
             self.note(f"{call.function} of the setup returned {name}")
             return
         raise DriverFailure(
@@ -176,7 +184,7 @@ class Executor(CallInputs):
 
     def result_matters(self, prepared: Prepared) -> bool:
         """Whether the CUresult of a window call must be the captured one."""
-        symbol = prepared.call.function
+        symbol = by_symbol()[prepared.call.function].meaning
         return (
             prepared.call.result is not None
             and symbol not in _RESULT_DEPENDS_ON_TIME
@@ -211,8 +219,8 @@ class Executor(CallInputs):
             return None
         if function.effect in _PLACED_BEFOREHAND:
             return None
-        if call.function in NOT_EXECUTED:
-            if reason := NOT_EXECUTED[call.function]:
+        if function.meaning in NOT_EXECUTED:
+            if reason := NOT_EXECUTED[function.meaning]:
                 self.note(f"{call.function} was not executed: {reason}")
             return None
         destroyed = destroyed_handle(call, function)
@@ -220,9 +228,17 @@ class Executor(CallInputs):
             # Made by the setup, so the next iteration needs it. Its handle value may be given out again after this.
             self.permanent.discard(destroyed)
             return None
-        # Loading from a file becomes loading from memory, whose parameters stand in the same order.
-        target = self.driver.function(custom.INSTEAD.get(call.function, call.function), call.per_thread)
-        prepared = Prepared(call, context, target, [], creates=call.function.startswith(_CREATORS))
+        # What is called instead has its parameters in the same order.
+        symbol = custom.INSTEAD.get(call.function, function.meaning)
+        try:
+            target = self.driver.function(symbol, call.per_thread)
+        except EngineError:
+            if symbol not in custom.MAY_BE_MISSING:
+                raise
+            target = custom.missing
+        prepared = Prepared(
+            call, context, target, [], creates=call.function.startswith(_CREATORS), symbol=symbol
+        )
         rebuild = custom.EXCEPTIONS.get(call.function)
         given = rebuild(self, prepared, function) if rebuild else {}
         prepared.arguments = [
@@ -243,6 +259,10 @@ class Executor(CallInputs):
         parameter = function.parameters[position]
         word = prepared.call.arguments[position] & (2**64 - 1)
         role = parameter.role
+        if parameter.kind == "struct" and role == Role.IN:
+            return argument_type(parameter).from_buffer_copy(
+                self.required(prepared, parameter.name).ljust(parameter.size_bytes, b"\0")
+            )
         if role == Role.VALUE:
             return self._device if parameter.c_type == "CUdevice" else argument_value(parameter, word)
         if role in (Role.HANDLE, Role.ADDRESS):
@@ -274,6 +294,8 @@ class Executor(CallInputs):
 
         A handle is always looked up when the call runs, since the window may create it anew in every iteration.
         """
+        if c_type == "CUdeviceptr_v1":
+            c_type = "CUdeviceptr"
         if c_type in HANDLE_TYPES and not (c_type == "CUstream" and captured < 3) and captured:
             prepared.late_arguments.append((position, c_type, captured))
             return 0
@@ -363,7 +385,7 @@ class Executor(CallInputs):
             item.arguments = [
                 passed_value(parameter, value)
                 for parameter, value in zip(
-                    by_symbol()[item.call.function].parameters, item.arguments, strict=False
+                    by_symbol()[item.symbol or item.call.function].parameters, item.arguments, strict=False
                 )
             ]
 

@@ -6,6 +6,7 @@ calls are replayed in their recorded order.
 
 from __future__ import annotations
 
+from replay.api.functions import by_symbol
 from replay.errors import EngineError
 from replay.snapshot.schema import Call
 
@@ -81,7 +82,7 @@ class ThreadContexts:
     def follow(self, call: Call) -> bool:
         """Take over what a call does to its thread's stack. True if that is all that the call does."""
         stack = self._stacks.setdefault(call.thread, [])
-        symbol = call.function
+        symbol = by_symbol()[call.function].meaning
         if symbol == "cuCtxSetCurrent":
             del stack[-1:]
             if call.arguments[0]:

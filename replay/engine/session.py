@@ -32,7 +32,7 @@ ATTRIBUTE_MULTIPROCESSORS, ATTRIBUTE_L2_BYTES, ATTRIBUTE_MAJOR, ATTRIBUTE_MINOR 
 _GLOBAL_GETTERS = {"CUmodule": "cuModuleGetGlobal_v2", "CUlibrary": "cuLibraryGetGlobal"}
 _DESTROYERS = {
     "CUevent": "cuEventDestroy_v2", "CUstream": "cuStreamDestroy_v2", "CUmodule": "cuModuleUnload",
-    "CUlibrary": "cuLibraryUnload", "CUcontext": "cuCtxDestroy_v2",
+    "CUlibrary": "cuLibraryUnload", "CUcontext": "cuCtxDestroy_v2", "CUgreenCtx": "cuGreenCtxDestroy",
 }  # fmt: skip
 
 

@@ -137,13 +137,15 @@ class Allocations:
             self._allocate(call, _ALLOCATING[effect], context, device, in_window)
         elif effect == Effect.GLOBAL:
             self._global(call, context, device, in_window)
+        elif effect == Effect.IMPORT:
+            self._import(call, context, device, in_window)
         elif effect == Effect.DESTROY and call.function.symbol in ("cuModuleUnload", "cuLibraryUnload"):
             self._remove_all(call, in_window, owner=call.arguments[0])
         elif ended_context:
             self._remove_all(call, in_window, context=ended_context)
         elif call.function.symbol == "cuMemCreate":
             self._physical(call, device)
-        elif call.function.symbol == "cuMemHostGetDevicePointer_v2":
+        elif call.function.meaning == "cuMemHostGetDevicePointer_v2":
             host, pointer = self._alive.get(call.argument("p")), call.output_word("pdptr")
             if host is not None and pointer and pointer != host.address:
                 host.device_address = pointer
@@ -158,6 +160,17 @@ class Allocations:
         flags = call.argument("Flags") if kind in ("host", "registered") else 0
         born = call.number if in_window else None
         self._add(Allocation(kind, address, size_bytes, device, context, born, host_flags=flags))
+
+    def _import(self, call: RawCall, context: int, device: int, in_window: bool) -> None:
+        """Memory of another process or interface, whose place and size the shim asked for."""
+        parameter = call.function.parameters[call.function.effect_terms[0].parameters[0]]
+        where = call.outputs.get(f"{parameter.name}.1")
+        if where is None or where.data is None or len(where.data) != 16:
+            return
+        address, size_bytes = struct.unpack("<QQ", where.data)
+        if address and size_bytes and address + size_bytes <= 1 << 64:
+            born = call.number if in_window else None
+            self._add(Allocation("device", address, size_bytes, device, context, born))
 
     def _global(self, call: RawCall, context: int, device: int, in_window: bool) -> None:
         for parameter in call.function.parameters:

@@ -10,7 +10,6 @@ Memory is no object here: the engine places it from the ranges of the snapshot.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -20,12 +19,14 @@ from replay.capture.decode import RawAttachment, RawCall
 
 Key = tuple[str, int]  # C type of the handle, its value
 
+_VALUE = "CUdevResource"  # no handle: a value that one call gives and another takes
+_OBJECTS = HANDLE_TYPES | {_VALUE}
 STREAM_CONSTANTS = (0, 1, 2)  # default, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD name no object
 
 _MEMORY_EFFECTS = frozenset(
     {
         Effect.ALLOC, Effect.FREE, Effect.HOST_ALLOC, Effect.HOST_FREE, Effect.HOST_REGISTER, Effect.HOST_UNREGISTER,
-        Effect.MANAGED_ALLOC, Effect.MAP, Effect.UNMAP,
+        Effect.MANAGED_ALLOC, Effect.MAP, Effect.UNMAP, Effect.IMPORT,
     }
 )  # fmt: skip
 _MEMORY_FUNCTIONS = frozenset(
@@ -36,7 +37,13 @@ _MEMORY_FUNCTIONS = frozenset(
     )
 )  # fmt: skip
 _CURRENCY = frozenset(("cuCtxSetCurrent", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"))
-_WITHOUT_CONTEXT = ("cuInit", "cuDevice", "cuCtxCreate")  # what these make depends on no current context
+_WITHOUT_CONTEXT = (
+    "cuInit",
+    "cuDev",
+    "cuCtxCreate",
+    "cuGreenCtx",
+    "cuCtxFromGreenCtx",
+)  # what these make depends on no current context
 _OF_THE_PROCESS = frozenset(
     ("CUlibrary", "CUkernel")
 )  # a context that ends takes only its copy of them along
@@ -167,7 +174,7 @@ class Objects:
         if call.result != 0 or function.keep != Keep.ALWAYS:
             return 0
         self._order += 1
-        symbol = function.symbol
+        symbol = function.meaning
         if symbol in _CURRENCY:
             self._change_current(call)
         elif function.effect == Effect.END_OF_CONTEXT:
@@ -187,12 +194,12 @@ class Objects:
         return 0
 
     def _make(self, call: RawCall, keys: list[Key]) -> None:
-        symbol = call.function.symbol
+        symbol = call.function.meaning
         current = NO_CONTEXT if symbol.startswith(_WITHOUT_CONTEXT) else self._current(call.thread)
         uses = [*self._references(call)]
         if (context := self.find("CUcontext", current.context)) is not None:
             uses.append(context)
-        gives_existing = "Get" in symbol or "Retain" in symbol or "Enumerate" in symbol
+        gives_existing = any(word in symbol for word in ("Get", "Retain", "Enumerate", "From"))
         for key in keys:
             if symbol == "cuDevicePrimaryCtxRetain":
                 primary = self._primary.setdefault(call.argument("dev"), [key[1], 0])
@@ -200,9 +207,11 @@ class Objects:
             if key[0] == "CUcontext" and "dev" in {parameter.name for parameter in call.function.parameters}:
                 self._devices[key[1]] = call.argument("dev")
             if key in self._alive:
-                if gives_existing:
+                if gives_existing or key[0] == _VALUE:
                     continue
                 self._end(key)
+            if symbol == "cuCtxFromGreenCtx" and (green := self.find("CUgreenCtx", call.argument("hCtx"))):
+                self._devices[key[1]] = green.call.argument("dev")
             made = Made(key, call, self._order, current, tuple(uses), not self.window_open)
             self._alive[key] = made
             for parent in uses:
@@ -228,7 +237,7 @@ class Objects:
         ]
         if function.symbol == "cuMemPoolSetAccess" and "map" in call.inputs:
             names.append(call.inputs["map"].data)
-        key: tuple[object, ...] = (function.symbol.replace("Disable", "Enable"), *settings, *names)
+        key: tuple[object, ...] = (function.meaning.replace("Disable", "Enable"), *settings, *names)
         change = Change(call, self._order, current, (*references, *([context] if context else [])))
         if function.symbol.startswith("cuDevice") and not references:
             self._device_changes[key] = (call.argument("dev"), change)
@@ -242,9 +251,9 @@ class Objects:
 
     def _change_current(self, call: RawCall) -> None:
         stack = self._stacks.setdefault(call.thread, [])
-        if call.function.symbol != "cuCtxPushCurrent_v2":
+        if call.function.meaning != "cuCtxPushCurrent_v2":
             del stack[-1:]
-        if call.function.symbol != "cuCtxPopCurrent_v2" and call.arguments[0]:
+        if call.function.meaning != "cuCtxPopCurrent_v2" and call.arguments[0]:
             stack.append(Current(call.arguments[0], call.number))
 
     def _end_context(self, call: RawCall) -> int:
@@ -362,17 +371,18 @@ class Objects:
             yield from _handles_out(call)
 
 
-def _words(attachment: RawAttachment | None) -> Iterator[int]:
+def _words(attachment: RawAttachment | None, bytes_each: int = 8) -> Iterator[int]:
+    """The handles of an array. What has no handle and is passed on as it is, is its own bytes as a number."""
     if attachment is not None and attachment.data is not None:
-        for (word,) in struct.iter_unpack("<Q", attachment.data[: len(attachment.data) // 8 * 8]):
-            yield word
+        for at in range(0, len(attachment.data) - bytes_each + 1, bytes_each):
+            yield int.from_bytes(attachment.data[at : at + bytes_each], "little")
 
 
 def _handles_out(call: RawCall) -> Iterator[Key]:
     """The handles that a call gave out."""
     for parameter in call.function.parameters:
-        if parameter.role in (Role.OUT, Role.INOUT) and parameter.element in HANDLE_TYPES:
-            for word in _words(call.outputs.get(parameter.name)):
+        if parameter.role in (Role.OUT, Role.INOUT) and parameter.element in _OBJECTS:
+            for word in _words(call.outputs.get(parameter.name), parameter.element_bytes):
                 if word:
                     yield parameter.element, word
 
@@ -382,8 +392,8 @@ def _handles_in(call: RawCall) -> Iterator[Key]:
     for parameter, word in zip(call.function.parameters, call.arguments, strict=True):
         if parameter.role == Role.HANDLE:
             yield parameter.c_type, word
-        elif parameter.role in (Role.IN, Role.INOUT) and parameter.element in HANDLE_TYPES:
-            for handle in _words(call.inputs.get(parameter.name)):
+        elif parameter.role in (Role.IN, Role.INOUT) and parameter.element in _OBJECTS:
+            for handle in _words(call.inputs.get(parameter.name), parameter.element_bytes):
                 yield parameter.element, handle
     config = call.inputs.get("config.0")
     if config is not None and config.data is not None and len(config.data) >= 56:

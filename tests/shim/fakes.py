@@ -25,11 +25,16 @@ def _fills(function: Function) -> str:
     """Statements that write each output: `count` elements of a pattern."""
 
     def value(position: int) -> str:
-        # An output counts by its pointee after the call, which is the pattern itself; no row does that.
+        counter = function.parameters[position]
+        if counter.role in (Role.OUT, Role.INOUT):
+            return f"counter(a{position}, {counter.element_bytes})"
         return f"(uint64_t)a{position}"
 
+    counters = {place for parameter in function.parameters for place in parameter.count.parameters}
     statements = []
     for position, parameter in enumerate(function.parameters):
+        if position in counters:
+            continue  # the caller's room, all of which is used
         if parameter.role in (Role.OUT, Role.INOUT):
             factors = [
                 str(parameter.count.scale * parameter.element_bytes),

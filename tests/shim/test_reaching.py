@@ -83,7 +83,7 @@ def test_get_proc_address_swaps_by_name_version_and_flags(
             assert after == before
             continue
         function = table[symbol]
-        kept = symbol in resolvers or function.id == 0 or function.keep != Keep.NEVER
+        kept = symbol in resolvers or bool(function.unsupported) or function.keep != Keep.NEVER
         swaps += kept
         # The same symbol, from the shim when it is kept; result and symbolStatus as the driver gave them.
         assert after == f"{name} {result} {status} {SHIM if kept else DRIVER} {symbol}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,8 +39,13 @@ def test_each_row_of_the_table_is_recorded_as_it_was_called(
     calls = iter(capture.only.calls)
     for row in expected:
         # Others stand between them: cuInit, and the look-ups of kernels to launch.
+        def known(arguments: list[int], row: dict[str, Any] = row) -> list[int]:
+            return [word for place, word in enumerate(arguments) if place not in row["unknown"]]
+
         call = next(
-            call for call in calls if (call.symbol, list(call.arguments)) == (row["symbol"], row["arguments"])
+            call
+            for call in calls
+            if (call.symbol, known(list(call.arguments))) == (row["symbol"], known(row["arguments"]))
         )
         assert call.result == row["result"], row["symbol"]
         assert plain(call.entered) == row["entered"], row["symbol"]
@@ -48,8 +54,11 @@ def test_each_row_of_the_table_is_recorded_as_it_was_called(
             # Address and size, whether or not the application asked for both.
             variable = left.pop("3,1")
             assert len(variable) == 32
-            assert left.get("0,0", variable[:16]) == variable[:16]
-            assert left.get("1,0", variable[16:]) == variable[16:]
+            if row["symbol"] != "cuModuleGetGlobal" or {"0,0", "1,0"} <= left.keys():
+                assert variable[:16].startswith(left.get("0,0", ""))
+                assert variable[16:].startswith(left.get("1,0", ""))
+        if row["imported"]:  # address and size, as the driver gave them
+            assert len(left.pop("0,1")) == 32
         assert left == row["left"], row["symbol"]
     assert capture.complete
     assert capture.only.end == 0

@@ -35,6 +35,7 @@ EFFECT_ARGUMENTS = {
     Effect.BEGIN_CAPTURE: 0,
     Effect.END_CAPTURE: 0,
     Effect.CUSTOM: 0,
+    Effect.IMPORT: 1,
 }
 
 

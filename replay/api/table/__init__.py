@@ -4,6 +4,16 @@ A row says only what the headers cannot: when a call is recorded, what it does t
 whose C type does not tell. Ids are append-only: they stand in captures. Never reuse or renumber one.
 """
 
-from . import copies, launches, memory, modules, process, streams
+from . import copies, launches, legacy, memory, modules, process, resources, sharing, streams
 
-__all__ = ["copies", "launches", "memory", "modules", "process", "streams"]
+__all__ = [
+    "copies",
+    "launches",
+    "legacy",
+    "memory",
+    "modules",
+    "process",
+    "resources",
+    "sharing",
+    "streams",
+]

@@ -54,6 +54,8 @@ F(133, "cuFuncIsLoaded", NEVER)
 F(134, "cuFuncLoad", ALWAYS)
 F(135, "cuKernelGetParamCount", NEVER)
 F(136, "cuFuncGetParamCount", NEVER)
+F(1120, "cuLibraryGetUnifiedFunction", NEVER,
+  unsupported="gives the address of a function's code, which differs in a replay")  # fmt: skip
 
 # ---- linking: what it makes reaches the driver again as an image, so the steps need no record -------------
 

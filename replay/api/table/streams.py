@@ -52,6 +52,13 @@ F(
     userData=OPAQUE,
     unsupported="host functions are the application's own code",
 )
+F(
+    1121,
+    "cuLaunchHostFunc_v2",
+    WINDOW,
+    userData=OPAQUE,
+    unsupported="host functions are the application's own code",
+)
 F(297, "cuStreamGetCtx_v2", NEVER)
 F(298, "cuStreamGetCaptureInfo", NEVER)
 F(299, "cuStreamBeginCaptureToGraph", WINDOW, Effect.BEGIN_CAPTURE, dependencies=inputs("numDependencies"),

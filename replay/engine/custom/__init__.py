@@ -7,13 +7,27 @@ arguments it has rebuilt, by parameter name; the others are built generically.
 
 from __future__ import annotations
 
-from replay.engine.custom import copies, launches, modules
+from replay.engine.custom import copies, launches, modules, resources
 from replay.engine.custom.common import Rebuild
 
-EXCEPTIONS: dict[str, Rebuild] = {**launches.EXCEPTIONS, **modules.EXCEPTIONS, **copies.EXCEPTIONS}
+EXCEPTIONS: dict[str, Rebuild] = {
+    **launches.EXCEPTIONS,
+    **modules.EXCEPTIONS,
+    **copies.EXCEPTIONS,
+    **resources.EXCEPTIONS,
+}
+
+# Functions for which something else may stand where the driver lacks them.
+MAY_BE_MISSING = frozenset(resources.EXCEPTIONS)
+missing = resources.unavailable
 
 # Files of the application are not here; their contents were captured and are loaded from memory.
-INSTEAD = {"cuModuleLoad": "cuModuleLoadData", "cuLibraryLoadFromFile": "cuLibraryLoadData"}
+# So are events of another process.
+INSTEAD = {
+    "cuModuleLoad": "cuModuleLoadData",
+    "cuLibraryLoadFromFile": "cuLibraryLoadData",
+    "cuIpcOpenEventHandle": "cuEventCreate",
+}
 
 _IMAGE_ADVICE = {
     "CUDA_ERROR_NO_BINARY_FOR_GPU": "the image has no code for this device and no PTX; replay on the architecture "

@@ -116,6 +116,7 @@ EXCEPTIONS: dict[str, Rebuild] = {
     "cuModuleLoadDataEx": _module_load_data_ex,
     "cuLibraryLoadData": _library_load_data,
     "cuLibraryLoadFromFile": _library_load_file,
+    "cuModuleGetGlobal": _get_global,
     "cuModuleGetGlobal_v2": _get_global,
     "cuLibraryGetGlobal": _get_global,
     "cuLibraryGetManaged": _get_global,

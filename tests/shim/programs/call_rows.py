@@ -38,6 +38,14 @@ class Caller:
         self.driver = ctypes.CDLL("libcuda.so.1")
         self.kept: list[Any] = []  # buffers that calls point to
         self.launched: set[int] = set()
+        # For addresses of 32 bits: MAP_PRIVATE, MAP_ANONYMOUS and MAP_32BIT, or a hint where there is no such flag.
+        mmap = ctypes.CDLL(None).mmap
+        mmap.restype, mmap.argtypes = (
+            ctypes.c_uint64,
+            [ctypes.c_uint64, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long],
+        )
+        self.low = mmap(0x20000000, 1 << 20, 3, 0x22, -1, 0)
+        assert self.low < 2**32
 
     def buffer(self, data: bytes) -> int:
         holder = ctypes.create_string_buffer(data, max(len(data), 1))
@@ -61,10 +69,13 @@ class Caller:
         version = 2 if kind == "relocatable" else 1
         return self.buffer(struct.pack("<IIQQ", 0x466243B1, version, self.buffer(data), table)), parts
 
-    def count(self, parameter: Parameter, words: list[int]) -> int:
+    def count(self, function: Function, parameter: Parameter, words: list[int]) -> int:
         value = parameter.count.scale
         for position in parameter.count.parameters:
-            value *= words[position]
+            counter = function.parameters[position]
+            pointed = counter.role in (Role.OUT, Role.INOUT)
+            # How many the caller has room for; the fake driver leaves it at that.
+            value *= self.room if pointed else words[position]
         return value
 
     def call(
@@ -77,7 +88,7 @@ class Caller:
             if parameter.name in given:
                 words.append(given[parameter.name][0])
             elif parameter.role == Role.ADDRESS:
-                words.append(self.buffer(bytes(32768)))
+                words.append(self.low if parameter.size_bytes == 4 else self.buffer(bytes(32768)))
             elif parameter.role in (Role.HANDLE, Role.OPAQUE, Role.HOST_ADDRESS):
                 words.append(rng.randrange(2**20, 2**62))
             elif parameter.kind == "integer" and parameter.size_bytes == 8:
@@ -94,6 +105,8 @@ class Caller:
             if parameter.role in (Role.HOST_READ, Role.HOST_WRITE):
                 for position in parameter.count.parameters:
                     words[position] = rng.choice([0, 1, 7, 4096, 4097, 20000])
+        counters = {place for parameter in function.parameters for place in parameter.count.parameters}
+        self.room = rng.randrange(1, 6)
         entered: dict[str, bytes] = {}
         outputs: list[tuple[int, Parameter, int]] = []
         for position, parameter in enumerate(function.parameters):
@@ -102,7 +115,11 @@ class Caller:
                 entered.update({f"{position},{part}": data for part, data in parts.items()})
                 if parameter.role in (Role.OUT, Role.INOUT) and word:
                     outputs.append(
-                        (position, parameter, self.count(parameter, words) * parameter.element_bytes)
+                        (
+                            position,
+                            parameter,
+                            self.count(function, parameter, words) * parameter.element_bytes,
+                        )
                     )
                 continue
             if parameter.role == Role.STRING:
@@ -112,15 +129,17 @@ class Caller:
                 words[position], parts = self.images()
                 entered.update({f"{position},{part}": data for part, data in parts.items()})
             elif parameter.role in (Role.IN, Role.INOUT, Role.HOST_READ):
-                size = self.count(parameter, words) * (
+                size = self.count(function, parameter, words) * (
                     parameter.element_bytes if parameter.role != Role.HOST_READ else 1
                 )
                 data = rng.randbytes(size)
+                if position in counters:
+                    data = self.room.to_bytes(size, "little")
                 words[position] = self.buffer(data)
                 if size or parameter.role == Role.HOST_READ:
                     entered[f"{position},0"] = data
             if parameter.role in (Role.OUT, Role.INOUT, Role.HOST_WRITE):
-                size = self.count(parameter, words) * (
+                size = self.count(function, parameter, words) * (
                     parameter.element_bytes if parameter.role != Role.HOST_WRITE else 1
                 )
                 if parameter.role != Role.INOUT:
@@ -140,19 +159,32 @@ class Caller:
             "left": {key: data.hex() for key, data in left.items()},
         }
 
+    @staticmethod
+    def by_value(parameter: Parameter) -> Any:
+        """A type that is passed as a struct of this size is."""
+        fields = [("words", ctypes.c_uint32 * (parameter.size_bytes // 4))]
+        return type("Struct", (ctypes.Structure,), {"_fields_": fields})
+
     def invoke(self, function: Function, symbol: str, words: list[int]) -> int:
         """Calls it, and makes `words` what the record must hold: sign-extended where the type is signed."""
         types = []
         for position, parameter in enumerate(function.parameters):
             signed = parameter.c_type in ("int", "CUdevice")
             size = parameter.size_bytes
+            if size > 8:
+                types.append(self.by_value(parameter))
+                continue
             kind = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_uint32, 8: ctypes.c_uint64}[size]
             types.append(ctypes.c_int32 if signed else kind)
             if signed and self.rng.random() < 0.3 and not parameter.name.startswith("num"):
                 words[position] = -self.rng.randrange(1, 1000)
         entry = getattr(self.driver, symbol)
         entry.argtypes, entry.restype = types, ctypes.c_int
-        result = entry(*words)
+        given = [
+            kind.from_address(word) if issubclass(kind, ctypes.Structure) else word
+            for kind, word in zip(types, words, strict=True)
+        ]
+        result = entry(*given)
         words[:] = [word & 0xFFFFFFFFFFFFFFFF for word in words]
         return result
 
@@ -175,7 +207,7 @@ class Caller:
                 "dst": (self.buffer(bytes(size)), {}),
                 "ByteCount": (size, {}),
             }
-        if symbol == "cuModuleGetGlobal_v2":
+        if symbol in ("cuModuleGetGlobal", "cuModuleGetGlobal_v2"):
             return {"name": (self.buffer(b"counters\0"), {0: b"counters"})}
         if symbol in ("cuModuleGetFunction", "cuLibraryGetKernel"):
             out = function.parameters[0].name
@@ -183,7 +215,13 @@ class Caller:
         if symbol in ("cuModuleLoad", "cuLibraryLoadFromFile"):
             name = function.parameters[1].name
             return {name: (self.buffer(b"/no/such/file\0"), {0: b"/no/such/file"})}
-        if function.effect in (Effect.ALLOC, Effect.MANAGED_ALLOC, Effect.HOST_ALLOC, Effect.GLOBAL):
+        if function.effect in (
+            Effect.ALLOC,
+            Effect.MANAGED_ALLOC,
+            Effect.HOST_ALLOC,
+            Effect.GLOBAL,
+            Effect.IMPORT,
+        ):
             return {function.parameters[0].name: (self.buffer(bytes(8)), {})}
         return {}
 
@@ -262,6 +300,9 @@ def main() -> None:
                 words = expected[-1]["arguments"]
                 expected[-1]["left"]["0,2"] = ctypes.string_at(words[0], words[2]).hex()
             expected[-1]["variable"] = function.effect == Effect.GLOBAL
+            expected[-1]["imported"] = function.effect == Effect.IMPORT
+            # A struct by value has no address that the caller knows.
+            expected[-1]["unknown"] = [n for n, p in enumerate(function.parameters) if p.size_bytes > 8]
     with open(output, "w") as file:
         json.dump(expected, file)
 

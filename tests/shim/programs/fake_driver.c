@@ -57,6 +57,13 @@ static void fill(uint64_t pointer, uint64_t bytes, int parameter) {
     memset((void *)(uintptr_t)pointer, 0x50 + parameter, bytes);
 }
 
+static uint64_t counter(uint64_t pointer, size_t bytes) {
+  uint64_t value = 0;
+  if (pointer != 0)
+    memcpy(&value, (void *)(uintptr_t)pointer, bytes);
+  return value;
+}
+
 #define FAKE(symbol, parameters, count, fills, ...)                                                          \
   EXPORT int symbol parameters {                                                                             \
     uint64_t words[] = {__VA_ARGS__};                                                                        \

@@ -1,0 +1,115 @@
+"""Symbols that a newer version has replaced, and the launch protocol of CUDA 2 and 3.
+
+Where the newer version takes the same things, `same_as` names it: a replay calls that one. The oldest versions of the
+memory functions have device addresses and sizes of 32 bits, which only memory below 4 GiB fits.
+"""
+
+from __future__ import annotations
+
+from replay.api.rows import ALWAYS, HOST, NEVER, WINDOW, F, host_read, host_write, outputs
+from replay.api.vocabulary import Effect
+
+# ---- contexts, streams, events ----------------------------------------------------------------------------
+
+F(930, "cuCtxCreate", ALWAYS, same_as="cuCtxCreate_v2")
+F(931, "cuCtxDestroy", ALWAYS, Effect.END_OF_CONTEXT, same_as="cuCtxDestroy_v2")
+F(932, "cuCtxPushCurrent", ALWAYS, same_as="cuCtxPushCurrent_v2")
+F(933, "cuCtxPopCurrent", ALWAYS, same_as="cuCtxPopCurrent_v2")
+F(934, "cuDevicePrimaryCtxRelease", ALWAYS, Effect.END_OF_CONTEXT, same_as="cuDevicePrimaryCtxRelease_v2")
+F(935, "cuDevicePrimaryCtxReset", ALWAYS, Effect.END_OF_CONTEXT, same_as="cuDevicePrimaryCtxReset_v2")
+F(936, "cuDevicePrimaryCtxSetFlags", ALWAYS, same_as="cuDevicePrimaryCtxSetFlags_v2")
+F(937, "cuDeviceTotalMem", NEVER)
+F(938, "cuStreamDestroy", ALWAYS, Effect.DESTROY, "hStream", same_as="cuStreamDestroy_v2")
+F(939, "cuEventDestroy", ALWAYS, Effect.DESTROY, "hEvent", same_as="cuEventDestroy_v2")
+F(940, "cuStreamWriteValue32", WINDOW, Effect.WRITE, "addr", "4", same_as="cuStreamWriteValue32_v2")
+F(941, "cuStreamWaitValue32", WINDOW, Effect.READ, "addr", "4", same_as="cuStreamWaitValue32_v2")
+F(942, "cuStreamWriteValue64", WINDOW, Effect.WRITE, "addr", "8", same_as="cuStreamWriteValue64_v2")
+F(943, "cuStreamWaitValue64", WINDOW, Effect.READ, "addr", "8", same_as="cuStreamWaitValue64_v2")
+
+# ---- linking: see modules.py ------------------------------------------------------------------------------
+
+F(945, "cuLinkCreate", NEVER)
+F(946, "cuLinkAddData", NEVER)
+F(947, "cuLinkAddFile", NEVER)
+
+# ---- memory -----------------------------------------------------------------------------------------------
+
+F(950, "cuMemAlloc", ALWAYS, Effect.ALLOC, "dptr", "bytesize", same_as="cuMemAlloc_v2")
+F(951, "cuMemAllocPitch", ALWAYS, Effect.ALLOC, "dptr", "pPitch*Height", same_as="cuMemAllocPitch_v2")
+F(952, "cuMemFree", ALWAYS, Effect.FREE, "dptr", same_as="cuMemFree_v2")
+F(953, "cuMemGetInfo", NEVER)
+F(954, "cuMemGetAddressRange", NEVER)
+F(
+    955,
+    "cuMemAllocHost",
+    ALWAYS,
+    Effect.HOST_ALLOC,
+    "pp",
+    "bytesize",
+    pp=outputs(),
+    same_as="cuMemAllocHost_v2",
+)
+F(956, "cuMemHostGetDevicePointer", ALWAYS, p=HOST, same_as="cuMemHostGetDevicePointer_v2")
+F(
+    957,
+    "cuMemHostRegister",
+    ALWAYS,
+    Effect.HOST_REGISTER,
+    "p",
+    "bytesize",
+    p=HOST,
+    same_as="cuMemHostRegister_v2",
+)
+F(
+    958,
+    "cuModuleGetGlobal",
+    ALWAYS,
+    Effect.GLOBAL,
+    "dptr",
+    "bytes",
+    custom=True,
+    same_as="cuModuleGetGlobal_v2",
+)
+
+# ---- copies and fills -------------------------------------------------------------------------------------
+
+F(960, "cuMemcpyHtoD", WINDOW, Effect.WRITE, "dstDevice", "ByteCount", srcHost=host_read("ByteCount"),
+  same_as="cuMemcpyHtoD_v2")  # fmt: skip
+F(961, "cuMemcpyHtoDAsync", WINDOW, Effect.WRITE, "dstDevice", "ByteCount", srcHost=host_read("ByteCount"),
+  same_as="cuMemcpyHtoDAsync_v2")  # fmt: skip
+F(962, "cuMemcpyDtoH", WINDOW, Effect.READ, "srcDevice", "ByteCount", dstHost=host_write("ByteCount"),
+  synchronizes=True, same_as="cuMemcpyDtoH_v2")  # fmt: skip
+F(963, "cuMemcpyDtoHAsync", WINDOW, Effect.READ, "srcDevice", "ByteCount", dstHost=host_write("ByteCount"),
+  same_as="cuMemcpyDtoHAsync_v2")  # fmt: skip
+F(964, "cuMemcpyDtoD", WINDOW, Effect.COPY, "dstDevice", "srcDevice", "ByteCount", same_as="cuMemcpyDtoD_v2")
+F(965, "cuMemcpyDtoDAsync", WINDOW, Effect.COPY, "dstDevice", "srcDevice", "ByteCount",
+  same_as="cuMemcpyDtoDAsync_v2")  # fmt: skip
+F(966, "cuMemsetD8", WINDOW, Effect.WRITE, "dstDevice", "N", same_as="cuMemsetD8_v2")
+F(967, "cuMemsetD16", WINDOW, Effect.WRITE, "dstDevice", "N*2", same_as="cuMemsetD16_v2")
+F(968, "cuMemsetD32", WINDOW, Effect.WRITE, "dstDevice", "N*4", same_as="cuMemsetD32_v2")
+F(969, "cuMemsetD2D8", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height", same_as="cuMemsetD2D8_v2")
+F(970, "cuMemsetD2D16", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height", same_as="cuMemsetD2D16_v2")
+F(971, "cuMemsetD2D32", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height", same_as="cuMemsetD2D32_v2")
+
+_SHORT_STRUCT = "its struct has 32-bit addresses; cuMemcpy2D_v2 and cuMemcpy3D_v2 are captured"
+
+F(972, "cuMemcpy2D", NEVER, unsupported=_SHORT_STRUCT)
+F(973, "cuMemcpy2DUnaligned", NEVER, unsupported=_SHORT_STRUCT)
+F(974, "cuMemcpy2DAsync", NEVER, unsupported=_SHORT_STRUCT)
+F(975, "cuMemcpy3D", NEVER, unsupported=_SHORT_STRUCT)
+F(976, "cuMemcpy3DAsync", NEVER, unsupported=_SHORT_STRUCT)
+
+# ---- the launch protocol of CUDA 2 and 3: shape and parameters are state of the function -------------------
+
+_OLD_LAUNCH = "the launch protocol before cuLaunchKernel is not captured"
+
+F(980, "cuFuncSetBlockShape", NEVER, unsupported=_OLD_LAUNCH)
+F(981, "cuFuncSetSharedSize", NEVER, unsupported=_OLD_LAUNCH)
+F(982, "cuParamSetSize", NEVER, unsupported=_OLD_LAUNCH)
+F(983, "cuParamSeti", NEVER, unsupported=_OLD_LAUNCH)
+F(984, "cuParamSetf", NEVER, unsupported=_OLD_LAUNCH)
+F(985, "cuParamSetv", NEVER, unsupported=_OLD_LAUNCH)
+F(986, "cuParamSetTexRef", NEVER, unsupported=_OLD_LAUNCH)
+F(987, "cuLaunch", NEVER, unsupported=_OLD_LAUNCH)
+F(988, "cuLaunchGrid", NEVER, unsupported=_OLD_LAUNCH)
+F(989, "cuLaunchGridAsync", NEVER, unsupported=_OLD_LAUNCH)
