@@ -44,6 +44,7 @@ enum effect {
   EFFECT_BEGIN_CAPTURE = 17,
   EFFECT_END_CAPTURE = 18,
   EFFECT_CUSTOM = 19,
+  EFFECT_IMPORT = 20,
 };
 
 enum record_kind {

@@ -62,6 +62,8 @@ void note_streams(const struct call *call) {
   case ID_cuStreamCreateWithPriority:
   case ID_cuGreenCtxStreamCreate: {
     uint64_t handle;
+    if (call->arguments[0] == 0)
+      break;
     memcpy(&handle, (const void *)(uintptr_t)call->arguments[0], 8);
     add_stream(handle, current_context());
     break;
