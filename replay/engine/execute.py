@@ -19,6 +19,7 @@ from replay.api.functions import by_symbol
 from replay.api.vocabulary import HANDLE_TYPES, Effect, Function, Keep, Parameter, Role, Term
 from replay.engine import custom
 from replay.engine.contents import Word
+from replay.engine.devices import Devices
 from replay.engine.driver import Driver, DriverFailure, argument_type, argument_value, passed_value
 from replay.engine.handles import HandleMap, ThreadContexts, captured_handles
 from replay.engine.inputs import MAXIMUM_BUFFER_BYTES, CallInputs, Prepared
@@ -31,6 +32,8 @@ _PLACED_BEFOREHAND = {
     Effect.ALLOC, Effect.FREE, Effect.HOST_ALLOC, Effect.HOST_FREE, Effect.HOST_REGISTER, Effect.HOST_UNREGISTER,
     Effect.MANAGED_ALLOC, Effect.MAP, Effect.UNMAP, Effect.IMPORT,
 }  # fmt: skip
+
+_TOUCHING = (Effect.WRITE, Effect.READ, Effect.COPY, Effect.CUSTOM)
 
 _PLACED_BY_SYMBOL = (
     "cuMemAddressReserve", "cuMemAddressFree", "cuMemCreate", "cuMemRelease", "cuMemSetAccess",
@@ -94,8 +97,8 @@ def destroyed_handle(call: Call, function: Function) -> tuple[str, int] | None:
 class Executor(CallInputs):
     """Prepares and runs calls.
 
-    device: CUdevice of the device that stands for every captured one. own_context: what calls run in for which no
-    captured context is known. words: captured addresses in the parameter buffers, by call number.
+    devices: the devices that stand for the captured ones; calls for which no captured context is known run in the
+    context of its main one. words: captured addresses in the parameter buffers, by call number.
     """
 
     def __init__(
@@ -105,8 +108,7 @@ class Executor(CallInputs):
         images: dict[str, Image],
         addresses: AddressMap,
         words: dict[int, list[Word]],
-        device: int,
-        own_context: int,
+        devices: Devices,
     ) -> None:
         super().__init__(reader, images, addresses)
         self.driver = driver
@@ -120,25 +122,28 @@ class Executor(CallInputs):
         self.permanent: set[tuple[str, int]] = (
             set()
         )  # objects of the setup, which every iteration of the window needs
-        self._device = device
-        self._own_context = own_context
+        self._devices = devices
         self._current: int | None = None
 
     @property
     def own_context(self) -> int:
         """The live context that calls without a known one run in."""
-        return self._own_context
+        return self._devices.context
 
     # -- running ------------------------------------------------------------------------------------------------
 
     def run(self, prepared: Prepared) -> int:
         """Call the driver and return its CUresult. Raises EngineError when an object or address is not known."""
-        if prepared.context != self._current:
-            self.switch(prepared.context)
-        for position, c_type, captured in prepared.late_arguments:
-            prepared.arguments[position] = self._live(c_type, captured, prepared)
-        for address, c_type, captured in prepared.late_words:
-            ctypes.c_uint64.from_address(address).value = self._live(c_type, captured, prepared)
+        if prepared.context != self._current or prepared.late_arguments or prepared.late_words:
+            try:
+                self._bind(prepared)
+            except EngineError as error:
+                failed = prepared.call.result
+                if failed in (0, None):
+                    raise
+                # In the application what it names had ended by then, too.
+                self.note(f"{prepared.where} failed in the application and was not executed: {error.what}")
+                return failed
         for action in prepared.first:
             action()
         code = prepared.function(*prepared.arguments)
@@ -152,9 +157,18 @@ class Executor(CallInputs):
                 action()
         return code
 
+    def _bind(self, prepared: Prepared) -> None:
+        """Make the call's context current, and fill in what was not known when it was prepared."""
+        if prepared.context != self._current:
+            self.switch(prepared.context)
+        for position, c_type, captured in prepared.late_arguments:
+            prepared.arguments[position] = self._live(c_type, captured, prepared)
+        for address, c_type, captured in prepared.late_words:
+            ctypes.c_uint64.from_address(address).value = self._live(c_type, captured, prepared)
+
     def switch(self, context: int) -> None:
         """Make the live context that stands for a captured one current."""
-        live = self._own_context if context == 0 else self.handles.live("CUcontext", context)
+        live = self._devices.context if context == 0 else self.handles.live("CUcontext", context)
         code = self.driver.function("cuCtxSetCurrent")(live)
         if code:
             raise DriverFailure("cuCtxSetCurrent", code, self.driver.error_name(code))
@@ -219,10 +233,16 @@ class Executor(CallInputs):
             return None
         if function.effect in _PLACED_BEFOREHAND:
             return None
+        if self._would_touch(call, function):
+            # It touched nothing. Here it might: memory is placed in larger pieces than the application asked for.
+            self.note(f"{call.function} was not executed where it failed in the application")
+            return None
         if function.meaning in NOT_EXECUTED:
             if reason := NOT_EXECUTED[function.meaning]:
                 self.note(f"{call.function} was not executed: {reason}")
             return None
+        if call.function == "cuDevicePrimaryCtxRetain" and self._devices.is_split(call.arguments[1]):
+            return None  # another context stands for this one
         destroyed = destroyed_handle(call, function)
         if destroyed in self.permanent:
             # Made by the setup, so the next iteration needs it. Its handle value may be given out again after this.
@@ -251,6 +271,16 @@ class Executor(CallInputs):
             prepared.then.append(lambda: self._forget(destroyed))
         return prepared
 
+    def _would_touch(self, call: Call, function: Function) -> bool:
+        """Whether a call of which the application was refused would write or read captured memory here."""
+        if function.effect not in _TOUCHING or call.result in (0, None, *STICKY_RESULTS):
+            return False
+        words = zip(function.parameters, call.arguments, strict=True)
+        return function.effect == Effect.CUSTOM or any(
+            word and parameter.role == Role.ADDRESS and self.addresses.find(word) is not None
+            for parameter, word in words
+        )
+
     def _forget(self, handle: tuple[str, int]) -> None:
         self.handles.forget(*handle)
         self.made.pop(handle, None)
@@ -264,7 +294,9 @@ class Executor(CallInputs):
                 self.required(prepared, parameter.name).ljust(parameter.size_bytes, b"\0")
             )
         if role == Role.VALUE:
-            return self._device if parameter.c_type == "CUdevice" else argument_value(parameter, word)
+            if parameter.c_type == "CUdevice":
+                return self._devices.device(word & 0xFFFFFFFF)
+            return argument_value(parameter, word)
         if role in (Role.HANDLE, Role.ADDRESS):
             return self.late(prepared, position, parameter.c_type, word)
         if role == Role.HOST_ADDRESS:

@@ -13,8 +13,9 @@ import ctypes
 import errno
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Literal
 
 from replay.engine.driver import Driver, DriverFailure, call, query
@@ -69,6 +70,7 @@ class Span:
     size_bytes: int
     host: bool
     register_flags: int = 0
+    device: int = 0  # captured ordinal
 
     @property
     def end(self) -> int:
@@ -120,7 +122,7 @@ def plan_spans(ranges: Iterable[Range]) -> list[Span]:
                 f"range {item.id} is at {address:#x}, {item.size_bytes} bytes: an impossible address"
             )
         flags = (item.host_flags & _REGISTER_READ_ONLY if item.kind == "registered" else 0) if host else 0
-        pieces.append(Span(start, end - start, host, flags))
+        pieces.append(Span(start, end - start, host, flags, 0 if host else item.device))
     spans: list[Span] = []
     for host in (False, True):
         merged: list[Span] = []
@@ -151,10 +153,24 @@ def hold(spans: Iterable[Span]) -> list[Span]:
     return taken
 
 
+@dataclass(frozen=True)
+class Home:
+    """Where device memory goes: a CUdevice, and those that may access it."""
+
+    device: int
+    accessors: tuple[int, ...]
+
+
 def place(
-    driver: Driver, spans: Iterable[Span], taken: Iterable[Span], device: int, relocate: bool
+    driver: Driver,
+    spans: Iterable[Span],
+    taken: Iterable[Span],
+    device: int,
+    relocate: bool,
+    homes: Mapping[int, Home] = MappingProxyType({}),
 ) -> list[Placed]:
-    """Give every span memory. `taken` are those that `hold` could not hold.
+    """Give every span memory. `taken` are those that `hold` could not hold. homes: by captured device, where that is
+    not `device` alone.
 
     relocate: a span whose address cannot be had goes elsewhere; otherwise AddressTaken is raised.
     Needs a current context. Raises EngineError when there is not enough memory.
@@ -162,20 +178,21 @@ def place(
     unavailable = set(taken)
     placed = []
     for span in spans:
+        home = homes.get(span.device, Home(device, (device,)))
         outcome = None
         reason = "something in the replaying process has the address"
         if span not in unavailable:
-            outcome, reason = (_place_host if span.host else _place_device)(driver, span, device)
+            outcome, reason = (_place_host if span.host else _place_device)(driver, span, home)
         if outcome is None:
             if not relocate:
                 text = f"{span.address:#x} ({span.size_bytes} bytes) cannot be had: {reason}"
                 raise AddressTaken(text, by_driver=span not in unavailable)
-            outcome = (_elsewhere_host if span.host else _elsewhere_device)(driver, span, device, reason)
+            outcome = (_elsewhere_host if span.host else _elsewhere_device)(driver, span, home, reason)
         placed.append(outcome)
     return placed
 
 
-def _place_device(driver: Driver, span: Span, device: int) -> tuple[Placed | None, str]:
+def _place_device(driver: Driver, span: Span, home: Home) -> tuple[Placed | None, str]:
     _libc.munmap(span.address, span.size_bytes)
     try:
         got = query(driver, "cuMemAddressReserve", span.size_bytes, GRANULE_BYTES, span.address, 0)
@@ -184,20 +201,22 @@ def _place_device(driver: Driver, span: Span, device: int) -> tuple[Placed | Non
     if got != span.address:
         call(driver, "cuMemAddressFree", got, span.size_bytes)
         return None, f"the driver reserved {got:#x} instead"
-    _back_with_memory(driver, span, span.address, device)
+    _back_with_memory(driver, span, span.address, home)
     return Placed(span, span.address, "same_address"), ""
 
 
-def _elsewhere_device(driver: Driver, span: Span, device: int, reason: str) -> Placed:
+def _elsewhere_device(driver: Driver, span: Span, home: Home, reason: str) -> Placed:
     got = query(driver, "cuMemAddressReserve", span.size_bytes, GRANULE_BYTES, 0, 0)
-    _back_with_memory(driver, span, got, device)
+    _back_with_memory(driver, span, got, home)
     return Placed(span, got, "relocated", reason)
 
 
-def _back_with_memory(driver: Driver, span: Span, address: int, device: int) -> None:
+def _back_with_memory(driver: Driver, span: Span, address: int, home: Home) -> None:
     # CUmemAllocationProp: type, requestedHandleTypes, location {type, id}, win32HandleMetaData, allocFlags
-    properties = struct.pack("<IIIiQQ", _ALLOCATION_PINNED, 0, _LOCATION_DEVICE, device, 0, 0)
-    access = struct.pack("<IiI", _LOCATION_DEVICE, device, _ACCESS_READ_WRITE)  # CUmemAccessDesc
+    properties = struct.pack("<IIIiQQ", _ALLOCATION_PINNED, 0, _LOCATION_DEVICE, home.device, 0, 0)
+    access = b"".join(  # CUmemAccessDesc
+        struct.pack("<IiI", _LOCATION_DEVICE, device, _ACCESS_READ_WRITE) for device in home.accessors
+    )
     try:
         handle = query(driver, "cuMemCreate", span.size_bytes, _pointer(properties), 0)
     except DriverFailure as failure:
@@ -207,10 +226,10 @@ def _back_with_memory(driver: Driver, span: Span, address: int, device: int) -> 
         ) from None
     call(driver, "cuMemMap", address, span.size_bytes, 0, handle, 0)
     call(driver, "cuMemRelease", handle)  # the mapping keeps the memory
-    call(driver, "cuMemSetAccess", address, span.size_bytes, _pointer(access), 1)
+    call(driver, "cuMemSetAccess", address, span.size_bytes, _pointer(access), len(home.accessors))
 
 
-def _place_host(driver: Driver, span: Span, device: int) -> tuple[Placed | None, str]:
+def _place_host(driver: Driver, span: Span, home: Home) -> tuple[Placed | None, str]:
     # Over the own hold, so there is no moment at which the address is free.
     flags = _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_FIXED
     if _libc.mmap(span.address, span.size_bytes, _PROT_READ_WRITE, flags, -1, 0) != span.address:
@@ -219,7 +238,7 @@ def _place_host(driver: Driver, span: Span, device: int) -> tuple[Placed | None,
     return Placed(span, span.address, "same_address"), ""
 
 
-def _elsewhere_host(driver: Driver, span: Span, device: int, reason: str) -> Placed:
+def _elsewhere_host(driver: Driver, span: Span, home: Home, reason: str) -> Placed:
     got = _libc.mmap(None, span.size_bytes, _PROT_READ_WRITE, _MAP_PRIVATE | _MAP_ANONYMOUS, -1, 0)
     if got == _MAP_FAILED:
         what = "not enough memory" if ctypes.get_errno() == errno.ENOMEM else os.strerror(ctypes.get_errno())

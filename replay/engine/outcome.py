@@ -62,7 +62,7 @@ def carry_out(
         stage=messages.stage,
         progress=messages.progress,
     )
-    device = device_facts(driver, session.device, request["device"])
+    device = device_facts(driver, session.device, session.devices.ordinal)
     clocks = Clocks(None if request["emulated"] else management_library(), device["uuid"])
     verified = session.verify()
     counters = read_counters(Path(os.environ[SETTING]), verified.replays) if request["counters"] else None

@@ -84,7 +84,7 @@ def run_snapshot(
         spans = plan_spans(_all(reader, Range, "range"))
     request = {
         "snapshot": str(Path(path).absolute()),
-        "spans": [[span.address, span.size_bytes, span.host, span.register_flags] for span in spans],
+        "spans": [list(dataclasses.astuple(span)) for span in spans],
         "device": options.device,
         "emulated": driver.emulated,
         "best_effort": options.best_effort,

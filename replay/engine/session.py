@@ -15,11 +15,12 @@ from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect
 from replay.compare.outputs import BufferComparison
 from replay.engine.contents import ContentStore, describe
-from replay.engine.driver import Driver, DriverFailure, call, query, query_int
+from replay.engine.devices import Devices, captured_devices
+from replay.engine.driver import Driver, DriverFailure, call, query
 from replay.engine.execute import STICKY_RESULTS, Executor
 from replay.engine.handles import captured_handles
 from replay.engine.inputs import HostOutput, Prepared
-from replay.engine.memory import AddressMap, Placed, Span, home_address, is_global, is_host, place
+from replay.engine.memory import AddressMap, Home, Placed, Span, home_address, is_global, is_host, place
 from replay.engine.program import Program
 from replay.errors import EngineError
 from replay.snapshot.schema import Call, Change, Range
@@ -82,10 +83,19 @@ class Session:
         self.driver = driver
         self.program = program
         self._stage = stage
+        self._other_contexts: set[int] = (
+            set()
+        )  # that the window works in, besides the main one; captured handles
         stage("opening the device")
-        self.device, self.context = open_device(driver, device)
+        captured = captured_devices([*program.setup, *program.window], program.ranges.values())
+        self.devices = Devices(driver, captured, device)
+        self.device, self.context = self.devices.main, self.devices.context
         stage("placing memory")
-        self.placed = place(driver, spans, taken, self.device, relocate)
+        homes = {
+            ordinal: Home(live, tuple(self.devices.accessors(live)))
+            for ordinal, live in self.devices.live.items()
+        }
+        self.placed = place(driver, spans, taken, self.device, relocate, homes)
         self.addresses = AddressMap(self.placed)
         for range_ in program.ranges.values():
             if is_global(range_):
@@ -100,9 +110,10 @@ class Session:
             program.images,
             self.addresses,
             program.call_words,
-            self.device,
-            self.context,
+            self.devices,
         )
+        if self.devices.note:
+            self.executor.note(self.devices.note)
         self.contents = ContentStore(
             driver, program.reader, self.addresses, program.ranges, program.range_words, progress
         )
@@ -118,9 +129,10 @@ class Session:
         self._stage(f"executing the setup ({len(self.program.setup)} calls)")
         for call_ in self.program.setup + self.program.window:
             if call_.function == "cuDevicePrimaryCtxRetain":
-                # There is one primary context, and it lives already, also when the window is the whole program.
+                # A device has one primary context, and it lives already, also when the window is the whole program.
+                context = self.devices.primary(call_.arguments[1])
                 for captured in captured_handles(call_, "pctx"):
-                    self.executor.handles.bind("CUcontext", captured, self.context)
+                    self.executor.handles.bind("CUcontext", captured, context)
         for number, call_ in enumerate(self.program.setup):
             if number % 256 == 255:
                 self._stage(f"executing the setup ({number + 1} of {len(self.program.setup)} calls)")
@@ -141,6 +153,9 @@ class Session:
                 continue
             if range_.kind == "managed" and c_type == "CUlibrary":
                 getter = "cuLibraryGetManaged"
+            # A library's variables are there once for each context.
+            known = self.executor.handles.find("CUcontext", range_.context)
+            self.executor.switch(range_.context if known else 0)
             address, size = ctypes.c_uint64(0), ctypes.c_uint64(0)
             arguments = (ctypes.addressof(address), ctypes.addressof(size), owner, range_.name.encode())
             code = self.driver.function(getter)(*arguments)
@@ -194,9 +209,10 @@ class Session:
             try:
                 prepared = self.executor.prepare(call_)
             except EngineError as error:
-                if not self.program.best_effort:
+                failed = call_.result not in (0, None)  # what it lacks, it lacked in the application
+                if not self.program.best_effort and not failed:
                     raise
-                self.program.left_out.append(f"left out: {error}")
+                self.program.left_out.append(f"left out{', as it failed anyway' if failed else ''}: {error}")
                 prepared = None
             if prepared is not None:
                 self.window.append(prepared)
@@ -215,12 +231,18 @@ class Session:
         self.executor.settle([item for item in self.window if item.function is not _nothing])
         first = next((item for item in self.window if is_launch(item)), None)
         self.main_context = first.context if first else 0
+        main = self._live_context(self.main_context)
+        others = {item.context for item in self.window}
+        self._other_contexts = {one for one in others if main is None or self._live_context(one) != main}
         self.main_stream = self._captured_stream(first) if first else 0
 
     def _memory_changes_at(self, number: int) -> bool:
         program = self.program
         places = (program.births, program.deaths, program.changes, program.seen)
         return any(number in place for place in places)
+
+    def _live_context(self, captured: int) -> int | None:
+        return self.executor.handles.find("CUcontext", captured) if captured else self.devices.context
 
     def _captured_stream(self, prepared: Prepared) -> int:
         streams = launch_streams(prepared)
@@ -242,8 +264,17 @@ class Session:
         self.executor.switch(context if known else 0)
 
     def synchronize(self) -> None:
-        """Wait until the device is idle. Raises DriverFailure with what the work left behind."""
+        """Wait until the devices are idle. Raises DriverFailure with what the work left behind."""
         call(self.driver, "cuCtxSynchronize")
+        if self._other_contexts:
+            self._synchronize_others()
+
+    def _synchronize_others(self) -> None:
+        for context in self._other_contexts:
+            if context == 0 or self.executor.handles.find("CUcontext", context) is not None:
+                self.executor.switch(context)
+                call(self.driver, "cuCtxSynchronize")
+        self.use_main_context()
 
     def run_window(self) -> None:
         """Replay the window once, fast: every call, and an error where a result is not the captured one."""
@@ -430,20 +461,6 @@ class Session:
         self.addresses.return_to(self._addresses_of_setup)
 
 
-def open_device(driver: Driver, ordinal: int) -> tuple[int, int]:
-    """CUdevice and its primary context, made current. Raises EngineError when there is no such device."""
-    count = query_int(driver, "cuDeviceGetCount")
-    if not 0 <= ordinal < count:
-        has = "one device" if count == 1 else f"{count} devices"
-        raise EngineError(
-            f"there is no device {ordinal}, the driver has {has}", next="choose another with --device"
-        )
-    device = query_int(driver, "cuDeviceGet", ordinal)
-    context = query(driver, "cuDevicePrimaryCtxRetain", device)
-    call(driver, "cuCtxSetCurrent", context)
-    return device, context
-
-
 def is_launch(prepared: Prepared) -> bool:
     """Whether a call launches a kernel."""
     return by_symbol()[prepared.call.function].effect == Effect.LAUNCH
@@ -468,4 +485,4 @@ def _nothing() -> int:
     return 0
 
 
-__all__ = ["Placed", "Session", "Verified", "open_device"]
+__all__ = ["Placed", "Session", "Verified"]

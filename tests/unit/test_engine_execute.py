@@ -45,7 +45,19 @@ def executor(driver):
 def new_executor(driver, words=None, placed=None):
     if placed is None:
         placed = [Placed(Span(BASE, SIZE, False), LIVE, "relocated")]
-    return Executor(driver, Images(), {}, AddressMap(placed), words or {}, DEVICE, OWN_CONTEXT)
+    return Executor(driver, Images(), {}, AddressMap(placed), words or {}, OneDevice())
+
+
+class OneDevice:
+    """Stands for `Devices`."""
+
+    context = OWN_CONTEXT
+
+    def device(self, captured):
+        return DEVICE
+
+    def is_split(self, captured):
+        return False
 
 
 def u64(*values):
@@ -143,6 +155,20 @@ def test_address_outside_captured_memory_is_refused(executor):
     prepared = executor.prepare(call("cuMemsetD32_v2", [0x9999_0000, 7, 16]))
     with pytest.raises(EngineError, match="belongs to no captured memory"):
         executor.run(prepared)
+
+
+def test_copy_that_was_refused_in_the_application_touches_nothing(executor, driver):
+    """Its size was wrong there; here memory comes in larger pieces, and it would succeed."""
+    assert executor.prepare(call("cuMemsetD32_v2", [BASE, 7, 1 << 12], result=1)) is None
+    assert "cuMemsetD32_v2 was not executed where it failed" in " ".join(executor.notes)
+    assert executor.prepare(call("cuMemsetD32_v2", [BASE, 7, 16], result=700)) is not None
+
+
+def test_call_on_what_had_ended_fails_as_it_did(executor, driver):
+    late = executor.prepare(call("cuCtxSetLimit", [2, 64], result=709))
+    late.context = 0xDEAD
+    assert executor.run(late) == 709
+    assert "cuCtxSetLimit" not in driver.symbols()
 
 
 def test_address_that_was_wrong_in_the_application_stays_wrong(executor, driver):

@@ -1,4 +1,3 @@
-// replay: was not captured
 // covers: What wrong calls answer, what the answers are called, and that none of them harms the context: the
 // work afterwards is right.
 #include "check.hpp"

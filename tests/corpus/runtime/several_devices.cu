@@ -1,6 +1,5 @@
 // covers: Two devices: current device, memory and kernels on each, peer access and copies between them.
 // environment: REPLAY_EMULATOR_DEVICES=2
-// differs: a replay puts both devices on one, and their two variables of one name with them
 #include "check.cuh"
 
 __device__ int local_offset;
