@@ -1,6 +1,8 @@
 """Where the shim and the drivers are, and fixtures that run programs under capture.
 
 REPLAY_TEST_INTERPOSER and REPLAY_TEST_EMULATOR_DIR name other builds than the installed package's.
+REPLAY_TEST_SANITIZER=address or thread runs every program with a shim that is built with AddressSanitizer and
+UndefinedBehaviorSanitizer, or with ThreadSanitizer; any report of theirs fails the test.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import fakes  # noqa: E402
+import sanitizers  # noqa: E402
 from records import Capture, read_capture  # noqa: E402
 
 TIMEOUT_S = 60
@@ -29,12 +32,30 @@ def native_folder() -> Path:
     return Path(replay.__file__).resolve().parent / "_native"
 
 
+SANITIZER = os.environ.get("REPLAY_TEST_SANITIZER", "")
+
+
 @pytest.fixture(scope="session")
-def interposer() -> Path:
+def interposer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if SANITIZER:
+        if missing := sanitizers.missing(SANITIZER):
+            pytest.skip(f"{fakes.COMPILER} has no {missing}")
+        return fakes.build_interposer(
+            tmp_path_factory.mktemp("sanitized"),
+            '-DREPLAY_VERSION="test"',
+            instrumentation=sanitizers.FLAGS[SANITIZER],
+        )
     path = Path(os.environ.get("REPLAY_TEST_INTERPOSER") or native_folder() / "libreplay_interposer.so")
     if not path.exists():
         pytest.fail(f"no {path}: run `make setup`, or set REPLAY_TEST_INTERPOSER")
     return path
+
+
+@pytest.fixture
+def unsanitized() -> None:
+    """For tests of what a sanitizer's own preloaded runtime changes or refuses."""
+    if SANITIZER:
+        pytest.skip("the sanitizer's runtime is in the way")
 
 
 @pytest.fixture(scope="session")
@@ -76,6 +97,7 @@ class Runner:
     folder: Path
     runs: int = 0
     environment: dict[str, str] = field(default_factory=dict)
+    sanitizer: str = SANITIZER
 
     def __call__(
         self,
@@ -103,6 +125,9 @@ class Runner:
             )
         elif also_preload:
             environment["LD_PRELOAD"] = ":".join(map(str, also_preload))
+        if self.sanitizer and "LD_PRELOAD" in environment:
+            reports = self.folder / f"{self.runs}.reports"
+            sanitizers.prepare(self.sanitizer, environment, reports)
         done = subprocess.run(
             [str(word) for word in command],
             env=environment,
@@ -115,6 +140,8 @@ class Runner:
         print(f"$ {' '.join(map(str, command))}\nstatus {done.returncode}\n{done.stdout}{done.stderr}")
         if directory:
             print(f"capture: {directory}")
+        if self.sanitizer:
+            assert not (found := sanitizers.reports(self.folder)), found
         return done, read_capture(directory) if directory and directory.is_dir() else None
 
 

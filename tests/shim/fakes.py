@@ -88,18 +88,37 @@ def build_fake_driver(folder: Path, *flags: str) -> Path:
     )  # fmt: skip
 
 
-def build_interposer(folder: Path, *flags: str) -> Path:
-    """The shim with constants of the test's own."""
+def build_interposer(folder: Path, *flags: str, instrumentation: tuple[str, ...] = ()) -> Path:
+    """The shim with constants of the test's own.
+
+    instrumentation: flags of a sanitizer. What answers dlsym is left without: a sanitizer's runtime calls it before it
+    is ready.
+    """
     sources = REPOSITORY / "interposer"
     output = folder / "libreplay_interposer.so"
-    command = [COMPILER, "-std=c11", "-O1", "-g", "-w", "-shared", "-fPIC", "-fvisibility=hidden", *flags]
-    command += [
+    compiling = [
+        COMPILER,
+        "-std=c11",
+        "-O1",
+        "-g",
+        "-w",
+        "-fPIC",
+        "-fvisibility=hidden",
         f"-I{sources}",
-        *map(str, sources.glob("*/*.c")),
-        str(sources / "entry" / "dlsym.S"),
-        "-o",
-        str(output),
+        *flags,
     ]
-    command += [f"-Wl,--version-script={sources / 'exports.map'}", "-Wl,-Bsymbolic", "-lpthread", "-ldl"]
-    subprocess.run(command, check=True)
+    plain = sources / "entry" / "resolve.c"
+    resolve = folder / "resolve.o"
+    subprocess.run([*compiling, "-c", str(plain), "-o", str(resolve)], check=True)
+    others = [str(path) for path in sources.glob("*/*.c") if path != plain]
+    command = [
+        *compiling,
+        *instrumentation,
+        "-shared",
+        *others,
+        str(sources / "entry" / "dlsym.S"),
+        str(resolve),
+    ]
+    command += ["-o", str(output), f"-Wl,--version-script={sources / 'exports.map'}", "-Wl,-Bsymbolic"]
+    subprocess.run([*command, "-lpthread", "-ldl"], check=True)
     return output

@@ -15,7 +15,8 @@ from replay.api.vocabulary import Keep
 from .conftest import Runner
 
 SHIM, DRIVER = "libreplay_interposer.so", "libcuda.so.1"
-WAYS = ["local", "global", "deepbind", "dlmopen", "default", "self"]
+DEEPBIND = pytest.param("deepbind", marks=pytest.mark.usefixtures("unsanitized"))
+WAYS = ["local", "global", DEEPBIND, "dlmopen", "default", "self"]
 
 
 def lines_of(text: str) -> dict[str, str]:
@@ -110,6 +111,7 @@ def test_a_row_that_only_a_newer_driver_has_is_left_as_it_is(
         assert homes == [[DRIVER, "cuMemAlloc_v9"], [SHIM, "cuMemFree_v2"]]
 
 
+@pytest.mark.usefixtures("unsanitized")
 @pytest.mark.parametrize("order", ["shim first", "shim last"])
 def test_dlsym_next_of_another_preloaded_library_still_works(
     run: Runner, program: Callable[..., Path], interposer: Path, order: str

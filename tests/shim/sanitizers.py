@@ -1,0 +1,44 @@
+"""Builds of the shim that watch over themselves, and programs under them."""
+
+from __future__ import annotations
+
+import subprocess
+from functools import lru_cache
+from pathlib import Path
+
+import fakes
+
+# The program and the driver are not instrumented, so a report is about the shim.
+FLAGS = {
+    "address": ("-fsanitize=address,undefined", "-fno-omit-frame-pointer"),
+    "thread": ("-fsanitize=thread", "-fno-omit-frame-pointer"),
+}
+_RUNTIMES = {"address": ("libasan.so", "libubsan.so"), "thread": ("libtsan.so",)}
+# Programs end in every way, and their parent looks at how: the sanitizers keep their hands off signals.
+_OPTIONS = "handle_segv=0:handle_abort=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:detect_leaks=0"
+
+
+@lru_cache(maxsize=2)
+def missing(sanitizer: str) -> str:
+    """The first runtime library that the compiler does not have; "" when it has all."""
+    return next((name for name in _RUNTIMES[sanitizer] if not _runtime(name).exists()), "")
+
+
+def _runtime(name: str) -> Path:
+    done = subprocess.run([fakes.COMPILER, f"-print-file-name={name}"], capture_output=True, text=True)
+    return Path(done.stdout.strip())
+
+
+def prepare(sanitizer: str, environment: dict[str, str], reports: Path) -> None:
+    """Preload the runtimes before everything else, with reports in files of their own."""
+    runtimes = [str(_runtime(name)) for name in _RUNTIMES[sanitizer]]
+    environment["LD_PRELOAD"] = ":".join([*runtimes, environment["LD_PRELOAD"]])
+    options = f"{_OPTIONS}:log_path={reports}"
+    environment["ASAN_OPTIONS"] = f"{options}:verify_asan_link_order=0"
+    environment["UBSAN_OPTIONS"] = f"{options}:print_stacktrace=1"
+    environment["TSAN_OPTIONS"] = f"{options}:report_signal_unsafe=0:die_after_fork=0"
+
+
+def reports(folder: Path) -> str:
+    """What the sanitizers have written, of all programs of a test."""
+    return "\n".join(path.read_text(errors="replace") for path in sorted(folder.glob("*.reports.*")))
