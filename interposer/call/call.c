@@ -272,7 +272,8 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
   } else {
     call->number = 0;
   }
-  if (call->ordinal != 0 && call->number == 0)
+  // Of the launches outside the window only some: there may be millions.
+  if (call->ordinal != 0 && call->number == 0 && (call->ordinal & (call->ordinal - 1)) == 0)
     write_matched_note(call->record_function, 0, call->ordinal, call->kernel->name);
   errno = error;
 }

@@ -184,14 +184,17 @@ void finish_launch(struct call *call) {
     return;
   uint64_t recorded = call->number != 0 ? atomic_fetch_add(&launches_recorded, 1) + 1 : 0;
   // Threads overtake one another: the launch with the last number need not be the last to leave the driver.
+  uint64_t finished = call->selected ? atomic_fetch_add(&launches_finished, 1) + 1 : 0;
   if (selection.every != 0) {
     // The launches of other threads that had entered the driver by then belong to this window; another
     // thread's window may be open when they have left.
     if (call->selected && call->window == atomic_load(&window_number))
       close_window(call->thread, call->number);
+    int closed = MODE_CLOSED;
+    if (finished == (selection.last_launch - selection.first_launch) / selection.every + 1)
+      atomic_compare_exchange_strong(&mode, &closed, MODE_DONE);
     return;
   }
-  uint64_t finished = call->selected ? atomic_fetch_add(&launches_finished, 1) + 1 : 0;
   if ((call->selected && finished == selection.last_launch - selection.first_launch + 1) ||
       (selection.max_launches != 0 && recorded >= selection.max_launches))
     close_window(call->thread, call->number);

@@ -111,7 +111,7 @@ class NoteCode(enum.IntEnum):
     THREADS_BUSY = 11  # other threads were inside the driver while contents were copied
     INCOMPLETE_GLOBALS = 12  # module variables that no call named, so their contents were not captured
     STRUCT_POINTER = 13  # a struct holds a pointer that was recorded by value only
-    LAUNCH_MATCHED = 14  # text: "ordinal name"; one per launch that the selection matched
+    LAUNCH_MATCHED = 14  # text: "ordinal name", of a launch that the selection matched
     CALL_IN_FLIGHT = 15  # the application ended inside this call
     CHILD_PROCESS = 16  # a forked child or an exec'd program writes its own files
     NO_WINDOW = 17  # the selection matched no launch

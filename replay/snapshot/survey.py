@@ -186,8 +186,11 @@ class Surveyor:
         if note.code == "WINDOW_OPEN":
             survey.windows.append(note.text)
         other = len(survey.windows) not in (0, self._window)
+        if note.code in ("LAUNCH_MATCHED", "NO_WINDOW"):
+            ordinal = note.text.partition(" ")[0]
+            if ordinal.isdecimal() and len(ordinal) < 20:
+                survey.matched_launches = max(survey.matched_launches, int(ordinal))
         if note.code == "LAUNCH_MATCHED":
-            survey.matched_launches += 1
             if note.call == 0 or other:
                 return  # outside the window, and there may be millions
             self._matched_names[note.call] = note.text.partition(" ")[2]

@@ -32,30 +32,20 @@ def native_folder() -> Path:
     return Path(replay.__file__).resolve().parent / "_native"
 
 
-SANITIZER = os.environ.get("REPLAY_TEST_SANITIZER", "")
-
-
 @pytest.fixture(scope="session")
 def interposer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if SANITIZER:
-        if missing := sanitizers.missing(SANITIZER):
+    if sanitizers.CHOSEN:
+        if missing := sanitizers.missing():
             pytest.skip(f"{fakes.COMPILER} has no {missing}")
         return fakes.build_interposer(
             tmp_path_factory.mktemp("sanitized"),
             '-DREPLAY_VERSION="test"',
-            instrumentation=sanitizers.FLAGS[SANITIZER],
+            instrumentation=sanitizers.FLAGS[sanitizers.CHOSEN],
         )
     path = Path(os.environ.get("REPLAY_TEST_INTERPOSER") or native_folder() / "libreplay_interposer.so")
     if not path.exists():
         pytest.fail(f"no {path}: run `make setup`, or set REPLAY_TEST_INTERPOSER")
     return path
-
-
-@pytest.fixture
-def unsanitized() -> None:
-    """For tests of what a sanitizer's own preloaded runtime changes or refuses."""
-    if SANITIZER:
-        pytest.skip("the sanitizer's runtime is in the way")
 
 
 @pytest.fixture(scope="session")
@@ -97,7 +87,6 @@ class Runner:
     folder: Path
     runs: int = 0
     environment: dict[str, str] = field(default_factory=dict)
-    sanitizer: str = SANITIZER
 
     def __call__(
         self,
@@ -125,9 +114,9 @@ class Runner:
             )
         elif also_preload:
             environment["LD_PRELOAD"] = ":".join(map(str, also_preload))
-        if self.sanitizer and "LD_PRELOAD" in environment:
+        if sanitizers.CHOSEN and "LD_PRELOAD" in environment:
             reports = self.folder / f"{self.runs}.reports"
-            sanitizers.prepare(self.sanitizer, environment, reports)
+            sanitizers.prepare(environment, reports)
         done = subprocess.run(
             [str(word) for word in command],
             env=environment,
@@ -140,7 +129,7 @@ class Runner:
         print(f"$ {' '.join(map(str, command))}\nstatus {done.returncode}\n{done.stdout}{done.stderr}")
         if directory:
             print(f"capture: {directory}")
-        if self.sanitizer:
+        if sanitizers.CHOSEN:
             assert not (found := sanitizers.reports(self.folder)), found
         return done, read_capture(directory) if directory and directory.is_dir() else None
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
-from functools import lru_cache
 from pathlib import Path
 
 import fakes
+import pytest
+
+CHOSEN = os.environ.get("REPLAY_TEST_SANITIZER", "")  # "", address or thread
+in_the_way = pytest.mark.skipif(CHOSEN != "", reason="the sanitizer's own runtime is in the way")
 
 # The program and the driver are not instrumented, so a report is about the shim.
 FLAGS = {
@@ -18,10 +22,9 @@ _RUNTIMES = {"address": ("libasan.so", "libubsan.so"), "thread": ("libtsan.so",)
 _OPTIONS = "handle_segv=0:handle_abort=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:detect_leaks=0"
 
 
-@lru_cache(maxsize=2)
-def missing(sanitizer: str) -> str:
+def missing() -> str:
     """The first runtime library that the compiler does not have; "" when it has all."""
-    return next((name for name in _RUNTIMES[sanitizer] if not _runtime(name).exists()), "")
+    return next((name for name in _RUNTIMES[CHOSEN] if not _runtime(name).exists()), "")
 
 
 def _runtime(name: str) -> Path:
@@ -29,9 +32,9 @@ def _runtime(name: str) -> Path:
     return Path(done.stdout.strip())
 
 
-def prepare(sanitizer: str, environment: dict[str, str], reports: Path) -> None:
+def prepare(environment: dict[str, str], reports: Path) -> None:
     """Preload the runtimes before everything else, with reports in files of their own."""
-    runtimes = [str(_runtime(name)) for name in _RUNTIMES[sanitizer]]
+    runtimes = [str(_runtime(name)) for name in _RUNTIMES[CHOSEN]]
     environment["LD_PRELOAD"] = ":".join([*runtimes, environment["LD_PRELOAD"]])
     options = f"{_OPTIONS}:log_path={reports}"
     environment["ASAN_OPTIONS"] = f"{options}:verify_asan_link_order=0"

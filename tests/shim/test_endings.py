@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import signal
 import subprocess
@@ -195,32 +194,3 @@ def test_a_disk_too_full_for_contents_stops_the_capture(
         assert reason == "contents could not be written: No space left on device"
     finally:
         subprocess.run(["umount", str(small)], check=True)
-
-
-@pytest.mark.slow
-def test_a_kill_at_any_moment_leaves_whole_records(
-    run: Runner, program: Callable[..., Path], tmp_path: Path
-) -> None:
-    """Killed from outside, at moments that nobody chose."""
-    work = program("work")
-    for attempt in range(5):
-        directory = tmp_path / f"kill-{attempt}.rcap"
-        directory.mkdir()
-        environment = {
-            **os.environ,
-            "LD_LIBRARY_PATH": str(run.driver_dir),
-            "LD_PRELOAD": str(run.interposer),
-            "REPLAY_CAPTURE_DIRECTORY": str(directory),
-            "REPLAY_CAPTURE_ALL": "1",
-        }
-        process = subprocess.Popen(
-            [work, "8", "1000000", "return"], env=environment, stdout=subprocess.DEVNULL
-        )
-        try:
-            process.wait(0.02 + 0.013 * attempt)
-        except subprocess.TimeoutExpired:
-            process.kill()
-        process.wait()
-        for file in read_capture(directory).files:  # reading checks every record
-            unfinished = [call for call in file.calls if call.result is None]
-            assert len(unfinished) <= 8

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import fakes
 import pytest
+import sanitizers
 
 from replay.api import functions
 from replay.api.vocabulary import Keep
@@ -15,7 +16,7 @@ from replay.api.vocabulary import Keep
 from .conftest import Runner
 
 SHIM, DRIVER = "libreplay_interposer.so", "libcuda.so.1"
-DEEPBIND = pytest.param("deepbind", marks=pytest.mark.usefixtures("unsanitized"))
+DEEPBIND = pytest.param("deepbind", marks=sanitizers.in_the_way)
 WAYS = ["local", "global", DEEPBIND, "dlmopen", "default", "self"]
 
 
@@ -111,7 +112,7 @@ def test_a_row_that_only_a_newer_driver_has_is_left_as_it_is(
         assert homes == [[DRIVER, "cuMemAlloc_v9"], [SHIM, "cuMemFree_v2"]]
 
 
-@pytest.mark.usefixtures("unsanitized")
+@sanitizers.in_the_way
 @pytest.mark.parametrize("order", ["shim first", "shim last"])
 def test_dlsym_next_of_another_preloaded_library_still_works(
     run: Runner, program: Callable[..., Path], interposer: Path, order: str

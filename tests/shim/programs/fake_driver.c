@@ -348,6 +348,8 @@ static int launch(uint64_t function, void **values) {
     abort();
   } else if (strcmp(name, "exits") == 0) {
     _exit(7);
+  } else if (strcmp(name, "thread_exits") == 0) {
+    pthread_exit(NULL);
   } else if (strcmp(name, "refuses") == 0) {
     return 700;
   }

@@ -2,7 +2,8 @@
 // usage: work THREADS LAUNCHES ENDING [KERNEL]
 // ENDING: return, exit, _exit, abort, segv (in the program), kill, faults / kills / aborts / exits (inside
 // the driver),
-//         exec, fork, fork-exec, close-all, chdir
+//         thread-exits (a thread ends inside the driver, the program goes on), exec, fork, fork-dies,
+//         fork-silent, close-all, chdir
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -65,6 +66,11 @@ static void one_launch(const char *name) {
   launch(kernel, 1, 1, 1, 1, 1, 1, 0, 0, values, NULL);
 }
 
+static void *thread_exits(void *unused) {
+  one_launch("thread_exits");
+  return NULL;
+}
+
 int main(int count, char **words) {
   int threads = atoi(words[1]);
   launches = atoi(words[2]);
@@ -97,6 +103,26 @@ int main(int count, char **words) {
     waitpid(child, &status, 0);
     run_all(threads);
     return status != 0;
+  }
+  if (!strcmp(ending, "fork-dies")) { // in the middle of its work
+    pid_t child = fork();
+    if (child == 0) {
+      init(0), run_all(threads);
+      one_launch("kills");
+    }
+    int status;
+    waitpid(child, &status, 0);
+    run_all(threads);
+    return !WIFSIGNALED(status);
+  }
+  if (!strcmp(ending, "thread-exits")) {
+    pthread_t leaving[64];
+    for (int n = 0; n < threads; n++)
+      pthread_create(&leaving[n], NULL, thread_exits, NULL);
+    for (int n = 0; n < threads; n++)
+      pthread_join(leaving[n], NULL);
+    run_all(threads);
+    return 0;
   }
   if (!strcmp(ending, "fork-silent")) { // a child that never calls the driver
     pid_t child = fork();
