@@ -66,7 +66,9 @@ class Devices:
         self.note = ""
         if len(captured) > 1 and not spread:
             names = ", ".join(map(str, captured))
-            self.note = f"the captured devices {names} are all replayed on device {chosen}: copies between them stay there"
+            self.note = (
+                f"the captured devices {names} are all replayed on device {chosen}, copies between them too"
+            )
 
     def device(self, captured: int) -> int:
         """The CUdevice that stands for a captured one."""

@@ -6,6 +6,7 @@ The part of the executor that needs no driver.
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from replay.engine.contents import read_contents
 from replay.engine.memory import AddressMap
 from replay.errors import EngineError
+from replay.images.fatbin import WRAPPER_MAGIC
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Attachment, Call, Contents, Image
 
@@ -111,12 +113,33 @@ class CallInputs:
         return buffer
 
     def image(self, prepared: Prepared, name: str, part: int = 0) -> Any:
-        """A module image with a NUL behind it, which PTX needs. One copy for all calls, alive to the end."""
+        """A module image as it was handed over. Relocatable device code comes as several containers behind a wrapper
+        of version 2; not yet seen on a GPU is whether a wrapper of our own is taken like that of the application."""
+        parts = self._numbered(prepared.call, name) if part == 0 else []
+        image = self._one_image(prepared, name, part)
+        if not parts:
+            return image
+        containers = [self._one_image(prepared, name, number) for number in parts]
+        pointers = (ctypes.c_uint64 * (len(containers) + 1))(*map(ctypes.addressof, containers), 0)
+        prepared.keep.append(pointers)
+        fields = (WRAPPER_MAGIC, 2, ctypes.addressof(image), ctypes.addressof(pointers))
+        return self.buffer(prepared, struct.pack("<IIQQ", *fields))
+
+    @staticmethod
+    def _numbered(call: Call, name: str) -> list[int]:
+        """1, 2, ... as far as the call has parts of these numbers."""
+        count = 0
+        while f"{name}.{count + 1}" in call.inputs:
+            count += 1
+        return list(range(1, count + 1))
+
+    def _one_image(self, prepared: Prepared, name: str, part: int) -> Any:
+        """One container with a NUL behind it, which PTX needs. One copy for all calls, alive to the end."""
         inputs = prepared.call.inputs
         found = inputs.get(f"{name}.{part}") or (inputs.get(name) if part == 0 else None)
         if found is None:
             raise EngineError("the module image was not captured", where=prepared.where, next="capture again")
-        key = found if isinstance(found, str) else f"call {prepared.call.number}"
+        key = found if isinstance(found, str) else f"call {prepared.call.number} {name} {part}"
         if key not in self._image_buffers:
             data = self.attachment(found)
             self._image_buffers[key] = (ctypes.c_char * (len(data) + 1)).from_buffer_copy(data + b"\0")
@@ -124,23 +147,38 @@ class CallInputs:
 
     def host_source(self, prepared: Prepared, name: str, captured: int, part: int = 0) -> Any:
         """Host memory that a call reads: its captured bytes, in the captured pinned memory where it was such."""
-        data, guessed = self.addresses.patch_lookalikes(self.required(prepared, name, part))
-        if guessed:
-            self.note(
-                f"{prepared.where}: {guessed} words of its host memory look like pointers to relocated memory and were "
-                "patched (a guess)"
-            )
-        live = self._pinned(captured, len(data))
+        source, size = self.host_bytes(prepared, name, part)
+        live = self._pinned(captured, size)
         if live is None:
-            return self.buffer(prepared, data)
-        source = self.buffer(prepared, data)
+            return source
         address = live
 
         def write() -> None:
-            ctypes.memmove(address, source, len(data))
+            ctypes.memmove(address, source, size)
 
         prepared.first.append(write)
         return live
+
+    def host_bytes(self, prepared: Prepared, name: str, part: int = 0) -> tuple[Any, int]:
+        """The bytes of host memory that a call reads, in a buffer, and how many; what looks like a pointer to memory
+        that is elsewhere now follows it."""
+        captured = self.required(prepared, name, part)
+        data, guessed = self.addresses.patch_lookalikes(captured)
+        buffer = self.buffer(prepared, data)
+        late = self.addresses.points_to_unplaced(captured)
+        if guessed or late:
+            self.note(
+                f"{prepared.where}: {guessed + late} words of its host memory look like pointers to relocated memory "
+                "and were patched (a guess)"
+            )
+        if late:
+
+            def follow() -> None:  # a variable of a module that the window loads anew in every iteration
+                now, _ = self.addresses.patch_lookalikes(captured)
+                ctypes.memmove(buffer, now, len(now))
+
+            prepared.first.append(follow)
+        return buffer, len(data)
 
     def _pinned(self, captured: int, size_bytes: int) -> int | None:
         """Where captured host memory lives, if all of it is in one captured stretch."""

@@ -314,6 +314,16 @@ class AddressMap:
         count = int(changed.sum())
         return (words.tobytes() + data[len(words) * 8 :], count) if count else (data, 0)
 
+    def points_to_unplaced(self, data: bytes) -> int:
+        """How many aligned words of `data` look like pointers to memory whose place is not known yet."""
+        unknown = [(start, size) for start, (size, live) in self._loose.items() if live is None]
+        if not unknown or len(data) < 8:
+            return 0
+        import numpy
+
+        words = numpy.frombuffer(data, "<u8", len(data) // 8)
+        return sum(int(((words >= start) & (words < start + size)).sum()) for start, size in unknown)
+
     def _moved(self) -> list[tuple[int, int, int]]:
         """(captured start, captured end, live start) of all memory that is elsewhere; variables of modules first, since
         one may have been captured at an address inside a span."""

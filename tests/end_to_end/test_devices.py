@@ -32,7 +32,7 @@ def test_two_devices_replay_on_one_and_that_is_said(replay, two_devices, monkeyp
     replay.capture("--all", application=[str(two_devices)])
     monkeypatch.setenv("REPLAY_EMULATOR_DEVICES", "1")
     done = replay.run("x.rsnap", "--json")
-    assert "the captured devices 0, 1 are all replayed on device 0" in notes(done)
+    assert "the captured devices 0, 1 are all replayed on device 0," in notes(done)
     assert "outputs match" in replay.run().stdout
     monkeypatch.setenv("REPLAY_EMULATOR_DEVICES", "2")
     assert "all replayed on device 1" in notes(replay.run("x.rsnap", "--device", "1", "--json"))

@@ -38,6 +38,33 @@ int main() {
 }
 """
 
+POINTERS = """
+#include <cstdio>
+#include <cuda_runtime.h>
+__device__ unsigned first[4], second[4] = {1, 2, 3, 4};
+__global__ void follow(unsigned **table, unsigned *sum) {
+  for (int n = 0; n < 3; n++) *sum += table[n][n] += n + 1;
+}
+int main() {
+  void *table[3], **device, **pitched;
+  unsigned *sum, result, count = 0;
+  cudaGetSymbolAddress(&table[0], second);
+  cudaGetSymbolAddress(&table[1], first);
+  table[2] = table[0];
+  cudaMalloc(&device, sizeof table);
+  cudaMalloc(&pitched, sizeof table);
+  cudaMalloc(&sum, 4);
+  cudaMemset(sum, 0, 4);
+  cudaMemcpy(device, table, sizeof table, cudaMemcpyHostToDevice);
+  cudaMemcpy2D(pitched, 8, table, 8, 8, 3, cudaMemcpyHostToDevice);
+  follow<<<1, 1>>>((unsigned **)device, sum);
+  follow<<<1, 1>>>((unsigned **)pitched, sum);
+  cudaMemcpy(&result, sum, 4, cudaMemcpyDeviceToHost);
+  std::printf("%u\\n", result);
+  return !(result == 2 + 2 + 6 + 3 + 4 + 9);
+}
+"""
+
 COMPRESSION = {"none": "none", "zstd": "balance", "lz4": "speed"}
 
 
@@ -74,6 +101,27 @@ def test_variables_of_a_module_that_the_window_loads_replay(replay, program):
     assert "outputs match" in replay.run("x.rsnap", "--samples", "4").stdout
     calls = replay("ls", "x.rsnap", "calls").stdout
     assert '"counter"' in next(line for line in calls.splitlines() if line.endswith("# made by capture"))
+
+
+def test_relocatable_device_code_has_its_variables(replay, programs, tmp_path):
+    """Its image is machine code alone; the PTX of its parts stands in containers of their own."""
+    program = _compiled(programs, tmp_path, "zstd", "-rdc=true")
+    replay.capture("--kernel", "step", "--launch", "4", application=[str(program)])
+    assert {"counter", "history"} <= {item["name"] for item in memory(replay)}
+    assert "outputs match" in replay.run().stdout
+
+
+@pytest.mark.parametrize(
+    "selection", [["--all"], ["--kernel", "follow", "--launch", "2"]], ids=["all", "launch"]
+)
+def test_pointers_to_variables_that_the_host_uploads(replay, programs, tmp_path, selection):
+    """Variables are elsewhere in the replay, and each iteration of a whole program loads them anew."""
+    source = tmp_path / "pointers.cu"
+    source.write_text(POINTERS)
+    replay.capture(*selection, application=[str(programs.compile([source]))])
+    result = json.loads(replay.run("x.rsnap", "--samples", "4", "--json").stdout)
+    assert result["verification"]["verdict"] == "match"
+    assert result["placement"]["patched_globals"] == 2
 
 
 def test_each_window_has_the_variables_as_they_were(replay, program):

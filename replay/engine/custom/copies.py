@@ -71,8 +71,8 @@ def _copy_rectangle(layout: dict[str, Any]) -> Rebuild:
                 put(host if kind == _MEMORY_HOST else device, live)
                 continue
             if side == "source":
-                buffer = executor.buffer(prepared, executor.required(prepared, "pCopy", 1))
-                if len(buffer) < width * height * depth:
+                buffer, size = executor.host_bytes(prepared, "pCopy", 1)
+                if size < width * height * depth:
                     raise EngineError("the host memory that it reads was not captured", where=prepared.where)
             else:
                 total = width * height * depth

@@ -1,7 +1,6 @@
 // covers: two sources linked by -rdc=true: device functions, variables and kernels of one used by the other.
 // options: -rdc=true
 // also: separate_part.cu
-// replay: the image holds no PTX
 #include "check.cuh"
 
 extern __device__ int shared_counter;
