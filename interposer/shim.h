@@ -190,6 +190,7 @@ struct call {
   uint64_t number;         // 0: not recorded, or not numbered yet
   uint64_t ordinal;        // LAUNCH: number among the launches that the selection matches, 0: not matched
   uint64_t ending_context; // END_OF_CONTEXT: the context whose memory ends, 0 when none does
+  uint64_t ending_array;   // DESTROY: the address of the array's range, 0 when none ends
   uint16_t record_function;
   bool nested, inside;
   uint64_t stream;                // LAUNCH that is timed
@@ -225,7 +226,7 @@ bool read_memory(void *destination, const void *source, size_t bytes); // false:
 void custom_enter(struct call *call);
 void custom_leave(struct call *call, int result);
 void pack_launch_parameters(struct call *call);
-// Device address ranges that a 2D or 3D copy may touch; count 0 to 2.
+// Address ranges that a copy whose effect is CUSTOM may touch; count 0 to 2.
 struct span {
   uint64_t address, bytes;
 };
@@ -316,13 +317,13 @@ void forget_window_timings(void); // the next window's launches are its first on
 
 // ---- memory (memory.c, contents.c, idle.c) ------------------------------------------------------
 
-enum range_kind { RANGE_DEVICE, RANGE_MANAGED, RANGE_HOST, RANGE_GLOBAL };
+enum range_kind { RANGE_DEVICE, RANGE_MANAGED, RANGE_HOST, RANGE_GLOBAL, RANGE_ARRAY };
 enum range_state { RANGE_UNTOUCHED, RANGE_TOUCHED, RANGE_LOST };
 
 struct range {
   uint64_t base, bytes;
   uint64_t context; // current when it was allocated, 0 for none
-  uint64_t owner;   // RANGE_GLOBAL: its module or library
+  uint64_t owner;   // RANGE_GLOBAL: its module or library; RANGE_ARRAY: the array
   uint32_t serial;  // tells a new range from an old one at the same address
   uint8_t kind, state;
   bool host_visible; // the host reads and writes it with no call of the driver
@@ -368,6 +369,55 @@ void want_variables(
 bool variables_are_wanted(void);
 void ask_for_variables(void); // they become ranges of memory. The gate is closed
 void reset_variables_after_fork(void);
+
+// ---- arrays and what reaches them (arrays.c, objects.c) -----------------------------------------
+
+#define ARRAY_ADDRESSES ((uint64_t)0xa77a << 48) // where the ranges of arrays begin: no memory is there
+#define MAX_ARRAY_BYTES ((uint64_t)1 << 44)
+enum { MAX_ARRAY_PARTS = 64, MAX_OBJECT_TARGETS = 2 };
+
+struct array_descriptor { // CUDA_ARRAY3D_DESCRIPTOR
+  uint64_t width, height, depth;
+  uint32_t format, channels, flags;
+};
+_Static_assert(sizeof(struct array_descriptor) == 40, "CUDA_ARRAY3D_DESCRIPTOR");
+
+// A mipmap level, or one plane of it: `slices` (or layers) of `rows`, one after another.
+struct array_part {
+  uint32_t level, plane;
+  uint64_t width_bytes, rows, slices;
+};
+
+struct array_layout {
+  uint64_t base, bytes;
+  uint64_t count;
+  struct array_part parts[MAX_ARRAY_PARTS];
+};
+
+// After an array was made. NULL: its contents cannot be read, `problem` says why.
+const struct array_layout *arrays_add(uint64_t handle, const struct array_descriptor *descriptor,
+                                      bool mipmapped, uint32_t levels, const char **problem);
+// A level of a mipmapped array or a plane of an array.
+void arrays_add_part(uint64_t handle, uint64_t parent, bool mipmapped, uint32_t level, uint32_t plane);
+uint64_t array_base(uint64_t handle, bool mipmapped); // 0: not known
+void arrays_remove(uint64_t base);
+void arrays_remove_context(uint64_t context);
+void reset_arrays_after_fork(void);
+int read_array(uint64_t base, uint64_t offset, size_t bytes, uint8_t *destination); // CUresult
+
+enum object_kind { OBJECT_TEXTURE, OBJECT_SURFACE, OBJECT_REFERENCE };
+void objects_add(uint64_t handle, enum object_kind kind, uint64_t target); // target 0: unbound
+void objects_remove(uint64_t handle, enum object_kind kind);
+void objects_remove_context(uint64_t context);
+void reset_objects_after_fork(void);
+// Which memory a word reaches if it is the handle of a texture or surface object; asked only for words
+// between `lowest_object` and that plus `object_span`.
+unsigned object_targets(uint64_t word, uint64_t targets[MAX_OBJECT_TARGETS]);
+extern _Atomic uint64_t lowest_object, object_span;
+extern atomic_uint bound_references; // which every launch may use
+bool references_reach_untouched(void);
+void references_take(struct range_list *taken);
+void follow_arrays(const struct call *call); // after a successful call that makes, binds or ends them
 
 uint64_t current_context(void);
 // What capture did to the application, beside recording calls.

@@ -53,6 +53,8 @@ static void child_after_fork(void) {
   reset_memory_after_fork();
   forget_host_contents();
   reset_variables_after_fork();
+  reset_arrays_after_fork();
+  reset_objects_after_fork();
   reset_kernels_after_fork();
   reset_streams_after_fork();
   reset_contexts_after_fork();
@@ -153,10 +155,14 @@ static void follow_effect(struct call *call) {
   case EFFECT_DESTROY:
     if (function->id == ID_cuModuleUnload || function->id == ID_cuLibraryUnload)
       memory_remove_owner(value[0]);
+    if (call->ending_array != 0)
+      arrays_remove(call->ending_array);
     break;
   case EFFECT_END_OF_CONTEXT:
     if (call->ending_context != 0) {
       memory_remove_context(call->ending_context);
+      arrays_remove_context(call->ending_context);
+      objects_remove_context(call->ending_context);
       forget_kernels_of_context(call->ending_context);
     }
     break;
@@ -227,6 +233,7 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
   call->loading = NULL;
   call->serial = 0;
   call->ending_context = 0;
+  call->ending_array = 0;
   call->packed = NULL;
   call->packed_bytes = 0;
   call->attachment_count = 0;
@@ -301,6 +308,7 @@ void end_call(struct call *call, int result) {
   int now = current_mode();
   if (result == SUCCESS && (now == MODE_CLOSED || now == MODE_OPEN)) {
     follow_effect(call);
+    follow_arrays(call);
     note_kernels(call);
     note_streams(call);
     note_contexts(call);

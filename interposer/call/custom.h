@@ -17,3 +17,7 @@ void load_file_enter(struct call *call);
 void variable_leave(struct call *call); // cuModuleGetGlobal and its like
 void context_enter(struct call *call);
 void import_leave(struct call *call); // EFFECT_IMPORT
+
+// custom_array.c
+void array_leave(struct call *call); // after an array was made
+unsigned array_copy_spans(const struct call *call, struct span spans[2]);

@@ -92,13 +92,22 @@ static bool add_rows_span(const struct rows *rows, struct span *span) {
   return true;
 }
 
+static bool add_side_span(const struct side_3d *side, const struct copy_3d *copy, struct span *span) {
+  struct rows rows = rows_of(side, copy);
+  if (side->type != MEMORY_ARRAY)
+    return add_rows_span(&rows, span);
+  *span = (struct span){array_base(side->array, false), 1};
+  return span->address != 0;
+}
+
 unsigned copy_spans(const struct call *call, struct span spans[2]) {
   struct copy_3d copy;
+  if (parameters[call->function->first_parameter].role != ROLE_CUSTOM)
+    return array_copy_spans(call, spans);
   if (!copy_of(call, &copy))
     return 0;
-  struct rows source = rows_of(&copy.source, &copy), destination = rows_of(&copy.destination, &copy);
-  unsigned count = add_rows_span(&source, &spans[0]) ? 1 : 0;
-  return count + (add_rows_span(&destination, &spans[count]) ? 1 : 0);
+  unsigned count = add_side_span(&copy.source, &copy, &spans[0]) ? 1 : 0;
+  return count + (add_side_span(&copy.destination, &copy, &spans[count]) ? 1 : 0);
 }
 
 static bool is_tracked(uint64_t address) {

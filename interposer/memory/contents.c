@@ -64,6 +64,8 @@ static int read_piece(const struct range *range, uint64_t address, size_t bytes)
   // Pinned and registered host memory is read where it is; the device is idle.
   if (range->kind == RANGE_HOST)
     return read_memory(staging, (const void *)(uintptr_t)address, bytes) ? SUCCESS : ERROR_INVALID_VALUE;
+  if (range->kind == RANGE_ARRAY)
+    return read_array(range->base, address - range->base, bytes, staging);
   int (*copy)(void *, uint64_t, size_t) = driver_symbol("cuMemcpyDtoH_v2");
   return copy != NULL ? copy(staging, address, bytes) : ERROR_SYMBOL_NOT_FOUND;
 }
@@ -118,7 +120,7 @@ static void copy_range(const struct range *range, enum moment moment, uint64_t c
     if (range->host_visible)
       host_contents_were_read(range, offset, staging, bytes, moment, call);
     write_contents(range, offset, staging, bytes, moment, call);
-    if (follow)
+    if (follow && range->kind != RANGE_ARRAY) // texels are no pointers
       memory_reach(staging, bytes, reached);
   }
   if (pushed)

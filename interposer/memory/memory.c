@@ -187,24 +187,33 @@ void reset_memory_after_fork(void) {
 
 // ---- touching -----------------------------------------------------------------------------------
 
-// Calls `visit` for each range that an aligned word points into; with the lock held. Stops when `visit` says
-// so.
+// Calls `visit` for each range that an aligned word points into, or reaches as the handle of a texture or surface
+// object; with the lock held. Stops when `visit` says so.
 static bool scan(const void *data, size_t bytes, bool (*visit)(struct range *, void *), void *state) {
-  if (all.count == 0)
-    return false;
   const uint8_t *at = data;
-  uint64_t lowest = all.items[0].base;
-  uint64_t span = all.items[all.count - 1].base + all.items[all.count - 1].bytes - lowest;
+  size_t count = position_of(ARRAY_ADDRESSES); // nothing points into an array
+  uint64_t lowest = count > 0 ? all.items[0].base : 0;
+  uint64_t span = count > 0 ? all.items[count - 1].base + all.items[count - 1].bytes - lowest : 0;
+  uint64_t handles = atomic_load(&object_span), lowest_handle = atomic_load(&lowest_object);
   uint64_t last = 0;
+  if (span == 0 && handles == 0)
+    return false;
   for (size_t n = 0; n + 8 <= bytes; n += 8) {
     uint64_t word;
     memcpy(&word, at + n, 8);
-    if (word - lowest >= span || word == last)
+    bool may_point = word - lowest < span, may_be_handle = word - lowest_handle < handles;
+    if (LIKELY(!may_point && !may_be_handle) || word == last)
       continue;
     last = word;
-    struct range *range = range_at(word);
+    struct range *range = may_point ? range_at(word) : NULL;
     if (range != NULL && visit(range, state))
       return true;
+    uint64_t targets[MAX_OBJECT_TARGETS];
+    for (unsigned found = may_be_handle ? object_targets(word, targets) : 0; found > 0; found--) {
+      range = range_at(targets[found - 1]);
+      if (range != NULL && visit(range, state))
+        return true;
+    }
   }
   return false;
 }

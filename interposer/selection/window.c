@@ -281,6 +281,8 @@ static bool touches_something_new(struct call *call, const struct touch *touch) 
     return true;
   if (launch && memory_has_untouched_kind(selection.reach != REACH_LIVE))
     return true;
+  if (launch && atomic_load(&bound_references) > 0 && references_reach_untouched())
+    return true;
   for (unsigned n = 0; n < touch->count; n++)
     if (memory_has_untouched(touch->spans[n].address, touch->spans[n].bytes))
       return true;
@@ -354,6 +356,7 @@ static void copy_before_first_touch(struct call *call) {
     if (call->packed != NULL)
       memory_reach(call->packed, call->packed_bytes, &list);
     memory_take_kind(selection.reach != REACH_LIVE, &list);
+    references_take(&list);
   }
   for (unsigned n = 0; n < touch.count; n++)
     memory_take(touch.spans[n].address, touch.spans[n].bytes, &list);
@@ -412,6 +415,11 @@ void prepare_memory(struct call *call) {
   case EFFECT_DESTROY:
     if (open && (call->function->id == ID_cuModuleUnload || call->function->id == ID_cuLibraryUnload))
       copy_before_it_ends(call, LIST_BY_OWNER, address, 0);
+    if (call->function->id == ID_cuArrayDestroy || call->function->id == ID_cuMipmappedArrayDestroy) {
+      call->ending_array = array_base(address, call->function->id == ID_cuMipmappedArrayDestroy);
+      if (open)
+        copy_before_it_ends(call, LIST_BY_SPAN, call->ending_array, 1);
+    }
     break;
   case EFFECT_END_OF_CONTEXT:
     call->ending_context = context_that_ends(call);

@@ -152,6 +152,29 @@ class CUlaunchAttribute(ctypes.Structure):
     _fields_ = [("id", c_uint32), ("pad", c_ubyte * 4), ("value", CUlaunchAttributeValue)]
 
 
+class CUDA_RESOURCE_DESC(ctypes.Structure):
+    """What a texture or surface object reads: `place` is a CUarray, a CUmipmappedArray or a device address."""
+
+    _fields_ = [
+        ("resType", c_uint32),
+        ("place", c_uint64),
+        ("format", c_uint32),  # this and what follows: of linear and pitched memory
+        ("numChannels", c_uint32),
+        ("extent", c_uint64 * 3),  # linear: bytes; pitched: width and height in elements, pitch in bytes
+        ("reserved", c_ubyte * 88),
+        ("flags", c_uint32),
+    ]
+
+
+class ResourceType(enum.IntEnum):
+    """CUresourcetype."""
+
+    ARRAY = 0
+    MIPMAPPED_ARRAY = 1
+    LINEAR = 2
+    PITCH2D = 3
+
+
 class CUmemLocation(ctypes.Structure):
     """type: 1 device, 2 host, 3 host NUMA node, 4 current host NUMA node; id: ordinal of that."""
 
@@ -190,6 +213,7 @@ STRUCT_BYTES: dict[type[ctypes.Structure], int] = {
     CUDA_MEMCPY3D: 200,
     CUlaunchConfig: 56,
     CUlaunchAttribute: 72,
+    CUDA_RESOURCE_DESC: 144,
     CUmemLocation: 8,
     CUmemAllocationProp: 32,
     CUmemAccessDesc: 12,
@@ -218,3 +242,14 @@ def geometry(config: CUlaunchConfig) -> tuple[tuple[int, int, int], tuple[int, i
     """Grid in blocks, block in threads, and dynamic shared memory in bytes of a launch."""
     grid = (config.gridDimX, config.gridDimY, config.gridDimZ)
     return grid, (config.blockDimX, config.blockDimY, config.blockDimZ), config.sharedMemBytes
+
+
+def copied_arrays(data: bytes) -> list[int]:
+    """The arrays that a CUDA_MEMCPY2D, a CUDA_MEMCPY3D or a CUDA_MEMCPY3D_PEER names; the three are told apart by size,
+    and the last two differ only in fields that say nothing of arrays."""
+    layout = CUDA_MEMCPY2D if len(data) == STRUCT_BYTES[CUDA_MEMCPY2D] else CUDA_MEMCPY3D
+    if len(data) < STRUCT_BYTES[layout]:
+        return []
+    copy = read_struct(layout, data)
+    sides = ((copy.srcMemoryType, copy.srcArray), (copy.dstMemoryType, copy.dstArray))
+    return [handle for kind, handle in sides if kind == MemoryType.ARRAY]

@@ -22,6 +22,7 @@ from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import CHUNK_BYTES, DIGEST_BYTES, ZERO_DIGEST, Change, Contents, Range
 
 _ZEROS = bytes(CHUNK_BYTES)
+_OBJECT_TYPES = {1: "CUtexObject", 2: "CUsurfObject"}  # schema.Census
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,15 @@ class Word:
 
     offset: int
     target: int  # captured address
+
+
+@dataclass(frozen=True)
+class HandleWord:
+    """The captured handle of a texture or surface object, and where it stands."""
+
+    offset: int
+    c_type: str
+    captured: int
 
 
 @dataclass(frozen=True)
@@ -52,6 +62,18 @@ def unpack_words(words: bytes, ranges: dict[int, Range], site: str) -> list[Word
         if range_ is None or inner > range_.size_bytes:
             raise EngineError(f"the pointer census of {site} points outside the captured memory")
         found.append(Word(offset, range_.address + inner))
+    return found
+
+
+def unpack_handles(words: bytes, site: str) -> list[HandleWord]:
+    """The handles of one Census. Raises EngineError for words of no known sort."""
+    if len(words) % 24:
+        raise EngineError(f"the census of {site} has a broken length")
+    found = []
+    for offset, handle, _, what in struct.iter_unpack("<QQII", words):
+        if what not in _OBJECT_TYPES:
+            raise EngineError(f"the census of {site} has handles of an unknown sort")
+        found.append(HandleWord(offset, _OBJECT_TYPES[what], handle))
     return found
 
 

@@ -97,6 +97,11 @@ def is_global(range_: Range) -> bool:
     return range_.kind == "global" or bool(range_.name and range_.owner)
 
 
+def is_array(range_: Range) -> bool:
+    """Whether the range is a CUDA array, which has a handle and no address."""
+    return range_.kind == "array"
+
+
 def home_address(range_: Range) -> int:
     """The captured address at which a range is placed: pinned memory by its host address, if the device has
     another."""
@@ -110,7 +115,7 @@ def plan_spans(ranges: Iterable[Range]) -> list[Span]:
     """
     pieces: list[Span] = []
     for item in ranges:
-        if is_global(item):
+        if is_global(item) or is_array(item):
             continue
         host = is_host(item)
         granule = PAGE_BYTES if host else GRANULE_BYTES

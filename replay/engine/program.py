@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from replay.api.functions import by_symbol
-from replay.engine.contents import Word, describe, unpack_words
-from replay.engine.memory import is_global
+from replay.engine.contents import HandleWord, Word, describe, unpack_handles, unpack_words
+from replay.engine.memory import is_array, is_global
 from replay.errors import EngineError
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Census, Change, Contents, Image, Note, Range, from_wire
@@ -45,7 +45,12 @@ class Program:
         self.window = [call for call in calls if call.section == "window"]
         self.call_words: dict[int, list[Word]] = {}
         self.range_words: dict[int, list[Word]] = {}
+        self.call_handles: dict[int, list[HandleWord]] = {}
+        self.range_handles: dict[int, list[HandleWord]] = {}
         for census in self._objects(Census, "census"):
+            if census.kind in ("call_handles", "range_handles"):
+                self._handles(census)
+                continue
             words = self.call_words if census.kind == "call" else self.range_words
             site = f"{census.kind} {census.site}"
             found = unpack_words(census.words, self.ranges, site)
@@ -67,6 +72,17 @@ class Program:
 
     def _objects(self, kind: type[Any], name: str) -> Iterable[Any]:
         return (from_wire(kind, value) for value in self.reader.objects(name))
+
+    def _handles(self, census: Census) -> None:
+        """Words that hold the handle of a texture or surface object."""
+        found = unpack_handles(census.words, f"{census.kind} {census.site}")
+        if census.kind == "call_handles":
+            self.call_handles.setdefault(census.site, []).extend(found)
+            return
+        holder = self.ranges.get(census.site)
+        if holder is None or any(word.offset + 8 > holder.size_bytes for word in found):
+            raise EngineError(f"the census of handles in range {census.site} lies outside the captured memory")
+        self.range_handles.setdefault(census.site, []).extend(found)
 
     def _refuse(self) -> None:
         if not self.window:
@@ -109,7 +125,9 @@ class Program:
 
     def _find_lifetimes(self) -> None:
         """Ranges at overlapping addresses lived one after the other; all others may be there from the start."""
-        ordered = sorted((r for r in self.ranges.values() if not is_global(r)), key=lambda r: r.address)
+        ordered = sorted(
+            (r for r in self.ranges.values() if not is_global(r) and not is_array(r)), key=lambda r: r.address
+        )
         group: list[Range] = []
         end = 0
         for range_ in [*ordered, None]:
@@ -125,5 +143,7 @@ class Program:
         for range_ in self.ranges.values():
             if range_.id in self.late and range_.born_call is not None:
                 self.births.setdefault(range_.born_call, []).append(range_)
-            if range_.died_call is not None and (range_.id in self.shared or is_global(range_)):
+            if range_.died_call is not None and (
+                range_.id in self.shared or is_global(range_) or is_array(range_)
+            ):
                 self.deaths.setdefault(range_.died_call, []).append(range_)

@@ -14,8 +14,10 @@ from typing import Literal
 from replay.api.structs import CUmemAllocationProp, read_struct
 from replay.api.vocabulary import Effect, Moment, Role, Term
 from replay.capture.decode import RawCall, RawContents
+from replay.errors import FormatError
+from replay.snapshot.schema import ArrayPart, ArrayShape
 
-Kind = Literal["device", "managed", "host", "registered", "global"]
+Kind = Literal["device", "managed", "host", "registered", "global", "array"]
 
 _ALLOCATING: dict[Effect, Kind] = {
     Effect.ALLOC: "device",
@@ -27,6 +29,12 @@ _ALLOCATING: dict[Effect, Kind] = {
 _FREEING = frozenset((Effect.FREE, Effect.HOST_FREE, Effect.HOST_UNREGISTER, Effect.UNMAP))
 MAXIMUM_CHANGES = 1_000_000  # of one allocation; a capture that has more was made by hand
 _LOADING = ("cuModuleLoad", "cuLibraryLoad")
+_ARRAY_MAKERS = {
+    "cuArrayCreate_v2": "pAllocateArray", "cuArray3DCreate_v2": "pAllocateArray",
+    "cuMipmappedArrayCreate": "pMipmappedArrayDesc",
+}  # fmt: skip
+_ARRAY_PARTS = {"cuMipmappedArrayGetLevel": "pLevelArray", "cuArrayGetPlane": "pPlaneArray"}
+_ARRAY_ENDS = {"cuArrayDestroy": "CUarray", "cuMipmappedArrayDestroy": "CUmipmappedArray"}
 
 
 @dataclass(eq=False)
@@ -48,6 +56,7 @@ class Allocation:
     host_flags: int = 0
     device_address: int = 0  # of pinned memory, when it differs from `address`
     touched: bool = False
+    array: ArrayShape | None = None
     before: list[RawContents] = field(default_factory=list)
     after: list[RawContents] = field(default_factory=list)
     changes: list[RawContents] = field(default_factory=list)  # CHANGED and SEEN
@@ -78,6 +87,27 @@ def term_value(call: RawCall, term: Term) -> int | None:
     return product
 
 
+def read_array(handle_type: str, described: bytes, laid_out: bytes) -> tuple[int, ArrayShape]:
+    """Address and shape of an array: from its descriptor (CUDA_ARRAY_DESCRIPTOR or CUDA_ARRAY3D_DESCRIPTOR) and what
+    the shim attached. Raises struct.error or FormatError when they make no sense."""
+    if len(described) >= 40:
+        width, height, depth, format_, channels, flags = struct.unpack_from("<QQQIII", described)
+    else:
+        width, height, format_, channels = struct.unpack_from("<QQII", described)
+        depth = flags = 0
+    base, size_bytes, count = struct.unpack_from("<QQQ", laid_out)
+    if len(laid_out) != 24 + 32 * count:
+        raise FormatError(f"an array of {count} parts in {len(laid_out)} bytes")
+    parts = [ArrayPart(*fields) for fields in struct.iter_unpack("<IIQQQ", laid_out[24:])]
+    named: Literal["CUarray", "CUmipmappedArray"] = (
+        "CUarray" if handle_type == "CUarray" else "CUmipmappedArray"
+    )
+    shape = ArrayShape(named, width, height, depth, format_, channels, flags, parts)
+    if shape.size_bytes != size_bytes or base + size_bytes > 1 << 64:
+        raise FormatError(f"an array of {size_bytes} bytes whose parts have {shape.size_bytes}")
+    return base, shape
+
+
 class Allocations:
     """The fold. `touched` are the allocations that the window touched, in the order of their first touch."""
 
@@ -88,14 +118,19 @@ class Allocations:
         self._ending: dict[int, list[Allocation]] = {}  # call number -> what it is about to free
         self._loaded_in_window: dict[int, int] = {}  # CUmodule or CUlibrary -> the call that loaded it
         self._physical_devices: dict[int, int] = {}  # CUmemGenericAllocationHandle -> device
+        self._arrays: dict[tuple[str, int], Allocation] = {}  # also by the handles of their levels and planes
 
     def find(self, address: int) -> Allocation | None:
-        """The allocation alive now that holds `address`."""
+        """The allocation alive now that holds `address`. Nothing points into an array."""
         place = bisect.bisect_right(self._starts, address) - 1
         if place < 0:
             return None
         found = self._alive[self._starts[place]]
-        return found if address < found.end else None
+        return found if address < found.end and found.kind != "array" else None
+
+    def find_array(self, c_type: str, handle: int) -> Allocation | None:
+        """The array, or that of which the handle is a level or plane. c_type: CUarray or CUmipmappedArray."""
+        return self._arrays.get((c_type, handle))
 
     def touch(self, allocation: Allocation | None) -> None:
         """The window refers to this allocation."""
@@ -122,6 +157,9 @@ class Allocations:
         """A call begins. What it frees is looked up now: at its answer, the address may be in use again."""
         if call.function.effect in _FREEING:
             self._ending[call.number] = self._freed(call)
+        elif call.function.symbol in _ARRAY_ENDS:
+            array = self.find_array(_ARRAY_ENDS[call.function.symbol], call.arguments[0])
+            self._ending[call.number] = [array] if array is not None else []
 
     def apply(self, call: RawCall, context: int, device: int, in_window: bool, ended_context: int) -> None:
         """The driver answered. ended_context: the context that the call ended, 0 for none."""
@@ -143,6 +181,10 @@ class Allocations:
             self._remove_all(call, in_window, owner=call.arguments[0])
         elif ended_context:
             self._remove_all(call, in_window, context=ended_context)
+        elif call.function.symbol in _ARRAY_MAKERS:
+            self._array(call, context, device, in_window)
+        elif call.function.symbol in _ARRAY_PARTS:
+            self._array_part(call)
         elif call.function.symbol == "cuMemCreate":
             self._physical(call, device)
         elif call.function.meaning == "cuMemHostGetDevicePointer_v2":
@@ -171,6 +213,36 @@ class Allocations:
         if address and size_bytes and address + size_bytes <= 1 << 64:
             born = call.number if in_window else None
             self._add(Allocation("device", address, size_bytes, device, context, born))
+
+    def _array(self, call: RawCall, context: int, device: int, in_window: bool) -> None:
+        handle, laid_out = call.output_word("pHandle"), call.outputs.get("pHandle.1")
+        described = call.inputs.get(_ARRAY_MAKERS[call.function.symbol])
+        if (
+            not handle
+            or laid_out is None
+            or laid_out.data is None
+            or described is None
+            or described.data is None
+        ):
+            return  # a note of the shim says why
+        handle_type = "CUmipmappedArray" if call.function.symbol.startswith("cuMipmapped") else "CUarray"
+        try:
+            base, shape = read_array(handle_type, described.data, laid_out.data)
+        except (struct.error, FormatError):
+            return
+        born = call.number if in_window else None
+        allocation = Allocation(
+            "array", base, shape.size_bytes, device, context, born, owner=handle, array=shape
+        )
+        self._arrays[handle_type, handle] = allocation
+        self._add(allocation)
+
+    def _array_part(self, call: RawCall) -> None:
+        handle = call.output_word(_ARRAY_PARTS[call.function.symbol])
+        parent_type = "CUmipmappedArray" if call.function.symbol.startswith("cuMipmapped") else "CUarray"
+        parent = self.find_array(parent_type, call.arguments[1])
+        if handle and parent is not None:
+            self._arrays["CUarray", handle] = parent
 
     def _global(self, call: RawCall, context: int, device: int, in_window: bool) -> None:
         for parameter in call.function.parameters:
@@ -240,8 +312,14 @@ class Allocations:
         if self._alive.get(allocation.address) is allocation:
             del self._alive[allocation.address]
             del self._starts[bisect.bisect_left(self._starts, allocation.address)]
+        if allocation.kind == "array":
+            self._forget_array(allocation)
         # Also of one whose address was in use again before its end was on file.
         allocation.died_call = allocation.died_call or died_call
+
+    def _forget_array(self, allocation: Allocation) -> None:
+        for key in [key for key, found in self._arrays.items() if found is allocation]:
+            del self._arrays[key]
 
     def _add(self, allocation: Allocation) -> None:
         """What was there before must have ended, even if no call said so."""

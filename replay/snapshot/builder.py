@@ -238,7 +238,7 @@ class _Build:
             self._put_call(self._setup_call(item))
         spool = Spool(self._folder)
         try:
-            targets = Targets(survey.allocations.touched)
+            targets = Targets(survey.allocations.touched, survey.handles)
             self._ranges(targets, spool)
             self._changes()
             self._window(targets, spool)
@@ -371,7 +371,9 @@ class _Build:
             def found(words: Words, number: int = number) -> None:
                 spool.add("range", number, words)
 
-            before = self._stored(item, "before", item.before, targets, found)
+            # Texels are no pointers.
+            scanned = None if item.kind == "array" else targets
+            before = self._stored(item, "before", item.before, scanned, found)
             after = self._stored(item, "after", item.after, None, found)
             self._written_bytes += changed_bytes(before, after)
             self._put(
@@ -379,7 +381,7 @@ class _Build:
                 schema.Range(
                     number, item.kind, item.placed_address, item.size_bytes, item.device,
                     item.context, item.born_call, item.died_call, before, after, item.name, item.owner,
-                    item.host_flags, item.address if item.device_address else 0,
+                    item.host_flags, item.address if item.device_address else 0, item.array,
                 ),
             )  # fmt: skip
 

@@ -1,11 +1,12 @@
-"""The pointer census: words of captured contents and parameter buffers that hold an address inside a captured range."""
+"""The census: words of captured contents and parameter buffers that hold an address inside a captured range, or the
+handle of a texture or surface object."""
 
 from __future__ import annotations
 
 import bisect
 import struct
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -21,14 +22,26 @@ MAXIMUM_WORDS_BYTES = 6 << 20  # in one Census object; a multiple of 24
 WORD = np.dtype([("offset", "<u8"), ("inside", "<u8"), ("range", "<u4"), ("zero", "<u4")])
 _U64 = struct.Struct("<Q")
 Words = NDArray[np.void]
+Site = Literal["range", "call"]
+Kind = Literal["range", "call", "range_handles", "call_handles"]
+
+# A smaller value in memory is as likely an index or a count, so it is never taken for a handle there.
+SMALLEST_HANDLE_IN_MEMORY = 1 << 32
 
 
 class Targets:
     """Captured ranges by address. Ranges that shared addresses at different times are told apart by the call at which
-    a site was read."""
+    a site was read. handles: those of texture and surface objects, with what they are (`survey.OBJECT_TYPES`); a word
+    that is one has the range 0, the handle as `inside`, and what it is as `zero`."""
 
-    def __init__(self, allocations: Sequence[Allocation]) -> None:
-        numbered = [(item, number) for number, item in enumerate(allocations, 1)]
+    def __init__(
+        self, allocations: Sequence[Allocation], handles: Mapping[int, Collection[int]] | None = None
+    ) -> None:
+        numbered = [(item, number) for number, item in enumerate(allocations, 1) if item.kind != "array"]
+        self._handles = dict(handles or {})
+        self._handles_in_memory = np.array(
+            sorted(handle for handle in self._handles if handle >= SMALLEST_HANDLE_IN_MEMORY), dtype="<u8"
+        )
         self._all = sorted(numbered, key=lambda pair: pair[0].placed_address)
         ends = [item.placed_address + item.size_bytes for item, _ in self._all]
         self._overlap = any(
@@ -58,9 +71,11 @@ class Targets:
     def find_few(self, data: bytes, call: int) -> Words:
         """The same for a parameter buffer: a few words, once a launch, where numpy costs more than it saves."""
         if self._overlap or len(data) > 1024:
-            return self.find(data, 0, call)
+            return np.concatenate([self._pointers(data, 0, call), self._handles_among(data)])
         found = []
         for number, (value,) in enumerate(_U64.iter_unpack(data[: len(data) // 8 * 8])):
+            if value in self._handles:
+                found += [(8 * number, value, 0, what) for what in sorted(self._handles[value])]
             place = bisect.bisect_right(self._addresses, value) - 1
             if place >= 0:
                 item, target = self._all[place]
@@ -70,8 +85,29 @@ class Targets:
         return np.array(found, dtype=WORD)
 
     def find(self, data: bytes | memoryview, first_offset: int, call: int) -> Words:
-        """The pointers among the aligned words of `data`, which begins at `first_offset` (a multiple of 8) of its site
-        and was read at `call`."""
+        """The pointers and handles among the aligned words of `data`, which begins at `first_offset` (a multiple of 8)
+        of its site and was read at `call`."""
+        pointers = self._pointers(data, first_offset, call)
+        if not len(self._handles_in_memory):
+            return pointers
+        words = np.frombuffer(data, dtype="<u8", count=len(data) // 8)
+        places = np.flatnonzero(np.isin(words, self._handles_in_memory))
+        return np.concatenate([pointers, self._handle_words(words, places, first_offset)])
+
+    def _handles_among(self, data: bytes) -> Words:
+        words = np.frombuffer(data, dtype="<u8", count=len(data) // 8)
+        known = np.array(sorted(self._handles), dtype="<u8")
+        return self._handle_words(words, np.flatnonzero(np.isin(words, known)), 0)
+
+    def _handle_words(self, words: NDArray[np.uint64], places: NDArray[np.intp], first_offset: int) -> Words:
+        found = [
+            (8 * place + first_offset, handle, 0, what)
+            for place, handle in zip(places.tolist(), words[places].tolist(), strict=True)
+            for what in sorted(self._handles[handle])
+        ]
+        return np.array(found, dtype=WORD)
+
+    def _pointers(self, data: bytes | memoryview, first_offset: int, call: int) -> Words:
         starts, sizes, numbers = self._prepare(self._alive_at(call)) if self._overlap else self._prepared
         count = len(data) // 8
         if not count or not len(starts):
@@ -104,11 +140,16 @@ class Spool:
 
     def __init__(self, folder: Path) -> None:
         self._file = tempfile.TemporaryFile(dir=folder, prefix=".replay-census-")  # noqa: SIM115, closed by `close`
-        self._sites: list[tuple[Literal["range", "call"], int, int]] = []  # kind, site, bytes
+        self._sites: list[tuple[Kind, int, int]] = []  # kind, site, bytes
         self.words = 0
 
-    def add(self, kind: Literal["range", "call"], site: int, words: Words) -> None:
+    def add(self, kind: Site, site: int, words: Words) -> None:
         """Append words of a site; sites come one after another."""
+        is_handle = words["range"] == 0
+        self._append(kind, site, words[~is_handle])
+        self._append("range_handles" if kind == "range" else "call_handles", site, words[is_handle])
+
+    def _append(self, kind: Kind, site: int, words: Words) -> None:
         if not len(words):
             return
         data = words.tobytes()

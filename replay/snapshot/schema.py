@@ -28,6 +28,7 @@ INLINE_BYTES = 4096  # attachments up to this size stand inside their call, larg
 MAXIMUM_CALLS = 50_000_000
 MAXIMUM_RANGES = 4_000_000
 MAXIMUM_RANGE_BYTES = 1 << 44
+MAXIMUM_ARRAY_PARTS = 64  # levels x planes
 
 
 @dataclass(frozen=True)
@@ -166,8 +167,62 @@ class Perturbation:
 
 
 @dataclass(frozen=True)
+class ArrayPart:
+    """One mipmap level of a CUDA array, or one plane of it: `slices` (or layers) of `rows`."""
+
+    level: int
+    plane: int
+    width_bytes: int
+    rows: int
+    slices: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Rows and slices one after another, without padding."""
+        return self.width_bytes * self.rows * self.slices
+
+
+@dataclass(frozen=True)
+class ArrayShape:
+    """A CUDA array as its creator described it, and how its contents are laid out: the parts one after another.
+
+    Extents in elements, 0 as CUDA uses it (a height of 0: one dimension). `format` is a CUarray_format, `flags` are
+    CUDA_ARRAY3D_*. handle_type says what the range's `owner` is.
+    """
+
+    handle_type: Literal["CUarray", "CUmipmappedArray"]
+    width: int
+    height: int
+    depth: int
+    format: int
+    channels: int
+    flags: int
+    parts: list[ArrayPart]
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.parts) <= MAXIMUM_ARRAY_PARTS:
+            raise FormatError(f"an array of {len(self.parts)} parts")
+        for part in self.parts:
+            extents = (part.width_bytes, part.rows, part.slices)
+            if not all(1 <= extent <= MAXIMUM_RANGE_BYTES for extent in extents) or not (
+                0 <= part.level < MAXIMUM_ARRAY_PARTS and 0 <= part.plane < MAXIMUM_ARRAY_PARTS
+            ):
+                raise FormatError(f"an array with a part of {extents}")
+        if self.size_bytes > MAXIMUM_RANGE_BYTES:
+            raise FormatError(f"an array of {self.size_bytes} bytes")
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all parts."""
+        return sum(part.size_bytes for part in self.parts)
+
+
+@dataclass(frozen=True)
 class Range:
     """One allocation that the window touched.
+
+    A CUDA array has no address of its own: `address` tells it from others (FORMAT.md), `owner` is its handle, `array`
+    its shape.
 
     `before` is what it held when the window opened, or just after it was allocated inside the window; `after` what
     it held when the window closed, or when it was freed. None: not captured (a note says why). Chunks of `after`
@@ -175,7 +230,7 @@ class Range:
     """
 
     id: int
-    kind: Literal["device", "managed", "host", "registered", "global"]
+    kind: Literal["device", "managed", "host", "registered", "global", "array"]
     address: int
     size_bytes: int
     device: int
@@ -185,9 +240,20 @@ class Range:
     before: Contents | None = None
     after: Contents | None = None
     name: str = ""  # of a global
-    owner: int = 0  # captured CUmodule or CUlibrary handle of a global
+    owner: int = 0  # captured CUmodule or CUlibrary handle of a global; handle of an array
     host_flags: int = 0  # cuMemHostAlloc or cuMemHostRegister flags
     host_address: int = 0  # of pinned memory whose device address differs
+    array: ArrayShape | None = None
+
+    def __post_init__(self) -> None:
+        if (self.kind == "array") != (self.array is not None):
+            raise FormatError(
+                f"range {self.id} is of kind {self.kind}, and {'no' if self.array is None else 'an'} array"
+            )
+        if self.array is not None and self.array.size_bytes != self.size_bytes:
+            raise FormatError(
+                f"range {self.id} has {self.size_bytes} bytes, its array {self.array.size_bytes}"
+            )
 
 
 @dataclass(frozen=True)
@@ -208,14 +274,16 @@ class Change:
 
 @dataclass(frozen=True)
 class Census:
-    """Words that hold an address inside a captured range: what relocation patches.
+    """Words that hold an address inside a captured range, or the handle of an object: what a replay patches.
 
     `words` packs, little endian, 24 bytes each: u64 offset of the word in its site, u64 offset inside the target,
     u32 target range id, u32 zero. Site "range": the `before` contents of range `site`. Site "call": the parameter
-    buffer of call `site`.
+    buffer of call `site`. Sites "range_handles" and "call_handles" are the same, and their words hold the handle of a
+    texture object or a surface object: the second u64 is the handle, the first u32 zero, the second u32 1 for a
+    texture object, 2 for a surface object.
     """
 
-    kind: Literal["range", "call"]
+    kind: Literal["range", "call", "range_handles", "call_handles"]
     site: int
     words: bytes
 

@@ -49,7 +49,17 @@ _OF_THE_PROCESS = frozenset(
 )  # a context that ends takes only its copy of them along
 
 # Parameters that say which of several settings a call changes; the last call for each setting counts.
-_SETTING_PARAMETERS = frozenset(("attrib", "attr", "limit", "dev", "peerContext"))
+_SETTING_PARAMETERS = frozenset(("attrib", "attr", "limit", "dev", "peerContext", "dim"))
+
+# What kernels reach by handle; found in parameters and in memory (survey.py).
+_REACHED_BY_HANDLE = frozenset(("CUtexObject", "CUsurfObject", "CUtexref", "CUsurfref"))
+# Each of these takes the place of the others.
+_BINDINGS = frozenset(
+    (
+        "cuTexRefSetArray", "cuTexRefSetMipmappedArray", "cuTexRefSetAddress_v2", "cuTexRefSetAddress2D_v2",
+        "cuTexRefSetAddress2D_v3", "cuSurfRefSetArray",
+    )
+)  # fmt: skip
 
 _ATTRIBUTES_WITH_EVENT = (
     structs.LaunchAttributeId.PROGRAMMATIC_EVENT,
@@ -116,6 +126,7 @@ class Objects:
         self._stacks: dict[int, list[Current]] = {}
         self._stacks_at_opening: dict[int, list[Current]] = {}
         self._contexts_at_opening: dict[int, Made] = {}
+        self.reached_by_handle: list[Made] = []  # of the objects at the opening
         self._window_threads: set[int] = set()
         self._device_changes: dict[tuple[object, ...], tuple[int, Change]] = {}
         self._devices: dict[int, int] = {}  # context -> device
@@ -160,6 +171,9 @@ class Objects:
             self._contexts_at_opening = {
                 handle: made for (c_type, handle), made in self._alive.items() if c_type == "CUcontext"
             }
+            self.reached_by_handle = [
+                made for made in self._alive.values() if made.key[0] in _REACHED_BY_HANDLE
+            ]
 
     def enter_in_window(self, call: RawCall) -> None:
         """A call of the window begins: mark what it refers to."""
@@ -237,7 +251,8 @@ class Objects:
         ]
         if function.symbol == "cuMemPoolSetAccess" and "map" in call.inputs:
             names.append(call.inputs["map"].data)
-        key: tuple[object, ...] = (function.meaning.replace("Disable", "Enable"), *settings, *names)
+        symbol = "binding" if function.meaning in _BINDINGS else function.meaning
+        key: tuple[object, ...] = (symbol.replace("Disable", "Enable"), *settings, *names)
         change = Change(call, self._order, current, (*references, *([context] if context else [])))
         if function.symbol.startswith("cuDevice") and not references:
             self._device_changes[key] = (call.argument("dev"), change)
@@ -395,6 +410,7 @@ def _handles_in(call: RawCall) -> Iterator[Key]:
         elif parameter.role in (Role.IN, Role.INOUT) and parameter.element in _OBJECTS:
             for handle in _words(call.inputs.get(parameter.name), parameter.element_bytes):
                 yield parameter.element, handle
+    yield from _handles_of_arrays(call)
     config = call.inputs.get("config.0")
     if config is not None and config.data is not None and len(config.data) >= 56:
         yield "CUstream", structs.read_struct(structs.CUlaunchConfig, config.data).hStream
@@ -403,3 +419,16 @@ def _handles_in(call: RawCall) -> Iterator[Key]:
             for attribute in structs.read_launch_attributes(attributes.data):
                 if attribute.id in _ATTRIBUTES_WITH_EVENT:
                     yield "CUevent", attribute.value.event.event
+
+
+def _handles_of_arrays(call: RawCall) -> Iterator[Key]:
+    """The arrays that the description of a copy or of a resource names."""
+    resource, copy = call.inputs.get("pResDesc"), call.inputs.get("pCopy.0")
+    if resource is not None and resource.data is not None and len(resource.data) == 144:
+        described = structs.read_struct(structs.CUDA_RESOURCE_DESC, resource.data)
+        if described.resType == structs.ResourceType.ARRAY:
+            yield "CUarray", described.place
+        elif described.resType == structs.ResourceType.MIPMAPPED_ARRAY:
+            yield "CUmipmappedArray", described.place
+    if copy is not None and copy.data is not None:
+        yield from (("CUarray", handle) for handle in structs.copied_arrays(copy.data))

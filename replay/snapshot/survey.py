@@ -5,7 +5,9 @@ Holds what is alive and what the window touched, never the calls themselves: tho
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Protocol
@@ -36,6 +38,10 @@ _TOUCHING = frozenset((Effect.WRITE, Effect.READ, Effect.COPY, Effect.CUSTOM))
 _ADDRESS_ROLES = frozenset((Role.ADDRESS, Role.HOST_READ, Role.HOST_WRITE))
 
 _LOADS_FILE = ("cuModuleLoad", "cuLibraryLoadFromFile")  # part 1 of the file's name is what the file holds
+
+# C type -> what a word of the census says it is the handle of
+OBJECT_TYPES = {"CUtexObject": 1, "CUsurfObject": 2}
+_OBJECT_MAKERS = {"cuTexObjectCreate": "CUtexObject", "cuSurfObjectCreate": "CUsurfObject"}
 
 # Notes that hold for every window of a capture.
 _OF_THE_PROCESS = frozenset(("CAPTURE_STOPPED", "CHILD_PROCESS", "IMAGE_UNKNOWN"))
@@ -133,6 +139,9 @@ class Survey:
     gpu_times_ns: dict[int, int] = field(default_factory=dict)
     windows: list[str] = field(default_factory=list)
     asked_by_capture: set[int] = field(default_factory=set)
+    handles: dict[int, set[int]] = field(
+        default_factory=dict
+    )  # of texture and surface objects: their OBJECT_TYPES
 
     def note(self, code: str, text: str, call: int = 0, function: str = "") -> None:
         """Record something that is missing or special."""
@@ -150,6 +159,8 @@ class Surveyor:
         self._images = images
         self._window = window
         self._matched_names: dict[int, str] = {}
+        self._modules_launched: set[int] = set()  # by id() of their Made
+        self._parameter_words: set[int] = set()  # that might be handles of objects
 
     def run(self, decoder: Decoder) -> Survey:
         """Read everything; the decoder's `ending` and `open_calls` hold afterwards."""
@@ -168,6 +179,7 @@ class Surveyor:
                 self._note(event)
             elif isinstance(event, ProcessText):
                 self._process_text(event)
+        self._use_reached_objects()
         return self.survey
 
     def _inside(self) -> bool:
@@ -232,6 +244,9 @@ class Surveyor:
         survey.allocations.apply(call, context, device, call.in_window, ended)
         if call.result != 0:
             return
+        if call.in_window and call.function.symbol in _OBJECT_MAKERS:
+            handle = call.output_word(call.function.parameters[0].name)
+            self._remember_handle(_OBJECT_MAKERS[call.function.symbol], handle or 0)
         if call.function.effect == Effect.GLOBAL:
             self._named_global(call)
         name = call.inputs.get(_NAMING.get(call.function.symbol, ""))
@@ -245,9 +260,13 @@ class Surveyor:
         for parameter, word in zip(call.function.parameters, call.arguments, strict=True):
             if parameter.role in _ADDRESS_ROLES:
                 self.survey.allocations.touch(self.survey.allocations.find(word))
+            elif parameter.c_type == "CUarray":
+                self.survey.allocations.touch(self.survey.allocations.find_array("CUarray", word))
         copy = call.inputs.get("pCopy.0")
         if copy is not None and copy.data is not None:
             self._touch_words(copy.data)
+            for handle in structs.copied_arrays(copy.data):
+                self.survey.allocations.touch(self.survey.allocations.find_array("CUarray", handle))
 
     def _touch_words(self, data: bytes) -> None:
         for word in np.frombuffer(data, dtype="<u8", count=len(data) // 8).tolist():
@@ -268,10 +287,15 @@ class Surveyor:
                 )
             name = f"function_{handle:x}"
         survey.images_used.add(image)
+        self._modules_launched |= _modules_of(made)
         survey.streams.add(self._stream(call))
         buffer = parameter_buffer(call)
         if buffer is not None and buffer.data is not None:
             self._touch_words(buffer.data)
+            if survey.objects.reached_by_handle:
+                self._parameter_words.update(
+                    word for (word,) in struct.iter_unpack("<Q", buffer.data[: len(buffer.data) // 8 * 8])
+                )
         draft = survey.kernels.get((image, name))
         if draft is None:
             layout = call.inputs.get("kernelParams.1")
@@ -309,6 +333,28 @@ class Surveyor:
             pending += [parent for parent in item.uses if parent.key[0] != "CUcontext"]
         return name, ""
 
+    def _use_reached_objects(self) -> None:
+        """Texture and surface objects and references that were there when the window opened and that it may have used:
+        those whose memory was touched, or whose handle is a parameter; references of a module that was launched."""
+        survey = self.survey
+        touched = survey.allocations.touched
+        bases = {item.address for item in touched if item.kind == "array"}
+        for made in survey.objects.reached_by_handle:
+            c_type, handle = made.key
+            if c_type not in OBJECT_TYPES:
+                reached = bool(_modules_of(made) & self._modules_launched)
+            else:
+                reached = handle in self._parameter_words or any(base in bases for base in _array_bases(made))
+                place = _linear_address(made.call)
+                reached = reached or any(item.address <= place < item.end for item in touched)
+            if reached:
+                survey.objects.use(made)
+                self._remember_handle(c_type, handle)
+
+    def _remember_handle(self, c_type: str, handle: int) -> None:
+        if handle and c_type in OBJECT_TYPES:
+            self.survey.handles.setdefault(handle, set()).add(OBJECT_TYPES[c_type])
+
     def _named_global(self, call: RawCall) -> None:
         name = call.inputs.get("name")
         owner = next(
@@ -324,3 +370,41 @@ class Surveyor:
                 self.survey.asked_by_capture.add(call.number)
             _, image = self._identify(owner)
             self.survey.globals_named.add((image, name.data.decode("utf-8", "replace")))
+
+
+def _modules_of(made: Made | None) -> set[int]:
+    """The modules and libraries that an object comes from, by id()."""
+    return {id(item) for item in _origins(made) if item.key[0] in ("CUmodule", "CUlibrary")}
+
+
+def _origins(made: Made | None) -> Iterator[Made]:
+    """What an object was made from, itself included, contexts apart."""
+    pending, seen = [made] if made is not None else [], 0
+    while pending and seen < 64:
+        item = pending.pop()
+        seen += 1
+        if item.key[0] != "CUcontext":
+            yield item
+            pending += item.uses
+
+
+def _array_bases(made: Made) -> Iterator[int]:
+    """The addresses (FORMAT.md) of the arrays that a texture or surface object was made from."""
+    for item in _origins(made):
+        laid_out = item.call.outputs.get("pHandle.1")
+        if laid_out is not None and laid_out.data is not None and len(laid_out.data) >= 8:
+            yield int.from_bytes(laid_out.data[:8], "little")
+
+
+def _linear_address(call: RawCall) -> int:
+    """The memory that an object was made from, 0 when it is an array."""
+    resource = call.inputs.get("pResDesc")
+    if (
+        resource is None
+        or resource.data is None
+        or len(resource.data) != structs.STRUCT_BYTES[structs.CUDA_RESOURCE_DESC]
+    ):
+        return 0
+    described = structs.read_struct(structs.CUDA_RESOURCE_DESC, resource.data)
+    linear = described.resType in (structs.ResourceType.LINEAR, structs.ResourceType.PITCH2D)
+    return int(described.place) if linear else 0
