@@ -1,5 +1,5 @@
-// CUDA arrays, and the texture and surface objects and references over them: what making, binding and ending them
-// changes for the search of memory that a launch can reach.
+// CUDA arrays, and the texture and surface objects and references over them: what making, binding and ending
+// them changes for the search of memory that a launch can reach.
 #include "call/custom.h"
 
 #include <string.h>
@@ -37,10 +37,8 @@ void array_leave(struct call *call) {
   if (call->function->id == ID_cuArrayCreate_v2) {
     struct flat_descriptor flat;
     memcpy(&flat, argument(call, 1), sizeof flat);
-    descriptor = (struct array_descriptor){.width = flat.width,
-                                           .height = flat.height,
-                                           .format = flat.format,
-                                           .channels = flat.channels};
+    descriptor = (struct array_descriptor){
+        .width = flat.width, .height = flat.height, .format = flat.format, .channels = flat.channels};
   } else {
     memcpy(&descriptor, argument(call, 1), sizeof descriptor);
   }

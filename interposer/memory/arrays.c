@@ -1,9 +1,9 @@
 // CUDA arrays: memory that has a handle and no address.
 //
-// Each array gets a range of its own among those of memory.c, at an address that no memory can have and that is
-// used once in a process. There its subresources (mipmap levels, planes) lie one after another, their rows
-// tightly packed, so what is true of a range is true of an array: touched, read before and after, ended with its
-// context.
+// Each array gets a range of its own among those of memory.c, at an address that no memory can have and that
+// is used once in a process. There its subresources (mipmap levels, planes) lie one after another, their rows
+// tightly packed, so what is true of a range is true of an array: touched, read before and after, ended with
+// its context.
 #include "shim.h"
 
 #include <pthread.h>
@@ -109,10 +109,8 @@ static const char *lay_out(const struct array_descriptor *d, bool mipmapped, uin
       uint64_t rows = halved(d->height, level) >> planes[number].height_shift;
       uint64_t slices = layers ? d->depth : halved(d->depth, level);
       struct array_part *part = &layout->parts[layout->count++];
-      *part = (struct array_part){.level = level,
-                                  .plane = number,
-                                  .rows = rows == 0 ? 1 : rows,
-                                  .slices = slices == 0 ? 1 : slices};
+      *part = (struct array_part){
+          .level = level, .plane = number, .rows = rows == 0 ? 1 : rows, .slices = slices == 0 ? 1 : slices};
       uint64_t slice, bytes;
       if (__builtin_mul_overflow(halved(d->width, level) >> planes[number].width_shift,
                                  planes[number].element_bytes, &part->width_bytes) ||
@@ -250,7 +248,8 @@ static int handle_of_part(uint64_t owner, bool mipmapped, const struct array_lay
 }
 
 // Copies bytes [at, at + bytes) of a part: the rest of a row, of a slice, or whole slices. Returns how many.
-static uint64_t next_box(const struct array_part *part, uint64_t at, uint64_t bytes, struct array_copy *copy) {
+static uint64_t next_box(const struct array_part *part, uint64_t at, uint64_t bytes,
+                         struct array_copy *copy) {
   uint64_t slice = part->width_bytes * part->rows, row = at % slice / part->width_bytes;
   copy->source.x = at % part->width_bytes;
   copy->source.y = row;

@@ -187,8 +187,8 @@ void reset_memory_after_fork(void) {
 
 // ---- touching -----------------------------------------------------------------------------------
 
-// Calls `visit` for each range that an aligned word points into, or reaches as the handle of a texture or surface
-// object; with the lock held. Stops when `visit` says so.
+// Calls `visit` for each range that an aligned word points into, or reaches as the handle of a texture or
+// surface object; with the lock held. Stops when `visit` says so.
 static bool scan(const void *data, size_t bytes, bool (*visit)(struct range *, void *), void *state) {
   const uint8_t *at = data;
   size_t count = position_of(ARRAY_ADDRESSES); // nothing points into an array

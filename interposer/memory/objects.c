@@ -31,9 +31,7 @@ static size_t position_of(uint64_t handle) {
   return low;
 }
 
-static bool is_reference(const struct object *object) {
-  return object->kind == OBJECT_REFERENCE;
-}
+static bool is_reference(const struct object *object) { return object->kind == OBJECT_REFERENCE; }
 
 static void publish(void) {
   uint64_t lowest = 0, highest = 0;
@@ -113,8 +111,8 @@ unsigned object_targets(uint64_t word, uint64_t targets[MAX_OBJECT_TARGETS]) {
   return count;
 }
 
-// The target of the first reference from `*position` on, 0 behind the last one. The lock of memory.c may be held
-// around this file's and never the other way round, so the targets are handed out one by one.
+// The target of the first reference from `*position` on, 0 behind the last one. The lock of memory.c may be
+// held around this file's and never the other way round, so the targets are handed out one by one.
 static uint64_t next_reference(size_t *position) {
   uint64_t target = 0;
   pthread_mutex_lock(&lock);

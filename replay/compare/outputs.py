@@ -6,6 +6,7 @@ whatever the buffer's size.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,11 +20,15 @@ _PLAUSIBLE_RELATIVE_ERROR = 1e-2
 
 @dataclass(frozen=True)
 class Mismatch:
-    """One place where bytes differ: offset in the buffer, and the aligned 4 bytes around it (fewer at its end)."""
+    """One place where bytes differ: offset in the buffer, and the aligned 4 bytes around it (fewer at its end).
+
+    place: where that is, in a buffer whose offsets say nothing to people.
+    """
 
     offset: int
     expected: bytes
     actual: bytes
+    place: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,7 @@ class BufferComparison:
     differing_bytes: int = 0
     mismatches: list[Mismatch] = field(default_factory=list)
     guess: FloatGuess | None = None
+    place: Callable[[int], str] = lambda offset: ""
     _looked_at_bytes: int = 0
 
     @property
@@ -80,7 +86,8 @@ class BufferComparison:
             if self.mismatches and self.mismatches[-1].offset == offset + start:
                 continue
             end = start + MISMATCH_BYTES
-            self.mismatches.append(Mismatch(offset + start, expected[start:end], actual[start:end]))
+            at = offset + start
+            self.mismatches.append(Mismatch(at, expected[start:end], actual[start:end], self.place(at)))
         if self._looked_at_bytes < GUESS_BYTES and offset % 8 == 0:
             guess = guess_floats(expected, actual)
             first = self._looked_at_bytes == 0

@@ -11,12 +11,14 @@ import ctypes
 import struct
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 from blake3 import blake3
 
 from replay.compare.outputs import BufferComparison
+from replay.engine.arrays import LiveArrays, texel_at
 from replay.engine.driver import Driver, DriverFailure, call, query
-from replay.engine.memory import AddressMap, home_address, is_global, is_host
+from replay.engine.memory import AddressMap, home_address, is_array, is_global, is_host
 from replay.errors import EngineError
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import CHUNK_BYTES, DIGEST_BYTES, ZERO_DIGEST, Change, Contents, Range
@@ -139,6 +141,10 @@ class ContentStore:
     ranges: dict[int, Range]
     words: dict[int, list[Word]]
     progress: Callable[[str], None] = lambda text: None
+    handle_words: dict[int, list[HandleWord]] = field(
+        default_factory=dict
+    )  # in `before` contents, by range id
+    find_handle: Callable[[str, int], int | None] = lambda c_type, captured: None
     loaded_bytes: int = 0
     guessed_words: int = 0  # of outputs, taken for pointers to moved memory since then they agree
     restored_bytes: int = 0
@@ -154,8 +160,11 @@ class ContentStore:
     _device_copy: int = 0
     _host_copy: ctypes.Array[ctypes.c_char] | None = None
 
+    def __post_init__(self) -> None:
+        self._arrays = LiveArrays(self.driver, self.find_handle)
+
     def live(self, range_: Range) -> int:
-        """Where a range lives now."""
+        """Where a range lives now; of an array its captured address, from which offsets are counted."""
         found = self.addresses.find(home_address(range_))
         if found is None:
             raise EngineError(f"{describe(range_)} is not loaded", next="capture again with `--all`")
@@ -183,6 +192,10 @@ class ContentStore:
             if word.offset % CHUNK_BYTES > CHUNK_BYTES - 8 and (moved := self.addresses.find(word.target)):
                 self._write(range_, live + word.offset, moved.to_bytes(8, "little"))
 
+        for handle in self.handle_words.get(range_.id, []):
+            moved = self.find_handle(handle.c_type, handle.captured)
+            if moved not in (None, handle.captured):
+                self._write(range_, live + handle.offset, moved.to_bytes(8, "little"))
         self._mirror(range_)
 
     def point_to(self, captured: int, size_bytes: int) -> None:
@@ -283,7 +296,10 @@ class ContentStore:
             range_ = self.ranges[range_id]
             for segment in segments:
                 live = self.live(range_) + segment.offset
-                if is_host(range_):
+                if is_array(range_):
+                    copy = self._device_copy + segment.copy_offset
+                    self._arrays.copy_aside(range_, segment.offset, segment.size_bytes, copy)
+                elif is_host(range_):
                     assert self._host_copy is not None
                     copy = ctypes.addressof(self._host_copy) + segment.copy_offset
                     ctypes.memmove(copy, live, segment.size_bytes)
@@ -295,7 +311,10 @@ class ContentStore:
         """Bring a range back to its `before` contents. Enqueued on the default stream; the caller synchronises."""
         live = self.live(range_)
         for segment in self._segments.get(range_.id, ()):
-            if is_host(range_):
+            if is_array(range_):
+                copy = self._device_copy + segment.copy_offset
+                self._arrays.bring_back(range_, segment.offset, segment.size_bytes, copy)
+            elif is_host(range_):
                 assert self._host_copy is not None
                 copy = ctypes.addressof(self._host_copy) + segment.copy_offset
                 ctypes.memmove(live + segment.offset, copy, segment.size_bytes)
@@ -320,9 +339,13 @@ class ContentStore:
         """Compare a range with its `after` contents. Digests of differing pieces are put into `actual_digests` by
         (range id, offset), so that two replays can be compared with each other."""
         assert range_.after is not None
+        shape = range_.array
         result = BufferComparison(describe(range_), range_.address, range_.size_bytes)
+        if shape is not None:
+            result.address, result.place = 0, partial(texel_at, shape)
         live = self.live(range_)
         words = self.words.get(range_.id, []) if self._any_word_moves(range_.id) else []
+        handles = self.handle_words.get(range_.id, [])
         for offset, digest, size in _pieces(range_.after):
             actual = self._read(range_, live + offset, size)
             self.progress(f"comparing {result.label}")
@@ -332,7 +355,7 @@ class ContentStore:
             if actual_digest == digest:
                 result.add_equal(size)
                 continue
-            expected = bytes(self._patched(read_chunk(self.reader, digest, size), offset, words))
+            expected = bytes(self._patched(read_chunk(self.reader, digest, size), offset, words, handles))
             if expected != actual:
                 # Pointers that the window itself wrote stand in no census of what was there before.
                 guess, _ = self.addresses.patch_lookalikes(expected)
@@ -349,21 +372,33 @@ class ContentStore:
             for word in self.words.get(range_id, ())
         )
 
-    def _patched(self, data: bytes, offset: int, words: list[Word]) -> bytearray:
+    def _patched(
+        self, data: bytes, offset: int, words: list[Word], handles: Iterable[HandleWord] = ()
+    ) -> bytearray:
         changed = bytearray(data)
         patch(changed, offset, words, self.addresses)
+        for handle in handles:
+            at, live = handle.offset - offset, self.find_handle(handle.c_type, handle.captured)
+            held = changed[at : at + 8] if at >= 0 else b""
+            if live is not None and held == handle.captured.to_bytes(8, "little"):
+                changed[at : at + 8] = live.to_bytes(8, "little")
         return changed
 
     def _write(self, range_: Range, address: int, data: bytes | bytearray) -> None:
         # ctypes passes the inside of a bytes object without a copy.
         source = data if isinstance(data, bytes) else (ctypes.c_char * len(data)).from_buffer(data)
-        if is_host(range_):
+        if is_array(range_):
+            held = ctypes.create_string_buffer(bytes(data), len(data))
+            self._arrays.write(range_, address - range_.address, len(data), ctypes.addressof(held))
+        elif is_host(range_):
             ctypes.memmove(address, source, len(data))
         else:
             call(self.driver, "cuMemcpyHtoD_v2", address, source, len(data))
 
     def _fill_zero(self, range_: Range, address: int, size: int) -> None:
-        if is_host(range_):
+        if is_array(range_):
+            self._write(range_, address, _ZEROS[:size])
+        elif is_host(range_):
             ctypes.memset(address, 0, size)
         else:
             call(self.driver, "cuMemsetD8_v2", address, 0, size)
@@ -371,6 +406,9 @@ class ContentStore:
     def _read(self, range_: Range, address: int, size: int) -> bytes:
         if is_host(range_):
             return ctypes.string_at(address, size)
+        if is_array(range_):
+            self._arrays.read(range_, address - range_.address, size, ctypes.addressof(self._landing))
+            return ctypes.string_at(self._landing, size)
         call(self.driver, "cuMemcpyDtoH_v2", self._landing, address, size)
         return ctypes.string_at(self._landing, size)
 
@@ -391,6 +429,8 @@ def describe(range_: Range) -> str:
     """A range for people."""
     if is_global(range_):
         return f"global {range_.name or hex(range_.address)} ({range_.size_bytes} bytes)"
+    if range_.array is not None:
+        return f"array {range_.owner:#x} ({range_.array}, {range_.size_bytes} bytes)"
     return f"{range_.kind} buffer {range_.address:#x} ({range_.size_bytes} bytes)"
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import HANDLE_TYPES, Effect, Function, Keep, Parameter, Role, Term
 from replay.engine import custom
-from replay.engine.contents import Word
+from replay.engine.contents import HandleWord, Word
 from replay.engine.devices import Devices
 from replay.engine.driver import Driver, DriverFailure, argument_type, argument_value, passed_value
 from replay.engine.handles import HandleMap, ThreadContexts, captured_handles
@@ -77,8 +77,12 @@ _MAY_FAIL = frozenset(
 # What a call creates with these must be destroyed before the next iteration creates it again.
 _CREATORS = (
     "cuStreamCreate", "cuEventCreate", "cuModuleLoad", "cuLibraryLoad", "cuCtxCreate", "cuGreenCtx",
-    "cuIpcOpenEventHandle",
+    "cuIpcOpenEventHandle", "cuArrayCreate", "cuArray3DCreate", "cuMipmappedArrayCreate", "cuTexObjectCreate",
+    "cuSurfObjectCreate", "cuTexRefCreate",
 )  # fmt: skip
+
+# A word of this size or more is no index and no count.
+SMALLEST_CERTAIN_HANDLE = 1 << 32
 
 # CUresults after which a context can do nothing more: the outputs of such a window cannot be read.
 STICKY_RESULTS = frozenset((700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721))
@@ -116,6 +120,11 @@ class Executor(CallInputs):
         self.handles = HandleMap()
         self.threads = ThreadContexts()
         self.on_global: Callable[[int, int], None] = lambda captured, call_number: None
+        self.on_array: Callable[[str, int, Call], None] = lambda c_type, captured, call: None
+        self.handle_words: dict[
+            int, list[HandleWord]
+        ] = {}  # of objects, in the parameter buffers, by call number
+        self.window_objects: set[tuple[str, int]] = set()  # captured handles that the window itself gives out
         self.made: dict[
             tuple[str, int], int
         ] = {}  # created and not destroyed since, by C type and captured handle
@@ -178,20 +187,18 @@ class Executor(CallInputs):
         """Something made another context current."""
         self._current = None
 
-    def run_setup(self, call: Call) -> None:
+    def run_setup(self, call: Call) -> Prepared | None:
         """Execute a call of the setup at once. One that failed in the application is left out."""
-        if call.result != 0:
-            return
-        prepared = self.prepare(call)
+        prepared = self.prepare(call) if call.result == 0 else None
         if prepared is None:
-            return
+            return None
         code = self.run(prepared)
         if code == 0:
-            return
+            return prepared
         name = self.driver.error_name(code)
         if by_symbol()[call.function].meaning in _MAY_FAIL:
             self.note(f"{call.function} of the setup returned {name}")
-            return
+            return None
         raise DriverFailure(
             call.function, code, name, where=prepared.where, next=custom.advice(call.function, name)
         )
@@ -342,6 +349,33 @@ class Executor(CallInputs):
     def late_word(self, prepared: Prepared, address: int, c_type: str, captured: int) -> None:
         """A handle or address inside a buffer, at the live `address`."""
         prepared.late_words.append((address, c_type, captured))
+
+    def object_word(
+        self, prepared: Prepared, address: int, offset: int, candidates: list[HandleWord], whole: bool
+    ) -> None:
+        """A word of a parameter buffer, at the live `address`, that may hold the handle of a texture or surface object.
+
+        whole: it is one parameter. A number inside a struct is taken for a handle only if it is too large to be
+        anything else.
+        """
+        captured = candidates[0].captured
+        trusted = whole or captured >= SMALLEST_CERTAIN_HANDLE
+
+        def write() -> None:
+            found = {self.handles.find(word.c_type, captured) for word in candidates} - {None}
+            live = found.pop() if len(found) == 1 else None
+            if found or (live not in (None, captured) and not trusted):
+                self.note(
+                    f"{prepared.where}: the parameter word {captured:#x} at offset {offset} may be the handle of an "
+                    "object that has another one here; it was left as it is"
+                )
+            elif live is not None:
+                ctypes.c_uint64.from_address(address).value = live
+
+        if any((word.c_type, captured) in self.window_objects for word in candidates):
+            prepared.first.append(write)
+        else:
+            write()
 
     def _live(self, c_type: str, captured: int, prepared: Prepared) -> int:
         if c_type == "CUdeviceptr":

@@ -180,6 +180,7 @@ def _difference(item: BufferComparison) -> schema.OutputDifference:
             item.address + place.offset if item.address else 0,
             place.expected.hex(),
             place.actual.hex(),
+            place.place,
         )
         for place in item.mismatches
     ]

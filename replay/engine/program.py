@@ -81,7 +81,9 @@ class Program:
             return
         holder = self.ranges.get(census.site)
         if holder is None or any(word.offset + 8 > holder.size_bytes for word in found):
-            raise EngineError(f"the census of handles in range {census.site} lies outside the captured memory")
+            raise EngineError(
+                f"the census of handles in range {census.site} lies outside the captured memory"
+            )
         self.range_handles.setdefault(census.site, []).extend(found)
 
     def _refuse(self) -> None:

@@ -20,7 +20,17 @@ from replay.engine.driver import Driver, DriverFailure, call, query
 from replay.engine.execute import STICKY_RESULTS, Executor
 from replay.engine.handles import captured_handles
 from replay.engine.inputs import HostOutput, Prepared
-from replay.engine.memory import AddressMap, Home, Placed, Span, home_address, is_global, is_host, place
+from replay.engine.memory import (
+    AddressMap,
+    Home,
+    Placed,
+    Span,
+    home_address,
+    is_array,
+    is_global,
+    is_host,
+    place,
+)
 from replay.engine.program import Program
 from replay.errors import EngineError
 from replay.snapshot.schema import Call, Change, Range
@@ -30,10 +40,14 @@ MAXIMUM_RESULT_NOTES = 20
 # CUdevice_attribute
 ATTRIBUTE_MULTIPROCESSORS, ATTRIBUTE_L2_BYTES, ATTRIBUTE_MAJOR, ATTRIBUTE_MINOR = 16, 38, 75, 76
 
+_REFERENCE_SETTERS = ("cuTexRefSet", "cuSurfRefSet", "cuParamSetTexRef")
 _GLOBAL_GETTERS = {"CUmodule": "cuModuleGetGlobal_v2", "CUlibrary": "cuLibraryGetGlobal"}
 _DESTROYERS = {
     "CUevent": "cuEventDestroy_v2", "CUstream": "cuStreamDestroy_v2", "CUmodule": "cuModuleUnload",
     "CUlibrary": "cuLibraryUnload", "CUcontext": "cuCtxDestroy_v2", "CUgreenCtx": "cuGreenCtxDestroy",
+    "CUarray": "cuArrayDestroy",
+    "CUmipmappedArray": "cuMipmappedArrayDestroy", "CUtexObject": "cuTexObjectDestroy",
+    "CUsurfObject": "cuSurfObjectDestroy", "CUtexref": "cuTexRefDestroy",
 }  # fmt: skip
 
 
@@ -98,7 +112,7 @@ class Session:
         self.placed = place(driver, spans, taken, self.device, relocate, homes)
         self.addresses = AddressMap(self.placed)
         for range_ in program.ranges.values():
-            if is_global(range_):
+            if is_global(range_) or is_array(range_):
                 self.addresses.expect(range_.address, range_.size_bytes)
             if is_host(range_) and range_.host_address:
                 host = self.addresses.live(range_.host_address)
@@ -114,8 +128,23 @@ class Session:
         )
         if self.devices.note:
             self.executor.note(self.devices.note)
+        self.executor.handle_words = program.call_handles
+        self.executor.window_objects = {
+            (c_type, captured)
+            for call_ in program.window
+            for c_type, name in (("CUtexObject", "pTexObject"), ("CUsurfObject", "pSurfObject"))
+            for captured in captured_handles(call_, name)
+        }
+        self.executor.on_array = self._array_appeared
         self.contents = ContentStore(
-            driver, program.reader, self.addresses, program.ranges, program.range_words, progress
+            driver,
+            program.reader,
+            self.addresses,
+            program.ranges,
+            program.range_words,
+            progress,
+            handle_words=program.range_handles,
+            find_handle=self.executor.handles.find,
         )
         self._set_up()
         stage("loading memory")
@@ -127,6 +156,7 @@ class Session:
 
     def _set_up(self) -> None:
         self._stage(f"executing the setup ({len(self.program.setup)} calls)")
+        self._references: list[Prepared] = []  # what brings references back that the window binds anew
         for call_ in self.program.setup + self.program.window:
             if call_.function == "cuDevicePrimaryCtxRetain":
                 # A device has one primary context, and it lives already, also when the window is the whole program.
@@ -136,7 +166,11 @@ class Session:
         for number, call_ in enumerate(self.program.setup):
             if number % 256 == 255:
                 self._stage(f"executing the setup ({number + 1} of {len(self.program.setup)} calls)")
-            self.executor.run_setup(call_)
+            prepared = self.executor.run_setup(call_)
+            if prepared is not None and call_.function.startswith(_REFERENCE_SETTERS):
+                self._references.append(prepared)
+        if not any(call_.function.startswith(_REFERENCE_SETTERS) for call_ in self.program.window):
+            self._references.clear()
         self.executor.permanent = set(self.executor.made)
         self.executor.made.clear()
         self._handles_of_setup = self.executor.handles.state()
@@ -189,6 +223,17 @@ class Session:
         self._restored_ids = {range_.id for range_ in ranges}
         self._appeared_ids: set[int] = set()  # in this iteration
         self.executor.on_global = self._global_appeared
+
+    def _array_appeared(self, c_type: str, captured: int, call_: Call) -> None:
+        """An array was made: from now on its contents can be moved. One that the window makes gets them here."""
+        for range_ in self.program.ranges.values():
+            shape = range_.array
+            if shape is None or (shape.handle_type, range_.owner) != (c_type, captured):
+                continue
+            if (range_.born_call is None) if call_.section == "setup" else (range_.born_call == call_.number):
+                self.addresses.bind(range_.address, range_.size_bytes, range_.address)
+                if call_.section == "window":
+                    self.contents.load(range_)
 
     def _global_appeared(self, captured: int, call_number: int) -> None:
         """The window itself loaded a module: its variable gets its contents when it is first asked for."""
@@ -253,6 +298,9 @@ class Session:
     def restore(self) -> None:
         """Bring all memory back to what the window starts from. The caller synchronises."""
         self.clean_up()
+        self.use_main_context()
+        for prepared in self._references:
+            self.executor.run(prepared)
         self.use_main_context()
         for range_ in self.restorable:
             self.contents.restore(range_)

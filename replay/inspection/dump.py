@@ -71,8 +71,9 @@ def dump(
 ) -> DumpResult:
     """Write into `folder`, which is created when missing.
 
-    buffers: ids, addresses (0x..., also inside an allocation) or names of globals; image_digests: beginnings of
-    digests. When either is given, only those are written; else everything and the parameters of every launch.
+    buffers: ids, addresses (0x..., also inside an allocation), handles of arrays or names of globals; image_digests:
+    beginnings of digests. When either is given, only those are written; else everything and the parameters of every
+    launch.
     dtype: numpy name of the element type of the .npy files. force: replace existing files.
     Raises UsageError for a selector that matches nothing or a type that does not fit, FileError when a file exists or
     the disk is too small. A buffer or image that is damaged in the snapshot is left out and named in the result.
@@ -157,7 +158,13 @@ def _choose_ranges(ranges: list[Range], selectors: Sequence[str]) -> list[Range]
         if re.fullmatch(r"0[xX][0-9a-fA-F]+", selector):
             address = int(selector, 16)
             found = [
-                item for item in ranges if item.address <= address < item.address + max(1, item.size_bytes)
+                item
+                for item in ranges
+                if (
+                    item.owner == address
+                    if item.array
+                    else 0 <= address - item.address < max(1, item.size_bytes)
+                )
             ]
         elif selector.isdecimal():
             found = [item for item in ranges if item.id == int(selector)]
@@ -235,7 +242,11 @@ def _write_buffer(
                 progress(length)
         file.truncate(file.tell())
     item = target.item
-    details = {"id": item.id, "address": f"{item.address:#x}", "kind": item.kind, "name": item.name}
+    details = {"id": item.id, "address": f"{item.owner if item.array else item.address:#x}", "kind": item.kind,
+               "name": item.name}  # fmt: skip
+    if item.array is not None:
+        # The contents are those of the parts, rows and slices without padding.
+        details["array"] = {**vars(item.array), "parts": [vars(part) for part in item.array.parts]}
     return [DumpedFile(name, "memory", target.contents.size_bytes, {**details, "moment": target.moment})]
 
 

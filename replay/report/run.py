@@ -124,6 +124,7 @@ def _difference(item: OutputDifference) -> Iterator[str]:
     )  # fmt: skip
     for place in item.mismatches:
         at = f"offset {place.offset_bytes:,}" + (f" ({place.address:#x})" if place.address else "")
+        at += f" ({shown(place.place)})" if place.place else ""
         yield f"    {at}: expected {place.expected}, got {place.actual}"
 
 

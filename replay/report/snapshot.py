@@ -208,7 +208,9 @@ def render_kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
 
 
 def render_memory(ranges: Iterable[Range], screen: Screen) -> str:
-    """`replay ls SNAP memory`. Calls: the window calls between which the allocation lived, if it did not outlive it."""
+    """`replay ls SNAP memory`. The address of an array is its handle.
+
+    Calls: the window calls between which the allocation lived, if it did not outlive it."""
     columns = [
         Column("id", "right"),
         Column("kind"),
@@ -229,12 +231,12 @@ def _range_row(item: Range) -> tuple[str, ...]:
     return (
         str(item.id),
         item.kind if item.device == 0 else f"{item.kind} on {item.device}",
-        f"{item.address:#x}",
+        f"{item.owner if item.array else item.address:#x}",
         size(item.size_bytes),
         captured[item.before is not None, item.after is not None],
         "" if changed is None else size(changed),
         f"{born}-{died}" if born or died else "",
-        shown(item.name),
+        shown(str(item.array) if item.array else item.name),
     )
 
 

@@ -70,12 +70,16 @@ class Placement:
 
 @dataclass(frozen=True)
 class OutputMismatch:
-    """One place where an output differs: offset in the buffer, captured address (0: host memory), bytes in hex."""
+    """One place where an output differs: offset in the buffer, captured address (0: host memory, arrays), bytes in hex.
+
+    place: of an array, its element: "x 3, y 4, z 0, channel 1".
+    """
 
     offset_bytes: int
     address: int
     expected: str
     actual: str
+    place: str = ""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,11 @@ INLINE_BYTES = 4096  # attachments up to this size stand inside their call, larg
 MAXIMUM_CALLS = 50_000_000
 MAXIMUM_RANGES = 4_000_000
 MAXIMUM_RANGE_BYTES = 1 << 44
+_ARRAY_LAYERED, _ARRAY_CUBEMAP = 1, 4  # CUDA_ARRAY3D_*
+_ARRAY_FORMATS = {  # CUarray_format
+    0x01: "uint8", 0x02: "uint16", 0x03: "uint32", 0x08: "int8", 0x09: "int16", 0x0A: "int32", 0x10: "half",
+    0x20: "float",
+}  # fmt: skip
 MAXIMUM_ARRAY_PARTS = 64  # levels x planes
 
 
@@ -210,6 +215,18 @@ class ArrayShape:
                 raise FormatError(f"an array with a part of {extents}")
         if self.size_bytes > MAXIMUM_RANGE_BYTES:
             raise FormatError(f"an array of {self.size_bytes} bytes")
+
+    def __str__(self) -> str:
+        """`2D 64 x 48, float x 2, layered, 3 levels`."""
+        layers = self.flags & (_ARRAY_LAYERED | _ARRAY_CUBEMAP)
+        dimensions = 1 + (self.height > 0) + (self.depth > 0 and not layers)
+        extents = [self.width, self.height, self.depth][: max(dimensions, 3 if layers else 0)]
+        words = [f"{dimensions}D {' x '.join(str(extent) for extent in extents if extent)}"]
+        words.append(f"{_ARRAY_FORMATS.get(self.format, f'format {self.format:#x}')} x {self.channels}")
+        words += ["layered"] if self.flags & _ARRAY_LAYERED else []
+        words += ["cubemap"] if self.flags & _ARRAY_CUBEMAP else []
+        levels = len({part.level for part in self.parts})
+        return ", ".join([*words, *([f"{levels} levels"] if levels > 1 else [])])
 
     @property
     def size_bytes(self) -> int:

@@ -518,10 +518,16 @@ def test_host_rows_that_a_rectangle_writes_are_compared(executor, driver):
     assert (output.size_bytes, output.expected) == (24, b"x" * 24)
 
 
-def test_copy_from_an_array_is_refused_by_name(executor):
-    copy = rectangle(srcMemoryType=3, srcArray=5, dstMemoryType=2, dstDevice=BASE, WidthInBytes=8, Height=1)
-    with pytest.raises(EngineError, match="CUDA array"):
-        executor.prepare(call("cuMemcpy2D_v2", [1], inputs={"pCopy.0": copy}))
+def test_an_array_side_of_a_rectangle_gets_the_live_handle_and_keeps_its_place(executor, driver):
+    seen = []
+    driver.answers["cuMemcpy2D_v2"] = lambda copy: seen.append(struct.unpack("<16Q", bytes_at(copy, 128)))
+    copy = rectangle(srcXInBytes=8, srcY=3, srcMemoryType=3, srcArray=5, dstMemoryType=2, dstDevice=BASE,
+                     WidthInBytes=8, Height=1)  # fmt: skip
+    prepared = executor.prepare(call("cuMemcpy2D_v2", [1], inputs={"pCopy.0": copy}))
+    executor.handles.bind("CUarray", 5, 0x5550)
+    executor.run(prepared)
+    ((x, y, kind, _, _, array, _, *_),) = seen
+    assert (x, y, kind, array) == (8, 3, 3, 0x5550)
 
 
 def test_unified_copy_takes_either_side_from_where_it_is(executor, driver):

@@ -7,10 +7,11 @@ arguments it has rebuilt, by parameter name; the others are built generically.
 
 from __future__ import annotations
 
-from replay.engine.custom import copies, launches, modules, resources
+from replay.engine.custom import arrays, copies, launches, modules, resources
 from replay.engine.custom.common import Rebuild
 
 EXCEPTIONS: dict[str, Rebuild] = {
+    **arrays.EXCEPTIONS,
     **launches.EXCEPTIONS,
     **modules.EXCEPTIONS,
     **copies.EXCEPTIONS,

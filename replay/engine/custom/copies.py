@@ -26,6 +26,9 @@ _COPY_3D = {
 }  # fmt: skip
 
 
+_ARRAY_BEHIND_DEVICE = 8  # srcArray follows srcDevice
+
+
 def _copy(executor: Executor, prepared: Prepared, function: Function) -> Arguments:
     """cuMemcpy takes host and device addresses alike."""
     target, source, size = prepared.call.arguments[:3]
@@ -44,7 +47,7 @@ def _address(value: Any) -> int:
 
 
 def _copy_rectangle(layout: dict[str, Any]) -> Rebuild:
-    """cuMemcpy2D and 3D: host sides come from tightly packed rows, device sides are translated."""
+    """cuMemcpy2D and 3D: host sides come from tightly packed rows, device sides and arrays are translated."""
 
     def rebuild(executor: Executor, prepared: Prepared, function: Function) -> Arguments:
         data = bytearray(executor.required(prepared, "pCopy"))
@@ -57,14 +60,14 @@ def _copy_rectangle(layout: dict[str, Any]) -> Rebuild:
         def put(offset: int, value: int, size: int = 8) -> None:
             data[offset : offset + size] = value.to_bytes(size, "little")
 
+        arrays: list[int] = []  # offsets of their handles
         width, height, depth = (1 if offset is None else get(offset) for offset in layout["extent"])
         for side in ("source", "target"):
             x, y, z, memory_type, host, device, pitch, rows = layout[side]
             kind = get(memory_type, 4)
             if kind == _MEMORY_ARRAY:
-                raise EngineError(
-                    "copies to or from a CUDA array, which is not replayed yet", where=prepared.where
-                )
+                arrays.append(device + _ARRAY_BEHIND_DEVICE)
+                continue
             captured = get(host) if kind == _MEMORY_HOST else get(device)
             live = executor.addresses.find(captured)
             if live is not None:  # device memory, or pinned memory, which is compared as a range
@@ -87,7 +90,10 @@ def _copy_rectangle(layout: dict[str, Any]) -> Rebuild:
             put(pitch, width)
             if rows is not None:
                 put(rows, height)
-        return {"pCopy": executor.buffer(prepared, bytes(data))}
+        description = executor.buffer(prepared, bytes(data))
+        for offset in arrays:
+            executor.late_word(prepared, ctypes.addressof(description) + offset, "CUarray", get(offset))
+        return {"pCopy": description}
 
     return rebuild
 

@@ -7,7 +7,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from replay.api.vocabulary import Function
-from replay.engine.contents import patch
+from replay.engine.contents import HandleWord, patch
 from replay.engine.custom.common import Arguments, Rebuild
 from replay.errors import EngineError
 
@@ -38,12 +38,14 @@ def _launch(executor: Executor, prepared: Prepared, function: Function) -> Argum
     content = bytearray(data)
     patch(content, 0, words, executor.addresses)
     ctypes.memmove(buffer, bytes(content), len(content))
+    slots = list(struct.iter_unpack("<II", layout[: len(layout) // 8 * 8])) if layout is not None else []
+    for place, candidates in _handles_by_place(executor, prepared, len(data)).items():
+        executor.object_word(prepared, address + place, place, candidates, (place, 8) in slots)
     for word in words:
         # A variable of a module that the window itself loads has no address yet.
         if executor.addresses.find(word.target) is None and word.offset + 8 <= len(data):
             executor.late_word(prepared, address + word.offset, "CUdeviceptr", word.target)
     if layout is not None:
-        slots = list(struct.iter_unpack("<II", layout[: len(layout) // 8 * 8]))
         if any(offset + size > len(data) for offset, size in slots):
             raise EngineError("the layout of the parameters exceeds their buffer", where=prepared.where)
         pointers = (ctypes.c_void_p * max(len(slots), 1))(*(address + offset for offset, _ in slots))
@@ -61,6 +63,15 @@ def _launch(executor: Executor, prepared: Prepared, function: Function) -> Argum
     )
     prepared.keep += [size, extra]
     return arguments | {"extra": extra}
+
+
+def _handles_by_place(executor: Executor, prepared: Prepared, size_bytes: int) -> dict[int, list[HandleWord]]:
+    """The words of a parameter buffer that hold handles of objects: a texture and a surface may have the same."""
+    places: dict[int, list[HandleWord]] = {}
+    for word in executor.handle_words.get(prepared.call.number, ()):
+        if word.offset + 8 <= size_bytes:
+            places.setdefault(word.offset, []).append(word)
+    return places
 
 
 def _launch_ex(executor: Executor, prepared: Prepared, function: Function) -> Arguments:

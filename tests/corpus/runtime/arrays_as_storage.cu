@@ -1,5 +1,4 @@
 // covers: cudaMallocArray as storage: copies to and from it, between arrays, and what it says of itself.
-// replay: cuArray3DCreate_v2
 #include "check.cuh"
 
 int main() {
