@@ -83,6 +83,7 @@ typedef struct {
   FUNCTION(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, (CUcontext *, CUdevice))                      \
   FUNCTION(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, (CUdevice))                              \
   FUNCTION(cuCtxSetCurrent, cuCtxSetCurrent, (CUcontext))                                                    \
+  FUNCTION(cuCtxGetCurrent, cuCtxGetCurrent, (CUcontext *))                                                  \
   FUNCTION(cuCtxSynchronize, cuCtxSynchronize, (void))                                                       \
   FUNCTION(cuGetErrorName, cuGetErrorName, (CUresult, const char **))                                        \
   FUNCTION(cuModuleLoadDataEx, cuModuleLoadDataEx, (CUmodule *, const void *, unsigned int, int *, void **)) \

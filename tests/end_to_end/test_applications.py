@@ -2,32 +2,9 @@
 
 from __future__ import annotations
 
-import signal
-
 import pytest
 
 from replay.errors import ExitCode
-
-
-@pytest.mark.parametrize(
-    ("way", "status"),
-    [
-        ("return", 0),
-        ("fork", 0),
-        ("status", 3),
-        ("_exit", 4),
-        ("abort", 128 + signal.SIGABRT),
-        ("segv", 128 + signal.SIGSEGV),
-        ("kill", 128 + signal.SIGKILL),
-        ("fault", 1),
-    ],
-)
-def test_capture_has_the_status_of_the_application_and_keeps_its_launches(replay, way, status):
-    application = replay.application("crash", way)
-    done = replay.capture("--kernel", "count_up", "--launch", "2", application=application, status=status)
-    if status:
-        assert len(done.stderr.strip()) > 0
-    assert "outputs match" in replay.run().stdout
 
 
 def test_program_started_by_exec_is_captured(replay):

@@ -1,0 +1,79 @@
+"""Every way a program can end, alone and with seven other threads that are in the middle of launching: its output and
+status are its own, and what was captured replays.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from .conftest import DRIVER, REPOSITORY
+
+PROGRAM = REPOSITORY / "tests" / "end_to_end" / "programs" / "endings.c"
+PTX = REPOSITORY / "samples" / "crash" / "crash.ptx"
+# What the program asks for and the status that it has then.
+STATUSES = {
+    "return": 0,
+    "exit": 3,
+    "_exit": 4,
+    "abort": 128 + signal.SIGABRT,
+    "segv": 128 + signal.SIGSEGV,
+    "kill": 128 + signal.SIGKILL,
+    "fault": 1,
+    "exec": 0,
+    "fork": 0,
+    "thread-exit": 0,
+    "dlclose": 0,
+}
+
+
+@pytest.fixture(scope="session")
+def endings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("endings")
+    image = folder / "image.S"
+    image.write_text(
+        f'.data\n.globl image\nimage:\n.incbin "{PTX}"\n.byte 0\n.section .note.GNU-stack,"",@progbits\n'
+    )
+    compiler = os.environ.get("CC", "cc")
+    library = folder / "endings_image.so"
+    subprocess.run([compiler, "-shared", "-o", str(library), str(image)], check=True)
+    program = folder / "endings"
+    subprocess.run(
+        [compiler, "-std=gnu11", "-O1", "-w", str(PROGRAM), "-o", str(program), "-ldl", "-lpthread"],
+        check=True,
+    )
+    return program
+
+
+@pytest.mark.parametrize("threads", [1, 8])
+@pytest.mark.parametrize("way", STATUSES)
+def test_the_application_is_as_it_was_and_the_capture_replays(replay, endings, way, threads):
+    application = [
+        str(endings),
+        way,
+        str(threads),
+        *(["/bin/echo", "became another"] if way == "exec" else []),
+    ]
+    done = replay.capture(
+        "--kernel", "count_up", "--launch", "2", application=application, status=STATUSES[way]
+    )
+    expected = "".join(
+        f"thread {n}: {(40 + n + 3 + (way == 'thread-exit')) * 1000}\n" for n in range(threads)
+    )
+    assert done.stdout == expected + ("became another\n" if way == "exec" else "")
+    assert STATUSES[way] == 0 or len(done.stderr.strip()) > 0
+    assert "outputs match" in replay.run().stdout
+
+
+def test_a_launch_that_faults_is_captured_before_it_runs_and_faults_in_the_replay(replay, endings):
+    done = replay.capture(
+        "--kernel", "count_up", "--launch", "4", application=[str(endings), "fault", "1"], status=1
+    )
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in done.stderr
+    ran = replay.run(status=None)
+    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in ran.stdout + ran.stderr
+    print(ran.returncode, ran.stdout, ran.stderr, DRIVER)
