@@ -110,6 +110,7 @@ def vocabulary_header() -> str:
         ("record_kind", "RECORD", vocabulary.RecordKind),
         ("storage", "STORAGE", vocabulary.Storage),
         ("moment", "MOMENT", vocabulary.Moment),
+        ("copy_flag", "COPY", vocabulary.CopyFlag),
         ("note", "NOTE", vocabulary.NoteCode),
     )
     for name, prefix, kind in names:

@@ -72,6 +72,15 @@ class RecordKind(enum.IntEnum):
     NOTE = 4
     PROCESS = 5
     END = 6
+    COPY = 7
+
+
+class CopyFlag(enum.IntFlag):
+    """What a COPY record is of its copy."""
+
+    FIRST = 1
+    INHERITS = 2  # pieces that are not listed hold what the last whole copy of the range has
+    LAST = 4
 
 
 class Storage(enum.IntEnum):

@@ -21,7 +21,7 @@ from replay.capture.checksum import LONG_BYTES, crc32c, crc32c_of_many
 from replay.errors import FileError, FormatError, VersionError
 
 MAGIC = b"RCAPCALL"
-VERSION = 1
+VERSIONS = (1, 2)
 WINDOW_BYTES = (
     16 << 20
 )  # the file grows by this much, and no record crosses the end of one: the largest record
@@ -96,9 +96,9 @@ class RawFile:
         if len(data) < FILE_HEADER.size or not data.startswith(MAGIC):
             raise FormatError("not a record file of a raw capture", where=self.path)
         _, version, self.pid, self.start_time_ns, self.monotonic_ns = FILE_HEADER.unpack(data)
-        if version != VERSION:
+        if version not in VERSIONS:
             raise VersionError(
-                f"raw capture format {version}, and this replay reads {VERSION}",
+                f"raw capture format {version}, and this replay reads up to {VERSIONS[-1]}",
                 where=self.path,
                 next="pack it with the replay that captured it",
             )

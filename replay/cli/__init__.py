@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 COMMANDS: dict[str, tuple[str, str]] = {
     "capture": ("replay.cli.capture", "Run an application and write the launches asked for into a snapshot."),
     "pack": ("replay.cli.pack", "Make a snapshot of a raw capture, also one that was killed."),
+    "extract": ("replay.cli.extract", "Cut one window out of a snapshot into a file of its own."),
     "info": ("replay.cli.info", "Say what is in a snapshot, on one screen."),
     "ls": ("replay.cli.ls", "List the calls, kernels, memory, images or notes of a snapshot."),
     "dump": ("replay.cli.dump", "Write buffers, images and parameters of a snapshot into a folder."),

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.common import Json, Quiet, SnapshotPath
+from replay.cli.common import Json, Quiet, SnapshotPath, Window
 
 SCHEMA = "replay.dump/1"
 
@@ -28,6 +28,7 @@ def dump(
     dtype: Annotated[
         str, typer.Option(metavar="TYPE", help="numpy type of the elements of buffers.")
     ] = "uint8",
+    window: Window = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -46,6 +47,7 @@ def dump(
     from replay.snapshot.contents import Snapshot
 
     with Snapshot(snapshot, tolerant=True) as opened:
+        opened.choose_window(window)
         summary = opened.summary()
         total = 2 * summary.memory_bytes if summary else opened.reader.file_bytes
         with Progress("writing", total, hidden=quiet or json) as progress:

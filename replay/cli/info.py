@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import typer
 
-from replay.cli.common import Json, Quiet, SnapshotPath
+from replay.cli.common import Json, Quiet, SnapshotPath, Window
 
 SCHEMA = "replay.info/1"
 
 
-def info(snapshot: SnapshotPath, json: Json = False, quiet: Quiet = False) -> int:
+def info(snapshot: SnapshotPath, window: Window = None, json: Json = False, quiet: Quiet = False) -> int:
     """Say what is in a snapshot, on one screen.
 
-    Where it was captured, its kernels with geometry and parameters, memory, sizes, and what is missing. Reads a few
-    kilobytes, whatever the size of the file. A file that was cut off is shown as far as it goes.
+    Where it was captured, its kernels with geometry and parameters, memory, sizes, and what is missing; of a file with
+    several windows, what they come to together. Reads a few kilobytes, whatever the size of the file. A file that was
+    cut off is shown as far as it goes.
 
     -q prints nothing and only says by the exit code whether the file can be read.
     """
@@ -23,6 +24,8 @@ def info(snapshot: SnapshotPath, json: Json = False, quiet: Quiet = False) -> in
     from replay.snapshot.contents import Snapshot
 
     with Snapshot(snapshot, tolerant=True) as opened:
+        if window is not None:
+            opened.choose_window(window)
         found = opened.info()
     if json:
         print(document(SCHEMA, found))

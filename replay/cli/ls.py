@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from replay.cli.common import Json, Quiet, SnapshotPath
+from replay.cli.common import Json, Quiet, SnapshotPath, Window
 
 if TYPE_CHECKING:
     from replay.report.text import Screen
@@ -26,6 +26,7 @@ class Subject(str, Enum):
     memory = "memory"
     images = "images"
     notes = "notes"
+    windows = "windows"
 
 
 def ls(
@@ -37,14 +38,16 @@ def ls(
     function: Annotated[
         str, typer.Option(metavar="REGEX", help="Only calls of matching functions.", show_default=False)
     ] = "",
+    window: Window = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
-    """List the calls, kernels, memory, images or notes of a snapshot.
+    """List the calls, kernels, memory, images, notes or windows of a snapshot.
 
     calls: every driver call with its arguments, one a line. kernels: geometry and parameter layout. memory: each
     allocation with its address and what the window changed. images: the modules and what is in them. notes: what the
-    capture noted, above all what is missing.
+    capture noted, above all what is missing. windows: those of a snapshot that has several; of all of them the other
+    lists come one after another.
 
     -q leaves out what is said about damage to the file.
     """
@@ -54,8 +57,14 @@ def ls(
 
     keep = _filter(subject, section, function)
     with Snapshot(snapshot, tolerant=True) as opened:
+        if window is not None:
+            opened.choose_window(window)
+        whole = window is None and subject is not Subject.windows
         if json:
-            lines = streamed(f"replay.ls.{subject.value}/1", subject.value, _items(opened, subject, keep))
+            items = _items_of_all(opened, subject, keep) if whole else _items(opened, subject, keep)
+            lines = streamed(f"replay.ls.{subject.value}/1", subject.value, items)
+        elif whole:
+            lines = _lines_of_all(opened, subject, keep, Screen.of_stdout())
         else:
             lines = _lines(opened, subject, keep, Screen.of_stdout())
         for line in lines:
@@ -86,6 +95,24 @@ def _filter(subject: Subject, section: str, function: str) -> Any:
     return lambda call: (not section or call.section == section) and pattern.search(call.function)
 
 
+def _items_of_all(opened: Snapshot, subject: Subject, keep: Any) -> Iterator[Any]:
+    for window in opened.each_window():
+        for item in _items(opened, subject, keep):
+            if window is None:
+                yield item
+            else:
+                yield {"window": window.number, **(item if isinstance(item, dict) else vars(item))}
+
+
+def _lines_of_all(opened: Snapshot, subject: Subject, keep: Any, screen: Screen) -> Iterator[str]:
+    from replay.report.snapshot import render_window_title
+
+    for window in opened.each_window():
+        if window is not None:
+            yield render_window_title(window, screen)
+        yield from _lines(opened, subject, keep, screen)
+
+
 def _items(opened: Snapshot, subject: Subject, keep: Any) -> Iterator[Any]:
     from replay.inspection.launches import with_kernels
     from replay.snapshot.contents import describe_images
@@ -100,6 +127,8 @@ def _items(opened: Snapshot, subject: Subject, keep: Any) -> Iterator[Any]:
         yield from opened.ranges()
     elif subject is Subject.notes:
         yield from opened.notes()
+    elif subject is Subject.windows:
+        yield from opened.windows()
     else:
         for image, holds in describe_images(opened):
             yield {**vars(image), "holds": holds}
@@ -118,6 +147,7 @@ def _lines(opened: Snapshot, subject: Subject, keep: Any, screen: Screen) -> Ite
         Subject.kernels: (opened.kernels(), report.render_kernels),
         Subject.memory: (opened.ranges(), report.render_memory),
         Subject.notes: (opened.notes(), report.render_notes),
+        Subject.windows: (opened.windows(), report.render_windows),
         Subject.images: (describe_images(opened), report.render_images),
     }
     source, render = subjects[subject]

@@ -25,13 +25,17 @@ def pack(
         bool,
         typer.Option("--full-images", help="Keep all of large fat binaries, also for other architectures."),
     ] = False,
+    window: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("--window", metavar="N", min=1, help="Only this window, of a capture that has several."),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
     """Make a snapshot of a raw capture, also one whose application or packer was killed.
 
     The raw capture stays as it is. A process that had no window is left out; a second one that had one gets a file of
-    its own, OUT.<pid>.rsnap.
+    its own, OUT.<pid>.rsnap. Several windows (--each) come into one file.
     """
     from replay.capture.session import check_output, content_bytes, explain_absence
     from replay.errors import CaptureError
@@ -47,7 +51,7 @@ def pack(
     path = output if output is not None else Path(f"{raw.absolute().name.removesuffix('.rcap')}.rsnap")
     check_output(path)
     with Progress("packing", content_bytes(raw), hidden=quiet or json) as progress:
-        report = build(raw, path, progress.advance, full_images=full_images)
+        report = build(raw, path, progress.advance, full_images=full_images, window=window)
     if not quiet:
         for line in [*report.problems, *(text for item in report.snapshots for text in snapshot_lines(item))]:
             print(f"replay: {shown(line)}", file=sys.stderr)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from replay.cli.common import Json, Quiet, SnapshotPath
+from replay.cli.common import Json, Quiet, SnapshotPath, Window
+
+if TYPE_CHECKING:
+    from replay.engine.run import RunOptions
+    from replay.snapshot.schema import Window as SnapshotWindow
 
 SCHEMA = "replay.run/1"
+SCHEMA_OF_ALL = "replay.run.windows/1"
 
 
 def run(
@@ -55,6 +60,7 @@ def run(
             "--counters", help="Print what the built-in CPU driver counts: instructions, sectors, conflicts."
         ),
     ] = False,
+    window: Window = None,
     output: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(
@@ -70,6 +76,8 @@ def run(
 ) -> int:
     """Replay a snapshot in a fresh process, check its outputs bit by bit and time it.
 
+    Of a snapshot with several windows each is replayed, in a process of its own; -o and --counters need --window.
+
     Exit code 0: the outputs match. 1: they differ. 3: the snapshot could not be replayed.
     """
     from dataclasses import replace
@@ -81,6 +89,7 @@ def run(
     from replay.report.run import outputs, render_run
     from replay.report.text import Screen
     from replay.results.store import require_place, write_result
+    from replay.snapshot.windows import list_windows
     from replay.timing.stopping import QUICK, RIGOROUS, StoppingParameters
 
     if quick and rigorous:
@@ -95,9 +104,12 @@ def run(
         timeout_s=timeout,
         best_effort=best_effort,
         counters=counters,
+        window=window,
     )
     if output is not None:
         require_place(output)
+    if window is None and output is None and not counters and (windows := list_windows(snapshot)):
+        return _run_all(snapshot, windows, options, json=json, quiet=quiet)
     with StageLine(hidden=quiet or json) as line:
         result = run_snapshot(snapshot, options, line.show)
     if result.driver.reason and not quiet:
@@ -111,6 +123,43 @@ def run(
     else:
         print(render_run(result, Screen.of_stdout()))
     matches = result.verification.verdict in ("match", "not_compared")
+    return ExitCode.DONE if matches else ExitCode.GATE_FAILED
+
+
+def _run_all(
+    snapshot: Path, windows: list[SnapshotWindow], options: RunOptions, *, json: bool, quiet: bool
+) -> int:
+    """Every window of a snapshot that has several. One that cannot be replayed does not keep the others from it."""
+    from dataclasses import replace
+
+    from replay.engine.run import run_snapshot
+    from replay.errors import ExitCode, ReplayError
+    from replay.report.json import streamed
+    from replay.report.progress import StageLine
+    from replay.report.run import WindowResult, render_window_results
+    from replay.report.text import Screen
+
+    results: list[WindowResult] = []
+    with StageLine(hidden=quiet or json) as line:
+        for window in windows:
+            title = f"window {window.number} ({len(results) + 1} of {len(windows)}): "
+            try:
+                chosen = replace(options, window=window.number)
+                result = run_snapshot(snapshot, chosen, lambda text, title=title: line.show(title + text))  # type: ignore[misc]
+                results.append(WindowResult(window.number, result))
+            except ReplayError as error:
+                results.append(WindowResult(window.number, None, str(error)))
+    done = [item.result for item in results if item.result is not None]
+    if done and done[0].driver.reason and not quiet:
+        print(f"replay: {done[0].driver.reason}", file=sys.stderr)
+    if json:
+        for text in streamed(SCHEMA_OF_ALL, "windows", results):
+            print(text)
+    else:
+        print(render_window_results(str(snapshot), results, quiet, Screen.of_stdout()))
+    if len(done) < len(results):
+        return ExitCode.COULD_NOT
+    matches = all(result.verification.verdict in ("match", "not_compared") for result in done)
     return ExitCode.DONE if matches else ExitCode.GATE_FAILED
 
 

@@ -31,6 +31,7 @@ from replay.errors import EngineError, ExitCode, GateFailed, ReplayError, Trunca
 from replay.results import schema
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Environment, Kernel, Range, Summary, from_wire
+from replay.snapshot.windows import choose_window
 from replay.timing.stopping import StoppingParameters
 
 DEFAULT_TIMEOUT_S = 300.0  # without any sign of progress
@@ -49,7 +50,8 @@ _BOOTSTRAP = "import sys; sys.path[:] = {path!r}; from replay.engine.worker impo
 class RunOptions:
     """How to replay. timing: None for verification only. timeout_s: without a sign of progress from the worker.
 
-    counters: what the built-in CPU driver counts; another driver is refused.
+    counters: what the built-in CPU driver counts; another driver is refused. window: number of the one to replay, in a
+    snapshot that has several.
     """
 
     driver: str | None = None
@@ -58,6 +60,7 @@ class RunOptions:
     timeout_s: float = DEFAULT_TIMEOUT_S
     best_effort: bool = False
     counters: bool = False
+    window: int | None = None
 
 
 def run_snapshot(
@@ -77,7 +80,8 @@ def run_snapshot(
         if not reader.condition.whole:
             raise TruncatedError(f"ends early, or its index is damaged: {reader.condition}", where=path,
                                next="make it again with `replay pack`, or get the file again")  # fmt: skip
-        facts = _snapshot_facts(reader)
+        choose_window(reader, options.window)
+        facts = _snapshot_facts(reader, options.window)
         environment = _first(reader, Environment, "environment")
         application = _application(reader, environment)
         kernels = [kernel.demangled or kernel.name for kernel in _all(reader, Kernel, "kernel")]
@@ -90,6 +94,7 @@ def run_snapshot(
         "best_effort": options.best_effort,
         "relocate": False,
         "counters": options.counters,
+        "window": options.window,
         "timing": None if options.timing is None else dataclasses.asdict(options.timing),
     }
     restarts = refusals = 0
@@ -301,7 +306,7 @@ def _first(reader: SnapshotReader, kind: type[Any], name: str) -> Any:
     return None if value is None else from_wire(kind, value)
 
 
-def _snapshot_facts(reader: SnapshotReader) -> schema.SnapshotFacts:
+def _snapshot_facts(reader: SnapshotReader, window: int | None) -> schema.SnapshotFacts:
     # The end of the file holds the digest of its index, which holds the digest of every frame.
     with open(reader.path, "rb") as file:
         file.seek(max(0, reader.file_bytes - _TRAILER_BYTES))
@@ -313,6 +318,7 @@ def _snapshot_facts(reader: SnapshotReader) -> schema.SnapshotFacts:
         identity=identity,
         selection=summary.selection if summary else "",
         state=summary.state if summary else "complete",
+        window=window,
     )
 
 

@@ -96,8 +96,10 @@ def _replay(request: dict[str, Any], messages: Messages) -> None:
     from replay.engine.driver import LoadedDriver
     from replay.engine.outcome import carry_out
     from replay.snapshot.container import SnapshotReader
+    from replay.snapshot.windows import choose_window
 
     with SnapshotReader(request["snapshot"]) as reader:
+        choose_window(reader, request["window"])
         messages.stage("loading the driver")
         with tempfile.TemporaryDirectory(prefix="replay-counters-") as folder:
             if request["counters"]:

@@ -22,6 +22,8 @@ def snapshot_lines(item: PackedSnapshot) -> list[str]:
     kernels = [shown(kernel.demangled, 60) for kernel in summary.kernels]
     names = ", ".join(kernels[:SHOWN_KERNELS]) + (f" and {len(kernels) - 3} more" if len(kernels) > 3 else "")
     launched = number(summary.launches, "launch", "launches") + (f" of {names}" if names else "")
+    if len(item.windows) > 1:
+        launched = f"{number(len(item.windows), 'window')}, {launched}"
     path = shown(item.path)
     lines = [f"wrote {path} ({size(item.file_bytes)}): {launched}"]
     if summary.state != "complete":
@@ -70,7 +72,13 @@ def render_capture(report: CaptureReport) -> list[str]:
 
 def snapshot_value(item: PackedSnapshot) -> dict[str, Any]:
     """For JSON."""
-    return {"path": item.path, "pid": item.pid, "file_bytes": item.file_bytes, "summary": item.summary}
+    return {
+        "path": item.path,
+        "pid": item.pid,
+        "file_bytes": item.file_bytes,
+        "summary": item.summary,
+        "windows": item.windows,
+    }
 
 
 def capture_value(report: CaptureReport) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from replay.report.counters import render_counters
 from replay.report.text import Column, Screen, duration, fields, heading, number, shown, size, table
@@ -39,6 +40,54 @@ def render_run(result: RunResult, screen: Screen) -> str:
     return "\n".join(parts)
 
 
+@dataclass(frozen=True)
+class WindowResult:
+    """What became of one window of several. failure: why there is no result."""
+
+    number: int
+    result: RunResult | None
+    failure: str = ""
+
+
+def render_window_results(path: str, results: list[WindowResult], quiet: bool, screen: Screen) -> str:
+    """`replay run` of a snapshot with several windows: one line each, and how to see all of one."""
+    done = [item.result for item in results if item.result is not None]
+    matching = sum(result.verification.verdict == "match" for result in done)
+    headline = f"{shown(path)}: outputs of {matching} of {number(len(results), 'window')} match"
+    if quiet:
+        return headline
+    columns = [
+        Column("window", "right"),
+        Column("launches", "right"),
+        Column("median", "right"),
+        Column("outputs", cut=True),
+        Column("kernels", cut=True),
+    ]
+    rows = []
+    for item in results:
+        if item.result is None:
+            rows.append((str(item.number), "", "", f"NOT REPLAYED: {shown(item.failure, 400)}", ""))
+            continue
+        timing = item.result.timing
+        summary = None if timing is None else timing.gpu or timing.host
+        rows.append(
+            (
+                str(item.number),
+                f"{item.result.window.launches:,}",
+                "" if summary is None else duration(summary.median_ns),
+                outputs(item.result).removeprefix("outputs "),
+                ", ".join(shown(name, 60) for name in item.result.window.kernels[:SHOWN_KERNELS]),
+            )
+        )
+    lines = [heading(headline, screen), table(columns, rows, screen)]
+    if any(result.timing is not None and result.timing.source == "modelled" for result in done):
+        lines.append(
+            "Times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU."
+        )
+    lines.append(f"All of one window: replay run {shown(path)} --window {results[0].number}")
+    return "\n".join(lines)
+
+
 def outputs(result: RunResult) -> str:
     """The verdict on the outputs, in words."""
     verification = result.verification
@@ -58,7 +107,8 @@ def outputs(result: RunResult) -> str:
 
 def _headline(result: RunResult) -> str:
     where = "the built-in CPU driver" if result.driver.emulated else shown(result.device.name)
-    return f"{shown(result.snapshot.file)}: replayed on {where}, {outputs(result)}"
+    window = "" if result.snapshot.window is None else f", window {result.snapshot.window}"
+    return f"{shown(result.snapshot.file)}{window}: replayed on {where}, {outputs(result)}"
 
 
 def _facts(result: RunResult) -> Iterator[tuple[str, str]]:

@@ -17,13 +17,14 @@ from replay.report.text import (
     size,
     table,
 )
-from replay.snapshot.contents import SnapshotInfo, Verification, changed_bytes
-from replay.snapshot.schema import Call, Environment, Image, Kernel, Note, Range, Summary
+from replay.snapshot.contents import SnapshotInfo, Verification, WindowInfo, changed_bytes
+from replay.snapshot.schema import Call, Environment, Image, Kernel, Note, Range, Summary, Window
 
 if TYPE_CHECKING:
     from replay.inspection.dump import DumpResult
 
 INFO_KERNELS = 12  # rows on the one screen of `info`; `ls kernels` shows all
+INFO_WINDOWS = 8
 INFO_PROBLEMS = 6
 INFO_NAME = 120
 PROBLEM_LENGTH = 200
@@ -34,6 +35,11 @@ def render_info(info: SnapshotInfo, screen: Screen) -> str:
     """One screen: what was captured where, what the file holds, what is missing, what to do next."""
     first = f"{shown(info.path)}: snapshot, {size(info.file_bytes)}, format {info.format_version}"
     parts = [heading(first if info.whole else f"{first}, INCOMPLETE", screen), fields(_facts(info), screen)]
+    if info.windows:
+        parts += ["", render_windows(info.windows[:INFO_WINDOWS], screen)]
+        if len(info.windows) > INFO_WINDOWS:
+            more = len(info.windows) - INFO_WINDOWS
+            parts.append(f"  ... and {more} more: replay ls {shown(info.path)} windows")
     if info.kernels:
         parts += ["", _kernels(info.kernels[:INFO_KERNELS], screen)]
         if len(info.kernels) > INFO_KERNELS:
@@ -42,7 +48,8 @@ def render_info(info: SnapshotInfo, screen: Screen) -> str:
             )
     parts += _problems(info, screen)
     if info.whole:
-        parts += ["", f"Replay it with: replay run {shown(info.path)}"]
+        one = f" (one window: --window {info.windows[0].number})" if info.windows else ""
+        parts += ["", f"Replay it with: replay run {shown(info.path)}{one}"]
     return "\n".join(parts)
 
 
@@ -60,6 +67,8 @@ def _facts(info: SnapshotInfo) -> list[tuple[str, str]]:
         pairs.append(("command", shown(" ".join(environment.command), 400)))
         pairs.append(("ended with", _exit(environment.exit_status)))
         pairs.append(("device", _devices(environment)))
+    if info.windows:
+        pairs.append(("windows", f"{len(info.windows):,}, together:"))
     if summary is not None:
         pairs += _window(summary)
     else:
@@ -254,6 +263,35 @@ def _left_out(image: Image) -> str:
     if not image.left_out:
         return ""
     return f"; without {', '.join(image.left_out)} ({size(image.loaded_bytes)} in the application)"
+
+
+def render_window_title(window: Window, screen: Screen) -> str:
+    """What stands above the list of one window of several."""
+    return heading(f"window {window.number} ({shown(window.opened_by)})", screen)
+
+
+def render_windows(windows: Iterable[WindowInfo], screen: Screen) -> str:
+    """`replay ls SNAP windows`. What each has stored that no window before it had."""
+    columns = [
+        Column("window", "right"),
+        Column("opened by"),
+        Column("launches", "right"),
+        Column("calls", "right"),
+        Column("memory", "right"),
+        Column("changed", "right"),
+        Column("stored", "right"),
+        Column("kernels", cut=True),
+    ]
+    rows = []
+    for window in windows:
+        row = [str(window.number), shown(window.opened_by, 40)]
+        if (summary := window.summary) is None:
+            rows.append((*row, "", "", "", "", "", "the rest of it is damaged"))
+            continue
+        names = ", ".join(shown(_name(kernel), 60) for kernel in summary.kernels[:INFO_KERNELS])
+        counts = (f"{summary.launches:,}", f"{summary.window_calls:,}", size(summary.memory_bytes))
+        rows.append((*row, *counts, size(summary.written_bytes), size(summary.stored_bytes), names))
+    return table(columns, rows, screen)
 
 
 def render_notes(notes: Iterable[Note], screen: Screen) -> str:

@@ -14,13 +14,15 @@ FORMAT = "replay.result/1"
 
 @dataclass(frozen=True)
 class SnapshotFacts:
-    """Which snapshot was replayed. identity: of its whole content, hex; equal for equal snapshots under any name."""
+    """Which snapshot was replayed. identity: of its whole content, hex; equal for equal snapshots under any name.
+    window: number of the one that was replayed, of several; None: there is one."""
 
     file: str
     size_bytes: int
     identity: str
     selection: str = ""
     state: str = "complete"
+    window: int | None = None
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,14 @@ were read belong to the allocation that is alive where their record stands in th
 from __future__ import annotations
 
 import bisect
+import dataclasses
 import struct
 from dataclasses import dataclass, field
 from typing import Literal
 
 from replay.api.structs import CUmemAllocationProp, read_struct
 from replay.api.vocabulary import Effect, Moment, Role, Term
-from replay.capture.decode import RawCall, RawContents
+from replay.capture.decode import RawCall, RawContents, RawCopy
 from replay.errors import FormatError
 from replay.snapshot.schema import ArrayPart, ArrayShape
 
@@ -57,8 +58,8 @@ class Allocation:
     device_address: int = 0  # of pinned memory, when it differs from `address`
     touched: bool = False
     array: ArrayShape | None = None
-    before: list[RawContents] = field(default_factory=list)
-    after: list[RawContents] = field(default_factory=list)
+    before: list[RawContents | RawCopy] = field(default_factory=list)
+    after: list[RawContents | RawCopy] = field(default_factory=list)
     changes: list[RawContents] = field(default_factory=list)  # CHANGED and SEEN
 
     @property
@@ -113,6 +114,7 @@ class Allocations:
 
     def __init__(self) -> None:
         self.touched: list[Allocation] = []
+        self._born: list[Allocation] = []  # in the window
         self._starts: list[int] = []
         self._alive: dict[int, Allocation] = {}
         self._ending: dict[int, list[Allocation]] = {}  # call number -> what it is about to free
@@ -138,7 +140,18 @@ class Allocations:
             allocation.touched = True
             self.touched.append(allocation)
 
-    def contents(self, contents: RawContents, context: int, device: int) -> None:
+    def end_window(self) -> list[Allocation]:
+        """What the window touched, as it is now; for the next one nothing is touched yet."""
+        ended = [dataclasses.replace(item) for item in self.touched]
+        for item in self.touched:
+            item.touched, item.before, item.after, item.changes = False, [], [], []
+        for item in self._born:
+            item.born_call = None
+        self.touched, self._born = [], []
+        self._loaded_in_window.clear()
+        return ended
+
+    def contents(self, contents: RawContents | RawCopy, context: int, device: int) -> None:
         """Contents were read. They are the first touch, or the last look."""
         found = self._alive.get(contents.base)
         if found is None or found.size_bytes < contents.allocation_bytes:
@@ -150,7 +163,7 @@ class Allocations:
             found.before.append(contents)
         elif contents.moment == Moment.AFTER:
             found.after.append(contents)
-        elif len(found.changes) < MAXIMUM_CHANGES:
+        elif isinstance(contents, RawContents) and len(found.changes) < MAXIMUM_CHANGES:
             found.changes.append(contents)
 
     def enter(self, call: RawCall) -> None:
@@ -332,3 +345,5 @@ class Allocations:
             self._remove(self._alive[self._starts[place]], None)
         bisect.insort(self._starts, allocation.address)
         self._alive[allocation.address] = allocation
+        if allocation.born_call is not None:
+            self._born.append(allocation)

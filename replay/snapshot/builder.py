@@ -1,14 +1,15 @@
-"""Raw capture -> snapshot, one for each process that had a window.
+"""Raw capture -> snapshot, one for each process that had a window, with all of its windows.
 
-Two passes over the records: the first finds out what the window is and what it needs (`survey.py`), the second writes
-its calls. Memory contents go straight from the blobs file into chunks. Memory is bounded by what is alive and by what
-the window touched, not by the length of the capture or the size of its contents.
+Two passes over the records, window by window side by side: the first finds out what a window is and what it needs
+(`survey.py`), the second writes its calls. Memory contents go straight from the blobs file into chunks. Memory is
+bounded by what is alive and by what a window touched, not by the length of the capture or the size of its contents.
 """
 
 from __future__ import annotations
 
 import contextlib
 import datetime
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -25,10 +26,11 @@ from replay.capture.decode import (
     RawAttachment,
     RawCall,
     RawContents,
+    RawCopy,
     RawNote,
 )
 from replay.capture.rawfile import RawFile
-from replay.errors import DamagedError, FileError, FormatError
+from replay.errors import DamagedError, FileError, FormatError, ReplayError, UsageError
 from replay.snapshot import schema
 from replay.snapshot.allocations import Allocation
 from replay.snapshot.census import Spool, Targets, Words
@@ -44,6 +46,7 @@ from replay.snapshot.imagestore import ImageStore
 from replay.snapshot.schema import INLINE_BYTES, Attachment, Contents, to_wire
 from replay.snapshot.state import SetupCall
 from replay.snapshot.survey import Survey, Surveyor, is_image, parameter_buffer
+from replay.snapshot.windows import Numbers, total
 
 HEADER_FORMAT = "replay-snapshot"
 HEADER_VERSION = 1
@@ -53,12 +56,13 @@ Advance = Callable[[int], None]
 
 @dataclass(frozen=True)
 class PackedSnapshot:
-    """One snapshot that was written."""
+    """One snapshot that was written. summary: of all its windows together. windows: one, or several."""
 
     path: Path
     pid: int
     file_bytes: int
     summary: schema.Summary
+    windows: list[schema.Window]
 
 
 @dataclass
@@ -85,39 +89,55 @@ def content_bytes(raw: Path) -> int:
 
 
 def pack(
-    raw: Path, output: Path, advance: Advance = lambda _: None, *, full_images: bool = False
+    raw: Path,
+    output: Path,
+    advance: Advance = lambda _: None,
+    *,
+    full_images: bool = False,
+    window: int | None = None,
 ) -> PackReport:
     """Write the snapshots of the raw capture `raw`: `output` for the application's own process or the first one that
-    had a window, and `NAME.<pid>.rsnap` beside it for others; with a window for each launch, `NAME.<n>.rsnap` for that
-    of launch n.
+    had a window, and `NAME.<pid>.rsnap` beside it for others.
 
     No snapshot is written when no process had a window; the report then says what there was.
     advance: called with the number of content bytes that were stored. full_images: nothing is left out of large fat
-    binaries.
-    Raises FileError, FormatError or CaptureError when `raw` is no raw capture or `output` cannot be written.
+    binaries. window: only this one of several, by its number (`schema.Window`).
+    Raises FileError, FormatError or CaptureError when `raw` is no raw capture or `output` cannot be written, UsageError
+    when there is no such window.
     """
     launcher = read_launcher(raw)
     report = PackReport()
-    with contextlib.ExitStack() as stack:
-        found = [_open(path, stack, report, full_images) for path in _record_files(raw)]
-        processes = [process for process in found if process is not None and process.survey.opened]
-        own = launcher.get("pid")
-        processes.sort(key=lambda process: (process.raw.pid != own, process.raw.start_time_ns, process.label))
-        for place, process in enumerate(processes):
-            for window, opened_by in enumerate(process.survey.windows, 1):
-                name = _name(
-                    output, process.label if place else "", opened_by if launcher.get("each") else ""
-                )
-                if window > 1:
-                    process.survey_window(window)
-                report.snapshots.append(_write(process, name, launcher, advance))
+    own = launcher.get("pid")
+    named = False
+    # The application's own process first: it gets the name that was asked for, if it had a window.
+    for path in sorted(_record_files(raw), key=lambda path: _order(path, own)):
+        with contextlib.ExitStack() as stack:
+            process, written = _open(path, stack, report, full_images), None
+            if process is None:
+                continue
+            label = f".{process.label}" if named else ""
+            path = output.with_name(f"{output.stem}{label}{output.suffix}")
+            with contextlib.suppress(_NoSuchWindow):
+                written = _write(process, path, launcher, advance, window)
+            process.report(report)
+            if written is not None:
+                report.snapshots.append(written)
+                named = True
+    if window is not None and not named:
+        raise UsageError(
+            "there is no such window",
+            where=f"--window {window}",
+            next="pack all of them and list them: `replay ls`",
+        )
     return report
 
 
-def _name(output: Path, process: str, opened_by: str) -> Path:
-    """`OUT.rsnap`; `OUT.<pid>.rsnap` of a further process; `OUT.7.rsnap` of a window that launch 7 opened."""
-    words = [process, opened_by.removeprefix("launch ")]
-    return output.with_name(".".join([output.stem, *filter(None, words)]) + output.suffix)
+def _order(path: Path, own: object) -> tuple[bool, int, str]:
+    try:
+        with RawFile(path) as raw:
+            return raw.pid != own, raw.start_time_ns, path.name
+    except ReplayError:
+        return True, 0, path.name
 
 
 def read_launcher(raw: Path) -> dict[str, Any]:
@@ -131,22 +151,29 @@ def read_launcher(raw: Path) -> dict[str, Any]:
 
 @dataclass
 class _Process:
-    """One program that called the driver, and one of its windows. label: "1234", or "1234.1" for what it became by
-    exec."""
+    """One program that called the driver. label: "1234", or "1234.1" for what it became by exec.
+
+    decoder, surveyor: of the first pass.
+    """
 
     label: str
     raw: RawFile
     blobs: BlobsFile
     images: ImageStore
     decoder: Decoder
-    survey: Survey
-    window: int = 1
+    surveyor: Surveyor
 
-    def survey_window(self, window: int) -> None:
-        """Turn to another window, from 1."""
-        self.window = window
-        self.decoder = Decoder(self.raw)
-        self.survey = Surveyor(self.images, window).run(self.decoder)
+    def report(self, report: PackReport) -> None:
+        """What the first pass found, once it has come to its end."""
+        surveyor = self.surveyor
+        report.used_cuda = report.used_cuda or surveyor.calls > 0
+        report.matched_launches += surveyor.matched_launches
+        report.calls += surveyor.calls
+        report.kernels_seen += surveyor.kernels_seen
+        if not surveyor.survey.opened:
+            stopped = [note.text for note in surveyor.survey.notes if note.code == "CAPTURE_STOPPED"]
+            reason = f"capture stopped: {stopped[0]}" if stopped else "no launch that was asked for"
+            report.skipped.append(f"process {self.label}: {reason} ({surveyor.calls} driver calls recorded)")
 
 
 def _record_files(raw: Path) -> list[Path]:
@@ -169,28 +196,46 @@ def _open(path: Path, stack: contextlib.ExitStack, report: PackReport, full_imag
         report.problems.append(str(error))
         return None
     blobs = stack.enter_context(BlobsFile(path.with_name("blobs" + path.name.removeprefix("calls"))))
-    images, decoder = ImageStore(blobs, full_images), Decoder(raw)
-    survey = Surveyor(images).run(decoder)
+    images = ImageStore(blobs, full_images)
     label = path.name.removeprefix("calls.").removesuffix(".bin")
-    report.used_cuda = report.used_cuda or survey.calls > 0
-    report.matched_launches += survey.matched_launches
-    report.calls += survey.calls
-    report.kernels_seen += survey.kernels_seen
-    if not survey.opened:
-        stopped = [note.text for note in survey.notes if note.code == "CAPTURE_STOPPED"]
-        reason = f"capture stopped: {stopped[0]}" if stopped else "no launch that was asked for"
-        report.skipped.append(f"process {label}: {reason} ({survey.calls} driver calls recorded)")
-    return _Process(label, raw, blobs, images, decoder, survey)
+    return _Process(label, raw, blobs, images, Decoder(raw), Surveyor(images))
 
 
-def _write(process: _Process, path: Path, launcher: dict[str, Any], advance: Advance) -> PackedSnapshot:
-    with SnapshotWriter(path) as writer, ContentsWriter(writer, process.blobs, advance) as contents:
-        summary = _Build(process, launcher, writer, contents, path.parent).run()
-    return PackedSnapshot(path, process.raw.pid, writer.statistics.file_bytes, summary)
+def _write(
+    process: _Process, path: Path, launcher: dict[str, Any], advance: Advance, wanted: int | None
+) -> PackedSnapshot | None:
+    """The snapshot of a process; None when it had no window. wanted: only this window."""
+    surveys = process.surveyor.windows(process.decoder)
+    first = next(surveys, None)
+    if first is None:
+        return None
+    several = not first.last and wanted is None
+    numbers = Numbers()
+    summaries: list[schema.Summary] = []
+    windows: list[schema.Window] = []
+    with contextlib.ExitStack() as stack:
+        calls = _Calls(Decoder(stack.enter_context(RawFile(process.raw.path))))
+        writer = stack.enter_context(SnapshotWriter(path, several_windows=several))
+        contents = stack.enter_context(ContentsWriter(writer, process.blobs, advance, several))
+        build = _Build(process, launcher, writer, contents, path.parent)
+        for place, survey in enumerate(itertools.chain([first], surveys), 1):
+            window = numbers.window(survey.opened_by)
+            if wanted is not None and window.number != wanted:
+                continue
+            if several or not windows:
+                windows.append(window)
+                summaries.append(build.window(survey, calls.of_window(place), window if several else None))
+        if not windows:
+            raise _NoSuchWindow
+    return PackedSnapshot(path, process.raw.pid, writer.statistics.file_bytes, total(summaries), windows)
+
+
+class _NoSuchWindow(Exception):
+    """The window that was asked for is none of this process."""
 
 
 class _Build:
-    """Writes one snapshot."""
+    """Writes one snapshot, window by window."""
 
     def __init__(
         self,
@@ -201,7 +246,7 @@ class _Build:
         folder: Path,
     ) -> None:
         self._process = process
-        self._survey = process.survey
+        self._survey = Survey()
         self._images = process.images
         self._launcher = launcher if launcher.get("pid") in (process.raw.pid, None) else {}
         self._selection = str(launcher.get("selection", ""))
@@ -209,22 +254,34 @@ class _Build:
         self._writer = writer
         self._contents = contents
         self._folder = folder
+        self._environment: schema.Environment | None = None
+        self._stored_images: dict[str, schema.Image] = {}
         self._written_bytes = 0
 
-    def run(self) -> schema.Summary:
-        """Everything, in the order of schema.py."""
-        survey = self._survey
+    def _begin(self, survey: Survey) -> schema.Environment:
+        """What belongs to all windows."""
         created = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._put("header", schema.Header(HEADER_FORMAT, HEADER_VERSION, __version__, created))
-        self._put(
-            "environment", environment := describe_environment(survey.process, self._launcher, self._driver)
-        )
-        setup = list(survey.objects.setup_calls(item.context for item in survey.allocations.touched))
-        digests = self._used_images(setup)
+        environment = describe_environment(survey.process, self._launcher, self._driver)
+        self._put("environment", environment)
+        return environment
+
+    def window(
+        self, survey: Survey, calls: Iterator[RawCall], window: schema.Window | None
+    ) -> schema.Summary:
+        """One window, in the order of schema.py. window: what it is called, where there are several."""
+        self._survey = survey
+        environment = self._environment = self._environment or self._begin(survey)
+        if window is not None:
+            self._writer.begin_window(to_wire(window))
+        self._written_bytes = 0
+        stored_before = self._writer.statistics.stored_bytes
+        setup = survey.setup
         sm = architecture(environment)
         images: dict[str, int] = {}
-        for digest in digests:
-            image = self._images.write(self._writer, digest, sm)
+        for digest in self._used_images(setup):
+            image = self._stored_images.get(digest) or self._images.write(self._writer, digest, sm)
+            self._stored_images[digest] = image
             images[digest] = image.contents.size_bytes
             self._put("image", image)
         kernels = [
@@ -238,17 +295,18 @@ class _Build:
             self._put_call(self._setup_call(item))
         spool = Spool(self._folder)
         try:
-            targets = Targets(survey.allocations.touched, survey.handles)
+            targets = Targets(survey.touched, survey.handles)
             self._ranges(targets, spool)
             self._changes()
-            self._window(targets, spool)
+            self._window(calls, targets, spool)
             for census in spool.objects():
                 self._put("census", census)
         finally:
             spool.close()
         for note in survey.notes:
             self._put("note", note)
-        summary = self._summary(len(setup), spool.words, kernels, images)
+        stored_bytes = self._writer.statistics.stored_bytes - stored_before
+        summary = self._summary(len(setup), spool.words, kernels, images, stored_bytes)
         self._put("summary", summary)
         return summary
 
@@ -297,7 +355,7 @@ class _Build:
             survey.note("IMAGE_UNKNOWN", problem)
         for problem in self._images.missing:
             survey.note("IMAGE_MISSING", problem)
-        for call in self._process.decoder.open_calls.values():
+        for call in self._process.decoder.open_calls.values() if survey.last else ():
             text = f"the application ended inside call {call.number} {call.function.symbol}"
             survey.note("CALL_IN_FLIGHT", text, call.number, call.function.symbol)
         if self._process.decoder.unknown_functions:
@@ -353,8 +411,8 @@ class _Build:
         digests = self._writer.write_chunks_from(data, 0, len(data), schema.CHUNK_BYTES)
         return Contents(len(data), b"".join(digest or schema.ZERO_DIGEST for digest in digests))
 
-    def _window(self, targets: Targets, spool: Spool) -> None:
-        for call in _window_calls(self._process.decoder, self._process.window):
+    def _window(self, calls: Iterator[RawCall], targets: Targets, spool: Spool) -> None:
+        for call in calls:
             if call.by_capture and call.number not in self._survey.asked_by_capture:
                 continue  # of a module that was there before: the replay asks for its variables by name
             self._put_call(self._call(call, "window"))
@@ -366,7 +424,7 @@ class _Build:
     # -- memory -----------------------------------------------------------------------------------------------------
 
     def _ranges(self, targets: Targets, spool: Spool) -> None:
-        for number, item in enumerate(self._survey.allocations.touched, 1):
+        for number, item in enumerate(self._survey.touched, 1):
 
             def found(words: Words, number: int = number) -> None:
                 spool.add("range", number, words)
@@ -386,18 +444,23 @@ class _Build:
             )  # fmt: skip
 
     def _stored(
-        self, item: Allocation, moment: str, pieces: list[RawContents], targets: Targets | None, found: Found
+        self,
+        item: Allocation,
+        moment: str,
+        read: list[RawContents | RawCopy],
+        targets: Targets | None,
+        found: Found,
     ) -> Contents | None:
-        if not pieces:
+        if not read:
             return None
-        stored = self._contents.allocation(item, pieces, targets, found)
+        stored = self._contents.allocation(item, read, targets, found)
         if isinstance(stored, Contents):
             return stored
         self._survey.note("MEMORY_NOT_READ", f"contents {moment} the window at {item.address:#x}: {stored}")
         return None
 
     def _changes(self) -> None:
-        for number, item in enumerate(self._survey.allocations.touched, 1):
+        for number, item in enumerate(self._survey.touched, 1):
             for piece in item.changes:
                 stored: Attachment
                 offset, blob = piece.address - item.address, piece.blob_offset
@@ -425,30 +488,35 @@ class _Build:
     # -- the end ----------------------------------------------------------------------------------------------------
 
     def _summary(
-        self, setup_calls: int, census_words: int, kernels: list[schema.Kernel], images: dict[str, int]
+        self,
+        setup_calls: int,
+        census_words: int,
+        kernels: list[schema.Kernel],
+        images: dict[str, int],
+        stored_bytes: int,
     ) -> schema.Summary:
         survey, ending = self._survey, self._process.decoder.ending
         return schema.Summary(
             selection=self._selection,
-            state=ending.state,
-            state_text=self._state_text(),
+            state=ending.state if survey.last else "complete",
+            state_text=self._state_text() if survey.last else "",
             opened_call=survey.opened_call,
             closed_call=survey.closed_call,
             launches=survey.launches,
             setup_calls=setup_calls,
             window_calls=survey.window_calls,
-            memory_bytes=sum(item.size_bytes for item in survey.allocations.touched),
-            stored_bytes=self._writer.statistics.stored_bytes,
+            memory_bytes=sum(item.size_bytes for item in survey.touched),
+            stored_bytes=stored_bytes,
             written_bytes=self._written_bytes,
             census_words=census_words,
-            ranges=len(survey.allocations.touched),
+            ranges=len(survey.touched),
             kernels=kernels,
             images=images,
             functions=dict(survey.functions.most_common()),
             notes=dict(survey.note_counts),
             streams=len(survey.streams),
             threads=len(survey.threads),
-            perturbation=describe_perturbation(survey.process),
+            perturbation=describe_perturbation(survey.process, survey.process_before),
         )
 
     def _state_text(self) -> str:
@@ -470,26 +538,44 @@ class _Build:
         return text + ("; the window was closed before that" if survey.closed else "")
 
 
-def _window_calls(decoder: Decoder, window: int) -> Iterator[RawCall]:
-    """The calls of a window (from 1) in the order in which they began, each with its answer. A call that waits for its
-    answer holds back those that began after it."""
-    inside, windows = False, 0
-    waiting: dict[int, RawCall] = {}  # in the order of their beginning
-    answered: set[int] = set()
-    for event in decoder.events():
-        if isinstance(event, RawNote):
-            windows += event.code == "WINDOW_OPEN"
-            if windows > window:
-                break
-            inside = (
-                windows == window and (inside or event.code == "WINDOW_OPEN") and event.code != "WINDOW_CLOSE"
-            )
-        elif isinstance(event, Entered):
-            if inside:
-                waiting[event.call.number] = event.call
-        elif isinstance(event, Left) and event.call.number in waiting:
-            answered.add(event.call.number)
-            while waiting and (first := next(iter(waiting))) in answered:
-                answered.discard(first)
-                yield waiting.pop(first)
-    yield from waiting.values()
+class _Calls:
+    """The second pass: the calls of one window after the other, each with its answer, in the order in which they began.
+
+    A call that waits for its answer holds back those that began after it.
+    """
+
+    def __init__(self, decoder: Decoder) -> None:
+        self._found = self._all(decoder)
+        self._next: tuple[int, RawCall] | None = None
+
+    def of_window(self, window: int) -> Iterator[RawCall]:
+        """The calls of a window, from 1; windows that came before it are passed over."""
+        while True:
+            item = self._next if self._next is not None else next(self._found, None)
+            self._next = item
+            if item is None or item[0] > window:
+                return
+            self._next = None
+            if item[0] == window:
+                yield item[1]
+
+    @staticmethod
+    def _all(decoder: Decoder) -> Iterator[tuple[int, RawCall]]:
+        inside, window = False, 0
+        waiting: dict[int, tuple[int, RawCall]] = {}  # in the order of their beginning
+        answered: set[int] = set()
+        for event in decoder.events():
+            if isinstance(event, RawNote):
+                if event.code == "WINDOW_OPEN":
+                    inside, window = True, window + 1
+                elif event.code == "WINDOW_CLOSE":
+                    inside = False
+            elif isinstance(event, Entered):
+                if inside:
+                    waiting[event.call.number] = (window, event.call)
+            elif isinstance(event, Left) and event.call.number in waiting:
+                answered.add(event.call.number)
+                while waiting and (first := next(iter(waiting))) in answered:
+                    answered.discard(first)
+                    yield waiting.pop(first)
+        yield from waiting.values()

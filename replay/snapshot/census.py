@@ -84,6 +84,35 @@ class Targets:
                     found.append((8 * number, inside, target, 0))
         return np.array(found, dtype=WORD)
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """The lowest word that `resolve` may know, and one above the highest; (0, 0) when there is none."""
+        lowest = [*self._addresses[:1], *self._handles_in_memory[:1].tolist()]
+        ends = [item.placed_address + item.size_bytes for item, _ in self._all]
+        ends += [handle + 1 for handle in self._handles_in_memory[-1:].tolist()]
+        return (min(lowest), max(ends)) if lowest else (0, 0)
+
+    def resolve(self, offsets: NDArray[np.uint64], values: NDArray[np.uint64], call: int) -> Words:
+        """The pointers and handles among `values`, words that stand at `offsets` of their site and were read at
+        `call`."""
+        pointers = self._resolve_pointers(offsets, values, call)
+        if not len(self._handles_in_memory):
+            return pointers
+        places = np.flatnonzero(np.isin(values, self._handles_in_memory))
+        return np.concatenate([pointers, self._handle_words(values[places], offsets[places])])
+
+    def _resolve_pointers(self, offsets: NDArray[np.uint64], values: NDArray[np.uint64], call: int) -> Words:
+        starts, sizes, numbers = self._prepare(self._alive_at(call)) if self._overlap else self._prepared
+        if not len(values) or not len(starts):
+            return np.empty(0, dtype=WORD)
+        place = np.searchsorted(starts, values, side="right") - 1
+        inside = values - starts[place]
+        hits = (place >= 0) & (inside < sizes[place])
+        words = np.zeros(int(hits.sum()), dtype=WORD)
+        words["offset"], words["inside"] = offsets[hits], inside[hits]
+        words["range"] = numbers[place[hits]]
+        return words
+
     def find(self, data: bytes | memoryview, first_offset: int, call: int) -> Words:
         """The pointers and handles among the aligned words of `data`, which begins at `first_offset` (a multiple of 8)
         of its site and was read at `call`."""
@@ -92,17 +121,19 @@ class Targets:
             return pointers
         words = np.frombuffer(data, dtype="<u8", count=len(data) // 8)
         places = np.flatnonzero(np.isin(words, self._handles_in_memory))
-        return np.concatenate([pointers, self._handle_words(words, places, first_offset)])
+        offsets = 8 * places.astype("<u8") + np.uint64(first_offset)
+        return np.concatenate([pointers, self._handle_words(words[places], offsets)])
 
     def _handles_among(self, data: bytes) -> Words:
         words = np.frombuffer(data, dtype="<u8", count=len(data) // 8)
         known = np.array(sorted(self._handles), dtype="<u8")
-        return self._handle_words(words, np.flatnonzero(np.isin(words, known)), 0)
+        places = np.flatnonzero(np.isin(words, known))
+        return self._handle_words(words[places], 8 * places.astype("<u8"))
 
-    def _handle_words(self, words: NDArray[np.uint64], places: NDArray[np.intp], first_offset: int) -> Words:
+    def _handle_words(self, handles: NDArray[np.uint64], offsets: NDArray[np.uint64]) -> Words:
         found = [
-            (8 * place + first_offset, handle, 0, what)
-            for place, handle in zip(places.tolist(), words[places].tolist(), strict=True)
+            (offset, handle, 0, what)
+            for offset, handle in zip(offsets.tolist(), handles.tolist(), strict=True)
             for what in sorted(self._handles[handle])
         ]
         return np.array(found, dtype=WORD)
@@ -119,19 +150,9 @@ class Targets:
         for start in range(0, count, BLOCK_BYTES // 8):
             block = words[start : start + BLOCK_BYTES // 8]
             candidates = np.flatnonzero(block - lowest < span)  # wraps around below `lowest`
-            if not len(candidates):
-                continue
-            values = block[candidates]
-            place = np.searchsorted(starts, values, side="right") - 1
-            inside = values - starts[place]
-            hits = inside < sizes[place]
-            piece = np.zeros(int(hits.sum()), dtype=WORD)
-            piece["offset"] = (candidates[hits] + start).astype("<u8") * np.uint64(8) + np.uint64(
-                first_offset
-            )
-            piece["inside"] = inside[hits]
-            piece["range"] = numbers[place[hits]]
-            found.append(piece)
+            if len(candidates):
+                offsets = (candidates + start).astype("<u8") * np.uint64(8) + np.uint64(first_offset)
+                found.append(self._resolve_pointers(offsets, block[candidates], call))
         return np.concatenate(found) if found else np.empty(0, dtype=WORD)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from types import TracebackType
 from typing import TypeVar
@@ -13,6 +13,7 @@ from replay.errors import FormatError, ReplayError
 from replay.snapshot import schema
 from replay.snapshot.container import SnapshotReader, VerifyReport
 from replay.snapshot.schema import CHUNK_BYTES, Contents
+from replay.snapshot.windows import choose_window, each_window, total
 
 # Notes that tell the course of a capture. Every other code says that something is missing.
 COURSE_NOTES = frozenset({"WINDOW_OPEN", "WINDOW_CLOSE", "LAUNCH_MATCHED", "CHILD_PROCESS", "THREADS_BUSY"})
@@ -29,6 +30,7 @@ class SnapshotInfo:
 
     condition: "whole", or where the usable content ends. objects: kind -> number, from the index.
     problems: the first note of each code that says what is missing. problem_counts: code -> number of such notes.
+    windows: of a file with several, each with its summary; `summary` is then what they come to together.
     """
 
     path: str
@@ -44,6 +46,16 @@ class SnapshotInfo:
     problems: list[schema.Note]
     problem_counts: dict[str, int]
     objects: dict[str, int]
+    windows: list[WindowInfo] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class WindowInfo:
+    """One window of several. summary: None when a damaged file has lost it."""
+
+    number: int
+    opened_by: str
+    summary: schema.Summary | None
 
 
 @dataclass(frozen=True)
@@ -64,6 +76,7 @@ class Snapshot:
     """Typed view of the snapshot `path`; a context manager.
 
     tolerant: as in `SnapshotReader`. Every method raises FormatError for values that do not fit the schema.
+    A file with several windows gives the objects of all of them until one is chosen.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, tolerant: bool = False) -> None:
@@ -77,6 +90,20 @@ class Snapshot:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.reader.close()
+
+    def choose_window(self, number: int | None) -> None:
+        """Give the objects of one window only. Raises UsageError when there is no such one, or several for None."""
+        choose_window(self.reader, number)
+
+    def windows(self) -> Iterator[WindowInfo]:
+        """The windows of a file with several, in their order. `choose_window` is undone."""
+        for window in each_window(self.reader):
+            if window is not None:
+                yield WindowInfo(window.number, window.opened_by, self.summary())
+
+    def each_window(self) -> Iterator[schema.Window | None]:
+        """Turns to one window after the other; None stands for that of a file with one."""
+        return each_window(self.reader)
 
     def header(self) -> schema.Header | None:
         """Who wrote the file and when; None if it is lost."""
@@ -127,8 +154,10 @@ class Snapshot:
         return b"".join(bytes(length) if data is None else data for length, data in self.pieces(contents))
 
     def info(self) -> SnapshotInfo:
-        """What is in the file, without reading its calls, its memory or its census."""
-        summary = self.summary()
+        """What is in the file, without reading its calls, its memory or its census; of the chosen window, or of all."""
+        windows = [] if self.reader.window_is_chosen else list(self.windows())
+        summaries = [window.summary for window in windows if window.summary is not None]
+        summary = total(summaries) if summaries else self.summary()
         kernels = list(islice(self.kernels(), MAX_LISTED)) if summary is None else summary.kernels
         problems, counts = self._problems(summary)
         header, environment = self.header(), self.environment()
@@ -147,6 +176,7 @@ class Snapshot:
             problems,
             counts,
             {kind: found.count for kind, found in reader.kinds.items()},
+            windows,
         )
 
     def _problems(self, summary: schema.Summary | None) -> tuple[list[schema.Note], dict[str, int]]:
@@ -178,13 +208,15 @@ class Snapshot:
         sound = {number for number, frame in enumerate(self.reader.frames) if frame.offset not in wrong}
         missing = []
         try:
-            for image in self.images():
-                if self._lacks(image.contents, sound):
-                    missing.append(f"image {image.digest}")
-            for item in self.ranges():
-                for moment, contents in (("before", item.before), ("after", item.after)):
-                    if contents is not None and self._lacks(contents, sound):
-                        missing.append(f"memory {item.id} ({moment})")
+            for window in self.each_window():
+                where = "" if window is None else f"window {window.number}, "
+                for image in self.images():
+                    if self._lacks(image.contents, sound):
+                        missing.append(f"{where}image {image.digest}")
+                for item in self.ranges():
+                    for moment, contents in (("before", item.before), ("after", item.after)):
+                        if contents is not None and self._lacks(contents, sound):
+                            missing.append(f"{where}memory {item.id} ({moment})")
         except ReplayError as error:
             missing.append(error.what)
         return Verification(self.path, report, missing)

@@ -10,11 +10,12 @@ from types import TracebackType
 import numpy as np
 
 from replay.capture.checksum import crc32c
-from replay.capture.decode import BlobsFile, RawAttachment, RawContents
+from replay.capture.decode import BlobsFile, RawAttachment, RawContents, RawCopy
 from replay.errors import DamagedError
 from replay.snapshot.allocations import Allocation
 from replay.snapshot.census import Targets, Words
 from replay.snapshot.container.writer import SnapshotWriter
+from replay.snapshot.copies import CopyStore
 from replay.snapshot.schema import CHUNK_BYTES, DIGEST_BYTES, ZERO_DIGEST, Contents
 
 RUN_BYTES = 64 << 20  # stored at once
@@ -34,10 +35,17 @@ class ContentsWriter:
     progress: called with the bytes that were stored.
     """
 
-    def __init__(self, writer: SnapshotWriter, blobs: BlobsFile, progress: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        writer: SnapshotWriter,
+        blobs: BlobsFile,
+        progress: Callable[[int], None],
+        several_windows: bool = False,
+    ) -> None:
         self._writer = writer
         self._blobs = blobs
         self._progress = progress
+        self._copies = CopyStore(writer, blobs, progress, several_windows)
         self._checker = ThreadPoolExecutor(1, "replay-check")
         self._block = bytearray(BLOCK_BYTES)  # of the checker's thread
 
@@ -72,12 +80,23 @@ class ContentsWriter:
             raise DamagedError(f"wrong checksum at byte {offset}", where=self._blobs.path)
 
     def allocation(
-        self, allocation: Allocation, pieces: list[RawContents], targets: Targets | None, found: Found
+        self,
+        allocation: Allocation,
+        read: list[RawContents | RawCopy],
+        targets: Targets | None,
+        found: Found,
     ) -> Contents | str:
-        """Store the contents that `pieces` describe, or say why they cannot be used.
+        """Store what was read of an allocation, or say why that cannot be used.
 
         targets: scan for pointers into these, and hand those that there are to `found`, in the order of their offsets.
         """
+        copies = [item for item in read if isinstance(item, RawCopy)]
+        if copies:
+            last = next((item for item in reversed(copies) if item.whole), copies[-1])
+            if (last.base, last.allocation_bytes) != (allocation.address, allocation.size_bytes):
+                return f"{last.allocation_bytes} of {allocation.size_bytes} bytes were read"
+            return self._copies.contents(last, targets, found)
+        pieces = [item for item in read if isinstance(item, RawContents)]
         whole = _in_order(allocation, pieces)
         if isinstance(whole, str):
             return whole

@@ -55,14 +55,20 @@ def describe_environment(
     )
 
 
-def describe_perturbation(process: dict[str, str]) -> schema.Perturbation | None:
-    """What the interposer said that it did to the application, None when it did not come to say it."""
+def describe_perturbation(
+    process: dict[str, str], before: dict[str, str] | None = None
+) -> schema.Perturbation | None:
+    """What the interposer said that it did to the application, None when it did not come to say it.
+
+    before: what it had said of that at an earlier moment; the rest came after that.
+    """
     prefix = "perturbation."
     if f"{prefix}waits" not in process:
         return None
     return schema.Perturbation(
         **{
             item.name: _number(process.get(prefix + item.name))
+            - _number((before or {}).get(prefix + item.name))
             for item in dataclasses.fields(schema.Perturbation)
         }
     )

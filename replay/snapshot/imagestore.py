@@ -30,6 +30,8 @@ class ImageStore:
         self._full = full
         self._digests: dict[object, str] = {}  # by place and length
         self._where: dict[str, RawAttachment] = {}
+        self._kernels: dict[tuple[str, str], KernelInfo | None] = {}  # for the one device of the capture
+        self._variables: dict[str, list[str]] = {}
         self.damaged: list[str] = []
         self.missing: list[str] = []
 
@@ -84,19 +86,26 @@ class ImageStore:
 
     def kernel(self, digest: str, name: str, sm: int | None) -> KernelInfo | None:
         """What an image says of one of its kernels; None when it cannot be told."""
-        data = self._readable(digest)
-        try:
-            return find_kernel(data, name, sm) if data else None
-        except ImageError:
-            return None
+        if (digest, name) not in self._kernels:
+            data = self._readable(digest)
+            try:
+                found = find_kernel(data, name, sm) if data else None
+            except ImageError:
+                found = None
+            self._kernels[digest, name] = found
+        return self._kernels[digest, name]
 
     def writable_variables(self, digest: str, sm: int | None) -> list[str]:
         """Names of the variables in an image that its kernels could write."""
+        if digest in self._variables:
+            return self._variables[digest]
         data = self._readable(digest)
         try:
-            return variable_names(data, sm, writable=True) if data else []
+            found = variable_names(data, sm, writable=True) if data else []
         except ImageError:
-            return []
+            found = []
+        self._variables[digest] = found
+        return found
 
     def _readable(self, digest: str) -> bytes:
         where = self._where.get(digest)

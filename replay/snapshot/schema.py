@@ -7,6 +7,7 @@ comes from a stranger.
 
 Order of a whole file: header, environment, image*, kernel*, call* (setup), chunk*, range*, change*, call* (window),
 census*, note*, summary. `summary` alone is enough for `replay info`.
+A file with several windows has header and environment once, and all of the rest for each window, behind a `window`.
 """
 
 from __future__ import annotations
@@ -63,6 +64,17 @@ class Header:
     version: int  # of this schema; container.FORMAT_MAJOR is the one that readers refuse by
     tool_version: str
     created_utc: str  # ISO 8601, seconds
+
+
+@dataclass(frozen=True)
+class Window:
+    """Begins a window in a file that has several. number: of the launch that opened it, as a rule; unique in the file.
+
+    opened_by: "launch 7".
+    """
+
+    number: int
+    opened_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -344,6 +356,7 @@ class Summary:
 KINDS: dict[str, type] = {
     "header": Header,
     "environment": Environment,
+    "window": Window,
     "image": Image,
     "kernel": Kernel,
     "call": Call,

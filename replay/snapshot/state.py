@@ -10,8 +10,9 @@ Memory is no object here: the engine places it from the ranges of the snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 from replay.api import structs
 from replay.api.vocabulary import HANDLE_TYPES, Effect, Keep, Role
@@ -92,7 +93,7 @@ class Change:
 class Made:
     """An object that is alive: the call that made it, and what it was made from.
 
-    in_setup: it was made before the window. current: the context that was current, if that matters.
+    current: the context that was current, if that matters.
     """
 
     key: Key
@@ -100,7 +101,6 @@ class Made:
     order: int
     current: Current
     uses: tuple[Made, ...]
-    in_setup: bool
     children: dict[int, Made] = field(default_factory=dict)  # by id()
     changes: dict[tuple[object, ...], Change] = field(default_factory=dict)
     needed: bool = False
@@ -117,14 +117,20 @@ class SetupCall:
 
 
 class Objects:
-    """The fold. `window_open` is to be set when the window opens; calls are applied when the driver has answered."""
+    """The fold. `window_open` is to be set when the window opens; calls are applied when the driver has answered.
+
+    Windows may follow one another: behind `end_window` the next one may open, whose setup includes what this one did.
+    """
 
     def __init__(self) -> None:
         self.window_open = False
         self._order = 0
+        self._order_at_opening = 0
+        self._changes_in_window: dict[object, Callable[[], None]] = {}  # the last one of each sort
         self._alive: dict[Key, Made] = {}
         self._stacks: dict[int, list[Current]] = {}
         self._stacks_at_opening: dict[int, list[Current]] = {}
+        self._contexts: dict[int, Made] = {}
         self._contexts_at_opening: dict[int, Made] = {}
         self.reached_by_handle: list[Made] = []  # of the objects at the opening
         self._window_threads: set[int] = set()
@@ -167,13 +173,27 @@ class Objects:
         """The window begins: what is alive and current now is what the setup has to bring about."""
         if not self.window_open:
             self.window_open = True
+            self._order_at_opening = self._order
             self._stacks_at_opening = {thread: list(stack) for thread, stack in self._stacks.items()}
-            self._contexts_at_opening = {
-                handle: made for (c_type, handle), made in self._alive.items() if c_type == "CUcontext"
-            }
+            self._contexts_at_opening = dict(self._contexts)
             self.reached_by_handle = [
                 made for made in self._alive.values() if made.key[0] in _REACHED_BY_HANDLE
             ]
+
+    def end_window(self) -> None:
+        """Forget what the window used, and take over the settings that it changed."""
+        self.window_open = False
+        self._window_threads.clear()
+        for made in self._needed:
+            made.needed = False
+        self._needed.clear()
+        for take_over in self._changes_in_window.values():
+            take_over()
+        self._changes_in_window.clear()
+
+    def is_of_setup(self, made: Made) -> bool:
+        """Whether an object was made before the window opened."""
+        return made.order <= self._order_at_opening
 
     def enter_in_window(self, call: RawCall) -> None:
         """A call of the window begins: mark what it refers to."""
@@ -199,13 +219,23 @@ class Objects:
         elif function.effect in _MEMORY_EFFECTS or symbol in _MEMORY_FUNCTIONS:
             return 0
         elif symbol == "cuInit":
-            if self._initialised is None and not self.window_open:
-                self._initialised = Change(call, self._order, NO_CONTEXT, ())
+            self._when_closed("cuInit", partial(self._initialise, Change(call, self._order, NO_CONTEXT, ())))
         elif made := list(_handles_out(call)):
             self._make(call, made)
-        elif not self.window_open:
+        else:
             self._change(call)
         return 0
+
+    def _when_closed(self, key: object, take_over: Callable[[], None]) -> None:
+        """What changes inside a window is no part of its setup, but of that of the next one."""
+        if self.window_open:
+            self._changes_in_window.pop(key, None)
+            self._changes_in_window[key] = take_over
+        else:
+            take_over()
+
+    def _initialise(self, change: Change) -> None:
+        self._initialised = self._initialised or change
 
     def _make(self, call: RawCall, keys: list[Key]) -> None:
         symbol = call.function.meaning
@@ -226,8 +256,10 @@ class Objects:
                 self._end(key)
             if symbol == "cuCtxFromGreenCtx" and (green := self.find("CUgreenCtx", call.argument("hCtx"))):
                 self._devices[key[1]] = green.call.argument("dev")
-            made = Made(key, call, self._order, current, tuple(uses), not self.window_open)
+            made = Made(key, call, self._order, current, tuple(uses))
             self._alive[key] = made
+            if key[0] == "CUcontext":
+                self._contexts[key[1]] = made
             for parent in uses:
                 parent.children[id(made)] = made
         if symbol.startswith("cuCtxCreate"):
@@ -255,14 +287,12 @@ class Objects:
         key: tuple[object, ...] = (symbol.replace("Disable", "Enable"), *settings, *names)
         change = Change(call, self._order, current, (*references, *([context] if context else [])))
         if function.symbol.startswith("cuDevice") and not references:
-            self._device_changes[key] = (call.argument("dev"), change)
+            setting = (call.argument("dev"), change)
+            self._when_closed((0, key), partial(self._device_changes.__setitem__, key, setting))
             return
         owner = context if function.symbol.startswith("cuCtx") else references[0] if references else None
-        if owner is None:
-            return
-        owner.changes.pop(key, None)
-        if function.symbol != "cuCtxDisablePeerAccess":
-            owner.changes[key] = change
+        if owner is not None:
+            self._when_closed((id(owner), key), partial(_keep_change, owner, key, change))
 
     def _change_current(self, call: RawCall) -> None:
         stack = self._stacks.setdefault(call.thread, [])
@@ -304,6 +334,8 @@ class Objects:
             if made is None or self._alive.get(made.key) is not made:
                 continue
             del self._alive[made.key]
+            if made.key[0] == "CUcontext":
+                del self._contexts[made.key[1]]
             for parent in made.uses:
                 parent.children.pop(id(made), None)
             ending += made.children.values()
@@ -370,7 +402,7 @@ class Objects:
             pending += made.uses
             if made.key[0] == "CUcontext":
                 devices.add(self.device_of(made.key[1]))
-            if not made.in_setup:
+            if not self.is_of_setup(made):
                 continue
             yield made
             for change in made.changes.values():
@@ -384,6 +416,12 @@ class Objects:
     def _made_contexts(ordered: list[tuple[int, RawCall, Current]]) -> Iterator[Key]:
         for _, call, _ in ordered:
             yield from _handles_out(call)
+
+
+def _keep_change(owner: Made, key: tuple[object, ...], change: Change) -> None:
+    owner.changes.pop(key, None)
+    if change.call.function.symbol != "cuCtxDisablePeerAccess":
+        owner.changes[key] = change
 
 
 def _words(attachment: RawAttachment | None, bytes_each: int = 8) -> Iterator[int]:

@@ -1,6 +1,7 @@
-"""First pass over a raw capture: what the window is, what it uses, touches and launches.
+"""First pass over a raw capture: what each window is, what it uses, touches and launches.
 
-Holds what is alive and what the window touched, never the calls themselves: those are read again when they are written.
+Holds what is alive and what a window touched, never the calls themselves: those are read again when they are written.
+One pass finds all windows, one after the other.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from replay.capture.decode import (
     RawAttachment,
     RawCall,
     RawContents,
+    RawCopy,
     RawNote,
 )
-from replay.snapshot.allocations import Allocations
+from replay.snapshot.allocations import Allocation, Allocations
 from replay.snapshot.schema import Note
-from replay.snapshot.state import Made, Objects
+from replay.snapshot.state import Made, Objects, SetupCall
 
 MAXIMUM_KERNELS_SEEN = 64
 MAXIMUM_NOTES = 100_000  # kept with their text; all are counted
@@ -106,38 +108,38 @@ def launch_geometry(call: RawCall) -> tuple[tuple[int, int, int], tuple[int, int
 
 @dataclass
 class Survey:
-    """What the first pass found.
+    """What the first pass found out about a window.
 
-    opened_call, closed_call: numbers of calls, 0 for none. matched_launches: launches that the selection matched, in
-    the window or not. gpu_times_ns: of launches, by the number of the call. globals_named: (image digest, variable)
-    that some call asked for. windows: what opened each window of the capture ("launch 3"), this one and others.
+    opened_by: "launch 3". opened_call, closed_call: numbers of calls, 0 for none. setup: what brings about the objects
+    that the window starts from. touched: what memory it touched. process: what the process had said of itself until
+    then; process_before: until the window opened. gpu_times_ns: of launches, by the number of the call. globals_named:
+    (image digest, variable) that some call asked for. last: no window comes behind it.
     asked_by_capture: calls of the window that the interposer made and that a replay needs, since they are about a
     module that the window itself loads.
     """
 
-    objects: Objects = field(default_factory=Objects)
-    allocations: Allocations = field(default_factory=Allocations)
+    setup: list[SetupCall] = field(default_factory=list)
+    touched: list[Allocation] = field(default_factory=list)
     process: dict[str, str] = field(default_factory=dict)
+    process_before: dict[str, str] = field(default_factory=dict)
     notes: list[Note] = field(default_factory=list)
     note_counts: Counter[str] = field(default_factory=Counter)
     opened: bool = False
     closed: bool = False
+    opened_by: str = ""
     opened_call: int = 0
     closed_call: int = 0
-    calls: int = 0
+    last: bool = False
     window_calls: int = 0
     launches: int = 0
-    matched_launches: int = 0
     functions: Counter[str] = field(default_factory=Counter)
     threads: set[int] = field(default_factory=set)
     streams: set[int] = field(default_factory=set)
     kernels: dict[tuple[str, str], KernelDraft] = field(default_factory=dict)
     globals_named: set[tuple[str, str]] = field(default_factory=set)
     images_used: set[str] = field(default_factory=set)  # digests
-    kernels_seen: dict[str, None] = field(default_factory=dict)  # names that were looked up, the first few
     unnamed_launches: int = 0
     gpu_times_ns: dict[int, int] = field(default_factory=dict)
-    windows: list[str] = field(default_factory=list)
     asked_by_capture: set[int] = field(default_factory=set)
     handles: dict[int, set[int]] = field(
         default_factory=dict
@@ -151,36 +153,73 @@ class Survey:
 
 
 class Surveyor:
-    """Runs the first pass. window: which of the capture's windows it is for, from 1; the others count as any stretch
-    outside."""
+    """Runs the first pass over one process.
 
-    def __init__(self, images: Images, window: int = 1) -> None:
-        self.survey = Survey()
+    objects, allocations: what is alive. calls, matched_launches: of the whole process so far, in a window or not.
+    kernels_seen: names that were looked up, the first few.
+    """
+
+    def __init__(self, images: Images) -> None:
+        self.objects = Objects()
+        self.allocations = Allocations()
+        self.survey = Survey()  # of the present window, or of the one to come
+        self.calls = 0
+        self.matched_launches = 0
+        self.kernels_seen: dict[str, None] = {}
         self._images = images
-        self._window = window
         self._matched_names: dict[int, str] = {}
         self._modules_launched: set[int] = set()  # by id() of their Made
         self._parameter_words: set[int] = set()  # that might be handles of objects
+        self._process_notes: list[RawNote] = []
 
-    def run(self, decoder: Decoder) -> Survey:
-        """Read everything; the decoder's `ending` and `open_calls` hold afterwards."""
+    def windows(self, decoder: Decoder) -> Iterator[Survey]:
+        """The windows in their order, each when the next one opens or the file ends. The decoder's `ending` and
+        `open_calls` hold when the last one is given out.
+
+        `survey` is what was found outside of any window when there is none.
+        """
         for event in decoder.events():
             if isinstance(event, Entered):
                 self._enter(event.call)
             elif isinstance(event, Left):
                 self._leave(event.call)
-            elif isinstance(event, RawContents):
+            elif isinstance(event, (RawContents, RawCopy)):
                 if not self._inside():
                     continue
-                context = self.survey.objects.current_context(event.thread)
-                device = self.survey.objects.device_of(context)
-                self.survey.allocations.contents(event, context, device)
+                context = self.objects.current_context(event.thread)
+                device = self.objects.device_of(context)
+                self.allocations.contents(event, context, device)
             elif isinstance(event, RawNote):
+                if event.code == "WINDOW_OPEN" and self.survey.opened:
+                    yield self._end_window()
+                    self._begin_survey()
                 self._note(event)
             elif isinstance(event, ProcessText):
                 self._process_text(event)
+        if self.survey.opened:
+            self.survey.last = True
+            yield self._end_window()
+
+    def _end_window(self) -> Survey:
+        survey = self.survey
         self._use_reached_objects()
-        return self.survey
+        survey.touched = self.allocations.end_window()
+        survey.setup = list(self.objects.setup_calls(item.context for item in survey.touched))
+        self.objects.end_window()
+        return survey
+
+    def _begin_survey(self) -> None:
+        before = self.survey
+        self._matched_names.clear()
+        self._modules_launched.clear()
+        self._parameter_words.clear()
+        self.survey = Survey(
+            process=dict(before.process),
+            process_before=before.process,
+            globals_named=set(before.globals_named),
+        )
+        for note in self._process_notes:
+            self.survey.note(note.code, note.text, note.call, note.function)
 
     def _inside(self) -> bool:
         return self.survey.opened and not self.survey.closed
@@ -195,38 +234,34 @@ class Surveyor:
 
     def _note(self, note: RawNote) -> None:
         survey = self.survey
-        if note.code == "WINDOW_OPEN":
-            survey.windows.append(note.text)
-        other = len(survey.windows) not in (0, self._window)
         if note.code in ("LAUNCH_MATCHED", "NO_WINDOW"):
             ordinal = note.text.partition(" ")[0]
             if ordinal.isdecimal() and len(ordinal) < 20:
-                survey.matched_launches = max(survey.matched_launches, int(ordinal))
+                self.matched_launches = max(self.matched_launches, int(ordinal))
         if note.code == "LAUNCH_MATCHED":
-            if note.call == 0 or other:
-                return  # outside the window, and there may be millions
+            if note.call == 0:
+                return  # outside a window, and there may be millions
             self._matched_names[note.call] = note.text.partition(" ")[2]
-        elif other:
-            if note.code not in _OF_THE_PROCESS:
-                return
         elif note.code == "WINDOW_OPEN":
-            survey.opened, survey.opened_call = True, note.call
-            survey.objects.open_window()
+            survey.opened, survey.opened_call, survey.opened_by = True, note.call, note.text
+            self.objects.open_window()
         elif note.code == "WINDOW_CLOSE":
             survey.closed, survey.closed_call = True, note.call
+        elif note.code in _OF_THE_PROCESS and len(self._process_notes) < MAXIMUM_NOTES:
+            self._process_notes.append(note)
         survey.note(note.code, note.text, note.call, note.function)
 
     def _enter(self, call: RawCall) -> None:
         survey = self.survey
-        survey.calls += 1
-        survey.allocations.enter(call)
+        self.calls += 1
+        self.allocations.enter(call)
         call.in_window = self._inside()
         if not call.in_window or call.by_capture:
             return
         survey.window_calls += 1
         survey.functions[call.function.symbol] += 1
         survey.threads.add(call.thread)
-        survey.objects.enter_in_window(call)
+        self.objects.enter_in_window(call)
         self._touch_arguments(call)
         if call.function.unsupported and not survey.functions[call.function.symbol] > 1:
             survey.note("UNSUPPORTED_CALL", call.function.unsupported, call.number, call.function.symbol)
@@ -237,11 +272,10 @@ class Surveyor:
             self._launch(call)
 
     def _leave(self, call: RawCall) -> None:
-        survey = self.survey
-        context = survey.objects.current_context(call.thread)
-        ended = survey.objects.apply(call)
-        device = survey.objects.device_of(context)
-        survey.allocations.apply(call, context, device, call.in_window, ended)
+        context = self.objects.current_context(call.thread)
+        ended = self.objects.apply(call)
+        device = self.objects.device_of(context)
+        self.allocations.apply(call, context, device, call.in_window, ended)
         if call.result != 0:
             return
         if call.in_window and call.function.symbol in _OBJECT_MAKERS:
@@ -250,8 +284,8 @@ class Surveyor:
         if call.function.effect == Effect.GLOBAL:
             self._named_global(call)
         name = call.inputs.get(_NAMING.get(call.function.symbol, ""))
-        if name is not None and name.data and len(survey.kernels_seen) < MAXIMUM_KERNELS_SEEN:
-            survey.kernels_seen[name.data.decode("utf-8", "replace")] = None
+        if name is not None and name.data and len(self.kernels_seen) < MAXIMUM_KERNELS_SEEN:
+            self.kernels_seen[name.data.decode("utf-8", "replace")] = None
 
     def _touch_arguments(self, call: RawCall) -> None:
         """Memory that a call names is touched, whether its contents could be read or not."""
@@ -259,24 +293,24 @@ class Surveyor:
             return
         for parameter, word in zip(call.function.parameters, call.arguments, strict=True):
             if parameter.role in _ADDRESS_ROLES:
-                self.survey.allocations.touch(self.survey.allocations.find(word))
+                self.allocations.touch(self.allocations.find(word))
             elif parameter.c_type == "CUarray":
-                self.survey.allocations.touch(self.survey.allocations.find_array("CUarray", word))
+                self.allocations.touch(self.allocations.find_array("CUarray", word))
         copy = call.inputs.get("pCopy.0")
         if copy is not None and copy.data is not None:
             self._touch_words(copy.data)
             for handle in structs.copied_arrays(copy.data):
-                self.survey.allocations.touch(self.survey.allocations.find_array("CUarray", handle))
+                self.allocations.touch(self.allocations.find_array("CUarray", handle))
 
     def _touch_words(self, data: bytes) -> None:
         for word in np.frombuffer(data, dtype="<u8", count=len(data) // 8).tolist():
-            self.survey.allocations.touch(self.survey.allocations.find(word))
+            self.allocations.touch(self.allocations.find(word))
 
     def _launch(self, call: RawCall) -> None:
         survey = self.survey
         survey.launches += 1
         handle = call.argument("f")
-        made = survey.objects.find("CUfunction", handle)
+        made = self.objects.find("CUfunction", handle)
         name, image = self._identify(made)
         name = self._matched_names.pop(call.number, "") or name
         if not name:
@@ -292,7 +326,7 @@ class Surveyor:
         buffer = parameter_buffer(call)
         if buffer is not None and buffer.data is not None:
             self._touch_words(buffer.data)
-            if survey.objects.reached_by_handle:
+            if self.objects.reached_by_handle:
                 self._parameter_words.update(
                     word for (word,) in struct.iter_unpack("<Q", buffer.data[: len(buffer.data) // 8 * 8])
                 )
@@ -337,9 +371,9 @@ class Surveyor:
         """Texture and surface objects and references that were there when the window opened and that it may have used:
         those whose memory was touched, or whose handle is a parameter; references of a module that was launched."""
         survey = self.survey
-        touched = survey.allocations.touched
+        touched = self.allocations.touched
         bases = {item.address for item in touched if item.kind == "array"}
-        for made in survey.objects.reached_by_handle:
+        for made in self.objects.reached_by_handle:
             c_type, handle = made.key
             if c_type not in OBJECT_TYPES:
                 reached = bool(_modules_of(made) & self._modules_launched)
@@ -348,7 +382,7 @@ class Surveyor:
                 place = _linear_address(made.call)
                 reached = reached or any(item.address <= place < item.end for item in touched)
             if reached:
-                survey.objects.use(made)
+                self.objects.use(made)
                 self._remember_handle(c_type, handle)
 
     def _remember_handle(self, c_type: str, handle: int) -> None:
@@ -359,14 +393,14 @@ class Surveyor:
         name = call.inputs.get("name")
         owner = next(
             (
-                self.survey.objects.find(parameter.c_type, word)
+                self.objects.find(parameter.c_type, word)
                 for parameter, word in zip(call.function.parameters, call.arguments, strict=True)
                 if parameter.role == Role.HANDLE
             ),
             None,
         )
         if name is not None and name.data is not None and owner is not None:
-            if call.by_capture and call.in_window and not owner.in_setup:
+            if call.by_capture and call.in_window and not self.objects.is_of_setup(owner):
                 self.survey.asked_by_capture.add(call.number)
             _, image = self._identify(owner)
             self.survey.globals_named.add((image, name.data.decode("utf-8", "replace")))

@@ -1,4 +1,4 @@
-"""A window for each launch: every snapshot stands alone and replays what its own launch did."""
+"""A window for each launch, all in one snapshot: each replays what its own launch did, and can be cut out."""
 
 from __future__ import annotations
 
@@ -121,28 +121,68 @@ def program(replay):
     return write
 
 
-def launches_of(replay, name):
-    calls = json.loads(replay("ls", name, "calls", "--json").stdout)["calls"]
+def windows_of(replay, name="x.rsnap"):
+    return [
+        window["number"] for window in json.loads(replay("ls", name, "windows", "--json").stdout)["windows"]
+    ]
+
+
+def launches_of(replay, window=None, name="x.rsnap"):
+    chosen = [] if window is None else ["--window", str(window)]
+    calls = json.loads(replay("ls", name, "calls", "--json", *chosen).stdout)["calls"]
     return [call for call in calls if call["section"] == "window" and call["function"] == "cuLaunchKernel"]
 
 
-def replays_equal(replay, name):
-    result = json.loads(replay("run", name, "--driver", "emulator", "--samples", "1", "--json").stdout)
-    return result["verification"]["verdict"] == "match" and result["verification"]["compared_bytes"] > 0
+def replays_equal(replay, name="x.rsnap", window=None):
+    chosen = [] if window is None else ["--window", str(window)]
+    done = replay("run", name, "--driver", "emulator", "--no-timing", "--json", *chosen)
+    result = json.loads(done.stdout)
+    results = [result] if "verification" in result else [item["result"] for item in result["windows"]]
+    verified = [result["verification"] for result in results]
+    return all(item["verdict"] == "match" and item["compared_bytes"] > 0 for item in verified)
 
 
-def test_every_launch_has_a_snapshot_that_replays_it(replay, program):
+def test_every_launch_has_a_window_that_replays_it(replay, program):
     done = replay.capture("--kernel", "add", "--each", application=program(CHANGING))
     assert "sum 1030" in done.stdout
-    names = [f"x.{n}.rsnap" for n in range(1, 9)]
-    assert sorted(path.name for path in replay.folder.glob("*.rsnap")) == names
-    for n, name in enumerate(names, 1):
-        (launch,) = launches_of(replay, name)
+    assert [path.name for path in replay.folder.glob("*.rsnap")] == ["x.rsnap"]
+    assert windows_of(replay) == list(range(1, 9))
+    for n in range(1, 9):
+        (launch,) = launches_of(replay, n)
         assert int.from_bytes(bytes.fromhex(launch["inputs"]["kernelParams.0"])[8:12], "little") == n
         assert launch["gpu_ns"] > 0
+    assert replays_equal(replay)
+    kernel = json.loads(replay("info", "x.rsnap", "--window", "6", "--json").stdout)["summary"]["kernels"][0]
+    assert kernel["attributes"]["max_threads"] == 1024
+    assert "every checksum matches" in replay("verify", "x.rsnap").stdout
+
+
+def test_a_window_can_be_cut_out(replay, program):
+    replay.capture("--kernel", "add", "--each", "--keep-raw", application=program(CHANGING))
+    replay("extract", "x.rsnap", "--window", "5", "-o", "five.rsnap")
+    replay("pack", "x.rcap", "--window", "5", "-o", "packed.rsnap")
+    for name in ("five.rsnap", "packed.rsnap"):
+        assert windows_of(replay, name) == []
+        (launch,) = launches_of(replay, name=name)
+        assert launch == {key: value for key, value in launches_of(replay, 5)[0].items() if key != "window"}
         assert replays_equal(replay, name)
-        kernel = json.loads(replay("info", name, "--json").stdout)["summary"]["kernels"][0]
-        assert kernel["attributes"]["max_threads"] == 1024
+        assert replay("verify", name).returncode == 0
+    memory = [replay("ls", name, "memory", "--json").stdout for name in ("five.rsnap", "packed.rsnap")]
+    assert memory[0] == memory[1]
+
+
+def test_what_needs_one_window_says_which_there_are(replay, program):
+    replay.capture("--kernel", "add", "--each", application=program(CHANGING))
+    for command in (
+        ["dump", "x.rsnap", "-o", "d"],
+        ["run", "x.rsnap", "-o", "r.rres", "--driver", "emulator"],
+    ):
+        done = replay(*command, status=ExitCode.USAGE)
+        assert "has 8 windows: 1, 2, 3, 4, 5, 6, ..." in done.stderr
+        assert "--window" in done.stderr
+    assert "has no window 9" in replay("info", "x.rsnap", "--window", "9", status=ExitCode.USAGE).stderr
+    replay("dump", "x.rsnap", "-o", "d", "--window", "3")
+    assert "memory-0001-before.npy" in {path.name for path in (replay.folder / "d").iterdir()}
 
 
 @pytest.mark.parametrize(
@@ -150,32 +190,35 @@ def test_every_launch_has_a_snapshot_that_replays_it(replay, program):
     [
         (["--launch", "every:3"], [3, 6]),
         (["--launch", "2-4", "--each"], [2, 3, 4]),
-        (["--launch", "5", "--each"], [5]),
         (["--each", "--max-launches", "2"], [1, 2]),
     ],
 )
 def test_selection_of_each(replay, program, selection, ordinals):
     replay.capture("--kernel", "add", *selection, application=program(CHANGING))
-    found = sorted(int(path.name.split(".")[1]) for path in replay.folder.glob("x.*.rsnap"))
-    assert found == ordinals
-    assert all(replays_equal(replay, f"x.{n}.rsnap") for n in ordinals)
+    assert windows_of(replay) == ordinals
+    assert replays_equal(replay)
+
+
+def test_each_of_one_launch_is_a_file_with_one_window(replay, program):
+    replay.capture("--kernel", "add", "--launch", "5", "--each", application=program(CHANGING))
+    assert windows_of(replay) == []
+    assert len(launches_of(replay)) == 1
+    assert replays_equal(replay)
 
 
 def test_windows_before_sigkill_are_whole(replay, program):
     replay.capture("--kernel", "add", "--each", application=[*program(CHANGING), "die"], status=137)
-    found = sorted(path.name for path in replay.folder.glob("*.rsnap"))
-    assert found == [f"x.{n}.rsnap" for n in range(1, 7)]
-    assert all(replays_equal(replay, name) for name in found)
+    assert windows_of(replay) == list(range(1, 7))
+    assert replays_equal(replay)
 
 
 @pytest.mark.parametrize("attempt", range(2))
 def test_launches_of_many_threads_have_one_window_each_or_share_one(replay, program, attempt):
     done = replay.capture("--kernel", "bump", "--each", application=program(THREADS))
     assert "totals [2, 2, 2, 2, 2, 2, 2, 2]" in done.stdout
-    names = [path.name for path in replay.folder.glob("*.rsnap")]
-    assert len(names) > 1
-    assert sum(len(launches_of(replay, name)) for name in names) == 16
-    assert all(replays_equal(replay, name) for name in sorted(names)[::3])
+    assert len(windows_of(replay)) > 1
+    assert len(launches_of(replay)) == 16
+    assert replays_equal(replay)
 
 
 def test_all_is_one_window(replay):

@@ -138,8 +138,8 @@ def test_other_files_are_refused_by_name(tmp_path):
     path.write_bytes(b"something else, long enough to hold a whole file header of 64 bytes")
     with pytest.raises(FormatError, match="calls.1.bin"):
         read(path)
-    path.write_bytes(struct.pack("<8sIIQQ32x", b"RCAPCALL", 2, 1, 0, 0))
-    with pytest.raises(VersionError, match="format 2"):
+    path.write_bytes(struct.pack("<8sIIQQ32x", b"RCAPCALL", 3, 1, 0, 0))
+    with pytest.raises(VersionError, match="format 3"):
         read(path)
     with pytest.raises(FileError, match="No such file"):
         read(tmp_path / "missing.bin")

@@ -19,6 +19,8 @@ from replay.errors import DamagedError, FormatError, TruncatedError, VersionErro
 Read = Callable[[int, int], bytes]
 
 FORMAT_MAJOR = 1  # raised when an older reader would misread the file; it refuses
+MAJOR_OF_SEVERAL_WINDOWS = 2  # a reader of version 1 would take their objects for those of one window
+NEWEST_MAJOR = 2
 FORMAT_MINOR = 0  # raised when something is added that an older reader can pass over
 
 SKIPPABLE_MAGIC = 0x184D2A52  # one of the sixteen that RFC 8878 section 3.1.2 leaves to users
@@ -32,6 +34,7 @@ MAX_INDEX_BYTES = 16 << 20  # some 500,000 frames
 MAX_TABLE_BYTES = 256 << 20  # some nine million chunks
 MAX_FRAMES = 1 << 20
 MAX_KINDS = 1000
+MAX_WINDOWS = MAX_FRAMES // 2
 MAX_NESTING = 32
 MAX_MAPS = 500_000  # in one object: an empty map is one byte in the file and 64 in memory
 MAX_KIND_LENGTH = 64
@@ -103,9 +106,10 @@ def is_skippable(magic: int) -> bool:
     return magic & 0xFFFFFFF0 == 0x184D2A50
 
 
-def start_frame() -> bytes:
+def start_frame(several_windows: bool = False) -> bytes:
     """The first frame of a snapshot of the current format version."""
-    content = _START.pack(START_TEXT, FORMAT_MAJOR, FORMAT_MINOR, 0)
+    major = MAJOR_OF_SEVERAL_WINDOWS if several_windows else FORMAT_MAJOR
+    content = _START.pack(START_TEXT, major, FORMAT_MINOR, 0)
     return skippable(content + _seal(content))
 
 
@@ -124,9 +128,9 @@ def parse_start(data: bytes) -> tuple[int, int]:
     _text, major, minor, _reserved = _START.unpack(content)
     if _seal(content) != seal:
         raise DamagedError(f"the first {START_SIZE} bytes, which hold the format version, are damaged")
-    if not 0 < major <= FORMAT_MAJOR:
+    if not 0 < major <= NEWEST_MAJOR:
         raise VersionError(
-            f"snapshot format {major}.{minor}, and this replay reads {FORMAT_MAJOR}.x",
+            f"snapshot format {major}.{minor}, and this replay reads up to {NEWEST_MAJOR}.x",
             next="install a newer replay (`pip install -U gpu-replay`)",
         )
     return major, minor

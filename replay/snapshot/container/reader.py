@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -54,10 +55,12 @@ class SnapshotReader:
             except DamagedError as error:
                 if not tolerant:
                     raise
-                self.version = (frames.FORMAT_MAJOR, frames.FORMAT_MINOR)
+                self.version = (frames.NEWEST_MAJOR, frames.FORMAT_MINOR)
                 self.damages.append(Damage(0, frames.START_SIZE, error.what))
             self._frames: list[FrameRecord] = []
             self._kinds: dict[str, tuple[KindSummary, list[int]]] = {}
+            self._windows: list[int] = []  # number of the first frame of each
+            self._chosen: tuple[int, int] | None = None  # frames of the window that was chosen
             self.condition = self._open_index() or self._scan()
         except ReplayError as error:
             self.close()
@@ -81,6 +84,24 @@ class SnapshotReader:
             self._descriptor = -1
 
     @property
+    def window_count(self) -> int:
+        """Windows of a file with several of them; 0 of a file with one."""
+        return len(self._windows)
+
+    @property
+    def window_is_chosen(self) -> bool:
+        """Whether `objects` gives those of one window only."""
+        return self._chosen is not None
+
+    def choose_window(self, index: int | None) -> None:
+        """From now on `objects` gives those of one window (from 0) and those that belong to all; None: everything."""
+        if index is None:
+            self._chosen = None
+        else:
+            following = self._windows[index + 1] if index + 1 < len(self._windows) else len(self._frames)
+            self._chosen = (self._windows[index], following)
+
+    @property
     def kinds(self) -> dict[str, KindSummary]:
         """Every kind of object in the file, from the index alone, in the order of first appearance."""
         return {kind: summary for kind, (summary, _) in self._kinds.items()}
@@ -95,10 +116,25 @@ class SnapshotReader:
 
         Reads only the frames that hold such objects, one at a time.
         """
-        for number in self._kinds.get(kind, (None, []))[1]:
+        for number in self._frames_of(kind):
             for found, value in self._decode(number, kind):
                 if found == kind:
                     yield value
+
+    def _frames_of(self, kind: str) -> list[int]:
+        numbers = self._kinds.get(kind, (None, []))[1]
+        if self._chosen is None:
+            return numbers
+        common = bisect_left(numbers, self._windows[0])
+        begin, end = (bisect_left(numbers, frame) for frame in self._chosen)
+        return numbers[:common] + numbers[begin:end]
+
+    def chosen_objects(self) -> Iterator[tuple[str, Any]]:
+        """All (kind, value) of the chosen window and of what belongs to all windows, in the order of the stream."""
+        end = len(self._frames)
+        begin, end = self._chosen or (0, end)
+        for number in (*range(self._windows[0] if self._chosen else 0), *range(begin, end)):
+            yield from self._decode(number, None)
 
     def first(self, kind: str) -> Any:
         """Value of the first object of `kind`, None if there is none."""
@@ -220,6 +256,11 @@ class SnapshotReader:
             if not isinstance(kind, str) or not ascending or count < 0 or size < 0:
                 raise DamagedError("the index lists frames that do not exist")
             kinds[kind] = (KindSummary(int(count), int(size)), list(numbers))
+        windows = list(index.get("windows", ()))
+        ascending = all(0 <= a < b for a, b in zip(windows, [*windows, len(records)][1:], strict=True))
+        if not ascending or (windows and self.version[0] < frames.MAJOR_OF_SEVERAL_WINDOWS):
+            raise DamagedError("the index places windows where they cannot be")
+        self._windows = windows
         self._frames, self._kinds, self._table_place = (
             records,
             kinds,
@@ -262,6 +303,8 @@ class SnapshotReader:
                 counted[0] += objects
                 counted[1] += bytes_
                 numbers.setdefault(kind, []).append(number)
+            if "window" in found.kinds and self.version[0] >= frames.MAJOR_OF_SEVERAL_WINDOWS:
+                self._windows.append(number)
             self._scanned_chunks.update({key: (number, *place) for key, place in found.chunks.items()})
             last_kind = found.last_kind or last_kind
             offset = ends_at = offset + size

@@ -14,12 +14,12 @@ import os
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgpack
 import zstandard
@@ -50,6 +50,8 @@ _SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
 _libc = ctypes.CDLL(None)
 
 Hashed = list[tuple[bytes, memoryview]]  # digest and contents of each chunk of a group
+Job = TypeVar("Job")
+Done = TypeVar("Done")
 
 
 class HasFileno(Protocol):
@@ -98,10 +100,14 @@ class SnapshotWriter:
 
     The file appears under its name, complete and on disk, when the block ends without an exception; otherwise nothing
     is left. An existing file is replaced at that moment. Not thread safe.
+    several_windows: objects are written window by window, each begun by `begin_window`; what is written before the
+    first one belongs to all of them.
     Raises FileError when the folder cannot be written or the disk is full.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, threads: int | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, threads: int | None = None, several_windows: bool = False
+    ) -> None:
         self.path = Path(path)
         self.statistics = WriterStatistics()
         self._threads = threads or settings.THREADS.value()
@@ -115,6 +121,7 @@ class SnapshotWriter:
         self._compressing: deque[tuple[Future[tuple[bytes, bytes]], _OpenFrame]] = deque()
         self._submitted = 0
         self._records: list[frames.FrameRecord] = []
+        self._windows: list[int] | None = [] if several_windows else None  # number of the first frame of each
         self._kinds: dict[str, tuple[list[int], list[int]]] = {}  # kind -> ([objects, bytes], frame numbers)
         self._chunks: dict[
             bytes, bytes
@@ -134,7 +141,7 @@ class SnapshotWriter:
             os.fchmod(
                 self._descriptor, 0o666 & ~umask
             )  # mkstemp makes it private; a snapshot is meant to be shared
-            self._append(frames.start_frame())
+            self._append(frames.start_frame(several_windows))
         except BaseException:
             self.abort()
             raise
@@ -173,6 +180,16 @@ class SnapshotWriter:
             frame = self._objects = _OpenFrame()
         frame.add(kind, data)
 
+    def begin_window(self, value: object) -> None:
+        """Append the object ["window", value] and let a new window begin with it."""
+        if self._windows is None or len(self._windows) >= frames.MAX_WINDOWS:
+            raise LimitError("a file holds one window, or fewer than these", where=self.path)
+        if self._objects.size:
+            self._submit(self._objects)
+            self._objects = _OpenFrame()
+        self._windows.append(-1)  # known when its frame is closed
+        self.write("window", value)
+
     def write_chunk(self, data: ReadableBuffer) -> bytes:
         """Store 1 byte to 1 MiB of memory and return its digest.
 
@@ -182,7 +199,7 @@ class SnapshotWriter:
         piece = bytes(data)
         if not 0 < len(piece) <= MAX_CHUNK_BYTES:
             raise ValueError(f"a chunk has 1 to {MAX_CHUNK_BYTES} bytes, not {len(piece)}")
-        digest = _chunk_digest(memoryview(piece))
+        digest = chunk_digest(memoryview(piece))
         self._store(digest, piece, copy=False)
         return digest
 
@@ -211,22 +228,42 @@ class SnapshotWriter:
                 digests.append(self.write_chunk(_read_exactly(read, offset, length)))
             return digests
         group = max(chunk_bytes, CHUNK_FRAME_BYTES // chunk_bytes * chunk_bytes)
-        hashing: deque[Future[Hashed]] = deque()
-        try:
-            for start in range(offset, offset + length, group):
-                size = min(group, offset + length - start)
-                hashing.append(self._workers().submit(_hash_group, read, start, size, chunk_bytes))
-                if len(hashing) >= self._depth:
-                    self._take(hashing.popleft().result(), digests)
-            while hashing:
-                self._take(hashing.popleft().result(), digests)
-        finally:
-            for future in hashing:
-                future.cancel()
+
+        def hash_group(start: int) -> Hashed:
+            return _hash_group(read, start, min(group, offset + length - start), chunk_bytes)
+
+        for hashed in self.in_order(hash_group, range(offset, offset + length, group)):
+            self.store(hashed)
+            digests += (digest for digest, _ in hashed)
         if not is_file:
             self._memory.pieces = [bytes(piece) for piece in self._memory.pieces]
             self._drain(0)
         return digests
+
+    def holds(self, digest: bytes) -> bool:
+        """Whether a chunk of this digest was stored."""
+        return digest in self._chunks
+
+    def in_order(self, job: Callable[[Job], Done], items: Iterable[Job]) -> Iterator[Done]:
+        """What `job` makes of each item, in their order; some are worked on ahead, in threads."""
+        under_way: deque[Future[Done]] = deque()
+        try:
+            for item in items:
+                under_way.append(self._workers().submit(job, item))
+                if len(under_way) >= self._depth:
+                    yield under_way.popleft().result()
+            while under_way:
+                yield under_way.popleft().result()
+        finally:
+            for future in under_way:
+                future.cancel()
+
+    def store(self, hashed: Hashed) -> None:
+        """Store chunks by their `chunk_digest`. A view that is new is kept until its frame is written, and with it what
+        it is a part of: where only some of several are new, those are copied."""
+        new = sum(digest != ZERO_DIGEST and digest not in self._chunks for digest, _ in hashed)
+        for digest, view in hashed:
+            self._store(digest, view, copy=new < len(hashed))
 
     def close(self) -> None:
         """Write what is open, the index and the trailer; sync; give the file its name. Raises FileError."""
@@ -263,13 +300,6 @@ class SnapshotWriter:
                 self._temporary.unlink()
             self._temporary = None
 
-    def _take(self, hashed: Hashed, digests: list[bytes]) -> None:
-        """Store the chunks of one group. A view keeps its whole group alive: where only some are new, copy those."""
-        new = sum(digest != ZERO_DIGEST and digest not in self._chunks for digest, _ in hashed)
-        for digest, view in hashed:
-            digests.append(digest)
-            self._store(digest, view, copy=new < len(hashed))
-
     def _store(self, digest: bytes, data: bytes | memoryview, copy: bool) -> None:
         self.statistics.chunks += 1
         self.statistics.chunk_bytes += len(data)
@@ -298,6 +328,8 @@ class SnapshotWriter:
         """Hand a full frame to a worker. Its number is the order of this call, which is also the order in the file."""
         number = self._submitted
         self._submitted += 1
+        if self._windows and self._windows[-1] < 0 and not frame.chunks:
+            self._windows[-1] = number
         for kind, (objects, size) in frame.kinds.items():
             totals, numbers = self._kinds.setdefault(kind, ([0, 0], []))
             totals[0] += objects
@@ -367,6 +399,8 @@ class SnapshotWriter:
             "kinds": {kind: [*totals, numbers] for kind, (totals, numbers) in self._kinds.items()},
             "chunks": [table_offset, self._offset - table_offset, frames.digest(table)],
         }
+        if self._windows is not None:
+            index["windows"] = self._windows
         content = frames.skippable(frames.INDEX_TAG + msgpack.packb(index))
         if len(content) > frames.MAX_INDEX_BYTES or len(table) > frames.MAX_TABLE_BYTES:
             raise LimitError(
@@ -387,7 +421,8 @@ def _chunk_head(digest: bytes, length: int) -> bytes:
     return b"\x92\xa5chunk\x92\xc4%c%b\xc6%b" % (len(digest), digest, length.to_bytes(4, "big"))
 
 
-def _chunk_digest(view: memoryview) -> bytes:
+def chunk_digest(view: memoryview) -> bytes:
+    """The digest under which a chunk is stored; ZERO_DIGEST of zeros, which are not."""
     # Comparing with a bytearray is one memcmp that ends at the first difference; memoryview's own is a slow loop.
     zeros = _ZEROS if len(view) == MAX_CHUNK_BYTES else _ZEROS[: len(view)]
     return ZERO_DIGEST if view[0] == 0 and zeros == view else frames.digest(view)
@@ -396,7 +431,7 @@ def _chunk_digest(view: memoryview) -> bytes:
 def _hash_group(read: Callable[[int, int], memoryview], offset: int, size: int, chunk_bytes: int) -> Hashed:
     data = _read_exactly(read, offset, size)
     views = (data[start : start + chunk_bytes] for start in range(0, size, chunk_bytes))
-    return [(_chunk_digest(view), view) for view in views]
+    return [(chunk_digest(view), view) for view in views]
 
 
 def _read_exactly(read: Callable[[int, int], memoryview], offset: int, size: int) -> memoryview:

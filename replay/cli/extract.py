@@ -1,0 +1,53 @@
+"""`replay extract`: cut one window out of a snapshot with several, into a file of its own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from replay.cli.common import Json, Quiet, SnapshotPath
+
+SCHEMA = "replay.extract/1"
+
+
+def extract(
+    snapshot: SnapshotPath,
+    window: Annotated[
+        int,
+        typer.Option(
+            "--window", metavar="N", min=1, help="Its number: `replay ls SNAP windows`.", show_default=False
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="OUT.rsnap", help="The snapshot to write.", show_default=False
+        ),
+    ],
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Cut one window out of a snapshot into a file of its own, for example for a bug report.
+
+    The new file holds everything the window needs. The snapshot stays as it is.
+    """
+    from replay.capture.session import check_output
+    from replay.report.json import document
+    from replay.report.text import shown, size
+    from replay.snapshot.extract import extract as cut
+
+    check_output(output)
+    file_bytes = cut(snapshot, window, output)
+    if json:
+        print(document(SCHEMA, {"path": output, "window": window, "file_bytes": file_bytes}))
+    elif not quiet:
+        print(f"replay: wrote {shown(output)} ({size(file_bytes)}): window {window}", file=sys.stderr)
+    return 0
+
+
+def register(app: typer.Typer) -> None:
+    """Add `replay extract`."""
+    app.command("extract")(extract)

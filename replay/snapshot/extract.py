@@ -1,0 +1,55 @@
+"""Cuts one window out of a snapshot with several."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from replay.errors import FileError, TruncatedError
+from replay.snapshot.container import SnapshotReader, SnapshotWriter
+from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Contents, from_wire
+from replay.snapshot.windows import choose_window
+
+
+def extract(path: str | os.PathLike[str], window: int, output: str | os.PathLike[str]) -> int:
+    """Write window `window` of the snapshot `path` into the snapshot `output` and return its size in bytes.
+
+    Raises UsageError when there is no such window, FileError when `output` cannot be written.
+    """
+    with SnapshotReader(path) as reader:
+        if not reader.condition.whole:
+            raise TruncatedError(f"ends early, or its index is damaged: {reader.condition}", where=path,
+                                 next="make it again with `replay pack`, or get the file again")  # fmt: skip
+        choose_window(reader, window)
+        if os.path.exists(output) and os.path.samefile(path, output):
+            raise FileError("is the snapshot itself", where=output, next="give another name with -o")
+        with SnapshotWriter(output) as writer:
+            for kind, value in reader.chosen_objects():
+                if kind not in ("chunk", "window"):
+                    for contents in _contents_in(value):
+                        _copy(contents, reader, writer)
+                    writer.write(kind, value)
+    return writer.statistics.file_bytes
+
+
+def _copy(contents: Contents, reader: SnapshotReader, writer: SnapshotWriter) -> None:
+    left = contents.size_bytes
+    for digest in contents.chunk_digests():
+        length = min(CHUNK_BYTES, left)
+        left -= length
+        if digest != ZERO_DIGEST and not writer.holds(digest):
+            writer.write_chunk(reader.chunk(digest, length))
+
+
+def _contents_in(value: Any) -> Iterator[Contents]:
+    """Everything in an object that refers to chunks, also in kinds and fields that this version does not know."""
+    if isinstance(value, dict):
+        if value.keys() == {"size_bytes", "digests"}:
+            yield from_wire(Contents, value)
+        else:
+            for item in value.values():
+                yield from _contents_in(item)
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _contents_in(item)
