@@ -55,6 +55,7 @@ enum record_kind {
   RECORD_NOTE = 4,
   RECORD_PROCESS = 5,
   RECORD_END = 6,
+  RECORD_COPY = 7,
 };
 
 enum storage {
@@ -68,6 +69,12 @@ enum moment {
   MOMENT_AFTER = 1,
   MOMENT_CHANGED = 2,
   MOMENT_SEEN = 3,
+};
+
+enum copy_flag {
+  COPY_FIRST = 1,
+  COPY_INHERITS = 2,
+  COPY_LAST = 4,
 };
 
 enum note {

@@ -370,7 +370,6 @@ class Surveyor:
     def _use_reached_objects(self) -> None:
         """Texture and surface objects and references that were there when the window opened and that it may have used:
         those whose memory was touched, or whose handle is a parameter; references of a module that was launched."""
-        survey = self.survey
         touched = self.allocations.touched
         bases = {item.address for item in touched if item.kind == "array"}
         for made in self.objects.reached_by_handle:
