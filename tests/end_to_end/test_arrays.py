@@ -1,0 +1,67 @@
+"""CUDA arrays, and what kernels reach them through, go into a snapshot and come back bit for bit."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+@pytest.fixture
+def program(replay):
+    """A program of the folder beside this file."""
+
+    def command(name: str, *arguments: str) -> list[str]:
+        return [sys.executable, str(PROGRAMS / name), *arguments]
+
+    return command
+
+
+def memory_of(replay, snapshot: str = "x.rsnap") -> list[dict]:
+    return json.loads(replay("ls", snapshot, "memory", "--json").stdout)["memory"]
+
+
+def test_arrays_of_every_kind_are_captured_and_replayed_bit_for_bit(replay, program) -> None:
+    done = replay.capture("--profiler-api", application=program("arrays.py"))
+    assert "arrays hold" in done.stdout
+    arrays = [item for item in memory_of(replay) if item["kind"] == "array"]
+    shapes = {
+        (item["array"]["depth"], item["array"]["flags"], len(item["array"]["parts"])) for item in arrays
+    }
+    # One dimension, two, three, layered, layered with a surface, cubemaps, and mipmaps of two, three and layers.
+    assert shapes >= {(0, 0, 1), (0, 2, 1), (5, 0, 1), (4, 1, 1), (3, 3, 1), (6, 4, 1), (12, 5, 1),
+                      (0, 0, 4), (12, 2, 3), (2, 1, 3)}  # fmt: skip
+    assert all(item["before"] and item["after"] for item in arrays)
+    assert sum(item["before"]["digests"] != item["after"]["digests"] for item in arrays) > 8  # written
+    in_window = [item for item in arrays if item.get("born_call")]
+    assert len(in_window) == 2
+    assert all(item["died_call"] > item["born_call"] for item in in_window)
+    assert 512 not in {item["array"]["width"] for item in arrays}  # the one that the window does not use
+    replayed = replay.run("x.rsnap", "--json")
+    verification = json.loads(replayed.stdout)["verification"]
+    assert verification["verdict"] == "match"
+    assert verification["differing_bytes"] == 0
+    assert verification["buffers"] >= len(memory_of(replay))
+
+
+def test_the_contents_of_an_array_are_dumped_row_by_row(replay, program, tmp_path: Path) -> None:
+    replay.capture("--profiler-api", application=program("arrays.py"))
+    item = next(
+        item for item in memory_of(replay) if item["kind"] == "array" and item["array"]["height"] == 41
+    )
+    replay("dump", "x.rsnap", "-o", "out", "--buffer", f"{item['owner']:#x}")
+    manifest = json.loads((replay.folder / "out" / "manifest.json").read_text())
+    before, after = manifest["files"]
+    assert before["details"]["array"]["parts"] == [
+        {"level": 0, "plane": 0, "width_bytes": 63 * 8, "rows": 41, "slices": 1}
+    ]
+    held = (replay.folder / "out" / after["name"]).read_bytes()[-63 * 8 * 41 :]
+    was = (replay.folder / "out" / before["name"]).read_bytes()[-63 * 8 * 41 :]
+    # The program copies the first row, from its second byte on, over the left half of the last one.
+    last = 40 * 63 * 8
+    assert held[last : last + 31 * 8] == was[1 : 1 + 31 * 8] != was[last : last + 31 * 8]
+    assert held[:last] == was[:last]
