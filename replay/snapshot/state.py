@@ -243,7 +243,7 @@ class Objects:
         uses = [*self._references(call)]
         if (context := self.find("CUcontext", current.context)) is not None:
             uses.append(context)
-        gives_existing = any(word in symbol for word in ("Get", "Retain", "Enumerate", "From"))
+        gives_existing = any(word in symbol for word in ("Get", "Retain", "Attach", "Enumerate", "From"))
         for key in keys:
             if symbol == "cuDevicePrimaryCtxRetain":
                 primary = self._primary.setdefault(call.argument("dev"), [key[1], 0])

@@ -96,6 +96,7 @@ class Runner:
         directory: Path | None = None,
         also_preload: tuple[object, ...] = (),
         limits: Callable[[], None] | None = None,
+        read: bool = True,
         **settings: object,
     ) -> tuple[subprocess.CompletedProcess[str], Capture | None]:
         """The finished program and what it captured. `settings`: REPLAY_CAPTURE_* without the prefix, in lower case."""
@@ -131,7 +132,7 @@ class Runner:
             print(f"capture: {directory}")
         if sanitizers.CHOSEN:
             assert not (found := sanitizers.reports(self.folder)), found
-        return done, read_capture(directory) if directory and directory.is_dir() else None
+        return done, read_capture(directory) if read and directory and directory.is_dir() else None
 
 
 @pytest.fixture

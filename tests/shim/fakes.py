@@ -88,6 +88,28 @@ def build_fake_driver(folder: Path, *flags: str) -> Path:
     )  # fmt: skip
 
 
+def recorded_symbols() -> list[str]:
+    """The functions of the recording driver, in the order of their numbers."""
+    return [symbol for function in functions.all_functions() for symbol in generate.symbols_of(function)]
+
+
+def build_recording_driver(folder: Path) -> Path:
+    """A libcuda.so.1 in `folder` that hands every call to a hook."""
+    folder.mkdir(parents=True, exist_ok=True)
+    by_symbol = functions.by_symbol()
+    lines = ["struct bytes_64 {\n  char bytes[64];\n};"]
+    for number, symbol in enumerate(recorded_symbols()):
+        function = by_symbol[symbol]
+        words = generate.words_text(function)
+        lines.append(f"CALL({number}, {symbol}, {generate.parameters_text(function)}, {words})")
+    (folder / "calls.inc").write_text("\n".join(lines) + "\n")
+    return compile_c(
+        HERE / "programs" / "recording_driver.c",
+        folder / "libcuda.so.1",
+        "-shared", "-fPIC", "-fvisibility=hidden", f"-I{folder}", "-Wl,-soname,libcuda.so.1", "-Wl,-Bsymbolic",
+    )  # fmt: skip
+
+
 def build_interposer(folder: Path, *flags: str, instrumentation: tuple[str, ...] = ()) -> Path:
     """The shim with constants of the test's own.
 

@@ -1,0 +1,89 @@
+"""Every captured function, called at random: shim -> file -> decoder -> engine asks the driver for the same thing.
+
+The functions are those of the table. One that is neither compared here nor named in `recipes.EXCEPTIONS` fails the
+test, so a new row needs a round trip. docs/coverage.md is made from the same exceptions.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from pathlib import Path
+
+import fakes
+import pytest
+from conftest import HERE, Runner
+from round_trip import recipes, replayer
+from round_trip.caller import captured_functions
+
+from replay.api.vocabulary import Effect, Function, Keep
+
+SEEDS = range(3)
+
+
+@pytest.fixture(scope="session")
+def recording_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recording")
+    fakes.build_recording_driver(folder)
+    return folder
+
+
+def round_trip(run: Runner, recording_dir: Path, which: str, seed: int) -> replayer.Comparison:
+    run.driver_dir = recording_dir
+    folder = run.folder / f"{which}{seed}"
+    (folder / "raw.rcap").mkdir(parents=True)
+    run.environment = {"PYTHONFAULTHANDLER": "1"}
+    done, _ = run(
+        [sys.executable, HERE / "round_trip" / "caller.py", which, seed, folder],
+        directory=folder / "raw.rcap", read=False, profiler=1,
+    )  # fmt: skip
+    assert done.returncode == 0
+    application, asked = pickle.loads((folder / "asked.pickle").read_bytes())
+    driver = replayer.RecordedDriver(recording_dir / "libcuda.so.1")
+    try:
+        replayed = replayer.replay(folder, application, driver, fakes.recorded_symbols())
+    finally:
+        driver.silence()
+    return replayer.compare(application, asked, replayed)
+
+
+def symbols(functions: list[Function]) -> set[str]:
+    return {symbol for function in functions for symbol in (function.symbol, function.twin) if symbol}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_calls_of_the_window_mean_the_same_when_they_are_replayed(
+    run: Runner, recording_dir: Path, seed: int
+) -> None:
+    result = round_trip(run, recording_dir, "window", seed)
+    assert not result.problems, "\n".join(result.problems[:40])
+    expected = symbols([f for f in captured_functions() if f.symbol not in recipes.EXCEPTIONS])
+    missing = sorted(expected - result.compared)
+    assert not missing, f"captured functions without a round trip: {missing}"
+
+
+def test_calls_before_the_window_mean_the_same_in_the_setup(run: Runner, recording_dir: Path) -> None:
+    seen: set[str] = set()
+    for seed in SEEDS:
+        result = round_trip(run, recording_dir, "setup", seed)
+        assert not result.problems, "\n".join(result.problems[:40])
+        seen |= result.setup
+    lasting = [
+        function
+        for function in captured_functions()
+        if function.keep == Keep.ALWAYS
+        and function.effect in (Effect.NONE, Effect.GLOBAL)
+        and function.symbol not in recipes.EXCEPTIONS
+        and function.meaning not in recipes.NOT_OF_A_SETUP
+    ]
+    # A setup holds the last of several settings alone, so not every twin of each function.
+    missing = {f.symbol for f in lasting if f.symbol not in seen and f.twin not in seen}
+    assert not missing, f"captured functions that no setup has: {sorted(missing)}"
+
+
+def test_each_exception_and_recipe_is_about_a_captured_function() -> None:
+    known = {function.symbol for function in captured_functions()}
+    assert recipes.EXCEPTIONS.keys() <= known
+    assert all(reason for reason in recipes.EXCEPTIONS.values())
+    assert recipes.RECIPES.keys() <= known
+    assert {symbol for symbol, _ in recipes.OTHERWISE} <= known
