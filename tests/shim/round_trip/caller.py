@@ -254,8 +254,7 @@ class Caller:
     def _scalar(self, function: Function, position: int, parameter: Parameter, counts: bool) -> int:
         rng, role = self.rng, parameter.role
         if role == Role.HANDLE:
-            ends = function.effect in (Effect.DESTROY, Effect.END_OF_CONTEXT)
-            if ends:
+            if _ends(function):
                 return self.fresh(parameter.c_type)
             if parameter.c_type == "CUstream" and rng.random() < 0.25:
                 return rng.randrange(3)
@@ -350,9 +349,7 @@ class Caller:
     def use_objects(self) -> None:
         """One call for each object there is, so that the setup has to make it again."""
         for c_type, handles in sorted(self._objects.items()):
-            users = [
-                f for f in captured_functions() if _uses(f, c_type) and f.symbol not in recipes.EXCEPTIONS
-            ]
+            users = sorted((f for f in captured_functions() if _takes(f, c_type)), key=_ends)
             for handle in list(handles) if users else ():
                 if handle in self._objects.get(c_type, ()):
                     user = users[0]
@@ -374,10 +371,14 @@ class Caller:
                 self.make(symbol)
 
 
-def _uses(function: Function, c_type: str) -> bool:
-    """Whether a call can take an object of this type and leaves it as it is."""
-    ends = function.effect in (Effect.DESTROY, Effect.END_OF_CONTEXT)
-    return not ends and any(p.role == Role.HANDLE and p.c_type == c_type for p in function.parameters)
+def _takes(function: Function, c_type: str) -> bool:
+    by_value = any(p.role == Role.HANDLE and p.c_type == c_type for p in function.parameters)
+    return by_value and function.symbol not in recipes.EXCEPTIONS
+
+
+def _ends(function: Function) -> bool:
+    """Whether a call ends the object that it is given."""
+    return function.effect in (Effect.DESTROY, Effect.END_OF_CONTEXT)
 
 
 def _first_maker(c_type: str) -> str:

@@ -207,7 +207,11 @@ def compare(application: Sequence[AppCall], first: dict[int, list[Asked]], secon
             result.problems += _compare_memory(where, function, words, call, second.ranges)
         else:
             result.kept.add(symbol)
-            if function.meaning not in NOT_EXECUTED and function.meaning not in CURRENCY:
+            # What the setup made has to be there in the next iteration too.
+            outlives = function.effect == Effect.DESTROY and any(
+                other.section == "setup" for other in second.calls.values()
+            )
+            if function.meaning not in NOT_EXECUTED and function.meaning not in CURRENCY and not outlives:
                 result.problems.append(f"{where}: was not replayed")
             result.problems += _compare_record(where, function, asked, call)
     return result
