@@ -96,4 +96,8 @@ void launch_enter(struct call *call) {
       config->attribute_count <= MAX_LAUNCH_ATTRIBUTES)
     attach_unsafe(call, 0, 1, (const void *)(uintptr_t)config->attributes,
                   (uint64_t)config->attribute_count * LAUNCH_ATTRIBUTE_BYTES);
+  if (config->attribute_count > MAX_LAUNCH_ATTRIBUTES)
+    write_note(NOTE_STRUCT_POINTER, call->record_function, call->number,
+               "%u launch attributes are more than any launch has; none was recorded",
+               config->attribute_count);
 }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from replay.api import structs
 from replay.api.functions import by_symbol
+from replay.api.launch_attributes import describe_attributes
 from replay.api.vocabulary import HANDLE_TYPES, Function, Parameter, Role
 
 if TYPE_CHECKING:
@@ -139,11 +140,7 @@ def _configuration(data: bytes, attributes: Attachment | None) -> str:
         parts.append(f"shared {shared_bytes}")
     parts.append(f"stream {_handle(config.hStream, 'CUstream')}")
     if isinstance(attributes, bytes):
-        for attribute in structs.read_launch_attributes(attributes):
-            try:
-                parts.append(structs.LaunchAttributeId(attribute.id).name)
-            except ValueError:
-                parts.append(f"attribute {attribute.id}")
+        parts += describe_attributes(attributes)
     return "{" + ", ".join(parts) + "}"
 
 

@@ -24,7 +24,7 @@ class MemoryType(enum.IntEnum):
 
 
 class LaunchAttributeId(enum.IntEnum):
-    """CUlaunchAttributeID, the ones that launches accept."""
+    """CUlaunchAttributeID, of streams, graph nodes and launches."""
 
     IGNORE = 0
     ACCESS_POLICY_WINDOW = 1
@@ -42,6 +42,8 @@ class LaunchAttributeId(enum.IntEnum):
     DEVICE_UPDATABLE_KERNEL_NODE = 13
     PREFERRED_SHARED_MEMORY_CARVEOUT = 14
     NVLINK_UTIL_CENTRIC_SCHEDULING = 16
+    PORTABLE_CLUSTER_SIZE_MODE = 17
+    SHARED_MEMORY_MODE = 18
 
 
 class CUDA_MEMCPY2D(ctypes.Structure):

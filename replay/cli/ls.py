@@ -120,7 +120,7 @@ def _items(opened: Snapshot, subject: Subject, keep: Any) -> Iterator[Any]:
     if subject is Subject.calls:
         for call, kernel in with_kernels(opened.calls()):
             if keep(call):
-                yield {**vars(call), "kernel": kernel}
+                yield {**vars(call), "kernel": kernel.name, "image": kernel.image}
     elif subject is Subject.kernels:
         yield from opened.kernels()
     elif subject is Subject.memory:
@@ -160,10 +160,14 @@ def _lines(opened: Snapshot, subject: Subject, keep: Any, screen: Screen) -> Ite
 
 
 def _calls(opened: Snapshot, keep: Any) -> Iterator[str]:
+    from collections import Counter
+
     from replay.api.readable import describe
     from replay.inspection.launches import with_kernels
     from replay.report.snapshot import render_call
 
+    count = Counter(kernel.name for kernel in opened.kernels())
     for call, kernel in with_kernels(opened.calls()):
         if keep(call):
-            yield render_call(call, describe(call), kernel)
+            image = kernel.image if count[kernel.name] > 1 else ""
+            yield render_call(call, describe(call), kernel.name, image)

@@ -17,6 +17,8 @@ _NAMED = {
     "cuLibraryGetKernel": ("pKernel", "name"),
     "cuKernelGetFunction": ("pFunc", "kernel"),
 }
+_OWNERS = ("hmod", "library")  # parameters of these
+_LOADS = ("cuModuleLoad", "cuLibraryLoad")
 _LAUNCHES = ("cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel")
 
 
@@ -31,41 +33,68 @@ class LaunchParameter:
 
 @dataclass(frozen=True)
 class Launch:
-    """One kernel launch of the window. kernel is "" when no recorded call names it; parameters is None when the
-    parameter buffer was not captured."""
+    """One kernel launch of the window. kernel is "" when no recorded call names it, image, the digest of its module's
+    image, likewise; parameters is None when the parameter buffer was not captured."""
 
     call: int
     kernel: str
+    image: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int
     parameters: list[LaunchParameter] | None
 
 
+@dataclass(frozen=True)
+class LaunchedKernel:
+    """Mangled name and image digest of a kernel, each "" when it is not known. Kernels of equal names differ in the
+    image."""
+
+    name: str
+    image: str
+
+
+UNKNOWN = LaunchedKernel("", "")
+
+
+def _handle(call: Call, parameter: str) -> int:
+    """The handle that a call gave out; 0 when it is not known."""
+    data = call.outputs.get(parameter)
+    return int.from_bytes(data, "little") if isinstance(data, bytes) and len(data) == 8 else 0
+
+
 class KernelNames:
     """Follows calls in order and knows what each function handle stands for."""
 
     def __init__(self) -> None:
-        self._names: dict[int, str] = {}
+        self._kernels: dict[int, LaunchedKernel] = {}
+        self._images: dict[int, str] = {}  # of modules and libraries
 
     def follow(self, call: Call, arguments: dict[str, int]) -> None:
         """Learn from a call that gives out a function handle."""
+        if call.result != 0:
+            return
+        if call.function.startswith(_LOADS):
+            image = next((value for value in call.inputs.values() if isinstance(value, str)), "")
+            self._images[_handle(call, "module" if "module" in arguments else "library")] = image
+            return
+        if call.function == "cuLibraryGetModule":
+            self._images[_handle(call, "pMod")] = self._images.get(arguments.get("library", 0), "")
         places = _NAMED.get(call.function)
-        if places is None or call.result != 0:
+        if places is None:
             return
-        handle = call.outputs.get(places[0])
         source = call.inputs.get(places[1])
-        if not isinstance(handle, bytes) or len(handle) != 8:
-            return
+        known = self._kernels.get(arguments.get(places[1], 0), UNKNOWN)
         if isinstance(source, bytes):
+            owner = next((arguments[name] for name in _OWNERS if name in arguments), 0)
             name = source.rstrip(b"\0").decode("utf-8", "replace")
-        else:
-            name = self._names.get(arguments.get(places[1], 0), "")
-        self._names[int.from_bytes(handle, "little")] = name
+            known = LaunchedKernel(name, self._images.get(owner, ""))
+        if handle := _handle(call, places[0]):
+            self._kernels[handle] = known
 
-    def name(self, handle: int) -> str:
-        """Mangled name behind a CUfunction or CUkernel, "" if it is not known."""
-        return self._names.get(handle, "")
+    def kernel(self, handle: int) -> LaunchedKernel:
+        """What a CUfunction or CUkernel stands for."""
+        return self._kernels.get(handle, UNKNOWN)
 
 
 def named_arguments(call: Call, parameters: Iterable[str]) -> dict[str, int]:
@@ -77,13 +106,15 @@ def launches(calls: Iterable[Call], kernels: Iterable[Kernel]) -> Iterator[Launc
     """The launches of the window, in order."""
     table = by_symbol()
     layouts = {
-        item.name: [(slot.offset_bytes, slot.size_bytes) for slot in item.parameters] for item in kernels
+        (item.name, item.image): [(slot.offset_bytes, slot.size_bytes) for slot in item.parameters]
+        for item in kernels
     }
     for call, kernel in with_kernels(calls):
         if call.section == "window" and call.function in _LAUNCHES and call.function in table:
             names = (parameter.name for parameter in table[call.function].parameters)
             geometry = _geometry(call, named_arguments(call, names))
-            yield Launch(call.number, kernel, *geometry, _parameters(call, layouts.get(kernel)))
+            layout = layouts.get((kernel.name, kernel.image))
+            yield Launch(call.number, kernel.name, kernel.image, *geometry, _parameters(call, layout))
 
 
 def _geometry(
@@ -118,15 +149,15 @@ def _parameters(call: Call, layout: list[tuple[int, int]] | None) -> list[Launch
     return [LaunchParameter(offset, size, buffer[offset : offset + size]) for offset, size in layout]
 
 
-def with_kernels(calls: Iterable[Call]) -> Iterator[tuple[Call, str]]:
-    """Each call with the mangled name of the kernel that it launches, "" for every other call."""
+def with_kernels(calls: Iterable[Call]) -> Iterator[tuple[Call, LaunchedKernel]]:
+    """Each call with the kernel that it launches, UNKNOWN for every other call."""
     table = by_symbol()
     names = KernelNames()
     for call in calls:
         function = table.get(call.function)
-        kernel = ""
+        kernel = UNKNOWN
         if function is not None:
             arguments = named_arguments(call, (parameter.name for parameter in function.parameters))
             names.follow(call, arguments)
-            kernel = names.name(arguments.get("f", 0)) if call.function in _LAUNCHES else ""
+            kernel = names.kernel(arguments.get("f", 0)) if call.function in _LAUNCHES else UNKNOWN
         yield call, kernel

@@ -148,8 +148,11 @@ def _problems(info: SnapshotInfo, screen: Screen) -> list[str]:
 
 
 def _kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
+    listed = list(kernels)
+    ambiguous = _same_names(listed)
     columns = [
         Column("kernel", cut=True),
+        *([Column("image")] if ambiguous else []),
         Column("launches", "right"),
         Column("grid", "right"),
         Column("block", "right"),
@@ -160,6 +163,7 @@ def _kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
     rows = [
         (
             shown(_name(kernel), INFO_NAME),
+            *([shown(kernel.image[:8])] if ambiguous else []),
             f"{kernel.launches:,}",
             dimensions(kernel.grid),
             dimensions(kernel.block),
@@ -167,9 +171,23 @@ def _kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
             str(kernel.attributes.get("registers", "")),
             _layout(kernel),
         )
-        for kernel in kernels
+        for kernel in listed
     ]
-    return table(columns, rows, screen, indent=2)
+    return "\n".join([table(columns, rows, screen, indent=2), *_launched_with(listed, "  ")])
+
+
+def _same_names(kernels: list[Kernel]) -> bool:
+    """Whether a name alone does not say which kernel is meant."""
+    return len({kernel.name for kernel in kernels}) < len(kernels)
+
+
+def _launched_with(kernels: list[Kernel], indent: str) -> list[str]:
+    """A line for each kernel that was launched with attributes."""
+    return [
+        f"{indent}{shown(_name(kernel), INFO_NAME)} launched with {shown('; '.join(kernel.launch_attributes), 400)}"
+        for kernel in kernels
+        if kernel.launch_attributes
+    ]
 
 
 def _name(kernel: Kernel) -> str:
@@ -182,14 +200,18 @@ def _layout(kernel: Kernel) -> str:
     return f"{len(kernel.parameters)} ({size(end)})" if kernel.parameters else "none"
 
 
-def render_call(call: Call, described: str, kernel: str) -> str:
-    """One line of `replay ls SNAP calls`. described: the call as `replay.api.readable` shows it."""
+def render_call(call: Call, described: str, kernel: str, image: str) -> str:
+    """One line of `replay ls SNAP calls`. described: the call as `replay.api.readable` shows it. image: digest of the
+    kernel's, where the name alone does not tell it."""
     launched = f"  # {shown(kernel)}" if kernel else "  # made by capture" if call.by_capture else ""
+    launched += f" of image {shown(image[:8])}" if image else ""
     return f"{call.number:>6} {call.section:<6} {described}{launched}"
 
 
 def render_kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
-    """`replay ls SNAP kernels`. Parameters are shown as offset:size in the parameter buffer."""
+    """`replay ls SNAP kernels`. Parameters are shown as offset:size in the parameter buffer; kernels of one name differ
+    in their image."""
+    listed = list(kernels)
     columns = [
         Column("launches", "right"),
         Column("grid", "right"),
@@ -211,9 +233,9 @@ def render_kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
             shown(kernel.image[:8]),
             shown(_name(kernel)),
         )
-        for kernel in kernels
+        for kernel in listed
     ]
-    return table(columns, rows, screen)
+    return "\n".join([table(columns, rows, screen), *_launched_with(listed, "")])
 
 
 def render_memory(ranges: Iterable[Range], screen: Screen) -> str:

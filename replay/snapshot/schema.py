@@ -141,6 +141,9 @@ class Kernel:
     attributes: dict[str, int] = field(
         default_factory=dict
     )  # registers, static_shared_bytes, local_bytes, ...
+    launch_attributes: list[str] = field(
+        default_factory=list
+    )  # of the first launch: "CLUSTER_DIMENSION 4x1x1"
 
 
 # What a pointer parameter pointed to: bytes; Contents when large; the digest (str) of an Image.

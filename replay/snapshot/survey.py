@@ -17,6 +17,7 @@ import numpy as np
 
 from replay.api import structs
 from replay.api.functions import by_id
+from replay.api.launch_attributes import describe_attribute, is_known
 from replay.api.vocabulary import Effect, Role
 from replay.capture.decode import (
     Decoder,
@@ -74,6 +75,7 @@ class KernelDraft:
     layout: bytes | None
     attributes: bytes | None
     launches: int = 0
+    launch_attributes: list[str] = field(default_factory=list)
 
 
 def is_image(call: RawCall, key: str) -> bool:
@@ -338,9 +340,24 @@ class Surveyor:
             draft = KernelDraft(
                 name, image, grid, block, shared_bytes,
                 layout.data if layout else None, asked.data if asked else None,
+                launch_attributes=self._launch_attributes(call),
             )  # fmt: skip
             survey.kernels[image, name] = draft
         draft.launches += 1
+
+    def _launch_attributes(self, call: RawCall) -> list[str]:
+        if call.function.meaning == "cuLaunchCooperativeKernel":
+            return ["COOPERATIVE 1"]
+        stored = call.inputs.get("config.1")
+        try:
+            attributes = structs.read_launch_attributes((stored.data or b"") if stored else b"")
+        except ValueError:
+            return []
+        for attribute in attributes:
+            if not is_known(attribute):
+                text = f"launch attribute {attribute.id} is newer than this version: its value is replayed as it was"
+                self.survey.note("STRUCT_POINTER", text, call.number, call.function.symbol)
+        return [describe_attribute(attribute) for attribute in attributes]
 
     @staticmethod
     def _stream(call: RawCall) -> int:

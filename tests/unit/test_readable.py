@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from replay.api import structs
 from replay.api.functions import listed_functions
+from replay.api.launch_attributes import describe_attributes
 from replay.api.readable import describe, result_name
 from replay.snapshot.schema import Call, Contents
 
@@ -61,8 +62,8 @@ READABLE = [
             inputs={"config.0": CONFIG, "config.1": CLUSTER, "kernelParams.0": bytes(12)},
         ),
         (
-            "cuLaunchKernelEx(config={grid 1x2x3, block 4x5x6, shared 7, stream CU_STREAM_LEGACY, CLUSTER_DIMENSION}, "
-            "f=0x2, kernelParams=<12 bytes>, extra=NULL) -> SUCCESS"
+            "cuLaunchKernelEx(config={grid 1x2x3, block 4x5x6, shared 7, stream CU_STREAM_LEGACY, "
+            "CLUSTER_DIMENSION 2x1x1}, f=0x2, kernelParams=<12 bytes>, extra=NULL) -> SUCCESS"
         ),
     ),
     (
@@ -111,3 +112,43 @@ def test_no_call_that_a_stranger_made_up_breaks_the_listing(data):
         outputs=data.draw(st.dictionaries(keys, attachments, max_size=4)),
     )
     assert describe(made_up).isprintable()
+
+
+ATTRIBUTES = [
+    (0, b"", "IGNORE"),
+    (
+        1,
+        struct.pack("<QQfII", 0x7F00, 4096, 0.25, 2, 0),
+        "ACCESS_POLICY_WINDOW 0x7f00 4096 bytes hit 0.25 PERSISTING miss NORMAL",
+    ),
+    (2, word(1), "COOPERATIVE 1"),
+    (3, word(4), "SYNCHRONIZATION_POLICY BLOCKING_SYNC"),
+    (4, struct.pack("<3I", 4, 2, 1), "CLUSTER_DIMENSION 4x2x1"),
+    (5, word(2), "CLUSTER_SCHEDULING_POLICY_PREFERENCE LOAD_BALANCING"),
+    (6, word(1), "PROGRAMMATIC_STREAM_SERIALIZATION 1"),
+    (7, struct.pack("<Qii", 0xE0, 0, 1), "PROGRAMMATIC_EVENT 0xe0 flags 0 at block start"),
+    (8, struct.pack("<i", -3), "PRIORITY -3"),
+    (9, bytes((1, 2)), "MEM_SYNC_DOMAIN_MAP default 1 remote 2"),
+    (10, word(1), "MEM_SYNC_DOMAIN REMOTE"),
+    (11, struct.pack("<3I", 8, 2, 1), "PREFERRED_CLUSTER_DIMENSION 8x2x1"),
+    (12, struct.pack("<Qi", 0xE8, 1), "LAUNCH_COMPLETION_EVENT 0xe8 flags 1"),
+    (13, word(1), "DEVICE_UPDATABLE_KERNEL_NODE 1"),
+    (14, word(75), "PREFERRED_SHARED_MEMORY_CARVEOUT 75"),
+    (16, word(1), "NVLINK_UTIL_CENTRIC_SCHEDULING 1"),
+    (17, word(2), "PORTABLE_CLUSTER_SIZE_MODE ALLOW_NON_PORTABLE"),
+    (18, word(9), "SHARED_MEMORY_MODE 9"),
+    (99, b"\x01\x02", "attribute 99 (unknown) 0102"),
+]
+
+
+@pytest.mark.parametrize(
+    ("identifier", "value", "text"), ATTRIBUTES, ids=[text.split()[0] for *_, text in ATTRIBUTES]
+)
+def test_launch_attribute_has_its_name_and_its_value(identifier, value, text):
+    assert describe_attributes(struct.pack("<I4x64s", identifier, value)) == [text]
+
+
+def test_every_launch_attribute_of_the_headers_has_a_text():
+    assert {identifier for identifier, *_ in ATTRIBUTES} - {99} == {
+        int(item) for item in structs.LaunchAttributeId
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from replay.api.rows import CUSTOM, NEVER, WINDOW, F
+from replay.api.rows import CUSTOM, NEVER, OPAQUE, WINDOW, F
 from replay.api.vocabulary import Effect
 
 # ---- launches and occupancy -------------------------------------------------------------------------------
@@ -14,6 +14,10 @@ _LAUNCH: dict[str, Any] = {"kernelParams": CUSTOM, "custom": True}
 F(330, "cuLaunchKernel", WINDOW, Effect.LAUNCH, "f", extra=CUSTOM, **_LAUNCH)
 F(331, "cuLaunchKernelEx", WINDOW, Effect.LAUNCH, "f", config=CUSTOM, extra=CUSTOM, **_LAUNCH)
 F(332, "cuLaunchCooperativeKernel", WINDOW, Effect.LAUNCH, "f", **_LAUNCH)
+F(
+    900, "cuLaunchCooperativeKernelMultiDevice", WINDOW, launchParamsList=OPAQUE,
+    unsupported="launches on several devices at once, deprecated since CUDA 11.3: its parameters are not followed",
+)  # fmt: skip
 F(340, "cuOccupancyMaxActiveBlocksPerMultiprocessor", NEVER)
 F(341, "cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags", NEVER)
 F(342, "cuOccupancyMaxPotentialBlockSize", NEVER)
