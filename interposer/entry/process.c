@@ -33,6 +33,18 @@ static void add(struct text *text, const char *format, ...) {
         (size_t)length < TEXT_BYTES - text->length ? (size_t)length : TEXT_BYTES - text->length - 1;
 }
 
+// The number that a launcher of several processes gave this one; "" when there is none.
+static const char *rank(void) {
+  static const char *const variables[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
+                                          "SLURM_PROCID"};
+  for (size_t n = 0; n < sizeof variables / sizeof *variables; n++) {
+    const char *value = getenv(variables[n]);
+    if (value != NULL && value[0] != '\0' && strlen(value) < 8 && value[strspn(value, "0123456789")] == '\0')
+      return value;
+  }
+  return "";
+}
+
 void describe_process(uint32_t forked_from) {
   struct text text = {malloc(TEXT_BYTES), 0};
   if (text.bytes == NULL)
@@ -51,6 +63,8 @@ void describe_process(uint32_t forked_from) {
   add(&text, "pid=%d\nparent=%d\nexecutable=%s\ncommand=%s\nshim_version=%s\n", (int)getpid(),
       forked_from != 0 ? (int)forked_from : (int)getppid(), executable, command != NULL ? command : "",
       REPLAY_VERSION);
+  if (rank()[0] != '\0')
+    add(&text, "rank=%s\n", rank());
   write_process_text(text.bytes, text.length);
   free(command);
   free(text.bytes);

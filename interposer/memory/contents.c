@@ -142,7 +142,7 @@ void copy_contents(struct thread *thread, struct range_list *list, enum moment m
   }
   // A kernel with a wrong address may reach no memory at all; the replay has to know that it failed here, too.
   if (problem != NULL && list->count == 0 && moment == MOMENT_AFTER)
-    write_note(NOTE_MEMORY_NOT_READ, 0, call, "the window touched no allocation: %s", problem);
+    write_note(NOTE_MEMORY_NOT_READ, 0, call, "no allocation that could be read: %s", problem);
   uint64_t begin_ns = now_ns(), bytes_before = bytes_copied;
   // The list grows while it is read: what the contents point to is copied as well.
   for (size_t n = 0; n < list->count; n++) {

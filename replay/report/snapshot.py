@@ -65,6 +65,8 @@ def _facts(info: SnapshotInfo) -> list[tuple[str, str]]:
         )
     if environment is not None:
         pairs.append(("command", shown(" ".join(environment.command), 400)))
+        if rank := environment.details.get("rank"):
+            pairs.append(("rank", shown(rank)))
         pairs.append(("ended with", _exit(environment.exit_status)))
         pairs.append(("device", _devices(environment)))
     if info.windows:

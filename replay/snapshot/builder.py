@@ -8,6 +8,7 @@ bounded by what is alive and by what a window touched, not by the length of the 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import itertools
 import json
@@ -56,13 +57,15 @@ Advance = Callable[[int], None]
 
 @dataclass(frozen=True)
 class PackedSnapshot:
-    """One snapshot that was written. summary: of all its windows together. windows: one, or several."""
+    """One snapshot that was written. summary: of all its windows together. windows: one, or several. rank: of the
+    process in a distributed program, "" if it has none."""
 
     path: Path
     pid: int
     file_bytes: int
     summary: schema.Summary
     windows: list[schema.Window]
+    rank: str = ""
 
 
 @dataclass
@@ -97,7 +100,8 @@ def pack(
     window: int | None = None,
 ) -> PackReport:
     """Write the snapshots of the raw capture `raw`: `output` for the application's own process or the first one that
-    had a window, and `NAME.<pid>.rsnap` beside it for others.
+    had a window, and `NAME.<pid>.rsnap` beside it for others; `NAME.rank<n>.rsnap` for all processes of a distributed
+    program.
 
     No snapshot is written when no process had a window; the report then says what there was.
     advance: called with the number of content bytes that were stored. full_images: nothing is left out of large fat
@@ -129,7 +133,22 @@ def pack(
             where=f"--window {window}",
             next="pack all of them and list them: `replay ls`",
         )
+    _name_after_ranks(report, output)
     return report
+
+
+def _name_after_ranks(report: PackReport, output: Path) -> None:
+    """Snapshots of several processes, each with a rank of its own."""
+    ranks = {item.rank for item in report.snapshots}
+    if len(report.snapshots) > 1 and len(ranks) == len(report.snapshots) and all(map(_is_rank, ranks)):
+        for place, item in enumerate(report.snapshots):
+            path = output.with_name(f"{output.stem}.rank{item.rank}{output.suffix}")
+            item.path.replace(path)
+            report.snapshots[place] = dataclasses.replace(item, path=path)
+
+
+def _is_rank(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 8
 
 
 def _order(path: Path, own: object) -> tuple[bool, int, str]:
@@ -227,7 +246,8 @@ def _write(
                 summaries.append(build.window(survey, calls.of_window(place), window if several else None))
         if not windows:
             raise _NoSuchWindow
-    return PackedSnapshot(path, process.raw.pid, writer.statistics.file_bytes, total(summaries), windows)
+    file_bytes = writer.statistics.file_bytes
+    return PackedSnapshot(path, process.raw.pid, file_bytes, total(summaries), windows, build.rank)
 
 
 class _NoSuchWindow(Exception):
@@ -255,6 +275,7 @@ class _Build:
         self._contents = contents
         self._folder = folder
         self._environment: schema.Environment | None = None
+        self.rank = ""
         self._stored_images: dict[str, schema.Image] = {}
         self._written_bytes = 0
 
@@ -264,6 +285,7 @@ class _Build:
         self._put("header", schema.Header(HEADER_FORMAT, HEADER_VERSION, __version__, created))
         environment = describe_environment(survey.process, self._launcher, self._driver)
         self._put("environment", environment)
+        self.rank = environment.details.get("rank", "")
         return environment
 
     def window(

@@ -51,7 +51,7 @@ def describe_environment(
         executable=process.get("executable", ""),
         platform=f"{platform.system().lower()}-{platform.machine()}",
         exit_status=status if isinstance(status, int) else None,
-        details={key: process[key] for key in ("driver_path", "shim_version") if process.get(key)},
+        details={key: process[key] for key in ("driver_path", "shim_version", "rank") if process.get(key)},
     )
 
 

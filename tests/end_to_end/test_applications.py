@@ -84,3 +84,24 @@ def test_output_folder_that_does_not_exist_is_refused_before_the_application_sta
     assert done.returncode in (ExitCode.USAGE, ExitCode.COULD_NOT)
     assert "missing" in done.stderr
     assert not started.exists()
+
+
+def test_the_ranks_of_a_distributed_program_have_snapshots_named_after_them(replay):
+    one = " ".join(replay.application("vector_add"))
+    launcher = ["sh", "-c", f"for n in 0 1 2; do RANK=$n {one} & done; wait"]
+    done = replay.capture("--kernel", "vector_add", "--launch", "2", application=launcher)
+    names = {f"x.rank{n}.rsnap" for n in range(3)}
+    assert {path.name for path in replay.folder.glob("*.rsnap")} == names
+    for name in names:
+        assert name in done.stderr
+        assert "outputs match" in replay.run(name).stdout
+    assert "rank          1\n" in replay("info", "x.rank1.rsnap").stdout
+
+
+def test_processes_of_equal_rank_are_told_apart_by_their_ids(replay):
+    one = " ".join(replay.application("vector_add"))
+    launcher = ["sh", "-c", f"for n in 0 0; do RANK=$n {one} & done; wait"]
+    replay.capture("--kernel", "vector_add", application=launcher)
+    first, second = sorted(replay.folder.glob("*.rsnap"), key=lambda path: len(path.name))
+    assert first.name == "x.rsnap"
+    assert second.suffixes[0][1:].isdecimal()

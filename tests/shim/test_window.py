@@ -240,8 +240,9 @@ def test_an_error_of_earlier_work_is_left_to_the_application(
 ) -> None:
     run.environment = {"FAKE_RESULTS": "cuStreamQuery:719"}
     memory = Memory(run, program, "argument", kernel="increment", launch=1)
-    [refused] = memory.file.notes_of(NoteCode.MEMORY_NOT_READ)
-    assert refused.endswith("the device reports an error of earlier work")
+    before, behind = memory.file.notes_of(NoteCode.MEMORY_NOT_READ)
+    assert before == f"4096 bytes at 0x{memory.names['data']:x}: the device reports an error of earlier work"
+    assert behind == "no allocation that could be read: the device reports an error of earlier work"
 
 
 def test_a_device_that_waits_for_the_application_does_not_wait_for_ever(
