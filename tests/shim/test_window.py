@@ -273,9 +273,15 @@ def test_contents_at_the_end_are_those_after_exactly_the_calls_in_the_window(
     run: Runner, program: Callable[..., Path], launch: str
 ) -> None:
     """Eight threads increment numbers of their own; the window opens and closes in the middle of their launches."""
-    done, capture = run([program("work"), 8, 400, "return"], kernel="increment", launch=launch)
-    assert done.stdout == "failures 0\n"
-    file = capture.only
+    for _ in range(3):
+        done, capture = run([program("work"), 8, 400, "return"], kernel="increment", launch=launch)
+        assert done.stdout == "failures 0\n"
+        file = capture.only
+        # On a machine with more to do than it can, a thread may get no time inside the driver for longer than others
+        # wait for it, and that is said.
+        if not (busy := file.notes_of(NoteCode.THREADS_BUSY)):
+            break
+    assert not busy
     launches = [call for call in file.calls if call.symbol == "cuLaunchKernel" and call.in_window]
     assert len(launches) >= int(launch.split("-")[1]) - int(launch.split("-")[0]) + 1
     before = {blob.base: blob.bytes for blob in file.blobs if blob.moment == BEFORE}
@@ -288,7 +294,6 @@ def test_contents_at_the_end_are_those_after_exactly_the_calls_in_the_window(
         }
         inside = [call for call in launches if call.entered[9, 0][:8] == struct.pack("<Q", base)]
         assert last - first == len(inside)
-    assert not file.notes_of(NoteCode.THREADS_BUSY)
 
 
 def test_the_process_and_its_driver_are_described(run: Runner, program: Callable[..., Path]) -> None:
