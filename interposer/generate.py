@@ -120,6 +120,7 @@ def vocabulary_header() -> str:
     lines.append(f"#define PER_THREAD_BIT {vocabulary.PER_THREAD_BIT:#x}u")
     lines.append(f"#define BY_CAPTURE_BIT {vocabulary.BY_CAPTURE_BIT:#x}u")
     lines.append(f"#define VARIABLES_SOCKET {c_string(vocabulary.VARIABLES_SOCKET)}")
+    lines.append(f"#define IN_CAPTURE_BIT {vocabulary.IN_CAPTURE_BIT:#x}u")
     lines.append("")
     for name in vocabulary.CAPTURE_ENVIRONMENT:
         lines.append(f"#define ENV_{name.removeprefix('REPLAY_CAPTURE_')} {c_string(name)}")
@@ -164,6 +165,12 @@ def c_term(term: Term) -> str:
     return f"{{{first}, {second}, {term.scale}}}"
 
 
+def stream_position(function: Function) -> int:
+    """Of the parameter that says which stream a call goes to; -1 where there is none."""
+    places = (place for place, parameter in enumerate(function.parameters) if parameter.c_type == "CUstream")
+    return next(places, -1)
+
+
 def functions_data() -> str:
     """PARAMETER(role, size_bytes, element_bytes, count) and FUNCTION(...) rows."""
     parameters: list[str] = []
@@ -186,7 +193,8 @@ def functions_data() -> str:
         )
         rows.append(
             f"FUNCTION({function.id}, {function.symbol}, KEEP_{function.keep.name}, EFFECT_{function.effect.name}, "
-            f"{start}, {len(function.parameters)}, {flags or 0}, {c_string(function.unsupported)}, {terms})"
+            f"{start}, {len(function.parameters)}, {flags or 0}, {stream_position(function)}, "
+            f"{c_string(function.unsupported)}, {terms})"
         )
     sections = ["#ifdef PARAMETER", *parameters, "#endif", "#ifdef FUNCTION", *rows, "#endif"]
     return "\n".join([f"// {BANNER}", *sections]) + "\n"
@@ -199,6 +207,8 @@ def wrapper_kind(function: Function) -> str:
         return "WRAP_COUNTED"  # counted while the window is closed too
     if function.effect == Effect.LAUNCH:
         return "WRAP_LAUNCH"
+    if function.effect == Effect.GRAPH_LAUNCH:
+        return "WRAP_GRAPH"
     if function.keep == Keep.ALWAYS:
         return "WRAP_ALWAYS"
     # Others may have to wait until a call that touches memory has left the driver.
@@ -212,8 +222,8 @@ def wrappers_data() -> str:
     for symbol, function, _ in swapped_symbols():
         kind = wrapper_kind(function)
         words = "" if kind == "PASS" else f", {words_text(function)}"
-        if kind == "WRAP_LAUNCH":
-            words = f", a{function.effect_terms[0].parameters[0]}{words}"  # the function that is launched
+        if kind in ("WRAP_LAUNCH", "WRAP_GRAPH"):
+            words = f", a{function.effect_terms[0].parameters[0]}{words}"  # what is launched
         lines.append(f"{kind}({symbol}, {parameters_text(function)}, {arguments_text(function)}{words})")
     return "\n".join(lines) + "\n"
 

@@ -57,6 +57,7 @@ struct function {
   uint16_t first_parameter;
   uint8_t parameter_count;
   uint8_t flags;
+  int8_t stream; // position of the stream that the call goes to; -1: none
   const char *symbol;
   const char *unsupported; // why it is not replayed; "" when it is
   struct term effect_terms[MAX_TERMS];
@@ -176,6 +177,7 @@ enum { MAX_ATTACHMENTS = 64, INLINE_BYTES = 4096 };
 
 struct kernel;
 struct module;
+struct description;
 
 struct call {
   const struct function *function;
@@ -193,13 +195,21 @@ struct call {
   uint64_t ending_array;   // DESTROY: the address of the array's range, 0 when none ends
   uint16_t record_function;
   bool nested, inside;
+  bool in_capture; // the call goes into a stream capture: nothing runs
   uint64_t stream;                // LAUNCH that is timed
   struct timing *timing;          // LAUNCH: its events; NULL when it is not timed
   uint32_t window;                // LAUNCH that is recorded: the window it belongs to
   bool selected;                  // LAUNCH: the window stays open until it has left the driver
   struct module *loading;         // the module that the call is about to load (variables.c)
+  uint32_t matched, selected_launches; // GRAPH_LAUNCH: launches in it that match, and that are selected
+  struct description *description; // GRAPH: graph_describe.c
   struct attachment *attachments; // in scratch
 };
+
+// Launches a kernel or a graph.
+static inline bool is_any_launch(const struct function *function) {
+  return function->effect == EFFECT_LAUNCH || function->effect == EFFECT_GRAPH_LAUNCH;
+}
 
 void begin_call(struct call *call, struct thread *thread, unsigned slot, const uint64_t *arguments);
 void end_call(struct call *call, int result);
@@ -216,6 +226,8 @@ void attach(struct call *call, unsigned parameter, unsigned part, const void *da
 // The same for bytes that stand in a file; `reference` says where (FORMAT.md).
 bool attach_place(struct call *call, unsigned parameter, unsigned part, const void *reference,
                   uint32_t reference_bytes, uint64_t length, uint32_t check);
+// The same for bytes that end before the record is written.
+void attach_copy(struct call *call, unsigned parameter, unsigned part, const void *data, uint64_t length);
 // The same for memory that may turn out not to be readable: nothing is attached then.
 bool attach_unsafe(struct call *call, unsigned parameter, unsigned part, const void *data, uint64_t length);
 void *take_scratch(struct call *call, size_t bytes); // NULL when there is no room left
@@ -255,6 +267,8 @@ struct kernel {
 
 // False: a launch of this handle is of no interest while the window is closed.
 bool launch_matters(struct thread *thread, uint64_t handle);
+// The CUkernel of a library that stands behind a function nobody asked for; 0: none is known.
+uint64_t library_kernel_of(const struct kernel *kernel);
 struct kernel *
 kernel_of_handle(uint64_t handle); // asks the driver when no recorded call created it; never NULL
 bool kernel_matches(struct kernel *kernel);
@@ -291,6 +305,28 @@ struct selection {
 };
 extern struct selection selection;
 
+// ---- graphs (graph.c) ----------------------------------------------------------------------------
+
+// False: a launch of this executable graph is of no interest while the window is closed.
+bool graph_matters(struct thread *thread, uint64_t handle);
+void describe_graph_call(struct call *call);           // before a call that makes or changes one
+void follow_graph_call(struct call *call, int result); // after it, or after one that ends one
+void visit_matching_kernels(uint64_t handle,
+                            void (*visit)(struct kernel *kernel, const uint32_t geometry[7], void *state),
+                            void *state);
+uint32_t kernels_in_graph(uint64_t handle); // those that a launch launches
+struct range_list;
+void graph_wants_variables(uint64_t handle); // of the modules of its kernels
+bool graph_reaches_untouched(uint64_t handle);
+void graph_reach(uint64_t handle, struct range_list *reached);
+void graph_ending_memory(uint64_t handle, struct range_list *ending);
+void follow_graph_launch(uint64_t handle);
+void reset_graphs_after_fork(void);
+
+// Whether a call goes into a stream capture that is under way (stream_capture.c).
+bool goes_into_capture(const struct call *call);
+uint64_t stream_of_call(const struct call *call);
+
 // ---- ranges that bound the selection (ranges.c) -------------------------------------------------
 
 bool inside_selected_range(void);
@@ -302,7 +338,7 @@ void reset_ranges_after_fork(void);
 
 bool open_launch_list(void);
 void reset_launch_list_after_fork(void);
-void list_launch(struct call *call);
+void list_launches_of(struct call *call);
 struct list_row;
 void add_listed_time(struct list_row *row, uint64_t time_ns);
 
@@ -349,6 +385,7 @@ void list_free(struct range_list *list);
 void memory_reach(const void *data, size_t bytes, struct range_list *reached);
 bool memory_points_to_untouched(const void *data, size_t bytes);
 bool memory_has_untouched(uint64_t address, uint64_t bytes);
+uint64_t memory_state(void); // another number whenever more may be untouched than before
 void memory_take(uint64_t address, uint64_t bytes,
                  struct range_list *taken);        // untouched ones that overlap, now TOUCHED
 bool memory_has_untouched_kind(bool globals_only); // module variables, or any range

@@ -61,6 +61,7 @@ static void child_after_fork(void) {
   reset_launch_list_after_fork();
   reset_timings_after_fork();
   reset_ranges_after_fork();
+  reset_graphs_after_fork();
   atomic_store(&calls, 0);
   atomic_store(&launches_in_window, 0);
   atomic_store(&driver_described, 0);
@@ -169,6 +170,9 @@ static void follow_effect(struct call *call) {
   case EFFECT_BEGIN_CAPTURE:
     atomic_fetch_add(&captures_under_way, 1);
     break;
+  case EFFECT_GRAPH_LAUNCH:
+    follow_graph_launch(value[0]);
+    break;
   default: // reads and writes were looked at before the call; GLOBAL and IMPORT are custom
     break;
   }
@@ -186,9 +190,23 @@ void number_call(struct call *call) {
     call->number = next_call_number();
 }
 
+static void note_matching_kernel(struct kernel *kernel, const uint32_t geometry[7], void *state) {
+  struct call *call = state;
+  (void)geometry;
+  write_matched_note(call->record_function, call->number, call->ordinal, kernel->name);
+  call->ordinal++;
+}
+
+static void note_matches(struct call *call) {
+  if (call->function->effect == EFFECT_GRAPH_LAUNCH)
+    visit_matching_kernels(call->arguments[0], note_matching_kernel, call);
+  else
+    write_matched_note(call->record_function, call->number, call->ordinal, call->kernel->name);
+}
+
 static void write_enter(struct call *call) {
   if (call->ordinal != 0)
-    write_matched_note(call->record_function, call->number, call->ordinal, call->kernel->name);
+    note_matches(call);
   if (current_mode() == MODE_OPEN && call->function->unsupported[0] != '\0')
     write_note(NOTE_UNSUPPORTED_CALL, call->record_function, call->number, "%s: %s", call->function->symbol,
                call->function->unsupported);
@@ -197,8 +215,8 @@ static void write_enter(struct call *call) {
 }
 
 static void look_at_listed(struct call *call) {
-  if (call->function->effect == EFFECT_LAUNCH)
-    list_launch(call);
+  if (!call->in_capture)
+    list_launches_of(call);
   if (call->function->effect == EFFECT_END_OF_CONTEXT)
     call->ending_context = context_that_ends(call);
 }
@@ -239,12 +257,24 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
   call->attachment_count = 0;
   call->scratch_used = 0;
   call->ordinal = 0;
+  call->matched = call->selected_launches = 0;
+  call->description = NULL;
+  call->in_capture = false;
   bool touches = call->function->effect != EFFECT_NONE;
   bool may_be_recorded = false;
   if (current_mode() >= MODE_CLOSED && current_mode() != MODE_DONE && thread_has_scratch(thread)) {
+    call->in_capture = goes_into_capture(call);
+    if (call->in_capture) {
+      call->record_function |= IN_CAPTURE_BIT;
+      touches = false;
+    }
+    if (call->function->effect == EFFECT_GRAPH)
+      describe_graph_call(call);
+    if (call->in_capture && call->function->effect == EFFECT_LAUNCH)
+      call->kernel = kernel_of_handle(arguments[call->function->effect_terms[0].first]);
     if (selection.list)
       look_at_listed(call);
-    else if (call->function->effect == EFFECT_LAUNCH)
+    else if (is_any_launch(call->function) && !call->in_capture)
       select_launch(call);
     may_be_recorded = true;
   }
@@ -274,14 +304,15 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
   if (recorded && is_recorded(call->function)) {
     call->window = atomic_load(&window_number);
     write_enter(call);
-    if (call->function->effect == EFFECT_LAUNCH && is_timed(atomic_fetch_add(&launches_in_window, 1) + 1))
+    if (is_any_launch(call->function) && !call->in_capture &&
+        is_timed(atomic_fetch_add(&launches_in_window, 1) + 1))
       begin_timing(call, NULL);
   } else {
     call->number = 0;
   }
   // Of the launches outside the window only some: there may be millions.
   if (call->ordinal != 0 && call->number == 0 && (call->ordinal & (call->ordinal - 1)) == 0)
-    write_matched_note(call->record_function, 0, call->ordinal, call->kernel->name);
+    note_matches(call);
   errno = error;
 }
 
@@ -300,14 +331,20 @@ void end_call(struct call *call, int result) {
     return;
   }
   int error = errno;
+  // A wait for an event of a capture brings its stream into it.
+  if (call->number != 0 && call->function->effect == EFFECT_NONE && !call->in_capture &&
+      goes_into_capture(call))
+    call->record_function |= IN_CAPTURE_BIT;
   if (call->number != 0)
     encode_leave(call, result);
   if (call->timing != NULL)
     launch_was_timed(call, result);
   note_modules(call, result);
   int now = current_mode();
+  follow_graph_call(call, result);
   if (result == SUCCESS && (now == MODE_CLOSED || now == MODE_OPEN)) {
-    follow_effect(call);
+    if (!call->in_capture)
+      follow_effect(call);
     follow_arrays(call);
     note_kernels(call);
     note_streams(call);
@@ -326,7 +363,7 @@ void end_call(struct call *call, int result) {
     count_outside(thread);
   if (call->number != 0 && result == SUCCESS && current_mode() == MODE_OPEN)
     look_after_wait(call);
-  if (call->number != 0 || call->selected)
+  if ((call->number != 0 || call->selected) && !call->in_capture)
     finish_launch(call);
   if (selection.profiler && result == SUCCESS)
     follow_profiler(call);

@@ -29,6 +29,23 @@ static const struct {
     [ID_cuArrayCreate_v2] = {NULL, array_leave},
     [ID_cuArray3DCreate_v2] = {NULL, array_leave},
     [ID_cuMipmappedArrayCreate] = {NULL, array_leave},
+    [ID_cuGraphInstantiate] = {graph_enter, NULL},
+    [ID_cuGraphInstantiate_v2] = {graph_enter, NULL},
+    [ID_cuGraphInstantiateWithFlags] = {graph_enter, NULL},
+    [ID_cuGraphInstantiateWithParams] = {graph_enter, NULL},
+    [ID_cuGraphExecUpdate] = {graph_enter, NULL},
+    [ID_cuGraphExecUpdate_v2] = {graph_enter, NULL},
+    [ID_cuGraphExecKernelNodeSetParams] = {graph_enter, NULL},
+    [ID_cuGraphExecKernelNodeSetParams_v2] = {graph_enter, NULL},
+    [ID_cuGraphExecMemcpyNodeSetParams] = {graph_enter, NULL},
+    [ID_cuGraphExecMemsetNodeSetParams] = {graph_enter, NULL},
+    [ID_cuGraphExecHostNodeSetParams] = {graph_enter, NULL},
+    [ID_cuGraphExecChildGraphNodeSetParams] = {graph_enter, NULL},
+    [ID_cuGraphExecEventRecordNodeSetEvent] = {graph_enter, NULL},
+    [ID_cuGraphExecEventWaitNodeSetEvent] = {graph_enter, NULL},
+    [ID_cuGraphExecBatchMemOpNodeSetParams] = {graph_enter, NULL},
+    [ID_cuGraphExecNodeSetParams] = {graph_enter, NULL},
+    [ID_cuGraphLaunch] = {graph_launch_enter, NULL},
 };
 
 enum { EXCEPTIONS = sizeof exceptions / sizeof exceptions[0] };

@@ -12,6 +12,10 @@ void rectangle_leave(struct call *call);
 void copy_enter(struct call *call); // cuMemcpy
 void copy_leave(struct call *call);
 
+// graph.c
+void graph_enter(struct call *call);
+void graph_launch_enter(struct call *call);
+
 // custom_module.c
 void load_file_enter(struct call *call);
 void variable_leave(struct call *call); // cuModuleGetGlobal and its like

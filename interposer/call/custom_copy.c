@@ -1,5 +1,6 @@
 // Copies of two and three dimensions, and copies whose sides may be host or device memory.
 #include "call/custom.h"
+#include "call/graph.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -108,6 +109,16 @@ unsigned copy_spans(const struct call *call, struct span spans[2]) {
     return 0;
   unsigned count = add_side_span(&copy.source, &copy, &spans[0]) ? 1 : 0;
   return count + (add_side_span(&copy.destination, &copy, &spans[count]) ? 1 : 0);
+}
+
+struct copy_3d_span spans_of_3d(const void *given) {
+  struct copy_3d copy;
+  struct copy_3d_span spans = {0};
+  memcpy(&copy, given, sizeof copy);
+  add_side_span(&copy.source, &copy, &spans.source);
+  add_side_span(&copy.destination, &copy, &spans.destination);
+  spans.host_source = rows_of(&copy.source, &copy).maybe_host;
+  return spans;
 }
 
 static bool is_tracked(uint64_t address) {

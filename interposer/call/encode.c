@@ -74,6 +74,14 @@ bool attach_place(struct call *call, unsigned parameter, unsigned part, const vo
   return true;
 }
 
+void attach_copy(struct call *call, unsigned parameter, unsigned part, const void *data, uint64_t length) {
+  void *copy = length <= INLINE_BYTES ? take_scratch(call, length) : NULL;
+  if (copy != NULL)
+    memcpy(copy, data, length);
+  if (copy != NULL || length > INLINE_BYTES) // what is longer is written at once
+    attach(call, parameter, part, copy != NULL ? copy : data, length);
+}
+
 bool attach_unsafe(struct call *call, unsigned parameter, unsigned part, const void *data, uint64_t length) {
   if (length <= INLINE_BYTES) {
     void *copy = take_scratch(call, length);

@@ -69,6 +69,20 @@ static inline uint64_t bits_of_float(float value) {
     RECORDED(symbol, parameters, arguments, __VA_ARGS__)                                                     \
   }
 
+#define WRAP_GRAPH(symbol, parameters, arguments, launched, ...)                                             \
+  EXPORT int symbol parameters {                                                                             \
+    struct thread *thread = current_thread();                                                                \
+    if (enter_closed(thread)) {                                                                              \
+      if (LIKELY(!graph_matters(thread, launched))) {                                                        \
+        int result = REAL(symbol, parameters) arguments;                                                     \
+        leave_closed(thread);                                                                                \
+        return result;                                                                                       \
+      }                                                                                                      \
+      leave_closed(thread);                                                                                  \
+    }                                                                                                        \
+    RECORDED(symbol, parameters, arguments, __VA_ARGS__)                                                     \
+  }
+
 #define PASS(symbol, parameters, arguments)                                                                  \
   EXPORT int symbol parameters {                                                                             \
     if (UNLIKELY(current_mode() == MODE_OPEN))                                                               \
@@ -87,8 +101,8 @@ const struct parameter parameters[] = {
 };
 
 const struct function functions[FUNCTION_COUNT] = {
-#define FUNCTION(id, symbol, keep, effect, first, count, flags, unsupported, ...)                            \
-  {id, keep, effect, first, count, flags, #symbol, unsupported, {__VA_ARGS__}},
+#define FUNCTION(id, symbol, keep, effect, first, count, flags, stream, unsupported, ...)                    \
+  {id, keep, effect, first, count, flags, stream, #symbol, unsupported, {__VA_ARGS__}},
 #include "generated/functions.inc"
 #undef FUNCTION
 };

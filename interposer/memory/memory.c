@@ -10,6 +10,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct range_list all;
 static uint32_t last_serial;
+static _Atomic uint64_t state_number = 1; // see memory_state
 // How many ranges are untouched, module variables apart: every launch asks whether there are any.
 static size_t untouched_globals, untouched_others;
 static size_t touched_on_host; // pinned and managed ranges that the device may be writing to
@@ -121,6 +122,7 @@ void memory_add(uint64_t base, uint64_t bytes, enum range_kind kind, uint64_t co
                                            .state = RANGE_UNTOUCHED};
       count_range(&all.items[position], 1);
       all.count++;
+      atomic_fetch_add(&state_number, 1);
     }
   }
   pthread_mutex_unlock(&lock);
@@ -174,6 +176,7 @@ void memory_mark(uint64_t base, uint32_t serial, enum range_state state) {
 
 void memory_forget_touches(void) {
   pthread_mutex_lock(&lock);
+  atomic_fetch_add(&state_number, 1);
   for (size_t n = 0; n < all.count; n++)
     set_state(&all.items[n], RANGE_UNTOUCHED);
   pthread_mutex_unlock(&lock);
@@ -257,6 +260,8 @@ void memory_take(uint64_t address, uint64_t bytes, struct range_list *taken) {
     take_range(&all.items[n], taken);
   pthread_mutex_unlock(&lock);
 }
+
+uint64_t memory_state(void) { return atomic_load(&state_number); }
 
 bool memory_has_untouched_kind(bool globals_only) {
   pthread_mutex_lock(&lock);

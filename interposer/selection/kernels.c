@@ -265,6 +265,26 @@ size_t ask_attributes(const struct kernel *kernel, int32_t pairs[2 * KERNEL_ATTR
   return count;
 }
 
+uint64_t library_kernel_of(const struct kernel *kernel) {
+  enum { MAX_ASKED = 64 };
+  int (*function_of)(uint64_t *, uint64_t) = driver_symbol("cuKernelGetFunction");
+  uint64_t candidates[MAX_ASKED], found = 0, function;
+  size_t count = 0;
+  if (function_of == NULL || kernel->name[0] == '\0')
+    return 0;
+  pthread_mutex_lock(&lock);
+  struct rows *rows = atomic_load(&table);
+  for (size_t n = 0; rows != NULL && n <= rows->mask && count < MAX_ASKED; n++)
+    if (atomic_load(&rows->items[n].handle) > DEAD && rows->items[n].kernel->is_kernel &&
+        rows->items[n].kernel->owner != 0 && strcmp(rows->items[n].kernel->name, kernel->name) == 0)
+      candidates[count++] = rows->items[n].kernel->handle;
+  pthread_mutex_unlock(&lock);
+  for (size_t n = 0; n < count && found == 0; n++)
+    if (function_of(&function, candidates[n]) == SUCCESS && function == kernel->handle)
+      found = candidates[n];
+  return found;
+}
+
 // ---- calls that make and end handles ------------------------------------------------------------
 
 static uint64_t output(const struct call *call, unsigned parameter) {

@@ -41,7 +41,7 @@ struct list_header {
   uint64_t names_offset;
   _Atomic uint64_t launches;  // all of them
   _Atomic uint64_t unlisted;  // of these, launches for which there was no row left
-  _Atomic uint64_t in_graphs; // of these, launches into a stream that was being captured
+  _Atomic uint64_t in_graphs; // of these, launches by launches of graphs
   uint64_t zero;
 };
 _Static_assert(sizeof(struct list_header) == 64, "FORMAT.md");
@@ -184,28 +184,47 @@ static struct list_row *add_list_row(const struct kernel *kernel, const struct n
 
 // ---- one launch ---------------------------------------------------------------------------------
 
-void list_launch(struct call *call) {
-  struct geometry geometry;
-  struct kernel *kernel = kernel_of_handle(call->arguments[call->function->effect_terms[0].first]);
-  if (mapped == NULL || !kernel_matches(kernel) || (selection.bounded && !inside_selected_range()))
-    return;
+// NULL: there is no room for it. `geometry` is NULL when it is not known.
+static struct list_row *count_launch(struct kernel *kernel, const struct geometry *geometry,
+                                     unsigned function) {
   atomic_fetch_add(&header()->launches, 1);
   struct name *name = name_of(kernel);
   uint64_t ordinal = name != NULL ? atomic_fetch_add(&name->launches, 1) + 1 : 0;
   struct list_row *row = NULL;
-  if (name != NULL && read_geometry(call, &geometry)) {
-    row = find_list_row(kernel, &geometry);
+  if (name != NULL && geometry != NULL) {
+    row = find_list_row(kernel, geometry);
     if (row == NULL)
-      row = add_list_row(kernel, name, &geometry, call->function->id, ordinal);
+      row = add_list_row(kernel, name, geometry, function, ordinal);
   }
-  if (row == NULL) {
+  if (row == NULL)
     atomic_fetch_add(&header()->unlisted, 1);
+  return row;
+}
+
+static void count_in_graph(struct kernel *kernel, const uint32_t words[7], void *state) {
+  struct geometry geometry;
+  memcpy(&geometry, words, sizeof geometry);
+  struct list_row *row = count_launch(kernel, &geometry, ((struct call *)state)->function->id);
+  atomic_fetch_add(&header()->in_graphs, 1);
+  if (row != NULL)
+    atomic_fetch_add(&row->launches, 1);
+}
+
+void list_launches_of(struct call *call) {
+  if (mapped == NULL || !is_any_launch(call->function) || (selection.bounded && !inside_selected_range()))
+    return;
+  uint64_t launched = call->arguments[call->function->effect_terms[0].first];
+  if (call->function->effect == EFFECT_GRAPH_LAUNCH) {
+    visit_matching_kernels(launched, count_in_graph, call);
     return;
   }
-  uint64_t launch = atomic_fetch_add(&row->launches, 1) + 1;
-  if (atomic_load(&captures_under_way) > 0)
-    atomic_fetch_add(&header()->in_graphs, 1);
-  else if (is_timed(launch))
+  struct geometry geometry;
+  struct kernel *kernel = kernel_of_handle(launched);
+  if (!kernel_matches(kernel))
+    return;
+  struct list_row *row =
+      count_launch(kernel, read_geometry(call, &geometry) ? &geometry : NULL, call->function->id);
+  if (row != NULL && is_timed(atomic_fetch_add(&row->launches, 1) + 1))
     begin_timing(call, row);
 }
 

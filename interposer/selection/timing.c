@@ -97,20 +97,12 @@ static int record_event(const struct call *call, uint64_t event) {
   return record != NULL ? record(event, call->stream) : ERROR_SYMBOL_NOT_FOUND;
 }
 
-// The stream of a launch: cuda.h.
-static uint64_t stream_of(const struct call *call) {
-  uint64_t stream = 0;
-  if (call->function->id != ID_cuLaunchKernelEx)
-    return call->arguments[8];
-  read_memory(&stream, (const void *)(uintptr_t)(call->arguments[0] + 32), sizeof stream); // CUlaunchConfig
-  return stream;
-}
-
 void begin_timing(struct call *call, struct list_row *row) {
   int (*create)(uint64_t *, unsigned) = driver_symbol("cuEventCreate");
   unsigned id = call->function->id;
   if (create == NULL || atomic_load(&captures_under_way) > 0 ||
-      (id != ID_cuLaunchKernel && id != ID_cuLaunchCooperativeKernel && id != ID_cuLaunchKernelEx))
+      (id != ID_cuLaunchKernel && id != ID_cuLaunchCooperativeKernel && id != ID_cuLaunchKernelEx &&
+       id != ID_cuGraphLaunch))
     return;
   collect_timings(0);
   struct timing *timing = timings;
@@ -121,7 +113,7 @@ void begin_timing(struct call *call, struct list_row *row) {
   timing->row = row;
   timing->call = call->number;
   timing->context = current_context();
-  call->stream = stream_of(call);
+  call->stream = stream_of_call(call);
   if (create(&timing->start, 0) == SUCCESS && create(&timing->stop, 0) == SUCCESS &&
       record_event(call, timing->start) == SUCCESS)
     call->timing = timing;

@@ -158,15 +158,53 @@ void finish_selection(void) {
                (unsigned long long)atomic_load(&launches_matched));
 }
 
+static bool is_selected(uint64_t ordinal) {
+  if (selection.all)
+    return true;
+  return selection.first_launch <= ordinal && ordinal <= selection.last_launch &&
+         (selection.every <= 1 || (ordinal - selection.first_launch) % selection.every == 0);
+}
+
+static void count_match(struct kernel *kernel, const uint32_t geometry[7], void *state) {
+  (void)kernel;
+  (void)geometry;
+  (*(uint32_t *)state)++;
+}
+
+// Each kernel in a graph that matches is a launch of its own; the window holds the launch of the graph.
+static void select_graph(struct call *call) {
+  uint32_t count = 0;
+  visit_matching_kernels(call->arguments[0], count_match, &count);
+  if (count == 0 || (selection.bounded && !inside_selected_range()))
+    return;
+  call->ordinal = atomic_fetch_add(&launches_matched, count) + 1;
+  uint64_t opens = 0;
+  for (uint64_t ordinal = call->ordinal; ordinal < call->ordinal + count; ordinal++)
+    if (is_selected(ordinal)) {
+      call->selected_launches++;
+      opens = opens == 0 ? ordinal : opens;
+    }
+  call->selected = call->selected_launches > 0 && !selection.all;
+  if (opens != 0) {
+    uint64_t first = call->ordinal;
+    call->ordinal = opens;
+    open_window_for(call);
+    call->ordinal = first;
+  }
+}
+
 void select_launch(struct call *call) {
+  if (call->function->effect == EFFECT_GRAPH_LAUNCH) {
+    select_graph(call);
+    return;
+  }
   call->kernel = kernel_of_handle(call->arguments[call->function->effect_terms[0].first]);
   if (!kernel_matches(call->kernel) || (selection.bounded && !inside_selected_range()))
     return;
   uint64_t ordinal = atomic_fetch_add(&launches_matched, 1) + 1;
   call->ordinal = ordinal;
-  bool selected = selection.all || (selection.first_launch <= ordinal && ordinal <= selection.last_launch);
-  if (selection.every > 1 && (ordinal - selection.first_launch) % selection.every != 0)
-    selected = false;
+  bool selected = is_selected(ordinal);
+  call->selected_launches = selected;
   call->selected = selected && !selection.all;
   if (selected)
     open_window_for(call);
@@ -180,22 +218,26 @@ void open_window_for(struct call *call) {
 }
 
 void finish_launch(struct call *call) {
-  if (call->function->effect != EFFECT_LAUNCH)
+  if (!is_any_launch(call->function))
     return;
-  uint64_t recorded = call->number != 0 ? atomic_fetch_add(&launches_recorded, 1) + 1 : 0;
+  uint64_t launches =
+      call->function->effect == EFFECT_LAUNCH ? 1 : kernels_in_graph(call->arguments[0]);
+  uint64_t recorded = call->number != 0 ? atomic_fetch_add(&launches_recorded, launches) + launches : 0;
   // Threads overtake one another: the launch with the last number need not be the last to leave the driver.
-  uint64_t finished = call->selected ? atomic_fetch_add(&launches_finished, 1) + 1 : 0;
+  uint64_t finished = call->selected ? atomic_fetch_add(&launches_finished, call->selected_launches) +
+                                           call->selected_launches
+                                     : 0;
   if (selection.every != 0) {
     // The launches of other threads that had entered the driver by then belong to this window; another
     // thread's window may be open when they have left.
     if (call->selected && call->window == atomic_load(&window_number))
       close_window(call->thread, call->number);
     int closed = MODE_CLOSED;
-    if (finished == (selection.last_launch - selection.first_launch) / selection.every + 1)
+    if (finished >= (selection.last_launch - selection.first_launch) / selection.every + 1)
       atomic_compare_exchange_strong(&mode, &closed, MODE_DONE);
     return;
   }
-  if ((call->selected && finished == selection.last_launch - selection.first_launch + 1) ||
+  if ((call->selected && finished >= selection.last_launch - selection.first_launch + 1) ||
       (selection.max_launches != 0 && recorded >= selection.max_launches))
     close_window(call->thread, call->number);
 }
@@ -272,10 +314,14 @@ static bool host_bytes_reach(struct call *call, const struct touch *touch, struc
 }
 
 static bool touches_something_new(struct call *call, const struct touch *touch) {
-  bool launch = call->function->effect == EFFECT_LAUNCH;
-  if (launch)
+  bool launch = is_any_launch(call->function);
+  if (call->function->effect == EFFECT_LAUNCH)
     want_variables(call->kernel);
+  if (call->function->effect == EFFECT_GRAPH_LAUNCH)
+    graph_wants_variables(call->arguments[0]);
   if (variables_are_wanted())
+    return true;
+  if (call->function->effect == EFFECT_GRAPH_LAUNCH && graph_reaches_untouched(call->arguments[0]))
     return true;
   if (launch && call->packed != NULL && memory_points_to_untouched(call->packed, call->packed_bytes))
     return true;
@@ -303,7 +349,7 @@ static bool source_may_change(const struct touch *touch) {
 static bool reads_host_memory(const struct call *call, const struct touch *touch) {
   if (!host_writes_matter(call))
     return false;
-  if (call->function->effect == EFFECT_LAUNCH)
+  if (is_any_launch(call->function))
     return true;
   for (unsigned n = 0; n < touch->count; n++)
     if (memory_is_on_host(touch->spans[n].address, touch->spans[n].bytes))
@@ -313,7 +359,7 @@ static bool reads_host_memory(const struct call *call, const struct touch *touch
 
 static bool may_write_host_memory_later(const struct call *call) {
   const struct function *function = call->function;
-  if (function->effect == EFFECT_LAUNCH)
+  if (is_any_launch(function))
     return memory_is_touched_on_host();
   return (function->effect == EFFECT_READ || function->effect == EFFECT_COPY ||
           function->effect == EFFECT_CUSTOM) &&
@@ -352,9 +398,11 @@ static void copy_before_first_touch(struct call *call) {
   struct range_list list = {0};
   if (look)
     look_for_host_writes(call, &list, selection.reach == REACH_REACHABLE);
-  if (call->function->effect == EFFECT_LAUNCH) {
+  if (is_any_launch(call->function)) {
     if (call->packed != NULL)
       memory_reach(call->packed, call->packed_bytes, &list);
+    if (call->function->effect == EFFECT_GRAPH_LAUNCH)
+      graph_reach(call->arguments[0], &list);
     memory_take_kind(selection.reach != REACH_LIVE, &list);
     references_take(&list);
   }
@@ -390,6 +438,18 @@ static void copy_before_it_ends(struct call *call, enum list_filter filter, uint
   copy_contents(call->thread, &list, MOMENT_AFTER, call->number - 1, false);
   go_inside(call);
   list_free(&list);
+}
+
+static void copy_before_graph_ends_it(struct call *call) {
+  struct range_list ending = {0};
+  graph_ending_memory(call->arguments[0], &ending);
+  for (size_t n = 0; n < ending.count; n++) {
+    copy_before_it_ends(call, LIST_BY_SPAN, ending.items[n].base, 1);
+    if (call->inside)
+      count_outside(call->thread);
+    call->inside = false;
+  }
+  list_free(&ending);
 }
 
 void prepare_memory(struct call *call) {
@@ -429,6 +489,8 @@ void prepare_memory(struct call *call) {
   default:
     if (!open)
       break;
+    if (call->function->effect == EFFECT_GRAPH_LAUNCH)
+      copy_before_graph_ends_it(call);
     copy_before_first_touch(call);
     if (may_write_host_memory_later(call)) {
       atomic_store(&host_memory_is_pending, true);

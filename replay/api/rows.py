@@ -52,7 +52,7 @@ def F(id: int, symbol: str, keep: Keep, effect: Effect = Effect.NONE, *arguments
     ROWS.append((id, symbol, keep, effect, arguments, words))
 
 
-_FLAGS = ("custom", "synchronizes", "unsupported", "out_of_scope", "same_as")
+_FLAGS = ("custom", "synchronizes", "unsupported", "out_of_scope", "same_as", "described")
 
 
 def _term(text: str, positions: dict[str, int], symbol: str) -> Term:

@@ -60,6 +60,8 @@ class Effect(enum.IntEnum):
     END_CAPTURE = 18
     CUSTOM = 19  # interposer/call/custom.c
     IMPORT = 20  # (address) memory of another process or interface appears; the driver is asked for its size
+    GRAPH = 21  # makes or changes an executable graph: interposer/call/graph.c
+    GRAPH_LAUNCH = 22  # (executable graph): reach starts from the parameters of its nodes
 
 
 class RecordKind(enum.IntEnum):
@@ -160,6 +162,7 @@ HANDLE_TYPES = frozenset((
 # In the function field of a record
 PER_THREAD_BIT = 0x8000  # the _ptsz or _ptds twin was called
 BY_CAPTURE_BIT = 0x4000  # the shim made this call itself, to know what the application never asked
+IN_CAPTURE_BIT = 0x2000  # the call went into a stream capture, so nothing ran
 
 
 @dataclass(frozen=True)
@@ -212,6 +215,7 @@ class Function:
     unsupported: str = ""  # why it is not captured; "" when it is
     out_of_scope: bool = False  # ... and it is not meant to be
     same_as: str = ""  # the newer symbol that does the same with the same parameters; a replay calls that
+    described: bool = False  # not recorded: what it did is described when the graph is made executable
 
     @property
     def meaning(self) -> str:

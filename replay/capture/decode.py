@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from replay.api.functions import by_id
 from replay.api.vocabulary import (
     BY_CAPTURE_BIT,
+    IN_CAPTURE_BIT,
     PER_THREAD_BIT,
     CopyFlag,
     Function,
@@ -46,6 +47,7 @@ _MOMENTS = frozenset((Moment.BEFORE, Moment.AFTER))
 Places = NDArray[np.void]
 _NOTE = struct.Struct("<II")
 _FILE = struct.Struct("<QQQQQQ")  # offset, device, inode, size, modification time in ns, bytes of the path
+_FLAGS = PER_THREAD_BIT | BY_CAPTURE_BIT | IN_CAPTURE_BIT
 SAMPLE_BYTES = 4096  # at each end of an image in a file: what its check covers
 
 
@@ -78,7 +80,7 @@ class RawCall:
     """One driver call. `result` is None until its LEAVE was read, and stays so if the application ended inside it.
 
     Keys of `inputs` and `outputs` are those of `schema.Call`. in_window is for whoever follows the windows.
-    by_capture: the interposer made the call itself.
+    by_capture: the interposer made the call itself. in_capture: it went into a stream capture, so nothing ran.
     """
 
     number: int
@@ -93,6 +95,7 @@ class RawCall:
     leave_ns: int = 0
     in_window: bool = False
     by_capture: bool = False
+    in_capture: bool = False
 
     def argument(self, name: str, default: int = 0) -> int:
         """The word of a parameter; `default` when the function has none of that name."""
@@ -296,6 +299,7 @@ class Decoder:
             left.result = int(struct.unpack_from("<i", record.payload)[0])
             left.outputs = _attachments(record.payload, 8, left.function)
             left.leave_ns = record.time_ns
+            left.in_capture |= bool(record.function & IN_CAPTURE_BIT)
             return Left(left)
         if record.kind == RecordKind.BLOB:
             return _contents(record)
@@ -328,11 +332,12 @@ def _entered(record: Record) -> RawCall | None:
         inputs,
         record.time_ns,
         by_capture=by_capture,
+        in_capture=bool(record.function & IN_CAPTURE_BIT),
     )
 
 
 def _function(record: Record) -> Function | None:
-    return by_id().get(record.function & ~(PER_THREAD_BIT | BY_CAPTURE_BIT))
+    return by_id().get(record.function & ~_FLAGS)
 
 
 def _attachments(payload: bytes, at: int, function: Function) -> dict[str, RawAttachment]:

@@ -54,6 +54,9 @@ def run(
     best_effort: Annotated[
         bool, typer.Option("--best-effort", help="Leave out what cannot be replayed instead of refusing.")
     ] = False,
+    expand_graphs: Annotated[
+        bool, typer.Option("--expand-graphs", help="Launch the nodes of graphs one by one.")
+    ] = False,
     counters: Annotated[
         bool,
         typer.Option(
@@ -103,6 +106,7 @@ def run(
         timing=replace(parameters, fixed_samples=samples) if timing else None,
         timeout_s=timeout,
         best_effort=best_effort,
+        expand_graphs=expand_graphs,
         counters=counters,
         window=window,
     )

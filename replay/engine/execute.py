@@ -19,6 +19,7 @@ from replay.api.functions import by_symbol
 from replay.api.vocabulary import HANDLE_TYPES, Effect, Function, Keep, Parameter, Role, Term
 from replay.engine import custom
 from replay.engine.contents import HandleWord, Word
+from replay.engine.custom.graphs import LiveGraphs
 from replay.engine.devices import Devices
 from replay.engine.driver import Driver, DriverFailure, argument_type, argument_value, passed_value
 from replay.engine.handles import HandleMap, ThreadContexts, captured_handles
@@ -78,7 +79,7 @@ _MAY_FAIL = frozenset(
 _CREATORS = (
     "cuStreamCreate", "cuEventCreate", "cuModuleLoad", "cuLibraryLoad", "cuCtxCreate", "cuGreenCtx",
     "cuIpcOpenEventHandle", "cuArrayCreate", "cuArray3DCreate", "cuMipmappedArrayCreate", "cuTexObjectCreate",
-    "cuSurfObjectCreate", "cuTexRefCreate",
+    "cuSurfObjectCreate", "cuTexRefCreate", "cuGraphInstantiate",
 )  # fmt: skip
 
 # A word of this size or more is no index and no count.
@@ -118,6 +119,7 @@ class Executor(CallInputs):
         self.driver = driver
         self.words = words
         self.handles = HandleMap()
+        self.graphs = LiveGraphs(self)
         self.threads = ThreadContexts()
         self.on_global: Callable[[int, int], None] = lambda captured, call_number: None
         self.on_array: Callable[[str, int, Call], None] = lambda c_type, captured, call: None
@@ -223,7 +225,7 @@ class Executor(CallInputs):
                 where=f"call {call.number}",
                 next="install a newer replay (`pip install -U gpu-replay`)",
             )
-        if function.unsupported or function.keep == Keep.NEVER:
+        if (function.unsupported and not call.in_capture) or function.keep == Keep.NEVER:
             # A capture never records these; a file made by hand could name one that writes files.
             raise EngineError(
                 f"calls {call.function}, which is never replayed",
@@ -238,6 +240,8 @@ class Executor(CallInputs):
         context = self.threads.current(call.thread)
         if call.result == 0 and self.threads.follow(call):
             return None
+        if call.in_capture or function.effect in (Effect.BEGIN_CAPTURE, Effect.END_CAPTURE):
+            return None  # nothing ran; the graph is rebuilt from its description
         if function.effect in _PLACED_BEFOREHAND:
             return None
         if self._would_touch(call, function):
@@ -458,4 +462,6 @@ class Executor(CallInputs):
     def _known(self, c_type: str, captured: int) -> int | None:
         if c_type == "CUdeviceptr":
             return self.addresses.find(captured)
+        if c_type == "CUgraphExec":
+            return None  # one that the window changes is made again for the next iteration
         return self.handles.find(c_type, captured)

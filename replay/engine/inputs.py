@@ -112,6 +112,11 @@ class CallInputs:
         prepared.keep.append(buffer)
         return buffer
 
+    def captured_output(self, prepared: Prepared, name: str) -> int:
+        """The word that a call stored through an OUT pointer; 0 when it is not known."""
+        data = prepared.call.outputs.get(name)
+        return int.from_bytes(data[:8], "little") if isinstance(data, bytes) else 0
+
     def image(self, prepared: Prepared, name: str, part: int = 0) -> Any:
         """A module image as it was handed over. Relocatable device code comes as several containers behind a wrapper
         of version 2; not yet seen on a GPU is whether a wrapper of our own is taken like that of the application."""

@@ -51,7 +51,7 @@ def carry_out(
 ) -> dict[str, Any]:
     """Verify and time the snapshot as `request` asks. Returns the parts of a RunResult that the worker knows."""
     messages.stage("reading the snapshot")
-    program = Program(reader, request["best_effort"])
+    program = Program(reader, request["best_effort"], request.get("expand_graphs", False))
     session = Session(
         driver,
         program,

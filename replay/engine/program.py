@@ -23,15 +23,17 @@ class Program:
     """The content of a snapshot, ready for a `Session`.
 
     best_effort: calls that cannot be replayed are left out, with a line each in `left_out`, instead of refused.
+    expand_graphs: graphs are launched node by node.
     late: ids of ranges that share their addresses with others and are born inside the window. shared: ids of all
     ranges in such places. births, deaths: ranges that are loaded before, or compared before, the call of that
     number. changes: what the host wrote before the call of that number, seen: what memory held behind it. changed: ids
     of the ranges concerned. Raises EngineError when the window cannot be replayed.
     """
 
-    def __init__(self, reader: SnapshotReader, best_effort: bool) -> None:
+    def __init__(self, reader: SnapshotReader, best_effort: bool, expand_graphs: bool = False) -> None:
         self.reader = reader
         self.best_effort = best_effort
+        self.expand_graphs = expand_graphs
         self.left_out: list[str] = []
         self.images = {image.digest: image for image in self._objects(Image, "image")}
         self.ranges = {range_.id: range_ for range_ in self._objects(Range, "range")}
@@ -94,6 +96,8 @@ class Program:
         reasons: list[tuple[int, str]] = []
         for call in self.window:
             function = by_symbol().get(call.function)
+            if call.in_capture:
+                continue
             if function is None or function.unsupported:
                 why = "unknown to this version" if function is None else function.unsupported
                 reasons.append((call.number, f"call {call.number} {call.function}: {why}"))

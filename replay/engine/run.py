@@ -50,8 +50,8 @@ _BOOTSTRAP = "import sys; sys.path[:] = {path!r}; from replay.engine.worker impo
 class RunOptions:
     """How to replay. timing: None for verification only. timeout_s: without a sign of progress from the worker.
 
-    counters: what the built-in CPU driver counts; another driver is refused. window: number of the one to replay, in a
-    snapshot that has several.
+    expand_graphs: launch graphs node by node. counters: what the built-in CPU driver counts; another driver is refused.
+    window: number of the one to replay, in a snapshot that has several.
     """
 
     driver: str | None = None
@@ -59,6 +59,7 @@ class RunOptions:
     timing: StoppingParameters | None = dataclasses.field(default_factory=StoppingParameters)
     timeout_s: float = DEFAULT_TIMEOUT_S
     best_effort: bool = False
+    expand_graphs: bool = False
     counters: bool = False
     window: int | None = None
 
@@ -92,6 +93,7 @@ def run_snapshot(
         "device": options.device,
         "emulated": driver.emulated,
         "best_effort": options.best_effort,
+        "expand_graphs": options.expand_graphs,
         "relocate": False,
         "counters": options.counters,
         "window": options.window,

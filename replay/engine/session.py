@@ -47,7 +47,7 @@ _DESTROYERS = {
     "CUlibrary": "cuLibraryUnload", "CUcontext": "cuCtxDestroy_v2", "CUgreenCtx": "cuGreenCtxDestroy",
     "CUarray": "cuArrayDestroy",
     "CUmipmappedArray": "cuMipmappedArrayDestroy", "CUtexObject": "cuTexObjectDestroy",
-    "CUsurfObject": "cuSurfObjectDestroy", "CUtexref": "cuTexRefDestroy",
+    "CUsurfObject": "cuSurfObjectDestroy", "CUtexref": "cuTexRefDestroy", "CUgraphExec": "cuGraphExecDestroy",
 }  # fmt: skip
 
 
@@ -146,6 +146,8 @@ class Session:
             handle_words=program.range_handles,
             find_handle=self.executor.handles.find,
         )
+        self.executor.graphs.best_effort = program.best_effort
+        self.executor.graphs.expand = program.expand_graphs
         self._set_up()
         stage("loading memory")
         self._load()
@@ -173,6 +175,7 @@ class Session:
             self._references.clear()
         self.executor.permanent = set(self.executor.made)
         self.executor.made.clear()
+        self.executor.graphs.setup_is_done()
         self._handles_of_setup = self.executor.handles.state()
         for range_ in self.program.ranges.values():
             if is_global(range_) and not self.addresses.is_bound(range_.address):
@@ -507,11 +510,14 @@ class Session:
         self._appeared_ids.clear()
         self.executor.handles.return_to(self._handles_of_setup)
         self.addresses.return_to(self._addresses_of_setup)
+        self.use_main_context()
+        self.executor.graphs.clean_up()
+        self._handles_of_setup = self.executor.handles.state()
 
 
 def is_launch(prepared: Prepared) -> bool:
-    """Whether a call launches a kernel."""
-    return by_symbol()[prepared.call.function].effect == Effect.LAUNCH
+    """Whether a call launches a kernel or a graph."""
+    return by_symbol()[prepared.call.function].effect in (Effect.LAUNCH, Effect.GRAPH_LAUNCH)
 
 
 def launch_streams(prepared: Prepared) -> list[int]:

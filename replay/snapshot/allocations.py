@@ -119,6 +119,7 @@ class Allocations:
         self._alive: dict[int, Allocation] = {}
         self._ending: dict[int, list[Allocation]] = {}  # call number -> what it is about to free
         self._loaded_in_window: dict[int, int] = {}  # CUmodule or CUlibrary -> the call that loaded it
+        self._of_graphs: set[tuple[int, int]] = set()  # addresses and bytes of memory that ends with its launch
         self._physical_devices: dict[int, int] = {}  # CUmemGenericAllocationHandle -> device
         self._arrays: dict[tuple[str, int], Allocation] = {}  # also by the handles of their levels and planes
 
@@ -148,6 +149,7 @@ class Allocations:
         for item in self._born:
             item.born_call = None
         self.touched, self._born = [], []
+        self._of_graphs.clear()
         self._loaded_in_window.clear()
         return ended
 
@@ -168,7 +170,7 @@ class Allocations:
 
     def enter(self, call: RawCall) -> None:
         """A call begins. What it frees is looked up now: at its answer, the address may be in use again."""
-        if call.function.effect in _FREEING:
+        if call.function.effect in _FREEING and not call.in_capture:
             self._ending[call.number] = self._freed(call)
         elif call.function.symbol in _ARRAY_ENDS:
             array = self.find_array(_ARRAY_ENDS[call.function.symbol], call.arguments[0])
@@ -177,7 +179,7 @@ class Allocations:
     def apply(self, call: RawCall, context: int, device: int, in_window: bool, ended_context: int) -> None:
         """The driver answered. ended_context: the context that the call ended, 0 for none."""
         ending = self._ending.pop(call.number, [])
-        if call.result != 0:
+        if call.result != 0 or call.in_capture:
             return
         effect = call.function.effect
         for allocation in ending:
@@ -204,6 +206,31 @@ class Allocations:
             host, pointer = self._alive.get(call.argument("p")), call.output_word("pdptr")
             if host is not None and pointer and pointer != host.address:
                 host.device_address = pointer
+
+    def graph_memory(self, address: int, size_bytes: int, context: int, device: int) -> None:
+        """The window launches a graph that allocates this, and frees it before it ends unless `graph_leaves` says so."""
+        alive = self.find(address)
+        if alive is not None:
+            self.touch(alive)
+        elif address and size_bytes and (address, size_bytes) not in self._of_graphs:
+            self._of_graphs.add((address, size_bytes))
+            self.touch(Allocation("device", address, size_bytes, device, context))
+
+    def graph_leaves(
+        self, address: int, size_bytes: int, context: int, device: int, born: int | None
+    ) -> None:
+        """The launch of a graph has left memory allocated."""
+        if address and size_bytes and address + size_bytes <= 1 << 64:
+            allocation = Allocation("device", address, size_bytes, device, context, born)
+            self._add(allocation)
+            if born is not None:
+                self.touch(allocation)
+
+    def graph_frees(self, address: int, died: int | None) -> None:
+        """The launch of a graph has freed memory that an earlier one had allocated."""
+        found = self._alive.get(address)
+        if found is not None:
+            self._remove(found, died)
 
     def _allocate(self, call: RawCall, kind: Kind, context: int, device: int, in_window: bool) -> None:
         terms = call.function.effect_terms

@@ -408,6 +408,8 @@ class _Build:
             leave_ns=call.leave_ns,
             gpu_ns=self._survey.gpu_times_ns.get(call.number),
             by_capture=call.by_capture,
+            in_capture=call.in_capture,
+            kernels=self._survey.graph_kernels.get(call.number, {}),
         )
 
     def _attachments(self, call: RawCall, raw: dict[str, RawAttachment]) -> dict[str, Attachment]:

@@ -35,6 +35,10 @@ class ImageStore:
         self.damaged: list[str] = []
         self.missing: list[str] = []
 
+    def read(self, attachment: RawAttachment) -> bytes:
+        """The bytes of any attachment of the capture. Raises DamagedError when they are missing or damaged."""
+        return self._blobs.read_attachment(attachment)
+
     def digest(self, attachment: RawAttachment) -> str:
         """The digest of an image, "" when its bytes cannot be had (`damaged` and `missing` say why)."""
         key = (attachment.file, attachment.blob_offset, attachment.length)

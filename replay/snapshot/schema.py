@@ -157,7 +157,8 @@ class Call:
     `arguments` are the raw 64-bit words in the order of the table. Keys of `inputs` and `outputs` are parameter
     names, followed by ".N" for the custom parts that `replay/capture/FORMAT.md` lists. gpu_ns: time of a launch between
     two events around it, inside the application; None when it was not timed. by_capture: the application did not make
-    this call; capture did, to learn where a variable is of a module that the window loads.
+    this call; capture did, to learn where a variable is of a module that the window loads. in_capture: it went into a
+    stream capture, so nothing ran. kernels: of the launch of a graph, how often it launches each kernel (mangled name).
     """
 
     number: int
@@ -173,6 +174,8 @@ class Call:
     leave_ns: int = 0
     gpu_ns: int | None = None
     by_capture: bool = False
+    in_capture: bool = False
+    kernels: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
-from replay.api import structs
+from replay.api import graphs, structs
 from replay.api.vocabulary import HANDLE_TYPES, Effect, Keep, Role
 from replay.capture.decode import RawAttachment, RawCall
+from replay.snapshot.graphs import Descriptions
 
 Key = tuple[str, int]  # C type of the handle, its value
 
@@ -50,7 +51,7 @@ _OF_THE_PROCESS = frozenset(
 )  # a context that ends takes only its copy of them along
 
 # Parameters that say which of several settings a call changes; the last call for each setting counts.
-_SETTING_PARAMETERS = frozenset(("attrib", "attr", "limit", "dev", "peerContext", "dim"))
+_SETTING_PARAMETERS = frozenset(("attrib", "attr", "limit", "dev", "peerContext", "dim", "hNode"))
 
 # What kernels reach by handle; found in parameters and in memory (survey.py).
 _REACHED_BY_HANDLE = frozenset(("CUtexObject", "CUsurfObject", "CUtexref", "CUsurfref"))
@@ -122,7 +123,8 @@ class Objects:
     Windows may follow one another: behind `end_window` the next one may open, whose setup includes what this one did.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, descriptions: Descriptions | None = None) -> None:
+        self._descriptions = descriptions or Descriptions()
         self.window_open = False
         self._order = 0
         self._order_at_opening = 0
@@ -205,7 +207,7 @@ class Objects:
     def apply(self, call: RawCall) -> int:
         """Take over what a call did; calls that failed did nothing. Gives the context whose memory has ended, or 0."""
         function = call.function
-        if call.result != 0 or function.keep != Keep.ALWAYS:
+        if call.result != 0 or function.keep != Keep.ALWAYS or call.in_capture:
             return 0
         self._order += 1
         symbol = function.meaning
@@ -260,7 +262,8 @@ class Objects:
             self._alive[key] = made
             if key[0] == "CUcontext":
                 self._contexts[key[1]] = made
-            for parent in uses:
+            # An executable graph outlives what it was made from: the graph, events, even the context of its maker.
+            for parent in uses if key[0] != "CUgraphExec" else ():
                 parent.children[id(made)] = made
         if symbol.startswith("cuCtxCreate"):
             self._stacks.setdefault(call.thread, []).append(Current(keys[0][1], call.number))
@@ -348,6 +351,11 @@ class Objects:
             made = self.find(c_type, handle)
             if made is not None:
                 found.append(made)
+        description = self._descriptions.of(call)
+        if description is not None:
+            wanted = {key for node in description.graph.all_nodes() for key in node.handles()}
+            wanted.add(("CUcontext", description.context))
+            found += [made for key in sorted(wanted) if (made := self.find(*key)) is not None]
         return found
 
     # -- the result ----------------------------------------------------------------------------------------------
@@ -419,6 +427,8 @@ class Objects:
 
 
 def _keep_change(owner: Made, key: tuple[object, ...], change: Change) -> None:
+    if change.call.function.symbol in graphs.UPDATES:  # replaces what was changed before, except which nodes are on
+        owner.changes = {old: made for old, made in owner.changes.items() if old[0] == graphs.ENABLE}
     owner.changes.pop(key, None)
     if change.call.function.symbol != "cuCtxDisablePeerAccess":
         owner.changes[key] = change

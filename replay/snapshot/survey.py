@@ -15,8 +15,9 @@ from typing import Protocol
 
 import numpy as np
 
-from replay.api import structs
+from replay.api import graphs, structs
 from replay.api.functions import by_id
+from replay.api.graphs import Node
 from replay.api.launch_attributes import describe_attribute, is_known
 from replay.api.vocabulary import Effect, Role
 from replay.capture.decode import (
@@ -31,6 +32,7 @@ from replay.capture.decode import (
     RawNote,
 )
 from replay.snapshot.allocations import Allocation, Allocations
+from replay.snapshot.graphs import Descriptions, ExecutableGraph, ExecutableGraphs, LaunchedNode
 from replay.snapshot.schema import Note
 from replay.snapshot.state import Made, Objects, SetupCall
 
@@ -54,9 +56,11 @@ _NAMING = {"cuModuleGetFunction": "name", "cuLibraryGetKernel": "name"}
 
 
 class Images(Protocol):
-    """Where images go: gives the digest of one, "" when its bytes are missing."""
+    """Where images go: gives the digest of one, "" when its bytes are missing; and the bytes of any attachment."""
 
     def digest(self, attachment: RawAttachment) -> str: ...
+
+    def read(self, attachment: RawAttachment) -> bytes: ...
 
 
 @dataclass
@@ -117,7 +121,7 @@ class Survey:
     then; process_before: until the window opened. gpu_times_ns: of launches, by the number of the call. globals_named:
     (image digest, variable) that some call asked for. last: no window comes behind it.
     asked_by_capture: calls of the window that the interposer made and that a replay needs, since they are about a
-    module that the window itself loads.
+    module that the window itself loads. graph_kernels: what each launch of a graph launches, by the number of the call.
     """
 
     setup: list[SetupCall] = field(default_factory=list)
@@ -142,6 +146,7 @@ class Survey:
     images_used: set[str] = field(default_factory=set)  # digests
     unnamed_launches: int = 0
     gpu_times_ns: dict[int, int] = field(default_factory=dict)
+    graph_kernels: dict[int, dict[str, int]] = field(default_factory=dict)
     asked_by_capture: set[int] = field(default_factory=set)
     handles: dict[int, set[int]] = field(
         default_factory=dict
@@ -162,8 +167,10 @@ class Surveyor:
     """
 
     def __init__(self, images: Images) -> None:
-        self.objects = Objects()
+        descriptions = Descriptions(images.read)
+        self.objects = Objects(descriptions)
         self.allocations = Allocations()
+        self._graphs = ExecutableGraphs(descriptions, self._kernel_of_node)
         self.survey = Survey()  # of the present window, or of the one to come
         self.calls = 0
         self.matched_launches = 0
@@ -173,6 +180,7 @@ class Surveyor:
         self._modules_launched: set[int] = set()  # by id() of their Made
         self._parameter_words: set[int] = set()  # that might be handles of objects
         self._process_notes: list[RawNote] = []
+        self._refusals: set[tuple[str, int]] = set()
 
     def windows(self, decoder: Decoder) -> Iterator[Survey]:
         """The windows in their order, each when the next one opens or the file ends. The decoder's `ending` and
@@ -215,6 +223,7 @@ class Surveyor:
         self._matched_names.clear()
         self._modules_launched.clear()
         self._parameter_words.clear()
+        self._refusals.clear()
         self.survey = Survey(
             process=dict(before.process),
             process_before=before.process,
@@ -264,6 +273,8 @@ class Surveyor:
         survey.functions[call.function.symbol] += 1
         survey.threads.add(call.thread)
         self.objects.enter_in_window(call)
+        if call.in_capture:
+            return
         self._touch_arguments(call)
         if call.function.unsupported and not survey.functions[call.function.symbol] > 1:
             survey.note("UNSUPPORTED_CALL", call.function.unsupported, call.number, call.function.symbol)
@@ -272,17 +283,23 @@ class Surveyor:
                 survey.images_used.add(self._images.digest(attachment))
         if call.function.effect == Effect.LAUNCH:
             self._launch(call)
+        elif call.function.effect == Effect.GRAPH_LAUNCH:
+            self._graph_launch(call)
 
     def _leave(self, call: RawCall) -> None:
         context = self.objects.current_context(call.thread)
         ended = self.objects.apply(call)
         device = self.objects.device_of(context)
         self.allocations.apply(call, context, device, call.in_window, ended)
-        if call.result != 0:
+        if call.result != 0 or call.in_capture:
             return
         if call.in_window and call.function.symbol in _OBJECT_MAKERS:
             handle = call.output_word(call.function.parameters[0].name)
             self._remember_handle(_OBJECT_MAKERS[call.function.symbol], handle or 0)
+        if call.function.symbol in graphs.CHANGING:
+            self._graphs.apply(call)
+        if call.function.effect == Effect.GRAPH_LAUNCH:
+            self._graph_launched(call, context, device)
         if call.function.effect == Effect.GLOBAL:
             self._named_global(call)
         name = call.inputs.get(_NAMING.get(call.function.symbol, ""))
@@ -358,6 +375,73 @@ class Surveyor:
                 text = f"launch attribute {attribute.id} is newer than this version: its value is replayed as it was"
                 self.survey.note("STRUCT_POINTER", text, call.number, call.function.symbol)
         return [describe_attribute(attribute) for attribute in attributes]
+
+    def _kernel_of_node(self, node: Node) -> tuple[str, str, frozenset[int]]:
+        made = self.objects.find(*node.function)
+        name, image = self._identify(made)
+        return name or node.name, image, frozenset(_modules_of(made))
+
+    def _graph_launch(self, call: RawCall) -> None:
+        """What the nodes of a graph launch and touch; once for each launch of the graph."""
+        survey = self.survey
+        self._matched_names.pop(call.number, None)
+        survey.streams.add(call.argument("hStream"))
+        executable = self._graphs.find(call.arguments[0])
+        if executable is None or not executable.described:
+            survey.launches += 1
+            text = "its graph was made before the capture began, or could not be described"
+            self._refused(call, text)
+            return
+        survey.graph_kernels[call.number] = executable.kernels
+        context = self.objects.current_context(call.thread)
+        device = self.objects.device_of(context)
+        for address, size_bytes in executable.allocations().items():
+            if address not in executable.left_over:
+                self.allocations.graph_memory(address, size_bytes, context, device)
+        for item in executable.nodes:
+            if item.node.problem:
+                self._refused(call, f"a {item.node.type_name} node: {item.node.problem}")
+            for word in item.node.addresses():
+                self.allocations.touch(self.allocations.find(word))
+            for c_type, handle in item.node.handles():
+                if c_type == "CUarray":
+                    self.allocations.touch(self.allocations.find_array(c_type, handle))
+            if item.node.type == graphs.NodeType.KERNEL and item.enabled and item.node.parameters:
+                survey.launches += 1
+                self._node_launch(item)
+            elif item.node.type == graphs.NodeType.KERNEL:
+                survey.images_used.add(item.image)
+
+    def _refused(self, call: RawCall, text: str) -> None:
+        if (text, call.arguments[0]) not in self._refusals:
+            self._refusals.add((text, call.arguments[0]))
+            self.survey.note("UNSUPPORTED_CALL", f"{call.function.symbol}: {text}", call.number, call.function.symbol)
+
+    def _node_launch(self, item: LaunchedNode) -> None:
+        survey = self.survey
+        name = item.name or f"function_{item.node.function[1]:x}"
+        survey.images_used.add(item.image)
+        self._modules_launched |= item.modules
+        if self.objects.reached_by_handle:
+            self._parameter_words.update(item.node.addresses())
+        draft = survey.kernels.get((item.image, name))
+        if draft is None:
+            parts = item.node.parts
+            draft = KernelDraft(
+                name, item.image, *item.node.geometry,
+                parts.get(graphs.Part.LAYOUT), parts.get(graphs.Part.KERNEL),
+            )  # fmt: skip
+            survey.kernels[item.image, name] = draft
+        draft.launches += 1
+
+    def _graph_launched(self, call: RawCall, context: int, device: int) -> None:
+        """Memory that a launch leaves allocated, or frees for an earlier one."""
+        executable: ExecutableGraph | None = self._graphs.find(call.arguments[0])
+        moment = call.number if call.in_window else None
+        for address in executable.freed if executable is not None else ():
+            self.allocations.graph_frees(address, moment)
+        for address, size_bytes in (executable.left_over if executable is not None else {}).items():
+            self.allocations.graph_leaves(address, size_bytes, context, device, moment)
 
     @staticmethod
     def _stream(call: RawCall) -> int:

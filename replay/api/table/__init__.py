@@ -4,11 +4,12 @@ A row says only what the headers cannot: when a call is recorded, what it does t
 whose C type does not tell. Ids are append-only: they stand in captures. Never reuse or renumber one.
 """
 
-from . import arrays, copies, launches, legacy, memory, modules, process, resources, sharing, streams
+from . import arrays, copies, graphs, launches, legacy, memory, modules, process, resources, sharing, streams
 
 __all__ = [
     "arrays",
     "copies",
+    "graphs",
     "launches",
     "legacy",
     "memory",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replay.api.rows import ALWAYS, NEVER, OPAQUE, WINDOW, F, inputs
+from replay.api.rows import ALWAYS, NEVER, OPAQUE, WINDOW, F
 from replay.api.vocabulary import Effect
 
 # ---- streams ----------------------------------------------------------------------------------------------
@@ -31,14 +31,6 @@ F(290, "cuStreamGetCaptureInfo_v2", NEVER)
 F(291, "cuStreamGetCaptureInfo_v3", NEVER)
 F(292, "cuThreadExchangeStreamCaptureMode", NEVER)
 F(
-    293,
-    "cuStreamBeginCapture_v2",
-    WINDOW,
-    Effect.BEGIN_CAPTURE,
-    unsupported="stream capture is not replayed yet",
-)
-F(294, "cuStreamEndCapture", WINDOW, Effect.END_CAPTURE, unsupported="stream capture is not replayed yet")
-F(
     295,
     "cuStreamAddCallback",
     WINDOW,
@@ -61,8 +53,6 @@ F(
 )
 F(297, "cuStreamGetCtx_v2", NEVER)
 F(298, "cuStreamGetCaptureInfo", NEVER)
-F(299, "cuStreamBeginCaptureToGraph", WINDOW, Effect.BEGIN_CAPTURE, dependencies=inputs("numDependencies"),
-  dependencyData=OPAQUE, unsupported="stream capture is not replayed yet")  # fmt: skip
 
 # ---- events -----------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ arguments it has rebuilt, by parameter name; the others are built generically.
 
 from __future__ import annotations
 
-from replay.engine.custom import arrays, copies, launches, modules, resources
+from replay.engine.custom import arrays, copies, graphs, launches, modules, resources
 from replay.engine.custom.common import Rebuild
 
 EXCEPTIONS: dict[str, Rebuild] = {
@@ -16,6 +16,7 @@ EXCEPTIONS: dict[str, Rebuild] = {
     **modules.EXCEPTIONS,
     **copies.EXCEPTIONS,
     **resources.EXCEPTIONS,
+    **graphs.EXCEPTIONS,
 }
 
 # Functions for which something else may stand where the driver lacks them.

@@ -1,0 +1,71 @@
+// Graphs: what the driver says of one (graph_describe.c), and the executable ones (graph.c).
+#pragma once
+#include "shim.h"
+
+// As cuda.h numbers CUgraphNodeType.
+enum node_type {
+  NODE_KERNEL = 0,
+  NODE_MEMCPY = 1,
+  NODE_MEMSET = 2,
+  NODE_HOST = 3,
+  NODE_GRAPH = 4,
+  NODE_EMPTY = 5,
+  NODE_WAIT_EVENT = 6,
+  NODE_EVENT_RECORD = 7,
+  NODE_SEMAPHORE_SIGNAL = 8,
+  NODE_SEMAPHORE_WAIT = 9,
+  NODE_MEMORY_ALLOCATE = 10,
+  NODE_MEMORY_FREE = 11,
+  NODE_BATCH_MEMORY_OPERATIONS = 12,
+  NODE_CONDITIONAL = 13,
+};
+
+// What a node's description consists of: replay/capture/FORMAT.md.
+enum node_part {
+  PART_PARAMETERS = 1, // the member of CUgraphNodeParams that belongs to the node's type
+  PART_BUFFER = 2,     // packed kernel parameters
+  PART_LAYOUT = 3,
+  PART_ATTRIBUTES = 4, // CUlaunchAttribute each
+  PART_NAME = 5,
+  PART_KERNEL = 6, // pairs of CUfunction_attribute and value
+  PART_OPERATIONS = 7,
+  PART_ACCESS = 8,
+  PART_CHILD = 9,
+  PART_PROBLEM = 10,
+};
+
+// CUgraphNodeParams; the members that are read stand in graph_describe.c.
+struct node_parameters {
+  uint32_t type, reserved[3];
+  uint8_t member[232];
+  int64_t reserved_too;
+};
+_Static_assert(sizeof(struct node_parameters) == 256, "CUgraphNodeParams");
+
+struct copy_3d_span {
+  struct span source, destination; // bytes 0: an array
+  bool host_source;                // `source` is memory of the host, or may be
+};
+struct copy_3d_span spans_of_3d(const void *copy); // CUDA_MEMCPY3D; custom_copy.c
+
+// A description that grows. `bytes` is NULL when there is no memory for it, or when it became too large.
+struct description {
+  uint8_t *bytes;
+  size_t length, capacity;
+  bool failed;
+};
+void describe_graph(struct description *description, uint64_t graph);
+// One node with these parameters, as if it were a whole graph.
+void describe_node(struct description *description, uint64_t node, const struct node_parameters *parameters);
+void free_description(struct description *description);
+
+// A description, read again.
+struct described_node {
+  uint64_t handle;
+  uint32_t type, depth; // depth: in how many child graph nodes it stands
+  const uint8_t *part[PART_PROBLEM + 1];
+  uint32_t part_bytes[PART_PROBLEM + 1];
+};
+// Calls `visit` for every node, a child graph's nodes behind the one that holds it. False: no memory.
+bool visit_nodes(const struct description *description, bool (*visit)(const struct described_node *, void *),
+                 void *state);

@@ -1,0 +1,344 @@
+"""Descriptions of graphs, as the shim writes them when a graph is made executable; the layout is in
+`replay/capture/FORMAT.md`.
+
+They come from a stranger's file: every count and length is checked against the bytes that are there.
+"""
+
+from __future__ import annotations
+
+import enum
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+VERSION = 1
+MAXIMUM_NODES = 1 << 20  # in one description, child graphs included
+MAXIMUM_DEPTH = 16
+
+MAKERS = (
+    "cuGraphInstantiate",
+    "cuGraphInstantiate_v2",
+    "cuGraphInstantiateWithFlags",
+    "cuGraphInstantiateWithParams",
+)
+UPDATES = ("cuGraphExecUpdate", "cuGraphExecUpdate_v2")
+CHILD_CHANGE = "cuGraphExecChildGraphNodeSetParams"
+ENABLE = "cuGraphNodeSetEnabled"
+
+# function -> the key of the input that holds the description
+DESCRIBED = {
+    **dict.fromkeys((*MAKERS, *UPDATES), "hGraph.1"),
+    CHILD_CHANGE: "childGraph.1",
+    "cuGraphExecKernelNodeSetParams": "nodeParams.1",
+    "cuGraphExecKernelNodeSetParams_v2": "nodeParams.1",
+    "cuGraphExecMemcpyNodeSetParams": "copyParams.1",
+    "cuGraphExecMemsetNodeSetParams": "memsetParams.1",
+    "cuGraphExecHostNodeSetParams": "nodeParams.1",
+    "cuGraphExecEventRecordNodeSetEvent": "event.1",
+    "cuGraphExecEventWaitNodeSetEvent": "event.1",
+    "cuGraphExecBatchMemOpNodeSetParams": "nodeParams.1",
+    "cuGraphExecNodeSetParams": "nodeParams.1",
+}
+
+# What the content of executable graphs follows from
+CHANGING = frozenset((*DESCRIBED, ENABLE, "cuGraphExecDestroy"))
+
+_PAIR = struct.Struct("<II")
+_HEAD = struct.Struct("<QIIII")  # handle, type, dependencies, parts, zero
+_DEPENDENCY = struct.Struct("<II8s")
+_U64 = struct.Struct("<Q")
+
+
+class NodeType(enum.IntEnum):
+    """CUgraphNodeType."""
+
+    KERNEL = 0
+    MEMCPY = 1
+    MEMSET = 2
+    HOST = 3
+    GRAPH = 4
+    EMPTY = 5
+    WAIT_EVENT = 6
+    EVENT_RECORD = 7
+    SEMAPHORE_SIGNAL = 8
+    SEMAPHORE_WAIT = 9
+    MEM_ALLOC = 10
+    MEM_FREE = 11
+    BATCH_MEM_OP = 12
+    CONDITIONAL = 13
+
+
+class Part(enum.IntEnum):
+    """What a node's description consists of: interposer/call/graph.h."""
+
+    PARAMETERS = 1
+    BUFFER = 2
+    LAYOUT = 3
+    ATTRIBUTES = 4
+    NAME = 5
+    KERNEL = 6
+    OPERATIONS = 7
+    ACCESS = 8
+    CHILD = 9
+    PROBLEM = 10
+
+
+_MEMBER_BYTES = {
+    NodeType.KERNEL: 72,
+    NodeType.MEMCPY: 216,
+    NodeType.MEMSET: 48,
+    NodeType.HOST: 16,
+    NodeType.WAIT_EVENT: 8,
+    NodeType.EVENT_RECORD: 8,
+    NodeType.MEM_ALLOC: 120,
+    NodeType.MEM_FREE: 8,
+    NodeType.BATCH_MEM_OP: 32,
+}
+OPERATION_BYTES = 48  # CUstreamBatchMemOpParams
+ATTRIBUTE_BYTES = 72  # CUlaunchAttribute
+_ADDRESSED_OPERATIONS = (1, 2, 4, 5)  # wait for a value, or write one, of 32 or 64 bits
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """An edge to a node: the position of the node that it comes from, and the bytes of its CUgraphEdgeData."""
+
+    node: int
+    edge: bytes = bytes(8)
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node. handle: the captured CUgraphNode. dependencies: in the order of the edges, of nodes of the same graph.
+
+    child: the graph inside a child graph node. problem: why it cannot be replayed, "" when it can.
+    """
+
+    handle: int
+    type: int
+    dependencies: tuple[Dependency, ...] = ()
+    parts: dict[int, bytes] = field(default_factory=dict)
+    child: Graph | None = None
+    problem: str = ""
+
+    @property
+    def parameters(self) -> bytes:
+        """The member of CUgraphNodeParams that belongs to its type; b"" where there is none."""
+        return self.parts.get(Part.PARAMETERS, b"")
+
+    def word(self, offset: int) -> int:
+        """A u64 of the parameters."""
+        return int(_U64.unpack_from(self.parameters, offset)[0])
+
+    @property
+    def type_name(self) -> str:
+        """As people call it: "kernel", "mem alloc"."""
+        try:
+            return NodeType(self.type).name.lower().replace("_", " ")
+        except ValueError:
+            return f"type {self.type}"
+
+    @property
+    def function(self) -> tuple[str, int]:
+        """C type and captured handle of what a kernel node launches."""
+        return ("CUfunction", self.word(0)) if self.word(0) else ("CUkernel", self.word(56))
+
+    @property
+    def geometry(self) -> tuple[tuple[int, int, int], tuple[int, int, int], int]:
+        """Grid in blocks, block in threads, dynamic shared memory in bytes of a kernel node."""
+        gx, gy, gz, bx, by, bz, shared = struct.unpack_from("<7I", self.parameters, 8)
+        return (gx, gy, gz), (bx, by, bz), shared
+
+    @property
+    def name(self) -> str:
+        """Of the kernel, mangled, as the driver gave it; "" when it did not."""
+        return self.parts.get(Part.NAME, b"").decode("utf-8", "replace")
+
+    def handles(self) -> Iterator[tuple[str, int]]:
+        """C type and captured value of every handle that its parameters hold."""
+        if not self.parameters:
+            return
+        if self.type == NodeType.KERNEL:
+            yield self.function
+            yield "CUcontext", self.word(64)
+        elif self.type == NodeType.MEMCPY:
+            yield "CUcontext", self.word(8)
+            for memory_type, array in ((16 + 32, 16 + 56), (16 + 120, 16 + 144)):
+                if self.word(memory_type) & 0xFFFFFFFF == 3:
+                    yield "CUarray", self.word(array)
+        elif self.type == NodeType.MEMSET:
+            yield "CUcontext", self.word(40)
+        elif self.type in (NodeType.WAIT_EVENT, NodeType.EVENT_RECORD):
+            yield "CUevent", self.word(0)
+        elif self.type == NodeType.BATCH_MEM_OP:
+            yield "CUcontext", self.word(0)
+
+    def addresses(self) -> Iterator[int]:
+        """Captured addresses that its work uses, and words of kernel parameters, which may be some."""
+        if self.type == NodeType.KERNEL:
+            buffer = self.parts.get(Part.BUFFER, b"")
+            yield from (word for (word,) in _U64.iter_unpack(buffer[: len(buffer) // 8 * 8]))
+        elif not self.parameters:
+            return
+        elif self.type == NodeType.MEMCPY:
+            yield from (self.word(16 + offset) for offset in (40, 48, 128, 136))
+        elif self.type == NodeType.MEMSET:
+            yield self.word(0)
+        elif self.type == NodeType.BATCH_MEM_OP:
+            for operation in self.operations():
+                if int.from_bytes(operation[:4], "little") in _ADDRESSED_OPERATIONS:
+                    yield int.from_bytes(operation[8:16], "little")
+
+    def operations(self) -> list[bytes]:
+        """The memory operations of a batch node."""
+        data = self.parts.get(Part.OPERATIONS, b"")
+        return [data[at : at + OPERATION_BYTES] for at in range(0, len(data), OPERATION_BYTES)]
+
+    def attributes(self) -> list[bytes]:
+        """The launch attributes of a kernel node, CUlaunchAttribute each."""
+        data = self.parts.get(Part.ATTRIBUTES, b"")
+        return [data[at : at + ATTRIBUTE_BYTES] for at in range(0, len(data), ATTRIBUTE_BYTES)]
+
+    @property
+    def memory(self) -> tuple[int, int]:
+        """Address and bytes of what an allocation node allocates."""
+        return self.word(112), self.word(104)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes in the order in which they were made."""
+
+    nodes: tuple[Node, ...] = ()
+
+    def all_nodes(self) -> Iterator[Node]:
+        """Every node, those of a child graph behind the node that holds it."""
+        for node in self.nodes:
+            yield node
+            if node.child is not None:
+                yield from node.child.all_nodes()
+
+    def order(self) -> list[int]:
+        """Positions of the nodes, each behind those it depends on, else in their order. Raises ValueError for a cycle."""
+        waiting = [len(node.dependencies) for node in self.nodes]
+        after: list[list[int]] = [[] for _ in self.nodes]
+        for place, node in enumerate(self.nodes):
+            for dependency in node.dependencies:
+                after[dependency.node].append(place)
+        import heapq
+
+        ready = [place for place, count in enumerate(waiting) if not count]
+        found: list[int] = []
+        while ready:
+            place = heapq.heappop(ready)
+            found.append(place)
+            for later in after[place]:
+                waiting[later] -= 1
+                if not waiting[later]:
+                    heapq.heappush(ready, later)
+        if len(found) != len(self.nodes):
+            raise ValueError("the graph has a cycle")
+        return found
+
+
+@dataclass(frozen=True)
+class Description:
+    """A graph, and the captured context that was current when it was described."""
+
+    context: int
+    graph: Graph
+
+
+def parse_description(data: bytes) -> Description:
+    """Raises ValueError for bytes that are no description of a graph."""
+    try:
+        version, _ = _PAIR.unpack_from(data)
+        if version != VERSION:
+            raise ValueError(f"a graph is described in version {version}, and this replay reads {VERSION}")
+        (context,) = _U64.unpack_from(data, 8)
+        graph, _ = _parse_graph(data, 16, len(data), 0, [0])
+    except struct.error as error:
+        raise ValueError(f"the description of a graph ends early ({error})") from None
+    return Description(context, graph)
+
+
+def _parse_graph(data: bytes, at: int, end: int, depth: int, nodes_seen: list[int]) -> tuple[Graph, int]:
+    if depth > MAXIMUM_DEPTH:
+        raise ValueError("graphs are nested too deeply")
+    count, _ = _PAIR.unpack_from(data, at)
+    at += _PAIR.size
+    nodes_seen[0] += count
+    if nodes_seen[0] > MAXIMUM_NODES or count * _HEAD.size > end - at:
+        raise ValueError(f"a graph of {count} nodes in {end - at} bytes")
+    nodes = []
+    for _ in range(count):
+        node, at = _parse_node(data, at, end, depth, nodes_seen, count)
+        nodes.append(node)
+    return Graph(tuple(nodes)), at
+
+
+def _parse_node(
+    data: bytes, at: int, end: int, depth: int, nodes_seen: list[int], count: int
+) -> tuple[Node, int]:
+    handle, kind, dependency_count, part_count, _ = _HEAD.unpack_from(data, at)
+    at += _HEAD.size
+    if dependency_count * _DEPENDENCY.size > end - at or part_count > 64:
+        raise ValueError(f"a node with {dependency_count} dependencies and {part_count} parts")
+    dependencies = []
+    for _ in range(dependency_count):
+        place, _, edge = _DEPENDENCY.unpack_from(data, at)
+        at += _DEPENDENCY.size
+        if place >= count:
+            raise ValueError(f"a node depends on node {place} of {count}")
+        dependencies.append(Dependency(place, edge))
+    parts: dict[int, bytes] = {}
+    child = None
+    for _ in range(part_count):
+        part, length = _PAIR.unpack_from(data, at)
+        at += _PAIR.size
+        if length > end - at:
+            raise ValueError(f"a part of {length} bytes in {end - at}")
+        if part == Part.CHILD:
+            child, _ = _parse_graph(data, at, at + length, depth + 1, nodes_seen)
+        elif part == Part.PROBLEM and part in parts:
+            parts[part] += b"; " + data[at : at + length]
+        else:
+            parts[part] = data[at : at + length]
+        at += -(-length // 8) * 8
+    node = Node(handle, kind, tuple(dependencies), parts, child)
+    return replace(node, problem=_problem(node)), at
+
+
+def _problem(node: Node) -> str:
+    if Part.PROBLEM in node.parts:
+        return node.parts[Part.PROBLEM].decode("utf-8", "replace") or "the driver did not say what it does"
+    if node.type == NodeType.EMPTY:
+        return ""
+    if node.type == NodeType.GRAPH:
+        return "" if node.child is not None else "its graph was not described"
+    try:
+        wanted = _MEMBER_BYTES[NodeType(node.type)]
+    except (KeyError, ValueError):
+        return "its type is not known"
+    whole = len(node.parameters) == wanted
+    whole = whole and len(node.parts.get(Part.OPERATIONS, b"")) % OPERATION_BYTES == 0
+    whole = whole and len(node.parts.get(Part.ATTRIBUTES, b"")) % ATTRIBUTE_BYTES == 0
+    if not whole:
+        raise ValueError(f"a {node.type_name} node whose parts have broken lengths")
+    return ""
+
+
+def layout_of(node: Node) -> list[tuple[int, int]]:
+    """Offset and size of each parameter of a kernel node. Raises ValueError when one lies outside the buffer."""
+    data, size = node.parts.get(Part.LAYOUT, b""), len(node.parts.get(Part.BUFFER, b""))
+    slots = list(_PAIR.iter_unpack(data[: len(data) // 8 * 8]))
+    if any(offset + width > size for offset, width in slots):
+        raise ValueError("the layout of a kernel's parameters exceeds their buffer")
+    return slots
+
+
+def memory_left_over(graph: Graph) -> tuple[dict[int, int], set[int]]:
+    """What a launch leaves allocated (address -> bytes), and addresses that it frees though it did not allocate them."""
+    allocated = {n.memory[0]: n.memory[1] for n in graph.all_nodes() if n.type == NodeType.MEM_ALLOC and n.parameters}
+    freed = {n.word(0) for n in graph.all_nodes() if n.type == NodeType.MEM_FREE and n.parameters}
+    return {a: b for a, b in allocated.items() if a not in freed}, freed - allocated.keys()
