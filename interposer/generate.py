@@ -322,12 +322,17 @@ def emulator_definitions() -> set[str]:
 _KEEP_WORDS = {Keep.ALWAYS: "always", Keep.WINDOW: "in the window", Keep.NEVER: "not swapped in"}
 
 
+def _recorded(function: Function) -> str:
+    return "with its graph" if function.described else _KEEP_WORDS[function.keep]
+
+
 def coverage_page() -> str:
     listed = functions.listed_functions()
     unlisted = [function for function in functions.all_functions() if not function.id]
     implemented = emulator_definitions()
     emulated = [function for function in listed if function.symbol in implemented]
     kept = kept_functions()
+    described = [function for function in listed if function.described]
     releases = ", ".join(map(_release_name, _releases()))
     lines = [
         "# Coverage of the driver API",
@@ -339,10 +344,13 @@ def coverage_page() -> str:
         "listed once; the twin is recorded alike. *always*: recorded from the first driver call on, because it changes",
         "which objects exist. *in the window*: recorded while a window is open. *not swapped in*: the application gets",
         "the driver's own function, at no cost.",
+        "*with its graph*: what it does is described when the graph is made executable, and replayed; the call itself",
+        "is not swapped in either.",
         "*custom*: a named exception with code of its own, beside the generic path.",
         "",
         f"- functions in the headers of CUDA {releases}: {len(listed) + len(unlisted)}",
         f"- listed in the table: {len(listed)}, of which recorded: {len(kept)}",
+        f"- replayed without being recorded, since graphs are described as a whole: {len(described)}",
         f"- recorded, but not replayed yet: {sum(1 for f in kept if f.unsupported)}",
         f"- unlisted: {len(unlisted)}; passed through, and noted by name when called inside a window",
         f"- listed functions that the CPU driver implements: {len(emulated)}",
@@ -355,7 +363,7 @@ def coverage_page() -> str:
     for function in sorted(listed, key=lambda f: f.symbol):
         effect = "" if function.effect == Effect.NONE else function.effect.name.lower().replace("_", " ")
         lines.append(
-            f"| {function.symbol} | {_KEEP_WORDS[function.keep]} | {effect} | {'yes' if function.custom else ''} "
+            f"| {function.symbol} | {_recorded(function)} | {effect} | {'yes' if function.custom else ''} "
             f"| {'yes' if function.symbol in implemented else ''} | {function.unsupported} |"
         )
     lines += ["", "## Unlisted", "", "| function | CPU driver |", "|---|---|"]

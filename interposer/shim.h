@@ -195,15 +195,15 @@ struct call {
   uint64_t ending_array;   // DESTROY: the address of the array's range, 0 when none ends
   uint16_t record_function;
   bool nested, inside;
-  bool in_capture; // the call goes into a stream capture: nothing runs
-  uint64_t stream;                // LAUNCH that is timed
-  struct timing *timing;          // LAUNCH: its events; NULL when it is not timed
-  uint32_t window;                // LAUNCH that is recorded: the window it belongs to
-  bool selected;                  // LAUNCH: the window stays open until it has left the driver
-  struct module *loading;         // the module that the call is about to load (variables.c)
+  bool in_capture;                     // the call goes into a stream capture: nothing runs
+  uint64_t stream;                     // LAUNCH that is timed
+  struct timing *timing;               // LAUNCH: its events; NULL when it is not timed
+  uint32_t window;                     // LAUNCH that is recorded: the window it belongs to
+  bool selected;                       // LAUNCH: the window stays open until it has left the driver
+  struct module *loading;              // the module that the call is about to load (variables.c)
   uint32_t matched, selected_launches; // GRAPH_LAUNCH: launches in it that match, and that are selected
-  struct description *description; // GRAPH: graph_describe.c
-  struct attachment *attachments; // in scratch
+  struct description *description;     // GRAPH: graph_describe.c
+  struct attachment *attachments;      // in scratch
 };
 
 // Launches a kernel or a graph.

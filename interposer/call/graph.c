@@ -115,8 +115,8 @@ static bool take_node(const struct described_node *described, void *state) {
     list->capacity = capacity;
   }
   struct graph_node *node = &list->items[list->count++];
-  *node = (struct graph_node){
-      .handle = described->handle, .type = described->type, .depth = described->depth};
+  *node =
+      (struct graph_node){.handle = described->handle, .type = described->type, .depth = described->depth};
   const uint8_t *member = described->part[PART_PARAMETERS];
   if (member == NULL)
     return true;
@@ -161,8 +161,8 @@ static struct node_list nodes_of(const struct description *description) {
   return list;
 }
 
-// The content of `from` for the nodes from `first` on, which stay what they are: handle, depth, switched on or
-// off. With another number of nodes than expected nothing is changed; the driver had paired them.
+// The content of `from` for the nodes from `first` on, which stay what they are: handle, depth, switched on
+// or off. With another number of nodes than expected nothing is changed; the driver had paired them.
 static void exchange(struct node_list *list, size_t first, size_t count, struct node_list *from) {
   if (from->failed || from->count != count)
     return;
@@ -257,8 +257,7 @@ static bool has_node(const struct node_list *list, uint32_t type, uint64_t addre
 
 // Memory that a launch leaves allocated, or that it frees though an earlier launch allocated it.
 static bool is_left_over(const struct node_list *list, const struct graph_node *node) {
-  return (node->type == NODE_MEMORY_ALLOCATE &&
-          !has_node(list, NODE_MEMORY_FREE, node->spans[0].address)) ||
+  return (node->type == NODE_MEMORY_ALLOCATE && !has_node(list, NODE_MEMORY_FREE, node->spans[0].address)) ||
          (node->type == NODE_MEMORY_FREE && !has_node(list, NODE_MEMORY_ALLOCATE, node->spans[0].address));
 }
 

@@ -45,6 +45,8 @@ enum effect {
   EFFECT_END_CAPTURE = 18,
   EFFECT_CUSTOM = 19,
   EFFECT_IMPORT = 20,
+  EFFECT_GRAPH = 21,
+  EFFECT_GRAPH_LAUNCH = 22,
 };
 
 enum record_kind {
@@ -102,6 +104,7 @@ enum note {
 #define PER_THREAD_BIT 0x8000u
 #define BY_CAPTURE_BIT 0x4000u
 #define VARIABLES_SOCKET "variables"
+#define IN_CAPTURE_BIT 0x2000u
 
 #define ENV_DIRECTORY "REPLAY_CAPTURE_DIRECTORY"
 #define ENV_KERNEL "REPLAY_CAPTURE_KERNEL"

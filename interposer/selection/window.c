@@ -220,13 +220,12 @@ void open_window_for(struct call *call) {
 void finish_launch(struct call *call) {
   if (!is_any_launch(call->function))
     return;
-  uint64_t launches =
-      call->function->effect == EFFECT_LAUNCH ? 1 : kernels_in_graph(call->arguments[0]);
+  uint64_t launches = call->function->effect == EFFECT_LAUNCH ? 1 : kernels_in_graph(call->arguments[0]);
   uint64_t recorded = call->number != 0 ? atomic_fetch_add(&launches_recorded, launches) + launches : 0;
   // Threads overtake one another: the launch with the last number need not be the last to leave the driver.
-  uint64_t finished = call->selected ? atomic_fetch_add(&launches_finished, call->selected_launches) +
-                                           call->selected_launches
-                                     : 0;
+  uint64_t finished =
+      call->selected ? atomic_fetch_add(&launches_finished, call->selected_launches) + call->selected_launches
+                     : 0;
   if (selection.every != 0) {
     // The launches of other threads that had entered the driver by then belong to this window; another
     // thread's window may be open when they have left.

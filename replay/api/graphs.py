@@ -219,7 +219,7 @@ class Graph:
                 yield from node.child.all_nodes()
 
     def order(self) -> list[int]:
-        """Positions of the nodes, each behind those it depends on, else in their order. Raises ValueError for a cycle."""
+        """Positions of the nodes, each behind those it depends on, else in their order. ValueError: it has a cycle."""
         waiting = [len(node.dependencies) for node in self.nodes]
         after: list[list[int]] = [[] for _ in self.nodes]
         for place, node in enumerate(self.nodes):
@@ -338,7 +338,9 @@ def layout_of(node: Node) -> list[tuple[int, int]]:
 
 
 def memory_left_over(graph: Graph) -> tuple[dict[int, int], set[int]]:
-    """What a launch leaves allocated (address -> bytes), and addresses that it frees though it did not allocate them."""
-    allocated = {n.memory[0]: n.memory[1] for n in graph.all_nodes() if n.type == NodeType.MEM_ALLOC and n.parameters}
+    """What a launch leaves allocated (address -> bytes), and what it frees without having allocated it."""
+    allocated = {
+        n.memory[0]: n.memory[1] for n in graph.all_nodes() if n.type == NodeType.MEM_ALLOC and n.parameters
+    }
     freed = {n.word(0) for n in graph.all_nodes() if n.type == NodeType.MEM_FREE and n.parameters}
     return {a: b for a, b in allocated.items() if a not in freed}, freed - allocated.keys()

@@ -119,7 +119,9 @@ class Allocations:
         self._alive: dict[int, Allocation] = {}
         self._ending: dict[int, list[Allocation]] = {}  # call number -> what it is about to free
         self._loaded_in_window: dict[int, int] = {}  # CUmodule or CUlibrary -> the call that loaded it
-        self._of_graphs: set[tuple[int, int]] = set()  # addresses and bytes of memory that ends with its launch
+        self._of_graphs: set[tuple[int, int]] = (
+            set()
+        )  # addresses and bytes of memory that ends with its launch
         self._physical_devices: dict[int, int] = {}  # CUmemGenericAllocationHandle -> device
         self._arrays: dict[tuple[str, int], Allocation] = {}  # also by the handles of their levels and planes
 
@@ -208,7 +210,7 @@ class Allocations:
                 host.device_address = pointer
 
     def graph_memory(self, address: int, size_bytes: int, context: int, device: int) -> None:
-        """The window launches a graph that allocates this, and frees it before it ends unless `graph_leaves` says so."""
+        """The window launches a graph that allocates this and frees it again."""
         alive = self.find(address)
         if alive is not None:
             self.touch(alive)

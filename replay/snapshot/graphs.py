@@ -44,8 +44,8 @@ class Descriptions:
 
 @dataclass
 class LaunchedNode:
-    """A node of an executable graph. name, image: of the kernel that it launches; modules: by id(), what that came from;
-    depth: child graphs around it."""
+    """A node of an executable graph. name, image: of the kernel that it launches; modules: what that came from, by
+    id(); depth: child graphs around it."""
 
     handle: int
     depth: int

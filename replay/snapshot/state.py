@@ -427,7 +427,9 @@ class Objects:
 
 
 def _keep_change(owner: Made, key: tuple[object, ...], change: Change) -> None:
-    if change.call.function.symbol in graphs.UPDATES:  # replaces what was changed before, except which nodes are on
+    if (
+        change.call.function.symbol in graphs.UPDATES
+    ):  # replaces what was changed before, except which nodes are on
         owner.changes = {old: made for old, made in owner.changes.items() if old[0] == graphs.ENABLE}
     owner.changes.pop(key, None)
     if change.call.function.symbol != "cuCtxDisablePeerAccess":

@@ -415,7 +415,9 @@ class Surveyor:
     def _refused(self, call: RawCall, text: str) -> None:
         if (text, call.arguments[0]) not in self._refusals:
             self._refusals.add((text, call.arguments[0]))
-            self.survey.note("UNSUPPORTED_CALL", f"{call.function.symbol}: {text}", call.number, call.function.symbol)
+            self.survey.note(
+                "UNSUPPORTED_CALL", f"{call.function.symbol}: {text}", call.number, call.function.symbol
+            )
 
     def _node_launch(self, item: LaunchedNode) -> None:
         survey = self.survey

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from replay.api import functions
-from replay.api.vocabulary import BY_CAPTURE_BIT, PER_THREAD_BIT, NoteCode, RecordKind
+from replay.api.vocabulary import BY_CAPTURE_BIT, IN_CAPTURE_BIT, PER_THREAD_BIT, NoteCode, RecordKind
 
 HEADER = struct.Struct("<IHHIIQQ")
 _TABLE = []
@@ -33,6 +33,7 @@ class Call:
     entered: dict[tuple[int, int], bytes]  # (parameter, part) -> bytes
     result: int | None = None  # None: no LEAVE
     left: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    in_capture: bool = False  # it went into a stream capture
     in_window: bool = False  # its ENTER stands between WINDOW_OPEN and WINDOW_CLOSE
 
 
@@ -98,8 +99,11 @@ def _attachments(payload: bytes, at: int, blobs: bytes) -> dict[tuple[int, int],
     return found
 
 
+_FLAGS = PER_THREAD_BIT | BY_CAPTURE_BIT | IN_CAPTURE_BIT
+
+
 def _symbol(word: int) -> str:
-    function = functions.by_id()[word & ~(PER_THREAD_BIT | BY_CAPTURE_BIT)]
+    function = functions.by_id()[word & ~_FLAGS]
     return function.twin if word & PER_THREAD_BIT else function.symbol
 
 
@@ -131,16 +135,18 @@ def read_file(path: Path) -> ProcessFile:
         payload = data[at + HEADER.size : at + size]
         at += size
         if kind == RecordKind.ENTER:
-            count = len(functions.by_id()[function & ~(PER_THREAD_BIT | BY_CAPTURE_BIT)].parameters)
+            count = len(functions.by_id()[function & ~_FLAGS].parameters)
             arguments = struct.unpack_from(f"<{count}Q", payload)
             call = Call(_symbol(function), number, thread, arguments, _attachments(payload, count * 8, blobs))
             assert number not in open_calls
             call.in_window = in_window
+            call.in_capture = bool(function & IN_CAPTURE_BIT)
             open_calls[number] = call
             file.calls.append(call)
         elif kind == RecordKind.LEAVE:
             call = open_calls.pop(number)
             assert call.symbol == _symbol(function)
+            call.in_capture |= bool(function & IN_CAPTURE_BIT)
             call.result = struct.unpack_from("<i", payload)[0]
             call.left = _attachments(payload, 8, blobs)
         elif kind == RecordKind.NOTE:

@@ -11,7 +11,7 @@ import pytest
 
 from replay.api import functions, import_facts
 from replay.api.functions import all_functions, by_symbol, listed_functions
-from replay.api.vocabulary import PER_THREAD_BIT, Effect, Keep, Role
+from replay.api.vocabulary import IN_CAPTURE_BIT, Effect, Keep, Role
 
 # How many arguments each effect takes; the shim's tracker and the engine rely on it.
 EFFECT_ARGUMENTS = {
@@ -35,6 +35,8 @@ EFFECT_ARGUMENTS = {
     Effect.BEGIN_CAPTURE: 0,
     Effect.END_CAPTURE: 0,
     Effect.CUSTOM: 0,
+    Effect.GRAPH: 0,
+    Effect.GRAPH_LAUNCH: 1,
     Effect.IMPORT: 1,
 }
 
@@ -42,7 +44,7 @@ EFFECT_ARGUMENTS = {
 def test_ids_are_unique_and_leave_room_for_the_per_thread_bit() -> None:
     ids = [function.id for function in listed_functions()]
     assert len(set(ids)) == len(ids) >= 150
-    assert all(0 < id < PER_THREAD_BIT for id in ids)
+    assert all(0 < id < IN_CAPTURE_BIT for id in ids)
 
 
 def test_ids_that_stand_in_captures_never_change() -> None:

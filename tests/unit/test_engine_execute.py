@@ -98,7 +98,7 @@ def test_argument_words_become_exactly_the_bits_of_the_parameter():
 
 
 @pytest.mark.parametrize(
-    "function", ["cuLogsDumpToFile", "cuLinkAddFile_v2", "cuCoredumpSetAttribute", "cuGraphLaunch"]
+    "function", ["cuLogsDumpToFile", "cuLinkAddFile_v2", "cuCoredumpSetAttribute", "cuGraphCreate"]
 )
 def test_functions_that_no_capture_records_are_never_called(executor, driver, function):
     """A snapshot comes from a stranger: it must not make the driver write files."""

@@ -135,7 +135,8 @@ F(721, "cuGraphLaunch", WINDOW, Effect.GRAPH_LAUNCH, "hGraph", custom=True)
 F(740, "cuStreamBeginCapture", WINDOW, Effect.BEGIN_CAPTURE)
 F(741, "cuStreamUpdateCaptureDependencies", NEVER, **_DESCRIBED)
 F(742, "cuStreamUpdateCaptureDependencies_v2", NEVER, **_DESCRIBED)
-F(743, "cuStreamBeginRecaptureToGraph", WINDOW, Effect.BEGIN_CAPTURE, callbackFunc=OPAQUE, userData=OPAQUE)
+F(743, "cuStreamBeginRecaptureToGraph", WINDOW, Effect.BEGIN_CAPTURE, callbackFunc=OPAQUE, userData=OPAQUE,
+  unsupported="it calls back into the application")  # fmt: skip
 F(293, "cuStreamBeginCapture_v2", WINDOW, Effect.BEGIN_CAPTURE)
 F(294, "cuStreamEndCapture", WINDOW, Effect.END_CAPTURE)
 F(299, "cuStreamBeginCaptureToGraph", WINDOW, Effect.BEGIN_CAPTURE, dependencies=inputs("numDependencies"),

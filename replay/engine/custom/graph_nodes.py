@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from replay.api.graphs import Node, NodeType, Part, layout_of
@@ -47,6 +48,7 @@ class NodeParameters:
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
         self._host: dict[int, Any] = {}  # captured address of pageable memory -> buffer that stands for it
+        self._kept: list[Any] = []  # what the work of single nodes points to
 
     @staticmethod
     def is_empty(node: Node) -> bool:
@@ -169,7 +171,7 @@ class NodeParameters:
                 raise EngineError("the host memory that it reads has a broken length", where=prepared.where)
             piece = data[at : at + size_bytes]
             at += -(-size_bytes // 8) * 8
-            found.append(lambda captured=captured, piece=piece: self._put(captured, piece, prepared.where))
+            found.append(partial(self._put, captured, piece, prepared.where))
         return found
 
     def _put(self, captured: int, data: bytes, where: object) -> None:
@@ -248,10 +250,14 @@ class NodeParameters:
             return function("cuGraphExecKernelNodeSetParams_v2")(executable, live, parameters)
         if node.type == NodeType.MEMCPY:
             place = self._context(node.word(8), context)
-            return function("cuGraphExecMemcpyNodeSetParams")(executable, live, self._copy(node, where), place)
+            return function("cuGraphExecMemcpyNodeSetParams")(
+                executable, live, self._copy(node, where), place
+            )
         if node.type == NodeType.MEMSET:
             place = self._context(node.word(40), context)
-            return function("cuGraphExecMemsetNodeSetParams")(executable, live, self._fill(node, where), place)
+            return function("cuGraphExecMemsetNodeSetParams")(
+                executable, live, self._fill(node, where), place
+            )
         if node.type == NodeType.EVENT_RECORD:
             event = self._event(node, where)
             return function("cuGraphExecEventRecordNodeSetEvent")(executable, live, event)
@@ -268,9 +274,9 @@ class NodeParameters:
     def step(self, node: Node, stream: int, per_thread: bool, where: object) -> Callable[[], int]:
         """The work of one node as a call in a stream."""
 
-        def bound(symbol: str, *arguments: Any, keep: Any = None) -> Callable[[], int]:
+        def bound(symbol: str, *arguments: Any) -> Callable[[], int]:
             function = self._executor.driver.function(symbol, per_thread)
-            return lambda keep=keep: function(*arguments)
+            return partial(function, *arguments)
 
         if node.type == NodeType.KERNEL:
             return self._launch(node, stream, per_thread, where)
@@ -281,7 +287,9 @@ class NodeParameters:
         if node.type == NodeType.WAIT_EVENT:
             return bound("cuStreamWaitEvent", stream, self._event(node, where), 0)
         if node.type == NodeType.MEMSET:
-            address, pitch, value, element_bytes, width, height = struct.unpack("<QQIIQQ", self._fill(node, where).raw)
+            address, pitch, value, element_bytes, width, height = struct.unpack(
+                "<QQIIQQ", self._fill(node, where).raw
+            )
             bits = 8 * element_bytes
             value &= (1 << bits) - 1
             if height <= 1:
@@ -302,5 +310,5 @@ class NodeParameters:
         buffer = (ctypes.c_char * len(config)).from_buffer_copy(config)
         kernel = self._executor.handles.live(*node.function, where)
         function = self._executor.driver.function("cuLaunchKernelEx", per_thread)
-        kept = [*keep, attributes, buffer]
-        return lambda kept=kept: function(buffer, kernel, values, extra)
+        self._kept.append([*keep, attributes, buffer])
+        return partial(function, buffer, kernel, values, extra)

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 # Flags of instantiation: 2 uploads at once (which the first launch does as well), 4 allows launches from the device
 _FLAGS_KEPT, _FLAG_DEVICE_LAUNCH = 1 | 8, 4
 
-_MEMORY_NODES = "memory that graphs allocate was placed beforehand; their allocation and free nodes did nothing"
+_MEMORY_NODES = (
+    "memory that graphs allocate was placed beforehand; their allocation and free nodes did nothing"
+)
 
 
 class LiveNode:
@@ -107,7 +109,10 @@ class LiveGraphs:
             if node.child is not None:
                 inside = ctypes.c_uint64(0)
                 call(
-                    self._executor.driver, "cuGraphChildGraphNodeGetGraph", item.live, ctypes.addressof(inside)
+                    self._executor.driver,
+                    "cuGraphChildGraphNodeGetGraph",
+                    item.live,
+                    ctypes.addressof(inside),
                 )
                 item.expanded = self._fill(inside.value, node.child, context, depth + 1, found, where)
         for item in here:
@@ -143,15 +148,15 @@ class LiveGraphs:
         ]
         if any(edge != bytes(8) for edge in edges):
             data = (ctypes.c_char * (8 * count)).from_buffer_copy(b"".join(edges))
-            call(
-                self._executor.driver, "cuGraphAddDependencies_v2", live, sources, targets, data, count
-            )
+            call(self._executor.driver, "cuGraphAddDependencies_v2", live, sources, targets, data, count)
         else:
             call(self._executor.driver, "cuGraphAddDependencies", live, sources, targets, count)
 
     # -- what calls do ------------------------------------------------------------------------------------------
 
-    def instantiate(self, captured: int, description: Description, flags: int, in_setup: bool, where: object) -> tuple[int, int]:
+    def instantiate(
+        self, captured: int, description: Description, flags: int, in_setup: bool, where: object
+    ) -> tuple[int, int]:
         """CUresult, and the live CUgraphExec."""
         made = LiveGraph(captured, flags, description.context)
         made.template, made.nodes, made.top = self.build(description, where)
@@ -183,7 +188,9 @@ class LiveGraphs:
             graph.changed_in_window = True
         return code
 
-    def set_parameters(self, graph: LiveGraph, captured_node: int, description: Description, where: object) -> int:
+    def set_parameters(
+        self, graph: LiveGraph, captured_node: int, description: Description, where: object
+    ) -> int:
         """Give one node other parameters."""
         if len(description.graph.nodes) != 1:
             raise EngineError("the description of one node has another number of them", where=where)
@@ -191,7 +198,9 @@ class LiveGraphs:
         self._refuse(node, where)
         code = 0
         if not self.nodes.is_empty(node):
-            code = self.nodes.set(graph.executable, item.live, node, description.context or graph.context, where)
+            code = self.nodes.set(
+                graph.executable, item.live, node, description.context or graph.context, where
+            )
         if code == 0:
             _exchange([item], [node])
         return code
@@ -269,7 +278,9 @@ class LiveGraphs:
 
     # -- node by node -------------------------------------------------------------------------------------------
 
-    def steps(self, graph: LiveGraph, stream: int, per_thread: bool, where: object) -> list[Callable[[], int]]:
+    def steps(
+        self, graph: LiveGraph, stream: int, per_thread: bool, where: object
+    ) -> list[Callable[[], int]]:
         """What a launch does, as calls one after another in a stream."""
         found: list[Callable[[], int]] = []
 

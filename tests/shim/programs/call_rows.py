@@ -10,11 +10,16 @@ import json
 import random
 import struct
 import sys
+from pathlib import Path
 from typing import Any
 
 from replay.api import functions
 from replay.api.vocabulary import Effect, Function, Keep, Parameter, Role
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import graph_descriptions as described  # noqa: E402
+
+CURRENT_CONTEXT = 0xC0DE0  # of the fake driver
 PTX = b"// made up\n.version 8.0\n.target sm_90\n.address_size 64\n"
 
 
@@ -197,6 +202,8 @@ class Caller:
             return {"ctxCreateParams": (self.buffer(data), {0: data})}
         if function.effect == Effect.LAUNCH:
             return self.launch(function)
+        if function.effect == Effect.GRAPH:
+            return self.graph_call(symbol)
         if "Memcpy2D" in symbol or "Memcpy3D" in symbol:
             return {"pCopy": self.rows_copy("3D" in symbol)}
         if symbol in ("cuMemcpy", "cuMemcpyAsync"):
@@ -227,7 +234,9 @@ class Caller:
 
     def kernel(self, name: bytes) -> int:
         handle = ctypes.c_uint64()
-        self.driver.cuModuleGetFunction(ctypes.byref(handle), ctypes.c_uint64(77), name)
+        entry = self.driver.cuModuleGetFunction
+        entry.argtypes = [ctypes.c_uint64] * 3  # as `invoke` leaves them
+        entry(ctypes.addressof(handle), 77, self.buffer(name + b"\0"))
         return handle.value
 
     def launch(self, function: Function) -> dict[str, tuple[int, dict[int, bytes]]]:
@@ -259,6 +268,57 @@ class Caller:
             config = struct.pack("<7I4xQQI4x", 2, 1, 1, 32, 1, 1, 128, 0, self.buffer(attributes), count)
             given["config"] = (self.buffer(config), {0: config, **({1: attributes} if count else {})})
         return given
+
+    def graph_call(self, symbol: str) -> dict[str, tuple[int, dict[int, bytes]]]:
+        """Parameters for a node of an executable graph: as the application passes them, and as they are described."""
+        rng, target, source = self.rng, self.buffer(bytes(4096)), self.buffer(bytes(4096))
+        node, context = rng.randrange(2**20, 2**62), rng.randrange(2**20, 2**62)
+
+        def given(name: str, kind: int, passed: bytes, parts: list[tuple[int, bytes]]) -> dict[str, Any]:
+            whole = described.description(described.graph(described.node(node, kind, parts)), CURRENT_CONTEXT)
+            return {"hNode": (node, {}), name: (self.buffer(passed), {1: whole})}
+
+        copy = described.copy_3d(target, source, rng.randrange(1, 4096))
+        fill = struct.pack("<QQIIQQ", target, 0, rng.randrange(256), 1, rng.randrange(1, 4096), 1)
+        whole_copy = struct.pack("<iiQ", 0, 0, context) + copy
+        if symbol.endswith(("RecordNodeSetEvent", "WaitNodeSetEvent")):
+            kind, event = 6 if "Wait" in symbol else 7, rng.randrange(2**20, 2**62)
+            parts = [(described.PARAMETERS, struct.pack("<Q", event))]
+            return {"event": (event, given("", kind, b"", parts)[""][1]), "hNode": (node, {})}
+        if symbol == "cuGraphExecMemcpyNodeSetParams":
+            parts = [(described.PARAMETERS, whole_copy)]
+            return given("copyParams", 1, copy, parts) | {"ctx": (context, {})}
+        if symbol == "cuGraphExecMemsetNodeSetParams":
+            parts = [(described.PARAMETERS, fill + struct.pack("<Q", context))]
+            return given("memsetParams", 2, fill, parts) | {"ctx": (context, {})}
+        if symbol == "cuGraphExecNodeSetParams":
+            passed = struct.pack("<I12x", 1) + whole_copy + bytes(24)
+            return given("nodeParams", 1, passed, [(described.PARAMETERS, whole_copy)])
+        if symbol == "cuGraphExecHostNodeSetParams":
+            host = struct.pack("<QQ", target, source)
+            reason = b"a host function is the application's own code"
+            return given("nodeParams", 3, host, [(described.PARAMETERS, host), (described.PROBLEM, reason)])
+        if symbol == "cuGraphExecBatchMemOpNodeSetParams":
+            operations = b"".join(
+                struct.pack("<I4xQQI4xQQ", 2, target + 8 * n, rng.randrange(2**32), 0, 0, 0) for n in range(3)
+            )
+            batch = struct.pack("<QI4xQI4x", context, 3, self.buffer(operations), 0)
+            parts = [(described.PARAMETERS, batch), (described.OPERATIONS, operations)]
+            return given("nodeParams", 12, batch, parts)
+        if symbol.startswith("cuGraphExecKernelNodeSetParams"):
+            handle, values = self.kernel(b"four_words"), [rng.randbytes(8) for _ in range(4)]
+            pointers = self.buffer(struct.pack("<4Q", *map(self.buffer, values)))
+            second = symbol.endswith("_v2")
+            passed = described.kernel_parameters(handle, 2, 32, pointers, context if second else 0)
+            parts = [
+                (described.PARAMETERS, passed),
+                (described.NAME, b"four_words"),
+                (described.BUFFER, b"".join(values)),
+                (described.LAYOUT, struct.pack("<8I", 0, 8, 8, 8, 16, 8, 24, 8)),
+                (described.KERNEL, b"".join(struct.pack("<iI", number, 0x50505050) for number in range(10))),
+            ]
+            return given("nodeParams", 0, passed if second else passed[:56], parts)
+        return {}
 
     def rows_copy(self, three: bool) -> tuple[int, dict[int, bytes]]:
         """Host rows to an array: source rows lie in a larger image."""

@@ -112,6 +112,30 @@ EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, void *from, uint64_t bytes, uint64_
   return 0;
 }
 
+// One capture at a time.
+static _Atomic uint64_t captured_stream;
+
+EXPORT int cuStreamBeginCapture_v2(uint64_t stream, int capture_mode) {
+  LOGGED(cuStreamBeginCapture_v2, stream, capture_mode)
+  captured_stream = stream;
+  return 0;
+}
+EXPORT int cuStreamEndCapture(uint64_t stream, uint64_t *graph) {
+  LOGGED(cuStreamEndCapture, stream, (uint64_t)graph)
+  captured_stream = 0;
+  if (graph != NULL)
+    memset(graph, 0x51, sizeof *graph);
+  return 0;
+}
+EXPORT int cuStreamIsCapturing(uint64_t stream, int *status) {
+  LOGGED(cuStreamIsCapturing, stream, (uint64_t)status)
+  *status = captured_stream != 0 && stream == captured_stream;
+  return 0;
+}
+EXPORT int cuStreamIsCapturing_ptsz(uint64_t stream, int *status) {
+  return cuStreamIsCapturing(stream, status);
+}
+
 EXPORT int cuStreamQuery(uint64_t stream) {
   LOGGED(cuStreamQuery, stream)
   run_queued();
