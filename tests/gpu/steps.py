@@ -73,17 +73,23 @@ class Machine:
             command, timeout_s=timeout_s, statuses=statuses, environment=self.environment, folder=self.work
         )
 
-    def capture_and_run(self, name: str, kernel: str, application: list[str], launch: str = "2") -> None:
-        """Capture one launch on the NVIDIA driver, replay it there, and insist on equal outputs."""
+    def capture_and_run(
+        self, name: str, selection: list[str], application: list[str], *more: list[str]
+    ) -> str:
+        """Capture on the NVIDIA driver, replay there, and insist on equal outputs. more: options of further replays.
+        Gives what the first replay printed."""
         snapshot = f"{name}.rsnap"
-        selection = ["--kernel", kernel, "--launch", launch]
         self.replay(
             "capture", "--driver", "system", *selection, "-o", snapshot, "--", *application, timeout_s=120
         )
         self.replay("verify", snapshot)
-        output = self.replay("run", snapshot, "--driver", "system", timeout_s=120)
-        if "outputs match" not in output:
+        outputs = [
+            self.replay("run", snapshot, "--driver", "system", *options, timeout_s=120)
+            for options in ([], *more)
+        ]
+        if not all("outputs match" in output for output in outputs):
             raise StepFailed("`replay run` did not say that the outputs match")
+        return outputs[0]
 
 
 def environment_step(machine: Machine) -> None:
@@ -193,12 +199,12 @@ def sample_steps(machine: Machine) -> None:
             machine.need_gpu()
             program = str(machine.samples / sample)
             machine.record.command([program])
-            machine.capture_and_run(sample, f"^{kernel}$", [program])
+            machine.capture_and_run(sample, launch_of(f"^{kernel}$"), [program])
     with machine.record.step("sample saxpy"):
         machine.need_gpu()
         application = [sys.executable, str(REPOSITORY / "samples" / "saxpy" / "saxpy.py")]
         machine.record.command(application, environment=machine.environment)
-        machine.capture_and_run("saxpy", "^saxpy$", application)
+        machine.capture_and_run("saxpy", launch_of("^saxpy$"), application)
 
 
 def cross_step(machine: Machine) -> None:
@@ -239,22 +245,84 @@ def runtime_steps(machine: Machine) -> None:
                         [library, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
                     )
                     machine.record.command([str(program)], environment=machine.environment)
-                    machine.capture_and_run(program.name, kernel, [str(program)])
+                    machine.capture_and_run(program.name, launch_of(kernel), [str(program)])
 
 
 def stack_steps(machine: Machine) -> None:
-    """Python stacks where they are installed. Their kernels are SASS, so only a GPU can replay them."""
+    """Python stacks where they are installed, and each of the captures that their first lines name. Their kernels are
+    SASS, so only a GPU can replay them."""
     for script in sorted((HERE / "stacks").glob("*.py")):
         name = script.stem.removesuffix("_stack")
-        with machine.record.step(f"stack {name}"):
-            machine.need_real_gpu()
-            if not _importable({"cuda_core": "cuda.core"}.get(name, name)):
-                raise StepSkipped("not installed")
-            first_line = script.read_text().splitlines()[0]
-            kernel = first_line.removeprefix("# kernel: ")
-            application = [sys.executable, str(script)]
-            machine.record.command(application, environment=machine.environment, timeout_s=90)
-            machine.capture_and_run(f"stack_{name}", kernel, application)
+        header = stack_header(script.read_text())
+        application = [sys.executable, str(script)]
+        for number, selection in enumerate(header["capture"], 1):
+            with machine.record.step(f"stack {name}: {selection}") as step:
+                machine.need_real_gpu()
+                missing = [package for package in header["needs"] if not _importable(package)]
+                if missing:
+                    raise StepSkipped(f"{missing[0]} is not installed")
+                if number == 1:
+                    machine.record.command(application, environment=machine.environment, timeout_s=90)
+                further = [["--expand-graphs"]] if header["expand"] else []
+                snapshot = f"stack_{name}_{number}"
+                step.facts["run"] = machine.capture_and_run(
+                    snapshot, selection.split(), application, *further
+                )
+                step.facts["snapshot_bytes"] = (machine.work / f"{snapshot}.rsnap").stat().st_size
+
+
+def stack_header(text: str) -> dict[str, list[str]]:
+    """What the comments at the top of a stack's script say: `needs`, packages; `capture`, one selection a line;
+    `expand`, not empty when graphs are also to be replayed node by node."""
+    found: dict[str, list[str]] = {"needs": [], "capture": [], "expand": []}
+    for line in text.splitlines():
+        key, colon, value = line.removeprefix("# ").partition(": ")
+        if not line.startswith("# ") or not colon or key not in found:
+            break
+        found[key] += value.split(", ") if key == "needs" else [value]
+    return found
+
+
+def launch_of(kernel: str, launch: str = "2") -> list[str]:
+    return ["--kernel", kernel, "--launch", launch]
+
+
+def overhead_step(machine: Machine) -> None:
+    """What an armed shim with a closed window costs a training loop of PyTorch: the same process times its steps, alone
+    and under a capture that never finds its kernel, in turns. Seconds of the fastest step of each process."""
+    with machine.record.step("overhead of an armed shim on PyTorch") as step:
+        machine.need_real_gpu()
+        if not _importable("torch"):
+            raise StepSkipped("torch is not installed")
+        application = [sys.executable, str(HERE / "programs" / "training.py")]
+        seconds: dict[str, list[float]] = {"alone": [], "armed": []}
+        for _ in range(3):
+            for way in seconds:
+                armed = [
+                    "-m",
+                    "replay",
+                    "capture",
+                    "--driver",
+                    "system",
+                    "--kernel",
+                    "^none$",
+                    "-o",
+                    "none.rsnap",
+                    "--",
+                ]
+                command = [*([sys.executable, *armed] if way == "armed" else []), *application]
+                text = machine.record.command(
+                    command,
+                    environment=machine.environment,
+                    folder=machine.work,
+                    timeout_s=60,
+                    statuses=(0, 3),
+                )
+                found = re.search(r"fastest step ([0-9.e-]+) s", text)
+                if not found:
+                    raise StepFailed("the training loop printed no time")
+                seconds[way].append(float(found.group(1)))
+        step.facts.update(seconds, ratio=min(seconds["armed"]) / min(seconds["alone"]))
 
 
 def end_to_end_step(machine: Machine) -> None:
@@ -325,6 +393,7 @@ STEPS: dict[str, Callable[[Machine], None]] = {
     "cross": cross_step,
     "runtime": runtime_steps,
     "stacks": stack_steps,
+    "overhead": overhead_step,
     "timing": timing_step,
     "end-to-end": end_to_end_step,
 }
@@ -338,12 +407,13 @@ def main() -> int:
         "--wheels", type=Path, default=REPOSITORY / ".whl", help="folder of wheels to install from"
     )
     parser.add_argument("--only", default=",".join(STEPS), help=f"some of: {', '.join(STEPS)}")
+    parser.add_argument("--seconds", type=float, default=TOTAL_S, help="no step begins after this time")
     options = parser.parse_args()
     chosen = options.only.split(",")
     if unknown := [name for name in chosen if name not in STEPS]:
         parser.error(f"no step {unknown[0]}; there are {', '.join(STEPS)}")
 
-    record = Record(options.out.resolve(), TOTAL_S)
+    record = Record(options.out.resolve(), options.seconds)
     with tempfile.TemporaryDirectory(prefix="replay-gpu-") as work:
         machine = Machine(record, Path(work), options.wheels)
         for name in chosen:

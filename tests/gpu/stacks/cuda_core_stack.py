@@ -1,4 +1,5 @@
-# kernel: ^axpb$
+# needs: cuda.core
+# capture: --kernel ^axpb$ --launch 2
 """cuda.core: a program compiled by NVRTC, memory from a stream-ordered pool, launches through cuLaunchKernelEx."""
 
 import numpy as np

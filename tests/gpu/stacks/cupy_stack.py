@@ -1,4 +1,5 @@
-# kernel: ^axpb$
+# needs: cupy
+# capture: --kernel ^axpb$ --launch 2
 """A CuPy raw kernel, three times."""
 
 import cupy

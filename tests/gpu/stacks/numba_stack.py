@@ -1,4 +1,5 @@
-# kernel: axpb
+# needs: numba
+# capture: --kernel axpb --launch 2
 """A numba-cuda kernel, three times."""
 
 import numpy as np

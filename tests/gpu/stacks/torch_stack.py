@@ -1,4 +1,5 @@
-# kernel: vectorized_elementwise_kernel
+# needs: torch
+# capture: --kernel vectorized_elementwise_kernel --launch 2
 """PyTorch element-wise kernels: template names, and tensors in the middle of large segments."""
 
 import torch

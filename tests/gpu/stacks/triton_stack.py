@@ -1,4 +1,5 @@
-# kernel: ^axpb
+# needs: torch, triton
+# capture: --kernel ^axpb --launch 2
 """A Triton kernel, three times: hidden parameters at the end, launched through cuLaunchKernelEx."""
 
 import torch
