@@ -101,7 +101,14 @@ bool is_special(std::string_view name) {
 struct RegisterRange {
   Type type;
   uint32_t first;
-  uint32_t count; // 0: a single name without a number
+  uint32_t count;     // 0: a single name without a number
+  uint32_t width = 1; // elements of a vector (.v2, .v4), which lie side by side
+};
+
+// What a name of a register stands for: `width` registers from `first` on.
+struct RegisterName {
+  uint32_t first = 0;
+  uint32_t width = 1;
 };
 
 struct Scope {
@@ -123,11 +130,17 @@ public:
     for (const std::deque<Variable> *list : {&function_.returns, &function_.parameters})
       for (const Variable &variable : *list) {
         if (variable.is_register)
-          lexer_.fail("parameters in registers (.reg) are not supported; use .param");
-        scopes_.back().variables[variable.name] = &variable;
+          register_parameter(variable);
+        else
+          scopes_.back().variables[variable.name] = &variable;
       }
+    for (const Variable &parameter : function_.parameters)
+      if (parameter.is_register)
+        move_parameter("ld.param", parameter);
     while (!lexer_.at_end())
       statement();
+    // Behind the end of the text, where a function returns too.
+    return_registers();
     if (scopes_.size() != 1)
       lexer_.fail_here("'{' is never closed");
     resolve_labels();
@@ -169,7 +182,7 @@ private:
       instruction.guard_negated = lexer_.accept('!');
       uint32_t found = 0;
       std::string_view name = lexer_.name();
-      if (!find_register(name, found) || body_.registers[found] != Type::pred)
+      if (!find_scalar(name, found) || body_.registers[found] != Type::pred)
         lexer_.fail(name.empty() ? "expected a predicate behind '@'"
                                  : "'" + std::string(name) + "' behind '@' is no predicate register");
       instruction.guard = static_cast<int32_t>(found);
@@ -187,6 +200,9 @@ private:
     }
     instruction.opcode = opcode;
     size_t first = pending_.size();
+    std::string_view mnemonic = opcode.substr(0, opcode.find('.'));
+    if (mnemonic == "ret")
+      return_registers();
     const OperandCount *expected = find_operand_count(opcode);
     labels_may_be_missing_ = expected == nullptr;
     Lexer behind_opcode = lexer_;
@@ -209,7 +225,124 @@ private:
     body_.operands.insert(body_.operands.end(), pending_.begin() + static_cast<std::ptrdiff_t>(first),
                           pending_.end());
     pending_.resize(first);
+    std::vector<Instruction> behind;
+    if (mnemonic == "call")
+      pass_registers(instruction, behind);
     body_.instructions.push_back(instruction);
+    body_.instructions.insert(body_.instructions.end(), behind.begin(), behind.end());
+  }
+
+  // Parameters in registers (.func (.reg .b32 r) f (.reg .b32 a)) travel as .param variables do: the function
+  // begins with loads and ends with stores of them, and a call stores and loads around itself.
+
+  void register_parameter(const Variable &variable) {
+    auto first = static_cast<uint32_t>(body_.registers.size());
+    body_.registers.push_back(variable.type);
+    scopes_.back().registers.insert({variable.name, {variable.type, first, 0}});
+    parameter_registers_[&variable] = first;
+  }
+
+  // "ld.param.b32" and so on, by the size of the type.
+  std::string_view move_opcode(std::string_view name, Type type) {
+    static constexpr std::string_view loads[] = {"ld.param.b8", "ld.param.b16", "ld.param.b32",
+                                                 "ld.param.b64"};
+    static constexpr std::string_view stores[] = {"st.param.b8", "st.param.b16", "st.param.b32",
+                                                  "st.param.b64"};
+    uint32_t bytes = size_bytes(type);
+    if (type == Type::pred || bytes > 8 || bytes == 0)
+      lexer_.fail("a parameter in a register of type ." + std::string(name_of(type)) + " is not supported");
+    return (name == "ld.param" ? loads : stores)[bytes == 8 ? 3 : bytes == 4 ? 2 : bytes - 1];
+  }
+
+  Instruction move(std::string_view name, Type type, const Variable &variable, const Operand &value) {
+    Instruction made;
+    made.opcode = move_opcode(name, type);
+    made.source = location_;
+    made.source.ptx_line = lexer_.line();
+    made.first_operand = static_cast<uint32_t>(body_.operands.size());
+    made.operand_count = 2;
+    Operand memory;
+    memory.kind = Operand::Kind::memory;
+    memory.base = Operand::Kind::symbol;
+    memory.index = symbol({const_cast<Variable *>(&variable), nullptr});
+    bool loads = name == "ld.param";
+    body_.operands.push_back(loads ? value : memory);
+    body_.operands.push_back(loads ? memory : value);
+    return made;
+  }
+
+  void move_parameter(std::string_view name, const Variable &variable) {
+    Operand value;
+    value.kind = Operand::Kind::reg;
+    value.index = parameter_registers_.at(&variable);
+    body_.instructions.push_back(move(name, variable.type, variable, value));
+  }
+
+  void return_registers() {
+    for (const Variable &variable : function_.returns)
+      if (variable.is_register)
+        move_parameter("st.param", variable);
+  }
+
+  // Puts what stands in registers or is a number into .param variables of this call's own. `behind` receives
+  // the loads of results.
+  void pass_registers(const Instruction &call, std::vector<Instruction> &behind) {
+    size_t at = call.first_operand, end = at + call.operand_count;
+    auto kind = [&](size_t operand) { return body_.operands[operand].kind; };
+    size_t results = end, arguments = end;
+    if (at < end && kind(at) == Operand::Kind::arguments)
+      results = at++;
+    if (at == end)
+      return;
+    const Function *callee =
+        kind(at) == Operand::Kind::symbol ? body_.symbols[body_.operands[at].index].function : nullptr;
+    if (++at < end && kind(at) == Operand::Kind::arguments)
+      arguments = at;
+    auto pass = [&](size_t list, const std::deque<Variable> *declared, bool is_result) {
+      if (list == end)
+        return;
+      for (uint32_t k = 0; k < body_.operands[list].count; ++k) {
+        size_t place = body_.operands[list].index + k;
+        Operand value = body_.operands[place];
+        bool is_register = value.kind == Operand::Kind::reg;
+        bool is_number = value.kind == Operand::Kind::integer || value.kind == Operand::Kind::real32 ||
+                         value.kind == Operand::Kind::real64;
+        if (is_result && value.kind == Operand::Kind::sink && declared && k < declared->size())
+          is_register = true; // the callee writes it, and nobody reads it
+        if (!is_register && (!is_number || is_result))
+          continue;
+        Variable variable;
+        variable.space = Space::parameter;
+        if (declared && k < declared->size())
+          variable.type = (*declared)[k].type;
+        else if (value.kind == Operand::Kind::reg)
+          variable.type = body_.registers[value.index];
+        else
+          lexer_.fail("a number as the argument of a call whose function is not known");
+        variable.size_bytes = variable.alignment_bytes = size_bytes(variable.type);
+        if (declared && k < declared->size() && (*declared)[k].size_bytes != variable.size_bytes)
+          lexer_.fail("a register or a number as the argument for an array");
+        if (body_.variables.size() >= most_variables)
+          lexer_.fail("more than " + std::to_string(most_variables) + " variables in a function");
+        body_.variables.push_back(variable);
+        const Variable &kept = body_.variables.back();
+        if (value.kind != Operand::Kind::sink) {
+          Instruction moved = move(is_result ? "ld.param" : "st.param", kept.type, kept, value);
+          moved.guard = call.guard;
+          moved.guard_negated = call.guard_negated;
+          if (is_result)
+            behind.push_back(moved);
+          else
+            body_.instructions.push_back(moved);
+        }
+        Operand passed;
+        passed.kind = Operand::Kind::symbol;
+        passed.index = symbol({const_cast<Variable *>(&kept), nullptr});
+        body_.operands[place] = passed;
+      }
+    };
+    pass(results, callee ? &callee->returns : nullptr, true);
+    pass(arguments, callee ? &callee->parameters : nullptr, false);
   }
 
   void operands() {
@@ -286,11 +419,17 @@ private:
 
   void registers() {
     std::string_view word = lexer_.directive();
-    if (word == "v2" || word == "v4")
-      lexer_.fail("vector registers are not supported");
+    uint32_t width = 1;
+    if (word == "v2" || word == "v4") {
+      width = static_cast<uint32_t>(word[1] - '0');
+      word = lexer_.directive();
+    }
     Type type = type_from_name(word);
     if (type == Type::none)
       lexer_.fail("unknown register type '." + std::string(word) + "'");
+    if (width > 1 && (type == Type::pred || size_bytes(type) * width > 16))
+      lexer_.fail("a vector register of " + std::to_string(width) + " elements of type ." +
+                  std::string(word));
     do {
       std::string_view name = lexer_.name();
       if (name.empty())
@@ -305,16 +444,24 @@ private:
         lexer_.expect('>', "behind the number of registers");
       }
       uint32_t first = static_cast<uint32_t>(body_.registers.size());
-      if (!scopes_.back().registers.insert({name, {type, first, count}}).second)
+      if (!scopes_.back().registers.insert({name, {type, first, count, width}}).second)
         lexer_.fail_at(position, "the register '" + std::string(name) + "' is declared twice in one scope");
-      if (first + uint64_t{count} > most_registers)
+      if (first + uint64_t{count} * width > most_registers)
         lexer_.fail(too_many_registers);
-      body_.registers.resize(first + (count ? count : 1), type);
+      body_.registers.resize(first + (count ? count : 1) * width, type);
     } while (lexer_.accept(','));
     lexer_.expect(';', "behind .reg");
   }
 
-  bool find_register(std::string_view name, uint32_t &index) const {
+  // A register that is no vector.
+  bool find_scalar(std::string_view name, uint32_t &index) const {
+    RegisterName found;
+    bool is_scalar = find_register(name, found) && found.width == 1;
+    index = found.first;
+    return is_scalar;
+  }
+
+  bool find_register(std::string_view name, RegisterName &into) const {
     size_t digits = name.size();
     while (digits > 0 && name[digits - 1] >= '0' && name[digits - 1] <= '9')
       --digits;
@@ -326,12 +473,13 @@ private:
       const auto &registers = scopes_[s].registers;
       auto found = registers.find(name);
       if (found != registers.end() && found->second.count == 0) {
-        index = found->second.first;
+        into = {found->second.first, found->second.width};
         return true;
       }
       if (numbered && (found = registers.find(name.substr(0, digits))) != registers.end() &&
           number < found->second.count) {
-        index = found->second.first + static_cast<uint32_t>(number);
+        uint32_t width = found->second.width;
+        into = {found->second.first + static_cast<uint32_t>(number) * width, width};
         return true;
       }
     }
@@ -452,13 +600,14 @@ private:
 
   Operand named(std::string_view name) {
     Operand result;
+    RegisterName reg;
     if (name == "_") {
       result.kind = Operand::Kind::sink;
     } else if (name == "WARP_SZ") {
       result.kind = Operand::Kind::integer;
       result.value = 32;
-    } else if (find_register(name, result.index)) {
-      result.kind = Operand::Kind::reg;
+    } else if (find_register(name, reg)) {
+      result = reg.width == 1 ? element_of(reg, 0) : vector_or_component(name, reg);
     } else if (!name.empty() && name[0] == '%') {
       if (!is_special(name))
         lexer_.fail("the register '" + std::string(name) + "' is not declared");
@@ -475,6 +624,31 @@ private:
       result.kind = Operand::Kind::label;
       result.index = label_reference(name);
     }
+    return result;
+  }
+
+  static Operand element_of(const RegisterName &reg, uint32_t element) {
+    Operand result;
+    result.kind = Operand::Kind::reg;
+    result.index = reg.first + element;
+    return result;
+  }
+
+  // `v` is all elements of a vector register, `v.x` or `v.r` the first.
+  Operand vector_or_component(std::string_view name, const RegisterName &reg) {
+    std::string_view component = lexer_.component();
+    if (!component.empty()) {
+      size_t element = std::string_view("xyzwrgba").find(component) % 4;
+      if (element >= reg.width)
+        lexer_.fail("'" + std::string(name) + "' has no component ." + std::string(component));
+      return element_of(reg, static_cast<uint32_t>(element));
+    }
+    Operand result;
+    result.kind = Operand::Kind::vector;
+    result.index = static_cast<uint32_t>(body_.operands.size());
+    result.count = reg.width;
+    for (uint32_t element = 0; element < reg.width; ++element)
+      body_.operands.push_back(element_of(reg, element));
     return result;
   }
 
@@ -537,6 +711,7 @@ private:
   std::vector<size_t> label_positions_;
   bool labels_may_be_missing_ = false;
   std::vector<Operand> pending_; // of the instruction that is being read
+  std::unordered_map<const Variable *, uint32_t> parameter_registers_;
   std::unordered_map<const void *, uint32_t> symbol_index_;
 };
 

@@ -128,6 +128,8 @@ def body(text: str) -> str:
         (body(" .global .u32 x;"), "module scope only"),
         (body(" ld.global.u32 %r1, [unknown_variable];"), "line 7, column 22: 'unknown_variable' is not defined"),
         (body(" .shared .b32 x[4]; mov.u32 %r1, x[%r1];"), "line 7, column 36: expected a number"),
+        (body(" .reg .v2 .u32 v; mov.u32 %r1, v.z;"), "'v' has no component .z"),
+        (body(" .reg .v4 .f64 v;"), "a vector register of 4 elements of type .f64"),
         (body(" st.global.u32 [%r1], {{{{{{1}}}}}};"), "operands nested too deeply"),
     ],
 )  # fmt: skip
