@@ -171,6 +171,7 @@ struct attachment {
   const void *data;         // STORAGE_INLINE; STORAGE_FILE: the reference
   uint64_t offset;          // STORAGE_BLOB
   uint32_t reference_bytes; // STORAGE_FILE
+  const void *mapped;       // STORAGE_FILE: where it is in this process
 };
 
 enum { MAX_ATTACHMENTS = 64, INLINE_BYTES = 4096 };
@@ -396,6 +397,9 @@ void memory_make_host_visible(uint64_t base);             // a managed variable
 enum list_filter { LIST_BY_CONTEXT, LIST_BY_OWNER, LIST_BY_SPAN, LIST_ALL };
 void memory_list_touched(enum list_filter filter, uint64_t value, uint64_t bytes, struct range_list *list);
 bool memory_has_touched(enum list_filter filter, uint64_t value, uint64_t bytes);
+
+// Whether the image of a file that was unmapped or changed since is in memory as it was (image.c).
+bool image_is_still_there(const void *image, uint64_t bytes, uint32_t check);
 
 // ---- module variables that no call named (variables.c) ------------------------------------------
 

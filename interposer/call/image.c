@@ -164,12 +164,23 @@ static bool attach_mapped(struct call *call, unsigned parameter, unsigned part, 
       memcpy(reference + sizeof words, path, path_bytes);
       attached =
           attach_place(call, parameter, part, reference, (uint32_t)(sizeof words + path_bytes), bytes, check);
+      if (attached)
+        call->attachments[call->attachment_count - 1].mapped = image;
     }
   }
   if (descriptor >= 0)
     close(descriptor);
   free(path);
   return attached;
+}
+
+bool image_is_still_there(const void *image, uint64_t bytes, uint32_t check) {
+  uint8_t sample[SAMPLE_BYTES];
+  const uint8_t *last = (const uint8_t *)image + bytes - SAMPLE_BYTES;
+  if (!read_memory(sample, image, sizeof sample))
+    return false;
+  uint32_t found = crc32c(0, sample, sizeof sample);
+  return read_memory(sample, last, sizeof sample) && crc32c(found, sample, sizeof sample) == check;
 }
 
 // ---- attaching ----------------------------------------------------------------------------------

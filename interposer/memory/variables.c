@@ -26,6 +26,7 @@ struct part {
   uint64_t offset, length;
   uint32_t check, data_bytes;
   uint8_t *data;
+  const void *mapped; // STORAGE_FILE
 };
 
 struct module {
@@ -119,6 +120,7 @@ void keep_image(struct call *call) {
     struct part *part = &module->parts[module->part_count];
     *part = (struct part){
         .storage = item->storage, .offset = item->offset, .length = item->length, .check = item->check};
+    part->mapped = item->storage == STORAGE_FILE ? item->mapped : NULL;
     part->data_bytes = item->storage == STORAGE_INLINE ? (uint32_t)item->length : item->reference_bytes;
     part->data = part->data_bytes > 0 ? malloc(part->data_bytes) : NULL;
     if (part->data == NULL && part->data_bytes > 0)
@@ -262,7 +264,7 @@ struct question {
   uint32_t check, zero;
 };
 _Static_assert(sizeof(struct question) == 48, "variables.py");
-enum { QUESTION_VERSION = 1, ANSWERED = 0, IMAGE_IS_GONE = 1 };
+enum { QUESTION_VERSION = 1, ANSWERED = 0, IMAGE_IS_GONE = 1 }; // 2: the image says nothing
 
 struct answer {
   uint32_t state, bytes;
@@ -313,8 +315,8 @@ static uint32_t architecture_of_device(void) {
   return (uint32_t)(major * 10 + minor);
 }
 
-// Names of the variables of one part, each with its NUL; NULL: not known.
-static char *names_of(const struct part *part, uint32_t *bytes) {
+// Names of the variables of one part, each with its NUL; NULL: not known. is_gone: its file is.
+static char *names_of(const struct part *part, uint32_t *bytes, bool *is_gone) {
   const char *blobs = blobs_file_name();
   bool in_blobs = part->storage == STORAGE_BLOB;
   struct question question = {
@@ -332,9 +334,10 @@ static char *names_of(const struct part *part, uint32_t *bytes) {
   int descriptor = connect_to_launcher();
   if (descriptor >= 0 && transfer(descriptor, &question, sizeof question, true) &&
       transfer(descriptor, in_blobs ? (void *)(uintptr_t)blobs : part->data, question.data_bytes, true) &&
-      transfer(descriptor, &answer, sizeof answer, false) && answer.state == ANSWERED &&
-      answer.bytes <= MAX_ANSWER_BYTES) {
-    names = malloc(answer.bytes + 1);
+      transfer(descriptor, &answer, sizeof answer, false)) {
+    *is_gone = answer.state == IMAGE_IS_GONE;
+    if (answer.state == ANSWERED && answer.bytes <= MAX_ANSWER_BYTES)
+      names = malloc(answer.bytes + 1);
     if (names != NULL && !transfer(descriptor, names, answer.bytes, false)) {
       free(names);
       names = NULL;
@@ -347,6 +350,36 @@ static char *names_of(const struct part *part, uint32_t *bytes) {
   if (descriptor >= 0)
     close(descriptor);
   return names;
+}
+
+// The file of an image is gone or changed, but it is loaded still: from now on it is in the blobs file.
+static bool rescue_image(struct part *part) {
+  enum { PIECE_BYTES = 65536 };
+  if (part->mapped == NULL || !image_is_still_there(part->mapped, part->length, part->check))
+    return false;
+  uint8_t *piece = malloc(PIECE_BYTES);
+  uint64_t offset = reserve_blob(part->length);
+  uint32_t check = 0;
+  bool whole = piece != NULL;
+  for (uint64_t done = 0; whole && done < part->length; done += PIECE_BYTES) {
+    size_t bytes = part->length - done < PIECE_BYTES ? (size_t)(part->length - done) : PIECE_BYTES;
+    whole = read_memory(piece, (const uint8_t *)part->mapped + done, bytes) &&
+            write_blob(offset + done, piece, bytes);
+    if (whole)
+      check = crc32c(check, piece, bytes);
+  }
+  free(piece);
+  struct record record;
+  if (!whole || !begin_record(&record, RECORD_IMAGE, 0, 0, 24 + (part->data_bytes + 7) / 8 * 8))
+    return false;
+  put_u64(&record, offset);
+  put_u64(&record, part->length);
+  put_u64(&record, part->check | (uint64_t)check << 32);
+  put_bytes(&record, part->data, part->data_bytes);
+  end_record(&record);
+  part->storage = STORAGE_BLOB;
+  part->offset = offset;
+  return true;
 }
 
 // ---- asking where they are ----------------------------------------------------------------------
@@ -400,14 +433,17 @@ static void find_variable(const struct module *module, uint64_t context, const c
   }
 }
 
-static void find_variables(const struct module *module, uint64_t context) {
+static void find_variables(struct module *module, uint64_t context) {
   int (*push)(uint64_t) = driver_symbol("cuCtxPushCurrent_v2");
   int (*pop)(uint64_t *) = driver_symbol("cuCtxPopCurrent_v2");
   uint64_t popped;
   bool pushed = context != current_context() && push != NULL && pop != NULL && push(context) == SUCCESS;
   for (unsigned n = 0; n < module->part_count && writer_is_open(); n++) {
     uint32_t bytes = 0;
-    char *names = names_of(&module->parts[n], &bytes);
+    bool is_gone = false;
+    char *names = names_of(&module->parts[n], &bytes, &is_gone);
+    if (is_gone && module->parts[n].storage == STORAGE_FILE && rescue_image(&module->parts[n]))
+      names = names_of(&module->parts[n], &bytes, &is_gone);
     for (uint32_t at = 0; names != NULL && at < bytes; at += (uint32_t)strlen(names + at) + 1)
       if (strlen(names + at) <= INLINE_BYTES)
         find_variable(module, context, names + at);

@@ -75,6 +75,7 @@ class RecordKind(enum.IntEnum):
     PROCESS = 5
     END = 6
     COPY = 7
+    IMAGE = 8  # an image that stood in a file, copied since the file is gone
 
 
 class CopyFlag(enum.IntFlag):

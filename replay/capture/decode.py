@@ -48,6 +48,7 @@ Places = NDArray[np.void]
 _NOTE = struct.Struct("<II")
 _FILE = struct.Struct("<QQQQQQ")  # offset, device, inode, size, modification time in ns, bytes of the path
 _FLAGS = PER_THREAD_BIT | BY_CAPTURE_BIT | IN_CAPTURE_BIT
+_IMAGE = struct.Struct("<QQII")  # offset in the blobs file, length, check as of a file, check of all bytes
 SAMPLE_BYTES = 4096  # at each end of an image in a file: what its check covers
 
 
@@ -244,7 +245,15 @@ class ProcessText:
     values: dict[str, str]
 
 
-Event = Entered | Left | RawContents | RawCopy | RawNote | ProcessText
+@dataclass(frozen=True)
+class RawImage:
+    """The image that stood in `file` is `copy` now: the file is gone."""
+
+    file: FilePlace
+    copy: RawAttachment
+
+
+Event = Entered | Left | RawContents | RawCopy | RawImage | RawNote | ProcessText
 
 
 class Decoder:
@@ -303,6 +312,8 @@ class Decoder:
             return Left(left)
         if record.kind == RecordKind.BLOB:
             return _contents(record)
+        if record.kind == RecordKind.IMAGE:
+            return _image_copy(record)
         if record.kind == RecordKind.COPY:
             return self._copies.record(record)
         if record.kind == RecordKind.NOTE:
@@ -392,6 +403,15 @@ def _contents(record: Record) -> RawContents:
     return RawContents(
         record.call, record.thread, address, length, place, base, allocation_bytes, Moment(moment), check
     )
+
+
+def _image_copy(record: Record) -> RawImage:
+    offset, length, file_check, check = _IMAGE.unpack_from(record.payload)
+    if length > MAXIMUM_ATTACHMENT_BYTES:
+        raise FormatError(f"an image of {length} bytes")
+    file = file_attachment(record.payload[_IMAGE.size :], length, file_check).file
+    assert file is not None
+    return RawImage(file, RawAttachment(length, None, offset, check))
 
 
 def _note(record: Record) -> RawNote:

@@ -7,8 +7,8 @@ image is; the answer is the names of its variables. A file that holds an image i
 Question: `magic "RCAPVARS" | u32 version 1 | u32 storage | u32 architecture (90 for 9.0, 0 unknown) | u32 data_bytes |
 u64 offset | u64 length | u32 check | u32 zero`, then `data_bytes` bytes: the image itself (INLINE), the name of the
 blobs file (BLOB), or the reference to a file as FORMAT.md has it (FILE). Answer: `u32 state | u32 bytes`, then the
-names, each with its NUL. State 0: here they are; 1: the image cannot be read, or it says nothing. One question for each
-connection.
+names, each with its NUL. State 0: here they are; 1: the image cannot be had from there; 2: it says nothing. One
+question for each connection.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from types import TracebackType
 
 from replay.api.vocabulary import VARIABLES_SOCKET, Storage
 from replay.capture.decode import file_attachment, keep_file, read_from_file
-from replay.errors import ReplayError
+from replay.errors import ImageError, ReplayError
 from replay.images import variable_names
 
 _QUESTION = struct.Struct("<8sIIIIQQI4x")
 _ANSWER = struct.Struct("<II")
 _MAGIC, _VERSION = b"RCAPVARS", 1
-_READABLE, _UNREADABLE = 0, 1
+_ANSWERED, _GONE, _SAYS_NOTHING = 0, 1, 2
 _TIMEOUT_S = 30.0  # for the rest of a question that has begun
 MAXIMUM_DATA_BYTES = 1 << 20
 MAXIMUM_IMAGE_BYTES = 1 << 30
@@ -94,14 +94,18 @@ class VariableService:
         data = _receive(connection, data_bytes)
         try:
             image = self._image(storage, data, offset, length, check)
-            names = variable_names(image, architecture or None)
         except (ReplayError, OSError, struct.error):
-            connection.sendall(_ANSWER.pack(_UNREADABLE, 0))
+            connection.sendall(_ANSWER.pack(_GONE, 0))
+            return
+        try:
+            names = variable_names(image, architecture or None)
+        except ImageError:
+            connection.sendall(_ANSWER.pack(_SAYS_NOTHING, 0))
             return
         text = b"".join(name.encode("utf-8", "surrogateescape") + b"\0" for name in names)
         if len(text) > MAXIMUM_ANSWER_BYTES:
             text = text[: text.rindex(b"\0", 0, MAXIMUM_ANSWER_BYTES) + 1]
-        connection.sendall(_ANSWER.pack(_READABLE, len(text)) + text)
+        connection.sendall(_ANSWER.pack(_ANSWERED, len(text)) + text)
 
     def _image(self, storage: int, data: bytes, offset: int, length: int, check: int) -> bytes:
         if length > MAXIMUM_IMAGE_BYTES:

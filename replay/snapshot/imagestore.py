@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from blake3 import blake3
 
-from replay.capture.decode import BlobsFile, RawAttachment
+from replay.capture.decode import BlobsFile, FilePlace, RawAttachment, RawImage
 from replay.errors import DamagedError, ImageError
 from replay.images import find_kernel, identify, image_size, variable_names
 from replay.images.fatbin import container_of, read_container, usable_entries
@@ -33,7 +33,21 @@ class ImageStore:
         self._kernels: dict[tuple[str, str], KernelInfo | None] = {}  # for the one device of the capture
         self._variables: dict[str, list[str]] = {}
         self.damaged: list[str] = []
-        self.missing: list[str] = []
+        self._missing: dict[object, str] = {}
+        self._copies: dict[tuple[FilePlace, int], RawAttachment] = {}
+
+    @property
+    def missing(self) -> list[str]:
+        """What became of images whose bytes cannot be had."""
+        return list(self._missing.values())
+
+    def copied(self, image: RawImage) -> str:
+        """Take an image that stood in a file from its copy. Gives its digest."""
+        self._copies[image.file, image.copy.length] = image.copy
+        key = (image.file, 0, image.copy.length)
+        self._digests.pop(key, None)
+        self._missing.pop(key, None)
+        return self.digest(RawAttachment(image.copy.length, None, file=image.file))
 
     def read(self, attachment: RawAttachment) -> bytes:
         """The bytes of any attachment of the capture. Raises DamagedError when they are missing or damaged."""
@@ -47,7 +61,10 @@ class ImageStore:
         try:
             data = self._read(attachment)
         except DamagedError as error:
-            (self.damaged if attachment.file is None else self.missing).append(str(error))
+            if attachment.file is None:
+                self.damaged.append(str(error))
+            else:
+                self._missing[key] = str(error)
             digest = ""
         else:
             digest = blake3(data).hexdigest(length=_DIGEST_BYTES)
@@ -75,6 +92,8 @@ class ImageStore:
         )
 
     def _read(self, attachment: RawAttachment) -> bytes:
+        if attachment.file is not None and (attachment.file, attachment.length) in self._copies:
+            attachment = self._copies[attachment.file, attachment.length]
         data = self._blobs.read_attachment(attachment)
         # The raw capture may come from a stranger: of the files of this machine it gets nothing but module images.
         if attachment.file is not None:

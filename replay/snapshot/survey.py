@@ -29,6 +29,7 @@ from replay.capture.decode import (
     RawCall,
     RawContents,
     RawCopy,
+    RawImage,
     RawNote,
 )
 from replay.snapshot.allocations import Allocation, Allocations
@@ -61,6 +62,10 @@ class Images(Protocol):
     def digest(self, attachment: RawAttachment) -> str: ...
 
     def read(self, attachment: RawAttachment) -> bytes: ...
+
+    def copied(self, image: RawImage) -> str:
+        """An image that stood in a file is elsewhere now; gives its digest, too."""
+        ...
 
 
 @dataclass
@@ -199,6 +204,8 @@ class Surveyor:
                 context = self.objects.current_context(event.thread)
                 device = self.objects.device_of(context)
                 self.allocations.contents(event, context, device)
+            elif isinstance(event, RawImage):
+                self.survey.images_used.add(self._images.copied(event))
             elif isinstance(event, RawNote):
                 if event.code == "WINDOW_OPEN" and self.survey.opened:
                     yield self._end_window()
