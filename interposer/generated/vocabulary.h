@@ -58,6 +58,7 @@ enum record_kind {
   RECORD_PROCESS = 5,
   RECORD_END = 6,
   RECORD_COPY = 7,
+  RECORD_IMAGE = 8,
 };
 
 enum storage {

@@ -126,8 +126,11 @@ def test_pointers_to_variables_that_the_host_uploads(replay, programs, tmp_path,
 
 def test_each_window_has_the_variables_as_they_were(replay, program):
     replay.capture("--kernel", "step", "--each", "--launch", "2-5", application=[str(program)])
+    results = json.loads(replay.run("x.rsnap", "--json").stdout)["windows"]
+    assert [item["result"]["verification"]["verdict"] for item in results] == ["match"] * 4
     starts = []
     for number in "2345":
-        assert "outputs match" in replay.run(f"x.{number}.rsnap").stdout
-        starts += [item for item in memory(replay, f"x.{number}.rsnap") if item["name"] == "counter"]
+        found = replay("ls", "x.rsnap", "memory", "--window", number, "--json").stdout
+        starts += [item for item in json.loads(found)["memory"] if item["name"] == "counter"]
+    assert len(starts) == 4
     assert [item["after"] for item in starts[:-1]] == [item["before"] for item in starts[1:]]
