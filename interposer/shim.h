@@ -458,6 +458,13 @@ extern _Atomic uint64_t lowest_object, object_span;
 extern atomic_uint bound_references; // which every launch may use
 bool references_reach_untouched(void);
 void references_take(struct range_list *taken);
+// Tensor maps (tensor_maps.c): how many are known, and the global address of one, 0 for bytes that are none.
+enum { TENSOR_MAP_BYTES = 128, TENSOR_MAP_ALIGNMENT = 64 };
+extern atomic_uint tensor_maps;
+void tensor_map_add(const void *bytes, uint64_t address);
+uint64_t tensor_map_address(const void *bytes);
+void reset_tensor_maps_after_fork(void);
+
 void follow_arrays(const struct call *call); // after a successful call that makes, binds or ends them
 
 uint64_t current_context(void);

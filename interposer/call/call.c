@@ -55,6 +55,7 @@ static void child_after_fork(void) {
   reset_variables_after_fork();
   reset_arrays_after_fork();
   reset_objects_after_fork();
+  reset_tensor_maps_after_fork();
   reset_kernels_after_fork();
   reset_streams_after_fork();
   reset_contexts_after_fork();

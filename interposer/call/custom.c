@@ -46,6 +46,9 @@ static const struct {
     [ID_cuGraphExecBatchMemOpNodeSetParams] = {graph_enter, NULL},
     [ID_cuGraphExecNodeSetParams] = {graph_enter, NULL},
     [ID_cuGraphLaunch] = {graph_launch_enter, NULL},
+    [ID_cuTensorMapEncodeTiled] = {tensor_map_enter, NULL},
+    [ID_cuTensorMapEncodeIm2col] = {tensor_map_enter, NULL},
+    [ID_cuTensorMapEncodeIm2colWide] = {tensor_map_enter, NULL},
 };
 
 enum { EXCEPTIONS = sizeof exceptions / sizeof exceptions[0] };

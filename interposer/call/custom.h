@@ -24,4 +24,5 @@ void import_leave(struct call *call); // EFFECT_IMPORT
 
 // custom_array.c
 void array_leave(struct call *call); // after an array was made
+void tensor_map_enter(struct call *call);
 unsigned array_copy_spans(const struct call *call, struct span spans[2]);

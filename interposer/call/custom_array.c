@@ -53,6 +53,18 @@ void array_leave(struct call *call) {
                descriptor.format, problem);
 }
 
+// Of the arrays of an encoder, some have fewer elements than the tensor has dimensions.
+void tensor_map_enter(struct call *call) {
+  uint64_t rank = (uint32_t)call->arguments[2];
+  if (rank < 1 || rank > 5) // the driver will say so
+    return;
+  if (call->arguments[5] != 0 && rank > 1)
+    attach_unsafe(call, 5, 0, argument(call, 5), (rank - 1) * 8);
+  for (unsigned corner = 6; call->function->id == ID_cuTensorMapEncodeIm2col && corner < 8; corner++)
+    if (call->arguments[corner] != 0 && rank > 2)
+      attach_unsafe(call, corner, 0, argument(call, corner), (rank - 2) * 4);
+}
+
 unsigned array_copy_spans(const struct call *call, struct span spans[2]) {
   // Positions of the arrays among the parameters; 0xff: none. Device memory beside them, with its length.
   unsigned first = 0xff, second = 0xff, device = 0xff, length = 0;
@@ -138,6 +150,13 @@ void follow_arrays(const struct call *call) {
   case ID_cuTexRefSetAddress2D_v2:
   case ID_cuTexRefSetAddress2D_v3: // the reference and the address stand at other places
     objects_add(words[call->function->id == ID_cuTexRefSetAddress_v2 ? 1 : 0], OBJECT_REFERENCE, words[2]);
+    break;
+  case ID_cuTensorMapEncodeTiled:
+  case ID_cuTensorMapEncodeIm2col:
+  case ID_cuTensorMapEncodeIm2colWide:
+  case ID_cuTensorMapReplaceAddress:
+    if (words[0] != 0)
+      tensor_map_add(argument(call, 0), words[call->function->id == ID_cuTensorMapReplaceAddress ? 1 : 3]);
     break;
   case ID_cuTexRefDestroy:
     objects_remove(words[0], OBJECT_REFERENCE);

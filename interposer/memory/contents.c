@@ -140,7 +140,8 @@ void copy_contents(struct thread *thread, struct range_list *list, enum moment m
     atomic_fetch_add(&perturbation.waits, 1);
     atomic_fetch_add(&perturbation.wait_ns, now_ns() - begin_ns);
   }
-  // A kernel with a wrong address may reach no memory at all; the replay has to know that it failed here, too.
+  // A kernel with a wrong address may reach no memory at all; the replay has to know that it failed here,
+  // too.
   if (problem != NULL && list->count == 0 && moment == MOMENT_AFTER)
     write_note(NOTE_MEMORY_NOT_READ, 0, call, "no allocation that could be read: %s", problem);
   uint64_t begin_ns = now_ns(), bytes_before = bytes_copied;

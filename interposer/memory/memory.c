@@ -201,6 +201,13 @@ static bool scan(const void *data, size_t bytes, bool (*visit)(struct range *, v
   uint64_t last = 0;
   if (span == 0 && handles == 0)
     return false;
+  for (size_t n = 0; n + TENSOR_MAP_BYTES <= bytes && atomic_load(&tensor_maps) > 0;
+       n += TENSOR_MAP_ALIGNMENT) {
+    uint64_t address = tensor_map_address(at + n);
+    struct range *range = address != 0 ? range_at(address) : NULL;
+    if (range != NULL && visit(range, state))
+      return true;
+  }
   for (size_t n = 0; n + 8 <= bytes; n += 8) {
     uint64_t word;
     memcpy(&word, at + n, 8);

@@ -11,6 +11,8 @@ import enum
 from ctypes import c_int32, c_ubyte, c_uint16, c_uint32, c_uint64
 from typing import TypeVar
 
+TENSOR_MAP_BYTES, TENSOR_MAP_ALIGNMENT = 128, 64  # CUtensorMap
+
 S = TypeVar("S", bound=ctypes.Structure)
 
 

@@ -19,6 +19,7 @@ from replay.compare.outputs import BufferComparison
 from replay.engine.arrays import LiveArrays, texel_at
 from replay.engine.driver import Driver, DriverFailure, call, query
 from replay.engine.memory import AddressMap, home_address, is_array, is_global, is_host
+from replay.engine.tensor_maps import LiveMaps, MapPlace
 from replay.errors import EngineError
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import CHUNK_BYTES, DIGEST_BYTES, ZERO_DIGEST, Change, Contents, Range
@@ -145,6 +146,8 @@ class ContentStore:
         default_factory=dict
     )  # in `before` contents, by range id
     find_handle: Callable[[str, int], int | None] = lambda c_type, captured: None
+    maps: LiveMaps | None = None
+    map_places: dict[int, list[MapPlace]] = field(default_factory=dict)  # in `before` contents, by range id
     loaded_bytes: int = 0
     guessed_words: int = 0  # of outputs, taken for pointers to moved memory since then they agree
     restored_bytes: int = 0
@@ -192,6 +195,9 @@ class ContentStore:
             if word.offset % CHUNK_BYTES > CHUNK_BYTES - 8 and (moved := self.addresses.find(word.target)):
                 self._write(range_, live + word.offset, moved.to_bytes(8, "little"))
 
+        for place in self.map_places.get(range_.id, []):
+            assert self.maps is not None
+            self._write(range_, live + place.offset, self.maps.live(place.id))
         for handle in self.handle_words.get(range_.id, []):
             moved = self.find_handle(handle.c_type, handle.captured)
             if moved not in (None, handle.captured):
@@ -346,6 +352,7 @@ class ContentStore:
         live = self.live(range_)
         words = self.words.get(range_.id, []) if self._any_word_moves(range_.id) else []
         handles = self.handle_words.get(range_.id, [])
+        places = self.map_places.get(range_.id, [])
         for offset, digest, size in _pieces(range_.after):
             actual = self._read(range_, live + offset, size)
             self.progress(f"comparing {result.label}")
@@ -355,7 +362,12 @@ class ContentStore:
             if actual_digest == digest:
                 result.add_equal(size)
                 continue
-            expected = bytes(self._patched(read_chunk(self.reader, digest, size), offset, words, handles))
+            held = bytearray(read_chunk(self.reader, digest, size))
+            if self.maps is not None and places:
+                self.maps.patch(
+                    held, offset, places
+                )  # before their addresses, which stand inside, are patched
+            expected = bytes(self._patched(held, offset, words, handles))
             if expected != actual:
                 # Pointers that the window itself wrote stand in no census of what was there before.
                 guess, _ = self.addresses.patch_lookalikes(expected)
@@ -373,7 +385,7 @@ class ContentStore:
         )
 
     def _patched(
-        self, data: bytes, offset: int, words: list[Word], handles: Iterable[HandleWord] = ()
+        self, data: bytes | bytearray, offset: int, words: list[Word], handles: Iterable[HandleWord] = ()
     ) -> bytearray:
         changed = bytearray(data)
         patch(changed, offset, words, self.addresses)

@@ -25,6 +25,7 @@ from replay.engine.driver import Driver, DriverFailure, argument_type, argument_
 from replay.engine.handles import HandleMap, ThreadContexts, captured_handles
 from replay.engine.inputs import MAXIMUM_BUFFER_BYTES, CallInputs, Prepared
 from replay.engine.memory import AddressMap
+from replay.engine.tensor_maps import ENCODERS, LiveMaps, MapPlace
 from replay.errors import EngineError
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Image
@@ -56,6 +57,8 @@ NOT_EXECUTED: dict[str, str] = {
     **dict.fromkeys(("cuInit", "cuProfilerStart", "cuProfilerStop", *_PLACED_BY_SYMBOL), ""),
     # Each iteration of the window would give back a reference that the setup took once.
     "cuDevicePrimaryCtxRelease_v2": "",
+    # What they encode stands in parameters and memory, and is encoded anew there (tensor_maps.py).
+    **dict.fromkeys((*ENCODERS, "cuTensorMapReplaceAddress"), ""),
     **dict.fromkeys(
         _HINTS,
         "managed memory is replayed as device memory, so hints about where it should be have no effect",
@@ -126,6 +129,8 @@ class Executor(CallInputs):
         self.handle_words: dict[
             int, list[HandleWord]
         ] = {}  # of objects, in the parameter buffers, by call number
+        self.maps: LiveMaps | None = None  # tensor maps, and where they stand in the parameter buffers
+        self.map_places: dict[int, list[MapPlace]] = {}
         self.window_objects: set[tuple[str, int]] = set()  # captured handles that the window itself gives out
         self.made: dict[
             tuple[str, int], int
@@ -291,6 +296,21 @@ class Executor(CallInputs):
             word and parameter.role == Role.ADDRESS and self.addresses.find(word) is not None
             for parameter, word in words
         )
+
+    def prepare_encoder(self, call: Call, address: int) -> Prepared:
+        """The call that encodes a tensor map, for a live global address. Its first argument is where the map goes."""
+        function = by_symbol()[call.function]
+        if len(call.arguments) != len(function.parameters):
+            raise EngineError(
+                f"has {len(call.arguments)} arguments", where=f"call {call.number} {call.function}"
+            )
+        prepared = Prepared(call, 0, self.driver.function(call.function), [])
+        given = {**custom.EXCEPTIONS[call.function](self, prepared, function), "globalAddress": address}
+        prepared.arguments = [
+            given[parameter.name] if parameter.name in given else self._argument(prepared, function, position)
+            for position, parameter in enumerate(function.parameters)
+        ]
+        return prepared
 
     def _forget(self, handle: tuple[str, int]) -> None:
         self.handles.forget(*handle)

@@ -9,11 +9,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from replay.api.functions import by_symbol
+from replay.api.structs import TENSOR_MAP_BYTES
 from replay.engine.contents import HandleWord, Word, describe, unpack_handles, unpack_words
 from replay.engine.memory import is_array, is_global
+from replay.engine.tensor_maps import MapPlace, unpack_maps
 from replay.errors import EngineError
 from replay.snapshot.container import SnapshotReader
-from replay.snapshot.schema import Call, Census, Change, Contents, Image, Note, Range, from_wire
+from replay.snapshot.schema import Call, Census, Change, Contents, Image, Note, Range, TensorMap, from_wire
 
 # Notes of a capture that make a replay pointless unless the user asks for it
 REFUSING_NOTES = ("UNSUPPORTED_CALL", "PARAMETERS_UNKNOWN", "STREAM_CAPTURE")
@@ -49,9 +51,15 @@ class Program:
         self.range_words: dict[int, list[Word]] = {}
         self.call_handles: dict[int, list[HandleWord]] = {}
         self.range_handles: dict[int, list[HandleWord]] = {}
+        self.tensor_maps = {one.id: one for one in self._objects(TensorMap, "tensor_map")}
+        self.call_maps: dict[int, list[MapPlace]] = {}
+        self.range_maps: dict[int, list[MapPlace]] = {}
         for census in self._objects(Census, "census"):
             if census.kind in ("call_handles", "range_handles"):
                 self._handles(census)
+                continue
+            if census.kind in ("call_maps", "range_maps"):
+                self._maps(census)
                 continue
             words = self.call_words if census.kind == "call" else self.range_words
             site = f"{census.kind} {census.site}"
@@ -87,6 +95,19 @@ class Program:
                 f"the census of handles in range {census.site} lies outside the captured memory"
             )
         self.range_handles.setdefault(census.site, []).extend(found)
+
+    def _maps(self, census: Census) -> None:
+        """Where tensor maps begin."""
+        places = unpack_maps(census.words, self.tensor_maps, f"{census.kind} {census.site}")
+        if census.kind == "call_maps":
+            self.call_maps.setdefault(census.site, []).extend(places)
+            return
+        holder = self.ranges.get(census.site)
+        if holder is None or any(place.offset + TENSOR_MAP_BYTES > holder.size_bytes for place in places):
+            raise EngineError(
+                f"the census of tensor maps in range {census.site} lies outside the captured memory"
+            )
+        self.range_maps.setdefault(census.site, []).extend(places)
 
     def _refuse(self) -> None:
         if not self.window:

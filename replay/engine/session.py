@@ -32,6 +32,7 @@ from replay.engine.memory import (
     place,
 )
 from replay.engine.program import Program
+from replay.engine.tensor_maps import LiveMaps
 from replay.errors import EngineError
 from replay.snapshot.schema import Call, Change, Range
 
@@ -128,6 +129,8 @@ class Session:
         )
         if self.devices.note:
             self.executor.note(self.devices.note)
+        self.executor.maps = LiveMaps(self.executor, program.tensor_maps, self.executor.note)
+        self.executor.map_places = program.call_maps
         self.executor.handle_words = program.call_handles
         self.executor.window_objects = {
             (c_type, captured)
@@ -145,6 +148,8 @@ class Session:
             progress,
             handle_words=program.range_handles,
             find_handle=self.executor.handles.find,
+            maps=self.executor.maps,
+            map_places=program.range_maps,
         )
         self.executor.graphs.best_effort = program.best_effort
         self.executor.graphs.expand = program.expand_graphs

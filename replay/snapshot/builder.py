@@ -47,6 +47,7 @@ from replay.snapshot.imagestore import ImageStore
 from replay.snapshot.schema import INLINE_BYTES, Attachment, Contents, to_wire
 from replay.snapshot.state import SetupCall
 from replay.snapshot.survey import Survey, Surveyor, is_image, parameter_buffer
+from replay.snapshot.tensor_maps import TensorMaps
 from replay.snapshot.windows import Numbers, total
 
 HEADER_FORMAT = "replay-snapshot"
@@ -317,10 +318,11 @@ class _Build:
             self._put_call(self._setup_call(item))
         spool = Spool(self._folder)
         try:
-            targets = Targets(survey.touched, survey.handles)
+            targets = Targets(survey.touched, survey.handles, survey.tensor_maps)
             self._ranges(targets, spool)
             self._changes()
             self._window(calls, targets, spool)
+            self._tensor_maps(survey.tensor_maps)
             for census in spool.objects():
                 self._put("census", census)
         finally:
@@ -446,6 +448,12 @@ class _Build:
                     spool.add("call", call.number, targets.find_few(buffer.data, call.number))
 
     # -- memory -----------------------------------------------------------------------------------------------------
+
+    def _tensor_maps(self, maps: TensorMaps) -> None:
+        for encoded, number in maps.used.items():
+            found = maps.known[encoded]
+            call = self._call(found.call, "setup")
+            self._put("tensor_map", schema.TensorMap(number, encoded, found.address, call))
 
     def _ranges(self, targets: Targets, spool: Spool) -> None:
         for number, item in enumerate(self._survey.touched, 1):

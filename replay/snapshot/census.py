@@ -13,8 +13,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from replay.api.structs import TENSOR_MAP_ALIGNMENT
 from replay.snapshot.allocations import Allocation
 from replay.snapshot.schema import Census
+from replay.snapshot.tensor_maps import TensorMaps
 
 BLOCK_BYTES = 256 * 1024  # scanned at once: small enough for its temporaries to stay in the cache
 MAXIMUM_WORDS_BYTES = 6 << 20  # in one Census object; a multiple of 24
@@ -23,7 +25,8 @@ WORD = np.dtype([("offset", "<u8"), ("inside", "<u8"), ("range", "<u4"), ("zero"
 _U64 = struct.Struct("<Q")
 Words = NDArray[np.void]
 Site = Literal["range", "call"]
-Kind = Literal["range", "call", "range_handles", "call_handles"]
+Kind = Literal["range", "call", "range_handles", "call_handles", "range_maps", "call_maps"]
+MAP = 0xFFFFFFFF
 
 # A smaller value in memory is as likely an index or a count, so it is never taken for a handle there.
 SMALLEST_HANDLE_IN_MEMORY = 1 << 32
@@ -32,11 +35,16 @@ SMALLEST_HANDLE_IN_MEMORY = 1 << 32
 class Targets:
     """Captured ranges by address. Ranges that shared addresses at different times are told apart by the call at which
     a site was read. handles: those of texture and surface objects, with what they are (`survey.OBJECT_TYPES`); a word
-    that is one has the range 0, the handle as `inside`, and what it is as `zero`."""
+    that is one has the range 0, the handle as `inside`, and what it is as `zero`. tensor_maps: those that were encoded;
+    where one begins, the word has the range MAP and the id of the map as `inside`."""
 
     def __init__(
-        self, allocations: Sequence[Allocation], handles: Mapping[int, Collection[int]] | None = None
+        self,
+        allocations: Sequence[Allocation],
+        handles: Mapping[int, Collection[int]] | None = None,
+        tensor_maps: TensorMaps | None = None,
     ) -> None:
+        self._maps = tensor_maps or TensorMaps()
         numbered = [(item, number) for number, item in enumerate(allocations, 1) if item.kind != "array"]
         self._handles = dict(handles or {})
         self._handles_in_memory = np.array(
@@ -71,7 +79,9 @@ class Targets:
     def find_few(self, data: bytes, call: int) -> Words:
         """The same for a parameter buffer: a few words, once a launch, where numpy costs more than it saves."""
         if self._overlap or len(data) > 1024:
-            return np.concatenate([self._pointers(data, 0, call), self._handles_among(data)])
+            return np.concatenate(
+                [self._pointers(data, 0, call), self._handles_among(data), self._maps_among(data, 0)]
+            )
         found = []
         for number, (value,) in enumerate(_U64.iter_unpack(data[: len(data) // 8 * 8])):
             if value in self._handles:
@@ -82,7 +92,13 @@ class Targets:
                 inside = value - item.placed_address
                 if inside < item.size_bytes:
                     found.append((8 * number, inside, target, 0))
-        return np.array(found, dtype=WORD)
+        words = np.array(found, dtype=WORD)
+        return np.concatenate([words, self._maps_among(data, 0)]) if self._maps.known else words
+
+    def _maps_among(self, data: bytes | memoryview, first_offset: int) -> Words:
+        aligned = first_offset % TENSOR_MAP_ALIGNMENT == 0
+        found = [(at + first_offset, self._maps.use(one), MAP, 0) for at, one in self._maps.find(data)]
+        return np.array(found if aligned else [], dtype=WORD)
 
     @property
     def span(self) -> tuple[int, int]:
@@ -117,6 +133,8 @@ class Targets:
         """The pointers and handles among the aligned words of `data`, which begins at `first_offset` (a multiple of 8)
         of its site and was read at `call`."""
         pointers = self._pointers(data, first_offset, call)
+        if self._maps.known:
+            pointers = np.concatenate([pointers, self._maps_among(data, first_offset)])
         if not len(self._handles_in_memory):
             return pointers
         words = np.frombuffer(data, dtype="<u8", count=len(data) // 8)
@@ -166,9 +184,12 @@ class Spool:
 
     def add(self, kind: Site, site: int, words: Words) -> None:
         """Append words of a site; sites come one after another."""
-        is_handle = words["range"] == 0
-        self._append(kind, site, words[~is_handle])
+        is_handle, is_map = words["range"] == 0, words["range"] == MAP
+        self._append(kind, site, words[~(is_handle | is_map)])
         self._append("range_handles" if kind == "range" else "call_handles", site, words[is_handle])
+        maps = words[is_map]
+        maps["range"], maps["inside"] = maps["inside"], 0
+        self._append("range_maps" if kind == "range" else "call_maps", site, maps)
 
     def _append(self, kind: Kind, site: int, words: Words) -> None:
         if not len(words):

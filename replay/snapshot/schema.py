@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal, TypeVar
 
+from replay.api.structs import TENSOR_MAP_BYTES
 from replay.errors import FormatError
 
 CHUNK_BYTES = 256 * 1024  # memory is cut into chunks of this size; the last one of a range may be shorter
@@ -308,6 +309,24 @@ class Change:
 
 
 @dataclass(frozen=True)
+class TensorMap:
+    """A tensor map (CUtensorMap) that stands in memory or in kernel parameters of the window, and how it was made.
+
+    `encoded` are its 128 bytes, `address` the captured global address that it holds. `call` encoded it, or the map
+    whose address was replaced since; its number is that of the captured call.
+    """
+
+    id: int
+    encoded: bytes
+    address: int
+    call: Call
+
+    def __post_init__(self) -> None:
+        if len(self.encoded) != TENSOR_MAP_BYTES:
+            raise FormatError(f"a tensor map of {len(self.encoded)} bytes")
+
+
+@dataclass(frozen=True)
 class Census:
     """Words that hold an address inside a captured range, or the handle of an object: what a replay patches.
 
@@ -315,10 +334,11 @@ class Census:
     u32 target range id, u32 zero. Site "range": the `before` contents of range `site`. Site "call": the parameter
     buffer of call `site`. Sites "range_handles" and "call_handles" are the same, and their words hold the handle of a
     texture object or a surface object: the second u64 is the handle, the first u32 zero, the second u32 1 for a
-    texture object, 2 for a surface object.
+    texture object, 2 for a surface object. At "range_maps" and "call_maps" tensor maps begin: the second u64 is zero,
+    the first u32 the id of the TensorMap, the second u32 zero.
     """
 
-    kind: Literal["range", "call", "range_handles", "call_handles"]
+    kind: Literal["range", "call", "range_handles", "call_handles", "range_maps", "call_maps"]
     site: int
     words: bytes
 
@@ -368,6 +388,7 @@ KINDS: dict[str, type] = {
     "call": Call,
     "range": Range,
     "change": Change,
+    "tensor_map": TensorMap,
     "census": Census,
     "note": Note,
     "summary": Summary,

@@ -36,6 +36,7 @@ from replay.snapshot.allocations import Allocation, Allocations
 from replay.snapshot.graphs import Descriptions, ExecutableGraph, ExecutableGraphs, LaunchedNode
 from replay.snapshot.schema import Note
 from replay.snapshot.state import Made, Objects, SetupCall
+from replay.snapshot.tensor_maps import TensorMaps
 
 MAXIMUM_KERNELS_SEEN = 64
 MAXIMUM_NOTES = 100_000  # kept with their text; all are counted
@@ -156,6 +157,7 @@ class Survey:
     handles: dict[int, set[int]] = field(
         default_factory=dict
     )  # of texture and surface objects: their OBJECT_TYPES
+    tensor_maps: TensorMaps = field(default_factory=TensorMaps)
 
     def note(self, code: str, text: str, call: int = 0, function: str = "") -> None:
         """Record something that is missing or special."""
@@ -186,6 +188,7 @@ class Surveyor:
         self._parameter_words: set[int] = set()  # that might be handles of objects
         self._process_notes: list[RawNote] = []
         self._refusals: set[tuple[str, int]] = set()
+        self._tensor_maps = TensorMaps()
 
     def windows(self, decoder: Decoder) -> Iterator[Survey]:
         """The windows in their order, each when the next one opens or the file ends. The decoder's `ending` and
@@ -220,6 +223,7 @@ class Surveyor:
     def _end_window(self) -> Survey:
         survey = self.survey
         self._use_reached_objects()
+        survey.tensor_maps = self._tensor_maps.copy()
         survey.touched = self.allocations.end_window()
         survey.setup = list(self.objects.setup_calls(item.context for item in survey.touched))
         self.objects.end_window()
@@ -300,6 +304,7 @@ class Surveyor:
         self.allocations.apply(call, context, device, call.in_window, ended)
         if call.result != 0 or call.in_capture:
             return
+        self._tensor_maps.apply(call)
         if call.in_window and call.function.symbol in _OBJECT_MAKERS:
             handle = call.output_word(call.function.parameters[0].name)
             self._remember_handle(_OBJECT_MAKERS[call.function.symbol], handle or 0)
@@ -352,6 +357,8 @@ class Surveyor:
         buffer = parameter_buffer(call)
         if buffer is not None and buffer.data is not None:
             self._touch_words(buffer.data)
+            for _, found in self._tensor_maps.find(buffer.data):
+                self.allocations.touch(self.allocations.find(found.address))
             if self.objects.reached_by_handle:
                 self._parameter_words.update(
                     word for (word,) in struct.iter_unpack("<Q", buffer.data[: len(buffer.data) // 8 * 8])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from replay.api.rows import CUSTOM, NEVER, OPAQUE, WINDOW, F
+from replay.api.rows import ALWAYS, CUSTOM, HOST, NEVER, OPAQUE, WINDOW, F, inputs, updated
 from replay.api.vocabulary import Effect
 
 # ---- launches and occupancy -------------------------------------------------------------------------------
@@ -26,9 +26,12 @@ F(344, "cuOccupancyAvailableDynamicSMemPerBlock", NEVER)
 F(345, "cuOccupancyMaxActiveClusters", NEVER)
 F(346, "cuOccupancyMaxPotentialClusterSize", NEVER)
 
-# ---- tensor maps: host-side encoders, the result travels inside kernel parameters -------------------------
+# ---- tensor maps: host-side encoders, the result travels in kernel parameters or in memory -------------------------
 
-F(370, "cuTensorMapEncodeTiled", NEVER)
-F(371, "cuTensorMapEncodeIm2col", NEVER)
-F(372, "cuTensorMapEncodeIm2colWide", NEVER)
-F(373, "cuTensorMapReplaceAddress", NEVER)
+_MAP: dict[str, Any] = {"globalAddress": HOST, "globalDim": inputs("tensorRank"), "globalStrides": CUSTOM,
+                        "elementStrides": inputs("tensorRank"), "custom": True}  # fmt: skip
+
+F(370, "cuTensorMapEncodeTiled", ALWAYS, boxDim=inputs("tensorRank"), **_MAP)
+F(371, "cuTensorMapEncodeIm2col", ALWAYS, pixelBoxLowerCorner=CUSTOM, pixelBoxUpperCorner=CUSTOM, **_MAP)
+F(372, "cuTensorMapEncodeIm2colWide", ALWAYS, **_MAP)
+F(373, "cuTensorMapReplaceAddress", ALWAYS, tensorMap=updated(), globalAddress=HOST)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from replay.api import structs
-from replay.api.vocabulary import Function
+from replay.api.vocabulary import Function, Role
 from replay.engine.custom.common import Arguments, Rebuild
 from replay.engine.handles import captured_handles
 from replay.errors import EngineError
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # Objects made only to get a handle of the captured value. Drivers number such objects, so few are needed when the
 # application had destroyed some before.
 MAXIMUM_FILLERS = 256
+
+MAXIMUM_RANK = 5  # of cuTensorMapEncode*
 
 _PLACE = structs.CUDA_RESOURCE_DESC.place.offset
 _PLACE_TYPES = {
@@ -79,7 +81,36 @@ def _agree(executor: Executor, prepared: Prepared, function: Function) -> None:
     executor.made[c_type, wanted[0]] = keep
 
 
+def _encode_map(executor: Executor, prepared: Prepared, function: Function) -> Arguments:
+    """The arrays of an encoder, and room for a map where cuda.h asks for it: at a multiple of 64."""
+    rank = dict(zip((item.name for item in function.parameters), prepared.call.arguments, strict=True))[
+        "tensorRank"
+    ]
+    if not 1 <= rank <= MAXIMUM_RANK:
+        raise EngineError(f"a tensor of {rank} dimensions", where=prepared.where)
+    for parameter in function.parameters:
+        if parameter.role in (Role.IN, Role.CUSTOM):
+            fewer = {"globalStrides": 1, "pixelBoxLowerCorner": 2, "pixelBoxUpperCorner": 2}.get(
+                parameter.name, 0
+            )
+            given = executor.optional(prepared, parameter.name) or b""
+            if len(given) < max(rank - fewer, 0) * parameter.element_bytes:
+                raise EngineError(f"{parameter.name} has {len(given)} bytes", where=prepared.where)
+    room = executor.buffer(prepared, bytes(structs.TENSOR_MAP_BYTES + structs.TENSOR_MAP_ALIGNMENT))
+    arguments: Arguments = {
+        parameter.name: None if data is None else executor.buffer(prepared, data)
+        for parameter in function.parameters
+        if parameter.role == Role.CUSTOM
+        for data in (executor.optional(prepared, parameter.name),)
+    }
+    place = -(-ctypes.addressof(room) // structs.TENSOR_MAP_ALIGNMENT) * structs.TENSOR_MAP_ALIGNMENT
+    return arguments | {"tensorMap": place}
+
+
 EXCEPTIONS: dict[str, Rebuild] = {
+    **dict.fromkeys(
+        ("cuTensorMapEncodeTiled", "cuTensorMapEncodeIm2col", "cuTensorMapEncodeIm2colWide"), _encode_map
+    ),
     **dict.fromkeys(("cuArrayCreate_v2", "cuArray3DCreate_v2", "cuMipmappedArrayCreate"), _create_array),
     **dict.fromkeys(("cuTexObjectCreate", "cuSurfObjectCreate"), _create_object),
 }

@@ -36,6 +36,8 @@ def _launch(executor: Executor, prepared: Prepared, function: Function) -> Argum
     address = ctypes.addressof(buffer)
     words = executor.words.get(prepared.call.number, [])
     content = bytearray(data)
+    if executor.maps is not None:  # before the addresses, of which some stand in a map
+        executor.maps.patch(content, 0, executor.map_places.get(prepared.call.number, ()))
     patch(content, 0, words, executor.addresses)
     ctypes.memmove(buffer, bytes(content), len(content))
     slots = list(struct.iter_unpack("<II", layout[: len(layout) // 8 * 8])) if layout is not None else []
