@@ -1,0 +1,37 @@
+"""What a launch reaches without an address: the contents behind it are read before the launch, and nothing else is."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from replay.api.vocabulary import Moment
+
+from .conftest import HERE, Runner
+
+PROGRAM = HERE / "programs" / "reach_by_handle.py"
+
+
+@pytest.mark.parametrize(
+    ("way", "reached"),
+    [
+        ("parameter", [0]),
+        ("memory", [0, 1]),
+        ("reference", [0]),
+        ("map", [0]),
+        ("unbound", []),
+        ("destroyed", []),
+    ],
+)
+def test_memory_behind_a_handle_is_read_before_the_launch(run: Runner, way: str, reached: list[int]) -> None:
+    done, capture = run([sys.executable, PROGRAM, way], kernel="four_words")
+    assert done.returncode == 0
+    memory = [int(word) for word in done.stdout.split()]
+    read = {blob.base for blob in capture.only.blobs if blob.moment == Moment.BEFORE}
+    assert read == {memory[place] for place in reached}
+    if 0 in reached:
+        before = next(blob for blob in capture.only.blobs if blob.base == memory[0])
+        assert before.bytes == b"\x07" * 4096
+        launched = next(call.number for call in capture.only.calls if call.symbol == "cuLaunchKernel")
+        assert before.call == launched
