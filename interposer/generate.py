@@ -10,8 +10,10 @@ Needs the standard library alone.
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from enum import IntEnum
 from pathlib import Path
@@ -183,6 +185,7 @@ def functions_data() -> str:
                 f" // {function.symbol} {p.name}"
             )
         terms = ", ".join(c_term(term) for term in function.effect_terms) or "{-1, -1, 0}"
+        meaning = functions.by_symbol()[function.meaning].id
         flags = "|".join(
             name
             for name, on in (
@@ -192,9 +195,9 @@ def functions_data() -> str:
             if on
         )
         rows.append(
-            f"FUNCTION({function.id}, {function.symbol}, KEEP_{function.keep.name}, EFFECT_{function.effect.name}, "
-            f"{start}, {len(function.parameters)}, {flags or 0}, {stream_position(function)}, "
-            f"{c_string(function.unsupported)}, {terms})"
+            f"FUNCTION({function.id}, {meaning}, {function.symbol}, KEEP_{function.keep.name}, "
+            f"EFFECT_{function.effect.name}, {start}, {len(function.parameters)}, {flags or 0}, "
+            f"{stream_position(function)}, {c_string(function.unsupported)}, {terms})"
         )
     sections = ["#ifdef PARAMETER", *parameters, "#endif", "#ifdef FUNCTION", *rows, "#endif"]
     return "\n".join([f"// {BANNER}", *sections]) + "\n"
@@ -319,56 +322,92 @@ def emulator_definitions() -> set[str]:
 
 # ---- docs/coverage.md ------------------------------------------------------------------------------------------------
 
-_KEEP_WORDS = {Keep.ALWAYS: "always", Keep.WINDOW: "in the window", Keep.NEVER: "not swapped in"}
+_ROUND_TRIPS = Path(__file__).resolve().parent.parent / "tests" / "shim" / "round_trip" / "recipes.py"
 
 
-def _recorded(function: Function) -> str:
-    return "with its graph" if function.described else _KEEP_WORDS[function.keep]
+def untested() -> dict[str, str]:
+    """Captured functions that the round trips leave out, with the reasons: the list that their test holds them to."""
+    specification = importlib.util.spec_from_file_location("round_trip_recipes", _ROUND_TRIPS)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    exceptions: dict[str, str] = module.EXCEPTIONS
+    return exceptions
+
+
+def coverage_rows() -> Iterator[tuple[str, Function, str, str, str]]:
+    """(class, function, captured, replayed, remark) of every function, in the order of the symbols."""
+    for function in functions.all_functions():
+        if not function.id:
+            yield "unlisted", function, "no", "", "not in the table yet"
+        elif function.out_of_scope:
+            yield "out of scope", function, "no", "", f"out of scope: {function.unsupported}"
+        elif function.unsupported:
+            yield "unsupported", function, "no", "", function.unsupported
+        elif function.described:
+            yield "captured", function, "with its graph", "with its graph", ""
+        elif function.keep == Keep.NEVER:
+            yield "no record", function, "needs no record", "", ""
+        else:
+            when = "always" if function.keep == Keep.ALWAYS else "in the window"
+            how = f"as {function.same_as}" if function.same_as else "yes"
+            yield "captured", function, when, how, ""
 
 
 def coverage_page() -> str:
-    listed = functions.listed_functions()
-    unlisted = [function for function in functions.all_functions() if not function.id]
-    implemented = emulator_definitions()
-    emulated = [function for function in listed if function.symbol in implemented]
-    kept = kept_functions()
-    described = [function for function in listed if function.described]
+    implemented, exceptions = emulator_definitions(), untested()
+    rows = list(coverage_rows())
+    count = Counter(row[0] for row in rows)
+    captured = [row[1] for row in rows if row[0] == "captured"]
+    tested = [function for function in captured if function.symbol not in exceptions]
+    listed = [row[1] for row in rows if row[1].id]
+    emulated = sum(1 for function in listed if function.symbol in implemented)
     releases = ", ".join(map(_release_name, _releases()))
     lines = [
         "# Coverage of the driver API",
         "",
         f"<!-- {BANNER} -->",
         "",
-        "Which functions of the CUDA driver API the shim records, what it knows about them, and which ones the",
-        "built-in CPU driver implements. A function with a per-thread default stream twin (`_ptsz`, `_ptds`) is",
-        "listed once; the twin is recorded alike. *always*: recorded from the first driver call on, because it changes",
-        "which objects exist. *in the window*: recorded while a window is open. *not swapped in*: the application gets",
-        "the driver's own function, at no cost.",
-        "*with its graph*: what it does is described when the graph is made executable, and replayed; the call itself",
-        "is not swapped in either.",
-        "*custom*: a named exception with code of its own, beside the generic path.",
+        "Can a call of this function be captured and replayed, is that tested, and if not, why?",
         "",
-        f"- functions in the headers of CUDA {releases}: {len(listed) + len(unlisted)}",
-        f"- listed in the table: {len(listed)}, of which recorded: {len(kept)}",
-        f"- replayed without being recorded, since graphs are described as a whole: {len(described)}",
-        f"- recorded, but not replayed yet: {sum(1 for f in kept if f.unsupported)}",
-        f"- unlisted: {len(unlisted)}; passed through, and noted by name when called inside a window",
-        f"- listed functions that the CPU driver implements: {len(emulated)}",
+        "| functions in the headers of CUDA " + releases + f" | {len(rows)} |",
+        "|---|---|",
+        f"| captured and replayed | {len(captured)} |",
+        f"| ... tested by a round trip | {len(tested)} |",
+        f"| need no record: they ask and change nothing that a launch depends on | {count['no record']} |",
+        f"| unsupported, for the reason in the table | {count['unsupported']} |",
+        f"| out of scope: graphics interoperability, EGL, VDPAU, NvSci | {count['out of scope']} |",
+    ]
+    if count["unlisted"]:
+        lines.append(f"| not in the table yet | {count['unlisted']} |")
+    lines += [
+        f"| listed, and implemented by the built-in CPU driver | {emulated} |",
         "",
-        "## Listed",
+        "A function that is unsupported or out of scope is passed through, and a call of it inside a window is noted",
+        "with its name and the reason; `replay info` and `replay run` show that. The interfaces to OpenGL, Direct3D,",
+        "EGL and VDPAU have headers of their own; of them only what `cuda.h` declares stands here.",
         "",
-        "| function | recorded | effect | custom | CPU driver | not replayed because |",
+        "- **captured** *always*: from the first driver call on, because it changes which objects exist. *in the",
+        "  window*: while a window is open. *needs no record*: the application gets the driver's own function, at no",
+        "  cost.",
+        "- **replayed** *as ...*: the newer version that does the same is called. Memory is not allocated again call",
+        "  by call but placed where it was before the first call, with what it held.",
+        "- **tested**: random but valid calls go through the shim, the file, the decoder and the engine, and what the",
+        "  replay asks of its driver is compared with what the application asked, argument for argument.",
+        "- **CPU driver**: the built-in CPU driver implements it.",
+        "",
+        "A function with a twin for the per-thread default stream (`_ptsz`, `_ptds`) is listed once; the twin is",
+        "captured alike.",
+        "",
+        "| function | captured | replayed | tested | CPU driver | why not |",
         "|---|---|---|---|---|---|",
     ]
-    for function in sorted(listed, key=lambda f: f.symbol):
-        effect = "" if function.effect == Effect.NONE else function.effect.name.lower().replace("_", " ")
-        lines.append(
-            f"| {function.symbol} | {_recorded(function)} | {effect} | {'yes' if function.custom else ''} "
-            f"| {'yes' if function.symbol in implemented else ''} | {function.unsupported} |"
-        )
-    lines += ["", "## Unlisted", "", "| function | CPU driver |", "|---|---|"]
-    for function in unlisted:
-        lines.append(f"| {function.symbol} | {'yes' if function.symbol in implemented else ''} |")
+    for kind, function, when, how, remark in rows:
+        test = "" if kind != "captured" else "no" if function.symbol in exceptions else "yes"
+        remark = remark or exceptions.get(function.symbol, "")
+        emulator = "yes" if function.symbol in implemented else ""
+        lines.append(f"| {function.symbol} | {when} | {how} | {test} | {emulator} | {remark} |")
     return "\n".join(lines) + "\n"
 
 

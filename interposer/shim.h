@@ -51,9 +51,10 @@ struct parameter {
 };
 
 struct function {
-  uint16_t id;
-  uint8_t keep;   // enum keep
-  uint8_t effect; // enum effect
+  uint16_t record_id; // in a record
+  uint16_t id;        // of the newest version that does the same with the same parameters: what code looks at
+  uint8_t keep;       // enum keep
+  uint8_t effect;     // enum effect
   uint16_t first_parameter;
   uint8_t parameter_count;
   uint8_t flags;
@@ -262,9 +263,16 @@ struct kernel {
   uint32_t attributes_window; // the last window that has its attributes
   int32_t parameter_count;    // -1: unknown
   uint32_t parameter_bytes;
-  uint32_t *layout;           // parameter_count pairs of offset and size
-  _Atomic uint32_t list_name; // launches.c
+  uint32_t *layout;              // parameter_count pairs of offset and size
+  _Atomic uint32_t list_name;    // launches.c
+  struct old_launch *old_launch; // custom_old_launch.c; NULL until something was set
 };
+
+// Launches by cuLaunch and its like, and what their functions were told before.
+bool is_old_launch(const struct call *call);
+void note_old_launch(const struct call *call); // after a successful call
+void old_launch_geometry(const struct call *call, uint32_t geometry[7]);
+uint64_t old_launch_stream(const struct call *call);
 
 // False: a launch of this handle is of no interest while the window is closed.
 bool launch_matters(struct thread *thread, uint64_t handle);

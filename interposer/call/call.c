@@ -110,7 +110,6 @@ static bool makes_context_or_module(unsigned id) {
   switch (id) {
   case ID_cuInit:
   case ID_cuDevicePrimaryCtxRetain:
-  case ID_cuCtxCreate:
   case ID_cuCtxCreate_v2:
   case ID_cuCtxCreate_v3:
   case ID_cuCtxCreate_v4:
@@ -244,7 +243,8 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
   if (UNLIKELY(current_mode() == MODE_UNKNOWN))
     initialise();
   call->function = &functions[slots[slot].function];
-  call->record_function = (uint16_t)(call->function->id | (slots[slot].per_thread ? PER_THREAD_BIT : 0));
+  call->record_function =
+      (uint16_t)(call->function->record_id | (slots[slot].per_thread ? PER_THREAD_BIT : 0));
   call->arguments = arguments;
   call->kernel = NULL;
   call->timing = NULL;
@@ -348,6 +348,7 @@ void end_call(struct call *call, int result) {
       follow_effect(call);
     follow_arrays(call);
     note_kernels(call);
+    note_old_launch(call);
     note_streams(call);
     note_contexts(call);
     if (makes_context_or_module(call->function->id))

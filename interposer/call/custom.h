@@ -6,6 +6,10 @@
 // custom_launch.c
 void launch_enter(struct call *call);
 
+// custom_old_launch.c
+void pack_old_launch(struct call *call);   // the parameters, where pack_launch_parameters puts them
+void attach_old_launch(struct call *call); // and the geometry
+
 // custom_copy.c
 void rectangle_enter(struct call *call); // cuMemcpy2D and 3D
 void rectangle_leave(struct call *call);

@@ -39,6 +39,10 @@ static void pack_extra(struct call *call, const uint64_t *words) {
 void pack_launch_parameters(struct call *call) {
   unsigned values_position;
   int extra_position;
+  if (is_old_launch(call)) {
+    pack_old_launch(call);
+    return;
+  }
   launch_positions(call, &values_position, &extra_position);
   const uint64_t *values = (const uint64_t *)(uintptr_t)call->arguments[values_position];
   struct kernel *kernel = call->kernel;
@@ -74,7 +78,9 @@ void launch_enter(struct call *call) {
   unsigned values_position;
   int extra_position;
   launch_positions(call, &values_position, &extra_position);
-  if (call->packed != NULL && call->arguments[values_position] != 0) {
+  if (is_old_launch(call)) {
+    attach_old_launch(call);
+  } else if (call->packed != NULL && call->arguments[values_position] != 0) {
     attach(call, values_position, 0, call->packed, call->packed_bytes);
     attach(call, values_position, 1, call->kernel->layout, (uint64_t)call->kernel->parameter_count * 8);
   } else if (call->packed != NULL && extra_position >= 0) {

@@ -134,7 +134,6 @@ void note_contexts(const struct call *call) {
       atomic_fetch_add(&primary[call->arguments[1]].retained, 1);
     }
     break;
-  case ID_cuDevicePrimaryCtxRelease:
   case ID_cuDevicePrimaryCtxRelease_v2:
     if (call->arguments[0] < MAX_DEVICES)
       atomic_fetch_sub(&primary[call->arguments[0]].retained, 1);
@@ -148,10 +147,8 @@ void note_contexts(const struct call *call) {
 uint64_t context_that_ends(const struct call *call) {
   uint64_t argument = call->arguments[0];
   switch (call->function->id) {
-  case ID_cuDevicePrimaryCtxReset:
   case ID_cuDevicePrimaryCtxReset_v2:
     return argument < MAX_DEVICES ? atomic_load(&primary[argument].context) : 0;
-  case ID_cuDevicePrimaryCtxRelease:
   case ID_cuDevicePrimaryCtxRelease_v2:
     return argument < MAX_DEVICES && atomic_load(&primary[argument].retained) <= 1
                ? atomic_load(&primary[argument].context)

@@ -101,8 +101,8 @@ const struct parameter parameters[] = {
 };
 
 const struct function functions[FUNCTION_COUNT] = {
-#define FUNCTION(id, symbol, keep, effect, first, count, flags, stream, unsupported, ...)                    \
-  {id, keep, effect, first, count, flags, stream, #symbol, unsupported, {__VA_ARGS__}},
+#define FUNCTION(record_id, id, symbol, keep, effect, first, count, flags, stream, unsupported, ...)         \
+  {record_id, id, keep, effect, first, count, flags, stream, #symbol, unsupported, {__VA_ARGS__}},
 #include "generated/functions.inc"
 #undef FUNCTION
 };

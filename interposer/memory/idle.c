@@ -68,7 +68,6 @@ void note_streams(const struct call *call) {
     add_stream(handle, current_context());
     break;
   }
-  case ID_cuStreamDestroy:
   case ID_cuStreamDestroy_v2:
     if (call->arguments[0] != 0)
       remove_streams(call->arguments[0], 0);

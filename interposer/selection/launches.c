@@ -108,7 +108,9 @@ static bool read_geometry(const struct call *call, struct geometry *geometry) {
       return false;
     break;
   default:
-    return false;
+    if (!is_old_launch(call))
+      return false;
+    old_launch_geometry(call, words);
   }
   memcpy(geometry, words, sizeof words);
   return true;

@@ -102,7 +102,7 @@ void begin_timing(struct call *call, struct list_row *row) {
   unsigned id = call->function->id;
   if (create == NULL || atomic_load(&captures_under_way) > 0 ||
       (id != ID_cuLaunchKernel && id != ID_cuLaunchCooperativeKernel && id != ID_cuLaunchKernelEx &&
-       id != ID_cuGraphLaunch))
+       id != ID_cuGraphLaunch && !is_old_launch(call)))
     return;
   collect_timings(0);
   struct timing *timing = timings;

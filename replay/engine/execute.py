@@ -55,6 +55,18 @@ _HINTS = (
 # symbol -> why it is not executed; "" needs no mention
 NOT_EXECUTED: dict[str, str] = {
     **dict.fromkeys(("cuInit", "cuProfilerStart", "cuProfilerStop", *_PLACED_BY_SYMBOL), ""),
+    # A launch holds all that its function was told before.
+    **dict.fromkeys(
+        (
+            "cuFuncSetBlockShape",
+            "cuFuncSetSharedSize",
+            "cuParamSetSize",
+            "cuParamSeti",
+            "cuParamSetf",
+            "cuParamSetv",
+        ),
+        "",
+    ),
     # Each iteration of the window would give back a reference that the setup took once.
     "cuDevicePrimaryCtxRelease_v2": "",
     # What they encode stands in parameters and memory, and is encoded anew there (tensor_maps.py).
@@ -264,7 +276,7 @@ class Executor(CallInputs):
             # Made by the setup, so the next iteration needs it. Its handle value may be given out again after this.
             self.permanent.discard(destroyed)
             return None
-        # What is called instead has its parameters in the same order.
+        # What is called instead has its parameters in the same order, or all of them are rebuilt.
         symbol = custom.INSTEAD.get(call.function, function.meaning)
         try:
             target = self.driver.function(symbol, call.per_thread)
@@ -277,9 +289,12 @@ class Executor(CallInputs):
         )
         rebuild = custom.EXCEPTIONS.get(call.function)
         given = rebuild(self, prepared, function) if rebuild else {}
+        called = by_symbol()[symbol].parameters
         prepared.arguments = [
             given[parameter.name] if parameter.name in given else self._argument(prepared, function, position)
-            for position, parameter in enumerate(function.parameters)
+            for position, parameter in enumerate(
+                called if len(called) != len(function.parameters) else function.parameters
+            )
         ]
         if call.function.startswith(("cuCtxCreate", "cuCtxDestroy", "cuCtxDetach", "cuCtxAttach")):
             prepared.then.append(self.context_unknown)

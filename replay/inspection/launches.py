@@ -19,7 +19,9 @@ _NAMED = {
 }
 _OWNERS = ("hmod", "library")  # parameters of these
 _LOADS = ("cuModuleLoad", "cuLibraryLoad")
-_LAUNCHES = ("cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel")
+_LAUNCHES = (
+    "cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel", "cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,10 @@ def _geometry(
     if config is not None:
         with suppress(ValueError):
             return structs.geometry(structs.read_struct(structs.CUlaunchConfig, config))
+    shape = _part(call, "f", 3)
+    if shape is not None and len(shape) == 28:
+        words = struct.unpack("<7I", shape)
+        return words[:3], words[3:6], words[6]
     x, y, z = (arguments.get(f"gridDim{axis}", 0) for axis in "XYZ")
     block = tuple(arguments.get(f"blockDim{axis}", 0) for axis in "XYZ")
     return (x, y, z), (block[0], block[1], block[2]), arguments.get("sharedMemBytes", 0)
@@ -138,7 +144,7 @@ def _part(call: Call, parameter: str, part: int = 0) -> bytes | None:
 
 
 def _parameters(call: Call, layout: list[tuple[int, int]] | None) -> list[LaunchParameter] | None:
-    buffer = _part(call, "kernelParams") or _part(call, "extra")
+    buffer = _part(call, "kernelParams") or _part(call, "extra") or _part(call, "f", 2)
     if buffer is None:
         return [] if layout == [] else None
     recorded = _part(call, "kernelParams", 1)

@@ -38,6 +38,17 @@ _MEMORY_FUNCTIONS = frozenset(
         "cuStreamAttachMemAsync", "cuMemPoolTrimTo",
     )
 )  # fmt: skip
+# What a later launch by cuLaunch or its like records with itself.
+_OF_A_LAUNCH = frozenset(
+    (
+        "cuFuncSetBlockShape",
+        "cuFuncSetSharedSize",
+        "cuParamSetSize",
+        "cuParamSeti",
+        "cuParamSetf",
+        "cuParamSetv",
+    )
+)
 _CURRENCY = frozenset(("cuCtxSetCurrent", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"))
 _WITHOUT_CONTEXT = (
     "cuInit",
@@ -51,7 +62,7 @@ _OF_THE_PROCESS = frozenset(
 )  # a context that ends takes only its copy of them along
 
 # Parameters that say which of several settings a call changes; the last call for each setting counts.
-_SETTING_PARAMETERS = frozenset(("attrib", "attr", "limit", "dev", "peerContext", "dim", "hNode"))
+_SETTING_PARAMETERS = frozenset(("attrib", "attr", "limit", "dev", "peerContext", "hTexRef", "dim", "hNode"))
 
 # What kernels reach by handle; found in parameters and in memory (survey.py).
 _REACHED_BY_HANDLE = frozenset(("CUtexObject", "CUsurfObject", "CUtexref", "CUsurfref"))
@@ -222,6 +233,8 @@ class Objects:
             return 0
         elif symbol == "cuInit":
             self._when_closed("cuInit", partial(self._initialise, Change(call, self._order, NO_CONTEXT, ())))
+        elif symbol in _OF_A_LAUNCH:
+            return 0
         elif made := list(_handles_out(call)):
             self._make(call, made)
         else:

@@ -105,7 +105,7 @@ def _image_parameters(function: int) -> frozenset[str]:
 
 def parameter_buffer(call: RawCall) -> RawAttachment | None:
     """The packed kernel parameters of a launch, however they were handed over."""
-    return call.inputs.get("kernelParams.0") or call.inputs.get("extra.0")
+    return call.inputs.get("kernelParams.0") or call.inputs.get("extra.0") or call.inputs.get("f.2")
 
 
 def launch_geometry(call: RawCall) -> tuple[tuple[int, int, int], tuple[int, int, int], int]:
@@ -113,6 +113,10 @@ def launch_geometry(call: RawCall) -> tuple[tuple[int, int, int], tuple[int, int
     config = call.inputs.get("config.0")
     if config is not None and config.data is not None and len(config.data) >= 56:
         return structs.geometry(structs.read_struct(structs.CUlaunchConfig, config.data))
+    shape = call.inputs.get("f.3")
+    if shape is not None and shape.data is not None and len(shape.data) == 28:
+        x, y, z, block_x, block_y, block_z, shared_bytes = struct.unpack("<7I", shape.data)
+        return (x, y, z), (block_x, block_y, block_z), shared_bytes
     words = [call.argument(f"{what}Dim{axis}") & 0xFFFFFFFF for what in ("grid", "block") for axis in "XYZ"]
     shared_bytes = call.argument("sharedMemBytes") & 0xFFFFFFFF
     return (words[0], words[1], words[2]), (words[3], words[4], words[5]), shared_bytes

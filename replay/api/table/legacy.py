@@ -6,7 +6,7 @@ memory functions have device addresses and sizes of 32 bits, which only memory b
 
 from __future__ import annotations
 
-from replay.api.rows import ALWAYS, HOST, NEVER, WINDOW, F, host_read, host_write, outputs
+from replay.api.rows import ALWAYS, HOST, NEVER, WINDOW, F, host_read, host_write, inputs, outputs
 from replay.api.vocabulary import Effect
 
 # ---- contexts, streams, events ----------------------------------------------------------------------------
@@ -91,7 +91,26 @@ F(969, "cuMemsetD2D8", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height", sam
 F(970, "cuMemsetD2D16", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height", same_as="cuMemsetD2D16_v2")
 F(971, "cuMemsetD2D32", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height", same_as="cuMemsetD2D32_v2")
 
-_SHORT_STRUCT = "its struct has 32-bit addresses; cuMemcpy2D_v2 and cuMemcpy3D_v2 are captured"
+F(1130, "cuMemcpyAtoA", WINDOW, Effect.CUSTOM, same_as="cuMemcpyAtoA_v2")
+F(1131, "cuMemcpyAtoD", WINDOW, Effect.CUSTOM, same_as="cuMemcpyAtoD_v2")
+F(1132, "cuMemcpyAtoH", WINDOW, Effect.CUSTOM, dstHost=host_write("ByteCount"), synchronizes=True,
+  same_as="cuMemcpyAtoH_v2")  # fmt: skip
+F(1133, "cuMemcpyAtoHAsync", WINDOW, Effect.CUSTOM, dstHost=host_write("ByteCount"),
+  same_as="cuMemcpyAtoHAsync_v2")  # fmt: skip
+F(1134, "cuMemcpyDtoA", WINDOW, Effect.CUSTOM, same_as="cuMemcpyDtoA_v2")
+F(1135, "cuMemcpyHtoA", WINDOW, Effect.CUSTOM, srcHost=host_read("ByteCount"), same_as="cuMemcpyHtoA_v2")
+F(1136, "cuMemcpyHtoAAsync", WINDOW, Effect.CUSTOM, srcHost=host_read("ByteCount"),
+  same_as="cuMemcpyHtoAAsync_v2")  # fmt: skip
+F(1137, "cuTexRefSetAddress", ALWAYS, same_as="cuTexRefSetAddress_v2")
+F(1138, "cuTexRefGetAddress", NEVER)
+F(1139, "cuArrayGetDescriptor", NEVER)
+F(1140, "cuArray3DGetDescriptor", NEVER)
+
+_SHORT_STRUCT = "its struct has sizes and addresses of 32 bits, unlike that of _v2, which is captured"
+
+F(1141, "cuArrayCreate", NEVER, unsupported=_SHORT_STRUCT)
+F(1142, "cuArray3DCreate", NEVER, unsupported=_SHORT_STRUCT)
+F(1143, "cuTexRefSetAddress2D", NEVER, unsupported=_SHORT_STRUCT)
 
 F(972, "cuMemcpy2D", NEVER, unsupported=_SHORT_STRUCT)
 F(973, "cuMemcpy2DUnaligned", NEVER, unsupported=_SHORT_STRUCT)
@@ -101,15 +120,14 @@ F(976, "cuMemcpy3DAsync", NEVER, unsupported=_SHORT_STRUCT)
 
 # ---- the launch protocol of CUDA 2 and 3: shape and parameters are state of the function -------------------
 
-_OLD_LAUNCH = "the launch protocol before cuLaunchKernel is not captured"
-
-F(980, "cuFuncSetBlockShape", NEVER, unsupported=_OLD_LAUNCH)
-F(981, "cuFuncSetSharedSize", NEVER, unsupported=_OLD_LAUNCH)
-F(982, "cuParamSetSize", NEVER, unsupported=_OLD_LAUNCH)
-F(983, "cuParamSeti", NEVER, unsupported=_OLD_LAUNCH)
-F(984, "cuParamSetf", NEVER, unsupported=_OLD_LAUNCH)
-F(985, "cuParamSetv", NEVER, unsupported=_OLD_LAUNCH)
-F(986, "cuParamSetTexRef", NEVER, unsupported=_OLD_LAUNCH)
-F(987, "cuLaunch", NEVER, unsupported=_OLD_LAUNCH)
-F(988, "cuLaunchGrid", NEVER, unsupported=_OLD_LAUNCH)
-F(989, "cuLaunchGridAsync", NEVER, unsupported=_OLD_LAUNCH)
+# The shim follows them, and a launch is recorded with all that they said, so a replay calls cuLaunchKernel.
+F(980, "cuFuncSetBlockShape", ALWAYS)
+F(981, "cuFuncSetSharedSize", ALWAYS)
+F(982, "cuParamSetSize", ALWAYS)
+F(983, "cuParamSeti", ALWAYS)
+F(984, "cuParamSetf", ALWAYS)
+F(985, "cuParamSetv", ALWAYS, ptr=inputs("numbytes"))
+F(986, "cuParamSetTexRef", ALWAYS)
+F(987, "cuLaunch", WINDOW, Effect.LAUNCH, "f", custom=True)
+F(988, "cuLaunchGrid", WINDOW, Effect.LAUNCH, "f", custom=True)
+F(989, "cuLaunchGridAsync", WINDOW, Effect.LAUNCH, "f", custom=True)

@@ -29,6 +29,7 @@ INSTEAD = {
     "cuModuleLoad": "cuModuleLoadData",
     "cuLibraryLoadFromFile": "cuLibraryLoadData",
     "cuIpcOpenEventHandle": "cuEventCreate",
+    **dict.fromkeys(("cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync"), "cuLaunchKernel"),
 }
 
 _IMAGE_ADVICE = {

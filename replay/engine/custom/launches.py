@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from replay.engine.inputs import Prepared
 
 _LAUNCH_PARAM_BUFFER_POINTER, _LAUNCH_PARAM_BUFFER_SIZE, _LAUNCH_PARAM_END = 1, 2, 0  # CU_LAUNCH_PARAM_*
+# What the shim says of a launch by the protocol of CUDA 2 and 3, by the parameters of cuLaunchKernel
+_SHAPE = struct.Struct("<7I")
+_SHAPE_NAMES = ("gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ", "sharedMemBytes")
+_KERNEL_FUNCTION, _KERNEL_STREAM = 0, 8  # positions
 # CUlaunchConfig and CUlaunchAttribute, as cuda.h lays them out
 _CONFIG_BYTES, _CONFIG_STREAM, _CONFIG_ATTRIBUTES, _CONFIG_COUNT = 56, 32, 40, 48
 _ATTRIBUTE_BYTES, _ATTRIBUTE_VALUE = 72, 8
@@ -28,7 +32,14 @@ def _launch(executor: Executor, prepared: Prepared, function: Function) -> Argum
     data = executor.optional(prepared, "kernelParams")
     if data is None:
         data = executor.optional(prepared, "extra")
-    names = {parameter.name for parameter in function.parameters}
+    return _with_buffer(
+        executor, prepared, {parameter.name for parameter in function.parameters}, data, layout
+    )
+
+
+def _with_buffer(
+    executor: Executor, prepared: Prepared, names: set[str], data: bytes | None, layout: bytes | None
+) -> Arguments:
     arguments: Arguments = {"kernelParams": None} | ({"extra": None} if "extra" in names else {})
     if not data:
         return arguments
@@ -110,7 +121,21 @@ def _launch_ex(executor: Executor, prepared: Prepared, function: Function) -> Ar
     return _launch(executor, prepared, function) | {"config": config_buffer}
 
 
+def _old_launch(executor: Executor, prepared: Prepared, function: Function) -> Arguments:
+    """cuLaunch and its like become a cuLaunchKernel with everything that the function was told before."""
+    shape = executor.required(prepared, "f", 3)
+    if len(shape) != _SHAPE.size:
+        raise EngineError("the shape of the launch has a broken length", where=prepared.where)
+    words = dict(zip((p.name for p in function.parameters), prepared.call.arguments, strict=True))
+    arguments: Arguments = dict(zip(_SHAPE_NAMES, _SHAPE.unpack(shape), strict=True))
+    arguments["f"] = executor.late(prepared, _KERNEL_FUNCTION, "CUfunction", words["f"])
+    arguments["hStream"] = executor.late(prepared, _KERNEL_STREAM, "CUstream", words.get("hStream", 0))
+    data = executor.optional(prepared, "f", 2)
+    return arguments | _with_buffer(executor, prepared, {"kernelParams", "extra"}, data, None)
+
+
 EXCEPTIONS: dict[str, Rebuild] = {
+    **dict.fromkeys(("cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync"), _old_launch),
     "cuLaunchKernel": _launch,
     "cuLaunchCooperativeKernel": _launch,
     "cuLaunchKernelEx": _launch_ex,

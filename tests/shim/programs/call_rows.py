@@ -181,7 +181,7 @@ class Caller:
                 continue
             kind = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_uint32, 8: ctypes.c_uint64}[size]
             types.append(ctypes.c_int32 if signed else kind)
-            if signed and self.rng.random() < 0.3 and not parameter.name.startswith("num"):
+            if signed and self.rng.random() < 0.3 and not parameter.name.startswith(("num", "grid")):
                 words[position] = -self.rng.randrange(1, 1000)
         entry = getattr(self.driver, symbol)
         entry.argtypes, entry.restype = types, ctypes.c_int
@@ -249,6 +249,13 @@ class Caller:
             "f": (handle, {} if handle in self.launched else {1: attributes_of_kernel})
         }
         self.launched.add(handle)
+        if function.symbol in ("cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync"):
+            # Nothing was said about parameters and block, so the one is empty and the other zero.
+            width, height = (
+                (1, 1) if function.symbol == "cuLaunch" else (rng.randrange(1, 9), rng.randrange(1, 9))
+            )
+            parts = {**given["f"][1], 2: b"", 3: struct.pack("<7I", width, height, 1, 0, 0, 0, 0)}
+            return {"f": (handle, parts), "grid_width": (width, {}), "grid_height": (height, {})}
         values = [rng.randbytes(8) for _ in range(4)]
         packed = b"".join(values)
         layout = struct.pack("<8I", 0, 8, 8, 8, 16, 8, 24, 8)

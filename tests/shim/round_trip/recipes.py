@@ -31,6 +31,12 @@ _SUMMED_UP = "which context is current is summed up by cuCtxSetCurrent"
 _PLACED = "memory is placed from the ranges of the snapshot"
 NOT_OF_A_SETUP: dict[str, str] = {
     **dict.fromkeys(("cuCtxSetCurrent", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"), _SUMMED_UP),
+    **dict.fromkeys(
+        (
+            "cuFuncSetBlockShape", "cuFuncSetSharedSize", "cuParamSetSize", "cuParamSeti", "cuParamSetf", "cuParamSetv",
+        ),
+        "a launch holds all of it",
+    ),
     "cuCtxAttach": "counts the users of a context that exists",
     "cuCtxDisablePeerAccess": "takes back what a call before it did",
     **dict.fromkeys(("cuProfilerStart", "cuProfilerStop"), "bound the window"),
@@ -58,6 +64,9 @@ OTHERWISE: dict[tuple[str, str], Any] = {
     ("cuIpcOpenEventHandle", "handle"): 2,  # CU_EVENT_DISABLE_TIMING: a plain event
     ("cuCtxCreate_v4", "ctxCreateParams"): None,  # affinity and graphics clients belong to the application
 }
+
+# captured function -> what its call is compared with, made from what the replay's driver was given
+TRANSLATED: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
 # A handle of one type is taken where another is asked for.
 ALSO_ACCEPTED = {"CUfunction": ("CUkernel",)}
@@ -244,6 +253,66 @@ def launch(caller: Caller, function: Function) -> dict[str, int]:
     return given
 
 
+def _old_offset(caller: Caller, function: Function) -> dict[str, int]:
+    return {"hfunc": caller.object("CUfunction"), "offset": 4 * caller.rng.randrange(8)}
+
+
+def _old_vector(caller: Caller, function: Function) -> dict[str, int]:
+    return {**_old_offset(caller, function), "numbytes": caller.rng.randrange(1, 40)}
+
+
+def _old_launch(caller: Caller, function: Function) -> dict[str, int]:
+    """Everything that it is launched with is told to the function before, in several pieces."""
+    f = caller.object("CUfunction")
+    packed = struct.pack("<QI4xQ", caller.block(64), caller.rng.getrandbits(32), caller.block(64))
+    caller.make("cuFuncSetBlockShape", hfunc=f, **{axis: caller.rng.randrange(1, 9) for axis in "xyz"})
+    caller.make("cuFuncSetSharedSize", hfunc=f, bytes=caller.rng.randrange(1024))
+    caller.make("cuParamSetv", hfunc=f, offset=0, ptr=caller.buffer(bytes(24)), numbytes=24)
+    for offset, size in LAYOUT:
+        if size == 4:
+            number = int.from_bytes(packed[offset : offset + 4], "little")
+            caller.make(
+                caller.rng.choice(["cuParamSeti", "cuParamSetf"]), hfunc=f, offset=offset, value=number
+            )
+        else:
+            caller.make(
+                "cuParamSetv", hfunc=f, offset=offset, ptr=caller.buffer(packed[offset:]), numbytes=size
+            )
+    caller.make("cuParamSetSize", hfunc=f, numbytes=BUFFER_BYTES)
+    grid = {p.name: caller.rng.randrange(1, 9) for p in function.parameters if p.name.startswith("grid")}
+    return {"f": f, **grid}
+
+
+def _described_old_launch(recorder: Recorder, function: Function, words: list[int]) -> Any:
+    """In the words of cuLaunchKernel."""
+    given = dict(zip((p.name for p in function.parameters), words, strict=True))
+    state = recorder.old_launch(given["f"])
+    assert state["size"] == BUFFER_BYTES
+    buffer = ctypes.create_string_buffer(bytes(state["bytes"][:BUFFER_BYTES]), BUFFER_BYTES)
+    return {
+        "f": recorder.handle("CUfunction", given["f"]),
+        "grid": [given.get("grid_width", 1), given.get("grid_height", 1), 1],
+        "block": state["block"],
+        "shared": state["shared"],
+        "stream": recorder.handle("CUstream", given.get("hStream", 0)),
+        "parameters": parameter_buffer(recorder, ctypes.addressof(buffer)),
+    }
+
+
+def as_old_launch(given: dict[str, Any]) -> dict[str, Any]:
+    """What a cuLaunchKernel was given, in the same words."""
+    return {
+        "f": {
+            "f": given["f"],
+            "grid": [given[f"gridDim{axis}"] for axis in "XYZ"],
+            "block": [given[f"blockDim{axis}"] for axis in "XYZ"],
+            "shared": given["sharedMemBytes"],
+            "stream": given["hStream"],
+            "parameters": given["kernelParams"],
+        }
+    }
+
+
 def _unified_copy(caller: Caller, function: Function) -> dict[str, int]:
     size = caller.rng.randrange(1, 200)
     return {"dst": caller.block(size), "src": caller.buffer(caller.rng.randbytes(size)), "ByteCount": size}
@@ -351,7 +420,13 @@ def _unmap(caller: Caller, function: Function) -> dict[str, int]:
     return {"ptr": caller.mapped(), "size": 1 << 21}
 
 
+_OLD_LAUNCHES = ("cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync")
+
 RECIPES: dict[str, Callable[[Caller, Function], dict[str, int]]] = {
+    **dict.fromkeys(_OLD_LAUNCHES, _old_launch),
+    "cuParamSeti": _old_offset,
+    "cuParamSetf": _old_offset,
+    "cuParamSetv": _old_vector,
     "cuMemcpy": _unified_copy,
     "cuMemcpyAsync": _unified_copy,
     "cuModuleLoad": _file("fname"),
@@ -405,6 +480,10 @@ PARAMETERS: dict[tuple[str, str], Callable[[Recorder, Function, list[int]], Any]
     ("cuModuleLoad", "fname"): _file_contents(1),
     ("cuLibraryLoadFromFile", "fileName"): _file_contents(1),
 }
+for _symbol in _OLD_LAUNCHES:
+    PARAMETERS[_symbol, "f"] = _described_old_launch
+    INSTEAD[_symbol] = "cuLaunchKernel"
+    TRANSLATED[_symbol] = as_old_launch
 for _symbol in ("cuModuleLoadDataEx", "cuLibraryLoadData", "cuLibraryLoadFromFile"):
     for _keys, (_values, _count) in _OPTIONS.items():
         PARAMETERS[_symbol, _keys] = partial(_option_pairs, keys=_keys)

@@ -240,8 +240,14 @@ def _compare_calls(where: str, function: Function, asked: Asked, again: list[Ask
     depends = asked.context is not None and not function.symbol.startswith(_WITHOUT_CONTEXT)
     if depends and other.context != asked.context:
         problems.append(f"{where}: ran in {asked.context}, now in {other.context}")
+    translate = recipes.TRANSLATED.get(function.symbol)
     others = list(other.given.values())
     for position, (name, given) in enumerate(asked.given.items()):
+        if translate is not None:
+            translated = translate(other.given)
+            if name in translated and translated[name] != given:
+                problems.append(f"{where}: {name} was {_short(given)}, is {_short(translated[name])}")
+            continue
         if (function.symbol, name) in recipes.OTHERWISE:
             given = recipes.OTHERWISE[function.symbol, name]
             if given is None:
