@@ -272,7 +272,6 @@ struct kernel {
 bool is_old_launch(const struct call *call);
 void note_old_launch(const struct call *call); // after a successful call
 void old_launch_geometry(const struct call *call, uint32_t geometry[7]);
-uint64_t old_launch_stream(const struct call *call);
 
 // False: a launch of this handle is of no interest while the window is closed.
 bool launch_matters(struct thread *thread, uint64_t handle);

@@ -80,10 +80,6 @@ void old_launch_geometry(const struct call *call, uint32_t geometry[7]) {
   geometry[6] = state != NULL ? state->shared_bytes : 0;
 }
 
-uint64_t old_launch_stream(const struct call *call) {
-  return call->function->id == ID_cuLaunchGridAsync ? call->arguments[3] : 0;
-}
-
 void pack_old_launch(struct call *call) {
   const struct old_launch *state = state_of(call);
   uint8_t *copy = state != NULL ? take_scratch(call, state->parameter_bytes) : NULL;

@@ -19,12 +19,29 @@ if TYPE_CHECKING:
 
 # ---- captured functions that are not tested here -----------------------------------------------------------
 
-EXCEPTIONS: dict[str, str] = dict.fromkeys(
-    (
-        "cuTensorMapEncodeTiled", "cuTensorMapEncodeIm2col", "cuTensorMapEncodeIm2colWide", "cuTensorMapReplaceAddress",
+_GRAPHS = "its graph is compared by tests/end_to_end/test_graphs.py on the CPU driver"
+EXCEPTIONS: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "cuTensorMapEncodeTiled", "cuTensorMapEncodeIm2col", "cuTensorMapEncodeIm2colWide",
+            "cuTensorMapReplaceAddress",
+        ),
+        "called again only for maps that stand in parameters or memory; see test_tensor_maps.py",
     ),
-    "called again only for maps that stand in parameters or memory; see test_tensor_maps.py",
-)  # fmt: skip
+    **dict.fromkeys(
+        (
+            "cuGraphInstantiate", "cuGraphInstantiate_v2", "cuGraphInstantiateWithFlags",
+            "cuGraphInstantiateWithParams", "cuGraphExecDestroy", "cuGraphExecUpdate", "cuGraphExecUpdate_v2",
+            "cuGraphExecKernelNodeSetParams", "cuGraphExecKernelNodeSetParams_v2", "cuGraphExecMemcpyNodeSetParams",
+            "cuGraphExecMemsetNodeSetParams", "cuGraphExecHostNodeSetParams", "cuGraphExecChildGraphNodeSetParams",
+            "cuGraphExecEventRecordNodeSetEvent", "cuGraphExecEventWaitNodeSetEvent",
+            "cuGraphExecBatchMemOpNodeSetParams", "cuGraphExecNodeSetParams", "cuGraphNodeSetEnabled",
+            "cuGraphUpload", "cuGraphLaunch", "cuStreamBeginCapture", "cuStreamBeginCapture_v2",
+            "cuStreamBeginCaptureToGraph", "cuStreamEndCapture",
+        ),
+        _GRAPHS,
+    ),
+}  # fmt: skip
 
 # Captured functions of which a setup has nothing, by the newest symbol that does the same.
 _SUMMED_UP = "which context is current is summed up by cuCtxSetCurrent"
