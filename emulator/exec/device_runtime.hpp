@@ -11,7 +11,10 @@ namespace emulator {
 // as is a grid's handle in a launch that is not cooperative, and cudaCGSynchronize of null is
 // cudaErrorInvalidValue. The word that counts arrivals lies 4 bytes into the grid's workspace, where code
 // compiled with cooperative_groups.h has it too: its top bit flips when the last block has come.
-inline constexpr std::string_view device_runtime_names[] = {"cudaCGGetIntrinsicHandle", "cudaCGSynchronize"};
+//
+// The handle of a conditional node's value is the address of that value.
+inline constexpr std::string_view device_runtime_names[] = {"cudaCGGetIntrinsicHandle", "cudaCGSynchronize",
+                                                            "cudaGraphSetConditional"};
 inline constexpr std::string_view device_runtime_text = R"(
 .version 6.0
 .target sm_50
@@ -69,6 +72,14 @@ others_wait:
   ret;
 no_grid:
   st.param.b32 [result], 1;
+  ret;
+}
+.weak .func cudaGraphSetConditional(.param .b64 handle, .param .b32 value)
+{
+  .reg .b64 %rd; .reg .b32 %r;
+  ld.param.u64 %rd, [handle];
+  ld.param.u32 %r, [value];
+  st.global.u32 [%rd], %r;
   ret;
 }
 )";

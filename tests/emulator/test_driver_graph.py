@@ -236,16 +236,46 @@ def test_what_is_not_there_is_refused_by_name(fresh):
         """
         from graph_api import *
         graphs = Graphs(d); graph = graphs.create(); node = handle()
-        for kind in (CONDITIONAL, 8):
-            print(d.cuGraphAddNode_v2(out(node), graph, None, None, 0, out(NodeParameters.of(kind))))
-        print(d.cuGraphConditionalHandleCreate(out(node), graph, d.context, 0, 0))
+        print(d.cuGraphAddNode_v2(out(node), graph, None, None, 0, out(NodeParameters.of(8))))
         print(d.cuGraphInstantiateWithFlags(out(node), graph, 4))
         print(len(graphs.nodes(graph)))
         """
     )
-    assert done.stdout.split() == ["801"] * 4 + ["0"]
-    for words in ("conditional nodes", "external semaphore nodes", "launched from the device"):
+    assert done.stdout.split() == ["801"] * 2 + ["0"]
+    for words in ("external semaphore nodes", "launched from the device"):
         assert words in done.stderr
+
+
+def test_the_value_of_a_conditional_node_has_one_graph_and_one_node(cuda: Driver, graphs: Graphs):
+    def add(to: int, value: int, kind: int, size: int) -> int:
+        parameters = graph_api.NodeParameters.of(graph_api.CONDITIONAL)
+        struct.pack_into("QII", parameters.body, 0, value, kind, size)
+        return cuda.cuGraphAddNode_v2(api.out(api.handle()), to, None, None, 0, api.out(parameters))
+
+    def value_of(graph: int, flags: int = 0) -> int:
+        made = api.handle()
+        cuda.do("cuGraphConditionalHandleCreate", api.out(made), graph, None, 0, flags)
+        return made.value
+
+    graph, other = graphs.create(), graphs.create()
+    value = value_of(graph)
+    refused = api.out(api.handle()), graph, None, 0, 2
+    assert cuda.cuGraphConditionalHandleCreate(*refused) == api.INVALID_VALUE
+    for kind, size in ((0, 0), (0, 3), (1, 0), (1, 2), (2, 0), (3, 1)):
+        assert add(graph, value, kind, size) == api.INVALID_VALUE
+    assert add(other, value, 0, 1) == api.INVALID_VALUE  # of another graph
+    assert add(graph, value + 4, 0, 1) == api.INVALID_VALUE  # none at all
+    assert add(graph, value, 0, 1) == 0
+    assert add(graph, value, 0, 1) == api.INVALID_VALUE  # a second node
+    # Such a graph is no child, no copy, and has one executable graph at a time.
+    assert cuda.cuGraphClone(api.out(api.handle()), graph) == api.INVALID_VALUE
+    child = api.out(api.handle()), other, None, 0, graph
+    assert cuda.cuGraphAddChildGraphNode(*child) == api.INVALID_VALUE
+    executable = graphs.instantiate(graph)
+    assert cuda.cuGraphInstantiateWithFlags(api.out(api.handle()), graph, 0) == api.INVALID_VALUE
+    cuda.do("cuGraphExecDestroy", executable)
+    cuda.do("cuGraphDestroy", graph)
+    assert add(other, value, 0, 1) == api.INVALID_VALUE
 
 
 def test_a_child_graph_is_a_copy_of_its_own(cuda: Driver, graphs: Graphs):

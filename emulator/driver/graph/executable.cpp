@@ -1,5 +1,7 @@
 #include "executable.hpp"
 
+#include "conditional.hpp"
+
 #include "device/context.hpp"
 #include "memory_nodes.hpp"
 #include "stream/capture.hpp"
@@ -35,8 +37,15 @@ void fill(ExecutableGraph &target, const Graph &graph, GraphNode **offender) {
       made.inside = std::make_unique<ExecutableGraph>();
       fill(*made.inside, *child->graph, offender);
     }
+    if (auto *conditional = dynamic_cast<const ConditionalOperation *>(node.operation.get()))
+      for (const auto &body : conditional->bodies) {
+        require_body(*body);
+        made.bodies.push_back(std::make_unique<ExecutableGraph>());
+        fill(*made.bodies.back(), *body, offender);
+      }
   }
   target.user_objects = graph.user_objects;
+  target.conditions = graph.conditions;
 }
 
 void list_nodes(GraphExecutable &executable, ExecutableGraph &graph) {
@@ -44,6 +53,8 @@ void list_nodes(GraphExecutable &executable, ExecutableGraph &graph) {
     executable.by_node[node.identifier] = &node;
     if (node.inside)
       list_nodes(executable, *node.inside);
+    for (const auto &body : node.bodies)
+      list_nodes(executable, *body);
   }
 }
 
@@ -53,6 +64,8 @@ void require_launchable(const ExecutableGraph &graph) {
       node.operation->require_launchable();
     if (node.inside)
       require_launchable(*node.inside);
+    for (const auto &body : node.bodies)
+      require_launchable(*body);
   }
 }
 
@@ -64,7 +77,8 @@ public:
   explicit Launch(const std::shared_ptr<Stream> &stream) : stream_(stream) {}
 
   // The works after which all of the graph is done. `entry` comes before all of it.
-  std::vector<std::shared_ptr<Work>> add(const ExecutableGraph &graph, const std::shared_ptr<Work> &entry) {
+  std::vector<std::shared_ptr<Work>> add(const ExecutableGraph &graph, const std::shared_ptr<Work> &begin) {
+    auto entry = assign_conditions(graph, begin);
     std::vector<std::shared_ptr<Work>> ends(graph.nodes.size());
     for (size_t index : graph.order) {
       const ExecutableNode &node = graph.nodes[index];
@@ -96,11 +110,26 @@ private:
     std::vector<std::shared_ptr<Work>> after;
   };
 
+  // The work after which the graph's nodes may begin.
+  std::shared_ptr<Work> assign_conditions(const ExecutableGraph &graph, const std::shared_ptr<Work> &begin) {
+    if (graph.conditions.empty())
+      return begin;
+    NodeEmitter emitter(branch({begin}, *stream_->context), {begin});
+    return emitter.run([conditions = graph.conditions]() -> Outcome {
+      for (const auto &condition : conditions)
+        if (condition->assigns_default)
+          condition->assign();
+      return {};
+    });
+  }
+
   std::shared_ptr<Work> add_node(const ExecutableNode &node,
                                  const std::vector<std::shared_ptr<Work>> &after) {
     Context *context = node.operation->context();
     NodeEmitter emitter(branch(after, context ? *context : *stream_->context), after);
-    if (node.enabled)
+    if (!node.bodies.empty())
+      emitter.run(conditional_work(node));
+    else if (node.enabled)
       node.operation->emit(emitter);
     if (emitter.after == after) // nothing was emitted; what depends on it still follows it
       emitter.add(std::make_shared<Work>());
@@ -143,7 +172,8 @@ std::shared_ptr<GraphExecutable> instantiate(Graph &graph, unsigned long long fl
     fail(CUDA_ERROR_NOT_SUPPORTED);
   }
   require(!graph.owned_by_node && !is_captured_into(graph), CUDA_ERROR_INVALID_VALUE);
-  if (graph.has_memory_nodes) {
+  // One at a time, as documented.
+  if (graph.has_memory_nodes || has_conditional_nodes(graph)) {
     auto other = graph.executable.lock();
     require(!other || !driver().graph_executables.find(handle_of<CUgraphExec>(other.get())),
             CUDA_ERROR_INVALID_VALUE);
@@ -163,12 +193,14 @@ OperationPointer child_of(const ExecutableGraph &executable) {
   operation->graph->owned_by_node = true;
   std::vector<std::shared_ptr<GraphNode>> made;
   try {
-    for (const auto &node : executable.nodes)
+    for (const auto &node : executable.nodes) {
+      require(node.bodies.empty(), CUDA_ERROR_INVALID_VALUE); // conditional nodes: not in a child graph
       made.push_back(add_node(*operation->graph,
                               node.inside    ? child_of(*node.inside)
                               : node.enabled ? node.operation
                                              : std::make_shared<EmptyOperation>(),
                               {}));
+    }
     for (size_t i = 0; i < made.size(); ++i)
       for (size_t earlier : executable.nodes[i].after)
         add_edge(*made[earlier], *made[i], {});

@@ -15,13 +15,15 @@ struct ExecutableNode {
   std::vector<size_t> after; // indices of the nodes it depends on, in the order of their edges
   bool exit = true;          // nothing depends on it
   bool enabled = true;
-  std::unique_ptr<ExecutableGraph> inside; // a child graph node's
+  std::unique_ptr<ExecutableGraph> inside;              // a child graph node's
+  std::vector<std::unique_ptr<ExecutableGraph>> bodies; // a conditional node's
 };
 
 struct ExecutableGraph {
   std::vector<ExecutableNode> nodes; // in the order in which the graph's nodes were made
   std::vector<size_t> order;         // topological
   UserObjectReferences user_objects;
+  std::vector<std::shared_ptr<Condition>> conditions;
 };
 
 struct GraphExecutable {

@@ -1,5 +1,7 @@
 #include "graph.hpp"
 
+#include "conditional.hpp"
+
 #include "memory_nodes.hpp"
 
 #include <algorithm>
@@ -126,6 +128,9 @@ void destroy_node(GraphNode &node) {
     edge.node->dependencies.erase(find(edge.node->dependencies, node));
   if (auto *child = dynamic_cast<const ChildGraphOperation *>(node.operation.get()))
     destroy_graph(*child->graph);
+  if (auto *conditional = dynamic_cast<const ConditionalOperation *>(node.operation.get()))
+    for (const auto &body : conditional->bodies)
+      destroy_graph(*body);
   driver().graph_nodes.remove(&node);
   auto &nodes = graph.nodes;
   nodes.erase(
@@ -137,11 +142,15 @@ void destroy_graph(Graph &graph) {
   for (const auto &node : graph.nodes) {
     if (auto *child = dynamic_cast<const ChildGraphOperation *>(node->operation.get()))
       destroy_graph(*child->graph);
+    if (auto *conditional = dynamic_cast<const ConditionalOperation *>(node->operation.get()))
+      for (const auto &body : conditional->bodies)
+        destroy_graph(*body);
     driver().graph_nodes.remove(node.get());
     node->dependencies.clear();
     node->dependents.clear();
   }
   graph.nodes.clear();
+  graph.conditions.clear();
   graph.user_objects = {};
   driver().graphs.remove(&graph);
 }
@@ -149,12 +158,16 @@ void destroy_graph(Graph &graph) {
 bool is_captured_into(const Graph &graph) {
   return graph.captures > 0 || std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const auto &node) {
            auto *child = dynamic_cast<const ChildGraphOperation *>(node->operation.get());
-           return child && is_captured_into(*child->graph);
+           auto *conditional = dynamic_cast<const ConditionalOperation *>(node->operation.get());
+           return (child && is_captured_into(*child->graph)) ||
+                  (conditional && std::any_of(conditional->bodies.begin(), conditional->bodies.end(),
+                                              [](const auto &body) { return is_captured_into(*body); }));
          });
 }
 
 std::shared_ptr<Graph> clone(const Graph &graph) {
-  require(!graph.has_memory_nodes, CUDA_ERROR_INVALID_VALUE);
+  // Documented for both.
+  require(!graph.has_memory_nodes && !has_conditional_nodes(graph), CUDA_ERROR_INVALID_VALUE);
   auto copy = new_graph();
   copy->cloned_from = graph.identifier;
   copy->user_objects = graph.user_objects;

@@ -9,6 +9,8 @@
 
 namespace emulator::driver {
 
+struct Condition;
+
 struct GraphNode : std::enable_shared_from_this<GraphNode> {
   struct Edge {
     GraphNode *node;
@@ -28,12 +30,14 @@ struct Graph : std::enable_shared_from_this<Graph> {
   uint64_t identifier = 0;
   uint64_t cloned_from = 0;
   std::vector<std::shared_ptr<GraphNode>> nodes; // in the order in which they were made
-  bool owned_by_node = false;                    // the graph of a child graph node
+  bool owned_by_node = false;                    // the graph of a child graph node, or a conditional one's
+  const Graph *outer = nullptr;                  // of a conditional node's graph: the one that has the node
   bool has_memory_nodes = false;                 // an allocation or free node was added at any time
   unsigned next_number = 0;
   unsigned captures = 0;                     // capture sequences that put nodes into it
   std::weak_ptr<GraphExecutable> executable; // the newest; memory nodes allow one at a time
   UserObjectReferences user_objects;
+  std::vector<std::shared_ptr<Condition>> conditions; // handles made for it
 };
 
 std::shared_ptr<Graph> new_graph();

@@ -1,5 +1,6 @@
 #include "node_parameters.hpp"
 
+#include "conditional.hpp"
 #include "graph.hpp"
 
 #include <algorithm>
@@ -32,6 +33,7 @@ OperationPointer child_operation(const CUDA_CHILD_GRAPH_NODE_PARAMS &parameters,
 #if CUDA_VERSION >= 12090
   if (parameters.ownership == CU_GRAPH_CHILD_GRAPH_OWNERSHIP_MOVE) {
     // Nor may it hold the graph that it goes into.
+    require(!has_conditional_nodes(*child), CUDA_ERROR_INVALID_VALUE); // "cannot be used in a child node"
     require(!child->owned_by_node && !is_captured_into(*child) && !contains(*child, graph),
             CUDA_ERROR_INVALID_VALUE);
     auto operation = std::make_shared<ChildGraphOperation>();
@@ -93,7 +95,8 @@ OperationPointer operation_of(CUgraphNodeParams &parameters, const Operation *pr
     require(!present, CUDA_ERROR_NOT_SUPPORTED);
     return make_free(parameters.free.dptr);
   case CU_GRAPH_NODE_TYPE_CONDITIONAL:
-    return refused("conditional");
+    require(!present && graph, CUDA_ERROR_NOT_SUPPORTED); // documented: cannot be modified
+    return make_conditional(parameters.conditional, *graph);
   case CU_GRAPH_NODE_TYPE_EXT_SEMAS_SIGNAL:
   case CU_GRAPH_NODE_TYPE_EXT_SEMAS_WAIT:
     return refused("external semaphore");
@@ -147,9 +150,4 @@ CUresult CUDAAPI cuGraphNodeSetParams(CUgraphNode hNode, CUgraphNodeParams *node
     require(nodeParams->type != CU_GRAPH_NODE_TYPE_GRAPH, CUDA_ERROR_NOT_SUPPORTED);
     set_operation(*node, operation_of(*nodeParams, node->operation.get(), node->graph));
   });
-}
-
-CUresult CUDAAPI cuGraphConditionalHandleCreate(CUgraphConditionalHandle *, CUgraph, CUcontext, unsigned int,
-                                                unsigned int) {
-  return enter("cuGraphConditionalHandleCreate", Needs::initialised, [&](Call &) { refused("conditional"); });
 }

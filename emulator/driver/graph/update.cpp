@@ -1,6 +1,7 @@
 // Pairs the nodes of an executable graph with those of another graph, as documented with cuGraphExecUpdate:
 // nodes that nothing depends on in the order in which they were made, then dependencies in the order of their
 // edges.
+#include "conditional.hpp"
 #include "executable.hpp"
 
 #include <algorithm>
@@ -84,6 +85,13 @@ UpdateAnswer compare(const ExecutableGraph &executable, const Graph &graph, unsi
       answer = compare(*old.inside, *child.graph, flags);
       continue;
     }
+    auto *conditional = dynamic_cast<const ConditionalOperation *>(node->operation.get());
+    for (size_t body = 0; conditional && body < std::min(old.bodies.size(), conditional->bodies.size());
+         ++body)
+      if (answer.result == CU_GRAPH_EXEC_UPDATE_SUCCESS)
+        answer = compare(*old.bodies[body], *conditional->bodies[body], flags);
+    if (answer.result != CU_GRAPH_EXEC_UPDATE_SUCCESS)
+      break;
     CUgraphExecUpdateResult result = old.operation->exchangeable(*node->operation);
     bool priorities = (flags & CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY) &&
                       old.operation->type() == CU_GRAPH_NODE_TYPE_KERNEL;
@@ -104,9 +112,13 @@ void exchange_all(ExecutableGraph &executable, const Graph &graph) {
     old.operation = pairing.partner[i]->operation;
     if (old.inside)
       exchange_all(*old.inside, *static_cast<const ChildGraphOperation &>(*old.operation).graph);
+    if (auto *conditional = dynamic_cast<const ConditionalOperation *>(old.operation.get()))
+      for (size_t body = 0; body < old.bodies.size(); ++body)
+        exchange_all(*old.bodies[body], *conditional->bodies[body]);
   }
   // Documented: the references of the new source replace those of the executable graph.
   executable.user_objects = graph.user_objects;
+  executable.conditions = graph.conditions;
 }
 
 } // namespace

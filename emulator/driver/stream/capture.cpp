@@ -239,10 +239,12 @@ CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
 
 CUresult CUDAAPI cuStreamEndCapture(CUstream hStream, CUgraph *phGraph) {
   return enter("cuStreamEndCapture", Needs::context, [&](Call &call) {
-    require(phGraph != nullptr, CUDA_ERROR_INVALID_VALUE);
-    *phGraph = nullptr;
+    if (phGraph)
+      *phGraph = nullptr;
     auto stream = stream_of(*call.context, hStream);
     auto capture = stream->capture;
+    // Nothing is lost without it where the graph is the program's own.
+    require(phGraph != nullptr || (capture && capture->into_given_graph), CUDA_ERROR_INVALID_VALUE);
     require(capture != nullptr, CUDA_ERROR_ILLEGAL_STATE);
     require(capture->origin == stream, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
     require(capture->mode == CU_STREAM_CAPTURE_MODE_RELAXED || capture->thread == std::this_thread::get_id(),
@@ -253,7 +255,8 @@ CUresult CUDAAPI cuStreamEndCapture(CUstream hStream, CUgraph *phGraph) {
     auto graph = end(capture, !unjoined && !invalidated);
     require(!invalidated, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     require(!unjoined, CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
-    *phGraph = handle_of<CUgraph>(graph.get());
+    if (phGraph)
+      *phGraph = handle_of<CUgraph>(graph.get());
   });
 }
 
