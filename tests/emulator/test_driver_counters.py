@@ -56,7 +56,7 @@ x = d.alloc(4 << 20)
 f = d.function(d.module(KERNEL), "probe")
 u = ctypes.c_uint32
 for stride, pitch, split, last in {cases!r}:
-    assert d.launch(f, [16], [128], [x, u(stride), u(pitch), u(split), u(last)]) == 0
+    assert d.launch(f, [16], [{threads}], [x, u(stride), u(pitch), u(split), u(last)]) == 0
 d.do("cuCtxSynchronize")
 """
 PLAIN, STRIDED, CONFLICTS, DIVERGED, EARLY = (
@@ -68,9 +68,11 @@ PLAIN, STRIDED, CONFLICTS, DIVERGED, EARLY = (
 )
 
 
-def launches(fresh: Fresh, file: Path, cases: list[tuple[int, ...]], **settings: str) -> list[dict[str, Any]]:
+def launches(
+    fresh: Fresh, file: Path, cases: list[tuple[int, ...]], threads: int = 128, **settings: str
+) -> list[dict[str, Any]]:
     file.unlink(missing_ok=True)
-    fresh(SCRIPT.format(kernel=KERNEL, cases=cases), COUNTERS=str(file), **settings)
+    fresh(SCRIPT.format(kernel=KERNEL, cases=cases, threads=threads), COUNTERS=str(file), **settings)
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
@@ -131,7 +133,8 @@ def test_counters_and_modelled_times_do_not_depend_on_the_number_of_threads(
 def test_what_is_slower_is_modelled_slower_and_the_counters_say_why(
     fresh: Fresh, tmp_path: Path, case: tuple[int, ...]
 ) -> None:
-    plain, slow = launches(fresh, tmp_path / "counters", [PLAIN, case])
+    # Enough warps that waiting for instructions hides nothing.
+    plain, slow = launches(fresh, tmp_path / "counters", [PLAIN, case], threads=1024)
     assert slow["modelled_ns"] > plain["modelled_ns"]
     before, after = plain["counters"], slow["counters"]
     if case == STRIDED:
@@ -142,7 +145,7 @@ def test_what_is_slower_is_modelled_slower_and_the_counters_say_why(
         assert after["shared_load_bank_conflicts"] == 31 * after["shared_load_requests"]
     else:
         assert before["divergent_branches"] == 0
-        assert after["divergent_branches"] == 64
+        assert after["divergent_branches"] == 16 * 32
         assert after["warp_instructions"] > 1.5 * before["warp_instructions"]
         assert after["thread_instructions"] == pytest.approx(before["thread_instructions"], rel=0.01)
 
@@ -150,6 +153,47 @@ def test_what_is_slower_is_modelled_slower_and_the_counters_say_why(
 def test_a_counter_file_that_cannot_be_written_is_named_and_changes_nothing(
     fresh: Fresh, tmp_path: Path
 ) -> None:
-    script = SCRIPT.format(kernel=KERNEL, cases=[PLAIN, PLAIN])
+    script = SCRIPT.format(kernel=KERNEL, cases=[PLAIN, PLAIN], threads=128)
     done = fresh(script, COUNTERS=str(tmp_path / "missing" / "file"))
     assert done.stderr.count("counters are not written") == 1
+
+
+WAVES = """
+KERNEL = {kernel!r}
+x = d.alloc(4 << 20)
+f = d.function(d.module(KERNEL), "probe")
+u = ctypes.c_uint32
+blocks = ctypes.c_int()
+for grid, threads, shared in {shapes!r}:
+    assert d.launch(f, [grid], [threads], [x, u(1), u(1), u(0), u(grid)], shared_bytes=shared) == 0
+    d.do("cuOccupancyMaxActiveBlocksPerMultiprocessor", out(blocks), f, threads, shared)
+    print(blocks.value)
+d.do("cuCtxSynchronize")
+"""
+
+
+def test_a_modelled_time_is_the_documented_formula(fresh: Fresh, tmp_path: Path) -> None:
+    """Full waves, a last wave of one block, one warp a multiprocessor, shared memory that leaves room for two."""
+    shapes = [(16, 128, 0), (17, 128, 0), (32, 128, 0), (1, 32, 0), (160, 32, 0), (160, 32, 32 << 10)]
+    file = tmp_path / "counters"
+    done = fresh(WAVES.format(kernel=KERNEL, shapes=shapes), COUNTERS=str(file), MULTIPROCESSORS="16")
+    resident = [int(word) for word in done.stdout.split()]
+    times = []
+    for line, (grid, threads, _), fit in zip(
+        map(json.loads, file.read_text().splitlines()), shapes, resident, strict=True
+    ):
+        counts = line["counters"]
+        most = -(-grid // 16)
+        share, warps = most / grid, min(most, fit) * (threads // 32)
+        slow = sum(counts[f"warp_{name}"] for name in ("float64", "conversion", "special_function", "atomic"))
+        kinds = ("load", "store", "atomic")
+        compute = (counts["warp_instructions"] + 3 * slow) * share / min(4, warps / 4) / 1.5
+        shared = sum(counts[f"shared_{kind}_wavefronts"] for kind in kinds) * share / 1.5
+        memory = 32 * sum(counts[f"global_{kind}_sectors"] for kind in kinds) * share / 25
+        latency = 500 * sum(counts[f"global_{kind}_requests"] for kind in kinds) * share / (4 * warps)
+        expected = 2000 + 20 * most + max(compute, shared, memory, latency)
+        assert abs(line["modelled_ns"] - expected) <= 1
+        times.append(line["modelled_ns"])
+    assert times[0] < times[1] == times[2]  # a last wave costs what a full one costs
+    assert resident[4] > resident[5]
+    assert times[4] < times[5]  # fewer warps take turns

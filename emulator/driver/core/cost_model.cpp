@@ -33,25 +33,36 @@ double noise_factor(uint64_t launch_number) {
 
 } // namespace
 
-uint64_t kernel_ns(const std::string &kernel, const LaunchCounters &counters, uint64_t blocks,
+uint64_t kernel_ns(const std::string &kernel, const LaunchCounters &counters, const GridShape &grid,
                    uint32_t multiprocessors, uint64_t launch_number) {
-  double active = static_cast<double>(std::clamp<uint64_t>(blocks, 1, multiprocessors));
+  uint64_t blocks = std::max<uint64_t>(grid.blocks, 1);
+  // Blocks do equal work, so the multiprocessor with the most of them ends last: it has this share of all.
+  uint64_t most_blocks = (blocks + multiprocessors - 1) / multiprocessors;
+  double share = static_cast<double>(most_blocks) / static_cast<double>(blocks);
+  // Its warps take turns.
+  double warps = static_cast<double>(std::min<uint64_t>(most_blocks, std::max(grid.resident_blocks, 1u)) *
+                                     grid.warps_per_block);
+  double issue_per_cycle = std::min(cost::issue_per_cycle, warps / cost::cycles_per_instruction_of_a_warp);
   auto of_class = [&](InstructionClass c) {
     return static_cast<double>(counters.warp_class[static_cast<size_t>(c)]);
   };
   double slow = of_class(InstructionClass::float64) + of_class(InstructionClass::conversion) +
                 of_class(InstructionClass::special_function) + of_class(InstructionClass::atomic);
   double weighted = static_cast<double>(counters.warp_instructions) + (cost::slow_class_weight - 1) * slow;
-  double compute = weighted / (active * cost::issue_per_cycle) / cost::clock_ghz;
-  uint64_t wavefronts = 0;
+  double compute = weighted * share / issue_per_cycle / cost::clock_ghz;
+  uint64_t wavefronts = 0, requests = 0;
   for (const SharedCounters &kind : counters.shared)
     wavefronts += kind.wavefronts;
   // One pass over the banks each cycle.
-  double shared = static_cast<double>(wavefronts) / active / cost::clock_ghz;
+  double shared = static_cast<double>(wavefronts) * share / cost::clock_ghz;
   double bytes = static_cast<double>(counters.sectors() * cost::sector_bytes);
-  double memory = bytes / (cost::bytes_per_ns_per_multiprocessor * active);
-  double start = cost::block_ns * static_cast<double>(blocks) / active;
-  double total = cost::launch_ns + start + std::max({compute, shared, memory});
+  double memory = bytes * share / cost::bytes_per_ns_per_multiprocessor;
+  for (const GlobalCounters &kind : counters.global)
+    requests += kind.requests;
+  double latency =
+      cost::memory_latency_ns * static_cast<double>(requests) * share / (warps * cost::requests_of_a_warp);
+  double start = cost::block_ns * static_cast<double>(most_blocks);
+  double total = cost::launch_ns + start + std::max({compute, shared, memory, latency});
   const auto &slowdown = settings().slowdown;
   if (slowdown.kernel && std::regex_search(kernel, *slowdown.kernel))
     total *= slowdown.factor;

@@ -13,18 +13,30 @@ namespace cost {
 constexpr double clock_ghz = 1.5;       // multiprocessor clock
 constexpr double issue_per_cycle = 4.0; // warp instructions each multiprocessor starts per cycle
 constexpr double bytes_per_ns_per_multiprocessor = 25; // device memory bandwidth, GB/s, per multiprocessor
-constexpr double host_bytes_per_ns = 25.0;             // host link, GB/s
-constexpr double launch_ns = 2000;                     // fixed part of a kernel
-constexpr double block_ns = 20;                        // start of one block, spread over the multiprocessors
-constexpr double copy_ns = 1000;                       // fixed part of a copy or a fill
+// What hides latency: a warp starts an instruction every 4 cycles at best, and has 4 requests to memory under
+// way.
+constexpr double cycles_per_instruction_of_a_warp = 4.0;
+constexpr double requests_of_a_warp = 4.0;
+constexpr double memory_latency_ns = 500.0;
+constexpr double host_bytes_per_ns = 25.0; // host link, GB/s
+constexpr double launch_ns = 2000;         // fixed part of a kernel
+constexpr double block_ns = 20;            // start of one block, spread over the multiprocessors
+constexpr double copy_ns = 1000;           // fixed part of a copy or a fill
 constexpr uint64_t sector_bytes = 32;
 constexpr double slow_class_weight =
     4.0; // float64, conversion, special_function, atomic: a quarter of the rate
 } // namespace cost
 
+// How a grid meets the multiprocessors.
+struct GridShape {
+  uint64_t blocks = 1;
+  uint32_t warps_per_block = 1;
+  uint32_t resident_blocks = 1; // that fit on one multiprocessor at once
+};
+
 // Modelled time of one launch in nanoseconds, with REPLAY_EMULATOR_SLOWDOWN and _NOISE applied.
 // `launch_number` counts the launches of the process from 0 and picks the noise.
-uint64_t kernel_ns(const std::string &kernel, const LaunchCounters &counters, uint64_t blocks,
+uint64_t kernel_ns(const std::string &kernel, const LaunchCounters &counters, const GridShape &grid,
                    uint32_t multiprocessors, uint64_t launch_number);
 
 // Modelled time of a copy; over the host link when either side is host memory.

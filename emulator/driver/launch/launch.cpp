@@ -143,8 +143,10 @@ Outcome PreparedLaunch::run(uint64_t number) const {
   LaunchResult result = module->instance->launch(*function->info, request, *context->memory);
   if (result.status != LaunchStatus::ok)
     tell(result.message);
-  uint64_t modelled_ns =
-      kernel_ns(name, result.counters, volume(shape.grid), request.multiprocessors, number);
+  auto threads = static_cast<uint32_t>(volume(shape.block));
+  GridShape grid{volume(shape.grid), (threads + 31) / 32,
+                 blocks_per_multiprocessor(*function, context->device, threads, shape.dynamic_shared_bytes)};
+  uint64_t modelled_ns = kernel_ns(name, result.counters, grid, request.multiprocessors, number);
   append_counters(name, request, result, number, modelled_ns);
   return {error_of(result.status), modelled_ns};
 }
