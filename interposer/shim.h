@@ -414,6 +414,7 @@ void keep_image(struct call *call); // when ENTER is written: where the image is
 void note_modules(struct call *call, int result);
 void want_variables(
     struct kernel *kernel); // those of its module, before a launch; takes no time when they are known
+void want_variables_of_launch(const struct call *call);
 bool variables_are_wanted(void);
 void ask_for_variables(void); // they become ranges of memory. The gate is closed
 void reset_variables_after_fork(void);

@@ -49,6 +49,8 @@ static struct module *modules;
 static struct wish *wishes;
 static size_t wish_count;
 static atomic_bool has_wishes;
+static _Atomic uint64_t first_context;
+static atomic_bool several_contexts;       // have been made
 static _Atomic uint64_t loads;             // counts modules
 static _Atomic uint64_t loads_looked_at;   // REACH_LIVE: how many there were when all were wished for,
 static _Atomic uint64_t context_looked_at; // and in which context
@@ -169,10 +171,29 @@ static void forget_context(uint64_t context) {
   }
 }
 
+static void note_context(const struct call *call) {
+  uint64_t context = 0, none = 0;
+  switch (call->function->id) {
+  case ID_cuDevicePrimaryCtxRetain:
+  case ID_cuCtxCreate_v2:
+  case ID_cuCtxCreate_v3:
+  case ID_cuCtxCreate_v4:
+    if (call->arguments[0] != 0)
+      memcpy(&context, (const void *)(uintptr_t)call->arguments[0], 8);
+    if (!atomic_compare_exchange_strong(&first_context, &none, context) && none != context)
+      atomic_store(&several_contexts, true);
+    break;
+  default:
+    break;
+  }
+}
+
 void note_modules(struct call *call, int result) {
   struct module *module = call->loading;
   call->loading = NULL;
   unsigned id = call->function->id;
+  if (result == SUCCESS)
+    note_context(call);
   bool ends_context = call->function->effect == EFFECT_END_OF_CONTEXT && call->ending_context != 0;
   bool unloads = id == ID_cuModuleUnload || id == ID_cuLibraryUnload;
   if (module != NULL && (result != SUCCESS || call->arguments[0] == 0)) {
@@ -227,9 +248,9 @@ static void wish_for(struct module *module, uint64_t context) {
   atomic_store(&has_wishes, true);
 }
 
-void want_variables(struct kernel *kernel) {
+static void want_variables_in(struct kernel *kernel, uint64_t context) {
   if (selection.reach == REACH_LIVE) {
-    uint64_t context = current_context(), count = atomic_load(&loads);
+    uint64_t count = atomic_load(&loads);
     if (atomic_exchange(&loads_looked_at, count) != count ||
         atomic_exchange(&context_looked_at, context) != context) {
       pthread_mutex_lock(&lock);
@@ -240,8 +261,6 @@ void want_variables(struct kernel *kernel) {
   }
   if (kernel == NULL || kernel->owner == 0)
     return;
-  // A CUkernel has variables in each context in which it is launched.
-  uint64_t context = kernel->is_kernel ? current_context() : kernel->context;
   if (context == 0 || __atomic_load_n(&kernel->variables_context, __ATOMIC_RELAXED) == context)
     return;
   pthread_mutex_lock(&lock);
@@ -250,6 +269,29 @@ void want_variables(struct kernel *kernel) {
     wish_for(module, context);
   __atomic_store_n(&kernel->variables_context, context, __ATOMIC_RELAXED);
   pthread_mutex_unlock(&lock);
+}
+
+void want_variables(struct kernel *kernel) {
+  // A CUkernel has variables in each context in which it is launched.
+  want_variables_in(kernel, kernel != NULL && !kernel->is_kernel ? kernel->context : current_context());
+}
+
+// A CUkernel runs in the context of its stream, which need not be the current one where there are several.
+static uint64_t context_of_launch(const struct call *call) {
+  int (*context_of_stream)(uint64_t, uint64_t *) = driver_symbol("cuStreamGetCtx");
+  uint64_t stream = stream_of_call(call), context = 0;
+  enum { LAST_CONSTANT = 2 }; // CU_STREAM_PER_THREAD
+  if (stream > LAST_CONSTANT && context_of_stream != NULL && context_of_stream(stream, &context) == SUCCESS)
+    return context;
+  return current_context();
+}
+
+void want_variables_of_launch(const struct call *call) {
+  struct kernel *kernel = call->kernel;
+  if (kernel->is_kernel && atomic_load_explicit(&several_contexts, memory_order_relaxed))
+    want_variables_in(kernel, context_of_launch(call));
+  else
+    want_variables(kernel);
 }
 
 bool variables_are_wanted(void) { return atomic_load_explicit(&has_wishes, memory_order_relaxed); }
@@ -391,10 +433,12 @@ static void put_attachment(struct record *record, unsigned parameter, unsigned p
   put_bytes(record, data, length);
 }
 
-// As if the application had asked, and marked as what it did not do.
-static void record_question(unsigned id, uint64_t owner, const char *name, const uint64_t found[2]) {
+// As if the application had asked, and marked as what it did not do. The context stands where the
+// application would have said where the address goes.
+static void record_question(unsigned id, uint64_t context, uint64_t owner, const char *name,
+                            const uint64_t found[2]) {
   uint16_t function = (uint16_t)(id | BY_CAPTURE_BIT);
-  uint64_t number = next_call_number(), arguments[4] = {0, 0, owner, (uint64_t)(uintptr_t)name};
+  uint64_t number = next_call_number(), arguments[4] = {context, 0, owner, (uint64_t)(uintptr_t)name};
   size_t length = strlen(name);
   struct record record;
   if (!begin_record(&record, RECORD_ENTER, function, number, sizeof arguments + 16 + (length + 7) / 8 * 8))
@@ -426,7 +470,7 @@ static void find_variable(const struct module *module, uint64_t context, const c
       continue;
     bool asked = memory_find(found[0], &known) && known.base == found[0] && known.owner == module->handle;
     if (!asked) {
-      record_question(getters[n].id, module->handle, name, found);
+      record_question(getters[n].id, context, module->handle, name, found);
       memory_add(found[0], found[1], RANGE_GLOBAL, context, module->handle);
     }
     return;

@@ -314,10 +314,6 @@ static bool host_bytes_reach(struct call *call, const struct touch *touch, struc
 
 static bool touches_something_new(struct call *call, const struct touch *touch) {
   bool launch = is_any_launch(call->function);
-  if (call->function->effect == EFFECT_LAUNCH)
-    want_variables(call->kernel);
-  if (call->function->effect == EFFECT_GRAPH_LAUNCH)
-    graph_wants_variables(call->arguments[0]);
   if (variables_are_wanted())
     return true;
   if (call->function->effect == EFFECT_GRAPH_LAUNCH && graph_reaches_untouched(call->arguments[0]))
@@ -375,6 +371,10 @@ static void go_inside(struct call *call) {
 
 static void copy_before_first_touch(struct call *call) {
   struct touch touch = touch_of(call);
+  if (call->function->effect == EFFECT_LAUNCH)
+    want_variables_of_launch(call);
+  if (call->function->effect == EFFECT_GRAPH_LAUNCH)
+    graph_wants_variables(call->arguments[0]);
   bool source_is_stale = source_may_change(&touch), look = reads_host_memory(call, &touch);
   if (!source_is_stale && !look && !touches_something_new(call, &touch))
     return;

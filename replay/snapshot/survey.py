@@ -302,7 +302,7 @@ class Surveyor:
             self._graph_launch(call)
 
     def _leave(self, call: RawCall) -> None:
-        context = self.objects.current_context(call.thread)
+        context = call.arguments[0] if call.by_capture else self.objects.current_context(call.thread)
         ended = self.objects.apply(call)
         device = self.objects.device_of(context)
         self.allocations.apply(call, context, device, call.in_window, ended)

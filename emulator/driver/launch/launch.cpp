@@ -289,8 +289,8 @@ std::function<Outcome()> started(std::shared_ptr<const PreparedLaunch> launch) {
 
 static void launch(Call &call, CUfunction handle, LaunchShape shape, CUstream stream_handle,
                    void **parameters, void **extra, LaunchAttributes attributes = {}) {
-  auto function = function_of(*call.context, handle);
   auto stream = stream_of(*call.context, stream_handle);
+  auto function = function_of(*stream->context, handle); // documented: a CUkernel runs where its stream is
   require(function->module->context == stream->context, CUDA_ERROR_INVALID_HANDLE);
   auto event = shape.completion_event ? driver().events.get(shape.completion_event) : nullptr;
   auto prepared = prepare_launch(function, shape, std::move(attributes), parameters, extra);

@@ -86,6 +86,8 @@ def _get_global(executor: Executor, prepared: Prepared, function: Function) -> A
     """Where the driver put a variable; from now on captured pointers to it go there."""
     address, size = ctypes.c_uint64(0), ctypes.c_uint64(0)
     prepared.keep += [address, size]
+    if prepared.call.by_capture:
+        prepared.context = prepared.call.arguments[0]  # FORMAT.md
     outputs = prepared.call.outputs
     captured = outputs.get("name.1", b"")
     if not isinstance(captured, bytes) or len(captured) != 16:

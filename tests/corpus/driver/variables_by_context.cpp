@@ -50,6 +50,17 @@ int main() {
   CHECK(cuLibraryGetManaged(&managed, &bytes, library, "shared_by_all"));
   REQUIRE(*reinterpret_cast<uint32_t *>(managed) == 7);
 
+  // A kernel of a library runs in the context of its stream, whatever is current.
+  CUcontext third = new_context(primary.device);
+  CUstream theirs;
+  CHECK(cuStreamCreate(&theirs, CU_STREAM_NON_BLOCKING));
+  CHECK(cuCtxSetCurrent(contexts[0]));
+  CHECK(launch(reinterpret_cast<CUfunction>(step), 1, 1, theirs, out.address + 24, uint32_t(1000)));
+  CHECK(cuStreamSynchronize(theirs));
+  equal("in the stream's context", words(out.address + 24, 1), {1100});
+  CHECK(cuCtxDestroy(third));
+  CHECK(cuCtxSetCurrent(contexts[0]));
+
   CUcontext passing = new_context(primary.device);
   CHECK(launch(reinterpret_cast<CUfunction>(step), 1, 1, nullptr, out.address + 16, uint32_t(50)));
   CHECK(cuCtxSynchronize());
