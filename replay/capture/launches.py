@@ -64,8 +64,8 @@ class ListedLaunch:
 class LaunchList:
     """What one process launched. Longest total time first, then most launches.
 
-    unlisted: launches for which the list had no room. in_graphs: of all, those that went into a stream capture; they
-    run when the graph is launched, and are not timed.
+    unlisted: launches for which the list had no room. in_graphs: of all, those by launches of graphs, which are not
+    timed one by one.
     """
 
     pid: int

@@ -51,6 +51,7 @@ class Prepared:
     host_outputs: list[HostOutput] = field(default_factory=list)
     keep: list[Any] = field(default_factory=list)  # buffers that the arguments point to
     creates: bool = False  # objects that somebody must destroy
+    commands: int = 1  # that it puts into its stream, at most
     symbol: str = ""  # of the driver function that is called; "": the captured one
 
     @property

@@ -160,7 +160,7 @@ class WindowSampler:
         window = self._session.window
         if len(self._streams) > 1:
             return "the window uses several streams"
-        if len(window) > MAXIMUM_HELD_CALLS:
+        if sum(item.commands for item in window) > MAXIMUM_HELD_CALLS:
             return f"the window queues more than {MAXIMUM_HELD_CALLS} calls"
         waiting = next((item for item in window if _waits_for_device(item)), None)
         if waiting is not None:

@@ -67,11 +67,14 @@ def carry_out(
     verified = session.verify()
     counters = read_counters(Path(os.environ[SETTING]), verified.replays) if request["counters"] else None
     timing = None
+    nodes: list[schema.NodeTime] = []
     notes = list(session.executor.notes) + program.left_out
     if request["timing"] is not None:
         if verified.replayable:
             parameters = StoppingParameters(**request["timing"])
             timing = time_window(session, clocks, parameters, request["emulated"], messages)
+            if program.expand_graphs:
+                nodes = time_nodes(session, messages)
             session.verify_again(verified)
         else:
             notes.append("not timed: the window ends with an error that the context does not survive")
@@ -89,6 +92,7 @@ def carry_out(
         "verification": to_wire(verification(verified)),
         "timing": None if timing is None else to_wire(timing),
         "notes": notes,
+        "nodes": to_wire(nodes),
         "counters": None if counters is None else to_wire(counters),
     }
 
@@ -149,7 +153,8 @@ def window_facts(session: Session) -> schema.WindowFacts:
     launches = [item for item in session.window if is_launch(item)]
     return schema.WindowFacts(
         calls=len(session.program.window),
-        launches=len(launches),
+        # A graph launches every kernel in it; how many were switched on is known from the capture.
+        launches=sum(sum(item.call.kernels.values()) or 1 for item in launches),
         kernels=[],
         skipped_calls=session.skipped,
         threads=len({call_.thread for call_ in session.program.window}),
@@ -196,6 +201,15 @@ def _difference(item: BufferComparison) -> schema.OutputDifference:
         guess_maximum_ulp=guess.maximum_ulp if guess else 0,
         guess_maximum_relative=guess.maximum_relative if guess else 0.0,
     )
+
+
+def time_nodes(session: Session, messages: Messages) -> list[schema.NodeTime]:
+    """One pass over the window with an event before and after the work of each node of each graph."""
+    messages.stage("timing the nodes of graphs")
+    session.restore()
+    session.synchronize()
+    timed = session.executor.graphs.runner.time_nodes(session.run_window)
+    return [schema.NodeTime(node.call, node.number, node.kind, node.kernel, node.gpu_ns) for node in timed]
 
 
 def time_window(

@@ -380,6 +380,7 @@ def _result(
         notes=notes,
         best_effort=options.best_effort,
         wall_s=round(wall_s, 3),
+        nodes=[from_wire(schema.NodeTime, node) for node in answer.get("nodes", [])],
         counters=None if answer["counters"] is None else from_wire(schema.WindowCounters, answer["counters"]),
     )
 

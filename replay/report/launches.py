@@ -23,7 +23,8 @@ def render_launches(report: ListReport, screen: Screen) -> str:
         parts.append(_table(process, report.driver.emulated, screen))
         if process.in_graphs:
             parts.append(
-                f"{number(process.in_graphs, 'launch', 'launches')} went into graphs and run when these are launched."
+                f"{number(process.in_graphs, 'launch', 'launches')} of these by launches of graphs; they are not timed "
+                "one by one."
             )
         if process.unlisted:
             parts.append(

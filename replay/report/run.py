@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from replay.images.demangle import demangle
 from replay.report.counters import render_counters
 from replay.report.text import Column, Screen, duration, fields, heading, number, shown, size, table
 from replay.results.schema import OutputDifference, RunResult, TimeSummary, Timing
@@ -12,6 +13,7 @@ from replay.results.schema import OutputDifference, RunResult, TimeSummary, Timi
 SHOWN_KERNELS = 4
 SHOWN_DIFFERENCES = 6
 SHOWN_LINES = 8
+SHOWN_NODES = 40
 
 _VERDICTS = {
     "wrong": "DIFFER from the captured ones",
@@ -30,6 +32,8 @@ def render_run(result: RunResult, screen: Screen) -> str:
         parts.append(f"  ... and {number(hidden, 'more buffer')}: --json shows all")
     if result.timing is not None:
         parts += ["", _times(result.timing, screen), *_timing_lines(result.timing, screen)]
+    if result.nodes:
+        parts += ["", *render_nodes(result, screen)]
     if result.counters is not None:
         parts += ["", *render_counters(result.counters, screen)]
     notes = [*result.placement.moved, *result.verification.unverified, *result.notes]
@@ -38,6 +42,24 @@ def render_run(result: RunResult, screen: Screen) -> str:
         if len(notes) > SHOWN_LINES:
             parts.append(f"  ... and {len(notes) - SHOWN_LINES} more: --json shows all")
     return "\n".join(parts)
+
+
+def render_nodes(result: RunResult, screen: Screen) -> list[str]:
+    """GPU times of the nodes of graphs, in the order in which they were launched."""
+    columns = [
+        Column("call", "right"),
+        Column("node", "right"),
+        Column("modelled" if result.driver.emulated else "GPU time", "right"),
+        Column("kind"),
+        Column("kernel", cut=True),
+    ]
+    rows = [
+        [str(node.call), str(node.number), duration(node.gpu_ns), node.kind, shown(demangle(node.name))]
+        for node in result.nodes[:SHOWN_NODES]
+    ]
+    more = len(result.nodes) - SHOWN_NODES
+    lines = [heading("Nodes of graphs, each launched on its own", screen), table(columns, rows, screen)]
+    return [*lines, f"  ... and {number(more, 'more node')}: --json shows all"] if more > 0 else lines
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from replay.images.demangle import demangle
 from replay.report.text import (
     Column,
     Screen,
@@ -206,8 +207,18 @@ def render_call(call: Call, described: str, kernel: str, image: str) -> str:
     """One line of `replay ls SNAP calls`. described: the call as `replay.api.readable` shows it. image: digest of the
     kernel's, where the name alone does not tell it."""
     launched = f"  # {shown(kernel)}" if kernel else "  # made by capture" if call.by_capture else ""
+    if call.kernels:
+        launched = "  # " + shown(", ".join(kernel_counts(call.kernels)))
+    if call.in_capture:
+        launched += "  # into a stream capture: nothing ran"
     launched += f" of image {shown(image[:8])}" if image else ""
     return f"{call.number:>6} {call.section:<6} {described}{launched}"
+
+
+def kernel_counts(kernels: dict[str, int]) -> list[str]:
+    """What the launch of a graph launches: `linear x2`, the most frequent first."""
+    ordered = sorted(kernels.items(), key=lambda item: -item[1])
+    return [demangle(name) + (f" x{count}" if count > 1 else "") for name, count in ordered]
 
 
 def render_kernels(kernels: Iterable[Kernel], screen: Screen) -> str:

@@ -222,9 +222,21 @@ class WindowFacts:
 
 
 @dataclass(frozen=True)
+class NodeTime:
+    """GPU time of the work of one node of a graph, launched on its own. call: the launch of the graph; number: the
+    node's, in the order in which the nodes were launched, from 1. name: of the kernel, mangled; "" for other kinds."""
+
+    call: int
+    number: int
+    kind: str
+    name: str
+    gpu_ns: int
+
+
+@dataclass(frozen=True)
 class RunResult:
     """One replay of one snapshot. notes: what was done otherwise than in the application, or is missing from the
-    capture. counters: with --counters, on the built-in CPU driver."""
+    capture. nodes: with --expand-graphs. counters: with --counters, on the built-in CPU driver."""
 
     format: str
     tool_version: str
@@ -241,3 +253,4 @@ class RunResult:
     best_effort: bool = False
     wall_s: float = 0.0
     counters: WindowCounters | None = None
+    nodes: list[NodeTime] = field(default_factory=list)

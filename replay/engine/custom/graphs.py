@@ -16,6 +16,7 @@ from replay.api.graphs import Description, Graph, Node, NodeType
 from replay.api.vocabulary import Function
 from replay.engine.custom.common import Arguments, Rebuild
 from replay.engine.custom.graph_nodes import NodeParameters
+from replay.engine.custom.graph_steps import MAXIMUM_COMMANDS, NodeRunner, Step
 from replay.engine.driver import call
 from replay.errors import EngineError
 
@@ -74,6 +75,7 @@ class LiveGraphs:
         self.nodes = NodeParameters(executor)
         self.best_effort = False
         self.expand = False
+        self.runner = NodeRunner(executor.driver)
 
     def live(self, captured: int, where: object) -> LiveGraph:
         """Raises EngineError when no replayed call made it."""
@@ -278,18 +280,16 @@ class LiveGraphs:
 
     # -- node by node -------------------------------------------------------------------------------------------
 
-    def steps(
-        self, graph: LiveGraph, stream: int, per_thread: bool, where: object
-    ) -> list[Callable[[], int]]:
+    def steps(self, graph: LiveGraph, stream: int, per_thread: bool, where: object) -> list[Step]:
         """What a launch does, as calls one after another in a stream."""
-        found: list[Callable[[], int]] = []
+        found: list[Step] = []
 
         def add(items: list[LiveNode]) -> None:
             for item in items:
                 if item.node.child is not None:
                     add(item.expanded)
                 elif item.enabled and not self.nodes.is_empty(item.node):
-                    found.append(self.nodes.step(item.node, stream, per_thread, where))
+                    found.append(Step(item.node, self.nodes.step(item.node, stream, per_thread, where)))
 
         add(graph.top)
         return found
@@ -395,20 +395,18 @@ def _launch(executor: Executor, prepared: Prepared, function: Function) -> Argum
     prepared.first += executor.graphs.nodes.host_sources(prepared)
     if not executor.graphs.expand:
         return {}
-    known: tuple[LiveGraph | None, int] = (None, 0)
-    steps: list[Callable[[], int]] = []
+    known: tuple[LiveGraph | None, int, int] = (None, 0, 0)
+    steps: list[Step] = []
+    prepared.commands = MAXIMUM_COMMANDS  # how many is known when it runs
 
-    def run(_: Any, live_stream: Any) -> int:
+    def run(*_: Any) -> int:
         nonlocal known, steps
-        graph = executor.graphs.live(captured, prepared.where)
-        if known != (graph, graph.version):
-            live = executor.handles.live("CUstream", stream)
-            steps = executor.graphs.steps(graph, live, prepared.call.per_thread, prepared.where)
-            known = (graph, graph.version)
-        for step in steps:
-            if code := step():
-                return code
-        return 0
+        graph, per_thread = executor.graphs.live(captured, prepared.where), prepared.call.per_thread
+        live = executor.handles.live("CUstream", stream)
+        if known != (graph, graph.version, live):
+            steps = executor.graphs.steps(graph, live, per_thread, prepared.where)
+            known = (graph, graph.version, live)
+        return executor.graphs.runner.run(steps, prepared.call.number, live, per_thread)
 
     prepared.function = run
     return {}

@@ -1,4 +1,3 @@
-// replay: stream capture is not replayed yet
 // covers: A graph of copies, kernels, a fill and a child: built node by node, instantiated, launched, its
 // kernel's arguments changed, updated from another graph; and one captured from two streams.
 #include "check.hpp"

@@ -1,6 +1,5 @@
 # covers: cuda.core: a graph captured with a fork and a join, completed once and launched three times.
 # needs: cuda.core cuda.bindings numpy nvidia-cuda-nvrtc
-# replay: stream capture is not replayed yet
 import numpy as np
 from cuda.bindings import driver
 from cuda.core import Device, LaunchConfig, Program, ProgramOptions, launch

@@ -1,5 +1,4 @@
 // covers: Stream capture: a fork and join over two streams becomes a graph that is launched again and again.
-// replay: stream capture is not replayed yet
 #include "check.cuh"
 
 __global__ void step(int *data, int factor, int offset) {

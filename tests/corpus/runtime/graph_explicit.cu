@@ -1,5 +1,5 @@
 // covers: A graph built node by node: memset, copy, kernel and host nodes; changed, and updated as a whole.
-// replay: cuGraphCreate
+// replay: a host function is the application's own code
 #include "check.cuh"
 
 __global__ void add(int *data, int value) { data[threadIdx.x] += value; }
