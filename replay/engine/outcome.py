@@ -154,7 +154,10 @@ def window_facts(session: Session) -> schema.WindowFacts:
     return schema.WindowFacts(
         calls=len(session.program.window),
         # A graph launches every kernel in it; how many were switched on is known from the capture.
-        launches=sum(sum(item.call.kernels.values()) or 1 for item in launches),
+        launches=sum(
+            sum(item.call.kernels.values()) if item.call.function == "cuGraphLaunch" else 1
+            for item in launches
+        ),
         kernels=[],
         skipped_calls=session.skipped,
         threads=len({call_.thread for call_ in session.program.window}),
