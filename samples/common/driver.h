@@ -41,6 +41,8 @@ enum {
   CU_EVENT_DISABLE_TIMING = 2,
   CU_MEMORYTYPE_HOST = 1,
   CU_MEMORYTYPE_DEVICE = 2,
+  CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
+  CU_LAUNCH_ATTRIBUTE_PRIORITY = 8,
   CU_JIT_ERROR_LOG_BUFFER = 5,
   CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
   DRIVER_VERSION_ASKED = 12000,
@@ -66,11 +68,20 @@ typedef struct {
 } CUDA_MEMCPY2D;
 
 typedef struct {
+  int id;
+  char pad[4];
+  union {
+    char pad[64];
+    int cooperative, priority;
+  } value;
+} CUlaunchAttribute;
+
+typedef struct {
   unsigned int gridDimX, gridDimY, gridDimZ;
   unsigned int blockDimX, blockDimY, blockDimZ;
   unsigned int sharedMemBytes;
   CUstream hStream;
-  void *attrs;
+  CUlaunchAttribute *attrs;
   unsigned int numAttrs;
 } CUlaunchConfig;
 
@@ -118,6 +129,9 @@ typedef struct {
   FUNCTION(cuLaunchKernel, cuLaunchKernel,                                                                   \
            (CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,  \
             unsigned int, CUstream, void **, void **))                                                       \
+  FUNCTION(cuLaunchCooperativeKernel, cuLaunchCooperativeKernel,                                             \
+           (CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,  \
+            unsigned int, CUstream, void **))                                                                \
   FUNCTION(cuLaunchKernelEx, cuLaunchKernelEx, (const CUlaunchConfig *, CUfunction, void **, void **))
 
 #define DECLARE_FUNCTION(name, symbol, parameters) static CUresult(*name) parameters;

@@ -18,6 +18,10 @@ LAUNCHES = [
     ("pointer_table", "pointer_table", "2"),
     ("two_streams", "produce", "2"),
     ("two_streams", "consume", "3"),
+    ("hidden_state", "draw", "3"),
+    ("hidden_state", "account", "2"),
+    ("cooperative", "relax", "1"),
+    ("cooperative", "relax", "2"),
 ]
 
 
@@ -34,7 +38,17 @@ def test_one_launch_replays_with_equal_outputs(replay, sample, kernel, launch):
 
 
 @pytest.mark.parametrize(
-    "sample", ["vector_add", "reduce", "matmul_tiled", "inplace_scan", "pointer_table", "two_streams"]
+    "sample",
+    [
+        "vector_add",
+        "reduce",
+        "matmul_tiled",
+        "inplace_scan",
+        "pointer_table",
+        "two_streams",
+        "hidden_state",
+        "cooperative",
+    ],
 )
 def test_whole_program_replays_with_equal_outputs(replay, sample):
     replay.capture("--all", application=replay.application(sample, "2"))
