@@ -306,6 +306,7 @@ struct selection {
   bool bounded; // only inside ranges: of this NVTX name, or between cuProfilerStart and cuProfilerStop
   const char *nvtx_range; // NULL: none
   bool profiler;
+  bool no_device_hash;
   bool whole_range; // the window is one range, whatever is launched in it
   int reach;
   uint64_t first_launch, last_launch, max_bytes, max_launches;
@@ -391,6 +392,11 @@ bool list_append(struct range_list *list, const struct range *range);
 void list_free(struct range_list *list);
 // Untouched ranges that words (8-byte aligned) of `data` point into are marked TOUCHED and appended.
 void memory_reach(const void *data, size_t bytes, struct range_list *reached);
+// Words that may reach something lie in these spans: of addresses, with room around them, and of handles.
+struct word_spans {
+  uint64_t address, address_bytes, handle, handles;
+};
+struct word_spans memory_word_spans(void);
 bool memory_points_to_untouched(const void *data, size_t bytes);
 bool memory_has_untouched(uint64_t address, uint64_t bytes);
 uint64_t memory_state(void); // another number whenever more may be untouched than before
@@ -479,7 +485,8 @@ uint64_t current_context(void);
 // What capture did to the application, beside recording calls.
 struct perturbation {
   _Atomic uint64_t waits, wait_ns; // for the device to become idle
-  _Atomic uint64_t copied_bytes, copy_ns;
+  _Atomic uint64_t copied_bytes, copy_ns; // to the host; hashing and writing are part of the time
+  _Atomic uint64_t hashed_bytes;          // on the device, instead of being copied
 };
 extern struct perturbation perturbation;
 void describe_perturbation(void);

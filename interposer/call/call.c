@@ -1,6 +1,6 @@
 // The one path of every recorded call: ENTER, the driver, LEAVE, and what the call did to memory and objects.
 #define _GNU_SOURCE
-#include "shim.h"
+#include "copy/copy.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -30,6 +30,7 @@ static void process_ends(void) {
   struct thread *thread = current_thread();
   thread->depth++;
   finish_selection();
+  end_device_hashing(0);
   close_writer();
   atomic_store(&mode, MODE_DONE);
   thread->depth--;
@@ -52,6 +53,8 @@ static void child_after_fork(void) {
   reset_gate_after_fork();
   reset_memory_after_fork();
   forget_host_contents();
+  reset_copied_after_fork();
+  reset_device_hash_after_fork();
   reset_variables_after_fork();
   reset_arrays_after_fork();
   reset_objects_after_fork();
@@ -299,6 +302,8 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
     if (call->selected)
       open_window_for(call);
   }
+  if (call->ending_context != 0)
+    end_device_hashing(call->ending_context);
   bool recorded = may_be_recorded && call->number != 0;
   // Only now, inside the gate: a call whose ENTER stands before WINDOW_CLOSE has ended when the window's
   // memory is read, and one that had to wait for that is not recorded any more.

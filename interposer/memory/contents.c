@@ -1,15 +1,18 @@
-// Reads contents of memory into the blobs file: before the first touch inside a window, and at its end.
+// Reads contents of memory into the blobs file: before the first touch inside a window, and at its end. Of a
+// range that was read before only what has changed since then is written, and only that is copied where the
+// device can tell.
 #define _GNU_SOURCE
-#include "shim.h"
+#include "copy/copy.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
 atomic_bool host_memory_is_pending;
-static uint8_t *staging; // used by the thread that closed the gate
-static uint64_t bytes_copied;
+static uint8_t *staging;      // used by the thread that closed the gate
+static uint64_t bytes_copied; // into the capture: what --max-bytes limits
 struct perturbation perturbation;
 
 static uint64_t now_ns(void) {
@@ -19,14 +22,16 @@ static uint64_t now_ns(void) {
 }
 
 void describe_perturbation(void) {
-  char text[256];
+  char text[384];
   int length = snprintf(text, sizeof text,
                         "perturbation.waits=%llu\nperturbation.wait_ns=%llu\n"
-                        "perturbation.copied_bytes=%llu\nperturbation.copy_ns=%llu\n",
+                        "perturbation.copied_bytes=%llu\nperturbation.copy_ns=%llu\n"
+                        "perturbation.hashed_bytes=%llu\n",
                         (unsigned long long)atomic_load(&perturbation.waits),
                         (unsigned long long)atomic_load(&perturbation.wait_ns),
                         (unsigned long long)atomic_load(&perturbation.copied_bytes),
-                        (unsigned long long)atomic_load(&perturbation.copy_ns));
+                        (unsigned long long)atomic_load(&perturbation.copy_ns),
+                        (unsigned long long)atomic_load(&perturbation.hashed_bytes));
   write_process_text(text, (size_t)length);
 }
 
@@ -96,35 +101,190 @@ void pop_context(void) {
   pop(&popped);
 }
 
-static void copy_range(const struct range *range, enum moment moment, uint64_t call, bool follow,
+// ---- one range ----------------------------------------------------------------------------------
+
+// How a copy goes on, piece by piece.
+struct reading {
+  struct copy_writer writer;
+  struct copied *copied;
+  struct word_spans spans;
+  struct range_list *reached;  // NULL: pointers are not followed
+  const struct hash *expected; // by the device; NULL: not asked
+  bool compare;                // chunks that are as in the copy before are not written
+  bool over_limit, disagrees;
+};
+
+static bool holds_words(const uint8_t *data, size_t bytes, const struct word_spans *spans) {
+  for (size_t at = 0; at + 8 <= bytes; at += 8) {
+    uint64_t word;
+    memcpy(&word, data + at, 8);
+    if (UNLIKELY(word - spans->address < spans->address_bytes || word - spans->handle < spans->handles))
+      return true;
+  }
+  return false;
+}
+
+static bool within_limit(struct reading *reading, size_t bytes) {
+  reading->over_limit =
+      reading->over_limit || (selection.max_bytes != 0 && bytes_copied + bytes > selection.max_bytes);
+  bytes_copied += reading->over_limit ? 0 : bytes;
+  return !reading->over_limit;
+}
+
+// Chunks from `first` on, which were just read. False: this copy has ended.
+static bool take_chunks(struct reading *reading, size_t first, const uint8_t *data, size_t bytes) {
+  struct copied *copied = reading->copied;
+  size_t run = 0; // changed bytes in front of `at` that are not written yet
+  for (size_t at = 0, chunk = first; at < bytes; at += CHUNK_BYTES, chunk++) {
+    size_t length = bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES;
+    struct hash hash = hash_chunk(data + at, length);
+    if (reading->expected != NULL && memcmp(&hash, &reading->expected[chunk], sizeof hash) != 0) {
+      reading->disagrees = true;
+      return false;
+    }
+    bool same = reading->compare && memcmp(&hash, &copied->hashes[chunk], sizeof hash) == 0;
+    copied->hashes[chunk] = hash;
+    if (selection.reach == REACH_REACHABLE)
+      copied->holds_words[chunk] = holds_words(data + at, length, &reading->spans);
+    if (reading->reached != NULL && copied->holds_words[chunk])
+      memory_reach(data + at, length, reading->reached);
+    if (!same) {
+      run += length;
+    } else if (run > 0) {
+      if (!within_limit(reading, run) ||
+          !write_chunks(&reading->writer, chunk - run / CHUNK_BYTES, data + at - run, run))
+        return false;
+      run = 0;
+    }
+  }
+  size_t behind = first + (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
+  return run == 0 || (within_limit(reading, run) &&
+                      write_chunks(&reading->writer, behind - (run + CHUNK_BYTES - 1) / CHUNK_BYTES,
+                                   data + bytes - run, run));
+}
+
+static int take_stretch(struct reading *reading, size_t first, uint64_t end) {
+  const struct range *range = reading->writer.range;
+  for (uint64_t offset = first * (uint64_t)CHUNK_BYTES; offset < end && writer_is_open();
+       offset += PIECE_BYTES) {
+    size_t bytes = end - offset < PIECE_BYTES ? (size_t)(end - offset) : PIECE_BYTES;
+    int result = read_piece(range, range->base + offset, bytes);
+    if (result != SUCCESS)
+      return result;
+    atomic_fetch_add(&perturbation.copied_bytes, bytes);
+    if (range->host_visible)
+      host_contents_were_read(range, offset, staging, bytes, reading->writer.moment, reading->writer.call);
+    if (!take_chunks(reading, (size_t)(offset / CHUNK_BYTES), staging, bytes))
+      break;
+  }
+  return SUCCESS;
+}
+
+// Reads the chunks that the device says have changed, and those whose pointers are to be followed.
+static int take_changed(struct reading *reading, bool words_are_known) {
+  const struct range *range = reading->writer.range;
+  struct copied *copied = reading->copied;
+  size_t count = (size_t)((range->bytes + CHUNK_BYTES - 1) / CHUNK_BYTES), first = 0;
+  int result = SUCCESS;
+  for (size_t n = 0; n <= count && result == SUCCESS && !reading->over_limit && !reading->disagrees; n++) {
+    bool wanted = false;
+    if (n < count) {
+      wanted = memcmp(&copied->hashes[n], &reading->expected[n], sizeof *copied->hashes) != 0 ||
+               (reading->reached != NULL && (!words_are_known || copied->holds_words[n]));
+      if (!wanted && !words_are_known)
+        copied->holds_words[n] = 1;
+    }
+    if (wanted)
+      continue;
+    if (first < n) {
+      uint64_t end = n * (uint64_t)CHUNK_BYTES;
+      result = take_stretch(reading, first, end < range->bytes ? end : range->bytes);
+    }
+    first = n + 1;
+  }
+  return result;
+}
+
+static bool is_inside(const struct word_spans *inner, const struct word_spans *outer) {
+  return inner->address - outer->address <= outer->address_bytes - inner->address_bytes &&
+         inner->address_bytes <= outer->address_bytes &&
+         (inner->handles == 0 || (inner->handle - outer->handle <= outer->handles - inner->handles &&
+                                  inner->handles <= outer->handles));
+}
+
+static int read_range(struct reading *reading, bool words_are_known) {
+  const struct range *range = reading->writer.range;
+  size_t count = (size_t)((range->bytes + CHUNK_BYTES - 1) / CHUNK_BYTES);
+  struct hash *hashes = NULL;
+  if (reading->compare && !range->host_visible && range->kind != RANGE_ARRAY && can_hash_on_device(range))
+    hashes = malloc(count * sizeof *hashes);
+  int result = SUCCESS;
+  if (hashes != NULL && hash_on_device(range, hashes)) {
+    reading->expected = hashes;
+    result = take_changed(reading, words_are_known);
+    reading->expected = NULL;
+    if (!reading->disagrees) {
+      free(hashes);
+      return result;
+    }
+    device_hash_is_wrong();
+    reading->disagrees = reading->compare = false;
+    begin_copy(&reading->writer, range, reading->writer.moment, reading->writer.call, false);
+  }
+  free(hashes);
+  return take_stretch(reading, 0, range->bytes);
+}
+
+static void skip(const struct range *range, uint64_t call) {
+  write_note(NOTE_MEMORY_SKIPPED, 0, call, "%llu bytes at 0x%llx: the limit of %llu bytes is reached",
+             (unsigned long long)range->bytes, (unsigned long long)range->base,
+             (unsigned long long)selection.max_bytes);
+  memory_mark(range->base, range->serial, RANGE_LOST);
+}
+
+static void copy_range(const struct range *range, enum moment moment, uint64_t call,
                        struct range_list *reached) {
-  if (selection.max_bytes != 0 && bytes_copied + range->bytes > selection.max_bytes) {
-    write_note(NOTE_MEMORY_SKIPPED, 0, call, "%llu bytes at 0x%llx: the limit of %llu bytes is reached",
-               (unsigned long long)range->bytes, (unsigned long long)range->base,
-               (unsigned long long)selection.max_bytes);
-    memory_mark(range->base, range->serial, RANGE_LOST);
+  static struct reading reading; // too large for the stack of a small thread; the gate is closed
+  struct copied *copied = copied_of(range);
+  bool known = copied != NULL && copied->whole;
+  if (copied == NULL) {
+    write_note(NOTE_MEMORY_NOT_READ, 0, call, "%llu bytes at 0x%llx: no memory for the copy",
+               (unsigned long long)range->bytes, (unsigned long long)range->base);
+    if (moment == MOMENT_BEFORE)
+      memory_mark(range->base, range->serial, RANGE_LOST);
     return;
   }
-  bool pushed = push_context_of(range);
-  for (uint64_t offset = 0; offset < range->bytes && writer_is_open(); offset += PIECE_BYTES) {
-    size_t bytes = range->bytes - offset < PIECE_BYTES ? (size_t)(range->bytes - offset) : PIECE_BYTES;
-    int result = read_piece(range, range->base + offset, bytes);
-    if (result != SUCCESS) {
-      write_note(NOTE_MEMORY_NOT_READ, 0, call, "%llu bytes at 0x%llx: the driver answered %d",
-                 (unsigned long long)range->bytes, (unsigned long long)range->base, result);
-      if (moment == MOMENT_BEFORE)
-        memory_mark(range->base, range->serial, RANGE_LOST);
-      break;
-    }
-    bytes_copied += bytes;
-    if (range->host_visible)
-      host_contents_were_read(range, offset, staging, bytes, moment, call);
-    write_contents(range, offset, staging, bytes, moment, call);
-    if (follow && range->kind != RANGE_ARRAY) // texels are no pointers
-      memory_reach(staging, bytes, reached);
+  if (!known && selection.max_bytes != 0 && bytes_copied + range->bytes > selection.max_bytes) {
+    skip(range, call);
+    return;
   }
+  reading.copied = copied;
+  reading.spans = memory_word_spans();
+  reading.reached = range->kind == RANGE_ARRAY ? NULL : reached; // texels are no pointers
+  reading.expected = NULL;
+  reading.compare = known;
+  reading.over_limit = reading.disagrees = false;
+  begin_copy(&reading.writer, range, moment, call, known);
+  bool words_are_known = known && is_inside(&reading.spans, &copied->spans);
+  if (words_are_known)
+    reading.spans = copied->spans; // of all chunks alike
+  copied->spans = reading.spans;
+  copied->whole = false;
+  bool pushed = push_context_of(range);
+  int result = read_range(&reading, words_are_known);
   if (pushed)
     pop_context();
+  if (result != SUCCESS) {
+    write_note(NOTE_MEMORY_NOT_READ, 0, call, "%llu bytes at 0x%llx: the driver answered %d",
+               (unsigned long long)range->bytes, (unsigned long long)range->base, result);
+    if (moment == MOMENT_BEFORE)
+      memory_mark(range->base, range->serial, RANGE_LOST);
+  } else if (reading.over_limit) {
+    skip(range, call);
+  } else if (writer_is_open()) {
+    end_copy(&reading.writer);
+    copied->whole = true;
+  }
 }
 
 void copy_contents(struct thread *thread, struct range_list *list, enum moment moment, uint64_t call,
@@ -144,12 +304,12 @@ void copy_contents(struct thread *thread, struct range_list *list, enum moment m
   // too.
   if (problem != NULL && list->count == 0 && moment == MOMENT_AFTER)
     write_note(NOTE_MEMORY_NOT_READ, 0, call, "no allocation that could be read: %s", problem);
-  uint64_t begin_ns = now_ns(), bytes_before = bytes_copied;
+  uint64_t begin_ns = now_ns();
   // The list grows while it is read: what the contents point to is copied as well.
   for (size_t n = 0; n < list->count; n++) {
     struct range range = list->items[n];
     if (problem == NULL) {
-      copy_range(&range, moment, call, follow, list);
+      copy_range(&range, moment, call, follow ? list : NULL);
       continue;
     }
     write_note(NOTE_MEMORY_NOT_READ, 0, call, "%llu bytes at 0x%llx: %s", (unsigned long long)range.bytes,
@@ -157,6 +317,7 @@ void copy_contents(struct thread *thread, struct range_list *list, enum moment m
     if (moment == MOMENT_BEFORE)
       memory_mark(range.base, range.serial, RANGE_LOST);
   }
-  atomic_fetch_add(&perturbation.copied_bytes, bytes_copied - bytes_before);
   atomic_fetch_add(&perturbation.copy_ns, now_ns() - begin_ns);
+  if (!writer_is_open()) // capture has stopped: nothing of it stays in the application
+    end_device_hashing(0);
 }

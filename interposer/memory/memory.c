@@ -228,6 +228,25 @@ static bool scan(const void *data, size_t bytes, bool (*visit)(struct range *, v
   return false;
 }
 
+struct word_spans memory_word_spans(void) {
+  static const uint64_t address_room = (uint64_t)1 << 36, handle_room = 1 << 12;
+  struct word_spans spans = {0, 0, 0, 0};
+  pthread_mutex_lock(&lock);
+  size_t count = position_of(ARRAY_ADDRESSES);
+  if (count > 0) {
+    uint64_t end = all.items[count - 1].base + all.items[count - 1].bytes;
+    spans.address = all.items[0].base & ~(address_room - 1);
+    spans.address_bytes = (end | (address_room - 1)) - spans.address;
+  }
+  pthread_mutex_unlock(&lock);
+  uint64_t handles = atomic_load(&object_span), lowest = atomic_load(&lowest_object);
+  if (handles > 0) {
+    spans.handle = lowest & ~(handle_room - 1);
+    spans.handles = ((lowest + handles) | (handle_room - 1)) - spans.handle + 1;
+  }
+  return spans;
+}
+
 static bool take_range(struct range *range, void *taken) {
   if (range->state == RANGE_UNTOUCHED && list_append(taken, range))
     set_state(range, RANGE_TOUCHED);

@@ -1,6 +1,6 @@
 // The selection (which launches), the window it opens, and the copies that are made before a first touch.
 #define _GNU_SOURCE
-#include "shim.h"
+#include "copy/copy.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -34,6 +34,8 @@ bool read_selection(void) {
   selection.last_launch = UINT64_MAX;
   selection.every = number_of(ENV_EACH);
   selection.list = list != NULL && strcmp(list, "1") == 0;
+  const char *device_hash = getenv(ENV_DEVICE_HASH);
+  selection.no_device_hash = device_hash != NULL && strcmp(device_hash, "0") == 0;
   selection.max_bytes = number_of(ENV_MAX_BYTES);
   selection.max_launches = number_of(ENV_MAX_LAUNCHES);
   if (memory != NULL && strcmp(memory, "params") == 0)
@@ -119,6 +121,8 @@ static void end_window(void) {
     forget_window_timings();
     atomic_store(&window_was_opened, false);
     atomic_store(&window_is_closing, false);
+  } else {
+    end_device_hashing(0);
   }
   int open = MODE_OPEN;
   atomic_compare_exchange_strong(&mode, &open, more ? MODE_CLOSED : MODE_DONE);

@@ -26,7 +26,7 @@ enum {
   RESERVE_BYTES = 4096,
   // Pages are asked for in this many bytes at a time: one by one, their faults cost more than the records.
   POPULATE_BYTES = 256 << 10,
-  FORMAT_VERSION = 1,
+  FORMAT_VERSION = 2,
 };
 
 struct file_header {

@@ -142,6 +142,7 @@ CAPTURE_ENVIRONMENT: dict[str, str] = {
     "REPLAY_CAPTURE_NVTX": "NAME or NAME@DOMAIN: only inside NVTX ranges of this name",
     "REPLAY_CAPTURE_PROFILER": "1: only between cuProfilerStart and cuProfilerStop",
     "REPLAY_CAPTURE_MEMORY": "reachable, params or live",
+    "REPLAY_CAPTURE_DEVICE_HASH": "0: no kernel of the shim's own looks for what changed; all is copied and compared",
     "REPLAY_CAPTURE_MAX_BYTES": "contents copied at most, in bytes; 0: no limit",
     "REPLAY_CAPTURE_MAX_LAUNCHES": "launches recorded at most; 0: no limit",
     "REPLAY_CAPTURE_REAL_DRIVER": "path of the libcuda.so.1 to use; absent: what the loader finds",

@@ -31,6 +31,7 @@ class Selection:
     nvtx, profiler: only inside NVTX ranges of this name, only between cuProfilerStart and cuProfilerStop; with
     whole_range, everything in the first such range instead of launches.
     every: a window of its own for every so-manieth of these launches; 0: one window from the first to the last.
+    device_hash: a kernel of the interposer may look for what changed.
     kernel: "" matches every kernel. maximum_bytes, maximum_launches: 0 for no limit.
     """
 
@@ -46,6 +47,7 @@ class Selection:
     profiler: bool = False
     whole_range: bool = False
     every: int = 0
+    device_hash: bool = True
 
     def environment(self) -> dict[str, str]:
         """The variables that tell the interposer; see vocabulary.CAPTURE_ENVIRONMENT."""
@@ -66,6 +68,8 @@ class Selection:
                 variables["REPLAY_CAPTURE_KERNEL"] = self.kernel
         if self.maximum_bytes:
             variables["REPLAY_CAPTURE_MAX_BYTES"] = str(self.maximum_bytes)
+        if not self.device_hash:
+            variables["REPLAY_CAPTURE_DEVICE_HASH"] = "0"
         if self.maximum_launches:
             variables["REPLAY_CAPTURE_MAX_LAUNCHES"] = str(self.maximum_launches)
         return variables
@@ -86,6 +90,7 @@ class Selection:
             words += ["--max-bytes", str(self.maximum_bytes)]
         if self.maximum_launches:
             words += ["--max-launches", str(self.maximum_launches)]
+        words += [] if self.device_hash else ["--no-device-hash"]
         return " ".join(words)
 
     def _launches(self) -> str:
@@ -106,6 +111,7 @@ def parse_selection(
     nvtx: str | None = None,
     profiler: bool = False,
     each: bool = False,
+    device_hash: bool = True,
 ) -> Selection:
     """The selection that a command line asks for. Without `--launch` it is the first matching launch, or as many of
     them as `--max-launches` allows; of a range without `--kernel` and `--launch` it is everything.
@@ -153,6 +159,7 @@ def parse_selection(
         profiler=profiler,
         whole_range=bounded and kernel is None and launch is None and not each,
         every=every,
+        device_hash=device_hash,
     )
 
 

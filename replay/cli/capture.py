@@ -77,6 +77,13 @@ def capture(
         Optional[int],  # noqa: UP045
         typer.Option("--max-launches", metavar="N", help="End after N launches.", show_default="no limit"),
     ] = None,
+    no_device_hash: Annotated[
+        bool,
+        typer.Option(
+            "--no-device-hash",
+            help="Copy everything to find what changed, instead of asking a small kernel on the device.",
+        ),
+    ] = False,
     driver: Annotated[
         Optional[str],  # noqa: UP045
         typer.Option(
@@ -134,6 +141,7 @@ def capture(
         nvtx=nvtx,
         profiler=profiler,
         each=each,
+        device_hash=not no_device_hash,
     )
     chosen = find_driver(driver)
     if chosen.reason and not quiet:

@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from replay.api import functions
-from replay.api.vocabulary import BY_CAPTURE_BIT, IN_CAPTURE_BIT, PER_THREAD_BIT, NoteCode, RecordKind
+from replay.api.vocabulary import (
+    BY_CAPTURE_BIT,
+    IN_CAPTURE_BIT,
+    PER_THREAD_BIT,
+    CopyFlag,
+    NoteCode,
+    RecordKind,
+)
 
 HEADER = struct.Struct("<IHHIIQQ")
 _TABLE = []
@@ -107,6 +114,36 @@ def _symbol(word: int) -> str:
     return function.twin if word & PER_THREAD_BIT else function.symbol
 
 
+class _Copies:
+    """Puts the contents of ranges together from what their copies list."""
+
+    def __init__(self) -> None:
+        self.whole: dict[tuple[int, int], bytes] = {}
+        self.open: dict[tuple[int, int], tuple[bytearray, set[int]]] = {}
+
+    def record(self, file: ProcessFile, number: int, payload: bytes, blobs: bytes) -> None:
+        base, size, serial, moment, flags, step = struct.unpack_from("<QQIIII", payload)
+        assert step == 256 * 1024
+        key, pieces = (base, serial), -(-size // step)
+        if flags & CopyFlag.FIRST:
+            inherits = bool(flags & CopyFlag.INHERITS)
+            known = set(range(pieces)) if inherits else set()
+            self.open[key] = (bytearray(self.whole[key] if inherits else size), known)
+        contents, known = self.open[key]
+        for piece, check, offset in struct.iter_unpack("<IIQ", payload[32:]):
+            assert piece < pieces
+            length = min(step, size - piece * step)
+            data = bytes(length) if offset == 2**64 - 1 else blobs[offset : offset + length]
+            assert len(data) == length, "a piece is written before the record that refers to it"
+            assert offset == 2**64 - 1 or length > 100_000 or crc32c(data) == check
+            contents[piece * step : piece * step + length] = data
+            known.add(piece)
+        if flags & CopyFlag.LAST:
+            assert len(known) == pieces
+            self.whole[key] = bytes(self.open.pop(key)[0])
+            file.blobs.append(Blob(number, base, self.whole[key], base, size, moment))
+
+
 def read_file(path: Path) -> ProcessFile:
     data = path.read_bytes()
     blobs = path.with_name(path.name.replace("calls.", "blobs.")).read_bytes()
@@ -115,8 +152,8 @@ def read_file(path: Path) -> ProcessFile:
         return file
     magic, version, file.pid = struct.unpack_from("<8sII", data)
     assert magic == b"RCAPCALL"
-    assert version == 1
-    at, open_calls, in_window = 64, {}, False
+    assert version == 2
+    at, open_calls, in_window, copies = 64, {}, False, _Copies()
     while at + 8 <= len(data):
         size, kind = struct.unpack_from("<IH", data, at)
         if size == 0:
@@ -162,6 +199,8 @@ def read_file(path: Path) -> ProcessFile:
             assert len(contents) == length
             assert offset == 2**64 - 1 or length > 100_000 or crc32c(contents) == check
             file.blobs.append(Blob(number, address, contents, base, allocation_bytes, moment))
+        elif kind == RecordKind.COPY:
+            copies.record(file, number, payload, blobs)
         elif kind == RecordKind.PROCESS:
             lines = payload.rstrip(b"\0").decode().splitlines()
             file.process.update(line.split("=", 1) for line in lines)

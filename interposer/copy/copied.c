@@ -1,0 +1,165 @@
+// What the copies of each range looked like, so that the next one need not write what is the same.
+#include "copy/copy.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_BUCKETS = 1024 };
+
+// Open addressing by base; an entry with bytes 0 is free. Entries of ranges that are gone stay until the
+// table grows.
+static struct copied *table;
+static size_t bucket_count, used_count;
+
+static size_t bucket_of(uint64_t base, size_t count) {
+  return (size_t)((base >> 8) * 0x9e3779b97f4a7c15u >> 32) & (count - 1);
+}
+
+static struct copied *find(struct copied *in, size_t count, uint64_t base) {
+  size_t place = bucket_of(base, count);
+  while (in[place].bytes != 0 && in[place].base != base)
+    place = (place + 1) & (count - 1);
+  return &in[place];
+}
+
+static void release(struct copied *item) {
+  free(item->hashes);
+  free(item->holds_words);
+  item->hashes = NULL;
+  item->holds_words = NULL;
+}
+
+static bool grow(void) {
+  size_t live = 0;
+  for (size_t n = 0; n < bucket_count; n++) {
+    struct range range;
+    if (table[n].bytes == 0)
+      continue;
+    if (memory_find(table[n].base, &range) && range.serial == table[n].serial)
+      live++;
+    else // its place is kept: what stands behind it has to be found until the table is made anew
+      release(&table[n]);
+  }
+  size_t count = FIRST_BUCKETS;
+  while (count < 4 * live)
+    count *= 2;
+  struct copied *grown = calloc(count, sizeof *grown);
+  if (grown == NULL)
+    return false;
+  for (size_t n = 0; n < bucket_count; n++)
+    if (table[n].bytes != 0 && table[n].hashes != NULL)
+      *find(grown, count, table[n].base) = table[n];
+  free(table);
+  table = grown;
+  bucket_count = count;
+  used_count = live;
+  return true;
+}
+
+struct copied *copied_of(const struct range *range) {
+  if (2 * (used_count + 1) > bucket_count && !grow())
+    return NULL;
+  struct copied *item = find(table, bucket_count, range->base);
+  if (item->bytes != 0 && item->serial == range->serial && item->bytes == range->bytes &&
+      item->hashes != NULL)
+    return item;
+  size_t count = (size_t)((range->bytes + CHUNK_BYTES - 1) / CHUNK_BYTES);
+  struct hash *hashes = malloc(count * sizeof *hashes);
+  uint8_t *holds_words = malloc(count);
+  if (hashes == NULL || holds_words == NULL) {
+    free(hashes);
+    free(holds_words);
+    return NULL;
+  }
+  if (item->bytes != 0)
+    release(item);
+  else
+    used_count++;
+  *item = (struct copied){.base = range->base,
+                          .bytes = range->bytes,
+                          .serial = range->serial,
+                          .hashes = hashes,
+                          .holds_words = holds_words};
+  return item;
+}
+
+// Another thread may have been in the middle of a change: what there was is left alone.
+void reset_copied_after_fork(void) {
+  table = NULL;
+  bucket_count = used_count = 0;
+}
+
+// ---- records ------------------------------------------------------------------------------------
+
+void begin_copy(struct copy_writer *writer, const struct range *range, enum moment moment, uint64_t call,
+                bool inherits) {
+  writer->range = range;
+  writer->moment = moment;
+  writer->call = call;
+  writer->flags = COPY_FIRST | (inherits ? COPY_INHERITS : 0);
+  writer->count = 0;
+}
+
+static bool flush(struct copy_writer *writer) {
+  struct record record;
+  if (!begin_record(&record, RECORD_COPY, 0, writer->call, 32 + writer->count * sizeof *writer->entries))
+    return false;
+  put_u64(&record, writer->range->base);
+  put_u64(&record, writer->range->bytes);
+  put_u64(&record, writer->range->serial | (uint64_t)writer->moment << 32);
+  put_u64(&record, writer->flags | (uint64_t)CHUNK_BYTES << 32);
+  put_bytes(&record, writer->entries, writer->count * sizeof *writer->entries);
+  end_record(&record);
+  writer->flags = 0;
+  writer->count = 0;
+  return true;
+}
+
+static bool is_zero(const uint8_t *data, size_t bytes) {
+  static const uint8_t zeros[4096];
+  for (; bytes >= sizeof zeros; data += sizeof zeros, bytes -= sizeof zeros)
+    if (memcmp(data, zeros, sizeof zeros) != 0)
+      return false;
+  return memcmp(data, zeros, bytes) == 0;
+}
+
+bool write_chunks(struct copy_writer *writer, size_t chunk, const uint8_t *data, size_t bytes) {
+  while (bytes > 0) {
+    struct copy_entry run[COPY_ENTRIES];
+    size_t count = 0, run_bytes = 0;
+    // Chunks of zeros are left out of the file, so a run ends before one.
+    while (run_bytes < bytes && count < COPY_ENTRIES) {
+      size_t length = bytes - run_bytes < CHUNK_BYTES ? bytes - run_bytes : CHUNK_BYTES;
+      if (is_zero(data + run_bytes, length))
+        break;
+      run[count] =
+          (struct copy_entry){(uint32_t)(chunk + count), crc32c(0, data + run_bytes, length), run_bytes};
+      count++;
+      run_bytes += length;
+    }
+    if (count == 0) {
+      run_bytes = bytes < CHUNK_BYTES ? bytes : CHUNK_BYTES;
+      run[count++] = (struct copy_entry){(uint32_t)chunk, 0, UINT64_MAX};
+    } else {
+      uint64_t blob = reserve_blob(run_bytes);
+      if (!write_blob(blob, data, run_bytes))
+        return false;
+      for (size_t n = 0; n < count; n++)
+        run[n].blob += blob;
+    }
+    for (size_t n = 0; n < count; n++) {
+      if (writer->count == COPY_ENTRIES && !flush(writer))
+        return false;
+      writer->entries[writer->count++] = run[n];
+    }
+    chunk += count;
+    data += run_bytes;
+    bytes -= run_bytes;
+  }
+  return true;
+}
+
+void end_copy(struct copy_writer *writer) {
+  writer->flags |= COPY_LAST;
+  flush(writer);
+}

@@ -1,0 +1,231 @@
+"""Copies that take only what changed hold what copies of everything hold."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import textwrap
+
+import pytest
+
+from replay.snapshot.contents import Snapshot
+
+# Random parts of buffers change between the launches and inside them; buffers come and go. The kernel reaches one of
+# them through a table in memory, so the pointers in parts that did not change have to be followed, too. What the memory
+# held before and after each launch is written into the file that is named last.
+RANDOM = """
+    import hashlib, json, random, sys
+    import numpy as np
+    from cuda.bindings import driver as cu
+
+    def check(answer):
+        assert answer[0] == cu.CUresult.CUDA_SUCCESS, answer
+        return answer[1] if len(answer) == 2 else answer[1:]
+
+    PTX = b'''.version 7.0
+    .target sm_50
+    .address_size 64
+    .visible .entry change(.param .u64 p, .param .u64 t, .param .u32 i) {
+        .reg .u64 %p, %t, %q, %k; .reg .u32 %i, %v;
+        ld.param.u64 %p, [p]; ld.param.u64 %t, [t]; ld.param.u32 %i, [i];
+        mul.wide.u32 %k, %i, 8; add.u64 %t, %t, %k; ld.global.u64 %q, [%t];
+        mov.u32 %v, %tid.x; mul.wide.u32 %k, %v, 4; add.u64 %p, %p, %k; add.u64 %q, %q, %k;
+        ld.global.u32 %v, [%p]; add.u32 %v, %v, %i; st.global.u32 [%p], %v; st.global.u32 [%q], %v;
+        ret;
+    }'''
+
+    def digests(which):
+        found = {}
+        for address, size in [*buffers[which], (tables[which], 1_200_000)]:
+            data = np.zeros(size, np.uint8)
+            check(cu.cuMemcpyDtoH(data.ctypes.data, address, size))
+            found[int(address)] = hashlib.sha256(data).hexdigest()
+        return found
+
+    seen = {}
+    seed, contexts = int(sys.argv[1]), int(sys.argv[2])
+    rng = random.Random(seed)
+    bits = np.random.default_rng(seed)
+    check(cu.cuInit(0))
+    made = [check(cu.cuDevicePrimaryCtxRetain(0))]
+    while len(made) < contexts:
+        try:
+            made.append(check(cu.cuCtxCreate(0, 0)))
+        except TypeError:
+            made.append(check(cu.cuCtxCreate(None, 0, 0)))
+    kernels, buffers, tables = [], [], []
+    for context in made:
+        check(cu.cuCtxSetCurrent(context))
+        module = check(cu.cuModuleLoadData(PTX))
+        kernels.append(check(cu.cuModuleGetFunction(module, b"change")))
+        sizes = [5_000_000, 1_300_008, 40_000, 2_000_000]
+        found = [(check(cu.cuMemAlloc(size)), size) for size in sizes]
+        for address, size in found:
+            data = bits.integers(0, 1 << 32, size // 4, np.uint32)
+            check(cu.cuMemcpyHtoD(address, data.ctypes.data, data.nbytes))
+        buffers.append(found)
+        table = check(cu.cuMemAlloc(1_200_000))
+        check(cu.cuMemsetD8(table, 0, 1_200_000))
+        tables.append(table)
+    for step in range(1, int(sys.argv[3]) + 1):
+        which = rng.randrange(contexts)
+        check(cu.cuCtxSetCurrent(made[which]))
+        place = rng.randrange(len(buffers[which]))
+        address, size = buffers[which][place]
+        if rng.random() < 0.25:  # the same address may come back, with other contents
+            check(cu.cuMemFree(address))
+            size = rng.choice([size, size // 2 // 16 * 16, 3_000_016])
+            address = check(cu.cuMemAlloc(size))
+            check(cu.cuMemsetD8(address, step, size))
+            buffers[which][place] = (address, size)
+        for _ in range(rng.randrange(3)):
+            begin = rng.randrange(size - 70_000) if size > 70_000 else 0
+            data = bits.integers(0, 256, rng.randrange(1, min(60_000, size)), np.uint8)
+            check(cu.cuMemcpyHtoD(int(address) + begin, data.ctypes.data, data.nbytes))
+        other = int(buffers[which][rng.randrange(4)][0]) + rng.randrange(9_000) // 4 * 4
+        if rng.random() < 0.5 or step == 1:
+            words = np.array([other], np.uint64)
+            check(cu.cuMemcpyHtoD(int(tables[which]) + 8 * step, words.ctypes.data, 8))
+            last = step
+        entry = np.zeros(1, np.uint64)
+        for slot in range(step, 0, -1):  # the last one that was written, if what it points to still exists
+            check(cu.cuMemcpyDtoH(entry.ctypes.data, int(tables[which]) + 8 * slot, 8))
+            if any(int(a) <= entry[0] and int(entry[0]) + 512 <= int(a) + s for a, s in buffers[which]):
+                break
+        else:
+            slot = step
+            words = np.array([int(buffers[which][2][0])], np.uint64)
+            check(cu.cuMemcpyHtoD(int(tables[which]) + 8 * slot, words.ctypes.data, 8))
+        begin = rng.randrange(size - 512) // 4 * 4
+        values = [np.array([int(address) + begin], np.uint64), np.array([int(tables[which])], np.uint64),
+                  np.array([slot], np.uint32)]
+        arguments = np.array([value.ctypes.data for value in values], np.uint64)
+        before = digests(which)
+        check(cu.cuLaunchKernel(kernels[which], 1, 1, 1, 96, 1, 1, 0, 0, arguments.ctypes.data, 0))
+        seen[step] = [before, digests(which)]
+    with open(sys.argv[4], "w") as file:
+        json.dump(seen, file)
+"""
+
+# Eight threads change their own parts of one large buffer and of a small one each.
+THREADS = """
+    import threading
+    import numpy as np
+    from cuda.bindings import driver as cu
+
+    def check(answer):
+        assert answer[0] == cu.CUresult.CUDA_SUCCESS, answer
+        return answer[1] if len(answer) == 2 else answer[1:]
+
+    PTX = b'''.version 7.0
+    .target sm_50
+    .address_size 64
+    .visible .entry bump(.param .u64 p) {
+        .reg .u64 %a; .reg .u32 %v;
+        ld.param.u64 %a, [p];
+        ld.global.u32 %v, [%a]; add.u32 %v, %v, 1; st.global.u32 [%a], %v;
+        ret;
+    }'''
+
+    check(cu.cuInit(0))
+    context = check(cu.cuDevicePrimaryCtxRetain(0))
+    check(cu.cuCtxSetCurrent(context))
+    module = check(cu.cuModuleLoadData(PTX))
+    bump = check(cu.cuModuleGetFunction(module, b"bump"))
+    shared = check(cu.cuMemAlloc(8 << 20))
+    check(cu.cuMemsetD8(shared, 1, 8 << 20))
+    totals = []
+
+    def work(number):
+        check(cu.cuCtxSetCurrent(context))
+        stream = check(cu.cuStreamCreate(1))
+        place = int(shared) + number * (1 << 20) + 4096
+        pointer = np.array([place], np.uint64)
+        arguments = np.array([pointer.ctypes.data], np.uint64)
+        for _ in range(3):
+            check(cu.cuLaunchKernel(bump, 1, 1, 1, 1, 1, 1, 0, stream, arguments.ctypes.data, 0))
+        check(cu.cuStreamSynchronize(stream))
+        host = np.zeros(1, np.uint32)
+        check(cu.cuMemcpyDtoH(host.ctypes.data, place, 4))
+        totals.append(int(host[0]))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert totals == [0x01010104] * 8, totals
+"""
+
+
+@pytest.fixture
+def program(replay):
+    def write(text, *arguments):
+        path = replay.folder / "program.py"
+        path.write_text(textwrap.dedent(text))
+        return [sys.executable, str(path), *map(str, arguments)]
+
+    return write
+
+
+def memory_of(folder, name):
+    """By window and address: digests of what each range held before and after."""
+    found = {}
+    with Snapshot(folder / name) as opened:
+        for window in opened.each_window():
+            for item in opened.ranges():
+                assert item.before is not None
+                assert item.after is not None
+                digests = [
+                    hashlib.sha256(opened.read(contents, 1 << 30)).hexdigest()
+                    for contents in (item.before, item.after)
+                ]
+                found.setdefault(window.number if window else 0, {})[item.address] = digests
+    return found
+
+
+def sizes_of(folder, name, number=None):
+    with Snapshot(folder / name) as opened:
+        opened.choose_window(number)
+        return sorted(item.size_bytes for item in opened.ranges())
+
+
+def perturbation_of(replay, name):
+    return json.loads(replay("info", name, "--json").stdout)["summary"]["perturbation"]
+
+
+@pytest.mark.parametrize(("seed", "contexts"), [(1, 1), (2, 2)])
+def test_copies_of_changes_hold_what_whole_copies_hold(replay, program, seed, contexts):
+    launches = 7
+    for name, options in (("device", []), ("host", ["--no-device-hash"])):
+        seen = replay.folder / f"{name}.json"
+        application = program(RANDOM, seed, contexts, launches, seen)
+        replay.capture(
+            "--kernel", "change", "--each", *options, application=application, output=f"{name}.rsnap"
+        )
+        expected = json.loads(seen.read_text())
+        found = memory_of(replay.folder, f"{name}.rsnap")
+        assert list(found) == list(range(1, launches + 1))
+        for launch, ranges in found.items():
+            before, after = expected[str(launch)]
+            assert ranges == {address: [before[str(address)], after[str(address)]] for address in ranges}
+    by_device, by_host = (perturbation_of(replay, f"{name}.rsnap") for name in ("device", "host"))
+    assert by_device["hashed_bytes"] > 0
+    assert by_device["copied_bytes"] < by_host["copied_bytes"]
+    assert by_host["hashed_bytes"] == 0
+    for launch in (2, launches):
+        selected = ("--kernel", "change", "--launch", str(launch))
+        replay.capture(*selected, application=application, output="whole.rsnap")
+        expected = sizes_of(replay.folder, "whole.rsnap")
+        assert len(expected) >= 2
+        assert sizes_of(replay.folder, "device.rsnap", launch) == expected
+        assert sizes_of(replay.folder, "host.rsnap", launch) == expected
+    replay("run", "device.rsnap", "--driver", "emulator", "--no-timing", "-q")
+
+
+def test_threads_share_a_buffer_of_which_each_changes_a_part(replay, program):
+    replay.capture("--kernel", "bump", "--each", application=program(THREADS))
+    summary = json.loads(replay("info", "x.rsnap", "--json").stdout)["summary"]
+    assert summary["launches"] == 24
+    # The buffer once, and a piece for each of the launches.
+    assert summary["stored_bytes"] <= (8 << 20) + 24 * (256 << 10) + (64 << 10)
+    replay("run", "x.rsnap", "--driver", "emulator", "--no-timing", "-q")
