@@ -397,6 +397,7 @@ struct word_spans {
   uint64_t address, address_bytes, handle, handles;
 };
 struct word_spans memory_word_spans(void);
+bool memory_may_reach(const void *data, size_t bytes, const struct word_spans *spans); // or holds a tensor map
 bool memory_points_to_untouched(const void *data, size_t bytes);
 bool memory_has_untouched(uint64_t address, uint64_t bytes);
 uint64_t memory_state(void); // another number whenever more may be untouched than before

@@ -114,16 +114,6 @@ struct reading {
   bool over_limit, disagrees;
 };
 
-static bool holds_words(const uint8_t *data, size_t bytes, const struct word_spans *spans) {
-  for (size_t at = 0; at + 8 <= bytes; at += 8) {
-    uint64_t word;
-    memcpy(&word, data + at, 8);
-    if (UNLIKELY(word - spans->address < spans->address_bytes || word - spans->handle < spans->handles))
-      return true;
-  }
-  return false;
-}
-
 static bool within_limit(struct reading *reading, size_t bytes) {
   reading->over_limit =
       reading->over_limit || (selection.max_bytes != 0 && bytes_copied + bytes > selection.max_bytes);
@@ -145,7 +135,7 @@ static bool take_chunks(struct reading *reading, size_t first, const uint8_t *da
     bool same = reading->compare && memcmp(&hash, &copied->hashes[chunk], sizeof hash) == 0;
     copied->hashes[chunk] = hash;
     if (selection.reach == REACH_REACHABLE)
-      copied->holds_words[chunk] = holds_words(data + at, length, &reading->spans);
+      copied->holds_words[chunk] = memory_may_reach(data + at, length, &reading->spans);
     if (reading->reached != NULL && copied->holds_words[chunk])
       memory_reach(data + at, length, reading->reached);
     if (!same) {

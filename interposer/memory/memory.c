@@ -247,6 +247,21 @@ struct word_spans memory_word_spans(void) {
   return spans;
 }
 
+bool memory_may_reach(const void *data, size_t bytes, const struct word_spans *spans) {
+  const uint8_t *from = data;
+  for (size_t at = 0; at + 8 <= bytes; at += 8) {
+    uint64_t word;
+    memcpy(&word, from + at, 8);
+    if (UNLIKELY(word - spans->address < spans->address_bytes || word - spans->handle < spans->handles))
+      return true;
+  }
+  for (size_t at = 0; at + TENSOR_MAP_BYTES <= bytes && atomic_load(&tensor_maps) > 0;
+       at += TENSOR_MAP_ALIGNMENT)
+    if (tensor_map_address(from + at) != 0)
+      return true;
+  return false;
+}
+
 static bool take_range(struct range *range, void *taken) {
   if (range->state == RANGE_UNTOUCHED && list_append(taken, range))
     set_state(range, RANGE_TOUCHED);

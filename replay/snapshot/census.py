@@ -101,6 +101,15 @@ class Targets:
         return np.array(found if aligned else [], dtype=WORD)
 
     @property
+    def knows_maps(self) -> bool:
+        """Whether tensor maps are looked for, which `resolve` does not: they are no words."""
+        return bool(self._maps.known)
+
+    def maps(self, data: bytes | memoryview, first_offset: int) -> Words:
+        """The tensor maps in `data`, which begins at `first_offset` of its site."""
+        return self._maps_among(data, first_offset)
+
+    @property
     def span(self) -> tuple[int, int]:
         """The lowest word that `resolve` may know, and one above the highest; (0, 0) when there is none."""
         lowest = [*self._addresses[:1], *self._handles_in_memory[:1].tolist()]

@@ -80,6 +80,7 @@ class CopyStore:
         self._known: dict[int, _Known] = {}  # by address
         self._hull = (0, 0)
         self._cached_words = 0
+        self._knows_maps = False
 
     def contents(self, copy: RawCopy, targets: Targets | None, found: Found) -> Contents | str:
         """Store what is new in a copy, or say why it cannot be used.
@@ -91,6 +92,7 @@ class CopyStore:
         aligned = copy.base % 8 == 0
         if targets is not None:
             self._widen_hull(*targets.span)
+            self._knows_maps = targets.knows_maps
         known, changed = self._compare(copy, copy.places)
         changed_places = copy.places[changed]
         wanted = known.scanned if targets is not None and aligned else np.ones(copy.piece_count, np.bool_)
@@ -160,7 +162,8 @@ class CopyStore:
             check, blob = places[number].tolist()
             new = bool(store[number])
             # What the next window starts from is looked through now, while it is at hand.
-            scan = looking or (new and self._several_windows and copy.base % 8 == 0)
+            ahead = new and self._several_windows and copy.base % 8 == 0 and not self._knows_maps
+            scan = looking or ahead
             yield _Piece(number, blob, length, check, new, scan and bool(self._hull[1]))
 
     def _store(
@@ -182,7 +185,11 @@ class CopyStore:
                     self._resolve(copy, following, known.words[following], targets, found)
                     following = next(cached, None)
                 self._resolve(copy, number, item.words, targets, found)
-                self._remember(known, number, item.words)
+                maps = targets.maps(item.data, number * PIECE_BYTES) if targets and self._knows_maps else None
+                if maps is not None and len(maps):  # asked for in every window: what they are is not kept here
+                    found(maps)
+                else:
+                    self._remember(known, number, item.words)
         while following is not None:
             self._resolve(copy, following, known.words[following], targets, found)
             following = next(cached, None)
