@@ -122,8 +122,12 @@ class Program:
             if function is None or function.unsupported:
                 why = "unknown to this version" if function is None else function.unsupported
                 reasons.append((call.number, f"call {call.number} {call.function}: {why}"))
+        told = {call.function for call in self.window}
         for note in self.notes:
-            if note.code in REFUSING_NOTES:
+            if note.code == "UNSUPPORTED_CALL" and note.function:
+                if note.function not in told:
+                    reasons.append((0, f"{note.function}: {note.text}"))
+            elif note.code in REFUSING_NOTES:
                 reasons.append((0, f"{note.code} {note.text}".strip()))
         if reasons and not self.best_effort:
             more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""

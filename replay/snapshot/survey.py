@@ -9,14 +9,14 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Protocol
 
 import numpy as np
 
 from replay.api import graphs, structs
-from replay.api.functions import by_id
+from replay.api.functions import by_id, by_symbol
 from replay.api.graphs import Node
 from replay.api.launch_attributes import describe_attribute, is_known
 from replay.api.vocabulary import Effect, Role
@@ -188,6 +188,8 @@ class Surveyor:
         self.kernels_seen: dict[str, None] = {}
         self._images = images
         self._matched_names: dict[int, str] = {}
+        self._noted: set[str] = set()  # functions that are not captured and were called
+        self._before_launch: list[int] = []  # places of their notes that wait for a launch
         self._modules_launched: set[int] = set()  # by id() of their Made
         self._parameter_words: set[int] = set()  # that might be handles of objects
         self._process_notes: list[RawNote] = []
@@ -236,6 +238,8 @@ class Surveyor:
     def _begin_survey(self) -> None:
         before = self.survey
         self._matched_names.clear()
+        self._noted.clear()
+        self._before_launch.clear()
         self._modules_launched.clear()
         self._parameter_words.clear()
         self._refusals.clear()
@@ -275,6 +279,11 @@ class Surveyor:
             survey.closed, survey.closed_call = True, note.call
         elif note.code in _OF_THE_PROCESS and len(self._process_notes) < MAXIMUM_NOTES:
             self._process_notes.append(note)
+        elif note.code == "UNSUPPORTED_CALL":
+            symbol, _, reason = note.text.partition(": ")
+            if symbol in by_symbol():
+                self._not_captured(symbol, reason, note.call)
+                return
         survey.note(note.code, note.text, note.call, note.function)
 
     def _enter(self, call: RawCall) -> None:
@@ -291,8 +300,8 @@ class Surveyor:
         if call.in_capture:
             return
         self._touch_arguments(call)
-        if call.function.unsupported and not survey.functions[call.function.symbol] > 1:
-            survey.note("UNSUPPORTED_CALL", call.function.unsupported, call.number, call.function.symbol)
+        if call.function.unsupported and call.function.symbol not in self._noted:
+            self._not_captured(call.function.symbol, call.function.unsupported, call.number)
         for key, attachment in call.inputs.items():
             if is_image(call, key):
                 survey.images_used.add(self._images.digest(attachment))
@@ -341,6 +350,17 @@ class Surveyor:
         for word in np.frombuffer(data, dtype="<u8", count=len(data) // 8).tolist():
             self.allocations.touch(self.allocations.find(word))
 
+    def _not_captured(self, symbol: str, reason: str, call: int) -> None:
+        """A function that no snapshot holds was called: noted once, with the launch behind it that may depend on it."""
+        survey = self.survey
+        if symbol in self._noted:
+            survey.note_counts["UNSUPPORTED_CALL"] += 1
+            return
+        self._noted.add(symbol)
+        if len(survey.notes) < MAXIMUM_NOTES:
+            self._before_launch.append(len(survey.notes))
+        survey.note("UNSUPPORTED_CALL", reason, call, symbol)
+
     def _launch(self, call: RawCall) -> None:
         survey = self.survey
         survey.launches += 1
@@ -355,6 +375,11 @@ class Surveyor:
                     "FUNCTION_UNKNOWN", f"no recorded call made the function {handle:#x}", call.number
                 )
             name = f"function_{handle:x}"
+        for place in self._before_launch:
+            note = survey.notes[place]
+            text = f"{note.text}; launches from call {call.number} on ({name}) may depend on it"
+            survey.notes[place] = replace(note, text=text)
+        self._before_launch.clear()
         survey.images_used.add(image)
         self._modules_launched |= _modules_of(made)
         survey.streams.add(self._stream(call))
