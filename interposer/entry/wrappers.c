@@ -83,11 +83,13 @@ static inline uint64_t bits_of_float(float value) {
     RECORDED(symbol, parameters, arguments, __VA_ARGS__)                                                     \
   }
 
+// A call that the driver refuses has done nothing that a replay could lack.
 #define PASS(symbol, parameters, arguments)                                                                  \
   EXPORT int symbol parameters {                                                                             \
-    if (UNLIKELY(current_mode() == MODE_OPEN))                                                               \
+    int result = REAL(symbol, parameters) arguments;                                                         \
+    if (UNLIKELY(current_mode() == MODE_OPEN) && result == SUCCESS)                                          \
       note_uncaptured(SLOT_##symbol);                                                                        \
-    return REAL(symbol, parameters) arguments;                                                               \
+    return result;                                                                                           \
   }
 
 #include "generated/wrappers.inc"

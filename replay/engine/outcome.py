@@ -309,7 +309,13 @@ def warnings(
 def capture_notes(session: Session) -> list[str]:
     """Notes of the capture that say what is missing, in the order of the capture, so many at most."""
     silent = ("WINDOW_OPEN", "WINDOW_CLOSE", "LAUNCH_MATCHED", "CHILD_PROCESS")
-    texts = [f"{note.code} {note.text}".strip() for note in session.program.notes if note.code not in silent]
+    left_out = " ".join(session.program.left_out)  # which says the same of them
+    texts = [
+        f"{note.code} {f'{note.function}: ' if note.function else ''}{note.text}".strip()
+        for note in session.program.notes
+        if note.code not in silent
+        and not (note.code == "UNSUPPORTED_CALL" and note.function and note.function in left_out)
+    ]
     unique = list(dict.fromkeys(texts))
     if len(unique) > MAXIMUM_RESULT_NOTES:
         more = len(unique) - MAXIMUM_RESULT_NOTES

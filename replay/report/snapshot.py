@@ -132,22 +132,26 @@ def _window(summary: Summary) -> list[tuple[str, str]]:
 
 
 def _problems(info: SnapshotInfo, screen: Screen) -> list[str]:
-    """One line for each code: how often, and the first of them in words."""
+    """One line for each code: how often, and the first of them in words. Functions that are not captured: each."""
     if not info.problem_counts:
         return []
-    first = {note.code: note for note in info.problems}
     pairs = []
     for code, count in sorted(info.problem_counts.items()):
-        note = first.get(code)
-        text = shown(note.text, PROBLEM_LENGTH) if note else ""
-        if note and note.function:
-            text += f" ({shown(note.function, 60)}{f' in call {note.call}' if note.call else ''})"
-        pairs.append((shown(code, 40) + (f" x {count:,}" if count > 1 else ""), text or "see the notes"))
+        label = shown(code, 40) + (f" x {count:,}" if count > 1 else "")
+        texts = [_problem(note) for note in info.problems if note.code == code] or ["see the notes"]
+        pairs += [(label if place == 0 else "", text) for place, text in enumerate(texts)]
     total = sum(info.problem_counts.values())
     lines = ["", heading("What is missing", screen), fields(pairs[:INFO_PROBLEMS], screen)]
     if total > len(pairs) or len(pairs) > INFO_PROBLEMS:
         lines.append(f"  All {total:,}: replay ls {shown(info.path)} notes")
     return lines
+
+
+def _problem(note: Note) -> str:
+    text = shown(note.text, PROBLEM_LENGTH)
+    if not note.function:
+        return text
+    return f"{shown(note.function, 60)}{f' (call {note.call})' if note.call else ''}: {text}"
 
 
 def _kernels(kernels: Iterable[Kernel], screen: Screen) -> str:

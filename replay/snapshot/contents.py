@@ -29,7 +29,8 @@ class SnapshotInfo:
     """What `replay info` shows. header, environment and summary are None when a damaged file has lost them.
 
     condition: "whole", or where the usable content ends. objects: kind -> number, from the index.
-    problems: the first note of each code that says what is missing. problem_counts: code -> number of such notes.
+    problems: the first note of each code that says what is missing; of UNSUPPORTED_CALL, of each function.
+    problem_counts: code -> number of such notes.
     windows: of a file with several, each with its summary; `summary` is then what they come to together.
     """
 
@@ -180,11 +181,13 @@ class Snapshot:
         )
 
     def _problems(self, summary: schema.Summary | None) -> tuple[list[schema.Note], dict[str, int]]:
-        """The first note of each code that says what is missing, and how many there are of each.
+        """The first note of each code that says what is missing, and how many there are of each; for functions that
+        are not captured, the first of each function.
 
         With a summary, which has the counts, reading ends as soon as each code was seen.
         """
-        first: dict[str, schema.Note] = {}
+        first: dict[tuple[str, str], schema.Note] = {}
+        codes: set[str] = set()
         counts: dict[str, int] = {}
         wanted = None
         if summary is not None:
@@ -194,10 +197,11 @@ class Snapshot:
             for note in islice(self.notes(), MAX_SCANNED_NOTES):
                 if note.code in COURSE_NOTES:
                     continue
-                first.setdefault(note.code, note)
+                codes.add(note.code)
+                first.setdefault((note.code, note.function if note.code == "UNSUPPORTED_CALL" else ""), note)
                 if wanted is None:
                     counts[note.code] = counts.get(note.code, 0) + 1
-                elif wanted <= first.keys():
+                elif wanted <= codes and "UNSUPPORTED_CALL" not in codes:
                     break
         return list(first.values()), counts
 

@@ -173,13 +173,19 @@ def test_nothing_is_read_while_a_stream_is_being_captured(
     assert not memory.file.notes_of(NoteCode.UNSUPPORTED_CALL)
 
 
-def test_unlisted_functions_are_named_when_called_inside_the_window(
+def test_functions_that_are_not_captured_are_named_when_called_inside_the_window(
     run: Runner, program: Callable[..., Path]
 ) -> None:
     memory = Memory(run, program, "unlisted", kernel="increment")
     # Called once before the window and twice inside it.
-    reason = functions.by_symbol()["cuFuncSetSharedSize"].unsupported
-    assert memory.file.notes_of(NoteCode.UNSUPPORTED_CALL) == [f"cuFuncSetSharedSize: {reason}"]
+    reason = functions.by_symbol()["cuMulticastUnbind"].unsupported
+    assert memory.file.notes_of(NoteCode.UNSUPPORTED_CALL) == [f"cuMulticastUnbind: {reason}"]
+
+
+def test_calls_that_the_driver_refuses_are_not_noted(run: Runner, program: Callable[..., Path]) -> None:
+    run.environment = {"FAKE_RESULTS": "cuMulticastUnbind:801"}
+    memory = Memory(run, program, "unlisted", kernel="increment")
+    assert memory.file.notes_of(NoteCode.UNSUPPORTED_CALL) == []
 
 
 @pytest.mark.parametrize(

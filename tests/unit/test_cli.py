@@ -303,7 +303,7 @@ def test_info_fits_one_screen_and_has_what_a_newcomer_asks(
         "256",
         "4 (24 B)",
         "3 allocations, 4.6 MiB, 1.1 MiB changed",
-        "MEMORY_NOT_READ  the driver refused to copy 64 bytes (cuMemcpyDtoH_v2 in call 10)",
+        "MEMORY_NOT_READ  cuMemcpyDtoH_v2 (call 10): the driver refused to copy 64 bytes",
         f"replay run {snapshot}",
     ):
         assert words in out

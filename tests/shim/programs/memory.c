@@ -109,10 +109,10 @@ int main(int count, char **words) {
     CALL("cuStreamEndCapture", (uint64_t)5, &graph);
     launch(increment, (void *[]){&data, &one});
   } else if (!strcmp(what, "unlisted")) {
-    CALL("cuFuncSetSharedSize", increment, 0);
+    CALL("cuMulticastUnbind", 1, 0, 0, 0);
     launch(increment, (void *[]){&data, &one});
-    CALL("cuFuncSetSharedSize", increment, 0);
-    CALL("cuFuncSetSharedSize", increment, 0);
+    CALL("cuMulticastUnbind", 1, 0, 0, 0);
+    CALL("cuMulticastUnbind", 1, 0, 0, 0);
   } else if (!strcmp(what, "names")) {
     launch(kernel("_Z9incrementIfEvPT_i"), (void *[]){&data, &one});
     launch(kernel("nothing"), NULL);
