@@ -723,9 +723,6 @@ enum slot_index {
   SLOT_cuTexRefSetMipmapLevelBias,
   SLOT_cuTexRefSetMipmapLevelClamp,
   SLOT_cuTexRefSetMipmappedArray,
-  SLOT_cuUserObjectCreate,
-  SLOT_cuUserObjectRelease,
-  SLOT_cuUserObjectRetain,
   SLOT_cuWaitExternalSemaphoresAsync,
   SLOT_cuWaitExternalSemaphoresAsync_ptsz,
   SLOT_COUNT

@@ -184,7 +184,7 @@ def test_functions_that_are_not_captured_are_named_when_called_inside_the_window
 
 def test_calls_that_the_driver_refuses_are_not_noted(run: Runner, program: Callable[..., Path]) -> None:
     run.environment = {"FAKE_RESULTS": "cuMulticastUnbind:801"}
-    memory = Memory(run, program, "unlisted", kernel="increment")
+    memory = Memory(run, program, "unlisted", failures=3, kernel="increment")
     assert memory.file.notes_of(NoteCode.UNSUPPORTED_CALL) == []
 
 

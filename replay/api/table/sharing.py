@@ -73,3 +73,12 @@ F(1086, "cuGraphicsResourceGetMappedPointer_v2", NEVER, out_of_scope=_GRAPHICS)
 F(1087, "cuGraphicsSubResourceGetMappedArray", NEVER, out_of_scope=_GRAPHICS)
 F(1088, "cuGraphicsResourceGetMappedMipmappedArray", NEVER, out_of_scope=_GRAPHICS)
 F(1089, "cuDeviceGetNvSciSyncAttributes", NEVER, out_of_scope="NvSci: synchronisation of embedded systems")
+_GRAPHICS_CAPTURE = "graphics interoperability: the stream is captured for a graphics queue"
+F(1090, "cuStreamBeginCaptureToCig", NEVER, out_of_scope=_GRAPHICS_CAPTURE)
+F(1091, "cuStreamEndCaptureToCig", NEVER, out_of_scope=_GRAPHICS_CAPTURE)
+
+# ---- objects of the application that a graph keeps alive: nothing that a launch sees ------------------------------
+
+F(1092, "cuUserObjectCreate", NEVER)
+F(1093, "cuUserObjectRetain", NEVER)
+F(1094, "cuUserObjectRelease", NEVER)
