@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -80,6 +80,26 @@ def unpack_handles(words: bytes, site: str) -> list[HandleWord]:
     return found
 
 
+def with_live_handles(
+    expected: bytes, actual: bytes, handles: Mapping[int, Collection[int]]
+) -> tuple[bytes, int]:
+    """`expected` with every aligned word that is the captured handle of an object replaced where `actual` has a live
+    handle of the same object, and how many."""
+    if not handles or len(expected) != len(actual) or len(expected) < 8:
+        return expected, 0
+    import numpy
+
+    words = numpy.frombuffer(expected, "<u8", len(expected) // 8).copy()
+    here = numpy.frombuffer(actual, "<u8", len(actual) // 8)
+    known = numpy.array(sorted(handles), "<u8")
+    count = 0
+    for place in numpy.flatnonzero((words != here) & numpy.isin(words, known)).tolist():
+        if int(here[place]) in handles[int(words[place])]:
+            words[place] = here[place]
+            count += 1
+    return (words.tobytes() + expected[8 * len(words) :], count) if count else (expected, 0)
+
+
 def patch(data: bytearray, start: int, words: Iterable[Word], addresses: AddressMap) -> None:
     """Replace captured addresses in `data`, which begins at offset `start` of its site, by live ones.
 
@@ -146,6 +166,8 @@ class ContentStore:
         default_factory=dict
     )  # in `before` contents, by range id
     find_handle: Callable[[str, int], int | None] = lambda c_type, captured: None
+    handles_here: Mapping[int, Collection[int]] = field(default_factory=dict)  # captured -> live, of objects
+    handle_words_of_outputs: int = 0  # that hold another handle here than in the application
     maps: LiveMaps | None = None
     map_places: dict[int, list[MapPlace]] = field(default_factory=dict)  # in `before` contents, by range id
     loaded_bytes: int = 0
@@ -373,6 +395,8 @@ class ContentStore:
                 guess, _ = self.addresses.patch_lookalikes(expected)
                 expected, count = _where_it_agrees(expected, guess, actual)
                 self.guessed_words += count
+                expected, count = with_live_handles(expected, actual, self.handles_here)
+                self.handle_words_of_outputs += count
             result.add(offset, expected, actual)
             if expected != actual:
                 actual_digests[range_.id, offset] = actual_digest

@@ -143,6 +143,8 @@ class Executor(CallInputs):
         ] = {}  # of objects, in the parameter buffers, by call number
         self.maps: LiveMaps | None = None  # tensor maps, and where they stand in the parameter buffers
         self.map_places: dict[int, list[MapPlace]] = {}
+        self.certain_handles: dict[int, list[str]] = {}  # of texture and surface objects: their C types
+        self.handles_here: dict[int, set[int]] = {}  # the live ones that stood for them
         self.window_objects: set[tuple[str, int]] = set()  # captured handles that the window itself gives out
         self.made: dict[
             tuple[str, int], int
@@ -179,6 +181,8 @@ class Executor(CallInputs):
             for buffer, c_type, captured_values in prepared.outputs:
                 for live, captured in zip(buffer, captured_values, strict=False):
                     self.handles.bind(c_type, captured, live)
+                    if captured in self.certain_handles:
+                        self.handles_here.setdefault(captured, set()).add(live)
                     if prepared.creates:
                         self.made[c_type, captured] = live
             for action in prepared.then:
@@ -405,8 +409,8 @@ class Executor(CallInputs):
             live = found.pop() if len(found) == 1 else None
             if found or (live not in (None, captured) and not trusted):
                 self.note(
-                    f"{prepared.where}: the parameter word {captured:#x} at offset {offset} may be the handle of an "
-                    "object that has another one here; it was left as it is"
+                    f"{prepared.where}: the word {captured:#x} at offset {offset} of what it is given may be "
+                    "the handle of an object that has another one here; it was left as it is"
                 )
             elif live is not None:
                 ctypes.c_uint64.from_address(address).value = live
@@ -415,6 +419,22 @@ class Executor(CallInputs):
             prepared.first.append(write)
         else:
             write()
+
+    def follow_objects(self, prepared: Prepared, address: int, data: bytes) -> None:
+        """Words of `data`, which stands at the live `address`, that can only be handles of texture and surface objects
+        get the live ones, at the latest when the call runs."""
+        if not self.certain_handles or len(data) < 8:
+            return
+        import numpy
+
+        words = numpy.frombuffer(data, "<u8", len(data) // 8)
+        known = numpy.array(sorted(self.certain_handles), "<u8")
+        for place in numpy.flatnonzero(numpy.isin(words, known)).tolist():
+            captured = int(words[place])
+            candidates = [
+                HandleWord(8 * place, c_type, captured) for c_type in self.certain_handles[captured]
+            ]
+            self.object_word(prepared, address + 8 * place, 8 * place, candidates, False)
 
     def _live(self, c_type: str, captured: int, prepared: Prepared) -> int:
         if c_type == "CUdeviceptr":

@@ -184,7 +184,11 @@ class CallInputs:
                 ctypes.memmove(buffer, now, len(now))
 
             prepared.first.append(follow)
+        self.follow_objects(prepared, ctypes.addressof(buffer), captured)
         return buffer, len(data)
+
+    def follow_objects(self, prepared: Prepared, address: int, data: bytes) -> None:
+        """Words of `data`, which stands at the live `address`, that hold handles of objects get the live ones."""
 
     def _pinned(self, captured: int, size_bytes: int) -> int | None:
         """Where captured host memory lives, if all of it is in one captured stretch."""

@@ -78,6 +78,11 @@ def carry_out(
             session.verify_again(verified)
         else:
             notes.append("not timed: the window ends with an error that the context does not survive")
+    if session.contents.handle_words_of_outputs:
+        notes.append(
+            f"{session.contents.handle_words_of_outputs} words of the outputs hold the handle of a texture or surface "
+            "object, which has another one here"
+        )
     if session.contents.guessed_words:
         notes.append(
             f"{session.contents.guessed_words} words of the outputs were taken for pointers to moved memory (a guess)"

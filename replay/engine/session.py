@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect
 from replay.compare.outputs import BufferComparison
-from replay.engine.contents import ContentStore, describe
+from replay.engine.contents import ContentStore, describe, with_live_handles
 from replay.engine.devices import Devices, captured_devices
 from replay.engine.driver import Driver, DriverFailure, call, query
-from replay.engine.execute import STICKY_RESULTS, Executor
+from replay.engine.execute import SMALLEST_CERTAIN_HANDLE, STICKY_RESULTS, Executor
 from replay.engine.handles import captured_handles
 from replay.engine.inputs import HostOutput, Prepared
 from replay.engine.memory import (
@@ -138,6 +138,11 @@ class Session:
             for c_type, name in (("CUtexObject", "pTexObject"), ("CUsurfObject", "pSurfObject"))
             for captured in captured_handles(call_, name)
         }
+        for call_ in [*program.setup, *program.window]:
+            for c_type, name in (("CUtexObject", "pTexObject"), ("CUsurfObject", "pSurfObject")):
+                for handle in captured_handles(call_, name):
+                    if handle >= SMALLEST_CERTAIN_HANDLE:
+                        self.executor.certain_handles.setdefault(handle, []).append(c_type)
         self.executor.on_array = self._array_appeared
         self.contents = ContentStore(
             driver,
@@ -150,6 +155,7 @@ class Session:
             find_handle=self.executor.handles.find,
             maps=self.executor.maps,
             map_places=program.range_maps,
+            handles_here=self.executor.handles_here,
         )
         self.executor.graphs.best_effort = program.best_effort
         self.executor.graphs.expand = program.expand_graphs
@@ -485,7 +491,9 @@ class Session:
         expected = self.executor.attachment(output.expected)
         actual = ctypes.string_at(output.address, min(len(expected), output.size_bytes))
         comparison = BufferComparison(output.label, 0, output.size_bytes)
-        comparison.add(0, expected[: len(actual)], actual)
+        wanted, count = with_live_handles(expected[: len(actual)], actual, self.executor.handles_here)
+        self.contents.handle_words_of_outputs += count
+        comparison.add(0, wanted, actual)
         if not comparison.equal:
             outcome.digests[-output.address, 0] = actual[:4096]
         outcome.comparisons.append(comparison)

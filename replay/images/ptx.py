@@ -43,6 +43,9 @@ _LINE_DIRECTIVE = re.compile(r"\s*\.(version|target|address_size|file|loc)\b([^\
 _NAME = r"[A-Za-z_$%][\w$%]*"
 _ENTRY = re.compile(rf"\.entry\s+({_NAME})\s*(\((?:[^()]*)\))?(.*)\Z", re.DOTALL)
 _VARIABLE = re.compile(r"(?<![\w$%.])\.(global|const)(?![\w$])(.*)\Z", re.DOTALL)
+_REFERENCE = re.compile(
+    r"\s*\.(?:tex|sampler|surf)ref(?![\w$])"
+)  # bound by name, and no memory of the module
 _ALIGN = re.compile(r"\.align\s+(\d+)")
 _POINTER = re.compile(r"\.ptr\b(?:\s*\.(?:const|global|local|shared)\b)?(?:\s*\.align\s+\d+)?")
 _TYPE = re.compile(r"\.(" + "|".join(sorted(_TYPE_BYTES, key=len, reverse=True)) + r")(?![\w$])")
@@ -87,7 +90,7 @@ def read_ptx(data: bytes) -> ModuleInfo:
             kernel = _kernel(rest)
             if has_body or kernel.name not in kernels:  # a declaration may stand before the definition
                 kernels[kernel.name] = kernel
-        elif match := _VARIABLE.search(rest):
+        elif (match := _VARIABLE.search(rest)) and not _REFERENCE.match(match[2]):
             managed = ".managed" in rest.partition("=")[0]
             for variable in _variables(match[1], _outside_brackets(match[2]), managed):
                 variables[variable.name] = variable

@@ -65,3 +65,42 @@ def test_the_contents_of_an_array_are_dumped_row_by_row(replay, program, tmp_pat
     last = 40 * 63 * 8
     assert held[last : last + 31 * 8] == was[1 : 1 + 31 * 8] != was[last : last + 31 * 8]
     assert held[:last] == was[:last]
+
+
+@pytest.fixture(params=["executed", "held"])
+def textures(replay, program, request) -> list[str]:
+    """The program with textures and surfaces: its kernels read through them, or only look at their handles, which any
+    driver can."""
+    if request.param == "held":
+        return program("textures.py", "--hold")
+    done = replay.capture("-q", application=program("textures.py"), output="tried.rsnap", status=None)
+    if "cuLaunchKernel returned" in done.stderr:
+        pytest.skip("this driver executes no textures")
+    return program("textures.py")
+
+
+def test_every_launch_takes_what_its_textures_and_surfaces_reach_along(replay, textures) -> None:
+    replay.capture("--each", application=textures)
+    held = "--hold" in textures
+    windows = json.loads(replay.run("x.rsnap", "--json").stdout)["windows"]
+    assert [window["result"]["verification"]["verdict"] for window in windows] == ["match"] * (
+        7 if held else 8
+    )
+
+    def arrays_of(window: int) -> list[dict]:
+        listed = json.loads(replay("ls", "x.rsnap", "memory", "--json", "--window", str(window)).stdout)
+        return [item for item in listed["memory"] if item["kind"] == "array"]
+
+    assert [len(arrays_of(window)) for window in (1, 2, 3, 4, 5, 6)] == [1, 1, 1, 1, 0, 1]
+    (drawn,) = arrays_of(3)
+    assert (drawn["before"]["digests"] != drawn["after"]["digests"]) is not held  # the surface was written
+    (levels,) = arrays_of(6)
+    assert [part["width_bytes"] for part in levels["array"]["parts"]] == [160, 80]
+
+
+def test_objects_that_the_window_makes_get_their_live_handles_everywhere(replay, textures) -> None:
+    """Handles as parameters, in memory that copies fill, and in what is copied back."""
+    replay.capture("--all", application=textures)
+    result = json.loads(replay.run("x.rsnap", "--json").stdout)
+    assert result["verification"]["verdict"] == "match"
+    assert result["verification"]["differing_bytes"] == 0

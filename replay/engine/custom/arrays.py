@@ -78,6 +78,7 @@ def _agree(executor: Executor, prepared: Prepared, function: Function) -> None:
         if handle != keep:
             destroy(handle)
     executor.handles.bind(c_type, wanted[0], keep)
+    executor.handles_here.setdefault(wanted[0], set()).add(keep)
     executor.made[c_type, wanted[0]] = keep
 
 
