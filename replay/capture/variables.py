@@ -82,7 +82,7 @@ class VariableService:
                 connection, _ = listener.accept()
             except OSError:
                 return
-            with connection, contextlib.suppress(OSError, ReplayError, MemoryError):
+            with connection, contextlib.suppress(OSError, MemoryError):
                 connection.settimeout(_TIMEOUT_S)
                 self._answer(connection)
 
@@ -94,7 +94,7 @@ class VariableService:
         data = _receive(connection, data_bytes)
         try:
             image = self._image(storage, data, offset, length, check)
-        except (ReplayError, OSError, struct.error):
+        except (ReplayError, OSError, ValueError, struct.error):
             connection.sendall(_ANSWER.pack(_GONE, 0))
             return
         try:

@@ -30,6 +30,8 @@ SAMPLES = {
     "inplace_scan": "inplace_scan",
     "pointer_table": "pointer_table",
     "two_streams": "consume",
+    "hidden_state": "account",  # variables that only the driver's answer by name finds
+    "cooperative": "relax",
 }
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from replay.api.functions import by_symbol
-from replay.api.vocabulary import PER_THREAD_BIT, Moment, NoteCode, RecordKind
+from replay.api.vocabulary import BY_CAPTURE_BIT, PER_THREAD_BIT, Moment, NoteCode, RecordKind
 from replay.capture.checksum import crc32c
 
 HEADER = struct.Struct("<IHHIIQQ")
@@ -75,12 +75,14 @@ class RawWriter:
         *,
         thread: int = THREAD,
         per_thread: bool = False,
+        by_capture: bool = False,
     ) -> int:
         self.number += 1
         arguments = list(arguments)
         assert len(arguments) == len(by_symbol()[symbol].parameters), symbol
         payload = struct.pack(f"<{len(arguments)}Q", *arguments) + self._attachments(symbol, inputs)
         function = by_symbol()[symbol].id | (PER_THREAD_BIT if per_thread else 0)
+        function |= BY_CAPTURE_BIT if by_capture else 0
         self.record(RecordKind.ENTER, payload, function=function, call=self.number, thread=thread)
         return self.number
 

@@ -334,6 +334,61 @@ def test_variables_that_no_call_named_are_noted(folder):
     assert "named" not in note.text
 
 
+def ask_by_capture(writer, owner, name, address, context=CONTEXT):
+    """What the interposer records when it looks for a variable itself."""
+    arguments = [context, 0, owner, 2]
+    number = writer.enter("cuModuleGetGlobal_v2", arguments, {"name": name}, by_capture=True)
+    writer.leave("cuModuleGetGlobal_v2", number, outputs={"name.1": word(address) + word(16)})
+    return number
+
+
+def test_variables_that_capture_asked_for_are_memory_and_no_calls_of_the_application(folder):
+    image = PTX.replace(b".visible", b".global .align 4 .b8 hidden[16];\n.visible")
+    writer = RawWriter(folder)
+    writer.start(image=image)
+    number = writer.open_window()
+    ask_by_capture(writer, MODULE, b"hidden", B)
+    writer.contents(B, b"h" * 16, Moment.BEFORE, number)
+    writer.launch(b"", [])
+    writer.close_window()
+    writer.close()
+    packed = Packed(folder)
+    assert packed.symbols("window") == ["cuLaunchKernel"]
+    assert packed.summary.window_calls == 1
+    assert not [note for note in packed.notes if note.code == "INCOMPLETE_GLOBALS"]
+    (variable,) = packed.ranges
+    assert (variable.kind, variable.name, variable.owner, variable.context) == (
+        "global",
+        "hidden",
+        MODULE,
+        CONTEXT,
+    )
+    assert (variable.born_call, variable.died_call) == (None, None)
+
+
+def test_variables_of_a_module_that_the_window_loads_are_asked_for_in_the_replay(folder):
+    """In the context that the interposer says, not the one that was current in the thread."""
+    image = PTX.replace(b".visible", b".global .align 4 .b8 hidden[16];\n.visible")
+    other = CONTEXT + 0x100
+    writer = RawWriter(folder)
+    writer.start(image=image)
+    writer.call("cuCtxCreate_v2", [1, 0, 0], outputs={"pctx": word(other)})
+    writer.call("cuCtxSetCurrent", [CONTEXT])
+    writer.open_window()
+    load = writer.call("cuModuleLoadData", [1, 2], {"image": image}, {"module": word(MODULE + 8)})
+    asked = ask_by_capture(writer, MODULE + 8, b"hidden", B, other)
+    writer.contents(B, b"h" * 16, Moment.BEFORE, asked)
+    writer.launch(b"", [])
+    writer.close_window()
+    writer.close()
+    packed = Packed(folder)
+    kept = [call for call in packed.calls if call.by_capture]
+    assert [(call.number, call.function, call.arguments[0]) for call in kept] == [
+        (asked, "cuModuleGetGlobal_v2", other)
+    ]
+    assert [(item.name, item.born_call, item.context) for item in packed.ranges] == [("hidden", load, other)]
+
+
 def test_application_killed_inside_a_call_of_the_window(folder):
     writer = RawWriter(folder)
     writer.start()
