@@ -200,19 +200,22 @@ BY_HAND = {
     "bar": "ids and counts, `.sync .arrive .red`",
     "barrier": "as bar; `.cluster`",
     "call": "direct, through a pointer, recursive; vprintf, malloc, free, __assertfail",
+    "tex": "1d 2d 3d a1d a2d cube acube; `.v4` of .f32 .s32 .u32 .f16, `.v2.f16x2`; `.base .level .grad`, offsets",
+    "tld4": "2d, a2d, cube, acube; .f32 .s32 .u32",
+    "txq": "all queries; those of the sampler as the texture has it",
+    "suq": "all queries",
+    "suld": "`.b` and `.p`; 1d, 2d, 3d, a1d, a2d; `.trap .clamp .zero`",
+    "sust": "as suld; `.p` takes integers too large for a channel as its largest",
+    "sured": "`.b` and `.p`; `.add .min .max .and .or`",
+    "istypep": "`.texref .samplerref .surfref`",
     "cp": "`.async` and `.async.bulk` without tensor maps",
 }
 
 # What stays out, with an opcode for each that a test sees refused.
 REFUSED = {
-    "textures and surfaces": (
-        "tex.1d.v4.f32.s32",
-        "tld4.r.2d.v4.f32.f32",
-        "txq.width.b32",
-        "suld.b.1d.b32.trap",
-        "sust.b.1d.b32.trap",
-        "sured.b.add.1d.u32.trap",
-        "suq.width.b32",
+    "textures of several samples, block-compressed ones, depths to compare, samplers apart from textures": (
+        "tex.2dms.v4.f32.s32",
+        "tex.a2dms.v4.f32.s32",
     ),
     "tensor cores and the matrix moves for them": (
         "wmma.load.a.sync.aligned.row.m16n16k16.f16",

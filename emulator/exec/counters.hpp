@@ -27,6 +27,7 @@ namespace emulator {
   CLASS(store_local)                                                                                         \
   CLASS(store_generic)                                                                                       \
   CLASS(atomic)                                                                                              \
+  CLASS(texture)                                                                                             \
   CLASS(branch)                                                                                              \
   CLASS(control)                                                                                             \
   CLASS(barrier)                                                                                             \

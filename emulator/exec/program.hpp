@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "exec/counters.hpp"
+#include "exec/texture/image.hpp"
 
 namespace emulator {
 
@@ -41,12 +42,16 @@ struct KernelInfo {
   uint32_t unsupported_line = 0; // its line in the PTX
 };
 
+// Variables that stand for a texture, a sampler or a surface.
+enum class OpaqueKind : uint8_t { none, texture, sampler, surface };
+
 struct GlobalInfo {
   std::string name;
   uint64_t size_bytes;
   uint32_t alignment_bytes;
   bool is_constant;
   bool is_managed;
+  OpaqueKind opaque = OpaqueKind::none; // its bytes mean nothing, its address is its handle
 };
 
 // One range of device-visible memory. `base` is inclusive, `end` exclusive.
@@ -69,6 +74,10 @@ public:
   // Device-side malloc and free. 0 when the heap is exhausted.
   virtual uint64_t device_malloc(uint64_t bytes) = 0;
   virtual void device_free(uint64_t address) = 0;
+  // What a handle stands for: an object's handle, or the address of a .texref or .surfref variable. nullptr
+  // when it stands for nothing, and then `problem` says why ("a texture object that was destroyed").
+  virtual std::shared_ptr<const Texture> texture(uint64_t handle, std::string &problem) const = 0;
+  virtual std::shared_ptr<const Surface> surface(uint64_t handle, std::string &problem) const = 0;
 };
 
 struct Dim3 {

@@ -168,6 +168,9 @@ Declaration parse_type(Lexer &lexer, Space space, const Variable &qualified) {
       vector_length = static_cast<uint32_t>(word[1] - '0');
     } else if (word == "texref" || word == "samplerref" || word == "surfref") {
       variable.type = Type::u64;
+      variable.opaque = word == "texref"       ? Opaque::texture
+                        : word == "samplerref" ? Opaque::sampler
+                                               : Opaque::surface;
       type_seen = true;
     } else if (word == "const" || space_from_directive(word, pointed_to)) {
       continue;
@@ -218,7 +221,11 @@ Variable parse_declarator(Lexer &lexer, const Declaration &declaration) {
     lexer.fail("an array of elements without a size");
   if (open)
     variable.size_bytes = 0;
-  if (lexer.accept('=')) {
+  if (variable.opaque != Opaque::none && lexer.accept('=')) {
+    // { addr_mode_0 = wrap, ... }: what cuTexRefSet... says instead.
+    lexer.expect('{', "in the initial value of an opaque variable");
+    lexer.block();
+  } else if (lexer.accept('=')) {
     uint64_t offset = 0;
     parse_value(lexer, variable, extents, 0, offset, 0);
     if (open)

@@ -35,6 +35,9 @@ struct AddressInitialiser {
 // Who may see a name of module scope (PTX ISA, "Linking Directives").
 enum class Linkage : uint8_t { internal, visible, weak, common, external };
 
+// .texref, .samplerref, .surfref.
+enum class Opaque : uint8_t { none, texture, sampler, surface };
+
 struct Variable {
   std::string_view name;
   uint32_t text = 0; // index into Module::texts
@@ -47,6 +50,7 @@ struct Variable {
   bool is_extern = false;
   bool is_managed = false;
   bool is_register = false; // a .reg parameter of a function
+  Opaque opaque = Opaque::none;
   uint32_t line = 0;
   std::vector<uint8_t> bytes; // initial value; shorter than size_bytes when the rest is zero
   std::vector<AddressInitialiser> addresses;
@@ -71,6 +75,7 @@ struct Operand {
     label,     // index: label reference
     special,   // index: name of a special register
     memory,    // base says what index means (reg, symbol or integer); value: offset
+               // base vector: [a, b, c], the parts in a row from `index` on, `count` of them
     vector,    // index: first element, count: elements
     pair,      // p|q: as vector with two elements
     arguments, // (a, b): as vector

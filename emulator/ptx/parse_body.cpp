@@ -541,18 +541,24 @@ private:
       result.negated = !result.negated;
       return result;
     }
-    if (lexer_.accept('{'))
-      return list(Operand::Kind::vector, '}', depth);
+    if (lexer_.accept('{')) {
+      Operand elements = list(Operand::Kind::vector, '}', depth);
+      return lexer_.accept('|') ? pair_of(elements, named(lexer_.name())) : elements;
+    }
     if (lexer_.accept('('))
       return list(Operand::Kind::arguments, ')', depth);
     if (lexer_.accept('[')) {
       Operand base = operand(depth + 1);
       result.kind = Operand::Kind::memory;
       if (lexer_.peek() == ',') {
-        // [texture, sampler, {coordinates}]: kept without a base; no supported instruction takes it.
+        // [texture, sampler, {coordinates}]
+        size_t first = pending_.size();
+        pending_.push_back(base);
         while (lexer_.accept(','))
-          operand(depth + 1);
+          pending_.push_back(operand(depth + 1));
         lexer_.expect(']', "behind an address");
+        result = gathered(Operand::Kind::memory, first);
+        result.base = Operand::Kind::vector;
         return result;
       }
       result.base = base.kind;
@@ -585,17 +591,19 @@ private:
     if (name.empty())
       lexer_.fail("expected an operand");
     result = named(name);
-    if (lexer_.accept('|')) {
-      Operand second = named(lexer_.name());
-      Operand pair;
-      pair.kind = Operand::Kind::pair;
-      pair.index = static_cast<uint32_t>(body_.operands.size());
-      pair.count = 2;
-      body_.operands.push_back(result);
-      body_.operands.push_back(second);
-      return pair;
-    }
+    if (lexer_.accept('|'))
+      return pair_of(result, named(lexer_.name()));
     return result;
+  }
+
+  Operand pair_of(const Operand &one, const Operand &other) {
+    Operand pair;
+    pair.kind = Operand::Kind::pair;
+    pair.index = static_cast<uint32_t>(body_.operands.size());
+    pair.count = 2;
+    body_.operands.push_back(one);
+    body_.operands.push_back(other);
+    return pair;
   }
 
   Operand named(std::string_view name) {
@@ -671,6 +679,11 @@ private:
       if (!lexer_.accept(',') && lexer_.peek() != closing)
         lexer_.fail_here("expected ',' or '" + std::string(1, closing) + "'");
     }
+    return gathered(kind, first);
+  }
+
+  // The pending operands from `first` on, as one.
+  Operand gathered(Operand::Kind kind, size_t first) {
     Operand result;
     result.kind = kind;
     result.index = static_cast<uint32_t>(body_.operands.size());

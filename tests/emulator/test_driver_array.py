@@ -383,10 +383,16 @@ FETCH = (
 )
 
 
-def test_a_kernel_that_samples_is_refused_by_name(fresh):
+@pytest.mark.parametrize(
+    ("handle", "why"), [("0", "no texture object has it"), ("4711", "no texture object has it")]
+)
+def test_a_handle_of_nothing_is_an_illegal_address(fresh, handle: str, why: str):
     done = fresh(
         "from test_driver_array import FETCH\n"
-        'print(d.launch(d.function(d.module(FETCH), "fetch"), (1,), (1,), [0, d.alloc(4)]))'
+        f'print(d.launch(d.function(d.module(FETCH), "fetch"), (1,), (1,), [{handle}, d.alloc(4)]))\n'
+        "print(d.cuCtxSynchronize())"
     )
-    assert done.stdout.strip() == str(api.NOT_SUPPORTED)
-    assert "tex.1d.v4.f32.s32" in done.stderr
+    assert done.stdout.split()[-1] == str(api.ILLEGAL_ADDRESS)
+    assert f"illegal handle {int(handle):#x}: {why}" in done.stderr
+    assert "kernel fetch" in done.stderr
+    assert "block (0,0,0), thread (0,0,0)" in done.stderr

@@ -197,7 +197,7 @@ def test_kernel_that_cannot_run_fails_its_launch_and_names_the_line(fresh):
     ("instruction", "feature"),
     [
         ("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%rd1];", "tensor cores"),
-        ("tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f3}, [%rd1, {%r1}];", "textures"),
+        ("tex.2dms.v4.f32.s32 {%f1, %f2, %f3, %f3}, [%rd1, {%r1, %r1, %r1, %r1}];", "textures"),
         ("cudaGetParameterBuffer", "dynamic parallelism"),
     ],
     ids=["tensor", "texture", "nested"],

@@ -104,7 +104,7 @@ def test_libraries_and_driver_entry_points(run: Run, tmp_path: Path) -> None:
 
 def test_a_function_that_is_not_there_says_so_once(run: Run) -> None:
     done = run("errors", "unsupported")
-    assert done.stderr.count("cudaCreateTextureObject is not supported") == 1
+    assert done.stderr.count("cudaImportExternalMemory is not supported") == 1
 
 
 def test_a_forked_child_may_begin_and_may_not_go_on(run: Run) -> None:
@@ -167,3 +167,8 @@ def test_memory_of_another_process(run: Run) -> None:
 
 def test_arrays(run: Run) -> None:
     run("arrays")
+
+
+def test_textures_and_surfaces(run: Run) -> None:
+    done = run("textures")
+    assert "illegal access of a surface: 4 bytes at byte 256 of row 0" in done.stderr

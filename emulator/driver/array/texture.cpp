@@ -20,12 +20,7 @@ ViewFormat format_of_view(CUresourceViewFormat format) {
   return {formats[number / 3], 1u << (number % 3)};
 }
 
-} // namespace emulator::driver
-
 namespace {
-
-constexpr unsigned texture_flags = CU_TRSF_READ_AS_INTEGER | CU_TRSF_NORMALIZED_COORDINATES | CU_TRSF_SRGB |
-                                   CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION | CU_TRSF_SEAMLESS_CUBEMAP;
 
 bool aligned(const Context &context, uint64_t value, CUdevice_attribute alignment) {
   return value % static_cast<uint64_t>(attribute_of(context.device, alignment)) == 0;
@@ -35,7 +30,8 @@ void require_at_most(const Context &context, uint64_t value, CUdevice_attribute 
   require(value <= static_cast<uint64_t>(attribute_of(context.device, limit)), CUDA_ERROR_INVALID_VALUE);
 }
 
-// What cuTexObjectCreate documents for each kind of resource.
+} // namespace
+
 void require_resource(Context &context, const CUDA_RESOURCE_DESC &resource) {
   require(resource.flags == 0, CUDA_ERROR_INVALID_VALUE);
   switch (resource.resType) {
@@ -73,6 +69,13 @@ void require_resource(Context &context, const CUDA_RESOURCE_DESC &resource) {
     fail(CUDA_ERROR_INVALID_VALUE);
   }
 }
+
+} // namespace emulator::driver
+
+namespace {
+
+constexpr unsigned texture_flags = CU_TRSF_READ_AS_INTEGER | CU_TRSF_NORMALIZED_COORDINATES | CU_TRSF_SRGB |
+                                   CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION | CU_TRSF_SEAMLESS_CUBEMAP;
 
 bool is_array(const CUDA_RESOURCE_DESC &resource) {
   return resource.resType == CU_RESOURCE_TYPE_ARRAY || resource.resType == CU_RESOURCE_TYPE_MIPMAPPED_ARRAY;

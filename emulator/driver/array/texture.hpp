@@ -1,8 +1,10 @@
-// Texture and surface objects. They can be made, described and destroyed; a kernel that reads through one is
-// refused at launch, by the name of its instruction, because the executor has no texture units.
+// Texture and surface objects, and what they are to the executor.
 #pragma once
 
 #include "core/driver.hpp"
+#include "exec/texture/image.hpp"
+
+#include <string>
 
 namespace emulator::driver {
 
@@ -25,5 +27,13 @@ struct SurfaceObject {
   Context *context = nullptr;
   CUDA_RESOURCE_DESC resource{};
 };
+
+// What cuTexObjectCreate documents. Throw the documented error.
+void require_resource(Context &context, const CUDA_RESOURCE_DESC &resource);
+
+// As the executor reads them; nullptr, and `problem` says why, when what they were made of is gone. Under the
+// driver's lock.
+std::shared_ptr<const Texture> sampled(const TextureObject &object, std::string &problem);
+std::shared_ptr<const Surface> accessed(const CUDA_RESOURCE_DESC &resource, std::string &problem);
 
 } // namespace emulator::driver

@@ -1,6 +1,7 @@
 #include "driver.hpp"
 
 #include "array/array.hpp"
+#include "array/reference.hpp"
 #include "array/texture.hpp"
 #include "device/context.hpp"
 #include "device/device.hpp"

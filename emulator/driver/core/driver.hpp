@@ -32,6 +32,8 @@ struct CudaArray;
 struct MipmappedArray;
 struct TextureObject;
 struct SurfaceObject;
+struct TextureReference;
+struct SurfaceReference;
 struct PhysicalMemory;
 class Allocations;
 
@@ -59,6 +61,8 @@ struct Driver {
   Handles<MipmappedArray, CUmipmappedArray> mipmapped_arrays;
   Handles<TextureObject, CUtexObject> texture_objects;
   Handles<SurfaceObject, CUsurfObject> surface_objects;
+  Handles<TextureReference, CUtexref> texture_references;
+  Handles<SurfaceReference, CUsurfref> surface_references;
   Handles<Graph, CUgraph> graphs;
   Handles<GraphNode, CUgraphNode> graph_nodes;
   Handles<GraphExecutable, CUgraphExec> graph_executables;

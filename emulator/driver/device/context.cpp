@@ -2,6 +2,7 @@
 #include "context.hpp"
 
 #include "array/array.hpp"
+#include "array/reference.hpp"
 #include "array/texture.hpp"
 #include "device.hpp"
 #include "launch/function.hpp"
@@ -98,6 +99,8 @@ void destroy_context(Lock &lock, Context &context) {
   driver().modules.remove_if(owned);
   driver().texture_objects.remove_if(owned);
   driver().surface_objects.remove_if(owned);
+  driver().texture_references.remove_if(owned);
+  driver().surface_references.remove_if(owned);
   driver().mipmapped_arrays.remove_if(owned);
   driver().arrays.remove_if(owned);
   for (const auto &allocation : driver().allocations->all())

@@ -85,6 +85,8 @@ public:
   std::string describe(uint64_t address) const override;
   uint64_t device_malloc(uint64_t bytes) override;
   void device_free(uint64_t address) override;
+  std::shared_ptr<const Texture> texture(uint64_t handle, std::string &problem) const override;
+  std::shared_ptr<const Surface> surface(uint64_t handle, std::string &problem) const override;
 
 private:
   Context &context_;

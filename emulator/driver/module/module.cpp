@@ -1,5 +1,6 @@
 #include "module.hpp"
 
+#include "array/reference.hpp"
 #include "device/context.hpp"
 #include "image.hpp"
 #include "jit_options.hpp"
@@ -106,6 +107,7 @@ std::shared_ptr<LoadedModule> place(Context &context, std::shared_ptr<const Modu
 }
 
 void unload(LoadedModule &module) {
+  forget_references(module);
   for (const auto &[name, function] : module.functions)
     driver().functions.remove(function.get());
   module.functions.clear();
@@ -215,7 +217,7 @@ namespace emulator::driver {
 // Address and size of a variable; NOT_FOUND when there is none.
 static GlobalInfo global_of(const LoadedModule &module, const char *name, uint64_t &address) {
   for (const auto &global : module.instance->module().globals())
-    if (global.name == name) {
+    if (global.name == name && global.opaque == OpaqueKind::none) {
       address = module.instance->global_address(name);
       return global;
     }

@@ -20,6 +20,7 @@ const std::unordered_map<std::string_view, Class> by_mnemonic = {
     {"cvt", Class::conversion},
     {"cvta", Class::integer}, // address arithmetic
     {"isspacep", Class::integer},
+    {"istypep", Class::integer},
     {"mapa", Class::integer},
     {"getctarank", Class::integer},
     {"atom", Class::atomic},
@@ -60,13 +61,13 @@ const std::unordered_map<std::string_view, Class> by_mnemonic = {
     {"createpolicy", Class::other},
     {"pmevent", Class::other},
     {"setmaxnreg", Class::other},
-    {"tex", Class::other},
-    {"tld4", Class::other},
-    {"txq", Class::other},
-    {"suld", Class::other},
-    {"sust", Class::other},
-    {"sured", Class::other},
-    {"suq", Class::other},
+    {"tex", Class::texture},
+    {"tld4", Class::texture},
+    {"txq", Class::texture},
+    {"suld", Class::texture},
+    {"sust", Class::texture},
+    {"sured", Class::texture},
+    {"suq", Class::texture},
 };
 
 bool has_space(const Opcode &opcode, std::string_view space) {

@@ -263,6 +263,14 @@ void Lowering::instruction() {
       {"mapa", &Lowering::cluster},
       {"getctarank", &Lowering::cluster},
       {"applypriority", &Lowering::control},
+      {"tex", &Lowering::sample_texture},
+      {"tld4", &Lowering::sample_texture},
+      {"txq", &Lowering::query_image},
+      {"suq", &Lowering::query_image},
+      {"suld", &Lowering::access_surface},
+      {"sust", &Lowering::access_surface},
+      {"sured", &Lowering::access_surface},
+      {"istypep", &Lowering::test_type},
   };
   if (opcode.mnemonic == "mov" && opcode.has("b128")) {
     move_wide();

@@ -112,6 +112,14 @@ private:
   void store_asynchronously(Opcode opcode);
   void mbarrier(Opcode opcode);
   void cluster(Opcode opcode);
+  void sample_texture(Opcode opcode);
+  void query_image(Opcode opcode);
+  void access_surface(Opcode opcode);
+  void test_type(Opcode opcode);
+  uint32_t image_handle(const Operand &operand);
+  std::vector<uint32_t> image_operands(const Operand &memory, ImageForm &form);
+  void put_coordinates(const Operand &list, const ImageForm &form, std::vector<uint32_t> &rows);
+  Lowered &emit_image(Handler handler, const ImageForm &form, std::vector<uint32_t> rows);
   void nothing();
   void create_policy(Opcode opcode);
   void test_space(Opcode opcode);

@@ -157,6 +157,17 @@ void count_global(Warp &w, const uint64_t *addresses, uint32_t lanes, uint32_t b
   add_request(w, asked, static_cast<uint64_t>(std::unique(sectors, sectors + count) - sectors), kind);
 }
 
+void count_global_accesses(Warp &w, std::vector<uint64_t> &addresses, uint32_t bytes, AccessKind kind) {
+  if (addresses.empty())
+    return;
+  uint64_t asked = uint64_t{bytes} * addresses.size();
+  for (uint64_t &address : addresses)
+    address /= sector_bytes;
+  std::sort(addresses.begin(), addresses.end());
+  auto end = std::unique(addresses.begin(), addresses.end());
+  add_request(w, asked, static_cast<uint64_t>(end - addresses.begin()), kind);
+}
+
 bool is_remote_shared(const Warp &w, uint64_t address) {
   return w.block->cluster->blocks.size() > 1 && w.block->cluster->block_at(address, 1) != nullptr;
 }

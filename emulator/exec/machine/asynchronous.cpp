@@ -87,6 +87,8 @@ template <typename T> void combine_at(Operator op, uint64_t to, const void *from
   std::memcpy(reinterpret_cast<void *>(to), &old, sizeof old);
 }
 
+} // namespace
+
 void combine_element(Operator op, ptx::Type type, uint64_t to, const void *from) {
   switch (type) {
   case ptx::Type::s32:
@@ -102,8 +104,6 @@ void combine_element(Operator op, ptx::Type type, uint64_t to, const void *from)
                                       : combine_at<uint32_t>(op, to, from);
   }
 }
-
-} // namespace
 
 const Instruction *copy(Warp &w, const Instruction *i) {
   uint32_t bytes = static_cast<uint32_t>(i->immediate);

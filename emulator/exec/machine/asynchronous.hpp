@@ -31,6 +31,9 @@ enum class Operator : uint8_t {
   bit_or,
   bit_xor
 };
+// *to = operator(*to, *from), both of this type.
+void combine_element(Operator op, ptx::Type type, uint64_t to, const void *from);
+
 // What Instruction::immediate packs: an operator, and the type it works on.
 constexpr int64_t reduction(Operator op, ptx::Type type) {
   return static_cast<int64_t>(op) | static_cast<int64_t>(type) << 8;

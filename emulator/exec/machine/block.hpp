@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <memory>
+#include <unordered_map>
 
 #include "exec/machine/warp.hpp"
 #include "exec/operations/access.hpp"
@@ -57,6 +58,9 @@ struct Worker {
   std::vector<Executed> executed;
   ReachSlots reach;
   uint64_t clock_reads = 0;
+  // What handles stood for when they were first used in this launch.
+  std::unordered_map<uint64_t, std::shared_ptr<const Texture>> textures;
+  std::unordered_map<uint64_t, std::shared_ptr<const Surface>> surfaces;
 };
 
 struct Cluster;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "exec/program.hpp"
+#include "exec/texture/sample.hpp"
 #include "ptx/module.hpp"
 
 namespace emulator {
@@ -145,6 +146,41 @@ struct Callee {
   std::vector<ParameterBytes> arguments;
 };
 
+// What a texture or surface instruction does, beside its operands (machine/textures.hpp).
+enum class Boundary : uint8_t { trap, clamp, zero };
+enum class LevelKind : uint8_t { none, given, gradients };
+enum class ImageQuery : uint8_t {
+  width,
+  height,
+  depth,
+  channel_data_type,
+  channel_order,
+  normalised_coordinates,
+  array_size,
+  levels,
+  samples,
+  memory_layout,
+  filter_mode,
+  force_unnormalised,
+  address_mode_0,
+  address_mode_1,
+  address_mode_2,
+};
+struct ImageForm {
+  Geometry geometry = Geometry::one;
+  LevelKind level = LevelKind::none;
+  Boundary boundary = Boundary::trap;
+  ImageQuery query = ImageQuery::width;
+  bool integers = false;  // coordinates
+  bool formatted = false; // suld.p, sust.p, sured.p: the coordinate counts texels
+  bool of_surface = false;
+  uint8_t channel = 0;   // of a gather
+  uint8_t elements = 4;  // of the result, or of what is stored
+  uint8_t reduction = 0; // asynchronous::Operator
+  ptx::Type type = ptx::Type::b32;
+  ptx::Opaque opaque = ptx::Opaque::none; // istypep
+};
+
 // What the instructions that one `account` stands for count as.
 struct Account {
   uint16_t of_class[instruction_classes] = {};
@@ -158,6 +194,7 @@ struct Program {
   std::vector<Account> accounts;       // [0] is empty
   std::vector<std::vector<const Instruction *>> tables;
   std::vector<Callee> callees;
+  std::vector<ImageForm> images;
   std::vector<FunctionCode> functions; // [0] is the kernel
   std::vector<ConstantRow> constants;
   std::vector<SpecialRow> specials;

@@ -61,6 +61,8 @@ void check_lanes(Warp &warp, const Instruction *i, const Reach &reach, const uin
 // length.
 void count_global(Warp &warp, const uint64_t *addresses, uint32_t lanes, uint32_t bytes, AccessKind kind);
 void count_global_range(Warp &warp, uint64_t begin, uint64_t end, uint64_t bytes, bool write);
+// One request of any number of accesses of `bytes` each, none of which crosses a sector. Sorts `addresses`.
+void count_global_accesses(Warp &warp, std::vector<uint64_t> &addresses, uint32_t bytes, AccessKind kind);
 inline void count_global(Warp &warp, const uint64_t *addresses, uint32_t lanes, uint32_t bytes, bool write) {
   count_global(warp, addresses, lanes, bytes, write ? AccessKind::store : AccessKind::load);
 }

@@ -20,6 +20,17 @@ constexpr Format formats[] = {
     {CU_AD_FORMAT_FLOAT, cudaChannelFormatKindFloat, 32},
 };
 
+// Normalised integers: in both APIs 8 and 16 bits, unsigned and signed, each with 1, 2 and 4 channels in
+// turn.
+constexpr int first_normalised = cudaChannelFormatKindUnsignedNormalized8X1;
+constexpr int first_normalised_format = CU_AD_FORMAT_UNORM_INT8X1;
+constexpr int normalised_formats = 12;
+
+bool is_normalised(CUarray_format format) {
+  return format >= first_normalised_format && format < first_normalised_format + normalised_formats;
+}
+int normalised_bits(CUarray_format format) { return (format - first_normalised_format) / 3 % 2 ? 16 : 8; }
+
 } // namespace
 
 ChannelFormat format_of(const cudaChannelFormatDesc &description) {
@@ -34,6 +45,12 @@ ChannelFormat format_of(const cudaChannelFormatDesc &description) {
   for (const Format &each : formats)
     if (each.kind == description.f && each.bits == bits[0])
       return {each.format, channels};
+  int number = static_cast<int>(description.f) - first_normalised;
+  if (number >= 0 && number < normalised_formats) {
+    auto format = static_cast<CUarray_format>(first_normalised_format + number);
+    if (normalised_bits(format) == bits[0] && channels == 1u << (number % 3))
+      return {format, channels};
+  }
   throw Failure{cudaErrorInvalidChannelDescriptor};
 }
 
@@ -43,6 +60,11 @@ cudaChannelFormatDesc description_of(CUarray_format format, unsigned channels) {
       auto bits = [&](unsigned channel) { return channel < channels ? each.bits : 0; };
       return {bits(0), bits(1), bits(2), bits(3), each.kind};
     }
+  if (is_normalised(format)) {
+    auto bits = [&](unsigned channel) { return channel < channels ? normalised_bits(format) : 0; };
+    auto kind = static_cast<cudaChannelFormatKind>(format - first_normalised_format + first_normalised);
+    return {bits(0), bits(1), bits(2), bits(3), kind};
+  }
   throw Failure{cudaErrorInvalidChannelDescriptor};
 }
 
@@ -50,6 +72,8 @@ size_t bytes_of(CUarray_format format) {
   for (const Format &each : formats)
     if (each.format == format)
       return static_cast<size_t>(each.bits) / 8;
+  if (is_normalised(format))
+    return static_cast<size_t>(normalised_bits(format)) / 8;
   throw Failure{cudaErrorInvalidChannelDescriptor};
 }
 

@@ -9,9 +9,9 @@
 __global__ void nothing() {}
 
 static int unsupported() {
-  cudaTextureObject_t texture;
-  ERROR_IS(cudaCreateTextureObject(&texture, nullptr, nullptr, nullptr), cudaErrorNotSupported);
-  ERROR_IS(cudaCreateTextureObject(&texture, nullptr, nullptr, nullptr), cudaErrorNotSupported);
+  cudaExternalMemory_t memory;
+  ERROR_IS(cudaImportExternalMemory(&memory, nullptr), cudaErrorNotSupported);
+  ERROR_IS(cudaImportExternalMemory(&memory, nullptr), cudaErrorNotSupported);
   ERROR_IS(cudaGetLastError(), cudaErrorNotSupported);
   return 0;
 }
