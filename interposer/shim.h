@@ -488,6 +488,7 @@ struct perturbation {
   _Atomic uint64_t waits, wait_ns; // for the device to become idle
   _Atomic uint64_t copied_bytes, copy_ns; // to the host; hashing and writing are part of the time
   _Atomic uint64_t hashed_bytes;          // on the device, instead of being copied
+  _Atomic uint64_t asked_ns;              // for the variables of modules
 };
 extern struct perturbation perturbation;
 void describe_perturbation(void);

@@ -22,16 +22,17 @@ static uint64_t now_ns(void) {
 }
 
 void describe_perturbation(void) {
-  char text[384];
+  char text[512];
   int length = snprintf(text, sizeof text,
                         "perturbation.waits=%llu\nperturbation.wait_ns=%llu\n"
                         "perturbation.copied_bytes=%llu\nperturbation.copy_ns=%llu\n"
-                        "perturbation.hashed_bytes=%llu\n",
+                        "perturbation.hashed_bytes=%llu\nperturbation.asked_ns=%llu\n",
                         (unsigned long long)atomic_load(&perturbation.waits),
                         (unsigned long long)atomic_load(&perturbation.wait_ns),
                         (unsigned long long)atomic_load(&perturbation.copied_bytes),
                         (unsigned long long)atomic_load(&perturbation.copy_ns),
-                        (unsigned long long)atomic_load(&perturbation.hashed_bytes));
+                        (unsigned long long)atomic_load(&perturbation.hashed_bytes),
+                        (unsigned long long)atomic_load(&perturbation.asked_ns));
   write_process_text(text, (size_t)length);
 }
 

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MAX_PARTS = 64, MAX_ANSWER_BYTES = 4 << 20, PATIENCE_S = 20 };
@@ -497,6 +498,12 @@ static void find_variables(struct module *module, uint64_t context) {
     pop(&popped);
 }
 
+static uint64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 void ask_for_variables(void) {
   for (;;) {
     pthread_mutex_lock(&lock);
@@ -519,7 +526,9 @@ void ask_for_variables(void) {
     if (wish.handle == 0)
       return;
     if (copy != NULL) {
+      uint64_t begin_ns = now_ns();
       find_variables(copy, wish.context);
+      atomic_fetch_add(&perturbation.asked_ns, now_ns() - begin_ns);
       free_module(copy);
     }
   }

@@ -31,11 +31,12 @@ def snapshot_lines(item: PackedSnapshot) -> list[str]:
     if not summary.closed_call and summary.launches:
         lines.append("the window was still open at the end, so there are no outputs to compare with")
     changes = summary.perturbation
-    if changes is not None and changes.wait_ns + changes.copy_ns > NOTABLE_NS:
-        held = duration(changes.wait_ns + changes.copy_ns)
+    if changes is not None and changes.wait_ns + changes.copy_ns + changes.asked_ns > NOTABLE_NS:
+        held = duration(changes.wait_ns + changes.copy_ns + changes.asked_ns)
         lines.append(
             f"the application was held up for {held}: {number(changes.waits, 'wait')} for the device, "
             f"{size(changes.copied_bytes)} copied"
+            + (f", {duration(changes.asked_ns)} to find variables of modules" if changes.asked_ns else "")
         )
     missing = [
         f"{shown(code)} ({count})"

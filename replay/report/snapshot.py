@@ -118,6 +118,7 @@ def _window(summary: Summary) -> list[tuple[str, str]]:
     perturbation = (
         f"waited {number(changes.waits, 'time')} for the device ({duration(changes.wait_ns)}), copied "
         f"{size(changes.copied_bytes)} ({duration(changes.copy_ns)})"
+        + (f", looked for variables ({duration(changes.asked_ns)})" if changes.asked_ns else "")
         if changes is not None
         else ""
     )

@@ -186,7 +186,9 @@ class CopyStore:
                     following = next(cached, None)
                 self._resolve(copy, number, item.words, targets, found)
                 maps = targets.maps(item.data, number * PIECE_BYTES) if targets and self._knows_maps else None
-                if maps is not None and len(maps):  # asked for in every window: what they are is not kept here
+                if maps is not None and len(
+                    maps
+                ):  # asked for in every window: what they are is not kept here
                     found(maps)
                 else:
                     self._remember(known, number, item.words)

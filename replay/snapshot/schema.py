@@ -183,13 +183,14 @@ class Call:
 class Perturbation:
     """What capture did to the application beside recording its calls: how often and how long it waited for the device
     to become idle, and what it copied after that; hashed_bytes: what it found unchanged or changed on the device, by a
-    kernel of its own, which copy_ns includes."""
+    kernel of its own, which copy_ns includes; asked_ns: how long it looked for the variables of modules."""
 
     waits: int = 0
     wait_ns: int = 0
     copied_bytes: int = 0
     copy_ns: int = 0
     hashed_bytes: int = 0
+    asked_ns: int = 0
 
 
 @dataclass(frozen=True)
