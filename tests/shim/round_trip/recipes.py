@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # ---- captured functions that are not tested here -----------------------------------------------------------
 
-_GRAPHS = "its graph is compared by tests/end_to_end/test_graphs.py on the CPU driver"
+_GRAPHS = "its graph is compared by tests/end_to_end/test_graph_replays.py on the CPU driver"
 EXCEPTIONS: dict[str, str] = {
     **dict.fromkeys(
         (
