@@ -32,6 +32,9 @@ typedef struct CUfunc_st *CUfunction;
 typedef struct CUkern_st *CUkernel;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUgraphExec_st *CUgraphExec;
 
 // Only what the samples name; the numbers are the driver API's.
 enum {
@@ -39,6 +42,8 @@ enum {
   CU_STREAM_NON_BLOCKING = 1,
   CU_EVENT_DEFAULT = 0,
   CU_EVENT_DISABLE_TIMING = 2,
+  CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
+  CU_GRAPH_NODE_TYPE_KERNEL = 0,
   CU_MEMORYTYPE_HOST = 1,
   CU_MEMORYTYPE_DEVICE = 2,
   CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
@@ -84,6 +89,16 @@ typedef struct {
   CUlaunchAttribute *attrs;
   unsigned int numAttrs;
 } CUlaunchConfig;
+
+typedef struct {
+  CUfunction func;
+  unsigned int gridDimX, gridDimY, gridDimZ;
+  unsigned int blockDimX, blockDimY, blockDimZ;
+  unsigned int sharedMemBytes;
+  void **kernelParams, **extra;
+  CUkernel kern;
+  CUcontext ctx;
+} CUDA_KERNEL_NODE_PARAMS;
 
 // FUNCTION(name for cuGetProcAddress, plain symbol, parameters)
 #define DRIVER_FUNCTIONS(FUNCTION)                                                                           \
@@ -132,7 +147,20 @@ typedef struct {
   FUNCTION(cuLaunchCooperativeKernel, cuLaunchCooperativeKernel,                                             \
            (CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int,  \
             unsigned int, CUstream, void **))                                                                \
-  FUNCTION(cuLaunchKernelEx, cuLaunchKernelEx, (const CUlaunchConfig *, CUfunction, void **, void **))
+  FUNCTION(cuLaunchKernelEx, cuLaunchKernelEx, (const CUlaunchConfig *, CUfunction, void **, void **))       \
+  FUNCTION(cuStreamBeginCapture, cuStreamBeginCapture_v2, (CUstream, int))                                   \
+  FUNCTION(cuStreamEndCapture, cuStreamEndCapture, (CUstream, CUgraph *))                                    \
+  FUNCTION(cuGraphGetNodes, cuGraphGetNodes, (CUgraph, CUgraphNode *, size_t *))                             \
+  FUNCTION(cuGraphNodeGetType, cuGraphNodeGetType, (CUgraphNode, int *))                                     \
+  FUNCTION(cuGraphKernelNodeGetParams, cuGraphKernelNodeGetParams_v2,                                        \
+           (CUgraphNode, CUDA_KERNEL_NODE_PARAMS *))                                                         \
+  FUNCTION(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags,                                         \
+           (CUgraphExec *, CUgraph, unsigned long long))                                                     \
+  FUNCTION(cuGraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams_v2,                                \
+           (CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS *))                                      \
+  FUNCTION(cuGraphLaunch, cuGraphLaunch, (CUgraphExec, CUstream))                                            \
+  FUNCTION(cuGraphExecDestroy, cuGraphExecDestroy, (CUgraphExec))                                            \
+  FUNCTION(cuGraphDestroy, cuGraphDestroy, (CUgraph))
 
 #define DECLARE_FUNCTION(name, symbol, parameters) static CUresult(*name) parameters;
 DRIVER_FUNCTIONS(DECLARE_FUNCTION)

@@ -22,6 +22,8 @@ LAUNCHES = [
     ("hidden_state", "account", "2"),
     ("cooperative", "relax", "1"),
     ("cooperative", "relax", "2"),
+    ("graph_update", "step", "3"),
+    ("graph_update", "combine", "2"),
 ]
 
 
@@ -48,6 +50,7 @@ def test_one_launch_replays_with_equal_outputs(replay, sample, kernel, launch):
         "two_streams",
         "hidden_state",
         "cooperative",
+        "graph_update",
     ],
 )
 def test_whole_program_replays_with_equal_outputs(replay, sample):
