@@ -83,7 +83,7 @@ class Part(enum.IntEnum):
     PROBLEM = 10
 
 
-_MEMBER_BYTES = {
+_MEMBER_BYTES: dict[int, int] = {
     NodeType.KERNEL: 72,
     NodeType.MEMCPY: 216,
     NodeType.MEMSET: 48,
@@ -310,22 +310,18 @@ def _parse_node(
 
 
 def _problem(node: Node) -> str:
-    if Part.PROBLEM in node.parts:
-        return node.parts[Part.PROBLEM].decode("utf-8", "replace") or "the driver did not say what it does"
-    if node.type == NodeType.EMPTY:
-        return ""
-    if node.type == NodeType.GRAPH:
-        return "" if node.child is not None else "its graph was not described"
-    try:
-        wanted = _MEMBER_BYTES[NodeType(node.type)]
-    except (KeyError, ValueError):
-        return "its type is not known"
-    whole = len(node.parameters) == wanted
+    wanted = _MEMBER_BYTES.get(node.type, 0)
+    told = Part.PROBLEM in node.parts
+    whole = len(node.parameters) in ((0, wanted) if told or not wanted else (wanted,))
     whole = whole and len(node.parts.get(Part.OPERATIONS, b"")) % OPERATION_BYTES == 0
     whole = whole and len(node.parts.get(Part.ATTRIBUTES, b"")) % ATTRIBUTE_BYTES == 0
     if not whole:
         raise ValueError(f"a {node.type_name} node whose parts have broken lengths")
-    return ""
+    if told:
+        return node.parts[Part.PROBLEM].decode("utf-8", "replace") or "the driver did not say what it does"
+    if node.type == NodeType.GRAPH:
+        return "" if node.child is not None else "its graph was not described"
+    return "" if wanted or node.type == NodeType.EMPTY else "its type is not known"
 
 
 def layout_of(node: Node) -> list[tuple[int, int]]:
