@@ -397,7 +397,8 @@ struct word_spans {
   uint64_t address, address_bytes, handle, handles;
 };
 struct word_spans memory_word_spans(void);
-bool memory_may_reach(const void *data, size_t bytes, const struct word_spans *spans); // or holds a tensor map
+bool memory_may_reach(const void *data, size_t bytes,
+                      const struct word_spans *spans); // or holds a tensor map
 bool memory_points_to_untouched(const void *data, size_t bytes);
 bool memory_has_untouched(uint64_t address, uint64_t bytes);
 uint64_t memory_state(void); // another number whenever more may be untouched than before
@@ -485,7 +486,7 @@ void follow_arrays(const struct call *call); // after a successful call that mak
 uint64_t current_context(void);
 // What capture did to the application, beside recording calls.
 struct perturbation {
-  _Atomic uint64_t waits, wait_ns; // for the device to become idle
+  _Atomic uint64_t waits, wait_ns;        // for the device to become idle
   _Atomic uint64_t copied_bytes, copy_ns; // to the host; hashing and writing are part of the time
   _Atomic uint64_t hashed_bytes;          // on the device, instead of being copied
   _Atomic uint64_t asked_ns;              // for the variables of modules

@@ -173,6 +173,28 @@ def test_nothing_is_read_while_a_stream_is_being_captured(
     assert not memory.file.notes_of(NoteCode.UNSUPPORTED_CALL)
 
 
+def test_calls_into_a_stream_capture_touch_nothing_and_count_for_nothing(
+    run: Runner, program: Callable[..., Path], tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    run.environment = {"FAKE_LOG": str(log)}
+    memory = Memory(run, program, "captured", all=1)
+    into = [call.symbol for call in memory.file.calls if call.in_capture]
+    assert into == ["cuLaunchKernel", "cuMemsetD8Async", "cuMemAllocAsync"]
+    assert not memory.file.notes_of(NoteCode.STREAM_CAPTURE)
+    assert not {blob.call for blob in memory.file.blobs} & {
+        c.number for c in memory.file.calls if c.in_capture
+    }
+    lines = [line.split()[0] for line in log.read_text().splitlines()]
+    captured = lines[lines.index("cuStreamBeginCapture_v2") : lines.index("cuStreamEndCapture")]
+    assert not {"cuCtxSynchronize", "cuMemcpyDtoH_v2", "cuStreamQuery", "cuEventRecord"} & set(captured)
+    # The selection does not count it either: the first launch is the one behind the capture.
+    memory = Memory(run, program, "captured", kernel="increment", launch=1)
+    assert memory.file.notes_of(NoteCode.LAUNCH_MATCHED) == ["1 increment"]
+    assert [call.symbol for call in memory.file.calls if call.in_window] == ["cuLaunchKernel"]
+    assert not any(call.in_capture for call in memory.file.calls if call.in_window)
+
+
 def test_functions_that_are_not_captured_are_named_when_called_inside_the_window(
     run: Runner, program: Callable[..., Path]
 ) -> None:

@@ -152,3 +152,14 @@ def test_a_layout_outside_its_buffer_is_refused():
     assert Part.BUFFER in description.graph.nodes[0].parts
     with pytest.raises(ValueError, match="exceeds"):
         graphs.layout_of(description.graph.nodes[0])
+
+
+def test_a_node_that_cannot_be_replayed_has_whole_parameters_or_none():
+    parts = [(written.PARAMETERS, bytes(8)), (written.PROBLEM, b"none")]
+    with pytest.raises(ValueError, match="broken lengths"):
+        parse_description(written.description(written.graph(written.node(1, NodeType.KERNEL, parts))))
+    description = parse_description(
+        written.description(written.graph(written.node(1, NodeType.KERNEL, parts[1:])))
+    )
+    assert description.graph.nodes[0].problem == "none"
+    assert not list(description.graph.nodes[0].handles())

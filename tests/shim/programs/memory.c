@@ -116,6 +116,15 @@ int main(int count, char **words) {
     uint64_t graph;
     CALL("cuStreamEndCapture", (uint64_t)5, &graph);
     launch(increment, (void *[]){&data, &one});
+  } else if (!strcmp(what, "captured")) { // launches into the stream that is being captured, and beside it
+    void *both[] = {&data, &one};
+    CALL("cuStreamBeginCapture_v2", (uint64_t)5, 0);
+    CALL("cuLaunchKernel", increment, 1, 1, 1, 1, 1, 1, 0, (uint64_t)5, both, (void **)NULL);
+    CALL("cuMemsetD8Async", data, 1, (uint64_t)16, (uint64_t)5);
+    uint64_t allocated = 0, graph;
+    CALL("cuMemAllocAsync", &allocated, (uint64_t)4096, (uint64_t)5);
+    CALL("cuStreamEndCapture", (uint64_t)5, &graph);
+    launch(increment, both);
   } else if (!strcmp(what, "unlisted")) {
     CALL("cuMulticastUnbind", 1, 0, 0, 0);
     launch(increment, (void *[]){&data, &one});
