@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from replay.api.structs import CUDA_MEMCPY3D, MemoryType
@@ -90,11 +91,18 @@ def _element_bytes(shape: ArrayShape) -> int:
 
 
 class LiveArrays:
-    """Moves contents of arrays. find: the live handle for a C type and a captured handle, None when there is none."""
+    """Moves contents of arrays. find: the live handle for a C type and a captured handle, None when there is none.
+    inside: makes a captured context current for a while; arrays are copied in that of their own."""
 
-    def __init__(self, driver: Driver, find: Callable[[str, int], int | None]) -> None:
+    def __init__(
+        self,
+        driver: Driver,
+        find: Callable[[str, int], int | None],
+        inside: Callable[[int], AbstractContextManager[None]] = lambda context: nullcontext(),
+    ) -> None:
         self._driver = driver
         self._find = find
+        self._inside = inside
 
     def exists(self, range_: Range) -> bool:
         """Whether a replayed call made the array."""
@@ -131,8 +139,23 @@ class LiveArrays:
         shape = range_.array
         if shape is None:
             raise EngineError(f"range {range_.id} is no array")
+        with self._inside(range_.context):
+            self._move_boxes(
+                range_, shape, boxes(shape, offset, size_bytes), address, memory, into_array, enqueue
+            )
+
+    def _move_boxes(
+        self,
+        range_: Range,
+        shape: ArrayShape,
+        pieces: Iterator[Box],
+        address: int,
+        memory: MemoryType,
+        into_array: bool,
+        enqueue: bool,
+    ) -> None:
         part, handle = -1, 0
-        for box in boxes(shape, offset, size_bytes):
+        for box in pieces:
             if box.part != part:
                 part, handle = box.part, self._part(range_, shape, box.part)
             description = CUDA_MEMCPY3D(WidthInBytes=box.width_bytes, Height=box.rows, Depth=box.slices)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -168,6 +169,7 @@ class ContentStore:
     find_handle: Callable[[str, int], int | None] = lambda c_type, captured: None
     handles_here: Mapping[int, Collection[int]] = field(default_factory=dict)  # captured -> live, of objects
     handle_words_of_outputs: int = 0  # that hold another handle here than in the application
+    inside: Callable[[int], AbstractContextManager[None]] = lambda context: nullcontext()
     maps: LiveMaps | None = None
     map_places: dict[int, list[MapPlace]] = field(default_factory=dict)  # in `before` contents, by range id
     loaded_bytes: int = 0
@@ -186,7 +188,7 @@ class ContentStore:
     _host_copy: ctypes.Array[ctypes.c_char] | None = None
 
     def __post_init__(self) -> None:
-        self._arrays = LiveArrays(self.driver, self.find_handle)
+        self._arrays = LiveArrays(self.driver, self.find_handle, self.inside)
 
     def live(self, range_: Range) -> int:
         """Where a range lives now; of an array its captured address, from which offsets are counted."""

@@ -12,7 +12,8 @@ entered.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from replay.api.functions import by_symbol
@@ -205,6 +206,17 @@ class Executor(CallInputs):
         if code:
             raise DriverFailure("cuCtxSetCurrent", code, self.driver.error_name(code))
         self._current = context
+
+    @contextmanager
+    def inside(self, context: int) -> Iterator[None]:
+        """Make the live context that stands for a captured one current for a while, if there is one."""
+        before = self._current
+        other = context not in (0, before) and self.handles.find("CUcontext", context) is not None
+        if other:
+            self.switch(context)
+        yield
+        if other and before is not None:
+            self.switch(before)
 
     def context_unknown(self) -> None:
         """Something made another context current."""

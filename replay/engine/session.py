@@ -155,6 +155,7 @@ class Session:
             find_handle=self.executor.handles.find,
             maps=self.executor.maps,
             map_places=program.range_maps,
+            inside=self.executor.inside,
             handles_here=self.executor.handles_here,
         )
         self.executor.graphs.best_effort = program.best_effort
