@@ -432,6 +432,11 @@ class Executor(CallInputs):
         else:
             write()
 
+    def live_object(self, word: int) -> int | None:
+        """The live handle of the texture or surface object whose handle a word can only be."""
+        found = {self.handles.find(c_type, word) for c_type in self.certain_handles.get(word, ())} - {None}
+        return found.pop() if len(found) == 1 else None
+
     def follow_objects(self, prepared: Prepared, address: int, data: bytes) -> None:
         """Words of `data`, which stands at the live `address`, that can only be handles of texture and surface objects
         get the live ones, at the latest when the call runs."""

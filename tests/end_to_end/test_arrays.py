@@ -67,12 +67,12 @@ def test_the_contents_of_an_array_are_dumped_row_by_row(replay, program, tmp_pat
     assert held[:last] == was[:last]
 
 
-@pytest.fixture(params=["executed", "held"])
+@pytest.fixture(params=["executed", "held", "held in graphs"])
 def textures(replay, program, request) -> list[str]:
     """The program with textures and surfaces: its kernels read through them, or only look at their handles, which any
     driver can."""
-    if request.param == "held":
-        return program("textures.py", "--hold")
+    if request.param != "executed":
+        return program("textures.py", "--hold", *(["--graph"] if "graphs" in request.param else []))
     done = replay.capture("-q", application=program("textures.py"), output="tried.rsnap", status=None)
     if "cuLaunchKernel returned" in done.stderr:
         pytest.skip("this driver executes no textures")

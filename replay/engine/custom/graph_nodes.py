@@ -75,6 +75,7 @@ class NodeParameters:
         for at in range(0, len(data) - 7, 8):
             word = int.from_bytes(data[at : at + 8], "little")
             live = self._executor.addresses.find(word) if word > 4096 else None
+            live = live or self._executor.live_object(word)
             if live is not None and live != word:
                 data[at : at + 8] = live.to_bytes(8, "little")
         if not data:

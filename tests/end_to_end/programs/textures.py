@@ -1,6 +1,7 @@
 """Kernels that read through textures and write through surfaces, checked against the host.
 
-usage: textures.py [--hold]: with --hold the kernels only look at the handles, for drivers that execute no textures.
+usage: textures.py [--hold] [--graph]: with --hold the kernels only look at the handles, for drivers that execute no
+textures; with --graph each launch is a graph of its own.
 Each launch stands in a stretch of its own for `--launch N`:
 1 filters a 2D texture into linear memory  2 the same through a handle kept in memory  3 writes a 2D surface
 4 reads it back as a texture  5 fetches from a texture over linear memory  6 reads a mipmap level by level
@@ -104,11 +105,12 @@ def texture(described: bytes, filtering: int = POINT, flags: int = 0, levels: fl
 
 
 def main() -> None:
-    hold = "--hold" in sys.argv
+    hold, graphs = "--hold" in sys.argv, "--graph" in sys.argv
     call("cuInit", 0)
     call("cuCtxSetCurrent", made("cuDevicePrimaryCtxRetain", 0))
     module = made("cuModuleLoadData", module_text(hold))
     kernels = {name: made("cuModuleGetFunction", module, name.encode()) for name in KERNELS}
+    stream = made("cuStreamCreate", ctypes.c_uint32(1)) if graphs else 0
     picture = floats(WIDTH * HEIGHT)
     rows = [struct.unpack_from(f"<{WIDTH}f", picture, 4 * WIDTH * y) for y in range(HEIGHT)]
     output = memory(bytes(4 * WIDTH * HEIGHT))
@@ -116,7 +118,13 @@ def main() -> None:
     def launch(name: str, handle: int, width: int = WIDTH, height: int = HEIGHT, at: int = 0) -> list[float]:
         words = (ctypes.c_uint64 * 2)(handle, at or output)
         pointers = (ctypes.c_void_p * 2)(*(ctypes.addressof(words) + 8 * n for n in range(2)))
-        call("cuLaunchKernel", kernels[name], height, 1, 1, width, 1, 1, 0, 0, pointers, 0)
+        if graphs:
+            call("cuStreamBeginCapture_v2", stream, ctypes.c_uint32(0))
+        call("cuLaunchKernel", kernels[name], height, 1, 1, width, 1, 1, 0, stream, pointers, 0)
+        if graphs:
+            graph = ctypes.c_uint64(0)
+            call("cuStreamEndCapture", stream, ctypes.byref(graph))
+            call("cuGraphLaunch", made("cuGraphInstantiateWithFlags", graph.value, 0), stream)
         call("cuCtxSynchronize")
         got = ctypes.create_string_buffer(4 * width * height)
         call("cuMemcpyDtoH_v2", got, output, len(got))
