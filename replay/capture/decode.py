@@ -43,6 +43,7 @@ _COPY = struct.Struct("<QQIIII")  # base, bytes, serial, moment, flags, bytes of
 _ENTRY = np.dtype([("piece", "<u4"), ("check", "<u4"), ("blob", "<u8")])
 _PLACE = np.dtype([("check", "<u4"), ("blob", "<u8")])
 PIECE_BYTES = 256 * 1024  # of a copy; a chunk of a snapshot
+_WINDOW_NOTES = frozenset((NoteCode.WINDOW_OPEN, NoteCode.WINDOW_CLOSE))
 _MOMENTS = frozenset((Moment.BEFORE, Moment.AFTER))
 Places = NDArray[np.void]
 _NOTE = struct.Struct("<II")
@@ -259,11 +260,13 @@ Event = Entered | Left | RawContents | RawCopy | RawImage | RawNote | ProcessTex
 class Decoder:
     """The events of one record file, in their order.
 
+    calls_only: notes other than those that begin and end a window are left out; there is one for each launch.
     After `events()` has run to its end: `ending` says how the file ends, `open_calls` are the calls without an answer.
     """
 
-    def __init__(self, raw: RawFile) -> None:
+    def __init__(self, raw: RawFile, calls_only: bool = False) -> None:
         self._raw = raw
+        self._calls_only = calls_only
         self.ending = Ending("truncated", 0)
         self.open_calls: dict[int, RawCall] = {}
         self._copies = _Copies()
@@ -317,6 +320,8 @@ class Decoder:
         if record.kind == RecordKind.COPY:
             return self._copies.record(record)
         if record.kind == RecordKind.NOTE:
+            if self._calls_only and _NOTE.unpack_from(record.payload)[0] not in _WINDOW_NOTES:
+                return None
             return _note(record)
         if record.kind == RecordKind.PROCESS:
             text = record.payload.rstrip(b"\0").decode("utf-8", "replace")

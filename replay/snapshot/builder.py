@@ -234,7 +234,7 @@ def _write(
     summaries: list[schema.Summary] = []
     windows: list[schema.Window] = []
     with contextlib.ExitStack() as stack:
-        calls = _Calls(Decoder(stack.enter_context(RawFile(process.raw.path))))
+        calls = _Calls(Decoder(stack.enter_context(RawFile(process.raw.path)), calls_only=True))
         writer = stack.enter_context(SnapshotWriter(path, several_windows=several))
         contents = stack.enter_context(ContentsWriter(writer, process.blobs, advance, several))
         build = _Build(process, launcher, writer, contents, path.parent)
@@ -328,7 +328,7 @@ class _Build:
         finally:
             spool.close()
         for note in survey.notes:
-            self._put("note", note)
+            self._writer.write("note", vars(note), flat=True)
         stored_bytes = self._writer.statistics.stored_bytes - stored_before
         summary = self._summary(len(setup), spool.words, kernels, images, stored_bytes)
         self._put("summary", summary)
@@ -340,7 +340,7 @@ class _Build:
     def _put_call(self, call: schema.Call) -> None:
         """Like `_put`. There are millions of calls, all of the same shape, so only their attachments are looked at."""
         value: dict[str, Any] = vars(call) | {
-            side: {key: to_wire(item) for key, item in attachments.items()}
+            side: {key: item if type(item) is bytes else to_wire(item) for key, item in attachments.items()}
             for side, attachments in (("inputs", call.inputs), ("outputs", call.outputs))
         }
         for optional in ("result", "gpu_ns"):
@@ -348,7 +348,7 @@ class _Build:
                 del value[optional]
         if not call.by_capture:
             del value["by_capture"]
-        self._writer.write("call", value)
+        self._writer.write("call", value, flat=True)
 
     # -- what is known about the machine and the images -----------------------------------------------------------
 

@@ -39,6 +39,7 @@ from replay.snapshot.state import Made, Objects, SetupCall
 from replay.snapshot.tensor_maps import TensorMaps
 
 MAXIMUM_KERNELS_SEEN = 64
+MAXIMUM_IDENTITIES = 4096
 MAXIMUM_NOTES = 100_000  # kept with their text; all are counted
 
 _TOUCHING = frozenset((Effect.WRITE, Effect.READ, Effect.COPY, Effect.CUSTOM))
@@ -193,6 +194,7 @@ class Surveyor:
         self._modules_launched: set[int] = set()  # by id() of their Made
         self._parameter_words: set[int] = set()  # that might be handles of objects
         self._process_notes: list[RawNote] = []
+        self._identities: dict[int, tuple[Made, tuple[str, str]]] = {}  # by id()
         self._refusals: set[tuple[str, int]] = set()
         self._tensor_maps = TensorMaps()
 
@@ -366,7 +368,7 @@ class Surveyor:
         survey.launches += 1
         handle = call.argument("f")
         made = self.objects.find("CUfunction", handle)
-        name, image = self._identify(made)
+        name, image = self._identified(made)
         name = self._matched_names.pop(call.number, "") or name
         if not name:
             survey.unnamed_launches += 1
@@ -494,6 +496,17 @@ class Surveyor:
         if config is not None and config.data is not None and len(config.data) >= 56:
             return int(structs.read_struct(structs.CUlaunchConfig, config.data).hStream)
         return call.argument("hStream")
+
+    def _identified(self, made: Made | None) -> tuple[str, str]:
+        """The same, remembered while the object lives: kernels are launched again and again."""
+        if made is None:
+            return "", ""
+        known = self._identities.get(id(made))
+        if known is None or known[0] is not made:
+            if len(self._identities) > MAXIMUM_IDENTITIES:
+                self._identities.clear()
+            known = self._identities[id(made)] = (made, self._identify(made))
+        return known[1]
 
     def _identify(self, made: Made | None) -> tuple[str, str]:
         """Name and image of a function: follow what it was made from."""

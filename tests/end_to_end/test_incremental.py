@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import random
+import signal
 import sys
 import textwrap
+import time
+from pathlib import Path
 
 import pytest
 
@@ -237,3 +242,70 @@ def test_threads_share_a_buffer_of_which_each_changes_a_part(replay, program):
         for window in json.loads(done.stdout)["windows"]
     }
     assert {verdict for number, verdict in verdicts.items() if number not in disturbed} <= {"match"}
+
+
+# Launches without end over a buffer of which each changes a part; says how many there were.
+ENDLESS = """
+    import sys
+    import numpy as np
+    from cuda.bindings import driver as cu
+
+    def check(answer):
+        assert answer[0] == cu.CUresult.CUDA_SUCCESS, answer
+        return answer[1] if len(answer) == 2 else answer[1:]
+
+    PTX = b'''.version 7.0
+    .target sm_50
+    .address_size 64
+    .visible .entry bump(.param .u64 p) {
+        .reg .u64 %a; .reg .u32 %v;
+        ld.param.u64 %a, [p];
+        ld.global.u32 %v, [%a]; add.u32 %v, %v, 1; st.global.u32 [%a], %v;
+        ret;
+    }'''
+
+    check(cu.cuInit(0))
+    check(cu.cuCtxSetCurrent(check(cu.cuDevicePrimaryCtxRetain(0))))
+    bump = check(cu.cuModuleGetFunction(check(cu.cuModuleLoadData(PTX)), b"bump"))
+    data = check(cu.cuMemAlloc(16 << 20))
+    check(cu.cuMemsetD8(data, 1, 16 << 20))
+    number = 0
+    while True:
+        pointer = np.array([int(data) + number * 300_000 // 4 * 4 % (15 << 20)], np.uint64)
+        arguments = np.array([pointer.ctypes.data], np.uint64)
+        check(cu.cuLaunchKernel(bump, 1, 1, 1, 1, 1, 1, 0, 0, arguments.ctypes.data, 0))
+        number += 1
+        open(sys.argv[1], "w").write(str(number))
+"""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_windows_before_a_kill_inside_a_copy_are_whole(replay, program, seed):
+    counter = replay.folder / "counter"
+    command = replay.capture_command(
+        "--kernel", "bump", "--each", output="x.rsnap", application=program(ENDLESS, counter)
+    )
+    process = replay.start(command)
+    deadline = time.monotonic() + 60
+    while not counter.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(random.Random(seed).random() * 0.3)
+    (application,) = children_of(process.pid)
+    os.kill(application, signal.SIGKILL)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 137, errors
+    assert replay("verify", "x.rsnap").returncode == 0
+    with Snapshot(replay.folder / "x.rsnap") as opened:
+        held = None
+        for window in opened.windows():
+            assert window.summary is not None
+        for _ in opened.each_window():
+            (item,) = opened.ranges()
+            if held is not None and item.before is not None:
+                assert item.before == held  # nothing ran between two windows
+            held = item.after
+        assert opened.reader.window_count > 1
+
+
+def children_of(pid):
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

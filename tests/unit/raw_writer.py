@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from replay.api.functions import by_symbol
-from replay.api.vocabulary import BY_CAPTURE_BIT, PER_THREAD_BIT, Moment, NoteCode, RecordKind
+from replay.api.vocabulary import BY_CAPTURE_BIT, PER_THREAD_BIT, CopyFlag, Moment, NoteCode, RecordKind
 from replay.capture.checksum import crc32c
 
 HEADER = struct.Struct("<IHHIIQQ")
@@ -143,6 +143,31 @@ class RawWriter:
             computed if check is None else check,
         )
         self.record(RecordKind.BLOB, struct.pack("<QQQQQII", *values), call=call)
+
+    def copy(
+        self,
+        base: int,
+        content: bytes,
+        pieces: Iterable[int] | None,
+        moment: Moment,
+        call: int,
+        *,
+        serial: int = 1,
+        last: bool = True,
+        wrong_check: int | None = None,
+    ) -> None:
+        """A copy of a range that lists these pieces of it and inherits the rest; None: all of them."""
+        step = 256 * 1024
+        flags = CopyFlag.FIRST | (CopyFlag.INHERITS if pieces is not None else 0)
+        entries = b""
+        for piece in range(-(-len(content) // step)) if pieces is None else pieces:
+            data = content[piece * step : (piece + 1) * step]
+            zero = not data.strip(b"\0")
+            check = 0 if zero else crc32c(data) ^ (piece == wrong_check)
+            entries += struct.pack("<IIQ", piece, check, NO_BLOB if zero else self.put_blob(data))
+        flags |= CopyFlag.LAST if last else 0
+        head = struct.pack("<QQIIII", base, len(content), serial, moment, flags, step)
+        self.record(RecordKind.COPY, head + entries, call=call)
 
     def note(self, code: NoteCode, text: str = "", call: int = 0) -> None:
         data = text.encode()

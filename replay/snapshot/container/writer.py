@@ -157,14 +157,15 @@ class SnapshotWriter:
         else:
             self.abort()
 
-    def write(self, kind: str, value: object) -> None:
+    def write(self, kind: str, value: object, *, flat: bool = False) -> None:
         """Append the object [kind, value]. `value` is anything that msgpack stores without extension types.
 
+        flat: the caller knows that it is nested no deeper than a reader takes; looking costs more than packing.
         Raises LimitError when the packed object exceeds 16 MiB or is nested too deeply for a reader.
         """
         if kind == "chunk" or not 0 < len(kind) <= frames.MAX_KIND_LENGTH:
             raise ValueError(f"not a kind of object: {kind!r}")
-        if frames.nests_deeper_than(value, frames.MAX_NESTING):
+        if not flat and frames.nests_deeper_than(value, frames.MAX_NESTING):
             raise LimitError(f"an object of kind {kind!r} is nested too deeply", where=self.path)
         data = msgpack.packb([kind, value], use_bin_type=True)
         if len(data) > frames.MAX_OBJECT_BYTES:

@@ -1,0 +1,224 @@
+"""What capturing contents costs: copying them, packing them, and doing so again for each of many launches.
+
+    python benchmarks/capture.py [--bytes N] [--windows N] [--launches N] [--rounds N] [--driver DIR]
+                                 [--folder DIR] [--output FILE.json]
+
+Side by side in rounds, medians of the rounds:
+- copy: what the application was held up for by the first copy and the comparison at the window's end, against a
+  plain copy of the same bytes from memory into a file;
+- pack: `replay pack` against zstd at level 1 with all threads on the same bytes, both until the file is on the disk;
+- each: the whole of `replay capture --each` with --windows launches that change 1 % of the buffer each, against one;
+- window: launches packed per second in a window of --launches launches, and in one four times as long.
+Exits 1 when a target is missed, 3 when it cannot run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+from snapshot import COMPRESS, Usage, measured  # noqa: E402
+
+PROGRAM = HERE / "changing_memory.py"
+COPY_TARGET_RATIO = 1.2  # of the time of a plain copy, at most
+PACK_TARGET_RATIO = 1.0  # of the throughput of zstd, at least
+PACK_TARGET_BYTES = 1_000_000_000
+EACH_TARGET_SIZE = 2.2  # of the size and the time of one launch, at most
+EACH_TARGET_TIME = 5.0
+LINEAR_TARGET = 1.25  # time a launch in a window four times as long, at most
+PIECE_BYTES = 8 << 20
+
+
+def plain_copy(folder: Path, size_bytes: int) -> float:
+    """Seconds for writing as many bytes of noise from memory into a new file."""
+    noise = np.random.default_rng(1).integers(0, 256, PIECE_BYTES, np.uint8).data
+    path = folder / "plain.bin"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    os.sync()
+    started = time.perf_counter()
+    for begin in range(0, size_bytes, PIECE_BYTES):
+        os.pwrite(descriptor, noise[: min(PIECE_BYTES, size_bytes - begin)], begin)
+    seconds = time.perf_counter() - started
+    os.close(descriptor)
+    path.unlink()
+    return seconds
+
+
+def program(size_bytes: int, launches: int, percent: float) -> list[str]:
+    return [sys.executable, str(PROGRAM), str(size_bytes), str(launches), str(percent)]
+
+
+def raw_capture(folder: Path, driver: str | None, command: list[str], **selection: str) -> Path:
+    """A raw capture, as it is before it is packed."""
+    from replay.drivers import find_driver, interposer_library
+
+    raw = folder / "raw.rcap"
+    shutil.rmtree(raw, ignore_errors=True)
+    raw.mkdir()
+    chosen = find_driver(driver)
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": str(interposer_library()),
+        "REPLAY_CAPTURE_DIRECTORY": str(raw),
+    }
+    environment |= {f"REPLAY_CAPTURE_{name.upper()}": value for name, value in selection.items()}
+    if chosen.folder is not None:
+        environment["LD_LIBRARY_PATH"] = str(chosen.folder)
+    subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
+    return raw
+
+
+def summary_of(snapshot: Path) -> dict[str, object]:
+    from replay.report.json import plain
+    from replay.snapshot.contents import Snapshot
+
+    with Snapshot(snapshot) as opened:
+        return dict(plain(opened.info().summary))
+
+
+def pack(raw: Path, snapshot: Path) -> Usage:
+    snapshot.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "replay", "pack", "-q", str(raw), "-o", str(snapshot)]
+    return measured(command, snapshot)
+
+
+def compress(raw: Path, stream: Path) -> Usage:
+    blobs = sorted(map(str, raw.glob("blobs.*.bin")))
+    stream.unlink(missing_ok=True)
+    zstd = shutil.which("zstd")
+    if zstd and len(blobs) == 1:
+        return measured([zstd, "-1", "-T0", "-q", "-f", blobs[0], "-o", str(stream)], stream)
+    return measured([sys.executable, "-c", COMPRESS, str(stream), *blobs], stream)
+
+
+def whole_capture(snapshot: Path, driver: str | None, size_bytes: int, windows: int) -> Usage:
+    """`replay capture --each` from beginning to end."""
+    snapshot.unlink(missing_ok=True)
+    chosen = ["--driver", driver] if driver else []
+    command = [sys.executable, "-m", "replay", "capture", "-q", *chosen, "--kernel", "step", "--each", "-o"]
+    return measured([*command, str(snapshot), "--", *program(size_bytes, windows, 1)], snapshot)
+
+
+def main() -> int:
+    """Measure, print, and return an exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--bytes", type=int, default=1 << 30, help="of the buffer")
+    parser.add_argument("--windows", type=int, default=100)
+    parser.add_argument("--launches", type=int, default=10_000, help="of the shorter long window")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--driver", help="system, emulator or a folder; the GPU's if there is one")
+    parser.add_argument("--folder", type=Path, help="where to work; default: the folder for temporary files")
+    parser.add_argument("--output", type=Path)
+    options = parser.parse_args()
+    samples: dict[str, list[float]] = {}
+    resident_bytes: dict[str, int] = {}
+
+    def note(name: str, value: float) -> None:
+        samples.setdefault(name, []).append(value)
+
+    with tempfile.TemporaryDirectory(prefix="replay-benchmark-", dir=options.folder) as name:
+        folder = Path(name)
+        snapshot, stream = folder / "one.rsnap", folder / "one.zst"
+        for _ in range(options.rounds):
+            raw = raw_capture(
+                folder, options.driver, program(options.bytes, 1, 1), kernel="step", launch="1-1"
+            )
+            used = pack(raw, snapshot)
+            perturbation = summary_of(snapshot)["perturbation"]
+            assert isinstance(perturbation, dict)
+            stored = sum(path.stat().st_size for path in raw.glob("blobs.*.bin"))
+            plain_s = plain_copy(folder, stored)
+            note("copy_s", perturbation["copy_ns"] / 1e9)
+            note("plain_copy_s", plain_s)
+            note("copy_ratio", perturbation["copy_ns"] / 1e9 / plain_s)
+            zstd = compress(raw, stream)
+            note("pack_s", used.seconds)
+            note("zstd_s", zstd.seconds)
+            note("pack_ratio", zstd.seconds / used.seconds)
+            resident_bytes["pack"] = max(used.resident_bytes, resident_bytes.get("pack", 0))
+        shutil.rmtree(folder / "raw.rcap")
+        stream.unlink()
+        sizes = {}
+        for _ in range(max(1, options.rounds // 2)):
+            taken = {}
+            for windows in (1, options.windows):
+                taken[windows] = whole_capture(snapshot, options.driver, options.bytes, windows).seconds
+                sizes[windows] = snapshot.stat().st_size
+                note(f"each_{windows}_s", taken[windows])
+            note("each_time_ratio", taken[options.windows] / taken[1])
+        note("each_size_ratio", sizes[options.windows] / sizes[1])
+        for _ in range(options.rounds):
+            a_launch = {}
+            for launches in (options.launches, 4 * options.launches):
+                command = program(4096, launches, 0)
+                raw = raw_capture(folder, options.driver, command, kernel="step", launch=f"1-{launches}")
+                used = pack(raw, snapshot)
+                a_launch[launches] = used.seconds / launches
+                note(f"launches_{launches}_per_s", launches / used.seconds)
+                resident_bytes["long window"] = max(used.resident_bytes, resident_bytes.get("long window", 0))
+            note("window_ratio", a_launch[4 * options.launches] / a_launch[options.launches])
+
+    median = {name: statistics.median(values) for name, values in samples.items()}
+    met = {
+        "copy": median["copy_ratio"] <= COPY_TARGET_RATIO,
+        "pack": median["pack_ratio"] >= PACK_TARGET_RATIO,
+        "pack memory": resident_bytes["pack"] <= PACK_TARGET_BYTES,
+        "each size": median["each_size_ratio"] <= EACH_TARGET_SIZE,
+        "each time": median["each_time_ratio"] <= EACH_TARGET_TIME,
+        "window is linear": median["window_ratio"] <= LINEAR_TARGET,
+    }
+    print(f"a buffer of {options.bytes / 1e6:.0f} MB, of which a launch changes 1 %")
+    print(
+        f"copy    {median['copy_s']:.2f} s, a plain copy {median['plain_copy_s']:.2f} s: "
+        f"{median['copy_ratio']:.2f} x (target at most {COPY_TARGET_RATIO})"
+    )
+    print(
+        f"pack    {median['pack_s']:.2f} s, zstd -1 -T0 {median['zstd_s']:.2f} s: {median['pack_ratio']:.2f} x "
+        f"as fast (target at least {PACK_TARGET_RATIO}), {resident_bytes['pack'] / 1e6:.0f} MB resident"
+    )
+    print(
+        f"each    {options.windows} launches {median[f'each_{options.windows}_s']:.1f} s, one "
+        f"{median['each_1_s']:.1f} s: {median['each_time_ratio']:.2f} x the time (target {EACH_TARGET_TIME}), "
+        f"{median['each_size_ratio']:.2f} x the size (target {EACH_TARGET_SIZE})"
+    )
+    print(
+        f"window  {median[f'launches_{options.launches}_per_s']:.0f} launches/s packed of {options.launches}, "
+        f"{median[f'launches_{4 * options.launches}_per_s']:.0f} of {4 * options.launches}: "
+        f"{median['window_ratio']:.2f} x the time each, {resident_bytes['long window'] / 1e6:.0f} MB resident"
+    )
+    document = {
+        "benchmark": "capture",
+        "date": datetime.date.today().isoformat(),
+        "machine": platform.processor() or platform.machine(),
+        "processors": os.cpu_count(),
+        "rounds": options.rounds,
+        "bytes": options.bytes,
+        "windows": options.windows,
+        "median": median,
+        "most_resident_bytes": resident_bytes,
+        "met": met,
+        "samples": samples,
+    }
+    if options.output:
+        options.output.write_text(json.dumps(document, indent=1) + "\n")
+    missed = [name for name, holds in met.items() if not holds]
+    print(f"missed: {', '.join(missed)}" if missed else "all targets met")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
