@@ -37,6 +37,7 @@ def snapshot_lines(item: PackedSnapshot) -> list[str]:
             f"the application was held up for {held}: {number(changes.waits, 'wait')} for the device, "
             f"{size(changes.copied_bytes)} copied"
             + (f", {duration(changes.asked_ns)} to find variables of modules" if changes.asked_ns else "")
+            + (f", {size(changes.hashed_bytes)} looked through on the device" if changes.hashed_bytes else "")
         )
     missing = [
         f"{shown(code)} ({count})"

@@ -119,6 +119,7 @@ def _window(summary: Summary) -> list[tuple[str, str]]:
         f"waited {number(changes.waits, 'time')} for the device ({duration(changes.wait_ns)}), copied "
         f"{size(changes.copied_bytes)} ({duration(changes.copy_ns)})"
         + (f", looked for variables ({duration(changes.asked_ns)})" if changes.asked_ns else "")
+        + (f", looked through {size(changes.hashed_bytes)} on the device" if changes.hashed_bytes else "")
         if changes is not None
         else ""
     )

@@ -125,6 +125,7 @@ def pack(
             with contextlib.suppress(_NoSuchWindow):
                 written = _write(process, path, launcher, advance, window)
             process.report(report)
+            report.problems += process.problems
             if written is not None:
                 report.snapshots.append(written)
                 named = True
@@ -182,6 +183,7 @@ class _Process:
     images: ImageStore
     decoder: Decoder
     surveyor: Surveyor
+    problems: list[str] = field(default_factory=list)
 
     def report(self, report: PackReport) -> None:
         """What the first pass found, once it has come to its end."""
@@ -241,6 +243,11 @@ def _write(
         for place, survey in enumerate(itertools.chain([first], surveys), 1):
             window = numbers.window(survey.opened_by)
             if wanted is not None and window.number != wanted:
+                continue
+            if several and not survey.closed and not survey.window_calls:
+                process.problems.append(
+                    f"window {window.number} is left out: the application ended before its first call"
+                )
                 continue
             if several or not windows:
                 windows.append(window)
