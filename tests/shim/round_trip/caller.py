@@ -22,7 +22,8 @@ import fakes  # noqa: E402
 from replay.api.functions import by_symbol, listed_functions  # noqa: E402
 from replay.api.vocabulary import HANDLE_TYPES, Effect, Function, Keep, Parameter, Role  # noqa: E402
 from round_trip import recipes  # noqa: E402
-from round_trip.recorder import RESOURCE, Recorder  # noqa: E402
+from round_trip.graphs import GraphCaller  # noqa: E402
+from round_trip.recorder import PRIMARY_CONTEXT, RESOURCE, Recorder  # noqa: E402
 
 CALLS = 3  # of each symbol
 FREED_BY = {
@@ -34,6 +35,7 @@ _APPEARS = (
     Effect.ALLOC, Effect.HOST_ALLOC, Effect.HOST_REGISTER, Effect.MANAGED_ALLOC, Effect.IMPORT, Effect.GLOBAL,
 )  # fmt: skip
 _DISAPPEARS = (Effect.FREE, Effect.HOST_FREE, Effect.HOST_UNREGISTER, Effect.UNMAP)
+_OF_GRAPHS = ("cuGraphExecDestroy", "cuGraphUpload", "cuGraphUpload_ptsz")
 _COUNTED = (Role.IN, Role.OUT, Role.INOUT)
 
 
@@ -130,8 +132,8 @@ class Caller:
             self.call("cuCtxSetCurrent", [self.main])
         if function.effect == Effect.DESTROY:
             self._forget(named[function.parameters[function.effect_terms[0].parameters[0]].name])
-        elif function.effect == Effect.END_OF_CONTEXT and "ctx" in named:
-            self._forget(named["ctx"])
+        elif function.effect == Effect.END_OF_CONTEXT:
+            self._forget(named.get("ctx", PRIMARY_CONTEXT))
         if function.effect == Effect.MAP:
             self._mapped.append(named["ptr"])
             self.call("cuMemsetD8_v2", [named["ptr"], 0, 64])
@@ -366,14 +368,17 @@ class Caller:
     def everything(self, functions: list[Function]) -> None:
         todo = [symbol for f in functions for symbol in (f.symbol, f.twin) if symbol for _ in range(CALLS)]
         self.rng.shuffle(todo)
+        self._objects["CUgraphExec"] = GraphCaller(self).everything()
         for symbol in todo:
+            if by_symbol()[symbol].effect in (Effect.GRAPH, Effect.GRAPH_LAUNCH) or symbol in _OF_GRAPHS:
+                continue  # by GraphCaller
             if symbol not in ("cuInit", "cuProfilerStop") and (self.in_window or symbol != "cuProfilerStart"):
                 self.make(symbol)
 
 
 def _takes(function: Function, c_type: str) -> bool:
     by_value = any(p.role == Role.HANDLE and p.c_type == c_type for p in function.parameters)
-    return by_value and function.symbol not in recipes.EXCEPTIONS
+    return by_value and function.effect != Effect.GRAPH and function.symbol not in recipes.EXCEPTIONS
 
 
 def _ends(function: Function) -> bool:

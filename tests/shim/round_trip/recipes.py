@@ -30,14 +30,8 @@ EXCEPTIONS: dict[str, str] = {
     ),
     **dict.fromkeys(
         (
-            "cuGraphInstantiate", "cuGraphInstantiate_v2", "cuGraphInstantiateWithFlags",
-            "cuGraphInstantiateWithParams", "cuGraphExecDestroy", "cuGraphExecUpdate", "cuGraphExecUpdate_v2",
-            "cuGraphExecKernelNodeSetParams", "cuGraphExecKernelNodeSetParams_v2", "cuGraphExecMemcpyNodeSetParams",
-            "cuGraphExecMemsetNodeSetParams", "cuGraphExecHostNodeSetParams", "cuGraphExecChildGraphNodeSetParams",
-            "cuGraphExecEventRecordNodeSetEvent", "cuGraphExecEventWaitNodeSetEvent",
-            "cuGraphExecBatchMemOpNodeSetParams", "cuGraphExecNodeSetParams", "cuGraphNodeSetEnabled",
-            "cuGraphUpload", "cuGraphLaunch", "cuStreamBeginCapture", "cuStreamBeginCapture_v2",
-            "cuStreamBeginCaptureToGraph", "cuStreamEndCapture",
+            "cuStreamBeginCapture", "cuStreamBeginCapture_v2", "cuStreamBeginCaptureToGraph", "cuStreamEndCapture",
+            "cuGraphExecHostNodeSetParams",
         ),
         _GRAPHS,
     ),
@@ -124,22 +118,26 @@ def parameter_buffer(recorder: Recorder, at: int) -> dict[str, Any]:
     return {"a": recorder.address(first), "b": number, "c": recorder.address(second)}
 
 
-def launch_parameters(recorder: Recorder, function: Function, words: list[int]) -> Any:
-    """Of a launch, whether they came as pointers or through `extra`."""
-    given = dict(zip((p.name for p in function.parameters), words, strict=True))
-    if given["kernelParams"]:
+def packed_parameters(kernel_params: int, extra: int) -> bytes:
+    """The parameters of a launch, whether they came as pointers or through `extra`."""
+    if kernel_params:
         packed = bytearray(BUFFER_BYTES)
         for place, (offset, size) in enumerate(LAYOUT):
-            packed[offset : offset + size] = ctypes.string_at(_word(given["kernelParams"] + 8 * place), size)
-        buffer = ctypes.create_string_buffer(bytes(packed), BUFFER_BYTES)
-        return parameter_buffer(recorder, ctypes.addressof(buffer))
-    pair = given.get("extra", 0)
+            packed[offset : offset + size] = ctypes.string_at(_word(kernel_params + 8 * place), size)
+        return bytes(packed)
     found: dict[int, int] = {}
-    while pair and _word(pair):
-        found[_word(pair)] = _word(pair + 8)
-        pair += 16
+    while extra and _word(extra):
+        found[_word(extra)] = _word(extra + 8)
+        extra += 16
     assert _word(found[2]) == BUFFER_BYTES
-    return parameter_buffer(recorder, found[1])
+    return ctypes.string_at(found[1], BUFFER_BYTES)
+
+
+def launch_parameters(recorder: Recorder, function: Function, words: list[int]) -> Any:
+    given = dict(zip((p.name for p in function.parameters), words, strict=True))
+    packed = packed_parameters(given["kernelParams"], given.get("extra", 0))
+    buffer = ctypes.create_string_buffer(packed, BUFFER_BYTES)
+    return parameter_buffer(recorder, ctypes.addressof(buffer))
 
 
 def launch_config(recorder: Recorder, function: Function, words: list[int], at: int) -> Any:
@@ -199,6 +197,17 @@ def _rows(recorder: Recorder, at: int, three: bool, read: bool) -> list[Any]:
         else:
             described.append([recorder.address(device), x, y, z, pitch, rows])
     return described
+
+
+def rectangle_rows(recorder: Recorder, at: int, three: bool) -> list[Any]:
+    """What a copy of a rectangle moves, from CUDA_MEMCPY2D or CUDA_MEMCPY3D."""
+    return _rows(recorder, at, three, True)
+
+
+def device_rectangle(caller: Caller) -> bytes:
+    """A CUDA_MEMCPY3D between two places in device memory."""
+    size = (caller.rng.randrange(1, 40), caller.rng.randrange(1, 6), caller.rng.randrange(1, 4))
+    return b"".join(_side(caller, True, False, *size) for _ in range(2)) + struct.pack("<QQQ", *size)
 
 
 def copy_2d(recorder: Recorder, function: Function, words: list[int], at: int) -> Any:
@@ -497,6 +506,26 @@ PARAMETERS: dict[tuple[str, str], Callable[[Recorder, Function, list[int]], Any]
     ("cuModuleLoad", "fname"): _file_contents(1),
     ("cuLibraryLoadFromFile", "fileName"): _file_contents(1),
 }
+# Graphs are compared when they are made executable, and as they are when they are launched: graphs.py.
+_GRAPH_MAKERS = (
+    "cuGraphInstantiate", "cuGraphInstantiate_v2", "cuGraphInstantiateWithFlags", "cuGraphInstantiateWithParams",
+)  # fmt: skip
+for _symbol in _GRAPH_MAKERS:
+    PARAMETERS[_symbol, "hGraph"] = lambda recorder, function, words: recorder.graphs.describe_graph(words[1])
+    INSTEAD[_symbol] = "cuGraphInstantiateWithFlags"
+    TRANSLATED[_symbol] = lambda given: {"hGraph": given["hGraph"]}
+PARAMETERS["cuGraphLaunch", "hGraph"] = lambda recorder, function, words: recorder.graphs.describe_executable(
+    words[0]
+)
+SEEN_AT_LAUNCH = frozenset(
+    (
+        "cuGraphExecUpdate", "cuGraphExecUpdate_v2", "cuGraphExecKernelNodeSetParams",
+        "cuGraphExecKernelNodeSetParams_v2", "cuGraphExecMemcpyNodeSetParams", "cuGraphExecMemsetNodeSetParams",
+        "cuGraphExecChildGraphNodeSetParams", "cuGraphExecEventRecordNodeSetEvent",
+        "cuGraphExecEventWaitNodeSetEvent", "cuGraphExecBatchMemOpNodeSetParams", "cuGraphExecNodeSetParams",
+        "cuGraphNodeSetEnabled",
+    )
+)  # fmt: skip
 for _symbol in _OLD_LAUNCHES:
     PARAMETERS[_symbol, "f"] = _described_old_launch
     INSTEAD[_symbol] = "cuLaunchKernel"
@@ -514,6 +543,9 @@ CUSTOM_TYPES: dict[str, Callable[[Recorder, Function, list[int], int], Any]] = {
     "const CUlaunchConfig *": launch_config,
     "const CUDA_MEMCPY2D *": copy_2d,
     "const CUDA_MEMCPY3D *": copy_3d,
+    "CUDA_GRAPH_INSTANTIATE_PARAMS *": lambda recorder, function, words, at: ctypes.string_at(
+        at, 8
+    ).hex(),  # flags
     "CUctxCreateParams *": lambda recorder, function, words, at: ctypes.string_at(at, 24).hex(),
 }
 

@@ -21,6 +21,7 @@ from replay.api.functions import by_symbol
 from replay.api.vocabulary import HANDLE_TYPES, Effect, Function, Parameter, Role
 
 from . import recipes
+from .graphs import Graphs
 
 HOOK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_uint64))
 STREAM_CONSTANTS = (0, 1, 2)
@@ -122,6 +123,7 @@ class Recorder:
         self._variables: dict[str, int] = {}
         self._old_launches: dict[int, dict[str, Any]] = {}
         self.memory = Memory()
+        self.graphs = Graphs(self)
         self.hook = HOOK(self._called)
         self._by_symbol = by_symbol()
 
@@ -207,6 +209,8 @@ class Recorder:
 
     def _described(self, function: Function, position: int, words: list[int]) -> Any:
         parameter, word = function.parameters[position], words[position]
+        if function.symbol in recipes.SEEN_AT_LAUNCH:
+            return "seen when its graph is launched"
         describe = recipes.PARAMETERS.get((function.symbol, parameter.name))
         if describe is not None:
             return describe(self, function, words)
@@ -257,7 +261,7 @@ class Recorder:
 
     def _answer(self, function: Function, words: list[int], label: int | None) -> int:
         arguments = dict(zip((p.name for p in function.parameters), words, strict=True))
-        special = getattr(self, f"_{function.meaning}", None)
+        special = getattr(self, f"_{function.meaning}", getattr(self.graphs, f"_{function.meaning}", None))
         if special is not None:
             return int(special(arguments, label) or 0)
         if function.effect in (Effect.ALLOC, Effect.HOST_ALLOC, Effect.MANAGED_ALLOC, Effect.IMPORT):
@@ -285,6 +289,10 @@ class Recorder:
                     ctypes.memset(at, 0, parameter.element_bytes)
                 place += 1
         return 0
+
+    def name(self, c_type: str, value: int, label: int | None, place: int) -> None:
+        """Call an object by the call that made it."""
+        self._name(c_type, value, label, place)
 
     def _name(self, c_type: str, value: int, label: int | None, place: int) -> None:
         if label is not None:

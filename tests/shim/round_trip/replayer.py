@@ -119,7 +119,10 @@ class _Replay:
 
     def expects(self, symbol: str, words: list[int]) -> int | None:
         """The label of the call that is run, if this is the function that it runs and not one beside it."""
-        if self._running is None or by_symbol()[symbol].symbol != self._running.symbol:
+        if self._running is None:
+            return None
+        wanted = recipes.INSTEAD.get(self._running.call.function, self._running.symbol)
+        if by_symbol()[symbol].symbol != wanted:
             return None
         return self.labels.get(self._running.call.number)
 
@@ -199,7 +202,9 @@ def compare(application: Sequence[AppCall], first: dict[int, list[Asked]], secon
         if call.section == "setup":
             result.setup.add(symbol)
         again = second.asked.get(label)
-        if again:
+        if function.symbol in recipes.SEEN_AT_LAUNCH:
+            result.executed.add(symbol)
+        elif again:
             result.executed.add(symbol)
             result.problems += _compare_calls(where, function, asked, again)
         elif function.effect in PLACED:
