@@ -14,7 +14,7 @@ import fakes
 import pytest
 from conftest import HERE, Runner
 from round_trip import recipes, replayer
-from round_trip.caller import captured_functions
+from round_trip.caller import captured_functions, described_functions
 
 from replay.api.vocabulary import Effect, Function, Keep
 
@@ -58,7 +58,8 @@ def test_calls_of_the_window_mean_the_same_when_they_are_replayed(
 ) -> None:
     result = round_trip(run, recording_dir, "window", seed)
     assert not result.problems, "\n".join(result.problems[:40])
-    expected = symbols([f for f in captured_functions() if f.symbol not in recipes.EXCEPTIONS])
+    functions = [*captured_functions(), *described_functions()]
+    expected = symbols([f for f in functions if f.symbol not in recipes.EXCEPTIONS])
     missing = sorted(expected - result.compared)
     assert not missing, f"captured functions without a round trip: {missing}"
 
@@ -86,7 +87,7 @@ def test_calls_before_the_window_mean_the_same_in_the_setup(run: Runner, recordi
 
 
 def test_each_exception_and_recipe_is_about_a_captured_function() -> None:
-    known = {function.symbol for function in captured_functions()}
+    known = {function.symbol for function in [*captured_functions(), *described_functions()]}
     assert recipes.EXCEPTIONS.keys() <= known
     assert all(reason for reason in recipes.EXCEPTIONS.values())
     assert recipes.RECIPES.keys() <= known

@@ -48,6 +48,11 @@ def captured_functions() -> list[Function]:
     ]
 
 
+def described_functions() -> list[Function]:
+    """Functions that need no record of their own, because the graph that they build is described."""
+    return [function for function in listed_functions() if function.described and not function.unsupported]
+
+
 class Caller:
     def __init__(self, seed: int, folder: Path) -> None:
         self.rng = random.Random(seed)

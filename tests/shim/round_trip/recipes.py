@@ -31,9 +31,17 @@ EXCEPTIONS: dict[str, str] = {
     **dict.fromkeys(
         (
             "cuStreamBeginCapture", "cuStreamBeginCapture_v2", "cuStreamBeginCaptureToGraph", "cuStreamEndCapture",
-            "cuGraphExecHostNodeSetParams",
+            "cuStreamUpdateCaptureDependencies", "cuStreamUpdateCaptureDependencies_v2",
         ),
         _GRAPHS,
+    ),
+    **dict.fromkeys(
+        ("cuGraphAddHostNode", "cuGraphHostNodeSetParams", "cuGraphExecHostNodeSetParams"),
+        "a graph with a host function is refused: it is the application's own code",
+    ),
+    **dict.fromkeys(
+        ("cuGraphAddMemAllocNode", "cuGraphAddMemFreeNode"),
+        "memory of graphs is placed beforehand; see tests/end_to_end/test_graphs.py",
     ),
 }  # fmt: skip
 

@@ -176,17 +176,18 @@ def replay(
 class Comparison:
     """problems: what differs, by function and parameter. executed, placed, kept: functions whose calls reached the
     second driver; whose memory was placed beforehand; whose calls the engine leaves out and the snapshot holds. setup:
-    those of all three that were called before the window."""
+    those of all three that were called before the window. described: those that built the graphs of both sides."""
 
     problems: list[str] = field(default_factory=list)
     executed: set[str] = field(default_factory=set)
     placed: set[str] = field(default_factory=set)
     kept: set[str] = field(default_factory=set)
     setup: set[str] = field(default_factory=set)
+    described: set[str] = field(default_factory=set)
 
     @property
     def compared(self) -> set[str]:
-        return self.executed | self.placed | self.kept
+        return self.executed | self.placed | self.kept | self.described
 
 
 def compare(application: Sequence[AppCall], first: dict[int, list[Asked]], second: Replayed) -> Comparison:
@@ -196,6 +197,8 @@ def compare(application: Sequence[AppCall], first: dict[int, list[Asked]], secon
         function = by_symbol()[symbol]
         [asked] = first[label]
         call = second.calls.get(label)
+        if function.described and code == 0:
+            result.described.add(symbol)  # seen in the graphs that are compared
         if call is None or code != 0:
             continue
         where = f"call {label} {symbol}"
