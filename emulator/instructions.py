@@ -202,13 +202,14 @@ BY_HAND = {
     "call": "direct, through a pointer, recursive; vprintf, malloc, free, __assertfail",
     "tex": "1d 2d 3d a1d a2d cube acube; `.v4` of .f32 .s32 .u32 .f16, `.v2.f16x2`; `.base .level .grad`, offsets",
     "tld4": "2d, a2d, cube, acube; .f32 .s32 .u32",
+    "tensormap": "`.replace` but of `.elemtype` and `.swizzle_atomicity` (strides in bytes), `.cp_fenceproxy`",
     "txq": "all queries; those of the sampler as the texture has it",
     "suq": "all queries",
     "suld": "`.b` and `.p`; 1d, 2d, 3d, a1d, a2d; `.trap .clamp .zero`",
     "sust": "as suld; `.p` takes integers too large for a channel as its largest",
     "sured": "`.b` and `.p`; `.add .min .max .and .or`",
     "istypep": "`.texref .samplerref .surfref`",
-    "cp": "`.async` and `.async.bulk` without tensor maps",
+    "cp": "`.async`, `.async.bulk`; `.tensor` tiled, without interleaving, elements as they are",
 }
 
 # What stays out, with an opcode for each that a test sees refused.
@@ -238,7 +239,11 @@ REFUSED = {
         "vmad.u32.u32.u32",
         "vset4.u32.u32.eq",
     ),
-    "copies through tensor maps": ("cp.async.bulk.tensor.1d.shared::cluster.global.tile",),
+    "copies through tensor maps other than tiled ones": (
+        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes",
+        "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes",
+        "tensormap.replace.tile.elemtype.global.b1024.b32",
+    ),
 }
 
 EXACTNESS = """\

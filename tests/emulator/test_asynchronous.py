@@ -516,7 +516,7 @@ def test_a_block_that_leaves_its_cluster_waiting_is_a_deadlock_unless_it_exits(f
 @pytest.mark.parametrize(
     "instruction",
     [
-        "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%r1], [%rd0, {%r2}], [%r1];",
+        "cp.async.bulk.tensor.3d.shared::cta.global.im2col.mbarrier::complete_tx::bytes [%r1], [%rd0, {%r2}], [%r1];",
         "wgmma.fence.sync.aligned;",
         "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%rd1,%rd2}, {%rd3}, {%rd4}, {%rd1,%rd2};",
         "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r0}, [%r1];",

@@ -250,6 +250,19 @@ def runtime_steps(machine: Machine) -> None:
                     machine.capture_and_run(program.name, launch_of(kernel), [str(program)])
 
 
+def texture_step(machine: Machine) -> None:
+    """Textures and surfaces on the device: the program that the CPU driver passes says at which line a GPU differs."""
+    with machine.record.step("textures"):
+        machine.need_real_gpu()
+        nvcc = shutil.which("nvcc")
+        if not nvcc:
+            raise StepSkipped("no nvcc on PATH")
+        program = machine.work / "textures"
+        source = str(REPOSITORY / "tests" / "emulator" / "runtime_programs" / "textures.cu")
+        machine.record.command([nvcc, "-arch=native", "-o", str(program), source], timeout_s=90)
+        machine.record.command([str(program)], environment=machine.environment)
+
+
 def stack_steps(machine: Machine) -> None:
     """Python stacks where they are installed, and each of the captures that their first lines name. Their kernels are
     SASS, so only a GPU can replay them."""
@@ -394,6 +407,7 @@ STEPS: dict[str, Callable[[Machine], None]] = {
     "samples": sample_steps,
     "cross": cross_step,
     "runtime": runtime_steps,
+    "textures": texture_step,
     "stacks": stack_steps,
     "overhead": overhead_step,
     "timing": timing_step,

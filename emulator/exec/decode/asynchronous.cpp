@@ -67,8 +67,10 @@ void Lowering::copy_asynchronously(Opcode opcode) {
   bool reduces = opcode.mnemonic == "cp" && opcode.remove("reduce");
   if (!opcode.remove("async"))
     unsupported();
-  if (opcode.has("tensor"))
-    unsupported("(tensor maps)");
+  if (opcode.has("tensor")) {
+    copy_tensor(std::move(opcode), reduces);
+    return;
+  }
   if (opcode.remove("bulk")) {
     copy_bulk(std::move(opcode), reduces);
     return;

@@ -61,6 +61,7 @@ const std::unordered_map<std::string_view, Class> by_mnemonic = {
     {"createpolicy", Class::other},
     {"pmevent", Class::other},
     {"setmaxnreg", Class::other},
+    {"tensormap", Class::other},
     {"tex", Class::texture},
     {"tld4", Class::texture},
     {"txq", Class::texture},

@@ -263,6 +263,7 @@ void Lowering::instruction() {
       {"mapa", &Lowering::cluster},
       {"getctarank", &Lowering::cluster},
       {"applypriority", &Lowering::control},
+      {"tensormap", &Lowering::change_tensor_map},
       {"tex", &Lowering::sample_texture},
       {"tld4", &Lowering::sample_texture},
       {"txq", &Lowering::query_image},

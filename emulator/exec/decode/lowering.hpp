@@ -109,6 +109,8 @@ private:
   void control(Opcode opcode);
   void copy_asynchronously(Opcode opcode);
   void copy_bulk(Opcode opcode, bool reduces);
+  void copy_tensor(Opcode opcode, bool reduces);
+  void change_tensor_map(Opcode opcode);
   void store_asynchronously(Opcode opcode);
   void mbarrier(Opcode opcode);
   void cluster(Opcode opcode);

@@ -1,0 +1,28 @@
+// Tensor maps. The layout of the 128 bytes is this driver's own: the vendor's is not documented, and programs
+// do not look into them.
+#pragma once
+
+#include <cstdint>
+
+namespace emulator {
+
+struct TensorMap {
+  static constexpr uint64_t tiled = 0x31504D5459414C50; // what `magic` is
+
+  uint64_t magic = 0;
+  uint64_t address = 0;
+  uint64_t stride[4] = {};     // bytes, of dimensions 1 to 4
+  uint32_t last_index[5] = {}; // extents less one: they may be 2^32
+  uint16_t box[5] = {};        // 1 to 256
+  uint8_t element_stride[5] = {};
+  uint8_t type = 0;       // CUtensorMapDataType
+  uint8_t rank = 0;       // 1 to 5
+  uint8_t interleave = 0; // CUtensorMapInterleave
+  uint8_t swizzle = 0;    // CUtensorMapSwizzle
+  uint8_t promotion = 0;  // CUtensorMapL2promotion
+  uint8_t fill = 0;       // CUtensorMapFloatOOBfill
+  uint8_t unused[36] = {};
+};
+static_assert(sizeof(TensorMap) == 128);
+
+} // namespace emulator
