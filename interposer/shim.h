@@ -245,6 +245,9 @@ struct span {
   uint64_t address, bytes;
 };
 unsigned copy_spans(const struct call *call, struct span spans[2]);
+// The span of that number that a batch may touch; its address is 0 where there is nothing to touch. False: no
+// more.
+bool batch_span(const struct call *call, uint64_t number, struct span *span);
 
 // Attaches a module image of any form as part 0, and the prelinked containers of relocatable code as further
 // parts.
@@ -367,9 +370,10 @@ enum range_state { RANGE_UNTOUCHED, RANGE_TOUCHED, RANGE_LOST };
 
 struct range {
   uint64_t base, bytes;
-  uint64_t context; // current when it was allocated, 0 for none
-  uint64_t owner;   // RANGE_GLOBAL: its module or library; RANGE_ARRAY: the array
-  uint32_t serial;  // tells a new range from an old one at the same address
+  uint64_t context;  // current when it was allocated, 0 for none
+  uint64_t owner;    // RANGE_GLOBAL: its module or library; RANGE_ARRAY: the array
+  uint64_t physical; // number that all mappings of one physical allocation have, 0 for none
+  uint32_t serial;   // tells a new range from an old one at the same address
   uint8_t kind, state;
   bool host_visible; // the host reads and writes it with no call of the driver
 };
@@ -408,7 +412,8 @@ bool memory_has_untouched_kind(bool globals_only); // module variables, or any r
 void memory_take_kind(bool globals_only, struct range_list *taken);
 bool memory_is_touched_on_host(void); // memory that the host writes with no call of the driver
 bool memory_is_on_host(uint64_t address, uint64_t bytes); // any such memory, touched
-void memory_make_host_visible(uint64_t base);             // a managed variable
+void memory_set_physical(uint64_t base, uint64_t physical);
+void memory_make_host_visible(uint64_t base); // a managed variable
 enum list_filter { LIST_BY_CONTEXT, LIST_BY_OWNER, LIST_BY_SPAN, LIST_ALL };
 void memory_list_touched(enum list_filter filter, uint64_t value, uint64_t bytes, struct range_list *list);
 bool memory_has_touched(enum list_filter filter, uint64_t value, uint64_t bytes);
@@ -504,10 +509,17 @@ enum { PIECE_BYTES = 8 << 20 };
 const uint8_t *read_contents(const struct range *range, uint64_t offset, size_t bytes, int *result);
 void write_contents(const struct range *range, uint64_t offset, const uint8_t *data, size_t bytes,
                     enum moment moment, uint64_t call);
+bool is_host_visible(uint64_t address);          // the driver is asked
 bool push_context_of(const struct range *range); // true: pop_context has to follow
 void pop_context(void);
 
 extern atomic_bool host_memory_is_pending; // work may be under way that writes pinned or managed memory
+
+// ---- physical memory with several addresses (physical.c) ----------------------------------------
+
+void note_physical(const struct call *call);
+uint64_t physical_number(uint64_t handle, bool *on_host); // 0: not known
+void reset_physical_after_fork(void);
 
 // ---- what the host writes between two calls (host_writes.c) -------------------------------------
 

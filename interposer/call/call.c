@@ -52,6 +52,7 @@ static void child_after_fork(void) {
   abandon_writer_after_fork();
   reset_gate_after_fork();
   reset_memory_after_fork();
+  reset_physical_after_fork();
   forget_host_contents();
   reset_copied_after_fork();
   reset_device_hash_after_fork();
@@ -129,12 +130,21 @@ static void follow_effect(struct call *call) {
   switch (function->effect) {
   case EFFECT_ALLOC:
     memory_add(value[0], value[1], RANGE_DEVICE, current_context(), 0);
+    // The current pool of a device, or one that is named, may hold managed or host memory.
+    if (function->id == ID_cuMemAllocFromPoolAsync && is_host_visible(value[0]))
+      memory_make_host_visible(value[0]);
     break;
   case EFFECT_MANAGED_ALLOC:
     memory_add(value[0], value[1], RANGE_MANAGED, current_context(), 0);
     break;
   case EFFECT_MAP:
     memory_add(value[0], value[1], RANGE_DEVICE, current_context(), 0);
+    if (function->id == ID_cuMemMap) {
+      bool on_host;
+      memory_set_physical(value[0], physical_number(call->arguments[3], &on_host));
+      if (on_host)
+        memory_make_host_visible(value[0]);
+    }
     break;
   case EFFECT_HOST_ALLOC:
   case EFFECT_HOST_REGISTER:
@@ -355,6 +365,7 @@ void end_call(struct call *call, int result) {
     note_kernels(call);
     note_old_launch(call);
     note_streams(call);
+    note_physical(call);
     note_contexts(call);
     if (makes_context_or_module(call->function->id))
       register_process_end();

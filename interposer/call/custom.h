@@ -19,6 +19,8 @@ void copy_leave(struct call *call);
 // graph.c
 void graph_enter(struct call *call);
 void graph_launch_enter(struct call *call);
+// custom_batch.c
+void batch_enter(struct call *call);
 
 // custom_module.c
 void load_file_enter(struct call *call);

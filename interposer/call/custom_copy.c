@@ -70,10 +70,22 @@ static bool is_2d(const struct call *call) {
   }
 }
 
+static bool is_shaped(const struct call *call) {
+  switch (call->function->id) {
+  case ID_cuMemcpy3D_v2:
+  case ID_cuMemcpy3DAsync_v2:
+  case ID_cuMemcpy3DPeer:
+  case ID_cuMemcpy3DPeerAsync:
+    return true;
+  default:
+    return is_2d(call);
+  }
+}
+
 // False when the application passed NULL.
 static bool copy_of(const struct call *call, struct copy_3d *copy) {
   const void *given = (const void *)(uintptr_t)call->arguments[0];
-  if (given == NULL)
+  if (given == NULL || !is_shaped(call))
     return false;
   if (is_2d(call)) {
     struct copy_2d flat;

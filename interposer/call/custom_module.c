@@ -24,13 +24,6 @@ static void attach_file(struct call *call, unsigned parameter, const char *path)
   close(descriptor);
 }
 
-static bool is_managed(uint64_t address) {
-  static const int is_managed_attribute = 8; // CU_POINTER_ATTRIBUTE_IS_MANAGED
-  int (*ask)(void *, int, uint64_t) = driver_symbol("cuPointerGetAttribute");
-  uint32_t managed = 0;
-  return ask != NULL && ask(&managed, is_managed_attribute, address) == SUCCESS && (managed & 0xff) != 0;
-}
-
 static uint64_t output(const struct call *call, unsigned position) {
   uint64_t value = 0; // the oldest versions have outputs of 32 bits
   memcpy(&value, (const void *)(uintptr_t)call->arguments[position],
@@ -55,7 +48,7 @@ void variable_leave(struct call *call) {
   }
   attach(call, 3, 1, found, 16);
   memory_add(found[0], found[1], RANGE_GLOBAL, current_context(), call->arguments[2]);
-  if (call->function->id == ID_cuLibraryGetManaged || is_managed(found[0]))
+  if (call->function->id == ID_cuLibraryGetManaged || is_host_visible(found[0]))
     memory_make_host_visible(found[0]);
 }
 

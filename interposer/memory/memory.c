@@ -263,8 +263,15 @@ bool memory_may_reach(const void *data, size_t bytes, const struct word_spans *s
 }
 
 static bool take_range(struct range *range, void *taken) {
-  if (range->state == RANGE_UNTOUCHED && list_append(taken, range))
-    set_state(range, RANGE_TOUCHED);
+  if (range->state != RANGE_UNTOUCHED || !list_append(taken, range))
+    return false;
+  set_state(range, RANGE_TOUCHED);
+  // Other addresses of the same memory: they must be read before anything is written here.
+  for (size_t n = 0; range->physical != 0 && n < all.count; n++) {
+    struct range *other = &all.items[n];
+    if (other->physical == range->physical && other->state == RANGE_UNTOUCHED && list_append(taken, other))
+      set_state(other, RANGE_TOUCHED);
+  }
   return false;
 }
 
@@ -325,6 +332,14 @@ bool memory_is_on_host(uint64_t address, uint64_t bytes) {
     found = all.items[n].host_visible && all.items[n].state != RANGE_UNTOUCHED;
   pthread_mutex_unlock(&lock);
   return found;
+}
+
+void memory_set_physical(uint64_t base, uint64_t physical) {
+  pthread_mutex_lock(&lock);
+  struct range *range = range_at(base);
+  if (range != NULL)
+    range->physical = physical;
+  pthread_mutex_unlock(&lock);
 }
 
 void memory_make_host_visible(uint64_t base) {

@@ -473,6 +473,8 @@ static void find_variable(const struct module *module, uint64_t context, const c
     if (!asked) {
       record_question(getters[n].id, context, module->handle, name, found);
       memory_add(found[0], found[1], RANGE_GLOBAL, context, module->handle);
+      if (is_host_visible(found[0]))
+        memory_make_host_visible(found[0]);
     }
     return;
   }

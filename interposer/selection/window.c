@@ -331,6 +331,10 @@ static bool touches_something_new(struct call *call, const struct touch *touch) 
   for (unsigned n = 0; n < touch->count; n++)
     if (memory_has_untouched(touch->spans[n].address, touch->spans[n].bytes))
       return true;
+  struct span span;
+  for (uint64_t n = 0; call->function->effect == EFFECT_CUSTOM && batch_span(call, n, &span); n++)
+    if (span.address != 0 && memory_has_untouched(span.address, span.bytes))
+      return true;
   return selection.reach == REACH_REACHABLE && touch->host_bytes != NULL &&
          host_bytes_reach(call, touch, NULL);
 }
@@ -352,6 +356,10 @@ static bool reads_host_memory(const struct call *call, const struct touch *touch
     return true;
   for (unsigned n = 0; n < touch->count; n++)
     if (memory_is_on_host(touch->spans[n].address, touch->spans[n].bytes))
+      return true;
+  struct span span;
+  for (uint64_t n = 0; call->function->effect == EFFECT_CUSTOM && batch_span(call, n, &span); n++)
+    if (span.address != 0 && memory_is_on_host(span.address, span.bytes))
       return true;
   return false;
 }
@@ -379,7 +387,8 @@ static void copy_before_first_touch(struct call *call) {
     want_variables_of_launch(call);
   if (call->function->effect == EFFECT_GRAPH_LAUNCH)
     graph_wants_variables(call->arguments[0]);
-  bool source_is_stale = source_may_change(&touch), look = reads_host_memory(call, &touch);
+  bool source_is_stale = source_may_change(&touch);
+  bool look = atomic_load(&captures_under_way) == 0 && reads_host_memory(call, &touch);
   if (!source_is_stale && !look && !touches_something_new(call, &touch))
     return;
   if (atomic_load(&captures_under_way) > 0) {
@@ -411,6 +420,10 @@ static void copy_before_first_touch(struct call *call) {
   }
   for (unsigned n = 0; n < touch.count; n++)
     memory_take(touch.spans[n].address, touch.spans[n].bytes, &list);
+  struct span span;
+  for (uint64_t n = 0; call->function->effect == EFFECT_CUSTOM && batch_span(call, n, &span); n++)
+    if (span.address != 0)
+      memory_take(span.address, span.bytes, &list);
   if (selection.reach == REACH_REACHABLE && touch.host_bytes != NULL)
     host_bytes_reach(call, &touch, &list);
   if (list.count > 0 || source_is_stale)

@@ -197,13 +197,15 @@ class ContentStore:
             raise EngineError(f"{describe(range_)} is not loaded", next="capture again with `--all`")
         return found
 
-    def load(self, range_: Range) -> None:
-        """Write the `before` contents of a range, from the snapshot."""
+    def load(self, range_: Range, start: int = 0) -> None:
+        """Write the `before` contents of a range, from the snapshot, from chunk border `start` on."""
         if range_.before is None:
             return
         live = self.live(range_)
         words = self.words.get(range_.id, [])
         for offset, digest, size in _pieces(range_.before):
+            if offset < start:
+                continue
             data: bytes | bytearray
             if digest == ZERO_DIGEST:
                 self._fill_zero(range_, live + offset, size)
@@ -216,7 +218,11 @@ class ContentStore:
             self.progress(f"loading memory ({self.loaded_bytes >> 20} MiB done)")
         # A pointer may stand across the border of two chunks.
         for word in words:
-            if word.offset % CHUNK_BYTES > CHUNK_BYTES - 8 and (moved := self.addresses.find(word.target)):
+            if (
+                word.offset >= start
+                and word.offset % CHUNK_BYTES > CHUNK_BYTES - 8
+                and (moved := self.addresses.find(word.target))
+            ):
                 self._write(range_, live + word.offset, moved.to_bytes(8, "little"))
 
         for place in self.map_places.get(range_.id, []):

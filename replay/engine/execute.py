@@ -43,15 +43,16 @@ _PLACED_BY_SYMBOL = (
     "cuMemRetainAllocationHandle", "cuMemHostGetDevicePointer_v2", "cuDeviceGetDefaultMemPool", "cuDeviceGetMemPool",
     "cuDeviceSetMemPool", "cuMemPoolCreate", "cuMemPoolDestroy", "cuMemPoolTrimTo", "cuMemPoolSetAttribute",
     "cuMemPoolSetAccess", "cuMemGetMemPool", "cuMemGetDefaultMemPool", "cuMemSetMemPool",
+    "cuMemImportFromShareableHandle", "cuMemPoolImportFromShareableHandle",
 )  # fmt: skip
 
-_HINTS = (
-    "cuMemAdvise",
-    "cuMemAdvise_v2",
-    "cuMemPrefetchAsync",
-    "cuMemPrefetchAsync_v2",
-    "cuStreamAttachMemAsync",
-)
+# Hints about managed memory have a meaning only where it is managed in the replay, too.
+_HINTS = frozenset(
+    (
+        "cuMemAdvise", "cuMemAdvise_v2", "cuMemPrefetchAsync", "cuMemPrefetchAsync_v2", "cuStreamAttachMemAsync",
+        "cuMemPrefetchBatchAsync", "cuMemDiscardBatchAsync", "cuMemDiscardAndPrefetchBatchAsync",
+    )
+)  # fmt: skip
 
 # symbol -> why it is not executed; "" needs no mention
 NOT_EXECUTED: dict[str, str] = {
@@ -72,10 +73,6 @@ NOT_EXECUTED: dict[str, str] = {
     "cuDevicePrimaryCtxRelease_v2": "",
     # What they encode stands in parameters and memory, and is encoded anew there (tensor_maps.py).
     **dict.fromkeys((*ENCODERS, "cuTensorMapReplaceAddress"), ""),
-    **dict.fromkeys(
-        _HINTS,
-        "managed memory is replayed as device memory, so hints about where it should be have no effect",
-    ),
     "cuDevicePrimaryCtxReset_v2": "it would free the memory that the next iteration starts from",
 }
 
@@ -87,7 +84,7 @@ _MAY_FAIL = frozenset(
     (
         "cuCtxSetLimit", "cuCtxSetCacheConfig", "cuCtxSetSharedMemConfig", "cuCtxSetFlags", "cuFuncSetCacheConfig",
         "cuKernelSetCacheConfig", "cuFuncSetSharedMemConfig", "cuDevicePrimaryCtxSetFlags_v2",
-        "cuCtxEnablePeerAccess", "cuCtxDisablePeerAccess", "cuFlushGPUDirectRDMAWrites",
+        "cuCtxEnablePeerAccess", "cuCtxDisablePeerAccess", "cuFlushGPUDirectRDMAWrites", *_HINTS,
     )
 )  # fmt: skip
 
@@ -137,6 +134,7 @@ class Executor(CallInputs):
         self.handles = HandleMap()
         self.graphs = LiveGraphs(self)
         self.threads = ThreadContexts()
+        self.is_managed: Callable[[int], bool] = lambda live: False
         self.on_global: Callable[[int, int], None] = lambda captured, call_number: None
         self.on_array: Callable[[str, int, Call], None] = lambda c_type, captured, call: None
         self.handle_words: dict[
@@ -154,6 +152,7 @@ class Executor(CallInputs):
             set()
         )  # objects of the setup, which every iteration of the window needs
         self._devices = devices
+        self.live_device = devices.device  # captured ordinal -> CUdevice
         self._current: int | None = None
 
     @property
@@ -287,6 +286,11 @@ class Executor(CallInputs):
             return None
         if call.function == "cuDevicePrimaryCtxRetain" and self._devices.is_split(call.arguments[1]):
             return None  # another context stands for this one
+        if call.function in _HINTS and not custom.concerns_managed(self, call):
+            self.note(
+                f"{call.function} was not executed: the memory that it is about is device memory in the replay"
+            )
+            return None
         destroyed = destroyed_handle(call, function)
         if destroyed in self.permanent:
             # Made by the setup, so the next iteration needs it. Its handle value may be given out again after this.

@@ -16,7 +16,7 @@ from replay.engine.memory import AddressMap
 from replay.errors import EngineError
 from replay.images.fatbin import WRAPPER_MAGIC
 from replay.snapshot.container import SnapshotReader
-from replay.snapshot.schema import Attachment, Call, Contents, Image
+from replay.snapshot.schema import Attachment, Call, Contents, Image, Range
 
 MAXIMUM_BUFFER_BYTES = 1 << 30  # of one argument; a larger one is not believed
 
@@ -67,6 +67,7 @@ class CallInputs:
         self.reader = reader
         self.addresses = addresses
         self.notes: dict[str, None] = {}
+        self.temporary: list[Range] = []  # host memory that was pinned for a part of the window only
         self._images = images
         self._image_buffers: dict[str, Any] = {}
 
@@ -154,7 +155,7 @@ class CallInputs:
     def host_source(self, prepared: Prepared, name: str, captured: int, part: int = 0) -> Any:
         """Host memory that a call reads: its captured bytes, in the captured pinned memory where it was such."""
         source, size = self.host_bytes(prepared, name, part)
-        live = self._pinned(captured, size)
+        live = self._pinned(prepared, captured, size)
         if live is None:
             return source
         address = live
@@ -190,8 +191,15 @@ class CallInputs:
     def follow_objects(self, prepared: Prepared, address: int, data: bytes) -> None:
         """Words of `data`, which stands at the live `address`, that hold handles of objects get the live ones."""
 
-    def _pinned(self, captured: int, size_bytes: int) -> int | None:
-        """Where captured host memory lives, if all of it is in one captured stretch."""
+    def _pinned(self, prepared: Prepared, captured: int, size_bytes: int) -> int | None:
+        """Where captured host memory lives, if all of it is in one captured stretch that was pinned at that time."""
+        number = prepared.call.number
+        here = [item for item in self.temporary if item.address <= captured < item.address + item.size_bytes]
+        if here and not any(
+            (item.born_call or 0) <= number and (item.died_call is None or number <= item.died_call)
+            for item in here
+        ):
+            return None  # pageable memory then, at addresses that were pinned later or earlier
         live = self.addresses.find(captured)
         whole = live is not None and self.addresses.find(captured + size_bytes) == live + size_bytes
         return live if whole else None
@@ -202,7 +210,7 @@ class CallInputs:
         """Host memory that a call writes; compared when its contents were captured."""
         key = f"{name}.{part}" if part else name
         expected = prepared.call.outputs.get(key)
-        live = self._pinned(captured, size_bytes)
+        live = self._pinned(prepared, captured, size_bytes)
         target: Any = live
         if live is None:
             target = self.buffer(prepared, bytes(size_bytes))

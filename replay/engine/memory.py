@@ -12,17 +12,17 @@ import bisect
 import ctypes
 import errno
 import os
-import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
 from replay.engine.driver import Driver, DriverFailure, call, query
+from replay.engine.managed import allocate_managed
+from replay.engine.mappings import GRANULE_BYTES, Backing, Families, Home, create, find_families, give_access
 from replay.errors import EngineError
 from replay.snapshot.schema import Range
 
-GRANULE_BYTES = 2 << 20  # of cuMemCreate on every GPU so far (CU_MEM_ALLOC_GRANULARITY_MINIMUM)
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 HIGHEST_ADDRESS = 1 << 56  # of user space with five-level page tables; nothing captured lies above
 
@@ -32,11 +32,6 @@ _MAP_FIXED_NOREPLACE = 0x100000
 _MAP_FAILED = ctypes.c_void_p(-1).value
 
 _REGISTER_PORTABLE, _REGISTER_DEVICEMAP, _REGISTER_READ_ONLY = 1, 2, 8  # CU_MEMHOSTREGISTER_*
-_LOCATION_DEVICE, _ALLOCATION_PINNED, _ACCESS_READ_WRITE = (
-    1,
-    1,
-    3,
-)  # CUmemLocationType, CUmemAllocationType, CUmemAccess
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
@@ -64,13 +59,20 @@ class AddressTaken(EngineError):
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of addresses that is placed as one piece: the union of neighbouring ranges, rounded to granules."""
+    """A stretch of addresses that is placed as one piece: the union of neighbouring ranges, rounded to granules.
+
+    managed_bytes: how much of it managed memory takes up, if there is nothing else in it. place: whether it holds
+    memory with several addresses, family: which at first (`mappings.Families`).
+    """
 
     address: int
     size_bytes: int
     host: bool
     register_flags: int = 0
     device: int = 0  # captured ordinal
+    managed_bytes: int = 0
+    place: bool = False
+    family: int = 0
 
     @property
     def end(self) -> int:
@@ -85,6 +87,8 @@ class Placed:
     live_address: int
     how: Literal["same_address", "relocated"]
     reason: str = ""
+    managed: bool = False
+    not_managed: str = ""  # why managed memory is device memory here
 
 
 def is_host(range_: Range) -> bool:
@@ -114,9 +118,10 @@ def plan_spans(ranges: Iterable[Range]) -> list[Span]:
     Raises EngineError for addresses that no process can have.
     """
     pieces: list[Span] = []
+    ranges = [item for item in ranges if not is_global(item) and not is_array(item)]
+    families = find_families(ranges)
+    places = _places(ranges, families)
     for item in ranges:
-        if is_global(item) or is_array(item):
-            continue
         host = is_host(item)
         granule = PAGE_BYTES if host else GRANULE_BYTES
         address = home_address(item)
@@ -126,9 +131,12 @@ def plan_spans(ranges: Iterable[Range]) -> list[Span]:
             raise EngineError(
                 f"range {item.id} is at {address:#x}, {item.size_bytes} bytes: an impossible address"
             )
+        if item.address in places and not host:
+            continue
         flags = (item.host_flags & _REGISTER_READ_ONLY if item.kind == "registered" else 0) if host else 0
-        pieces.append(Span(start, end - start, host, flags, 0 if host else item.device))
-    spans: list[Span] = []
+        managed = address + item.size_bytes - start if item.kind == "managed" else 0
+        pieces.append(Span(start, end - start, host, flags, 0 if host else item.device, managed))
+    spans: list[Span] = list(places.values())
     for host in (False, True):
         merged: list[Span] = []
         for piece in sorted((p for p in pieces if p.host == host), key=lambda p: p.address):
@@ -136,12 +144,32 @@ def plan_spans(ranges: Iterable[Range]) -> list[Span]:
                 last = merged[-1]
                 size = max(last.end, piece.end) - last.address
                 merged[-1] = replace(
-                    last, size_bytes=size, register_flags=last.register_flags & piece.register_flags
+                    last,
+                    size_bytes=size,
+                    register_flags=last.register_flags & piece.register_flags,
+                    managed_bytes=max(last.managed_bytes, piece.address - last.address + piece.managed_bytes)
+                    if last.managed_bytes and piece.managed_bytes
+                    else 0,
                 )
             else:
                 merged.append(piece)
         spans += merged
     return sorted(spans, key=lambda span: span.address)
+
+
+def _places(ranges: list[Range], families: Families) -> dict[int, Span]:
+    """By address: memory that has several, and whatever else is at these addresses at other times."""
+    addresses = {item.address for item in ranges if item.id in families.of}
+    first: dict[int, Range] = {}
+    for item in ranges:
+        if item.address in addresses and not is_host(item):
+            known = first.get(item.address)
+            if known is None or (item.born_call or 0) < (known.born_call or 0):
+                first[item.address] = item
+    return {
+        address: Span(address, item.size_bytes, False, place=True, family=families.of.get(item.id, 0))
+        for address, item in first.items()
+    }
 
 
 def hold(spans: Iterable[Span]) -> list[Span]:
@@ -158,14 +186,6 @@ def hold(spans: Iterable[Span]) -> list[Span]:
     return taken
 
 
-@dataclass(frozen=True)
-class Home:
-    """Where device memory goes: a CUdevice, and those that may access it."""
-
-    device: int
-    accessors: tuple[int, ...]
-
-
 def place(
     driver: Driver,
     spans: Iterable[Span],
@@ -173,31 +193,57 @@ def place(
     device: int,
     relocate: bool,
     homes: Mapping[int, Home] = MappingProxyType({}),
+    backing: Backing | None = None,
 ) -> list[Placed]:
     """Give every span memory. `taken` are those that `hold` could not hold. homes: by captured device, where that is
-    not `device` alone.
+    not `device` alone. backing: of spans that are a `place`.
 
     relocate: a span whose address cannot be had goes elsewhere; otherwise AddressTaken is raised.
     Needs a current context. Raises EngineError when there is not enough memory.
     """
     unavailable = set(taken)
-    placed = []
+    spans = list(spans)
+    backing = backing or Backing(driver, Families())
+    # Before the others: what lies behind such memory has to be free for a moment.
+    placed, not_managed = _place_managed(driver, [span for span in spans if span not in unavailable], backing)
+    done = {item.span for item in placed}
     for span in spans:
+        if span in done:
+            continue
         home = homes.get(span.device, Home(device, (device,)))
         outcome = None
         reason = "something in the replaying process has the address"
         if span not in unavailable:
-            outcome, reason = (_place_host if span.host else _place_device)(driver, span, home)
+            outcome, reason = (_place_host if span.host else _place_device)(driver, span, home, backing)
         if outcome is None:
             if not relocate:
                 text = f"{span.address:#x} ({span.size_bytes} bytes) cannot be had: {reason}"
                 raise AddressTaken(text, by_driver=span not in unavailable)
-            outcome = (_elsewhere_host if span.host else _elsewhere_device)(driver, span, home, reason)
-        placed.append(outcome)
-    return placed
+            elsewhere = _elsewhere_host if span.host else _elsewhere_device
+            outcome = elsewhere(driver, span, home, reason, backing)
+        placed.append(replace(outcome, not_managed=not_managed.get(span, "")))
+    return sorted(placed, key=lambda item: item.span.address)
 
 
-def _place_device(driver: Driver, span: Span, home: Home) -> tuple[Placed | None, str]:
+def _place_managed(
+    driver: Driver, spans: list[Span], backing: Backing
+) -> tuple[list[Placed], dict[Span, str]]:
+    """Managed memory as such where its address can be had, and why not elsewhere. `spans` are all that are held."""
+    placed: list[Placed] = []
+    problems: dict[Span, str] = {}
+    waiting = sorted(spans, key=lambda span: span.address)
+    for number, span in enumerate(waiting):
+        if span.managed_bytes:
+            beyond = [(item.address, item.end) for item in waiting[number + 1 :] if not item.host]
+            problem = allocate_managed(driver, span.address, span.managed_bytes, span.size_bytes, beyond)
+            if problem:
+                problems[span] = problem
+            else:
+                placed.append(Placed(span, span.address, "same_address", managed=True))
+    return placed, problems
+
+
+def _place_device(driver: Driver, span: Span, home: Home, backing: Backing) -> tuple[Placed | None, str]:
     _libc.munmap(span.address, span.size_bytes)
     try:
         got = query(driver, "cuMemAddressReserve", span.size_bytes, GRANULE_BYTES, span.address, 0)
@@ -206,35 +252,27 @@ def _place_device(driver: Driver, span: Span, home: Home) -> tuple[Placed | None
     if got != span.address:
         call(driver, "cuMemAddressFree", got, span.size_bytes)
         return None, f"the driver reserved {got:#x} instead"
-    _back_with_memory(driver, span, span.address, home)
+    _back_with_memory(driver, span, span.address, home, backing)
     return Placed(span, span.address, "same_address"), ""
 
 
-def _elsewhere_device(driver: Driver, span: Span, home: Home, reason: str) -> Placed:
+def _elsewhere_device(driver: Driver, span: Span, home: Home, reason: str, backing: Backing) -> Placed:
     got = query(driver, "cuMemAddressReserve", span.size_bytes, GRANULE_BYTES, 0, 0)
-    _back_with_memory(driver, span, got, home)
+    _back_with_memory(driver, span, got, home, backing)
     return Placed(span, got, "relocated", reason)
 
 
-def _back_with_memory(driver: Driver, span: Span, address: int, home: Home) -> None:
-    # CUmemAllocationProp: type, requestedHandleTypes, location {type, id}, win32HandleMetaData, allocFlags
-    properties = struct.pack("<IIIiQQ", _ALLOCATION_PINNED, 0, _LOCATION_DEVICE, home.device, 0, 0)
-    access = b"".join(  # CUmemAccessDesc
-        struct.pack("<IiI", _LOCATION_DEVICE, device, _ACCESS_READ_WRITE) for device in home.accessors
-    )
-    try:
-        handle = query(driver, "cuMemCreate", span.size_bytes, _pointer(properties), 0)
-    except DriverFailure as failure:
-        raise EngineError(
-            f"{span.size_bytes} bytes of device memory cannot be had ({failure.name})",
-            next="close other programs that use the device, or replay on one with more memory",
-        ) from None
+def _back_with_memory(driver: Driver, span: Span, address: int, home: Home, backing: Backing) -> None:
+    if span.place:
+        backing.place(address, span.size_bytes, span.family, home)
+        return
+    handle = create(driver, span.size_bytes, home.device)
     call(driver, "cuMemMap", address, span.size_bytes, 0, handle, 0)
     call(driver, "cuMemRelease", handle)  # the mapping keeps the memory
-    call(driver, "cuMemSetAccess", address, span.size_bytes, _pointer(access), len(home.accessors))
+    give_access(driver, address, span.size_bytes, home.accessors)
 
 
-def _place_host(driver: Driver, span: Span, home: Home) -> tuple[Placed | None, str]:
+def _place_host(driver: Driver, span: Span, home: Home, backing: Backing) -> tuple[Placed | None, str]:
     # Over the own hold, so there is no moment at which the address is free.
     flags = _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_FIXED
     if _libc.mmap(span.address, span.size_bytes, _PROT_READ_WRITE, flags, -1, 0) != span.address:
@@ -243,7 +281,7 @@ def _place_host(driver: Driver, span: Span, home: Home) -> tuple[Placed | None, 
     return Placed(span, span.address, "same_address"), ""
 
 
-def _elsewhere_host(driver: Driver, span: Span, home: Home, reason: str) -> Placed:
+def _elsewhere_host(driver: Driver, span: Span, home: Home, reason: str, backing: Backing) -> Placed:
     got = _libc.mmap(None, span.size_bytes, _PROT_READ_WRITE, _MAP_PRIVATE | _MAP_ANONYMOUS, -1, 0)
     if got == _MAP_FAILED:
         what = "not enough memory" if ctypes.get_errno() == errno.ENOMEM else os.strerror(ctypes.get_errno())
@@ -261,10 +299,6 @@ def _register(driver: Driver, span: Span, address: int) -> None:
             f"{span.size_bytes} bytes of host memory cannot be pinned ({failure.name})",
             next="raise the limit on locked memory (`ulimit -l`)",
         ) from None
-
-
-def _pointer(data: bytes) -> ctypes.Array[ctypes.c_char]:
-    return ctypes.create_string_buffer(data, len(data))
 
 
 class AddressMap:

@@ -11,6 +11,7 @@ from typing import Any
 from replay.api.functions import by_symbol
 from replay.api.structs import TENSOR_MAP_BYTES
 from replay.engine.contents import HandleWord, Word, describe, unpack_handles, unpack_words
+from replay.engine.mappings import find_families
 from replay.engine.memory import is_array, is_global
 from replay.engine.tensor_maps import MapPlace, unpack_maps
 from replay.errors import EngineError
@@ -26,10 +27,10 @@ class Program:
 
     best_effort: calls that cannot be replayed are left out, with a line each in `left_out`, instead of refused.
     expand_graphs: graphs are launched node by node.
-    late: ids of ranges that share their addresses with others and are born inside the window. shared: ids of all
-    ranges in such places. births, deaths: ranges that are loaded before, or compared before, the call of that
-    number. changes: what the host wrote before the call of that number, seen: what memory held behind it. changed: ids
-    of the ranges concerned. Raises EngineError when the window cannot be replayed.
+    late: ids of ranges that share their addresses or their memory with others and are born inside the window. shared:
+    ids of all ranges in such places. births, deaths: ranges that are loaded before, or compared before, the call
+    of that number. changes: what the host wrote before the call of that number, seen: what memory held behind it.
+    changed: ids of the ranges concerned. Raises EngineError when the window cannot be replayed.
     """
 
     def __init__(self, reader: SnapshotReader, best_effort: bool, expand_graphs: bool = False) -> None:
@@ -74,6 +75,14 @@ class Program:
         self.shared: set[int] = set()
         self.births: dict[int, list[Range]] = {}
         self.deaths: dict[int, list[Range]] = {}
+        self.families = find_families(
+            range_ for range_ in self.ranges.values() if not is_global(range_) and not is_array(range_)
+        )
+        if self.families.split:
+            self.left_out.append(
+                f"{len(self.families.split)} ranges are other addresses of one memory and are replayed as "
+                "memories of their own: they overlap others in part"
+            )
         self._find_lifetimes()
         self.changes: dict[int, list[Change]] = {}
         self.seen: dict[int, list[Change]] = {}
@@ -171,6 +180,10 @@ class Program:
                 self.late.update(item.id for item in group if item.born_call is not None)
             if range_ is not None:
                 group, end = [range_], range_.address + range_.size_bytes
+        for range_id in self.families.of:
+            if self.ranges[range_id].born_call is not None:
+                self.late.add(range_id)
+            self.shared.add(range_id)
         for range_ in self.ranges.values():
             if range_.id in self.late and range_.born_call is not None:
                 self.births.setdefault(range_.born_call, []).append(range_)

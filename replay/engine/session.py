@@ -15,14 +15,15 @@ from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect
 from replay.compare.outputs import BufferComparison
 from replay.engine.contents import ContentStore, describe, with_live_handles
+from replay.engine.custom.memory import give_hint
 from replay.engine.devices import Devices, captured_devices
 from replay.engine.driver import Driver, DriverFailure, call, query
 from replay.engine.execute import SMALLEST_CERTAIN_HANDLE, STICKY_RESULTS, Executor
 from replay.engine.handles import captured_handles
 from replay.engine.inputs import HostOutput, Prepared
+from replay.engine.mappings import Backing, Home
 from replay.engine.memory import (
     AddressMap,
-    Home,
     Placed,
     Span,
     home_address,
@@ -110,8 +111,10 @@ class Session:
             ordinal: Home(live, tuple(self.devices.accessors(live)))
             for ordinal, live in self.devices.live.items()
         }
-        self.placed = place(driver, spans, taken, self.device, relocate, homes)
+        self.backing = Backing(driver, program.families)
+        self.placed = place(driver, spans, taken, self.device, relocate, homes, self.backing)
         self.addresses = AddressMap(self.placed)
+        self.managed = [item for item in self.placed if item.managed]
         for range_ in program.ranges.values():
             if is_global(range_) or is_array(range_):
                 self.addresses.expect(range_.address, range_.size_bytes)
@@ -144,6 +147,17 @@ class Session:
                     if handle >= SMALLEST_CERTAIN_HANDLE:
                         self.executor.certain_handles.setdefault(handle, []).append(c_type)
         self.executor.on_array = self._array_appeared
+        self.executor.temporary = [
+            range_
+            for range_ in program.ranges.values()
+            if is_host(range_) and (range_.born_call is not None or range_.died_call is not None)
+        ]
+        self.executor.is_managed = self._is_managed
+        for placed in self.placed:
+            if placed.not_managed:
+                self.executor.note(
+                    f"managed memory at {placed.span.address:#x} is replayed as device memory: {placed.not_managed}"
+                )
         self.contents = ContentStore(
             driver,
             program.reader,
@@ -163,8 +177,25 @@ class Session:
         self._set_up()
         stage("loading memory")
         self._load()
+        self._give_hints()
         stage("preparing the window")
         self._prepare_window()
+
+    def _is_managed(self, live: int) -> bool:
+        return any(
+            item.live_address <= live < item.live_address + item.span.size_bytes for item in self.managed
+        )
+
+    def _give_hints(self) -> None:
+        """Advice about managed memory that was in force when the window opened."""
+        for range_ in self.program.ranges.values():
+            live = self.addresses.find(range_.address) if range_.hints else None
+            if live is None or not self._is_managed(live) or range_.born_call is not None:
+                continue
+            for hint in range_.hints:
+                if not 0 <= hint.offset <= hint.offset + hint.size_bytes <= range_.size_bytes:
+                    raise EngineError(f"{describe(range_)} has advice about memory that is not its own")
+                give_hint(self.driver, hint, live + hint.offset, self.devices.device, self.executor.note)
 
     # -- setting up ---------------------------------------------------------------------------------------------
 
@@ -317,6 +348,7 @@ class Session:
         for prepared in self._references:
             self.executor.run(prepared)
         self.use_main_context()
+        self.backing.return_to_start()
         for range_ in self.restorable:
             self.contents.restore(range_)
 
@@ -475,7 +507,9 @@ class Session:
     def _births(self, number: int) -> None:
         for range_ in self.program.births.get(number, ()):
             self.synchronize()
-            self.contents.load(range_)
+            if range_.physical:
+                self.backing.switch(self.contents.live(range_), range_)
+            self.contents.load(range_, self.program.families.covered.get(range_.id, 0))
 
     def _compare_ranges(self, ranges: Iterable[Range], outcome: _Outcome) -> None:
         pending = [range_ for range_ in ranges if range_.after is not None]

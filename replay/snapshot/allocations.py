@@ -12,11 +12,19 @@ import struct
 from dataclasses import dataclass, field
 from typing import Literal
 
-from replay.api.structs import CUmemAllocationProp, read_struct
 from replay.api.vocabulary import Effect, Moment, Role, Term
 from replay.capture.decode import RawCall, RawContents, RawCopy
 from replay.errors import FormatError
-from replay.snapshot.schema import ArrayPart, ArrayShape
+from replay.snapshot.properties import (
+    HINTS,
+    Physical,
+    add_hint,
+    describe_pool,
+    hints_of,
+    physical_of,
+    properties_of,
+)
+from replay.snapshot.schema import ArrayPart, ArrayShape, MemoryHint
 
 Kind = Literal["device", "managed", "host", "registered", "global", "array"]
 
@@ -55,6 +63,10 @@ class Allocation:
     name: str = ""
     owner: int = 0
     host_flags: int = 0
+    function: str = ""
+    physical: int = 0
+    properties: dict[str, int] = field(default_factory=dict)
+    hints: list[MemoryHint] = field(default_factory=list)
     device_address: int = 0  # of pinned memory, when it differs from `address`
     touched: bool = False
     array: ArrayShape | None = None
@@ -122,8 +134,10 @@ class Allocations:
         self._of_graphs: set[tuple[int, int]] = (
             set()
         )  # addresses and bytes of memory that ends with its launch
-        self._physical_devices: dict[int, int] = {}  # CUmemGenericAllocationHandle -> device
         self._arrays: dict[tuple[str, int], Allocation] = {}  # also by the handles of their levels and planes
+        self._physical: dict[int, Physical] = {}  # CUmemGenericAllocationHandle -> what it stands for now
+        self._physical_count = 0
+        self._pools: dict[int, dict[str, int]] = {}  # CUmemoryPool -> its properties
 
     def find(self, address: int) -> Allocation | None:
         """The allocation alive now that holds `address`. Nothing points into an array."""
@@ -202,8 +216,19 @@ class Allocations:
             self._array(call, context, device, in_window)
         elif call.function.symbol in _ARRAY_PARTS:
             self._array_part(call)
-        elif call.function.symbol == "cuMemCreate":
-            self._physical(call, device)
+        elif call.function.symbol in (
+            "cuMemCreate",
+            "cuMemImportFromShareableHandle",
+            "cuMemRetainAllocationHandle",
+        ):
+            self._physical_memory(call, device)
+        elif call.function.symbol in ("cuMemPoolCreate", "cuMemPoolSetAttribute"):
+            describe_pool(call, self._pools)
+        elif call.function.symbol in HINTS and not in_window:
+            for hint, address in hints_of(call):
+                found = self.find(address)
+                if found is not None and found.kind == "managed":
+                    add_hint(found.hints, hint, address - found.address, found.size_bytes)
         elif call.function.meaning == "cuMemHostGetDevicePointer_v2":
             host, pointer = self._alive.get(call.argument("p")), call.output_word("pdptr")
             if host is not None and pointer and pointer != host.address:
@@ -239,11 +264,18 @@ class Allocations:
         address, size_bytes = term_value(call, terms[0]), term_value(call, terms[1])
         if not address or not size_bytes or address + size_bytes > 1 << 64:
             return
+        physical = Physical(0, device, {})
         if call.function.symbol == "cuMemMap":
-            device = self._physical_devices.get(call.argument("handle"), device)
+            physical = self._physical.get(call.argument("handle"), physical)
         flags = call.argument("Flags") if kind in ("host", "registered") else 0
         born = call.number if in_window else None
-        self._add(Allocation(kind, address, size_bytes, device, context, born, host_flags=flags))
+        self._add(
+            Allocation(
+                kind, address, size_bytes, physical.device, context, born, host_flags=flags,
+                function=call.function.symbol, physical=physical.number,
+                properties=physical.properties | properties_of(call, self._pools),
+            )
+        )  # fmt: skip
 
     def _import(self, call: RawCall, context: int, device: int, in_window: bool) -> None:
         """Memory of another process or interface, whose place and size the shim asked for."""
@@ -325,14 +357,17 @@ class Allocations:
             if in_window:
                 self._loaded_in_window[handle] = call.number
 
-    def _physical(self, call: RawCall, device: int) -> None:
-        handle, properties = call.output_word("handle"), call.inputs.get("prop")
-        if handle and properties is not None and properties.data is not None:
-            try:
-                location = read_struct(CUmemAllocationProp, properties.data).location
-            except ValueError:
-                return
-            self._physical_devices[handle] = location.id if location.type == 1 else device
+    def _physical_memory(self, call: RawCall, device: int) -> None:
+        handle = call.output_word("handle")
+        if not handle:
+            return
+        if call.function.symbol == "cuMemRetainAllocationHandle":
+            mapping = self.find(call.argument("addr"))
+            if mapping is not None and mapping.physical:
+                self._physical[handle] = Physical(mapping.physical, mapping.device, mapping.properties)
+            return
+        self._physical_count += 1
+        self._physical[handle] = physical_of(call, self._physical_count, device)
 
     def _freed(self, call: RawCall) -> list[Allocation]:
         terms = call.function.effect_terms

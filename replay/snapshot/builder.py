@@ -478,7 +478,8 @@ class _Build:
                 schema.Range(
                     number, item.kind, item.placed_address, item.size_bytes, item.device,
                     item.context, item.born_call, item.died_call, before, after, item.name, item.owner,
-                    item.host_flags, item.address if item.device_address else 0, item.array,
+                    item.host_flags, item.address if item.device_address else 0, item.array, item.function,
+                    item.physical, item.properties, item.hints,
                 ),
             )  # fmt: skip
 

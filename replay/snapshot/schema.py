@@ -194,6 +194,21 @@ class Perturbation:
 
 
 @dataclass(frozen=True)
+class MemoryHint:
+    """Advice about managed memory that was in force when the window opened.
+
+    advice: CUmem_advise; -1 the last prefetch; -2 cuStreamAttachMemAsync. location_type, location_id: CUmemLocation
+    (1 device, 2 host); of an attachment its flags and 0.
+    """
+
+    advice: int
+    offset: int
+    size_bytes: int
+    location_type: int
+    location_id: int
+
+
+@dataclass(frozen=True)
 class ArrayPart:
     """One mipmap level of a CUDA array, or one plane of it: `slices` (or layers) of `rows`."""
 
@@ -283,6 +298,11 @@ class Range:
     host_flags: int = 0  # cuMemHostAlloc or cuMemHostRegister flags
     host_address: int = 0  # of pinned memory whose device address differs
     array: ArrayShape | None = None
+    function: str = ""  # symbol that allocated it; "" when no recorded call did
+    physical: int = 0  # the same number for all mappings of one physical allocation (cuMemMap)
+    # by name: pitch_bytes, row_bytes, attach_flags, pool, pool_location_type, ... of that allocation
+    properties: dict[str, int] = field(default_factory=dict)
+    hints: list[MemoryHint] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if (self.kind == "array") != (self.array is not None):

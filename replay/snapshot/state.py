@@ -34,7 +34,8 @@ _MEMORY_EFFECTS = frozenset(
 _MEMORY_FUNCTIONS = frozenset(
     (
         "cuMemAddressReserve", "cuMemAddressFree", "cuMemCreate", "cuMemRelease", "cuMemSetAccess",
-        "cuMemRetainAllocationHandle", "cuMemAdvise", "cuMemAdvise_v2", "cuMemHostGetDevicePointer_v2",
+        "cuMemRetainAllocationHandle", "cuMemImportFromShareableHandle", "cuMemAdvise", "cuMemAdvise_v2",
+        "cuMemHostGetDevicePointer_v2",
         "cuStreamAttachMemAsync", "cuMemPoolTrimTo",
     )
 )  # fmt: skip

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from replay.api.rows import CUSTOM, WINDOW, F, host_read, host_write
+from typing import Any
+
+from replay.api.rows import CUSTOM, WINDOW, F, host_read, host_write, inputs
 from replay.api.vocabulary import Effect
 
 # ---- copies and fills -------------------------------------------------------------------------------------
@@ -35,3 +37,40 @@ F(248, "cuMemsetD2D32_v2", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height")
 F(249, "cuMemsetD2D8Async", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height")
 F(250, "cuMemsetD2D16Async", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height")
 F(251, "cuMemsetD2D32Async", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height")
+
+# ---- copies between contexts, copies with attributes, batches ----------------------------------------------
+
+_BATCH: dict[str, Any] = {
+    "dsts": inputs("count"), "srcs": inputs("count"), "sizes": inputs("count"),
+    "attrs": inputs("numAttrs"), "attrsIdxs": inputs("numAttrs"), "custom": True,
+}  # fmt: skip
+_LOCATIONS: dict[str, Any] = {
+    "dptrs": inputs("count"), "sizes": inputs("count"), "prefetchLocs": inputs("numPrefetchLocs"),
+    "prefetchLocIdxs": inputs("numPrefetchLocs"), "custom": True,
+}  # fmt: skip
+
+F(860, "cuMemcpyBatchAsync", WINDOW, Effect.CUSTOM, **_BATCH)
+F(861, "cuMemcpyBatchAsync_v2", WINDOW, Effect.CUSTOM, **_BATCH)
+F(862, "cuMemcpy3DBatchAsync", WINDOW, Effect.CUSTOM, opList=inputs("numOps"), custom=True)
+F(863, "cuMemcpy3DBatchAsync_v2", WINDOW, Effect.CUSTOM, opList=inputs("numOps"), custom=True)
+F(
+    864,
+    "cuMemcpyWithAttributesAsync",
+    WINDOW,
+    Effect.COPY,
+    "dst",
+    "src",
+    "size",
+    attr=inputs("1"),
+    custom=True,
+)
+F(865, "cuMemcpy3DWithAttributesAsync", WINDOW, Effect.CUSTOM, op=inputs("1"), custom=True)
+F(866, "cuMemcpy3DPeer", WINDOW, Effect.CUSTOM, pCopy=CUSTOM, custom=True, synchronizes=True)
+F(867, "cuMemcpy3DPeerAsync", WINDOW, Effect.CUSTOM, pCopy=CUSTOM, custom=True)
+F(868, "cuStreamBatchMemOp", WINDOW, Effect.CUSTOM, paramArray=inputs("count"), custom=True)
+F(869, "cuStreamBatchMemOp_v2", WINDOW, Effect.CUSTOM, paramArray=inputs("count"), custom=True)
+F(870, "cuMemPrefetchBatchAsync", WINDOW, **_LOCATIONS)
+F(871, "cuMemDiscardBatchAsync", WINDOW, dptrs=inputs("count"), sizes=inputs("count"))
+F(872, "cuMemDiscardAndPrefetchBatchAsync", WINDOW, **_LOCATIONS)
+F(873, "cuMemBatchDecompressAsync", WINDOW, paramsArray=inputs("count"),
+  unsupported="decompression is work of the device that names its memory in structs nobody here follows")  # fmt: skip

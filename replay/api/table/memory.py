@@ -34,10 +34,10 @@ F(173, "cuMemGetAccess", NEVER)
 F(174, "cuMemGetAllocationGranularity", NEVER)
 F(175, "cuMemGetAllocationPropertiesFromHandle", NEVER)
 F(176, "cuMemRetainAllocationHandle", ALWAYS, addr=HOST)
-F(177, "cuMemAdvise", ALWAYS)
-F(178, "cuMemAdvise_v2", ALWAYS)
-F(179, "cuMemPrefetchAsync", WINDOW)
-F(180, "cuMemPrefetchAsync_v2", WINDOW)
+F(177, "cuMemAdvise", ALWAYS, custom=True)
+F(178, "cuMemAdvise_v2", ALWAYS, custom=True)
+F(179, "cuMemPrefetchAsync", WINDOW, custom=True)
+F(180, "cuMemPrefetchAsync_v2", WINDOW, custom=True)
 F(181, "cuMemRangeGetAttribute", NEVER)
 F(182, "cuMemRangeGetAttributes", NEVER)
 F(183, "cuPointerGetAttribute", NEVER)
@@ -56,3 +56,13 @@ F(203, "cuMemHostRegister_v2", ALWAYS, Effect.HOST_REGISTER, "p", "bytesize", p=
 F(204, "cuMemHostUnregister", ALWAYS, Effect.HOST_UNREGISTER, "p", p=HOST)
 F(205, "cuMemHostGetDevicePointer_v2", ALWAYS, p=HOST)
 F(206, "cuMemHostGetFlags", NEVER)
+
+# ---- memory of other processes: imported memory is captured as plain memory ---------------------------------
+
+F(850, "cuMemExportToShareableHandle", NEVER)
+F(851, "cuMemImportFromShareableHandle", ALWAYS, osHandle=HOST)
+F(852, "cuMemPoolExportToShareableHandle", NEVER)
+F(853, "cuMemPoolImportFromShareableHandle", ALWAYS, handle=HOST)
+F(854, "cuMemPoolExportPointer", NEVER)
+
+F(859, "cuMemGetHandleForAddressRange", NEVER)

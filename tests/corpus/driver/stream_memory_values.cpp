@@ -1,4 +1,3 @@
-// replay: cuStreamBatchMemOp
 // covers: cuStreamWriteValue and cuStreamWaitValue: one stream held until another, or the host, has written a
 // value; the four comparisons, 64 bits, batches.
 #include "check.hpp"

@@ -106,7 +106,8 @@ class Caller:
         for parameter in function.parameters:
             if parameter.role in (Role.IN, Role.OUT, Role.INOUT):
                 for position in parameter.count.parameters:
-                    words[position] = rng.randrange(0, 600 if rng.random() < 0.2 else 6)
+                    if function.parameters[position].name not in given:
+                        words[position] = rng.randrange(0, 600 if rng.random() < 0.2 else 6)
             if parameter.role in (Role.HOST_READ, Role.HOST_WRITE):
                 for position in parameter.count.parameters:
                     words[position] = rng.choice([0, 1, 7, 4096, 4097, 20000])
@@ -204,15 +205,19 @@ class Caller:
             return self.launch(function)
         if function.effect == Effect.GRAPH:
             return self.graph_call(symbol)
+        if "3DBatch" in symbol or symbol == "cuMemcpy3DWithAttributesAsync":
+            return self.boxes(1 if symbol.endswith("AttributesAsync") else rng.choice([1, 3]))
+        if symbol.startswith("cuMemcpyBatch"):
+            return self.batch()
         if "Memcpy2D" in symbol or "Memcpy3D" in symbol:
             return {"pCopy": self.rows_copy("3D" in symbol)}
-        if symbol in ("cuMemcpy", "cuMemcpyAsync"):
+        if symbol in ("cuMemcpy", "cuMemcpyAsync", "cuMemcpyWithAttributesAsync"):
             size = rng.choice([1, 4096, 5000])
             data = rng.randbytes(size)
             return {
                 "src": (self.buffer(data), {1: data}),
                 "dst": (self.buffer(bytes(size)), {}),
-                "ByteCount": (size, {}),
+                "size" if "Attributes" in symbol else "ByteCount": (size, {}),
             }
         if symbol in ("cuModuleGetGlobal", "cuModuleGetGlobal_v2"):
             return {"name": (self.buffer(b"counters\0"), {0: b"counters"})}
@@ -326,6 +331,38 @@ class Caller:
             ]
             return given("nodeParams", 0, passed if second else passed[:56], parts)
         return {}
+    def batch(self) -> dict[str, tuple[int, dict[int, bytes]]]:
+        """Copies out of pageable memory."""
+        sizes = [self.rng.choice([1, 9, 5000]) for _ in range(self.rng.choice([1, 4]))]
+        data = [self.rng.randbytes(size) for size in sizes]
+        places = [self.buffer(item) for item in data]
+        arrays = [
+            struct.pack(f"<{len(sizes)}Q", *words) for words in ([0xABC000] * len(sizes), places, sizes)
+        ]
+        positions = struct.pack(f"<{len(sizes)}Q", *range(len(sizes)))
+        return {
+            "dsts": (self.buffer(arrays[0]), {0: arrays[0]}),
+            "srcs": (self.buffer(arrays[1]), {0: arrays[1], 1: b"".join(data), 2: positions}),
+            "sizes": (self.buffer(arrays[2]), {0: arrays[2]}),
+            "count": (len(sizes), {}),
+        }
+
+    def boxes(self, count: int) -> dict[str, tuple[int, dict[int, bytes]]]:
+        """Copies of boxes that lie in larger ones of pageable memory."""
+        operations, packed = b"", b""
+        for _ in range(count):
+            width, height, depth = self.rng.choice([1, 16]), self.rng.choice([1, 5]), self.rng.choice([1, 3])
+            pitch, rows = width + 3, height + 2
+            image = self.rng.randbytes(pitch * rows * depth)
+            packed += b"".join(
+                image[(z * rows + line) * pitch :][:width] for z in range(depth) for line in range(height)
+            )
+            operations += struct.pack("<I4xQQQIi", 1, self.buffer(image), pitch, rows, 0, 0)
+            operations += struct.pack("<I4xQQQIi", 1, 0xABC000, 0, 0, 0, 0)
+            operations += struct.pack("<QQQII", width, height, depth, 1, 0)
+        positions = struct.pack(f"<{count}Q", *range(count))
+        given = (self.buffer(operations), {0: operations, 1: packed, 2: positions})
+        return {"opList": given, "op": given, "numOps": (count, {})}
 
     def rows_copy(self, three: bool) -> tuple[int, dict[int, bytes]]:
         """Host rows to an array: source rows lie in a larger image."""

@@ -1,0 +1,203 @@
+"""Every kind of memory is captured with what it held, and replays bit for bit: made-up programs of allocations, writes
+of the host, launches, frees and reuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import toolchain  # noqa: E402
+
+HERE = Path(__file__).resolve().parent
+HOST_KINDS = ("managed", "pinned", "writecombined", "registered", "mapped")
+DEVICE_KINDS = ("device", "pitched", "async", "pool")
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("REPLAY_TEST_DRIVER", "emulator") != "emulator",
+    reason="these programs are linked with the built-in CPU driver",
+)
+
+
+@pytest.fixture
+def script(replay, programs: toolchain.Programs, emulator_dir: Path) -> Callable[..., None]:
+    """Runs a script alone and under capture, which must not change what it computes, and replays the capture."""
+    program = programs.host(HERE / "programs" / "memory_script.cpp", emulator_dir / "libcuda.so.1")
+
+    def run(lines: str, *selection: str) -> dict:
+        (replay.folder / "script").write_text(
+            "\n".join(line.strip() for line in lines.strip().splitlines()) + "\n"
+        )
+        environment = {"LD_LIBRARY_PATH": str(emulator_dir), "PATH": os.environ["PATH"]}
+        alone = replay._finish([str(program), "script"], 0, env=environment)
+        captured = replay.capture(*(selection or ("--all",)), application=[str(program), "script"])
+        assert captured.stdout == alone.stdout
+        return json.loads(replay.run("x.rsnap", "--json", "--samples", "2").stdout)
+
+    return run
+
+
+def ranges(replay) -> list[dict]:
+    return json.loads(replay("ls", "x.rsnap", "memory", "--json").stdout)["rows"]
+
+
+@pytest.mark.parametrize("kind", [*HOST_KINDS, *DEVICE_KINDS])
+@pytest.mark.parametrize(
+    "selection", [("--all",), ("--kernel", "axpb", "--launch", "1-3"), ("--kernel", "sum")]
+)
+def test_memory_of_every_kind_replays(script, kind, selection):
+    result = script(
+        f"""
+        alloc 0 {kind} 3000
+        alloc 1 device 3000
+        fill 0 7
+        fill 1 100
+        scale 0 3 1
+        sum 1 0
+        add 0 5
+        wait
+        scale 1 2 2
+        """,
+        *selection,
+    )
+    assert result["verification"]["verdict"] == "match"
+    assert result["verification"]["compared_bytes"] > 3000
+
+
+@pytest.mark.parametrize("kind", HOST_KINDS)
+@pytest.mark.parametrize("pause", ["", "wait", "query"])
+@pytest.mark.parametrize("selection", [("--all",), ("--kernel", "axpb|sum", "--launch", "1-4")])
+def test_what_the_host_writes_between_launches_is_replayed(script, kind, pause, selection):
+    """Also over what a kernel has just written, and back to what was there before."""
+    result = script(
+        f"""
+        alloc 0 {kind} 3000
+        alloc 1 device 3000
+        fill 0 7
+        fill 1 0
+        wait
+        sum 1 0
+        wait
+        write 0 10 4711
+        write 0 2999 1
+        sum 1 0
+        add 0 5
+        wait
+        write 0 10 4711
+        write 0 11 18
+        {pause}
+        sum 1 0
+        wait
+        write 0 0 99
+        """,
+        *selection,
+    )
+    assert result["verification"]["verdict"] == "match"
+    assert result["verification"]["compared_bytes"] > 3000
+
+
+def random_script(seed: int) -> str:
+    chance = random.Random(seed)
+    lines: list[str] = []
+    live: dict[int, tuple[str, int]] = {}
+    busy: set[int] = set()  # the device may be at work on them, so the host keeps away
+    for step in range(chance.randrange(30, 60)):
+        choice = chance.random()
+        if not live or (choice < 0.2 and len(live) < 8):
+            slot = next(n for n in range(20) if n not in live)
+            kind, size = (
+                chance.choice(HOST_KINDS + DEVICE_KINDS),
+                chance.choice([1, 100, 1000, 70000, 600000]),
+            )
+            live[slot] = (kind, size)
+            busy.discard(slot)
+            lines += [f"alloc {slot} {kind} {size}", f"fill {slot} {step}"]
+            if kind not in HOST_KINDS:
+                busy.add(slot)
+            continue
+        slot = chance.choice(list(live))
+        kind, size = live[slot]
+        if choice < 0.3:
+            if busy & {slot}:
+                lines.append("wait")
+                busy.clear()
+            lines.append(f"free {slot}")
+            del live[slot]
+        elif choice < 0.5:
+            if kind in HOST_KINDS:
+                if slot in busy:
+                    lines.append("wait")
+                    busy.clear()
+                lines += [
+                    f"write {slot} {chance.randrange(size)} {chance.choice([0, 0, step, 2**32 - 1])}"
+                    for _ in range(chance.randrange(1, 4))
+                ]
+        elif choice < 0.7:
+            lines.append(f"scale {slot} {chance.randrange(1, 9)} {step}")
+            busy.add(slot)
+        elif choice < 0.9:
+            other = chance.choice(list(live))
+            lines.append(f"{chance.choice(['sum', 'sum', 'copy'])} {slot} {other}")
+            busy |= {slot, other}
+        elif choice < 0.95:
+            lines.append(f"set {slot} {chance.choice([0, step])}")
+            busy.add(slot)
+        else:
+            lines.append(chance.choice(["wait", "query"]))
+            if lines[-1] == "wait":
+                busy.clear()
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_made_up_programs_replay(script, seed):
+    selection = ("--all",) if seed % 2 == 0 else ("--kernel", ".", "--launch", "3-9")
+    result = script(random_script(seed), *selection)
+    assert result["verification"]["verdict"] == "match"
+
+
+def mapping_cases() -> Iterator[tuple[str, str]]:
+    yield "two addresses", "physical 0 1\nmap 0 0\nmap 0 1\nmapset 0 5\nmapadd 1 1\nmapadd 0 2\nmapadd 1 3"
+    yield (
+        "other memory at one address",
+        (
+            "physical 0 1\nphysical 1 1\nmap 0 0\nmapset 0 5\nmapadd 0 1\nunmap 0\nmap 1 0\nmapset 0 9\nmapadd 0 1\n"
+            "unmap 0\nmap 0 0\nmapadd 0 4"
+        ),
+    )
+    yield (
+        "the same memory at another address later",
+        ("physical 0 1\nmap 0 0\nmapset 0 5\nmapadd 0 1\nunmap 0\nmap 0 1\nmapadd 1 4"),
+    )
+    yield (
+        "two addresses, one of which gets other memory",
+        (
+            "physical 0 1\nphysical 1 1\nmap 0 0\nmap 0 1\nmapset 0 5\nmapadd 1 1\nunmap 0\nmap 1 0\nmapset 0 9\n"
+            "mapadd 0 1\nmapadd 1 1\nmapadd 0 1\nunmap 0\nmap 0 0\nmapadd 0 1\nmapadd 1 2"
+        ),
+    )
+    yield (
+        "a second address later, the handle gone",
+        (
+            "physical 0 1\nmap 0 0\nmapset 0 5\nmapadd 0 1\nmap 0 1\ndrop 0\nmapadd 1 1\nmapadd 0 2\n"
+            "unmap 0\nmapadd 1 3"
+        ),
+    )
+    yield (
+        "a larger mapping and a smaller one",
+        ("physical 0 2\nmap 0 0\nmap 0 2\nmapset 0 5\nmapadd 2 1\nmapadd 0 2"),
+    )
+
+
+@pytest.mark.parametrize("lines", [pytest.param(lines, id=name) for name, lines in mapping_cases()])
+@pytest.mark.parametrize("selection", [("--all",), ("--kernel", "axpb", "--launch", "1-2")])
+def test_physical_memory_at_several_addresses_is_one_memory(script, lines, selection):
+    result = script(lines, *selection)
+    assert result["verification"]["verdict"] == "match"
+    assert result["verification"]["compared_bytes"] > 2000
