@@ -209,6 +209,30 @@ def sample_steps(machine: Machine) -> None:
         machine.capture_and_run("saxpy", launch_of("^saxpy$"), application)
 
 
+def array_steps(machine: Machine) -> None:
+    """Arrays, textures and surfaces; and which handles the driver gives objects, on which it depends whether words of
+    memory can be told to be handles."""
+    programs = REPOSITORY / "tests" / "end_to_end" / "programs"
+    for name, selection in (
+        ("arrays", ["--profiler-api"]),
+        ("textures", ["--all"]),
+        ("textures", ["--launch", "2"]),
+        ("textures", ["--launch", "6"]),
+    ):
+        with machine.record.step(f"{name} {' '.join(selection)}") as step:
+            machine.need_gpu()
+            application = [sys.executable, str(programs / f"{name}.py")]
+            machine.record.command(application, environment=machine.environment)
+            machine.capture_and_run(name, selection, application)
+            if name == "textures":
+                output = machine.replay(
+                    "ls", "textures.rsnap", "calls", "--function", "cu(Tex|Surf)ObjectCreate", "--json"
+                )
+                calls = json.JSONDecoder().raw_decode(output[output.index("{") :])[0]["calls"]
+                outputs = [value for call in calls for value in call["outputs"].values()]
+                step.facts["object_handles"] = [str(value) for value in outputs]
+
+
 def cross_step(machine: Machine) -> None:
     """A snapshot taken on the GPU, replayed on the CPU driver: these kernels round the same way on both."""
     for sample in ("vector_add", "inplace_scan", "pointer_table"):
@@ -405,6 +429,7 @@ STEPS: dict[str, Callable[[Machine], None]] = {
     "build": build_step,
     "addresses": address_step,
     "samples": sample_steps,
+    "arrays": array_steps,
     "cross": cross_step,
     "runtime": runtime_steps,
     "textures": texture_step,
