@@ -5,8 +5,10 @@ Nothing here needs CUDA. Everything raises `replay.errors.ImageError` and nothin
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from replay.errors import ImageError
-from replay.images.cubin import ELF_MAGIC, cubin_size, read_cubin
+from replay.images.cubin import ELF_MAGIC, cubin_size, cubin_variables, read_cubin
 from replay.images.fatbin import (
     CONTAINER_MAGIC,
     MAX_ENTRY_BYTES,
@@ -16,6 +18,7 @@ from replay.images.fatbin import (
     choose_ptx,
     container_size,
     read_container,
+    usable_entries,
 )
 from replay.images.model import GlobalVariable, ImageKind, KernelInfo, ModuleInfo, Parameter
 from replay.images.ptx import is_ptx, ptx_size, read_ptx
@@ -129,15 +132,30 @@ def variable_names(data: bytes, sm: int | None = None, writable: bool = False) -
     Left out are those which the compiler made (texts of printf and the like) and the customization point objects of
     libcu++, which stand in every image that includes it: they hold nothing that changes.
     """
-    return sorted(
-        {
+    names: set[str] = set()
+    for kind, contents in _modules(data, sm):
+        variables = cubin_variables(contents) if kind == "cubin" else read_ptx(contents).variables
+        names.update(
             name
-            for module in read_image(data, sm)
-            for name, variable in module.variables.items()
-            if not (writable and variable.space == "const")
-            if "$" not in name and "5__cpo" not in name
-        }
-    )
+            for name, variable in variables.items()
+            if not (writable and variable.space == "const") and "$" not in name and "5__cpo" not in name
+        )
+    return sorted(names)
+
+
+def _modules(data: bytes, sm: int | None) -> Iterator[tuple[str, bytes]]:
+    """Kind and bytes of each module that a device of architecture `sm` may load from an image; a container can hold
+    several."""
+    kind = identify(data)
+    if kind in ("cubin", "ptx"):
+        yield kind, data
+        return
+    if kind != "fatbin":
+        raise ImageError(f"not a module image: it begins with {data[:8]!r}")
+    entries = read_container(data)
+    for entry in entries if sm is None else usable_entries(entries, sm):
+        if entry.kind in ("ptx", "cubin"):
+            yield entry.kind, entry.contents(MAX_ENTRY_BYTES)
 
 
 def _read_entry(entry: Entry, limit: int) -> ModuleInfo:

@@ -424,6 +424,30 @@ SOURCES: dict[str, Callable[[], bytes]] = {
 }
 
 
+def ptx_with(*declarations: str) -> bytes:
+    return "\n".join([".version 8.0\n.target sm_70", *declarations, ".entry k() { ret; }"]).encode()
+
+
+def test_names_of_the_variables_that_a_device_can_load() -> None:
+    """Of all modules of a container, but not of other architectures; what the compiler made is left out."""
+    first = ptx_with(".global .u32 one;", ".const .u32 two;", ".global .b8 $str[4];")
+    second = ptx_with(".global .u32 three;", ".global .b8 _ZN4cuda5__cpo4swapE;")
+    container = make_container(
+        make_entry(2, 90, make_cubin(8, 90)),
+        make_entry(1, 80, first, packing="zstd"),
+        make_entry(1, 80, second, packing="lz4"),
+        make_entry(1, 70, ptx_with(".global .u32 other;")),
+    )
+    of_cubin = ["managed", "var", "zero"]
+    assert images.variable_names(container, 90) == sorted([*of_cubin, "one", "two", "three"])
+    assert set(images.variable_names(container, 90)) - set(images.variable_names(container, 90, writable=True)) == {
+        "two", *(item.name for item in images.read_cubin(make_cubin()).variables.values() if item.space == "const"),
+    }  # fmt: skip
+    assert images.variable_names(container, 70) == ["other"]
+    assert images.variable_names(container) == sorted([*of_cubin, "one", "two", "three", "other"])
+    assert images.variable_names(first) == ["one", "two"]
+
+
 def exercise(data: bytes) -> None:
     for reader in (
         images.image_size,
@@ -431,6 +455,7 @@ def exercise(data: bytes) -> None:
         images.read_cubin,
         images.read_ptx,
         images.read_container,
+        images.variable_names,
     ):
         with contextlib.suppress(ImageError):
             reader(data)
