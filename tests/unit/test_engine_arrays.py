@@ -10,10 +10,11 @@ import pytest
 
 from replay.api.structs import CUDA_MEMCPY3D
 from replay.engine.arrays import LiveArrays, boxes, texel_at
-from replay.engine.contents import unpack_handles
-from replay.engine.memory import plan_spans
+from replay.engine.contents import ContentStore, unpack_handles
+from replay.engine.memory import AddressMap, plan_spans
 from replay.errors import EngineError, FormatError
 from replay.snapshot.allocations import read_array
+from replay.snapshot.contents import Snapshot
 from replay.snapshot.schema import ArrayPart, ArrayShape, Range, from_wire, to_wire
 
 from .fake_driver import FakeDriver
@@ -203,9 +204,31 @@ def test_a_snapshot_with_arrays_is_written_and_read(tmp_path) -> None:
     shape = shape_of((0, 0, 32, 4, 1))
     factory.range(0xA77A << 48, bytes(range(128)), bytes(128), kind="array", owner=0x77, array=shape)
     path = factory.write(tmp_path / "x.rsnap")
-    from replay.snapshot.contents import Snapshot
-
     with Snapshot(path) as opened:
         (item,) = opened.ranges()
         assert item.array == shape
         assert opened.verify().good
+
+
+def test_an_array_is_filled_compared_and_its_mismatch_placed(tmp_path) -> None:
+    shape = shape_of((0, 0, 64, 4, 1))
+    before, after = bytes(range(256)), bytes(reversed(range(256)))
+    factory = SnapshotFactory()
+    factory.range(0xA77A << 48, before, after, kind="array", owner=0x77, array=shape)
+    path = factory.write(tmp_path / "x.rsnap")
+    driver, addresses = ArrayDriver(shape), AddressMap()
+    with Snapshot(path) as opened:
+        (item,) = opened.ranges()
+        addresses.bind(item.address, item.size_bytes, item.address)
+        store = ContentStore(
+            driver, opened.reader, addresses, {1: item}, {}, find_handle=lambda c_type, captured: 0x5000
+        )
+        store.load(item)
+        assert driver.parts == [before]
+        driver.parts[0][:] = after
+        assert store.compare(item, {}).equal
+        driver.parts[0][64 + 12] ^= 1
+        result = store.compare(item, {})
+    assert (result.differing_bytes, result.address) == (1, 0)
+    assert result.label == "array 0x77 (2D 8 x 4, float x 2, 256 bytes)"
+    assert [(place.offset, place.place) for place in result.mismatches] == [(76, "x 1, y 1, z 0, channel 1")]
