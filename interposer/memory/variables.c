@@ -48,6 +48,7 @@ struct wish {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct module *modules;
 static struct wish *wishes;
+static bool launcher_is_silent; // it did not answer in time once, so it is not waited for again
 static size_t wish_count;
 static atomic_bool has_wishes;
 static _Atomic uint64_t first_context;
@@ -229,6 +230,7 @@ void reset_variables_after_fork(void) {
   pthread_mutex_init(&lock, NULL);
   modules = NULL; // a child calls the driver anew, and what the parent loaded is not there
   wish_count = 0;
+  launcher_is_silent = false;
   atomic_store(&has_wishes, false);
 }
 
@@ -319,6 +321,8 @@ static bool transfer(int socket, void *data, size_t bytes, bool sending) {
     ssize_t done = sending ? send(socket, at, bytes, MSG_NOSIGNAL) : recv(socket, at, bytes, 0);
     if (done < 0 && errno == EINTR)
       continue;
+    if (done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+      launcher_is_silent = true;
     if (done <= 0)
       return false;
     at += done;
@@ -330,7 +334,7 @@ static bool transfer(int socket, void *data, size_t bytes, bool sending) {
 static int connect_to_launcher(void) {
   // A path in a sockaddr is short, so the folder is named through its descriptor.
   struct sockaddr_un address = {.sun_family = AF_UNIX};
-  int folder = open_capture_folder();
+  int folder = launcher_is_silent ? -1 : open_capture_folder();
   if (folder < 0)
     return -1;
   snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/" VARIABLES_SOCKET, folder);
@@ -339,6 +343,7 @@ static int connect_to_launcher(void) {
   if (descriptor >= 0 && (setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0 ||
                           setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0 ||
                           connect(descriptor, (struct sockaddr *)&address, sizeof address) != 0)) {
+    launcher_is_silent = errno == EAGAIN;
     close(descriptor);
     descriptor = -1;
   }
