@@ -131,3 +131,73 @@ def test_a_host_node_is_refused_by_name_or_left_out_on_request(replay, programs:
     done = replay.run("x.rsnap", "--best-effort", status=None)
     assert "a graph that the window launches has a host node" in done.stdout
     assert "outputs" in done.stdout
+
+
+SYMBOLS = """
+import ctypes, sys
+sys.path.insert(0, sys.argv[1])
+import driver_api as api, graph_api, random_graphs
+
+driver = api.Driver("libcuda.so.1")
+driver.start()
+machine = random_graphs.Machine(driver)
+graphs = machine.graphs
+x, y = machine.banks[0][:2]
+machine.reset(0)
+
+def parameters(k):
+    return graph_api.kernel_node(machine.mix, 1, 8, [x, y, ctypes.c_uint32(8), ctypes.c_uint32(k)])
+
+def build(k):
+    graph = graphs.create()
+    node = graphs.kernel(graph, [], machine.mix, 1, 8, [x, y, ctypes.c_uint32(8), ctypes.c_uint32(k)])
+    return graph, node
+
+expected = list(range(8))
+def check(k):
+    for i in range(8):
+        expected[i] = (3 * expected[i] + 1000 + i + k) & 0xFFFFFFFF
+    assert driver.words(x, 8) == expected, (k, driver.words(x, 8), expected)
+
+makers = {
+    "cuGraphInstantiate": lambda e, g: driver.do("cuGraphInstantiate", e, g, None, None, 0),
+    "cuGraphInstantiate_v2": lambda e, g: driver.do("cuGraphInstantiate_v2", e, g, None, None, 0),
+    "cuGraphInstantiateWithFlags": lambda e, g: driver.do("cuGraphInstantiateWithFlags", e, g, ctypes.c_uint64(1)),
+    "cuGraphInstantiateWithParams": lambda e, g: driver.do("cuGraphInstantiateWithParams", e, g, (ctypes.c_uint64 * 4)()),
+    "cuGraphInstantiateWithParams_ptsz": lambda e, g: driver.do(
+        "cuGraphInstantiateWithParams_ptsz", e, g, (ctypes.c_uint64 * 4)()
+    ),
+}
+launches = ("cuGraphLaunch", "cuGraphLaunch_ptsz")
+for number, (name, make) in enumerate(makers.items()):
+    graph, node = build(number)
+    executable = ctypes.c_uint64()
+    make(api.out(executable), graph)
+    driver.do("cuGraphUpload", executable.value, 0)
+    driver.do(launches[number % 2], executable.value, 0)
+    check(number)
+    for change in ("cuGraphExecKernelNodeSetParams", "cuGraphExecKernelNodeSetParams_v2"):
+        changed, kept = parameters(number + 100)
+        driver.do(change, executable.value, node, api.out(changed))
+        driver.do("cuGraphLaunch", executable.value, 0)
+        check(number + 100)
+    other, _ = build(number + 200)
+    error_node, outcome = ctypes.c_uint64(), ctypes.c_int(-1)
+    driver.do("cuGraphExecUpdate", executable.value, other, api.out(error_node), api.out(outcome))
+    driver.do("cuGraphLaunch", executable.value, 0)
+    check(number + 200)
+    driver.do("cuGraphExecDestroy", executable.value)
+print("ok")
+"""
+
+
+@pytest.mark.parametrize(
+    "selection", [("--all",), ("--kernel", "mix", "--launch", "3"), ("--kernel", "mix", "--launch", "8-13")]
+)
+def test_every_version_of_the_functions_that_make_change_and_launch_graphs(
+    replay, selection: tuple[str, ...]
+):
+    application = [sys.executable, "-c", SYMBOLS, str(TESTS / "emulator")]
+    done = replay.capture(*selection, application=application)
+    assert "ok" in done.stdout
+    both_ways_match(replay)

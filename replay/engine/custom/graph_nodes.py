@@ -28,6 +28,9 @@ _TARGET = (88, 96, 104, 120, 128, 136, 144, 160, 168)
 _WIDTH, _HEIGHT, _DEPTH = 176, 184, 192
 _COPY = 16  # where it stands in CUDA_MEMCPY_NODE_PARAMS
 
+# What kernels reach by handles that are parameters of their own
+_OBJECTS = ("CUtexObject", "CUsurfObject")
+
 # What is replayed as an empty node: nothing to do, or nothing that can be done
 _EMPTY = frozenset(
     (
@@ -80,11 +83,17 @@ class NodeParameters:
                 data[at : at + 8] = live.to_bytes(8, "little")
         if not data:
             return None, None, []
-        buffer = (ctypes.c_char * len(data)).from_buffer_copy(bytes(data))
         try:
             slots = layout_of(node)
         except ValueError as error:
             raise EngineError(str(error), where=where) from None
+        for at in (at for at, width in slots if width == 8):
+            word = int.from_bytes(data[at : at + 8], "little")
+            for c_type in _OBJECTS if word and self._executor.addresses.find(word) is None else ():
+                if (live := self._executor.handles.find(c_type, word)) is not None:
+                    data[at : at + 8] = live.to_bytes(8, "little")
+                    break
+        buffer = (ctypes.c_char * len(data)).from_buffer_copy(bytes(data))
         if Part.LAYOUT in node.parts:
             pointers = (ctypes.c_void_p * max(len(slots), 1))(*(_address(buffer) + at for at, _ in slots))
             return pointers, None, [buffer, pointers]
