@@ -133,6 +133,16 @@ def test_a_host_node_is_refused_by_name_or_left_out_on_request(replay, programs:
     assert "outputs" in done.stdout
 
 
+def test_what_the_window_changes_is_undone_between_iterations(replay):
+    """Two launches with a change of a parameter between them; the first must find the parameter of the setup again."""
+    replay.capture("--kernel", "combine", "--launch", "2-3", application=replay.application("graph_update"))
+    calls = json.loads(replay("ls", "x.rsnap", "calls", "--section", "window", "--json").stdout)["calls"]
+    assert [call["function"] for call in calls] == [
+        "cuGraphLaunch", "cuGraphExecKernelNodeSetParams_v2", "cuGraphLaunch",
+    ]  # fmt: skip
+    both_ways_match(replay)
+
+
 SYMBOLS = """
 import ctypes, sys
 sys.path.insert(0, sys.argv[1])
@@ -163,7 +173,9 @@ makers = {
     "cuGraphInstantiate": lambda e, g: driver.do("cuGraphInstantiate", e, g, None, None, 0),
     "cuGraphInstantiate_v2": lambda e, g: driver.do("cuGraphInstantiate_v2", e, g, None, None, 0),
     "cuGraphInstantiateWithFlags": lambda e, g: driver.do("cuGraphInstantiateWithFlags", e, g, ctypes.c_uint64(1)),
-    "cuGraphInstantiateWithParams": lambda e, g: driver.do("cuGraphInstantiateWithParams", e, g, (ctypes.c_uint64 * 4)()),
+    "cuGraphInstantiateWithParams": lambda e, g: driver.do(
+        "cuGraphInstantiateWithParams", e, g, (ctypes.c_uint64 * 4)()
+    ),
     "cuGraphInstantiateWithParams_ptsz": lambda e, g: driver.do(
         "cuGraphInstantiateWithParams_ptsz", e, g, (ctypes.c_uint64 * 4)()
     ),

@@ -331,6 +331,7 @@ class Caller:
             ]
             return given("nodeParams", 0, passed if second else passed[:56], parts)
         return {}
+
     def batch(self) -> dict[str, tuple[int, dict[int, bytes]]]:
         """Copies out of pageable memory."""
         sizes = [self.rng.choice([1, 9, 5000]) for _ in range(self.rng.choice([1, 4]))]
