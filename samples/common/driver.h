@@ -35,6 +35,9 @@ typedef struct CUevent_st *CUevent;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUarray_st *CUarray;
+typedef unsigned long long CUtexObject;
+typedef unsigned long long CUsurfObject;
 
 // Only what the samples name; the numbers are the driver API's.
 enum {
@@ -46,6 +49,7 @@ enum {
   CU_GRAPH_NODE_TYPE_KERNEL = 0,
   CU_MEMORYTYPE_HOST = 1,
   CU_MEMORYTYPE_DEVICE = 2,
+  CU_MEMORYTYPE_ARRAY = 3,
   CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
   CU_LAUNCH_ATTRIBUTE_PRIORITY = 8,
   CU_JIT_ERROR_LOG_BUFFER = 5,
@@ -132,6 +136,12 @@ typedef struct {
   FUNCTION(cuMemcpy2D, cuMemcpy2D_v2, (const CUDA_MEMCPY2D *))                                               \
   FUNCTION(cuMemsetD32, cuMemsetD32_v2, (CUdeviceptr, unsigned int, size_t))                                 \
   FUNCTION(cuMemsetD32Async, cuMemsetD32Async, (CUdeviceptr, unsigned int, size_t, CUstream))                \
+  FUNCTION(cuArray3DCreate, cuArray3DCreate_v2, (CUarray *, const void *))                                   \
+  FUNCTION(cuArrayDestroy, cuArrayDestroy, (CUarray))                                                        \
+  FUNCTION(cuTexObjectCreate, cuTexObjectCreate, (CUtexObject *, const void *, const void *, const void *))  \
+  FUNCTION(cuTexObjectDestroy, cuTexObjectDestroy, (CUtexObject))                                            \
+  FUNCTION(cuSurfObjectCreate, cuSurfObjectCreate, (CUsurfObject *, const void *))                           \
+  FUNCTION(cuSurfObjectDestroy, cuSurfObjectDestroy, (CUsurfObject))                                         \
   FUNCTION(cuStreamCreate, cuStreamCreate, (CUstream *, unsigned int))                                       \
   FUNCTION(cuStreamSynchronize, cuStreamSynchronize, (CUstream))                                             \
   FUNCTION(cuStreamWaitEvent, cuStreamWaitEvent, (CUstream, CUevent, unsigned int))                          \

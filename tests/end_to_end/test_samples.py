@@ -24,6 +24,7 @@ LAUNCHES = [
     ("cooperative", "relax", "2"),
     ("graph_update", "step", "3"),
     ("graph_update", "combine", "2"),
+    ("texture_filter", "filter", "3"),
 ]
 
 
@@ -51,6 +52,7 @@ def test_one_launch_replays_with_equal_outputs(replay, sample, kernel, launch):
         "hidden_state",
         "cooperative",
         "graph_update",
+        "texture_filter",
     ],
 )
 def test_whole_program_replays_with_equal_outputs(replay, sample):
