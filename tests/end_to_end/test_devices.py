@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 import toolchain
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("REPLAY_TEST_DRIVER", "emulator") != "emulator", reason="needs as many devices as it says"
+)
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus"
 

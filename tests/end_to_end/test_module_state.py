@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -121,7 +122,8 @@ def test_pointers_to_variables_that_the_host_uploads(replay, programs, tmp_path,
     replay.capture(*selection, application=[str(programs.compile([source]))])
     result = json.loads(replay.run("x.rsnap", "--samples", "4", "--json").stdout)
     assert result["verification"]["verdict"] == "match"
-    assert result["placement"]["patched_globals"] == 2
+    if os.environ.get("REPLAY_TEST_DRIVER", "emulator") == "emulator":
+        assert result["placement"]["patched_globals"] == 2  # a GPU may load them where they were
 
 
 def test_each_window_has_the_variables_as_they_were(replay, program):
