@@ -104,3 +104,12 @@ def test_objects_that_the_window_makes_get_their_live_handles_everywhere(replay,
     result = json.loads(replay.run("x.rsnap", "--json").stdout)
     assert result["verification"]["verdict"] == "match"
     assert result["verification"]["differing_bytes"] == 0
+
+
+@pytest.mark.parametrize(("launch", "ranges"), [("1", 2), ("2", 2), ("3", 3)])
+def test_memory_that_only_a_tensor_map_names_is_part_of_a_launch(replay, program, launch, ranges) -> None:
+    replay.capture("--launch", launch, application=program("tensor_maps.py"))
+    memory = memory_of(replay)
+    assert len(memory) == ranges
+    assert 4 * 64 * 32 in {item["size_bytes"] for item in memory}
+    assert json.loads(replay.run("x.rsnap", "--json").stdout)["verification"]["verdict"] == "match"
