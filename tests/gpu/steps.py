@@ -364,6 +364,31 @@ def overhead_step(machine: Machine) -> None:
         step.facts.update(seconds, ratio=min(seconds["armed"]) / min(seconds["alone"]))
 
 
+def incremental_step(machine: Machine) -> None:
+    """The shim's hashing kernel on the real driver: windows over a buffer of which 1 % changes, found on the device and
+    by copying everything; the kernel has to be accepted, and both ways have to give the same memory."""
+    with machine.record.step("incremental contents") as step:
+        machine.need_real_gpu()
+        if not (_importable("cuda.bindings") and _importable("numpy")):
+            raise StepSkipped("cuda-bindings or numpy is not installed")
+        program = REPOSITORY / "benchmarks" / "changing_memory.py"
+        application = [sys.executable, str(program), str(1 << 30), "8", "1"]
+        changed = {}
+        for way, options in (("device", []), ("host", ["--no-device-hash"])):
+            snapshot = f"incremental-{way}.rsnap"
+            selection = ["--driver", "system", "--kernel", "step", "--each", *options]
+            machine.replay("capture", *selection, "-o", snapshot, "--", *application, timeout_s=120)
+            summary = json.loads(machine.replay("info", snapshot, "--json"))["summary"]
+            step.facts[way] = summary["perturbation"]
+            listed = json.loads(machine.replay("ls", snapshot, "memory", "--json"))["memory"]
+            changed[way] = [(item["before"], item["after"]) for item in listed]
+        if not step.facts["device"]["hashed_bytes"] or step.facts["host"]["hashed_bytes"]:
+            raise StepFailed("the hashing kernel was not used, or was used where it must not be")
+        if changed["device"] != changed["host"]:
+            raise StepFailed("the two ways found different memory")
+        machine.replay("run", "incremental-device.rsnap", "--driver", "system", "--no-timing", timeout_s=120)
+
+
 def end_to_end_step(machine: Machine) -> None:
     with machine.record.step("end-to-end tests") as step:
         machine.need_gpu()
@@ -436,6 +461,7 @@ STEPS: dict[str, Callable[[Machine], None]] = {
     "stacks": stack_steps,
     "overhead": overhead_step,
     "timing": timing_step,
+    "incremental": incremental_step,
     "end-to-end": end_to_end_step,
 }
 
