@@ -182,7 +182,9 @@ static int take_stretch(struct reading *reading, size_t first, uint64_t end) {
   return SUCCESS;
 }
 
-// Reads the chunks that the device says have changed, and those whose pointers are to be followed.
+// Reads the chunks that the device says have changed, and those whose pointers are to be followed. What a
+// window begins with is looked through even when no call was made since the last one ended: other processes,
+// other devices and network cards write device memory with no call of this process.
 static int take_changed(struct reading *reading, bool words_are_known) {
   const struct range *range = reading->writer.range;
   struct copied *copied = reading->copied;
