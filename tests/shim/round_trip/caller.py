@@ -172,8 +172,14 @@ class Caller:
         ]
         for parameter in function.parameters:
             kept = parameter.element in HANDLE_TYPES or parameter.element == RESOURCE
-            if parameter.role == Role.OUT and kept and named[parameter.name]:
-                data = ctypes.string_at(named[parameter.name], parameter.element_bytes)
+            size = parameter.element_bytes
+            count = (
+                self._count(function, parameter, list(named.values()))
+                if parameter.role == Role.OUT and kept
+                else 0
+            )
+            for place in range(count if named[parameter.name] else 0):
+                data = ctypes.string_at(named[parameter.name] + place * size, size)
                 handle = int.from_bytes(data, "little")
                 if handle and handle not in self._objects.setdefault(parameter.element, []):
                     self._objects[parameter.element].append(handle)
@@ -240,7 +246,7 @@ class Caller:
     def resource(self) -> bytes:
         if not self._objects.get(RESOURCE):
             self.make("cuDeviceGetDevResource")
-        return self.rng.choice(self._objects[RESOURCE]).to_bytes(144, "little")
+        return self.rng.choice(self._objects[RESOURCE][-8:]).to_bytes(144, "little")
 
     def _words(self, function: Function, chosen: dict[str, int]) -> list[int]:
         counters = {place for parameter in function.parameters for place in parameter.count.parameters} | {

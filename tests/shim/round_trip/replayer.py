@@ -24,6 +24,10 @@ from replay.snapshot.state import _WITHOUT_CONTEXT
 from . import recipes
 from .recorder import Asked, Recorder
 
+_NOT_MOVED = (
+    1 << 63
+)  # marks a captured address that reached the second driver as it was, though its memory moved
+
 AppCall = tuple[str, list[int], int]  # symbol, words, result
 
 
@@ -136,6 +140,8 @@ class _Replay:
         for item in addresses._placed:
             if item.live_address <= address < item.live_address + item.span.size_bytes:
                 return item.span.address + address - item.live_address
+        if any(item.span.address <= address < item.span.end for item in addresses._placed):
+            return address | _NOT_MOVED
         return address
 
 
