@@ -380,7 +380,7 @@ class GraphCaller:
 
     def _kernel(self, with_kernel: bool) -> bytes:
         caller, rng = self._caller, self._rng
-        packed = struct.pack("<QI4xQ", caller.block(64), rng.getrandbits(32), caller.block(64))
+        packed = struct.pack("<QI4xQ", caller.block(64), rng.getrandbits(28), caller.block(64))
         pointers = struct.pack("<3Q", *(caller.buffer(packed[at : at + size]) for at, size in recipes.LAYOUT))
         geometry = struct.pack("<7I4x", *(rng.randrange(1, 9) for _ in range(7)))
         use_kernel = with_kernel and rng.random() < 0.5

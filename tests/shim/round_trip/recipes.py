@@ -61,7 +61,8 @@ NOT_OF_A_SETUP: dict[str, str] = {
     **dict.fromkeys(("cuProfilerStart", "cuProfilerStop"), "bound the window"),
     **dict.fromkeys(
         (
-            "cuMemAddressReserve", "cuMemAddressFree", "cuMemCreate", "cuMemRetainAllocationHandle", "cuMemSetAccess",
+            "cuMemAddressReserve", "cuMemAddressFree", "cuMemCreate", "cuMemImportFromShareableHandle",
+            "cuMemRetainAllocationHandle", "cuMemSetAccess",
             "cuMemAdvise", "cuMemAdvise_v2", "cuMemHostGetDevicePointer_v2", "cuMemPoolTrimTo",
             "cuStreamAttachMemAsync",
         ),
@@ -248,13 +249,105 @@ def rectangle(caller: Caller, function: Function) -> dict[str, int]:
     return {"pCopy": caller.buffer(data)}
 
 
+# ---- batches, and copies with attributes ----------------------------------------------------------------------
+
+_OPERAND = struct.Struct("<I4xQQQIi")  # type, address, row length, layer height, location
+_MEMORY_OPERATION = struct.Struct("<I4xQQ4x4x16x")  # operation, address, value
+
+
+def batch_operation(recorder: Recorder, at: int) -> Any:
+    """CUDA_MEMCPY3D_BATCH_OP between two places in memory."""
+    sides = []
+    for place in range(2):
+        kind, address, *rest = _OPERAND.unpack(ctypes.string_at(at + place * _OPERAND.size, _OPERAND.size))
+        sides.append([kind, recorder.address(address), rest])
+    return [*sides, ctypes.string_at(at + 80, 32).hex()]
+
+
+def memory_operation(recorder: Recorder, at: int) -> Any:
+    """CUstreamBatchMemOpParams that writes or awaits a value."""
+    kind, address, value = _MEMORY_OPERATION.unpack(ctypes.string_at(at, _MEMORY_OPERATION.size))
+    return [kind, recorder.address(address), value]
+
+
+def _attributes() -> bytes:
+    return struct.pack("<IIiIiI", 1, 0, 0, 0, 0, 0)  # in the order of the stream
+
+
+def _batch_of_copies(caller: Caller, function: Function) -> dict[str, int]:
+    count = caller.rng.randrange(1, 4)
+    sizes = [caller.rng.randrange(1, 60) for _ in range(count)]
+    return {
+        "dsts": caller.buffer(struct.pack(f"<{count}Q", *map(caller.block, sizes))),
+        "srcs": caller.buffer(struct.pack(f"<{count}Q", *map(caller.block, sizes))),
+        "sizes": caller.buffer(struct.pack(f"<{count}Q", *sizes)),
+        "count": count,
+        "attrs": caller.buffer(_attributes()),
+        "attrsIdxs": caller.buffer(bytes(8)),
+        "numAttrs": 1,
+    }
+
+
+def _batch_of_boxes(caller: Caller, function: Function) -> dict[str, int]:
+    names = {parameter.name for parameter in function.parameters}
+    count = caller.rng.randrange(1, 4) if "numOps" in names else 1
+    data = b""
+    for _ in range(count):
+        width, height, depth = (caller.rng.randrange(1, 20) for _ in range(3))
+        for _ in range(2):
+            data += _OPERAND.pack(1, caller.block(32 * 24 * 20), 32, 24, 1, 0)
+        data += struct.pack("<QQQII", width, height, depth, 1, 0)
+    return {"numOps": count, "opList": caller.buffer(data), "op": caller.buffer(data), "flags": 0}
+
+
+def _with_attributes(caller: Caller, function: Function) -> dict[str, int]:
+    size = caller.rng.randrange(1, 60)
+    return {
+        "dst": caller.block(size), "src": caller.block(size), "size": size, "attr": caller.buffer(_attributes())
+    }  # fmt: skip
+
+
+def _memory_operations(caller: Caller, function: Function) -> dict[str, int]:
+    count = caller.rng.randrange(1, 4)
+    data = b"".join(
+        _MEMORY_OPERATION.pack(2, caller.block(8), caller.rng.getrandbits(32)) for _ in range(count)
+    )
+    return {"count": count, "paramArray": caller.buffer(data)}
+
+
+def _locations(caller: Caller, function: Function) -> dict[str, int]:
+    count = caller.rng.randrange(1, 4)
+    return {
+        "dptrs": caller.buffer(struct.pack(f"<{count}Q", *(caller.block(64) for _ in range(count)))),
+        "sizes": caller.buffer(struct.pack(f"<{count}Q", *(64 for _ in range(count)))),
+        "count": count,
+        "prefetchLocs": caller.buffer(struct.pack("<Ii", 1, 0)),
+        "prefetchLocIdxs": caller.buffer(bytes(8)),
+        "numPrefetchLocs": 1,
+        "flags": 0,
+    }
+
+
+def _peer_rectangle(caller: Caller, function: Function) -> dict[str, int]:
+    """CUDA_MEMCPY3D_PEER has contexts where CUDA_MEMCPY3D has reserved words."""
+    data = bytearray(device_rectangle(caller))
+    for side in range(2):
+        struct.pack_into("<Q", data, side * _SIDE_3D.size + 64, caller.main)
+    return {"pCopy": caller.buffer(bytes(data))}
+
+
+def peer_rectangle(recorder: Recorder, function: Function, words: list[int], at: int) -> Any:
+    contexts = [recorder.handle("CUcontext", _word(at + side * _SIDE_3D.size + 64)) for side in range(2)]
+    return [contexts, rectangle_rows(recorder, at, True)]
+
+
 # ---- recipes: the arguments of calls that random words by role do not make valid ---------------------------
 
 
 def launch(caller: Caller, function: Function) -> dict[str, int]:
     """A kernel of LAYOUT with two addresses in memory."""
     rng = caller.rng
-    packed = struct.pack("<QI4xQ", caller.block(64), rng.getrandbits(32), caller.block(64))
+    packed = struct.pack("<QI4xQ", caller.block(64), rng.getrandbits(28), caller.block(64))
     given = {
         parameter.name: rng.randrange(1, 9)
         for parameter in function.parameters
@@ -298,7 +391,7 @@ def _old_vector(caller: Caller, function: Function) -> dict[str, int]:
 def _old_launch(caller: Caller, function: Function) -> dict[str, int]:
     """Everything that it is launched with is told to the function before, in several pieces."""
     f = caller.object("CUfunction")
-    packed = struct.pack("<QI4xQ", caller.block(64), caller.rng.getrandbits(32), caller.block(64))
+    packed = struct.pack("<QI4xQ", caller.block(64), caller.rng.getrandbits(28), caller.block(64))
     caller.make("cuFuncSetBlockShape", hfunc=f, **{axis: caller.rng.randrange(1, 9) for axis in "xyz"})
     caller.make("cuFuncSetSharedSize", hfunc=f, bytes=caller.rng.randrange(1024))
     caller.make("cuParamSetv", hfunc=f, offset=0, ptr=caller.buffer(bytes(24)), numbytes=24)
@@ -458,6 +551,16 @@ _OLD_LAUNCHES = ("cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync")
 
 RECIPES: dict[str, Callable[[Caller, Function], dict[str, int]]] = {
     **dict.fromkeys(_OLD_LAUNCHES, _old_launch),
+    **dict.fromkeys(("cuMemcpyBatchAsync", "cuMemcpyBatchAsync_v2"), _batch_of_copies),
+    **dict.fromkeys(
+        ("cuMemcpy3DBatchAsync", "cuMemcpy3DBatchAsync_v2", "cuMemcpy3DWithAttributesAsync"), _batch_of_boxes
+    ),
+    "cuMemcpyWithAttributesAsync": _with_attributes,
+    **dict.fromkeys(("cuStreamBatchMemOp", "cuStreamBatchMemOp_v2"), _memory_operations),
+    **dict.fromkeys(
+        ("cuMemPrefetchBatchAsync", "cuMemDiscardBatchAsync", "cuMemDiscardAndPrefetchBatchAsync"), _locations
+    ),
+    **dict.fromkeys(("cuMemcpy3DPeer", "cuMemcpy3DPeerAsync"), _peer_rectangle),
     "cuParamSeti": _old_offset,
     "cuParamSetf": _old_offset,
     "cuParamSetv": _old_vector,
@@ -551,6 +654,7 @@ CUSTOM_TYPES: dict[str, Callable[[Recorder, Function, list[int], int], Any]] = {
     "const CUlaunchConfig *": launch_config,
     "const CUDA_MEMCPY2D *": copy_2d,
     "const CUDA_MEMCPY3D *": copy_3d,
+    "const CUDA_MEMCPY3D_PEER *": peer_rectangle,
     "CUDA_GRAPH_INSTANTIATE_PARAMS *": lambda recorder, function, words, at: ctypes.string_at(
         at, 8
     ).hex(),  # flags
@@ -558,4 +662,7 @@ CUSTOM_TYPES: dict[str, Callable[[Recorder, Function, list[int], int], Any]] = {
 }
 
 # C type of an element -> what is in it, where bytes do not say
-STRUCTS: dict[str, Callable[[Recorder, int], Any]] = {}
+STRUCTS: dict[str, Callable[[Recorder, int], Any]] = {
+    "CUDA_MEMCPY3D_BATCH_OP": batch_operation,
+    "CUstreamBatchMemOpParams": memory_operation,
+}
