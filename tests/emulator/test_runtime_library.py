@@ -113,8 +113,8 @@ def test_needs_nothing_but_the_c_library(emulator_dir: Path, major: int) -> None
 def test_what_is_not_supported_belongs_to_a_few_groups(emulator_dir: Path, major: int) -> None:
     """Weak definitions are those that answer cudaErrorNotSupported."""
     groups = (
-        r"cuda(Graphics)?(EGL|GL|VDPAU)|cudaGraphics|FromEGLSync|ExternalMemory|ExternalSemaphore|TextureObject"
-        r"|SurfaceObject|NvSciSync|AsyncNotification|ExecutionCtx|DevResource|DevSmResource|GreenCtx|Subgrid"
+        r"cuda(Graphics)?(EGL|GL|VDPAU)|cudaGraphics|FromEGLSync|ExternalMemory|ExternalSemaphore"
+        r"|NvSciSync|AsyncNotification|ExecutionCtx|DevResource|DevSmResource|GreenCtx|Subgrid"
         r"|AtomicCapabilities|MultiDevice|WithAttributes|Recapture|ArrayToArray|__cudaRegisterUnifiedTable"
         r"|__cudaGetProcAddress|cudaGraph\w*(GetId|GetLocalId|GetToolsId|GetContainingGraph|NodeGetParams|Create_v2)"
         r"|cudaLaunchHostFunc_v2|cudaMemGetLocationInfo"
@@ -122,7 +122,7 @@ def test_what_is_not_supported_belongs_to_a_few_groups(emulator_dir: Path, major
     library = exported(runtime_library(emulator_dir, major))
     weak = {name for name, (_, binding) in library.items() if binding == "STB_WEAK"}
     assert {name for name in weak if not re.search(groups, name)} == set()
-    assert "cudaCreateTextureObject" in weak
+    assert "cudaImportExternalMemory" in weak
 
 
 @MAJORS
