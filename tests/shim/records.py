@@ -146,7 +146,8 @@ class _Copies:
 
 def read_file(path: Path) -> ProcessFile:
     data = path.read_bytes()
-    blobs = path.with_name(path.name.replace("calls.", "blobs.")).read_bytes()
+    blobs_path = path.with_name(path.name.replace("calls.", "blobs."))
+    blobs = blobs_path.read_bytes() if blobs_path.exists() else b""  # killed before it was made
     file = ProcessFile(path)
     if not data.strip(b"\0"):
         return file
