@@ -383,7 +383,8 @@ void memory_remove(uint64_t base, uint32_t serial);
 void memory_remove_owner(uint64_t owner);
 void memory_remove_context(uint64_t context);
 void memory_forget_touches(void);
-bool memory_find(uint64_t address, struct range *found);
+bool memory_find(uint64_t address, struct range *found); // a block of an allocation, where it has some
+bool memory_find_allocation(uint64_t address, struct range *found);
 void memory_mark(uint64_t base, uint32_t serial, enum range_state state);
 void reset_memory_after_fork(void);
 
@@ -514,6 +515,17 @@ bool push_context_of(const struct range *range); // true: pop_context has to fol
 void pop_context(void);
 
 extern atomic_bool host_memory_is_pending; // work may be under way that writes pinned or managed memory
+
+// ---- blocks of allocations, as an allocator inside the application tells (hints.c) --------------
+
+void memory_block_lives(uint64_t address, uint64_t bytes);
+void memory_block_ends(uint64_t address);
+bool memory_has_blocks(void);
+void memory_cover(uint64_t address, uint64_t bytes); // a call names this memory: it counts as a block
+// Words that point between blocks: the stretch around each counts as a block. Returns whether there are any.
+bool memory_cover_targets(const void *data, size_t bytes, bool only_ask);
+void refresh_hints(void);
+void hints_for_launch(const struct call *call);
 
 // ---- physical memory with several addresses (physical.c) ----------------------------------------
 

@@ -74,9 +74,22 @@ static struct range *range_at(uint64_t address) {
   return position < all.count && all.items[position].base <= address ? &all.items[position] : NULL;
 }
 
+// Allocations of which an allocator has said which blocks are in use; the blocks stand in `all` instead.
+static struct range_list segments;
+static atomic_size_t segment_count;
+
+static struct range *segment_at(uint64_t address) {
+  for (size_t n = 0; n < segments.count; n++)
+    if (address - segments.items[n].base < segments.items[n].bytes)
+      return &segments.items[n];
+  return NULL;
+}
+
 bool memory_find(uint64_t address, struct range *found) {
   pthread_mutex_lock(&lock);
   struct range *range = range_at(address);
+  if (range == NULL)
+    range = segment_at(address);
   if (range != NULL)
     *found = *range;
   pthread_mutex_unlock(&lock);
@@ -95,10 +108,27 @@ static void remove_at(size_t position, size_t count) {
   all.count -= count;
 }
 
+static void remove_span(uint64_t base, uint64_t bytes) {
+  size_t position = position_of(base), end = position;
+  while (end < all.count && all.items[end].base < base + bytes)
+    end++;
+  remove_at(position, end - position);
+}
+
+static void remove_segment(struct range *segment) {
+  remove_span(segment->base, segment->bytes);
+  *segment = segments.items[--segments.count];
+  atomic_store(&segment_count, segments.count);
+}
+
 void memory_add(uint64_t base, uint64_t bytes, enum range_kind kind, uint64_t context, uint64_t owner) {
   if (base == 0 || bytes == 0 || base + bytes < base)
     return;
   pthread_mutex_lock(&lock);
+  for (size_t n = segments.count; n > 0; n--)
+    if (segments.items[n - 1].base < base + bytes &&
+        base < segments.items[n - 1].base + segments.items[n - 1].bytes)
+      remove_segment(&segments.items[n - 1]);
   size_t position = position_of(base);
   struct range *same = position < all.count ? &all.items[position] : NULL;
   // A variable of a module is asked for again and again; pinned memory is often registered in parts.
@@ -130,9 +160,12 @@ void memory_add(uint64_t base, uint64_t bytes, enum range_kind kind, uint64_t co
 
 void memory_remove(uint64_t base, uint32_t serial) {
   pthread_mutex_lock(&lock);
-  struct range *range = range_at(base);
+  struct range *range = range_at(base), *segment = segment_at(base);
   // Another thread may have been given the address again by now.
-  if (range != NULL && range->base == base && (serial == 0 || range->serial == serial))
+  if (segment != NULL) {
+    if (segment->base == base && (serial == 0 || segment->serial == serial))
+      remove_segment(segment);
+  } else if (range != NULL && range->base == base && (serial == 0 || range->serial == serial))
     remove_at((size_t)(range - all.items), 1);
   pthread_mutex_unlock(&lock);
 }
@@ -160,6 +193,9 @@ static void remove_all(enum list_filter filter, uint64_t value) {
     else
       all.items[kept++] = all.items[n];
   all.count = kept;
+  for (size_t n = segments.count; n > 0; n--)
+    if (passes_filter(&segments.items[n - 1], filter, value, 0))
+      remove_segment(&segments.items[n - 1]);
   pthread_mutex_unlock(&lock);
 }
 
@@ -184,8 +220,111 @@ void memory_forget_touches(void) {
 
 void reset_memory_after_fork(void) {
   pthread_mutex_init(&lock, NULL);
-  all.count = 0;
+  all.count = segments.count = 0;
+  atomic_store(&segment_count, 0);
   untouched_globals = untouched_others = touched_on_host = 0;
+}
+
+// ---- blocks of allocations ----------------------------------------------------------------------
+
+bool memory_find_allocation(uint64_t address, struct range *found) {
+  pthread_mutex_lock(&lock);
+  struct range *range = segment_at(address);
+  if (range == NULL)
+    range = range_at(address);
+  if (range != NULL)
+    *found = *range;
+  pthread_mutex_unlock(&lock);
+  return range != NULL;
+}
+
+// The stretches of [address, address + bytes) that are in no range become ranges of the segment.
+static void cover(const struct range *segment, uint64_t address, uint64_t bytes) {
+  uint64_t at = address > segment->base ? address : segment->base;
+  uint64_t end =
+      address + bytes < segment->base + segment->bytes ? address + bytes : segment->base + segment->bytes;
+  while (at < end) {
+    size_t position = position_of(at);
+    const struct range *next = position < all.count ? &all.items[position] : NULL;
+    if (next != NULL && next->base <= at) {
+      at = next->base + next->bytes;
+      continue;
+    }
+    uint64_t stop = next != NULL && next->base < end ? next->base : end;
+    if (!list_reserve(&all))
+      return;
+    memmove(all.items + position + 1, all.items + position, (all.count - position) * sizeof *all.items);
+    struct range block = *segment;
+    block.base = at;
+    block.bytes = stop - at;
+    block.serial = ++last_serial;
+    block.state = RANGE_UNTOUCHED;
+    all.items[position] = block;
+    all.count++;
+    count_range(&all.items[position], 1);
+    at = stop;
+  }
+  atomic_fetch_add(&state_number, 1);
+}
+
+void memory_block_lives(uint64_t address, uint64_t bytes) {
+  if (bytes == 0 || address + bytes < address)
+    return;
+  pthread_mutex_lock(&lock);
+  struct range *segment = segment_at(address), *range = range_at(address);
+  // What is no allocation, is one block as a whole, or was read as a whole already, stays as it is.
+  if (segment == NULL && range != NULL && range->state == RANGE_UNTOUCHED && range->kind != RANGE_GLOBAL &&
+      bytes < range->bytes && list_append(&segments, range)) {
+    segment = &segments.items[segments.count - 1];
+    atomic_store(&segment_count, segments.count);
+    remove_at((size_t)(range - all.items), 1);
+  }
+  if (segment != NULL)
+    cover(segment, address, bytes);
+  pthread_mutex_unlock(&lock);
+}
+
+void memory_block_ends(uint64_t address) {
+  pthread_mutex_lock(&lock);
+  struct range *range = range_at(address);
+  // What the window has touched is read once more at its end.
+  if (segment_at(address) != NULL && range != NULL && range->base == address &&
+      range->state == RANGE_UNTOUCHED)
+    remove_at((size_t)(range - all.items), 1);
+  pthread_mutex_unlock(&lock);
+}
+
+bool memory_has_blocks(void) { return atomic_load(&segment_count) > 0; }
+
+void memory_cover(uint64_t address, uint64_t bytes) {
+  pthread_mutex_lock(&lock);
+  struct range *segment = segment_at(address);
+  if (segment != NULL)
+    cover(segment, address, bytes);
+  pthread_mutex_unlock(&lock);
+}
+
+bool memory_cover_targets(const void *data, size_t bytes, bool only_ask) {
+  bool found = false;
+  pthread_mutex_lock(&lock);
+  for (size_t n = 0; n + 8 <= bytes; n += 8) {
+    uint64_t word;
+    memcpy(&word, (const uint8_t *)data + n, 8);
+    struct range *segment = segment_at(word);
+    if (segment == NULL || range_at(word) != NULL)
+      continue;
+    found = true;
+    size_t position = position_of(word);
+    uint64_t begin = segment->base, end = segment->base + segment->bytes;
+    if (position > 0 && all.items[position - 1].base + all.items[position - 1].bytes > begin)
+      begin = all.items[position - 1].base + all.items[position - 1].bytes;
+    if (position < all.count && all.items[position].base < end)
+      end = all.items[position].base;
+    if (!only_ask)
+      cover(segment, begin, end - begin);
+  }
+  pthread_mutex_unlock(&lock);
+  return found;
 }
 
 // ---- touching -----------------------------------------------------------------------------------

@@ -104,6 +104,8 @@ void open_window(struct thread *thread, uint64_t call, uint64_t ordinal) {
   atomic_store(&any_window, true);
   atomic_fetch_add(&window_number, 1);
   atomic_store(&host_memory_is_pending, true); // calls that were not recorded
+  if (!selection.all)
+    refresh_hints();
   write_note(NOTE_WINDOW_OPEN, 0, call, ordinal == 0 ? "everything" : "launch %llu",
              (unsigned long long)ordinal);
   int closed = MODE_CLOSED;
@@ -387,6 +389,15 @@ static void copy_before_first_touch(struct call *call) {
     want_variables_of_launch(call);
   if (call->function->effect == EFFECT_GRAPH_LAUNCH)
     graph_wants_variables(call->arguments[0]);
+  if (memory_has_blocks()) {
+    hints_for_launch(call);
+    for (unsigned n = 0; n < touch.count; n++)
+      memory_cover(touch.spans[n].address, touch.spans[n].bytes);
+    struct span span;
+    for (uint64_t n = 0; call->function->effect == EFFECT_CUSTOM && batch_span(call, n, &span); n++)
+      if (span.address != 0)
+        memory_cover(span.address, span.bytes);
+  }
   bool source_is_stale = source_may_change(&touch);
   bool look = atomic_load(&captures_under_way) == 0 && reads_host_memory(call, &touch);
   if (!source_is_stale && !look && !touches_something_new(call, &touch))
@@ -477,10 +488,10 @@ void prepare_memory(struct call *call) {
   case EFFECT_HOST_FREE:
   case EFFECT_HOST_UNREGISTER: {
     struct range range;
-    if (memory_find(address, &range) && range.base == address) {
+    if (memory_find_allocation(address, &range) && range.base == address) {
       call->serial = range.serial;
       if (open)
-        copy_before_it_ends(call, LIST_BY_SPAN, address, 1);
+        copy_before_it_ends(call, LIST_BY_SPAN, address, range.bytes);
     }
     break;
   }

@@ -100,7 +100,10 @@ def capture_environment(
         child["REPLAY_CAPTURE_REAL_DRIVER"] = str(driver.folder / SONAME)
     if selection.nvtx:
         child[NVTX_INJECTION] = str(interposer)
-    return child | stacks.environment(child, driver) | selection.environment()
+    child |= stacks.environment(child, driver)
+    if selection.torch_blocks:
+        child |= stacks.torch_blocks(child, driver)
+    return child | selection.environment()
 
 
 def _prepended(first: str, rest: str | None) -> str:

@@ -31,7 +31,7 @@ class Selection:
     nvtx, profiler: only inside NVTX ranges of this name, only between cuProfilerStart and cuProfilerStop; with
     whole_range, everything in the first such range instead of launches.
     every: a window of its own for every so-manieth of these launches; 0: one window from the first to the last.
-    device_hash: a kernel of the interposer may look for what changed.
+    device_hash: a kernel of the interposer may look for what changed. torch_blocks: PyTorch tells its blocks.
     kernel: "" matches every kernel. maximum_bytes, maximum_launches: 0 for no limit.
     """
 
@@ -48,6 +48,7 @@ class Selection:
     whole_range: bool = False
     every: int = 0
     device_hash: bool = True
+    torch_blocks: bool = False
 
     def environment(self) -> dict[str, str]:
         """The variables that tell the interposer; see vocabulary.CAPTURE_ENVIRONMENT."""
@@ -91,6 +92,7 @@ class Selection:
         if self.maximum_launches:
             words += ["--max-launches", str(self.maximum_launches)]
         words += [] if self.device_hash else ["--no-device-hash"]
+        words += ["--torch-blocks"] if self.torch_blocks else []
         return " ".join(words)
 
     def _launches(self) -> str:
@@ -112,6 +114,7 @@ def parse_selection(
     profiler: bool = False,
     each: bool = False,
     device_hash: bool = True,
+    torch_blocks: bool = False,
 ) -> Selection:
     """The selection that a command line asks for. Without `--launch` it is the first matching launch, or as many of
     them as `--max-launches` allows; of a range without `--kernel` and `--launch` it is everything.
@@ -160,6 +163,7 @@ def parse_selection(
         whole_range=bounded and kernel is None and launch is None and not each,
         every=every,
         device_hash=device_hash,
+        torch_blocks=torch_blocks,
     )
 
 

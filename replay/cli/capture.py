@@ -98,6 +98,12 @@ def capture(
             "-o", "--output", metavar="OUT.rsnap", help="The snapshot to write.", show_default="APP.rsnap"
         ),
     ] = None,
+    torch_blocks: Annotated[
+        bool,
+        typer.Option(
+            "--torch-blocks", help="Copy the blocks that PyTorch has in use, not the segments they lie in."
+        ),
+    ] = False,
     full_images: Annotated[
         bool,
         typer.Option("--full-images", help="Keep all of large fat binaries, also for other architectures."),
@@ -142,6 +148,7 @@ def capture(
         profiler=profiler,
         each=each,
         device_hash=not no_device_hash,
+        torch_blocks=torch_blocks,
     )
     chosen = find_driver(driver)
     if chosen.reason and not quiet:

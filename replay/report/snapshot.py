@@ -257,6 +257,17 @@ def render_kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
     return "\n".join([table(columns, rows, screen), *_launched_with(listed, "")])
 
 
+def _asked_for(item: Range) -> str:
+    """What the application asked for beside the size: `cuMemMap physical 1, location_id 0`."""
+    properties = [
+        f"{name} {value}" for name, value in item.properties.items() if not name.startswith("pool_")
+    ]
+    words = [*([f"physical {item.physical}"] if item.physical else []), *properties]
+    words += [f"flags {item.host_flags:#x}"] if item.host_flags else []
+    words += [f"{len(item.hints)} hints"] if item.hints else []
+    return f"{item.function} {', '.join(words)}".strip() if words else ""
+
+
 def render_memory(ranges: Iterable[Range], screen: Screen) -> str:
     """`replay ls SNAP memory`. The address of an array is its handle.
 
@@ -286,7 +297,7 @@ def _range_row(item: Range) -> tuple[str, ...]:
         captured[item.before is not None, item.after is not None],
         "" if changed is None else size(changed),
         f"{born}-{died}" if born or died else "",
-        shown(str(item.array) if item.array else item.name),
+        shown(str(item.array) if item.array else item.name or _asked_for(item)),
     )
 
 

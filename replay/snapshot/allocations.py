@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from replay.api.vocabulary import Effect, Moment, Role, Term
@@ -73,6 +73,8 @@ class Allocation:
     before: list[RawContents | RawCopy] = field(default_factory=list)
     after: list[RawContents | RawCopy] = field(default_factory=list)
     changes: list[RawContents] = field(default_factory=list)  # CHANGED and SEEN
+    blocks: dict[int, Allocation] = field(default_factory=dict)  # parts of it that were read by themselves
+    block_starts: list[int] = field(default_factory=list)
 
     @property
     def placed_address(self) -> int:
@@ -139,13 +141,22 @@ class Allocations:
         self._physical_count = 0
         self._pools: dict[int, dict[str, int]] = {}  # CUmemoryPool -> its properties
 
-    def find(self, address: int) -> Allocation | None:
-        """The allocation alive now that holds `address`. Nothing points into an array."""
+    def _whole(self, address: int) -> Allocation | None:
+        """The allocation alive now that holds `address`, blocks or not. Nothing points into an array."""
         place = bisect.bisect_right(self._starts, address) - 1
         if place < 0:
             return None
         found = self._alive[self._starts[place]]
         return found if address < found.end and found.kind != "array" else None
+
+    def find(self, address: int) -> Allocation | None:
+        """The allocation alive now that holds `address`; of one that was read in blocks, the block."""
+        whole = self._whole(address)
+        if whole is None or not whole.blocks:
+            return whole
+        place = bisect.bisect_right(whole.block_starts, address) - 1
+        block = whole.blocks[whole.block_starts[place]] if place >= 0 else None
+        return block if block is not None and address < block.end else None
 
     def find_array(self, c_type: str, handle: int) -> Allocation | None:
         """The array, or that of which the handle is a level or plane. c_type: CUarray or CUmipmappedArray."""
@@ -171,7 +182,9 @@ class Allocations:
 
     def contents(self, contents: RawContents | RawCopy, context: int, device: int) -> None:
         """Contents were read. They are the first touch, or the last look."""
-        found = self._alive.get(contents.base)
+        found = self._alive.get(contents.base) or self._block(contents)
+        if found is not None and contents.allocation_bytes < found.size_bytes and found.kind != "array":
+            found = self._block(contents)
         if found is None or found.size_bytes < contents.allocation_bytes:
             # Memory that no recorded call allocated, for example before the shim was loaded.
             found = Allocation("device", contents.base, contents.allocation_bytes, device, context)
@@ -183,6 +196,21 @@ class Allocations:
             found.after.append(contents)
         elif isinstance(contents, RawContents) and len(found.changes) < MAXIMUM_CHANGES:
             found.changes.append(contents)
+
+    def _block(self, contents: RawContents | RawCopy) -> Allocation | None:
+        """Contents of a part of an allocation: a block that an allocator in the application had told of."""
+        whole = self._whole(contents.base)
+        if whole is None or contents.base + contents.allocation_bytes > whole.end:
+            return None
+        known = whole.blocks.get(contents.base)
+        if known is None and len(whole.blocks) < MAXIMUM_CHANGES:
+            known = replace(
+                whole, address=contents.base, size_bytes=contents.allocation_bytes, touched=False, before=[], after=[],
+                changes=[], blocks={}, block_starts=[], hints=[],
+            )  # fmt: skip
+            whole.blocks[contents.base] = known
+            bisect.insort(whole.block_starts, contents.base)
+        return known
 
     def enter(self, call: RawCall) -> None:
         """A call begins. What it frees is looked up now: at its answer, the address may be in use again."""
@@ -391,6 +419,8 @@ class Allocations:
             del self._starts[bisect.bisect_left(self._starts, allocation.address)]
         if allocation.kind == "array":
             self._forget_array(allocation)
+        for block in allocation.blocks.values():
+            block.died_call = block.died_call or died_call
         # Also of one whose address was in use again before its end was on file.
         allocation.died_call = allocation.died_call or died_call
 

@@ -38,3 +38,14 @@ def environment(base: Mapping[str, str], driver: Driver) -> dict[str, str]:
         paths = [path for path in base.get("PYTHONPATH", "").split(os.pathsep) if path and path != hook]
         added["PYTHONPATH"] = os.pathsep.join([hook, *paths])
     return added
+
+
+def torch_blocks(base: Mapping[str, str], driver: Driver) -> dict[str, str]:
+    """The variables with which Pythons of the application tell the blocks of PyTorch (replay.hints.torch)."""
+    hook = str(_HERE / "hook")
+    paths = [path for path in base.get("PYTHONPATH", "").split(os.pathsep) if path and path != hook]
+    return {
+        "PYTHONPATH": os.pathsep.join([hook, *paths]),
+        "REPLAY_HOOK_TORCH_BLOCKS": "1",
+        "REPLAY_HOOK_NVJITLINK": "1" if driver.emulated else "0",
+    }

@@ -44,7 +44,7 @@ def script(replay, programs: toolchain.Programs, emulator_dir: Path) -> Callable
 
 
 def ranges(replay) -> list[dict]:
-    return json.loads(replay("ls", "x.rsnap", "memory", "--json").stdout)["rows"]
+    return json.loads(replay("ls", "x.rsnap", "memory", "--json").stdout)["memory"]
 
 
 @pytest.mark.parametrize("kind", [*HOST_KINDS, *DEVICE_KINDS])
@@ -201,3 +201,43 @@ def test_physical_memory_at_several_addresses_is_one_memory(script, lines, selec
     result = script(lines, *selection)
     assert result["verification"]["verdict"] == "match"
     assert result["verification"]["compared_bytes"] > 2000
+
+
+BLOCKS = """
+    segment 0 16000000
+    block 1 0 5000000 3000
+    block 2 0 9000000 2000
+    fill 1 7
+    fill 2 9
+    wait
+    scale 1 3 1
+    sum 2 1
+    endblock 2
+    block 3 0 9000100 5000
+    set 3 5
+    scale 3 2 2
+    wait
+    endblock 1
+    endblock 3
+    free 0
+"""
+
+
+@pytest.mark.parametrize(
+    "selection", [("--all",), ("--kernel", "axpb", "--launch", "1-2"), ("--kernel", "sum")]
+)
+def test_only_the_blocks_of_a_segment_are_captured(script, replay, selection):
+    result = script(BLOCKS, *selection)
+    assert result["verification"]["verdict"] == "match"
+    sizes = [item["size_bytes"] for item in ranges(replay)]
+    assert 0 < max(sizes) <= 20000
+    assert sum(sizes) <= 60000
+    if selection[1:] == ("sum",):
+        assert sorted(sizes) == [8000, 12000]
+
+
+def test_a_kernel_may_be_given_memory_between_blocks(script, replay):
+    result = script(BLOCKS.replace("    block 2", "    hidden 2"), "--kernel", "sum")
+    assert result["verification"]["verdict"] == "match"
+    sizes = [item["size_bytes"] for item in ranges(replay)]
+    assert sizes == [12000, 4 * (16000000 - 5003000)] or sizes[::-1] == [12000, 4 * (16000000 - 5003000)]

@@ -4,6 +4,7 @@ numba-cuda and cuda.core then link through the driver, which is given PTX. With 
 code, and neither has a setting against it. Nothing else changes; a sitecustomize of the user's own runs after this.
 """
 
+import os
 import sys
 from types import ModuleType
 
@@ -57,5 +58,22 @@ def _run_the_users_own() -> None:
         sys.modules[__name__] = mine
 
 
-sys.meta_path.insert(0, _WithoutNvJitLink)  # type: ignore[arg-type]
+def _hint_torch_blocks() -> None:
+    # The application's Python need not have this package installed: its own folder is looked in, for this alone.
+    package = __file__.rsplit("/", 4)[0]
+    sys.path.append(package)
+    try:
+        import replay.hints.torch
+
+        replay.hints.torch.install()
+    except Exception as error:
+        sys.stderr.write(f"replay: blocks of PyTorch are not known: {error}\n")
+    finally:
+        sys.path.remove(package)
+
+
+if os.environ.get("REPLAY_HOOK_NVJITLINK", "1") == "1":
+    sys.meta_path.insert(0, _WithoutNvJitLink)  # type: ignore[arg-type]
+if os.environ.get("REPLAY_HOOK_TORCH_BLOCKS") == "1":
+    _hint_torch_blocks()
 _run_the_users_own()

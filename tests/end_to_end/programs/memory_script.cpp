@@ -16,6 +16,9 @@
 //   unmap ADDRESS
 //   mapadd ADDRESS B       kernel on mapped memory
 //   mapset ADDRESS VALUE
+//   segment SLOT N         device memory, a part of which a sub-allocator hands out
+//   block SLOT OF AT N     a block of a segment, which the hints tell of; hidden: which they do not
+//   endblock SLOT
 //   drop SLOT              the handle of the physical memory is released
 #include "../../corpus/driver/check.hpp"
 
@@ -23,6 +26,7 @@
 #include <map>
 #include <sstream>
 
+#include <dlfcn.h>
 #include <sys/mman.h>
 
 static const char *const SUM = PTX_HEADER R"(
@@ -141,7 +145,21 @@ int main(int count, char **arguments) {
       continue;
     }
     words >> a >> b >> c;
-    if (what == "free") {
+    if (what == "segment") {
+      allocate(int(a), "device", uint32_t(b));
+    } else if (what == "block" || what == "hidden") {
+      uint32_t n = 0;
+      words >> n;
+      buffers[int(a)] = Buffer{"block", n, buffers.at(int(b)).device + CUdeviceptr(c) * 4};
+      auto lives = reinterpret_cast<void (*)(uint64_t, uint64_t)>(dlsym(RTLD_DEFAULT, "replay_hint_block_lives"));
+      if (lives != nullptr && what == "block")
+        lives(buffers[int(a)].device, uint64_t(n) * 4);
+    } else if (what == "endblock") {
+      auto ends = reinterpret_cast<void (*)(uint64_t)>(dlsym(RTLD_DEFAULT, "replay_hint_block_ends"));
+      if (ends != nullptr)
+        ends(buffers.at(int(a)).device);
+      buffers.erase(int(a));
+    } else if (what == "free") {
       release(int(a));
     } else if (what == "fill") {
       Buffer &buffer = buffers.at(int(a));
