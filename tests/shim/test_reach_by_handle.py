@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+import fakes
 import pytest
 
 from replay.api.vocabulary import Moment
@@ -35,3 +36,12 @@ def test_memory_behind_a_handle_is_read_before_the_launch(run: Runner, way: str,
         assert before.bytes == b"\x07" * 4096
         launched = next(call.number for call in capture.only.calls if call.symbol == "cuLaunchKernel")
         assert before.call == launched
+
+
+def test_arrays_of_every_kind_are_read_through_the_shim(run_emulated: Runner) -> None:
+    """The program of the end-to-end tests, here for builds of the shim that watch over themselves."""
+    program = fakes.REPOSITORY / "tests" / "end_to_end" / "programs" / "arrays.py"
+    done, capture = run_emulated([sys.executable, program, 1], profiler=1)
+    assert done.returncode == 0
+    read = {blob.base for blob in capture.only.blobs if blob.base >> 48 == 0xA77A}
+    assert len(read) == 15
