@@ -36,6 +36,7 @@ static const struct {
     [ID_cuIpcOpenMemHandle] = {NULL, import_leave},
     [ID_cuIpcOpenMemHandle_v2] = {NULL, import_leave},
     [ID_cuExternalMemoryGetMappedBuffer] = {NULL, import_leave},
+    [ID_cuMemPoolImportPointer] = {NULL, import_leave},
     [ID_cuArrayCreate_v2] = {NULL, array_leave},
     [ID_cuArray3DCreate_v2] = {NULL, array_leave},
     [ID_cuMipmappedArrayCreate] = {NULL, array_leave},

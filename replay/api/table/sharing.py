@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replay.api.rows import ALWAYS, NEVER, OPAQUE, WINDOW, F
+from replay.api.rows import ALWAYS, NEVER, OPAQUE, WINDOW, F, inputs
 from replay.api.vocabulary import Effect
 
 # ---- other processes: memory that they gave is captured and replayed as plain memory, events as plain events ----
@@ -13,6 +13,7 @@ F(1032, "cuIpcOpenMemHandle", ALWAYS, Effect.IMPORT, "pdptr", custom=True)
 F(1033, "cuIpcOpenMemHandle_v2", ALWAYS, Effect.IMPORT, "pdptr", custom=True)
 F(1034, "cuIpcCloseMemHandle", ALWAYS, Effect.FREE, "dptr")
 F(1035, "cuIpcOpenEventHandle", ALWAYS, custom=True)
+F(1036, "cuMemPoolImportPointer", ALWAYS, Effect.IMPORT, "ptr_out", shareData=inputs("1"), custom=True)
 
 # ---- memory and semaphores of other interfaces --------------------------------------------------------------
 
@@ -82,3 +83,6 @@ F(1091, "cuStreamEndCaptureToCig", NEVER, out_of_scope=_GRAPHICS_CAPTURE)
 F(1092, "cuUserObjectCreate", NEVER)
 F(1093, "cuUserObjectRetain", NEVER)
 F(1094, "cuUserObjectRelease", NEVER)
+F(1095, "cuMemGetLocationInfo", NEVER)
+F(1096, "cuTensorMapSetAllocationClass", NEVER,
+  unsupported="a tensor map that it changed is not recognised where its memory is moved")  # fmt: skip
