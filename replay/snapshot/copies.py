@@ -213,15 +213,12 @@ class CopyStore:
 
     def _read(self, group: list[_Piece]) -> list[_Read]:
         """In a worker thread: read, check, hash and look for words inside the hull."""
-        buffer = memoryview(bytearray(sum(piece.length for piece in group)))
         read = []
-        at = 0
         for run in _runs(group):
-            length = sum(piece.length for piece in run)
-            self._blobs.read_into(run[0].offset, buffer[at : at + length])
+            buffer = memoryview(self._blobs.read(run[0].offset, sum(piece.length for piece in run)))
             for piece in run:
+                at = piece.offset - run[0].offset
                 data = buffer[at : at + piece.length]
-                at += piece.length
                 if crc32c(data) != piece.check:
                     raise DamagedError(f"wrong checksum at byte {piece.offset}", where=self._blobs.path)
                 digest = chunk_digest(data) if piece.store else b""
