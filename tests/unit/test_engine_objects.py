@@ -21,8 +21,16 @@ from .fake_driver import FakeDriver
 LARGE, HERE = SMALLEST_CERTAIN_HANDLE + 0x1230, SMALLEST_CERTAIN_HANDLE + 0x7770
 
 
-class Devices:
+class OneDevice:
+    """Stands for `Devices`."""
+
     context = 0
+
+    def device(self, captured: int) -> int:
+        return 0
+
+    def is_split(self, captured: int) -> bool:
+        return False
 
 
 class ByOnes(FakeDriver):
@@ -43,7 +51,7 @@ class ByOnes(FakeDriver):
 
 
 def executor_on(driver: FakeDriver) -> Executor:
-    return Executor(driver, None, {}, AddressMap(), {}, Devices())  # type: ignore[arg-type]
+    return Executor(driver, None, {}, AddressMap(), {}, OneDevice())  # type: ignore[arg-type]
 
 
 def creation(captured: int, section: str = "setup") -> Call:

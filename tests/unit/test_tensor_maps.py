@@ -21,6 +21,7 @@ from replay.snapshot.schema import Call, TensorMap, from_wire
 
 from .fake_driver import FakeDriver
 from .raw_writer import RawWriter, word
+from .test_engine_objects import OneDevice
 
 MEMORY, TABLE, MOVED = 0x7F00_0000_0000, 0x7F00_1000_0000, 0x7E00_0000_0000
 INPUTS = {
@@ -62,11 +63,8 @@ def driver() -> FakeDriver:
 
 
 def maps_for(driver: FakeDriver, live: int, one: TensorMap) -> tuple[LiveMaps, list[str]]:
-    class Devices:
-        context = 0
-
     placed = Placed(Span(MEMORY, 1 << 21, False), live, "same_address" if live == MEMORY else "relocated")
-    executor = Executor(driver, None, {}, AddressMap([placed]), {}, Devices())  # type: ignore[arg-type]
+    executor = Executor(driver, None, {}, AddressMap([placed]), {}, OneDevice())  # type: ignore[arg-type]
     notes: list[str] = []
     return LiveMaps(executor, {one.id: one}, notes.append), notes
 
