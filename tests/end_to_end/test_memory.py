@@ -47,9 +47,16 @@ def ranges(replay) -> list[dict]:
     return json.loads(replay("ls", "x.rsnap", "memory", "--json").stdout)["memory"]
 
 
-@pytest.mark.parametrize("kind", [*HOST_KINDS, *DEVICE_KINDS])
+ALL, SOME, ONE = ("--all",), ("--kernel", "axpb", "--launch", "1-3"), ("--kernel", "sum")
+
+
 @pytest.mark.parametrize(
-    "selection", [("--all",), ("--kernel", "axpb", "--launch", "1-3"), ("--kernel", "sum")]
+    ("kind", "selection"),
+    [
+        *((kind, ALL) for kind in (*HOST_KINDS, *DEVICE_KINDS)),
+        *((kind, SOME) for kind in ("managed", "mapped", "pool")),
+        *((kind, ONE) for kind in ("managed", "registered", "pitched")),
+    ],
 )
 def test_memory_of_every_kind_replays(script, kind, selection):
     result = script(
@@ -70,8 +77,8 @@ def test_memory_of_every_kind_replays(script, kind, selection):
     assert result["verification"]["compared_bytes"] > 3000
 
 
-@pytest.mark.parametrize("kind", HOST_KINDS)
-@pytest.mark.parametrize("pause", ["", "wait", "query"])
+@pytest.mark.parametrize("kind", ["managed", "mapped", "registered"])
+@pytest.mark.parametrize("pause", ["", "wait"])
 @pytest.mark.parametrize("selection", [("--all",), ("--kernel", "axpb|sum", "--launch", "1-4")])
 def test_what_the_host_writes_between_launches_is_replayed(script, kind, pause, selection):
     """Also over what a kernel has just written, and back to what was there before."""
@@ -100,6 +107,31 @@ def test_what_the_host_writes_between_launches_is_replayed(script, kind, pause, 
     )
     assert result["verification"]["verdict"] == "match"
     assert result["verification"]["compared_bytes"] > 3000
+
+
+def test_managed_memory_is_managed_at_its_address(script, replay):
+    """Nothing is said of device memory in its place."""
+    result = script("alloc 0 managed 3000\nfill 0 1\nscale 0 2 1\nwait")
+    assert result["placement"]["relocated_ranges"] == 0
+    assert not [note for note in result["notes"] if "device memory" in note]
+    assert [item["kind"] for item in ranges(replay)] == ["managed"]
+
+
+def test_what_was_asked_for_is_kept(script, replay):
+    script(
+        "alloc 0 pool 100\nalloc 1 pitched 1000\nalloc 2 mapped 10\nphysical 0 1\nmap 0 0\nmap 0 1\n"
+        "add 0 1\nadd 1 1\nadd 2 1\nmapset 0 1\nmapadd 1 1"
+    )
+    found = {item["function"]: item for item in ranges(replay)}
+    assert found["cuMemAllocFromPoolAsync"]["properties"]["pool_release_threshold"] == 1 << 20
+    pitched = found["cuMemAllocPitch_v2"]["properties"]
+    assert (pitched["row_bytes"], pitched["rows"]) == (256, 16)
+    assert pitched["pitch_bytes"] >= 256
+    assert found["cuMemHostAlloc"]["host_flags"] == 3
+    mappings = [item for item in ranges(replay) if item["function"] == "cuMemMap"]
+    assert len(mappings) == 2
+    assert len({item["physical"] for item in mappings}) == 1
+    assert mappings[0]["properties"]["location_type"] == 1
 
 
 def random_script(seed: int) -> str:
@@ -241,3 +273,60 @@ def test_a_kernel_may_be_given_memory_between_blocks(script, replay):
     assert result["verification"]["verdict"] == "match"
     sizes = [item["size_bytes"] for item in ranges(replay)]
     assert sizes == [12000, 4 * (16000000 - 5003000)] or sizes[::-1] == [12000, 4 * (16000000 - 5003000)]
+
+
+TORCH_PROGRAM = '''
+import ctypes, sys, types
+from cuda.bindings import driver as cuda
+
+PTX = b"""
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry bump(.param .u64 p)
+{
+  .reg .b32 %r<4>; .reg .b64 %rd<4>;
+  ld.param.u64 %rd1, [p];
+  mov.u32 %r1, %tid.x;
+  mul.wide.u32 %rd2, %r1, 4;
+  add.s64 %rd3, %rd1, %rd2;
+  ld.global.u32 %r2, [%rd3];
+  add.u32 %r2, %r2, 1;
+  st.global.u32 [%rd3], %r2;
+  ret;
+}
+"""
+
+def ok(answer):
+    assert answer[0] == cuda.CUresult.CUDA_SUCCESS, answer[0]
+    return answer[1] if len(answer) == 2 else answer[1:]
+
+ok(cuda.cuInit(0))
+ok(cuda.cuCtxSetCurrent(ok(cuda.cuDevicePrimaryCtxRetain(ok(cuda.cuDeviceGet(0))))))
+kernel = ok(cuda.cuModuleGetFunction(ok(cuda.cuModuleLoadData(PTX + b"\\0")), b"bump"))
+segment = int(ok(cuda.cuMemAlloc(64 << 20)))
+ok(cuda.cuMemsetD32(segment, 7, 16 << 20))
+blocks = [{"size": 4096, "state": "active_allocated"}, {"size": 1 << 20, "state": "inactive"},
+          {"size": 8192, "state": "active_allocated"}]
+torch = types.ModuleType("torch")
+torch.cuda = types.SimpleNamespace(memory_snapshot=lambda: [{"address": segment, "blocks": blocks}])
+sys.modules["torch"] = torch
+
+def launch(pointer):
+    ok(cuda.cuLaunchKernel(kernel, 1, 1, 1, 64, 1, 1, 0, 0, ((pointer,), (ctypes.c_void_p,)), 0))
+
+launch(segment)
+blocks.append({"size": 2048, "state": "active_allocated"})  # only when it is asked for again
+launch(segment + 4096 + (1 << 20) + 8192)
+ok(cuda.cuCtxSynchronize())
+'''
+
+
+def test_blocks_of_pytorch_are_asked_for_when_the_window_opens_and_when_one_is_unknown(replay):
+    program = replay.folder / "program.py"
+    program.write_text(TORCH_PROGRAM)
+    replay.capture(
+        "--kernel", "bump", "--launch", "1-2", "--torch-blocks", application=[sys.executable, str(program)]
+    )
+    assert sorted(item["size_bytes"] for item in ranges(replay)) == [2048, 4096]
+    assert "outputs match" in replay.run("x.rsnap").stdout
