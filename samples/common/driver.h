@@ -94,6 +94,23 @@ typedef struct {
   unsigned int numAttrs;
 } CUlaunchConfig;
 
+typedef unsigned long long CUmemGenericAllocationHandle;
+typedef struct {
+  int type, id;
+} CUmemLocation;
+
+typedef struct {
+  int type, requestedHandleTypes;
+  CUmemLocation location;
+  void *win32HandleMetaData;
+  unsigned char allocFlags[8];
+} CUmemAllocationProp;
+
+typedef struct {
+  CUmemLocation location;
+  int flags;
+} CUmemAccessDesc;
+
 typedef struct {
   CUfunction func;
   unsigned int gridDimX, gridDimY, gridDimZ;
@@ -127,6 +144,21 @@ typedef struct {
   FUNCTION(cuMemAlloc, cuMemAlloc_v2, (CUdeviceptr *, size_t))                                               \
   FUNCTION(cuMemAllocPitch, cuMemAllocPitch_v2, (CUdeviceptr *, size_t *, size_t, size_t, unsigned int))     \
   FUNCTION(cuMemFree, cuMemFree_v2, (CUdeviceptr))                                                           \
+  FUNCTION(cuMemAllocManaged, cuMemAllocManaged, (CUdeviceptr *, size_t, unsigned int))                      \
+  FUNCTION(cuMemAllocAsync, cuMemAllocAsync, (CUdeviceptr *, size_t, CUstream))                              \
+  FUNCTION(cuMemFreeAsync, cuMemFreeAsync, (CUdeviceptr, CUstream))                                          \
+  FUNCTION(cuMemGetAllocationGranularity, cuMemGetAllocationGranularity,                                     \
+           (size_t *, const CUmemAllocationProp *, int))                                                     \
+  FUNCTION(cuMemCreate, cuMemCreate,                                                                         \
+           (CUmemGenericAllocationHandle *, size_t, const CUmemAllocationProp *, unsigned long long))        \
+  FUNCTION(cuMemRelease, cuMemRelease, (CUmemGenericAllocationHandle))                                       \
+  FUNCTION(cuMemAddressReserve, cuMemAddressReserve,                                                         \
+           (CUdeviceptr *, size_t, size_t, CUdeviceptr, unsigned long long))                                 \
+  FUNCTION(cuMemAddressFree, cuMemAddressFree, (CUdeviceptr, size_t))                                        \
+  FUNCTION(cuMemMap, cuMemMap,                                                                               \
+           (CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long))                  \
+  FUNCTION(cuMemUnmap, cuMemUnmap, (CUdeviceptr, size_t))                                                    \
+  FUNCTION(cuMemSetAccess, cuMemSetAccess, (CUdeviceptr, size_t, const CUmemAccessDesc *, size_t))           \
   FUNCTION(cuMemAllocHost, cuMemAllocHost_v2, (void **, size_t))                                             \
   FUNCTION(cuMemFreeHost, cuMemFreeHost, (void *))                                                           \
   FUNCTION(cuMemcpyHtoD, cuMemcpyHtoD_v2, (CUdeviceptr, const void *, size_t))                               \

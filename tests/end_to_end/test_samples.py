@@ -25,6 +25,7 @@ LAUNCHES = [
     ("graph_update", "step", "3"),
     ("graph_update", "combine", "2"),
     ("texture_filter", "filter", "3"),
+    ("memory_kinds", "accumulate", "4"),
 ]
 
 
@@ -53,6 +54,7 @@ def test_one_launch_replays_with_equal_outputs(replay, sample, kernel, launch):
         "cooperative",
         "graph_update",
         "texture_filter",
+        "memory_kinds",
     ],
 )
 def test_whole_program_replays_with_equal_outputs(replay, sample):
