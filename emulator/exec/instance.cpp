@@ -177,6 +177,14 @@ LaunchResult PlacedInstance::launch(const KernelInfo &kernel, const LaunchReques
                 std::min<size_t>(request.parameter_bytes, program->info.parameter_bytes));
   if (request.cooperative)
     launch.workspace.assign(grid_workspace_bytes, 0);
+  auto more_than = [&](uint64_t present) {
+    return static_cast<uint32_t>(present && request.stack_bytes > present ? request.stack_bytes - present
+                                                                          : 0);
+  };
+  uint64_t alloca_bytes = program->local_bytes - program->frame_bytes;
+  launch.frame_bytes = program->frame_bytes + (more_than(program->recursion_bytes) + 15) / 16 * 16;
+  launch.local_bytes =
+      launch.frame_bytes + static_cast<uint32_t>(alloca_bytes) + (more_than(alloca_bytes) + 15) / 16 * 16;
   uint64_t threads = uint64_t{request.block.x} * request.block.y * request.block.z;
   uint64_t shared = uint64_t{program->shared_bytes} + request.dynamic_shared_bytes;
   if (threads == 0 || threads > 1024 || shared > UINT32_MAX) {

@@ -275,6 +275,73 @@ def test_a_stack_that_overflows_is_an_error_with_the_kernels_name(
     assert "in kernel k, PTX line" in done.stderr
 
 
+RECURSION = """
+.func (.param .b32 r) down(.param .b32 n)
+{
+  .reg .b32 %r<4>; .reg .pred %p; .local .align 4 .b8 room[1024];
+  ld.param.u32 %r0, [n];
+  st.local.u32 [room], %r0;
+  setp.eq.u32 %p, %r0, 0;
+  @%p bra end;
+  sub.u32 %r1, %r0, 1;
+  { .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), down, (a); ld.param.b32 %r2, [b]; }
+end:
+  ld.local.u32 %r3, [room];
+  add.u32 %r3, %r3, 1;
+  st.param.b32 [r], %r3;
+  ret;
+}
+"""
+
+
+def test_the_stacks_limit_makes_room_for_recursion_and_alloca(fresh: Fresh) -> None:
+    """100 frames of a kilobyte, and 60,000 bytes of alloca: more than the default has, less than 256 KiB."""
+    call = "mov.u32 %r1, 100; { .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), down, (a); }"
+    deep = module(call + " ret;", parameters=0).replace(".visible .entry", RECURSION + "\n.visible .entry")
+    wide = module("alloca.u64 %rd5, 60000; st.local.u32 [%rd5+59996], 7; ret;", parameters=0)
+    for which in "01":
+        for limit, expected in (("0", "714"), ("262144", "0")):
+            script = f"""
+                f = [d.function(d.module(ptx), "k") for ptx in ({deep!r}, {wide!r})][{which}]
+                if {limit}:
+                    d.do("cuCtxSetLimit", 0, {limit})
+                print(d.launch(f, [2], [64], []) or d.cuCtxSynchronize())
+                """
+            done = fresh(script)
+            assert done.stdout.split() == [expected]
+            assert ("CU_LIMIT_STACK_SIZE" in done.stderr) == (expected == "714")
+
+
+LOCAL = ".local .align 8 .b8 room[64];"
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        # One lane of many, below and above, in both forms of address.
+        ("mov.u32 %r2, 0; @%p1 mov.u32 %r2, 64; st.local.u32 [%r2], %t;", "where a thread has 64 bytes"),
+        ("mov.u32 %r2, 0; @%p1 mov.u32 %r2, 64; ld.local.u32 %r3, [%r2];", "thread (5,0,0)"),
+        ("mov.u64 %rd2, 8; @%p1 mov.u64 %rd2, 0; st.local.u32 [%rd2+-4], %t;", "thread (5,0,0)"),
+        ("mov.u64 %rd2, 0; @%p1 mov.u64 %rd2, 64; add.u64 %rd1, %rd1, %rd2; st.u32 [%rd1], %t;", "another thread"),
+        ("mov.u64 %rd2, 0; @%p1 mov.u64 %rd2, 4; sub.u64 %rd1, %rd1, %rd2; ld.u32 %r2, [%rd1];", "another thread"),
+    ],
+)  # fmt: skip
+def test_local_memory_of_another_thread_is_out_of_bounds(fresh: Fresh, body: str, words: str) -> None:
+    start = "mov.u64 %rd3, room; cvta.local.u64 %rd1, %rd3; setp.eq.u32 %p1, %t, 5;"
+    ptx = module(f"{start} {body} ret;", shared=LOCAL, parameters=0)
+    inside = ptx.replace("64; st", "60; st").replace("64; ld", "60; ld").replace("64; add", "60; add")
+    inside = inside.replace("+-4]", "]").replace("4; sub", "0; sub")
+    for text, expected in ((inside, "0"), (ptx, "700")):
+        done = fresh(
+            f"""
+            f = d.function(d.module({text!r}), "k")
+            print(d.launch(f, [1], [48], []) or d.cuCtxSynchronize())
+            """
+        )
+        assert done.stdout.split() == [expected]
+    assert words in done.stderr
+
+
 def test_a_break_point_ends_the_kernel(fresh: Fresh) -> None:
     ptx = module("setp.eq.u32 %p1, %t, 7; @%p1 brkpt;", parameters=0)
     done = fresh(

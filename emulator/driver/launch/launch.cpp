@@ -139,6 +139,10 @@ Outcome PreparedLaunch::run(uint64_t number) const {
   request.worker_threads = static_cast<uint32_t>(settings().worker_threads);
   request.timeout_ms = settings().timeout_ms;
   request.fuse_multiply_add = settings().fuse;
+  {
+    Lock lock(driver().mutex);
+    request.stack_bytes = context->limits.at(CU_LIMIT_STACK_SIZE);
+  }
   request.print = [this](std::string text, size_t bytes) { hold_print(*context, std::move(text), bytes); };
   LaunchResult result = module->instance->launch(*function->info, request, *context->memory);
   if (result.status != LaunchStatus::ok)

@@ -245,6 +245,7 @@ private:
     };
     uint64_t local = deepest(0) + (recursive ? recursion_bytes : 0);
     program_.frame_bytes = static_cast<uint32_t>(std::min<uint64_t>(aligned(local, 16), most_frame_bytes));
+    program_.recursion_bytes = recursive ? recursion_bytes : 0;
     program_.local_bytes = program_.frame_bytes + static_cast<uint32_t>(uses_alloca_ ? alloca_bytes : 0);
   }
 

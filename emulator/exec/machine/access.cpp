@@ -78,7 +78,7 @@ void check_access(Warp &w, const Instruction *i, uint32_t lane, uint64_t address
            lane);
   }
   if (space == ptx::Space::local || generic) {
-    if (inside(w.local_base, w.local_base + w.local_stride * lanes_per_warp, address, bytes))
+    if (inside(local, local + w.local_stride, address, bytes))
       return;
     if (!generic)
       fail(w, i, LaunchStatus::illegal_address,
@@ -106,7 +106,10 @@ void check_access(Warp &w, const Instruction *i, uint32_t lane, uint64_t address
                      " bytes at " + hexadecimal(address);
   if (range.end > range.base && inside(range.base, range.end, address, bytes))
     what += " in memory that kernels may only read";
-  std::string nearest = launch.memory->describe(address);
+  std::string nearest = inside(w.local_base, w.local_base + w.local_stride * lanes_per_warp, address, bytes)
+                            ? "the local memory of another thread, where a thread has " +
+                                  std::to_string(w.local_stride) + " bytes"
+                            : launch.memory->describe(address);
   if (!nearest.empty())
     what += ": " + nearest;
   fail(w, i, LaunchStatus::illegal_address, what, lane);

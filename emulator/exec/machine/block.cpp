@@ -34,7 +34,7 @@ void Block::prepare(const Launch &of, Worker &by) {
   worker = &by;
   const Program &program = *of.program;
   size_t register_bytes = (program.register_bytes + row_alignment - 1) / row_alignment * row_alignment;
-  uint64_t local_bytes = (program.local_bytes + 15) / 16 * 16;
+  uint64_t local_bytes = (of.local_bytes + uint64_t{15}) / 16 * 16;
   registers.resize(register_bytes * of.warps_per_block);
   shared.resize(of.shared_bytes);
   local.resize(local_bytes * lanes_per_warp * of.warps_per_block);

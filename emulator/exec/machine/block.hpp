@@ -21,6 +21,8 @@ struct Launch {
   std::vector<uint8_t> workspace;  // cooperative launches: what %envreg1 and 2 point to
   uint64_t function_addresses = 0; // address of ptx::Module::functions[0]
   uint32_t shared_bytes = 0;       // static and dynamic
+  uint32_t local_bytes = 0;        // per thread: the program's, and more where the stack's limit asks for it
+  uint32_t frame_bytes = 0;        // of the frames alone
   uint32_t threads_per_block = 0;
   uint32_t warps_per_block = 0;
   uint64_t clusters = 0;

@@ -289,10 +289,12 @@ const Instruction *allocate_stack(Warp &w, const Instruction *i) {
     uint64_t alignment = static_cast<uint64_t>(i->immediate);
     uint64_t place = (w.stack_top[lane] + alignment - 1) / alignment * alignment;
     uint64_t bytes = w.row<uint64_t>(i->a)[lane];
-    if (bytes > w.program->local_bytes || place + bytes > w.program->local_bytes)
+    const Launch &launch = *w.block->launch;
+    if (bytes > launch.local_bytes || place + bytes > launch.local_bytes)
       fail(w, i, LaunchStatus::stack_overflow,
            "stack overflow: alloca of " + std::to_string(bytes) + " bytes, where a thread has " +
-               std::to_string(w.program->local_bytes - w.program->frame_bytes) + " for it",
+               std::to_string(launch.local_bytes - launch.frame_bytes) +
+               " for it (cuCtxSetLimit, CU_LIMIT_STACK_SIZE)",
            lane);
     w.stack_top[lane] = static_cast<uint32_t>(place + bytes);
     w.row<uint64_t>(i->destination)[lane] = place;
@@ -310,7 +312,7 @@ const Instruction *restore_stack(Warp &w, const Instruction *i) {
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     uint32_t lane = first_lane(lanes);
     uint64_t top = w.row<uint64_t>(i->a)[lane];
-    if (top < w.program->frame_bytes || top > w.stack_top[lane])
+    if (top < w.block->launch->frame_bytes || top > w.stack_top[lane])
       fail(w, i, LaunchStatus::illegal_instruction, "stackrestore of what stacksave has not given", lane);
     w.stack_top[lane] = static_cast<uint32_t>(top);
   }

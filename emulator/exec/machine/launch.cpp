@@ -130,12 +130,11 @@ void run_in_order(const Launch &launch, Outcome &outcome) {
   std::vector<std::unique_ptr<Cluster>> parked, spare;
   uint64_t next = 0, current = 0;
   const Program &program = *launch.program;
-  uint64_t bytes_per_cluster =
-      blocks_per_cluster(*launch.request) *
-      (launch.shared_bytes +
-       uint64_t{launch.warps_per_block} *
-           (program.register_bytes + lanes_per_warp * uint64_t{program.local_bytes}) +
-       4096);
+  uint64_t bytes_per_cluster = blocks_per_cluster(*launch.request) *
+                               (launch.shared_bytes +
+                                uint64_t{launch.warps_per_block} *
+                                    (program.register_bytes + lanes_per_warp * uint64_t{launch.local_bytes}) +
+                                4096);
   uint64_t most_parked = std::max<uint64_t>(1, most_parked_bytes / bytes_per_cluster);
   try {
     size_t turn = 0;

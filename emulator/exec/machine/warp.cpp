@@ -21,7 +21,7 @@ uint32_t first_lane(uint32_t lanes) { return static_cast<uint32_t>(__builtin_ctz
 void Warp::start(uint32_t lanes) {
   existing = live = lanes;
   at_cluster_barrier = 0;
-  std::fill_n(stack_top, lanes_per_warp, program->frame_bytes);
+  std::fill_n(stack_top, lanes_per_warp, block->launch->frame_bytes);
   ready.clear();
   waiting.clear();
   joins.clear();
@@ -241,10 +241,11 @@ const Instruction *Warp::enter_function(const FunctionCode &function, const Call
   uint64_t caller_offset = local_offset;
   const FunctionCode &caller = program->functions[callee.caller];
   uint64_t offset = caller_offset + caller.local_bytes;
-  if (offset + function.local_bytes > program->frame_bytes)
+  uint32_t frame_bytes = block->launch->frame_bytes;
+  if (offset + function.local_bytes > frame_bytes)
     fail(*this, back - 1, LaunchStatus::stack_overflow,
-         "stack overflow: calls need more than the " + std::to_string(program->frame_bytes) +
-             " bytes of local memory of a thread",
+         "stack overflow: calls need more than the " + std::to_string(frame_bytes) +
+             " bytes of local memory of a thread (cuCtxSetLimit, CU_LIMIT_STACK_SIZE)",
          first_lane(active));
   // A declaration may promise a result that the definition does not give, as the linkers of PTX allow: such a
   // result is not defined.

@@ -27,6 +27,8 @@ struct Reach {
   uint32_t offset_bits = 0; // all offsets, or-ed
   uint64_t lowest = 0;      // address, window of the state space included
   uint64_t span = 0;        // from there to the end of the highest access
+  uint64_t own_least = 0;   // local memory: the lowest and the highest address inside the thread's own
+  uint64_t own_most = 0;
   alignas(64) uint32_t offset[lanes_per_warp];
 };
 

@@ -224,6 +224,17 @@ inline void find_pattern(Warp &w, const Instruction *i, Reach &r, Addresses &at,
     r.pattern = Pattern::pieces_contiguous;
 }
 
+inline void find_own(Warp &w, const Instruction *i, Reach &r) {
+  r.own_least = ~u64{0};
+  r.own_most = 0;
+  for (u32 lanes = r.active; lanes; lanes &= lanes - 1) {
+    u32 l = static_cast<u32>(__builtin_ctz(lanes));
+    u64 own = i->wide_address ? w.row<u64>(i->a)[l] : w.row<u32>(i->a)[l];
+    r.own_least = own < r.own_least ? own : r.own_least;
+    r.own_most = own > r.own_most ? own : r.own_most;
+  }
+}
+
 inline void find_reach(Warp &w, const Instruction *i, Reach &r, Addresses &at, u32 bytes) {
   u64 window = 0, stride = 0;
   if (i->space == ptx::Space::shared) {
@@ -236,10 +247,25 @@ inline void find_reach(Warp &w, const Instruction *i, Reach &r, Addresses &at, u
     find_pattern<u64>(w, i, r, at, bytes, window, stride);
   else
     find_pattern<u32>(w, i, r, at, bytes, window, stride);
+  if (stride)
+    find_own(w, i, r);
 }
 
 inline bool in_range(u64 base, u64 end, u64 address, u64 bytes) {
   return address >= base && address <= end && end - address >= bytes;
+}
+
+// Whether each active lane touches its own local memory, and no other thread's.
+inline bool each_in_own(const Warp &w, const Reach &r, u64 lowest, u32 bytes) {
+  u64 outside = 0;
+  u64 step = r.pattern == Pattern::contiguous ? bytes : 0;
+  bool scattered = r.pattern != Pattern::contiguous && r.pattern != Pattern::uniform;
+  for (u32 l = 0; l < lanes_per_warp; ++l) {
+    u64 address = lowest + (scattered ? r.offset[l] : l * step);
+    u64 own = address - w.local_base - l * w.local_stride;
+    outside |= (own > w.local_stride - bytes) & (r.active >> l & 1);
+  }
+  return outside == 0 && bytes <= w.local_stride;
 }
 
 // Finds where the lanes of `i` are, checks bounds and alignment of every active lane before anything is
@@ -289,8 +315,10 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
     base = w.shared_base;
     end = base + w.shared_bytes;
   } else if (local) {
-    base = w.local_base;
-    end = base + w.local_stride * lanes_per_warp;
+    // A lane may touch what lies between its own bounds; which lane is outside, if one is, the slow check
+    // says.
+    base = 0;
+    end = w.local_stride;
   } else {
     base = w.ranges[i->site].base;
     end = w.ranges[i->site].end;
@@ -298,7 +326,10 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
 #ifdef EMULATOR_UNCHECKED
   (void)base, (void)end, (void)write;
 #else
-  bool inside = in_range(base, end, lowest, r.span);
+  bool inside = !local    ? in_range(base, end, lowest, r.span)
+                : generic ? each_in_own(w, r, lowest, bytes)
+                          : in_range(base, end, r.own_least + static_cast<u64>(i->immediate),
+                                     r.own_most - r.own_least + bytes);
   if (!inside || ((lowest | r.offset_bits) & (bytes - 1)))
     check_lanes(w, i, r, nullptr, bytes, write);
   // Lanes in several state spaces at once count as an access to global memory; the shared memory of another
