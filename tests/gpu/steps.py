@@ -209,6 +209,19 @@ def sample_steps(machine: Machine) -> None:
         machine.capture_and_run("saxpy", launch_of("^saxpy$"), application)
 
 
+def memory_steps(machine: Machine) -> None:
+    """Kinds of memory; and whether this driver gives managed memory at the address that was left free for it."""
+    for selection in (["--all"], ["--kernel", "^accumulate$", "--launch", "1-4"]):
+        with machine.record.step(f"memory_kinds {' '.join(selection)}") as step:
+            machine.need_gpu()
+            program = str(machine.samples / "memory_kinds")
+            machine.record.command([program])
+            machine.capture_and_run("memory_kinds", selection, [program])
+            output = machine.replay("run", "memory_kinds.rsnap", "--no-timing", "--json")
+            result = json.JSONDecoder().raw_decode(output[output.index("{") :])[0]
+            step.facts["placed_otherwise"] = [note for note in result["notes"] if "device memory" in note]
+
+
 def array_steps(machine: Machine) -> None:
     """Arrays, textures and surfaces; and which handles the driver gives objects, on which it depends whether words of
     memory can be told to be handles."""
@@ -454,6 +467,7 @@ STEPS: dict[str, Callable[[Machine], None]] = {
     "build": build_step,
     "addresses": address_step,
     "samples": sample_steps,
+    "memory": memory_steps,
     "arrays": array_steps,
     "cross": cross_step,
     "runtime": runtime_steps,
