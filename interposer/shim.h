@@ -27,9 +27,12 @@ enum {
   SUCCESS = 0,
   ERROR_INVALID_VALUE = 1,
   ERROR_OUT_OF_MEMORY = 2,
+  ERROR_DEINITIALIZED = 4,
+  ERROR_INVALID_CONTEXT = 201,
   ERROR_SYMBOL_NOT_FOUND = 302,
   ERROR_INVALID_HANDLE = 400,
-  ERROR_NOT_READY = 600
+  ERROR_NOT_READY = 600,
+  ERROR_CONTEXT_IS_DESTROYED = 709
 };
 enum { MAX_PARAMETERS = 16, MAX_TERMS = 3 };
 
@@ -545,7 +548,8 @@ void forget_host_contents(void);
 
 void note_streams(const struct call *call);
 bool device_becomes_idle(const struct range_list *list, const char **problem);
-bool device_is_idle(void); // of the current context, asked and not waited for
+extern const char context_has_ended[]; // a problem that nobody need hear of when there is nothing to read
+bool device_is_idle(void);             // of the current context, asked and not waited for
 void reset_streams_after_fork(void);
 extern atomic_int captures_under_way;
 

@@ -306,7 +306,7 @@ void copy_contents(struct thread *thread, struct range_list *list, enum moment m
   }
   // A kernel with a wrong address may reach no memory at all; the replay has to know that it failed here,
   // too.
-  if (problem != NULL && list->count == 0 && moment == MOMENT_AFTER)
+  if (problem != NULL && problem != context_has_ended && list->count == 0 && moment == MOMENT_AFTER)
     write_note(NOTE_MEMORY_NOT_READ, 0, call, "no allocation that could be read: %s", problem);
   uint64_t begin_ns = now_ns();
   // The list grows while it is read: what the contents point to is copied as well.

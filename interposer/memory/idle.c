@@ -92,16 +92,30 @@ static uint64_t now_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+const char context_has_ended[] = "its context has ended";
+
+static const char *problem_of(int result) {
+  switch (result) {
+  case SUCCESS:
+  case ERROR_INVALID_HANDLE: // a stream that was destroyed meanwhile
+    return NULL;
+  case ERROR_DEINITIALIZED:
+  case ERROR_INVALID_CONTEXT:
+  case ERROR_CONTEXT_IS_DESTROYED:
+    return context_has_ended;
+  default:
+    return "the device reports an error of earlier work";
+  }
+}
+
 static const char *wait_for_stream(uint64_t stream, uint64_t deadline) {
   int (*query)(uint64_t) = driver_symbol("cuStreamQuery");
   if (query == NULL)
     return NULL;
   for (long pause_ns = 1000;; pause_ns = pause_ns < 500000 ? pause_ns * 2 : pause_ns) {
     int result = query(stream);
-    if (result == SUCCESS)
-      return NULL;
     if (result != ERROR_NOT_READY)
-      return result == ERROR_INVALID_HANDLE ? NULL : "the device reports an error of earlier work";
+      return problem_of(result);
     if (now_ns() > deadline) {
       atomic_store(&patience_has_ended, true);
       return "the device did not become idle";
@@ -126,9 +140,7 @@ static const char *wait_for_context(uint64_t context, uint64_t deadline) {
       problem = wait_for_stream(stream.handle, deadline);
   }
   int (*synchronize)(void) = driver_symbol("cuCtxSynchronize");
-  if (problem == NULL && synchronize != NULL && synchronize() != SUCCESS)
-    problem = "the device reports an error of earlier work";
-  return problem;
+  return problem == NULL && synchronize != NULL ? problem_of(synchronize()) : problem;
 }
 
 uint64_t current_context(void) {

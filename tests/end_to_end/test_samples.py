@@ -58,7 +58,8 @@ def test_one_launch_replays_with_equal_outputs(replay, sample, kernel, launch):
     ],
 )
 def test_whole_program_replays_with_equal_outputs(replay, sample):
-    replay.capture("--all", application=replay.application(sample, "2"))
+    done = replay.capture("--all", application=replay.application(sample, "2"))
+    assert "not everything was captured" not in done.stderr
     assert "outputs match" in replay.run().stdout
 
 
