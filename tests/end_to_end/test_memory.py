@@ -110,16 +110,15 @@ def test_what_the_host_writes_between_launches_is_replayed(script, kind, pause, 
 
 
 def test_managed_memory_is_managed_at_its_address(script, replay):
-    """In most workers the address can be had; where something else lies right behind it, a note says so."""
-    result = script("alloc 0 managed 3000\nfill 0 1\nscale 0 2 1\nwait")
-    assert [item["kind"] for item in ranges(replay)] == ["managed"]
-    for _ in range(10):
+    """Where the kernel's random layout allows: not at addresses above all that a process is given. A note says so."""
+    for _ in range(12):
+        result = script("alloc 0 managed 3000\nfill 0 1\nscale 0 2 1\nwait")
+        assert [item["kind"] for item in ranges(replay)] == ["managed"]
         assert result["verification"]["verdict"] == "match"
         assert result["placement"]["relocated_ranges"] == 0
         if not [note for note in result["notes"] if "is replayed as device memory" in note]:
             return
-        result = json.loads(replay("run", "x.rsnap", "--driver", "emulator", "--json", "--no-timing").stdout)
-    raise AssertionError("never managed in ten workers")
+    raise AssertionError("never managed in twelve programs")
 
 
 def test_what_was_asked_for_is_kept(script, replay):
