@@ -403,3 +403,16 @@ def test_products_are_fused_into_sums_only_when_asked_and_as_ptxas_does(fresh: F
         for name, (_, fuses) in FUSED.items():
             exact = eps * eps if fuse and fuses else 0.0
             assert got[name] == (-exact if name == "subtract_from" else exact), (name, fuse)
+
+
+@pytest.mark.parametrize("instruction", ["ld.param.u32 %r1, [room];", "st.param.u32 [room], %r1;"])
+def test_a_parameter_access_of_another_variable_is_refused_in_words(fresh: Fresh, instruction: str) -> None:
+    ptx = module(instruction, shared=".shared .align 4 .b8 room[16];", parameters=0)
+    done = fresh(
+        f"""
+        f = d.function(d.module({ptx!r}), "k")
+        print(d.launch(f, [1], [32], []))
+        """
+    )
+    assert done.stdout.split() == [str(driver_api.NOT_SUPPORTED)]
+    assert "param.u32 of a variable in another state space is not implemented" in done.stderr

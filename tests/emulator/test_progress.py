@@ -331,3 +331,16 @@ def test_calls_by_pointer_by_recursion_with_many_arguments_and_blocks_of_bytes(
     got = np.array(cuda.words(out, 256)).reshape(64, 4)
     for t in range(64):
         assert list(got[t]) == [t * t if t % 2 else 2 * t, t * (t + 1) // 2, 1007 + t, 300 + t]
+
+
+def test_many_brief_blocks_are_ended_too(fresh: Fresh) -> None:
+    ptx = module("st.global.u32 [%rd0], %r1;", parameters=1)
+    done = fresh(
+        f"""
+        f = d.function(d.module({ptx!r}), "k")
+        print(d.launch(f, [2147483647], [1], [d.alloc(64)]) or d.cuCtxSynchronize())
+        """,
+        TIMEOUT="100",
+    )
+    assert done.stdout.split() == ["702"]
+    assert "ran longer than 100 ms" in done.stderr

@@ -67,7 +67,10 @@ void Lowering::unsupported(const std::string &why) const {
 }
 
 uint32_t Lowering::frame_offset(const ptx::Variable &variable) const {
-  return layout_.frame_offset.at(&variable);
+  auto found = layout_.frame_offset.find(&variable);
+  if (found == layout_.frame_offset.end())
+    unsupported("of a variable in another state space");
+  return found->second;
 }
 
 bool Lowering::is_kernel_parameter(const ptx::Variable &variable) const {

@@ -89,7 +89,9 @@ void run_blocks(const Launch &launch, Outcome &outcome, const std::function<void
     Cluster cluster;
     bool prepared = false;
     while ((index = outcome.next.fetch_add(1)) < launch.clusters && index < outcome.first_failed.load()) {
-      if (!prepared)
+      if (prepared)
+        check_time(cluster); // blocks that are brief may be many
+      else
         cluster.prepare(launch, worker);
       prepared = true;
       cluster.start(index);
