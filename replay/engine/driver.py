@@ -173,7 +173,11 @@ class LoadedDriver:
         version = function.twin_since if twin else function.since
         flags = _PER_THREAD_STREAM if twin else _LEGACY_STREAM
         code, pointer, *_ = self._bindings.cuGetProcAddress(function.name.encode(), version, flags)
-        if int(code) != SUCCESS or not int(pointer or 0):
+        address = int(pointer or 0) if int(code) == SUCCESS else 0
+        if not address:
+            # A driver may have functions of a later release than the one it is of, as the built-in one does.
+            address = _exported(function.twin if twin else function.symbol)
+        if not address:
             raise EngineError(
                 f"this driver has no {function.twin if twin else function.symbol}",
                 next=f"it came with CUDA {version // 1000}.{version % 1000 // 10}; use a newer driver",
@@ -181,7 +185,15 @@ class LoadedDriver:
         prototype = ctypes.CFUNCTYPE(
             ctypes.c_int32, *[argument_type(parameter) for parameter in function.parameters]
         )
-        return prototype(int(pointer))
+        return prototype(address)
+
+
+def _exported(symbol: str) -> int:
+    """The address of a symbol of the libcuda.so.1 that is loaded; 0 if it has none."""
+    try:
+        return ctypes.cast(getattr(ctypes.CDLL("libcuda.so.1"), symbol), ctypes.c_void_p).value or 0
+    except (OSError, AttributeError):
+        return 0
 
 
 def management_library() -> Any:

@@ -6,7 +6,8 @@ extern "C" __global__ void step(unsigned *values, unsigned count, unsigned seed)
 }
 
 // sums[i] += left[i] + right[count - 1 - i]
-extern "C" __global__ void combine(unsigned *sums, const unsigned *left, const unsigned *right, unsigned count) {
+extern "C" __global__ void combine(unsigned *sums, const unsigned *left, const unsigned *right,
+                                   unsigned count) {
   unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < count)
     sums[i] += left[i] + right[count - 1 - i];

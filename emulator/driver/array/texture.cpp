@@ -154,7 +154,8 @@ CUresult CUDAAPI cuTexObjectCreate(CUtexObject *pTexObject, const CUDA_RESOURCE_
 
 CUresult CUDAAPI cuTexObjectDestroy(CUtexObject texObject) {
   return enter("cuTexObjectDestroy", Needs::healthy, [&](Call &) {
-    driver().texture_objects.remove(driver().texture_objects.get(texObject, CUDA_ERROR_INVALID_VALUE).get());
+    driver().texture_objects.get(texObject, CUDA_ERROR_INVALID_VALUE);
+    driver().texture_objects.remove(texObject);
   });
 }
 
@@ -199,7 +200,8 @@ CUresult CUDAAPI cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOUR
 
 CUresult CUDAAPI cuSurfObjectDestroy(CUsurfObject surfObject) {
   return enter("cuSurfObjectDestroy", Needs::healthy, [&](Call &) {
-    driver().surface_objects.remove(driver().surface_objects.get(surfObject, CUDA_ERROR_INVALID_VALUE).get());
+    driver().surface_objects.get(surfObject, CUDA_ERROR_INVALID_VALUE);
+    driver().surface_objects.remove(surfObject);
   });
 }
 

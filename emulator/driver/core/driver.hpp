@@ -59,8 +59,8 @@ struct Driver {
   Handles<PhysicalMemory, CUmemGenericAllocationHandle> physical;
   Handles<CudaArray, CUarray> arrays;
   Handles<MipmappedArray, CUmipmappedArray> mipmapped_arrays;
-  Handles<TextureObject, CUtexObject> texture_objects;
-  Handles<SurfaceObject, CUsurfObject> surface_objects;
+  NumberedHandles<TextureObject, CUtexObject> texture_objects;
+  NumberedHandles<SurfaceObject, CUsurfObject> surface_objects;
   Handles<TextureReference, CUtexref> texture_references;
   Handles<SurfaceReference, CUsurfref> surface_references;
   Handles<Graph, CUgraph> graphs;

@@ -5,6 +5,7 @@
 
 #include "entry.hpp"
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <unordered_map>
@@ -62,6 +63,47 @@ private:
 
   Table live_;
   std::deque<std::weak_ptr<Object>> retired_;
+};
+
+// Objects whose handles are numbers: textures and surfaces. A number is given out once in a process, to one
+// object of either kind. They are above 2^32, so that one that is kept in memory is not taken for a count.
+class HandleNumbers {
+public:
+  static uint64_t next() {
+    static std::atomic<uint64_t> last{uint64_t{1} << 40};
+    return ++last;
+  }
+};
+
+template <typename Object, typename Handle> class NumberedHandles {
+public:
+  Handle add(std::shared_ptr<Object> object) {
+    Handle handle = HandleNumbers::next();
+    live_[handle] = std::move(object);
+    return handle;
+  }
+
+  // Null when the handle is not alive.
+  std::shared_ptr<Object> find(Handle handle) const {
+    auto found = live_.find(handle);
+    return found == live_.end() ? nullptr : found->second;
+  }
+
+  std::shared_ptr<Object> get(Handle handle, CUresult otherwise = CUDA_ERROR_INVALID_HANDLE) const {
+    auto object = find(handle);
+    require(object != nullptr, otherwise);
+    return object;
+  }
+
+  void remove(Handle handle) { live_.erase(handle); }
+
+  template <typename Predicate> void remove_if(Predicate &&predicate) {
+    for (auto item = live_.begin(); item != live_.end();)
+      item = predicate(*item->second) ? live_.erase(item) : std::next(item);
+  }
+
+private:
+  std::unordered_map<Handle, std::shared_ptr<Object>> live_;
 };
 
 template <typename Handle, typename Object> Handle handle_of(Object *object) {

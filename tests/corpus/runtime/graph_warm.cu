@@ -1,5 +1,6 @@
-// covers: Graphs as frameworks use them: a warm-up, a capture over side streams with stream-ordered memory, its
-// events and side streams destroyed and the template gone, other work, then nothing but launches, much later.
+// covers: Graphs as frameworks use them: a warm-up, a capture over side streams with stream-ordered memory,
+// its events and side streams destroyed and the template gone, other work, then nothing but launches, much
+// later.
 #include "check.cuh"
 
 __global__ void linear(float *out, const float *in, const float *weights, int n) {

@@ -4,7 +4,8 @@
 #include <cstring>
 #include <vector>
 
-__global__ void fetch(cudaTextureObject_t line, cudaTextureObject_t plane, cudaTextureObject_t box, float *out) {
+__global__ void fetch(cudaTextureObject_t line, cudaTextureObject_t plane, cudaTextureObject_t box,
+                      float *out) {
   out[0] = tex1D<float>(line, 2.5f);
   out[1] = tex2D<float>(plane, 3.0f, 1.5f); // halfway between two texels
   out[2] = tex3D<float>(box, 1.5f, 1.5f, 1.5f);
@@ -27,7 +28,9 @@ __global__ void fetch_layers(cudaTextureObject_t layers, cudaTextureObject_t cub
   out[5] = tex2DGrad<float>(levels, 0.5f, 0.5f, make_float2(0.5f, 0), make_float2(0, 0.5f));
 }
 
-__global__ void gather(cudaTextureObject_t plane, float4 *out) { *out = tex2Dgather<float4>(plane, 2.0f, 1.0f, 0); }
+__global__ void gather(cudaTextureObject_t plane, float4 *out) {
+  *out = tex2Dgather<float4>(plane, 2.0f, 1.0f, 0);
+}
 
 __global__ void move_plane(cudaSurfaceObject_t from, cudaSurfaceObject_t to, int width, int height) {
   int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;
@@ -104,7 +107,8 @@ static void textures() {
   float *out, host[8];
   OK(cudaMalloc(&out, sizeof host));
   cudaTextureObject_t of_plane = texture_of(resource_of(plane), linear);
-  fetch<<<1, 1>>>(texture_of(resource_of(line), linear), of_plane, texture_of(resource_of(box), clamped), out);
+  fetch<<<1, 1>>>(texture_of(resource_of(line), linear), of_plane, texture_of(resource_of(box), clamped),
+                  out);
   OK(cudaMemcpy(host, out, 12, cudaMemcpyDeviceToHost));
   CHECK(host[0] == 2 && host[1] == 7.5f && host[2] == 13);
   float4 four;
@@ -198,7 +202,8 @@ static void surfaces() {
     CHECK(got[i].x == values[i].y && got[i].y == values[i].x);
 
   cudaArray_t box = array_of(counted(24), make_cudaExtent(4, 3, 2), cudaArraySurfaceLoadStore);
-  cudaArray_t layered = array_of(counted(24), make_cudaExtent(4, 3, 2), cudaArraySurfaceLoadStore | cudaArrayLayered);
+  cudaArray_t layered =
+      array_of(counted(24), make_cudaExtent(4, 3, 2), cudaArraySurfaceLoadStore | cudaArrayLayered);
   cudaArray_t line = array_of(counted(64), make_cudaExtent(64, 0, 0), cudaArraySurfaceLoadStore);
   cudaSurfaceObject_t of_line = surface_of(line);
   move_box<<<1, dim3(4, 3, 2)>>>(surface_of(box), surface_of(layered), of_line);

@@ -151,7 +151,8 @@ int main(int count, char **arguments) {
       uint32_t n = 0;
       words >> n;
       buffers[int(a)] = Buffer{"block", n, buffers.at(int(b)).device + CUdeviceptr(c) * 4};
-      auto lives = reinterpret_cast<void (*)(uint64_t, uint64_t)>(dlsym(RTLD_DEFAULT, "replay_hint_block_lives"));
+      auto lives =
+          reinterpret_cast<void (*)(uint64_t, uint64_t)>(dlsym(RTLD_DEFAULT, "replay_hint_block_lives"));
       if (lives != nullptr && what == "block")
         lives(buffers[int(a)].device, uint64_t(n) * 4);
     } else if (what == "endblock") {
