@@ -157,7 +157,10 @@ class Runner:
 UNKNOWN = 999  # an exception that nobody expected, with no word about the reason
 
 # Kernels with these may differ from run to run: times, and handles and addresses that are new each time.
-CHANGING = re.compile(r"clock|globaltimer|gridid|\btex\b|tld4|suld|sust|sured|txq|suq|\.tensor|current_graph")
+CHANGING = re.compile(
+    r"cvta\.(to\.)?(local|param)|alloca|clock|globaltimer|gridid"
+    r"|\btex\b|tld4|suld|sust|sured|txq|suq|\.tensor|current_graph"
+)
 
 
 def child(path: str, first: int, end: int) -> None:

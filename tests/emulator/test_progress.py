@@ -344,3 +344,35 @@ def test_many_brief_blocks_are_ended_too(fresh: Fresh) -> None:
     )
     assert done.stdout.split() == ["702"]
     assert "ran longer than 100 ms" in done.stderr
+
+
+@pytest.mark.parametrize("wait", ["bar.sync 0;", "barrier.cluster.arrive; barrier.cluster.wait;"])
+def test_a_loop_around_a_barrier_is_ended(fresh: Fresh, wait: str) -> None:
+    ptx = module(f"L: {wait} add.u32 %r1, %r1, 1; st.global.u32 [%rd0], %r1; bra L;", parameters=1)
+    done = fresh(
+        f"""
+        f = d.function(d.module({ptx!r}), "k")
+        print(d.launch(f, [1], [64], [d.alloc(64)]) or d.cuCtxSynchronize())
+        """,
+        TIMEOUT="100",
+    )
+    assert done.stdout.split() == ["702"]
+
+
+def test_a_block_whose_warps_ask_and_meet_lets_a_later_block_answer(cuda: driver_api.Driver) -> None:
+    ptx = module(
+        """
+        setp.ne.u32 %p1, %b, 0;
+        @%p1 bra ANSWER;
+        L: ld.volatile.global.u32 %r1, [%rd0];
+        bar.sync 0;
+        setp.eq.u32 %p2, %r1, 0;
+        @%p2 bra L;
+        ret;
+        ANSWER: st.volatile.global.u32 [%rd0], 7;
+        """,
+        parameters=1,
+    )
+    flag = cuda.alloc(64)
+    assert cuda.launch(cuda.function(cuda.module(ptx), "k"), [2], [64], [flag]) == 0
+    assert cuda.words(flag, 1) == [7]

@@ -233,6 +233,9 @@ void Block::start(uint64_t linear_index) {
 }
 
 Block::State Block::run(int64_t instructions_per_warp) {
+  // Warps that meet at a barrier again and again never use up a budget of their own.
+  const int64_t most = instructions_per_warp * static_cast<int64_t>(warps.size());
+  spent = 0;
   while (live_threads != 0) {
     bool progress = false, exhausted = false;
     for (Warp &warp : warps) {
@@ -240,9 +243,10 @@ Block::State Block::run(int64_t instructions_per_warp) {
         continue;
       progress = true;
       warp.run(instructions_per_warp);
+      spent += instructions_per_warp - warp.budget + 1;
       exhausted |= !warp.ready.empty();
     }
-    if (exhausted) {
+    if (live_threads != 0 && (exhausted || (progress && spent >= most))) {
       cluster->progressed();
       return State::exhausted;
     }

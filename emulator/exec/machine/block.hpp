@@ -83,9 +83,10 @@ struct Block {
   // Takes the memory it needs; once, then any number of blocks run in it, one after the other.
   void prepare(const Launch &of, Worker &by);
   void start(uint64_t linear_index);
-  // Done when all threads have exited, exhausted when the budget of some warp was used up, stuck when all
-  // wait.
+  // Done when all threads have exited, exhausted when the budget of some warp, or of all together, was used
+  // up, stuck when all wait.
   State run(int64_t instructions_per_warp);
+  int64_t spent = 0; // instructions of the last run, of all warps
   bool can_run() const;
 
   const Instruction *arrive(Warp &warp, const Instruction *i);

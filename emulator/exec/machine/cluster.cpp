@@ -45,18 +45,23 @@ void Cluster::start(uint64_t linear_index) {
 }
 
 bool Cluster::run(int64_t instructions_per_warp) {
+  // Blocks that wait for each other again and again never use up a budget of their own.
+  int64_t spent = 0;
   for (;;) {
     bool done = true, exhausted = false;
+    int64_t most = 0;
     for (auto &block : blocks) {
       if (block->live_threads == 0)
         continue;
       Block::State state = block->run(instructions_per_warp);
       exhausted |= state == Block::State::exhausted;
+      spent += block->spent + 1;
+      most += instructions_per_warp * static_cast<int64_t>(block->warps.size());
       done &= state == Block::State::done;
     }
     if (done)
       return true;
-    if (exhausted)
+    if (exhausted || spent > most)
       return false;
     bool ready = false;
     for (auto &block : blocks)

@@ -14,7 +14,7 @@ struct Cluster {
   // Takes the memory it needs; once, then any number of clusters run in it, one after the other.
   void prepare(const Launch &of, Worker &by);
   void start(uint64_t linear_index);
-  // True when all threads have exited, false when the budget of some warp was used up.
+  // True when all threads have exited, false when the budget of some warp, or of all together, was.
   bool run(int64_t instructions_per_warp);
 
   // barrier.cluster: the active lanes of a warp arrive; threads that exit no longer count.
