@@ -14,11 +14,11 @@ import re
 import struct
 import zlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import driver_api
 import exact
 import pytest
-from conftest import Fresh
 from exact import BF16, F16, F32, F64
 from instruction_cases import (
     CASES,
@@ -40,6 +40,9 @@ from instruction_cases_half import (
     narrow_cases,
 )
 from instruction_forms import canonical, instructions
+
+if TYPE_CHECKING:
+    from conftest import Fresh
 
 RANDOM_ROWS = 400
 

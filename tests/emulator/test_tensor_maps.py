@@ -7,12 +7,15 @@ import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import driver_api as api
 import numpy as np
 import pytest
-from conftest import Fresh
 from driver_api import Driver
+
+if TYPE_CHECKING:
+    from conftest import Fresh
 
 U8, U16, U32, S32, U64, S64, F16, F32, F64, BF16 = range(10)
 DTYPES = {U8: "u1", U16: "u2", U32: "u4", S32: "i4", U64: "u8", S64: "i8", F16: "u2", F32: "f4", F64: "f8"}
