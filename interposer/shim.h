@@ -163,6 +163,7 @@ void open_gate(struct thread *thread);
 void gate_is_waiting_for_device(bool waiting); // others wait a bounded time only while this holds
 void prepare_gate(void);
 void reset_gate_after_fork(void);
+void pause_briefly(void); // 20 us and what the system adds; keeps errno
 
 // ---- one call (call.c) --------------------------------------------------------------------------
 

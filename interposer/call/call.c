@@ -234,6 +234,17 @@ static void look_at_listed(struct call *call) {
     call->ending_context = context_that_ends(call);
 }
 
+// Differs between any two windows, and between a window and the time before or after it.
+static uint64_t window_now(void) {
+  uint32_t number;
+  bool open;
+  do { // the number is raised before a window opens
+    number = atomic_load(&window_number);
+    open = atomic_load(&mode) == MODE_OPEN;
+  } while (number != atomic_load(&window_number));
+  return (uint64_t)number << 1 | open;
+}
+
 static void prepare_call(struct call *call, bool touches) {
   number_call(call);
   call->scratch_used = 0;
@@ -271,6 +282,7 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
   call->attachment_count = 0;
   call->scratch_used = 0;
   call->ordinal = 0;
+  call->window = 0;
   call->matched = call->selected_launches = 0;
   call->description = NULL;
   call->in_capture = false;
@@ -292,9 +304,11 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
       select_launch(call);
     may_be_recorded = true;
   }
+  bool recorded = false;
   for (unsigned attempt = 0;; attempt++) {
-    uint32_t window = atomic_load(&window_number);
-    if (may_be_recorded && is_recorded(call->function))
+    uint64_t prepared_for = window_now();
+    recorded = may_be_recorded && is_recorded(call->function);
+    if (recorded)
       prepare_call(call, touches);
     if (call->ending_context != 0)
       collect_timings(call->ending_context);
@@ -304,17 +318,26 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
     }
     // While this thread waited, the window may have closed, and another one opened for which nothing was
     // copied yet.
-    bool changed = window != atomic_load(&window_number) || (call->selected && current_mode() == MODE_CLOSED);
-    if (!may_be_recorded || selection.every == 0 || !changed || !touches || attempt == MAX_WINDOWS_WAITED_FOR)
+    if (window_now() == prepared_for && !(call->selected && current_mode() == MODE_CLOSED))
       break;
-    count_outside(thread);
+    if (!may_be_recorded || current_mode() == MODE_DONE)
+      break;
+    if (attempt == MAX_WINDOWS_WAITED_FOR) {
+      write_note(NOTE_THREADS_BUSY, call->record_function, call->number,
+                 "windows of other threads opened and closed %d times; this call is not recorded", attempt);
+      recorded = false;
+      break;
+    }
+    if (call->inside)
+      count_outside(thread);
     call->inside = false;
+    if (attempt > 0)
+      pause_briefly(); // the thread that opens the window may not be running
     if (call->selected)
       open_window_for(call);
   }
   if (call->ending_context != 0)
     end_device_hashing(call->ending_context);
-  bool recorded = may_be_recorded && call->number != 0;
   // Only now, inside the gate: a call whose ENTER stands before WINDOW_CLOSE has ended when the window's
   // memory is read, and one that had to wait for that is not recorded any more.
   if (recorded && is_recorded(call->function)) {

@@ -33,9 +33,9 @@ static uint64_t now_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static void pause_us(long microseconds) {
+void pause_briefly(void) {
   int error = errno;
-  nanosleep(&(struct timespec){0, microseconds * 1000}, NULL);
+  nanosleep(&(struct timespec){0, 20000}, NULL);
   errno = error;
 }
 
@@ -84,30 +84,36 @@ bool thread_has_scratch(struct thread *thread) {
 
 void prepare_gate(void) { syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0); }
 
-static void wait_at_gate(struct thread *thread) {
+// False: the owner has waited for the device for longer than this thread has patience.
+static bool wait_at_gate(struct thread *thread) {
+  struct thread *waited_for = NULL;
   uint64_t waiting_since = 0;
   for (;;) {
     struct thread *owner = atomic_load(&gate_owner);
     if (owner == NULL || owner == thread)
-      return;
-    if (!atomic_load(&owner_waits_for_device))
+      return true;
+    if (owner != waited_for || !atomic_load(&owner_waits_for_device))
       waiting_since = 0;
     else if (waiting_since == 0)
       waiting_since = now_ns();
     else if (now_ns() - waiting_since > patience_device_ns)
-      return;
-    pause_us(20);
+      return false;
+    waited_for = owner;
+    pause_briefly();
   }
 }
 
+// A gate that is open while this thread waits may be closed by the next before it counts as inside, so it
+// looks again.
 void pass_gate(struct thread *thread) {
-  count_inside(thread);
-  struct thread *owner = atomic_load_explicit(&gate_owner, memory_order_relaxed);
-  if (LIKELY(owner == NULL || owner == thread))
-    return;
-  count_outside(thread);
-  wait_at_gate(thread);
-  count_inside(thread);
+  for (bool patient = true;;) {
+    count_inside(thread);
+    struct thread *owner = atomic_load_explicit(&gate_owner, memory_order_relaxed);
+    if (LIKELY(owner == NULL || owner == thread) || !patient)
+      return;
+    count_outside(thread);
+    patient = wait_at_gate(thread);
+  }
 }
 
 bool close_gate(struct thread *thread, uint64_t call) {
@@ -117,8 +123,7 @@ bool close_gate(struct thread *thread, uint64_t call) {
       break;
     if (none == thread)
       return true;
-    wait_at_gate(thread);
-    if (atomic_load(&gate_owner) != NULL && atomic_load(&owner_waits_for_device))
+    if (!wait_at_gate(thread))
       return false;
   }
   // After this, a thread that did not see the gate closed has its `inside` visible here.
@@ -132,7 +137,7 @@ bool close_gate(struct thread *thread, uint64_t call) {
         busy++;
         break;
       }
-      pause_us(20);
+      pause_briefly();
     }
   }
   if (busy > 0)
