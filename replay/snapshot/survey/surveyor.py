@@ -7,16 +7,13 @@ One pass finds all windows, one after the other.
 from __future__ import annotations
 
 import struct
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from functools import cache
-from typing import Protocol
+from dataclasses import replace
 
 import numpy as np
 
 from replay.api import graphs, structs
-from replay.api.functions import by_id, by_symbol
+from replay.api.functions import by_symbol
 from replay.api.graphs import Node
 from replay.api.launch_attributes import describe_attribute, is_known
 from replay.api.vocabulary import Effect, Role
@@ -25,27 +22,31 @@ from replay.capture.decode import (
     Entered,
     Left,
     ProcessText,
-    RawAttachment,
     RawCall,
     RawContents,
     RawCopy,
     RawImage,
     RawNote,
 )
-from replay.snapshot.allocations import Allocation, Allocations
+from replay.snapshot.allocations import Allocations
 from replay.snapshot.graphs import Descriptions, ExecutableGraph, ExecutableGraphs, LaunchedNode
-from replay.snapshot.schema import Note
-from replay.snapshot.state import Made, Objects, SetupCall
+from replay.snapshot.state import Objects
+from replay.snapshot.survey.call_parts import is_image, launch_geometry, parameter_buffer, stream_of
+from replay.snapshot.survey.findings import MAXIMUM_NOTES, KernelDraft, Survey
+from replay.snapshot.survey.origins import (
+    NAMING,
+    Identities,
+    Images,
+    array_bases,
+    linear_address,
+    modules_of,
+)
 from replay.snapshot.tensor_maps import TensorMaps
 
 MAXIMUM_KERNELS_SEEN = 64
-MAXIMUM_IDENTITIES = 4096
-MAXIMUM_NOTES = 100_000  # kept with their text; all are counted
 
 _TOUCHING = frozenset((Effect.WRITE, Effect.READ, Effect.COPY, Effect.CUSTOM))
 _ADDRESS_ROLES = frozenset((Role.ADDRESS, Role.HOST_READ, Role.HOST_WRITE))
-
-_LOADS_FILE = ("cuModuleLoad", "cuLibraryLoadFromFile")  # part 1 of the file's name is what the file holds
 
 # C type -> what a word of the census says it is the handle of
 OBJECT_TYPES = {"CUtexObject": 1, "CUsurfObject": 2}
@@ -53,122 +54,6 @@ _OBJECT_MAKERS = {"cuTexObjectCreate": "CUtexObject", "cuSurfObjectCreate": "CUs
 
 # Notes that hold for every window of a capture.
 _OF_THE_PROCESS = frozenset(("CAPTURE_STOPPED", "CHILD_PROCESS", "IMAGE_UNKNOWN"))
-
-# function -> parameter whose text names the kernel
-_NAMING = {"cuModuleGetFunction": "name", "cuLibraryGetKernel": "name"}
-
-
-class Images(Protocol):
-    """Where images go: gives the digest of one, "" when its bytes are missing; and the bytes of any attachment."""
-
-    def digest(self, attachment: RawAttachment) -> str: ...
-
-    def read(self, attachment: RawAttachment) -> bytes: ...
-
-    def copied(self, image: RawImage) -> str:
-        """An image that stood in a file is elsewhere now; gives its digest, too."""
-        ...
-
-
-@dataclass
-class KernelDraft:
-    """A kernel that the window launches; geometry and layout are those of its first launch.
-
-    layout: the bytes of part 1 of kernelParams, None when the buffer came through `extra`.
-    attributes: the bytes of part 1 of the function, what the driver said of the kernel; None when it was not asked.
-    """
-
-    name: str
-    image: str
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    shared_bytes: int
-    layout: bytes | None
-    attributes: bytes | None
-    launches: int = 0
-    launch_attributes: list[str] = field(default_factory=list)
-
-
-def is_image(call: RawCall, key: str) -> bool:
-    """Whether an input of a call is a module image: given as such, or read from a file that the call names."""
-    return key.partition(".")[0] in _image_parameters(call.function.id) and (
-        "." in key or call.function.symbol not in _LOADS_FILE
-    )
-
-
-@cache
-def _image_parameters(function: int) -> frozenset[str]:
-    row = by_id()[function]
-    if row.symbol in _LOADS_FILE:
-        return frozenset(item.name for item in row.parameters if item.role == Role.STRING)
-    return frozenset(item.name for item in row.parameters if item.role == Role.IMAGE)
-
-
-def parameter_buffer(call: RawCall) -> RawAttachment | None:
-    """The packed kernel parameters of a launch, however they were handed over."""
-    return call.inputs.get("kernelParams.0") or call.inputs.get("extra.0") or call.inputs.get("f.2")
-
-
-def launch_geometry(call: RawCall) -> tuple[tuple[int, int, int], tuple[int, int, int], int]:
-    """Grid, block and dynamic shared memory in bytes of a launch."""
-    config = call.inputs.get("config.0")
-    if config is not None and config.data is not None and len(config.data) >= 56:
-        return structs.geometry(structs.read_struct(structs.CUlaunchConfig, config.data))
-    shape = call.inputs.get("f.3")
-    if shape is not None and shape.data is not None and len(shape.data) == 28:
-        x, y, z, block_x, block_y, block_z, shared_bytes = struct.unpack("<7I", shape.data)
-        return (x, y, z), (block_x, block_y, block_z), shared_bytes
-    words = [call.argument(f"{what}Dim{axis}") & 0xFFFFFFFF for what in ("grid", "block") for axis in "XYZ"]
-    shared_bytes = call.argument("sharedMemBytes") & 0xFFFFFFFF
-    return (words[0], words[1], words[2]), (words[3], words[4], words[5]), shared_bytes
-
-
-@dataclass
-class Survey:
-    """What the first pass found out about a window.
-
-    opened_by: "launch 3". opened_call, closed_call: numbers of calls, 0 for none. setup: what brings about the objects
-    that the window starts from. touched: what memory it touched. process: what the process had said of itself until
-    then; process_before: until the window opened. gpu_times_ns: of launches, by the number of the call. globals_named:
-    (image digest, variable) that some call asked for. last: no window comes behind it.
-    asked_by_capture: calls of the window that the interposer made and that a replay needs, since they are about a
-    module that the window itself loads. graph_kernels: what each launch of a graph launches, by the number of the call.
-    """
-
-    setup: list[SetupCall] = field(default_factory=list)
-    touched: list[Allocation] = field(default_factory=list)
-    process: dict[str, str] = field(default_factory=dict)
-    process_before: dict[str, str] = field(default_factory=dict)
-    notes: list[Note] = field(default_factory=list)
-    note_counts: Counter[str] = field(default_factory=Counter)
-    opened: bool = False
-    closed: bool = False
-    opened_by: str = ""
-    opened_call: int = 0
-    closed_call: int = 0
-    last: bool = False
-    window_calls: int = 0
-    launches: int = 0
-    functions: Counter[str] = field(default_factory=Counter)
-    threads: set[int] = field(default_factory=set)
-    streams: set[int] = field(default_factory=set)
-    kernels: dict[tuple[str, str], KernelDraft] = field(default_factory=dict)
-    globals_named: set[tuple[str, str]] = field(default_factory=set)
-    images_used: set[str] = field(default_factory=set)  # digests
-    unnamed_launches: int = 0
-    gpu_times_ns: dict[int, int] = field(default_factory=dict)
-    graph_kernels: dict[int, dict[str, int]] = field(default_factory=dict)
-    asked_by_capture: set[int] = field(default_factory=set)
-    handles: dict[int, set[int]] = field(
-        default_factory=dict
-    )  # of texture and surface objects: their OBJECT_TYPES
-    tensor_maps: TensorMaps = field(default_factory=TensorMaps)
-
-    def note(self, code: str, text: str, call: int = 0, function: str = "") -> None:
-        """Record something that is missing or special."""
-        self.note_counts[code] += 1
-        if len(self.notes) < MAXIMUM_NOTES:
-            self.notes.append(Note(code, text, call, function))
 
 
 class Surveyor:
@@ -194,7 +79,7 @@ class Surveyor:
         self._modules_launched: set[int] = set()  # by id() of their Made
         self._parameter_words: set[int] = set()  # that might be handles of objects
         self._process_notes: list[RawNote] = []
-        self._identities: dict[int, tuple[Made, tuple[str, str]]] = {}  # by id()
+        self._identities = Identities(images)
         self._refusals: set[tuple[str, int]] = set()
         self._tensor_maps = TensorMaps()
 
@@ -329,7 +214,7 @@ class Surveyor:
             self._graph_launched(call, context, device)
         if call.function.effect == Effect.GLOBAL:
             self._named_global(call)
-        name = call.inputs.get(_NAMING.get(call.function.symbol, ""))
+        name = call.inputs.get(NAMING.get(call.function.symbol, ""))
         if name is not None and name.data and len(self.kernels_seen) < MAXIMUM_KERNELS_SEEN:
             self.kernels_seen[name.data.decode("utf-8", "replace")] = None
 
@@ -368,7 +253,7 @@ class Surveyor:
         survey.launches += 1
         handle = call.argument("f")
         made = self.objects.find("CUfunction", handle)
-        name, image = self._identified(made)
+        name, image = self._identities.of(made)
         name = self._matched_names.pop(call.number, "") or name
         if not name:
             survey.unnamed_launches += 1
@@ -383,8 +268,8 @@ class Surveyor:
             survey.notes[place] = replace(note, text=text)
         self._before_launch.clear()
         survey.images_used.add(image)
-        self._modules_launched |= _modules_of(made)
-        survey.streams.add(self._stream(call))
+        self._modules_launched |= modules_of(made)
+        survey.streams.add(stream_of(call))
         buffer = parameter_buffer(call)
         if buffer is not None and buffer.data is not None:
             self._touch_words(buffer.data)
@@ -423,8 +308,8 @@ class Surveyor:
 
     def _kernel_of_node(self, node: Node) -> tuple[str, str, frozenset[int]]:
         made = self.objects.find(*node.function)
-        name, image = self._identify(made)
-        return name or node.name, image, frozenset(_modules_of(made))
+        name, image = self._identities.find(made)
+        return name or node.name, image, frozenset(modules_of(made))
 
     def _graph_launch(self, call: RawCall) -> None:
         """What the nodes of a graph launch and touch; once for each launch of the graph."""
@@ -490,42 +375,6 @@ class Surveyor:
         for address, size_bytes in (executable.left_over if executable is not None else {}).items():
             self.allocations.graph_leaves(address, size_bytes, context, device, moment)
 
-    @staticmethod
-    def _stream(call: RawCall) -> int:
-        config = call.inputs.get("config.0")
-        if config is not None and config.data is not None and len(config.data) >= 56:
-            return int(structs.read_struct(structs.CUlaunchConfig, config.data).hStream)
-        return call.argument("hStream")
-
-    def _identified(self, made: Made | None) -> tuple[str, str]:
-        """The same, remembered while the object lives: kernels are launched again and again."""
-        if made is None:
-            return "", ""
-        known = self._identities.get(id(made))
-        if known is None or known[0] is not made:
-            if len(self._identities) > MAXIMUM_IDENTITIES:
-                self._identities.clear()
-            known = self._identities[id(made)] = (made, self._identify(made))
-        return known[1]
-
-    def _identify(self, made: Made | None) -> tuple[str, str]:
-        """Name and image of a function: follow what it was made from."""
-        name = ""
-        pending = [made] if made is not None else []
-        seen = 0
-        while pending and seen < 16:
-            seen += 1
-            item = pending.pop(0)
-            symbol = item.call.function.symbol
-            if not name and symbol in _NAMING:
-                text = item.call.inputs.get(_NAMING[symbol])
-                name = text.data.decode("utf-8", "replace") if text and text.data else ""
-            for key, attachment in item.call.inputs.items():
-                if is_image(item.call, key):
-                    return name, self._images.digest(attachment)
-            pending += [parent for parent in item.uses if parent.key[0] != "CUcontext"]
-        return name, ""
-
     def _use_reached_objects(self) -> None:
         """Texture and surface objects and references that were there when the window opened and that it may have used:
         those whose memory was touched, or whose handle is a parameter; references of a module that was launched."""
@@ -534,10 +383,10 @@ class Surveyor:
         for made in self.objects.reached_by_handle:
             c_type, handle = made.key
             if c_type not in OBJECT_TYPES:
-                reached = bool(_modules_of(made) & self._modules_launched)
+                reached = bool(modules_of(made) & self._modules_launched)
             else:
-                reached = handle in self._parameter_words or any(base in bases for base in _array_bases(made))
-                place = _linear_address(made.call)
+                reached = handle in self._parameter_words or any(base in bases for base in array_bases(made))
+                place = linear_address(made.call)
                 reached = reached or any(item.address <= place < item.end for item in touched)
             if reached:
                 self.objects.use(made)
@@ -560,43 +409,5 @@ class Surveyor:
         if name is not None and name.data is not None and owner is not None:
             if call.by_capture and call.in_window and not self.objects.is_of_setup(owner):
                 self.survey.asked_by_capture.add(call.number)
-            _, image = self._identify(owner)
+            _, image = self._identities.find(owner)
             self.survey.globals_named.add((image, name.data.decode("utf-8", "replace")))
-
-
-def _modules_of(made: Made | None) -> set[int]:
-    """The modules and libraries that an object comes from, by id()."""
-    return {id(item) for item in _origins(made) if item.key[0] in ("CUmodule", "CUlibrary")}
-
-
-def _origins(made: Made | None) -> Iterator[Made]:
-    """What an object was made from, itself included, contexts apart."""
-    pending, seen = [made] if made is not None else [], 0
-    while pending and seen < 64:
-        item = pending.pop()
-        seen += 1
-        if item.key[0] != "CUcontext":
-            yield item
-            pending += item.uses
-
-
-def _array_bases(made: Made) -> Iterator[int]:
-    """The addresses (FORMAT.md) of the arrays that a texture or surface object was made from."""
-    for item in _origins(made):
-        laid_out = item.call.outputs.get("pHandle.1")
-        if laid_out is not None and laid_out.data is not None and len(laid_out.data) >= 8:
-            yield int.from_bytes(laid_out.data[:8], "little")
-
-
-def _linear_address(call: RawCall) -> int:
-    """The memory that an object was made from, 0 when it is an array."""
-    resource = call.inputs.get("pResDesc")
-    if (
-        resource is None
-        or resource.data is None
-        or len(resource.data) != structs.STRUCT_BYTES[structs.CUDA_RESOURCE_DESC]
-    ):
-        return 0
-    described = structs.read_struct(structs.CUDA_RESOURCE_DESC, resource.data)
-    linear = described.resType in (structs.ResourceType.LINEAR, structs.ResourceType.PITCH2D)
-    return int(described.place) if linear else 0
