@@ -1,0 +1,1 @@
+"""Since when: the first of several candidates that shows a symptom."""
