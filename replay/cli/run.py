@@ -47,6 +47,14 @@ def run(
     timing: Annotated[
         bool, typer.Option("--timing/--no-timing", help="Time the window, or only check it.")
     ] = True,
+    caches: Annotated[
+        Optional[bool],  # noqa: UP045
+        typer.Option(
+            "--cold/--hot",
+            help="Time it with cold caches only, or with hot ones only.",
+            show_default="both",
+        ),
+    ] = None,
     timeout: Annotated[
         float,
         typer.Option(min=0.1, metavar="S", help="Seconds without progress after which the worker is killed."),
@@ -97,8 +105,10 @@ def run(
 
     if quick and rigorous:
         raise UsageError("--quick and --rigorous exclude each other")
-    if not timing and (quick or rigorous or samples):
-        raise UsageError("--no-timing takes no samples", next="leave out --quick, --rigorous and --samples")
+    if not timing and (quick or rigorous or samples or caches is not None):
+        raise UsageError(
+            "--no-timing takes no samples", next="leave out --quick, --rigorous, --samples, --cold and --hot"
+        )
     parameters = QUICK if quick else RIGOROUS if rigorous else StoppingParameters()
     options = RunOptions(
         driver=driver,
@@ -109,6 +119,7 @@ def run(
         expand_graphs=expand_graphs,
         counters=counters,
         window=window,
+        caches="both" if caches is None else "cold" if caches else "hot",
     )
     if output is not None:
         require_place(output)

@@ -366,6 +366,19 @@ class ContentStore:
         """Whether `restore` brings any part of the range back."""
         return bool(self._segments.get(range_.id))
 
+    def written_digests(self) -> dict[tuple[int, int], bytes]:
+        """What the memory that `restore` brings back holds now: digests by (range id, offset). The device is idle."""
+        digests = {}
+        for range_id, segments in self._segments.items():
+            range_ = self.ranges[range_id]
+            for segment in segments:
+                for offset in range(segment.offset, segment.offset + segment.size_bytes, CHUNK_BYTES):
+                    size = min(CHUNK_BYTES, segment.offset + segment.size_bytes - offset)
+                    data = self._read(range_, self.live(range_) + offset, size)
+                    digests[range_id, offset] = blake3(data).digest(length=DIGEST_BYTES)
+                self.progress(f"reading {describe(range_)}")
+        return digests
+
     @property
     def copied_bytes(self) -> int:
         """What one `restore` of everything moves."""

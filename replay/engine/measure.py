@@ -1,4 +1,4 @@
-"""One cold sample of the window: restore, flush, hold, run between two events, release. See `timing/METHOD.md`.
+"""One sample of the window, cold or hot: restore, flush, hold, run between two events, release. See `timing/METHOD.md`.
 
 Holding the stream and flushing are not yet seen on a GPU.
 """
@@ -6,6 +6,7 @@ Holding the stream and flushing are not yet seen on a GPU.
 from __future__ import annotations
 
 import ctypes
+import math
 import time
 
 from replay.api.functions import by_symbol
@@ -20,6 +21,7 @@ from replay.timing.sampler import Sample
 # Commands that may wait behind a held stream. The launch queue of a stream takes 1,024; a launch that finds it full
 # waits for the stream, which waits for us.
 MAXIMUM_HELD_CALLS = 512
+BATCH_NS = 1_000_000  # of hot runs between two events, which resolve about 0.5 us
 
 _EVENT_DEFAULT, _EVENT_DISABLE_TIMING = 0, 2
 _HOST_ALLOC_PORTABLE_MAPPED = 3
@@ -56,15 +58,28 @@ class WindowSampler:
 
     def sample(self) -> Sample:
         """Restore, flush and run the window once. Raises EngineError when a call fails."""
-        session = self._session
-        session.restore()
-        if self._flush_bytes:
+        self.make_ready()
+        return self.run()
+
+    def make_ready(self, *, flush: bool = True) -> None:
+        """Bring back what the window starts from, with cold caches if `flush`. The device is idle afterwards."""
+        self._session.restore()
+        if flush and self._flush_bytes:
             call(self._driver, "cuMemsetD8Async", self._flush_address, 0, self._flush_bytes, 0)
-        session.synchronize()
+        self._session.synchronize()
+
+    def run(
+        self, times: int = 1, *, window: list[Prepared] | None = None, hold: bool | None = None
+    ) -> Sample:
+        """Run the window so many times, one right behind the other; times are those of one.
+
+        window: calls to run in its place. hold: whether to hold the stream; None: where it is possible.
+        """
+        session = self._session
         held = False
         begin_ns = time.perf_counter_ns()
         try:
-            if self._flag:
+            if self._flag and hold is not False:
                 ctypes.c_uint32.from_address(self._flag).value = 0
                 call(
                     self._driver,
@@ -77,7 +92,8 @@ class WindowSampler:
                 held = True
             if not self.event_reason:
                 self._open()
-            session.run_window()
+            for _ in range(times):
+                session.run_window(window)
             if not self.event_reason:
                 session.use_main_context()
                 self._close()
@@ -86,15 +102,20 @@ class WindowSampler:
                 ctypes.c_uint32.from_address(self._flag).value = 1
         session.use_main_context()
         session.synchronize()
-        host_ns = time.perf_counter_ns() - begin_ns
+        host_ns = round((time.perf_counter_ns() - begin_ns) / times)
         gpu_ns = None
         if not self.event_reason:
             call(self._driver, "cuEventElapsedTime", ctypes.addressof(self._elapsed), self._start, self._end)
-            gpu_ns = round(self._elapsed.value * 1e6)
+            gpu_ns = round(self._elapsed.value * 1e6 / times)
         clock = self._clocks.sm_mhz()
         default = self._clocks.default_mhz
         slow = clock is not None and default is not None and clock < SLOWEST_CLOCK * default
-        return Sample(gpu_ns, host_ns, clock, slow)
+        return Sample(gpu_ns, host_ns, clock, slow, times)
+
+    @property
+    def commands(self) -> int:
+        """How many commands one run of the window queues, at most."""
+        return sum(item.commands for item in self._session.window)
 
     def _prepare_hold(self) -> str:
         """Allocate the flag and try a wait that is already fulfilled. Returns the reason why it cannot be used."""
@@ -160,12 +181,38 @@ class WindowSampler:
         window = self._session.window
         if len(self._streams) > 1:
             return "the window uses several streams"
-        if sum(item.commands for item in window) > MAXIMUM_HELD_CALLS:
+        if self.commands > MAXIMUM_HELD_CALLS:
             return f"the window queues more than {MAXIMUM_HELD_CALLS} calls"
         waiting = next((item for item in window if _waits_for_device(item)), None)
         if waiting is not None:
             return f"{waiting.call.function} inside the window waits for the device"
         return ""
+
+
+class HotSampler:
+    """Measures the window with the caches as its last run left them. Implements `timing.sampler.Measurable`.
+
+    batch: runs between one pair of events, without a restore. restore_each: the window changes what it reads, so it is
+    restored before each run, and nothing is flushed.
+    """
+
+    def __init__(self, sampler: WindowSampler, *, restore_each: bool, run_ns: float, single: bool) -> None:
+        """run_ns: what one run takes on the device, about. single: no batches, as for a clock without a resolution."""
+        self._sampler = sampler
+        self.restore_each = restore_each
+        self.batch = 1 if restore_each or single else _batch(run_ns, sampler.commands)
+
+    def sample(self) -> Sample:
+        """One batch. Raises EngineError when a call fails."""
+        if self.restore_each:
+            self._sampler.make_ready(flush=False)
+        return self._sampler.run(self.batch)
+
+
+def _batch(run_ns: float, commands: int) -> int:
+    """How many runs take BATCH_NS, as far as they can be queued behind a held stream."""
+    wanted = math.ceil(BATCH_NS / max(run_ns, 1.0))
+    return max(1, min(wanted, MAXIMUM_HELD_CALLS // max(commands, 1)))
 
 
 def _streams_of(session: Session) -> list[int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,6 @@ from replay.api.functions import by_symbol
 from replay.compare.outputs import BufferComparison
 from replay.engine.counters import SETTING, read_counters
 from replay.engine.driver import Driver, call, management_library, query, query_int
-from replay.engine.measure import WindowSampler
 from replay.engine.memory import Span, home_address, is_global
 from replay.engine.program import Program
 from replay.engine.session import (
@@ -26,19 +24,15 @@ from replay.engine.session import (
     is_launch,
     launch_streams,
 )
+from replay.engine.timed import Timed, time_session
 from replay.results import schema
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import to_wire
 from replay.timing.clocks import Clocks
-from replay.timing.sampler import Measurement, measure
-from replay.timing.statistics import outliers, samples_for, summarize
 from replay.timing.stopping import StoppingParameters
 
 if TYPE_CHECKING:
     from replay.engine.worker import Messages
-
-_SHORT_KERNEL_NS = 10_000
-_FIRST_RUN_SLOW = 2.0  # x the median
 
 
 def carry_out(
@@ -66,13 +60,16 @@ def carry_out(
     clocks = Clocks(None if request["emulated"] else management_library(), device["uuid"])
     verified = session.verify()
     counters = read_counters(Path(os.environ[SETTING]), verified.replays) if request["counters"] else None
-    timing = None
+    timed = Timed()
     nodes: list[schema.NodeTime] = []
     notes = list(session.executor.notes) + program.left_out
     if request["timing"] is not None:
         if verified.replayable:
             parameters = StoppingParameters(**request["timing"])
-            timing = time_window(session, clocks, parameters, request["emulated"], messages)
+            timed = time_session(
+                session, clocks, parameters, request.get("caches", "both"), request["emulated"], messages
+            )
+            notes += timed.notes
             if program.expand_graphs:
                 nodes = time_nodes(session, messages)
             session.verify_again(verified)
@@ -95,7 +92,9 @@ def carry_out(
         "placement": to_wire(placement(session)),
         "window": to_wire(window_facts(session)),
         "verification": to_wire(verification(verified)),
-        "timing": None if timing is None else to_wire(timing),
+        "timing": None if timed.cold is None else to_wire(timed.cold),
+        "hot": None if timed.hot is None else to_wire(timed.hot),
+        "launch_times": to_wire(timed.launches),
         "notes": notes,
         "nodes": to_wire(nodes),
         "counters": None if counters is None else to_wire(counters),
@@ -218,97 +217,6 @@ def time_nodes(session: Session, messages: Messages) -> list[schema.NodeTime]:
     session.synchronize()
     timed = session.executor.graphs.runner.time_nodes(session.run_window)
     return [schema.NodeTime(node.call, node.number, node.kind, node.kernel, node.gpu_ns) for node in timed]
-
-
-def time_window(
-    session: Session, clocks: Clocks, parameters: StoppingParameters, emulated: bool, messages: Messages
-) -> schema.Timing:
-    """Cold samples of the whole window."""
-    messages.stage("timing the window")
-    sampler = WindowSampler(session, clocks, emulated=emulated)
-    measurement = measure(
-        sampler,
-        parameters,
-        modelled=emulated,
-        now_ns=time.perf_counter_ns,
-        sleep_s=time.sleep,
-        progress=lambda count: messages.progress(f"{count} samples"),
-    )
-    throttled = clocks.throttle_reasons()
-    gpu_times = [sample.gpu_ns for sample in measurement.samples if sample.gpu_ns is not None]
-    host_times = [sample.host_ns for sample in measurement.samples]
-    clock_values = [sample.sm_clock_mhz for sample in measurement.samples if sample.sm_clock_mhz is not None]
-    return schema.Timing(
-        mode="cold",
-        source="modelled" if emulated else "measured",
-        gpu_time_ns=gpu_times,
-        host_time_ns=host_times,
-        gpu=_summary(gpu_times) if gpu_times else None,
-        host=_summary(host_times),
-        sm_clock_mhz=clock_values,
-        first_gpu_ns=measurement.first.gpu_ns if measurement.first else None,
-        first_host_ns=measurement.first.host_ns if measurement.first else None,
-        discarded=measurement.discarded,
-        stop_code=measurement.stop.code if measurement.stop else "",
-        stop_text=measurement.stop.text if measurement.stop else "",
-        gpu_time_reason=sampler.event_reason,
-        held=not sampler.hold_reason,
-        held_reason=sampler.hold_reason,
-        flushed=not sampler.flush_reason,
-        flushed_reason=sampler.flush_reason,
-        restored_bytes=session.contents.copied_bytes,
-        warnings=warnings(measurement, gpu_times, throttled, parameters, emulated),
-    )
-
-
-def _summary(samples: list[int]) -> schema.TimeSummary:
-    summary = summarize(samples)
-    return schema.TimeSummary(
-        count=summary.count,
-        median_ns=float(summary.median),
-        mean_ns=float(summary.mean),
-        minimum_ns=summary.minimum,
-        maximum_ns=summary.maximum,
-        lower_quartile_ns=float(summary.lower_quartile),
-        upper_quartile_ns=float(summary.upper_quartile),
-        noise=summary.noise,
-    )
-
-
-def warnings(
-    measurement: Measurement,
-    gpu_times: list[int],
-    throttled: list[str],
-    parameters: StoppingParameters,
-    modelled: bool,
-) -> list[schema.Warning_]:
-    """What makes the times less trustworthy. Modelled times have no noise to warn of."""
-    found: list[schema.Warning_] = []
-    if modelled or not gpu_times:
-        return found
-    add = found.append
-    summary = summarize(gpu_times)
-    first = measurement.first.gpu_ns if measurement.first else None
-    if first is not None and first > _FIRST_RUN_SLOW * summary.median:
-        add(schema.Warning_("first-run-slow", f"the first run took {first / summary.median:.1f} x the median",
-                            "it is not counted; loading or compiling happened then"))  # fmt: skip
-    if strays := outliers(gpu_times):
-        add(schema.Warning_("outliers", f"{len(strays)} of {summary.count} samples are far from the rest",
-                            "look for other work on the device or machine; the median hardly changes"))  # fmt: skip
-    if summary.noise > parameters.maximum_noise:
-        needed = samples_for(summary.noise, parameters.maximum_noise)
-        add(schema.Warning_("noisy", f"the samples scatter by {summary.noise:.2%}",
-                            f"lock the clocks, or take about {needed} samples (--samples {needed})"))  # fmt: skip
-    if throttled or measurement.discarded:
-        reasons = ", ".join(throttled) or f"{measurement.discarded} samples with a low clock were discarded"
-        add(schema.Warning_("throttled", f"the device was slowed down: {reasons}",
-                            "let it cool down, or lower and lock the clocks"))  # fmt: skip
-    if summary.median < _SHORT_KERNEL_NS:
-        add(schema.Warning_("short-kernel", f"the window takes only {summary.median / 1000:.1f} us",
-                            "events resolve about 0.5 us; capture a window of more launches"))  # fmt: skip
-    if measurement.stop and measurement.stop.code == "timeout":
-        add(schema.Warning_("timeout", measurement.stop.text, "use --rigorous, or --samples N"))
-    return found
 
 
 def capture_notes(session: Session) -> list[str]:

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from blake3 import blake3
 
@@ -32,6 +32,7 @@ from replay.results import schema
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Environment, Kernel, Range, Summary, from_wire
 from replay.snapshot.windows import choose_window
+from replay.timing.fidelity import Conditions, fidelity
 from replay.timing.stopping import StoppingParameters
 
 DEFAULT_TIMEOUT_S = 300.0  # without any sign of progress
@@ -51,7 +52,7 @@ class RunOptions:
     """How to replay. timing: None for verification only. timeout_s: without a sign of progress from the worker.
 
     expand_graphs: launch graphs node by node. counters: what the built-in CPU driver counts; another driver is refused.
-    window: number of the one to replay, in a snapshot that has several.
+    window: number of the one to replay, in a snapshot that has several. caches: with which the window is timed.
     """
 
     driver: str | None = None
@@ -62,6 +63,7 @@ class RunOptions:
     expand_graphs: bool = False
     counters: bool = False
     window: int | None = None
+    caches: Literal["both", "cold", "hot"] = "both"
 
 
 def run_snapshot(
@@ -98,6 +100,7 @@ def run_snapshot(
         "counters": options.counters,
         "window": options.window,
         "timing": None if options.timing is None else dataclasses.asdict(options.timing),
+        "caches": options.caches,
     }
     restarts = refusals = 0
     while True:
@@ -356,7 +359,14 @@ def _result(
     options: RunOptions,
     wall_s: float,
 ) -> schema.RunResult:
-    timing = answer["timing"]
+    timings = {
+        name: None if answer.get(name) is None else from_wire(schema.Timing, answer[name])
+        for name in ("timing", "hot")
+    }
+    device = from_wire(schema.DeviceFacts, answer["device"])
+    window = dataclasses.replace(from_wire(schema.WindowFacts, answer["window"]), kernels=kernels)
+    placement = dataclasses.replace(from_wire(schema.Placement, answer["placement"]), restarts=restarts)
+    launch_times = [from_wire(schema.LaunchTime, item) for item in answer.get("launch_times", [])]
     notes = list(answer["notes"])
     if answer["verification"]["verdict"] == "wrong" and application.device != answer["device"]["name"]:
         notes.append(
@@ -371,17 +381,32 @@ def _result(
         driver=schema.DriverFacts(
             driver.name, str(driver.library), answer["driver_version"], driver.emulated, driver.reason
         ),
-        device=from_wire(schema.DeviceFacts, answer["device"]),
-        placement=dataclasses.replace(from_wire(schema.Placement, answer["placement"]), restarts=restarts),
-        window=dataclasses.replace(from_wire(schema.WindowFacts, answer["window"]), kernels=kernels),
+        device=device,
+        placement=placement,
+        window=window,
         verification=from_wire(schema.Verification, answer["verification"]),
-        timing=None if timing is None else from_wire(schema.Timing, timing),
+        timing=timings["timing"],
         application=application,
         notes=notes,
         best_effort=options.best_effort,
         wall_s=round(wall_s, 3),
         nodes=[from_wire(schema.NodeTime, node) for node in answer.get("nodes", [])],
         counters=None if answer["counters"] is None else from_wire(schema.WindowCounters, answer["counters"]),
+        hot=timings["hot"],
+        launch_times=launch_times,
+        fidelity=fidelity(
+            launch_times,
+            application,
+            Conditions(
+                device,
+                answer["driver_version"],
+                driver.emulated,
+                window,
+                placement,
+                timings["timing"] or timings["hot"],
+                options.expand_graphs,
+            ),
+        ),
     )
 
 

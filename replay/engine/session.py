@@ -371,10 +371,13 @@ class Session:
                 call(self.driver, "cuCtxSynchronize")
         self.use_main_context()
 
-    def run_window(self) -> None:
-        """Replay the window once, fast: every call, and an error where a result is not the captured one."""
+    def run_window(self, window: list[Prepared] | None = None) -> None:
+        """Replay the window once, fast: every call, and an error where a result is not the captured one.
+
+        window: the same calls with more around them.
+        """
         run = self.executor.run
-        for prepared in self.window:
+        for prepared in self.window if window is None else window:
             captured = prepared.call.result
             if self.program.births and prepared.call.number in self.program.births:
                 self._births(prepared.call.number)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from replay.images.demangle import demangle
 from replay.report.counters import render_counters
 from replay.report.text import Column, Screen, duration, fields, heading, number, shown, size, table
-from replay.results.schema import OutputDifference, RunResult, TimeSummary, Timing
+from replay.report.times import render_times
+from replay.results.schema import OutputDifference, RunResult
 
 SHOWN_KERNELS = 4
 SHOWN_DIFFERENCES = 6
@@ -30,8 +31,7 @@ def render_run(result: RunResult, screen: Screen) -> str:
     hidden = len(result.verification.differences) - SHOWN_DIFFERENCES
     if hidden > 0:
         parts.append(f"  ... and {number(hidden, 'more buffer')}: --json shows all")
-    if result.timing is not None:
-        parts += ["", _times(result.timing, screen), *_timing_lines(result.timing, screen)]
+    parts += render_times(result, screen)
     if result.nodes:
         parts += ["", *render_nodes(result, screen)]
     if result.counters is not None:
@@ -90,7 +90,7 @@ def render_window_results(path: str, results: list[WindowResult], quiet: bool, s
         if item.result is None:
             rows.append((str(item.number), "", "", f"NOT REPLAYED: {shown(item.failure, 400)}", ""))
             continue
-        timing = item.result.timing
+        timing = item.result.timing or item.result.hot
         summary = None if timing is None else timing.gpu or timing.host
         rows.append(
             (
@@ -198,45 +198,6 @@ def _difference(item: OutputDifference) -> Iterator[str]:
         at = f"offset {place.offset_bytes:,}" + (f" ({place.address:#x})" if place.address else "")
         at += f" ({shown(place.place)})" if place.place else ""
         yield f"    {at}: expected {place.expected}, got {place.actual}"
-
-
-def _times(timing: Timing, screen: Screen) -> str:
-    columns = [Column("whole window, cold caches")] + [
-        Column(title, "right") for title in ("median", "quartiles", "min", "max", "n")
-    ]
-    rows = []
-    if timing.gpu is not None:
-        rows.append(
-            _row(
-                f"GPU time, {timing.source}",
-                timing.gpu,
-            )
-        )
-    if timing.source == "measured" or timing.gpu is None:
-        rows.append(
-            _row("host time" + (" of the CPU driver" if timing.source == "modelled" else ""), timing.host)
-        )
-    return table(columns, rows, screen, indent=2)
-
-
-def _row(name: str, summary: TimeSummary) -> list[str]:
-    quartiles = f"{duration(summary.lower_quartile_ns)} .. {duration(summary.upper_quartile_ns)}"
-    return [name, duration(summary.median_ns), quartiles, duration(summary.minimum_ns),
-            duration(summary.maximum_ns), str(summary.count)]  # fmt: skip
-
-
-def _timing_lines(timing: Timing, screen: Screen) -> Iterator[str]:
-    if timing.source == "modelled" and timing.gpu is not None:
-        yield "  Times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU."
-    yield f"  stopped: {timing.stop_text}" + (f"; {timing.discarded} discarded" if timing.discarded else "")
-    if timing.gpu_time_reason:
-        yield f"  no GPU time: {timing.gpu_time_reason}"
-    if timing.source == "measured":
-        flush = "L2 flushed before each run" if timing.flushed else f"L2 not flushed: {timing.flushed_reason}"
-        hold = "stream held while queueing" if timing.held else f"stream not held: {timing.held_reason}"
-        yield f"  {flush}; {hold}; {size(timing.restored_bytes)} restored before each run"
-    for warning in timing.warnings:
-        yield f"  warning ({warning.code}): {shown(warning.text)}; {shown(warning.advice)}"
 
 
 def _version(version: int) -> str:

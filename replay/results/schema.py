@@ -145,16 +145,18 @@ class Warning_:
 
 @dataclass(frozen=True)
 class Timing:
-    """How long the window took, whole, from cold caches.
+    """How long the window took, whole.
 
-    source: measured, or modelled (the CPU driver's cost model; never a measurement). gpu_time_ns, host_time_ns and
-    sm_clock_mhz hold one value per kept sample; gpu_time_ns is empty when events could not be used (gpu_time_reason
-    says why), sm_clock_mhz when clocks are unavailable. Host times include the driver's and this program's own
-    work. held, flushed: whether the stream was held while the window was queued, and the L2 cache flushed before
-    each run.
+    mode: cold (restored, and the L2 cache flushed, before each run) or hot (no flush). batch: runs between two events,
+    whose mean is one sample. restored_each: memory was restored before each run; of hot runs only where the window
+    changes what it reads. source: measured, or modelled (the CPU driver's cost model; never a measurement).
+    gpu_time_ns, host_time_ns and sm_clock_mhz hold one value per kept sample; gpu_time_ns is empty when events could
+    not be used (gpu_time_reason says why), sm_clock_mhz when clocks are unavailable. Host times include the driver's
+    and this program's own work. held, flushed: whether the stream was held while the window was queued, and the L2
+    cache flushed before each run.
     """
 
-    mode: Literal["cold"]
+    mode: Literal["cold", "hot"]
     source: Literal["measured", "modelled"]
     gpu_time_ns: list[int]
     host_time_ns: list[int]
@@ -173,6 +175,50 @@ class Timing:
     flushed_reason: str = ""
     restored_bytes: int = 0
     warnings: list[Warning_] = field(default_factory=list)
+    batch: int = 1
+    restored_each: bool = True
+
+
+@dataclass(frozen=True)
+class LaunchTime:
+    """One launch of the window, timed between two events around it, in passes of their own. call: its number; function:
+    the driver function; kernel: mangled, "" for a graph or where it is not known; stream: as captured.
+
+    cold_ns, hot_ns: median of the passes behind a restore and flush, and without a flush; None when there was no such
+    pass or the launch could not be timed. application_ns: inside the application; None when it was not timed there.
+    """
+
+    call: int
+    function: str
+    kernel: str
+    stream: int = 0
+    cold_ns: float | None = None
+    hot_ns: float | None = None
+    application_ns: int | None = None
+    cold_time_ns: list[int] = field(default_factory=list)
+    hot_time_ns: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """GPU time of the launches that were timed inside the application, there and in the replay: sums over the same
+    ones.
+
+    application_source, source: measured or modelled. deviation: of the application's time from the nearest of the
+    replay's, 0.0 when it lies between hot and cold; None when the two cannot be compared (reason says why). reproduced:
+    the deviation is at most 5 %. causes: what may lie behind it otherwise, likeliest first.
+    """
+
+    launches: int
+    application_ns: int
+    application_source: Literal["measured", "modelled"]
+    source: Literal["measured", "modelled"]
+    cold_ns: float | None = None
+    hot_ns: float | None = None
+    deviation: float | None = None
+    reproduced: bool | None = None
+    reason: str = ""
+    causes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -236,7 +282,8 @@ class NodeTime:
 @dataclass(frozen=True)
 class RunResult:
     """One replay of one snapshot. notes: what was done otherwise than in the application, or is missing from the
-    capture. nodes: with --expand-graphs. counters: with --counters, on the built-in CPU driver."""
+    capture. timing: cold; hot: without a flush; each None when it was not asked for or impossible (a note says why).
+    nodes: with --expand-graphs. counters: with --counters, on the built-in CPU driver."""
 
     format: str
     tool_version: str
@@ -254,3 +301,6 @@ class RunResult:
     wall_s: float = 0.0
     counters: WindowCounters | None = None
     nodes: list[NodeTime] = field(default_factory=list)
+    hot: Timing | None = None
+    launch_times: list[LaunchTime] = field(default_factory=list)
+    fidelity: Fidelity | None = None

@@ -1,4 +1,4 @@
-"""Takes cold samples of a window: restore, flush, run, measure, until the stopping rule is content.
+"""Takes samples of a window, cold or hot, until the stopping rule is content.
 
 The window and the clock come from outside, so that tests need neither a device nor time.
 """
@@ -21,19 +21,20 @@ MAXIMUM_DISCARDED = 64
 class Sample:
     """One run of the window. gpu_ns: between the events, None where they could not be used. host_ns: from before
     the first call until the device was idle. sm_clock_mhz: None where unknown. slow_clock: the clock was too low to
-    count."""
+    count. runs: how many the times are the mean of."""
 
     gpu_ns: int | None
     host_ns: int
     sm_clock_mhz: int | None = None
     slow_clock: bool = False
+    runs: int = 1
 
 
 class Measurable(Protocol):
     """What is measured."""
 
     def sample(self) -> Sample:
-        """Restore, flush, run the window once and measure it."""
+        """Make the window ready, run and measure it."""
         ...
 
 
@@ -66,7 +67,7 @@ def measure(
     while warm_ns < WARM_UP_NS:
         sample = window.sample()
         result.first = result.first or sample
-        warm_ns += max(sample.host_ns if sample.gpu_ns is None else sample.gpu_ns, 1)
+        warm_ns += max(sample.host_ns if sample.gpu_ns is None else sample.gpu_ns, 1) * sample.runs
         progress(0)
         if modelled or now_ns() - begin_ns > parameters.maximum_wall_ns / 4:
             break
@@ -89,5 +90,5 @@ def measure(
                 result.stop = Stop("no-gpu-time", "the modelled clock could not be read around the window")
             continue
         time_ns = sample.host_ns if sample.gpu_ns is None else sample.gpu_ns
-        result.stop = rule.add(time_ns, now_ns() - begin_ns)
+        result.stop = rule.add(time_ns, now_ns() - begin_ns, sample.runs)
     return result

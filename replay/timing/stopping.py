@@ -25,14 +25,24 @@ class StoppingParameters:
     settled_window: int = 512  # values of the noise that are looked at
     settled_noise: float = 0.05  # standard deviation of those, over the noise
     modelled_samples: int = 3  # of a deterministic clock, if all are equal
+    launch_passes: int = 10  # over the window, to time each launch in it
     fixed_samples: int | None = None
 
 
 QUICK = StoppingParameters(
-    minimum_samples=5, minimum_gpu_time_ns=50_000_000, maximum_noise=0.02, maximum_wall_ns=2_000_000_000
+    minimum_samples=5,
+    minimum_gpu_time_ns=50_000_000,
+    maximum_noise=0.02,
+    maximum_wall_ns=2_000_000_000,
+    modelled_samples=2,
+    launch_passes=3,
 )
 RIGOROUS = StoppingParameters(
-    minimum_samples=30, minimum_gpu_time_ns=2_000_000_000, maximum_noise=0.002, maximum_wall_ns=60_000_000_000
+    minimum_samples=30,
+    minimum_gpu_time_ns=2_000_000_000,
+    maximum_noise=0.002,
+    maximum_wall_ns=60_000_000_000,
+    launch_passes=30,
 )
 
 
@@ -68,10 +78,10 @@ class StoppingRule:
             return math.inf
         return math.sqrt(self._sum_of_squares / (self._count - 1)) / self._mean
 
-    def add(self, time_ns: float, wall_ns: float) -> Stop | None:
-        """Take a sample in. wall_ns: since the measurement began."""
+    def add(self, time_ns: float, wall_ns: float, runs: int = 1) -> Stop | None:
+        """Take a sample in. wall_ns: since the measurement began. runs: how many it is the mean of."""
         self._count += 1
-        self._total_ns += time_ns
+        self._total_ns += time_ns * runs
         if self._first_ns is None:
             self._first_ns = time_ns
         self._all_equal = self._all_equal and time_ns == self._first_ns

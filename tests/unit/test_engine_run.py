@@ -599,7 +599,8 @@ def test_progress_names_the_steps(tmp_path, emulator):
         "placing memory",
         "replaying the window",
         "comparing outputs",
-        "timing the window",
+        "timing the window with cold caches",
+        "timing the window with hot caches",
     ]
     assert [step for step in dict.fromkeys(seen) if step in steps] == steps
 

@@ -86,7 +86,7 @@ def test_file_is_plain_msgpack_in_zstd(tmp_path):
 def test_fields_that_a_newer_version_adds_are_passed_over(tmp_path):
     write_result(tmp_path / "r.rres", make_result())
     value = msgpack.unpackb(zstandard.ZstdDecompressor().decompress((tmp_path / "r.rres").read_bytes()))
-    value["hot"] = {"median_ns": 1}
+    value["lukewarm"] = {"median_ns": 1}
     value["timing"]["energy_uj"] = 5
     (tmp_path / "r.rres").write_bytes(zstandard.ZstdCompressor().compress(msgpack.packb(value)))
     assert read_result(tmp_path / "r.rres") == make_result()

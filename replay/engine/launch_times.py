@@ -1,0 +1,135 @@
+"""The GPU time of each launch of a window: two events around it, in passes over the window of their own."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import Literal
+
+from replay.engine.driver import call, query
+from replay.engine.inputs import Prepared
+from replay.engine.measure import MAXIMUM_HELD_CALLS, WindowSampler
+from replay.engine.session import Session, is_launch, launch_streams
+from replay.inspection.launches import with_kernels
+from replay.results.schema import LaunchTime
+
+# Launches of a window that are timed one by one; each takes two events
+MAXIMUM_TIMED_LAUNCHES = 4096
+
+Caches = Literal["cold", "hot"]
+
+
+@dataclass
+class _Timed:
+    prepared: Prepared
+    stream: int
+    begin: int
+    end: int
+    times_ns: dict[Caches, list[int]] = field(default_factory=lambda: {"cold": [], "hot": []})
+
+
+class LaunchTimer:
+    """Runs a session's window with events around its launches. notes: launches that are not timed, and why."""
+
+    def __init__(self, session: Session, sampler: WindowSampler) -> None:
+        self._session = session
+        self._sampler = sampler
+        self.notes: list[str] = []
+        self._timed: list[_Timed] = []
+        self._window = self._with_events()
+        self._hold = sampler.commands + 2 * len(self._timed) <= MAXIMUM_HELD_CALLS
+        if self._timed and not sampler.hold_reason and not self._hold:
+            self.notes.append(
+                "times of single launches include gaps in which the device waits for the host: the window has too many "
+                "calls to hold its stream while they are queued"
+            )
+
+    def _with_events(self) -> list[Prepared]:
+        session, window = self._session, []
+        handles = session.executor.handles
+        without_context = unlisted = 0
+        for item in session.window:
+            if not is_launch(item):
+                window.append(item)
+            elif len(self._timed) >= MAXIMUM_TIMED_LAUNCHES:
+                unlisted += 1
+                window.append(item)
+            elif item.context and handles.find("CUcontext", item.context) is None:
+                without_context += 1
+                window.append(item)
+            else:
+                session.executor.switch(item.context)
+                events = [query(session.driver, "cuEventCreate", 0) for _ in range(2)]
+                streams = launch_streams(item)
+                timed = _Timed(item, streams[0] if streams else 0, events[0], events[1])
+                self._timed.append(timed)
+                window.append(self._between_events(timed))
+        session.use_main_context()
+        if unlisted:
+            self.notes.append(
+                f"the first {MAXIMUM_TIMED_LAUNCHES:,} launches were timed one by one, {unlisted:,} were not"
+            )
+        if without_context:
+            self.notes.append(
+                f"{without_context:,} launches were not timed one by one: the window makes their context itself"
+            )
+        return window
+
+    def _between_events(self, timed: _Timed) -> Prepared:
+        session, item = self._session, timed.prepared
+        record = session.driver.function("cuEventRecord", item.call.per_thread)
+        live = session.executor.handles.live
+
+        def before() -> None:
+            record(timed.begin, live("CUstream", timed.stream))
+
+        def after() -> None:
+            record(timed.end, live("CUstream", timed.stream))
+
+        return replace(item, first=[*item.first, before], then=[after, *item.then])
+
+    def run_once(self, caches: Caches) -> None:
+        """One pass over a window that is ready to run. Raises EngineError when a call fails."""
+        if not self._timed:
+            return
+        self._sampler.run(window=self._window, hold=self._hold)
+        elapsed_ms = ctypes.c_float(0)
+        for timed in self._timed:
+            if timed.prepared.call.result != 0:
+                continue  # it failed, as in the application, so its second event was not recorded
+            call(
+                self._session.driver,
+                "cuEventElapsedTime",
+                ctypes.addressof(elapsed_ms),
+                timed.begin,
+                timed.end,
+            )
+            timed.times_ns[caches].append(round(elapsed_ms.value * 1e6))
+
+    def result(self) -> list[LaunchTime]:
+        """The launches in the order of the window."""
+        program = self._session.program
+        kernels = {
+            recorded.number: kernel.name
+            for recorded, kernel in with_kernels([*program.setup, *program.window])
+            if kernel.name
+        }
+        return [
+            LaunchTime(
+                call=timed.prepared.call.number,
+                function=timed.prepared.call.function,
+                kernel=kernels.get(timed.prepared.call.number, ""),
+                stream=timed.stream,
+                cold_ns=_median(timed.times_ns["cold"]),
+                hot_ns=_median(timed.times_ns["hot"]),
+                application_ns=timed.prepared.call.gpu_ns,
+                cold_time_ns=timed.times_ns["cold"],
+                hot_time_ns=timed.times_ns["hot"],
+            )
+            for timed in self._timed
+        ]
+
+
+def _median(times_ns: list[int]) -> float | None:
+    return float(median(times_ns)) if times_ns else None

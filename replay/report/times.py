@@ -1,0 +1,124 @@
+"""The times of `replay run`: cold, hot and the application's side by side, then launch by launch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replay.images.demangle import demangle
+from replay.report.text import Column, Screen, duration, heading, number, shown, size, table
+from replay.results.schema import Fidelity, LaunchTime, RunResult, TimeSummary, Timing
+
+SHOWN_LAUNCHES = 20
+MODELLED = "  Times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU."
+
+
+def render_times(result: RunResult, screen: Screen) -> list[str]:
+    """Lines for everything that was timed; none when nothing was."""
+    timings = [timing for timing in (result.timing, result.hot) if timing is not None]
+    if not timings:
+        return []
+    lines = ["", _window(timings, screen)]
+    if any(timing.source == "modelled" and timing.gpu is not None for timing in timings):
+        lines.append(MODELLED)
+    for line in (line for timing in timings for line in _how(timing, len(timings) > 1)):
+        if line not in lines:
+            lines.append(line)
+    if result.fidelity is not None:
+        lines += ["", *render_fidelity(result.fidelity, screen)]
+    if len(result.launch_times) > 1:
+        lines += ["", *render_launch_times(result.launch_times, result.driver.emulated, screen)]
+    return lines
+
+
+def _window(timings: list[Timing], screen: Screen) -> str:
+    columns = [Column("whole window")] + [
+        Column(title, "right") for title in ("median", "quartiles", "min", "max", "n")
+    ]
+    rows = []
+    for timing in timings:
+        if timing.gpu is not None:
+            rows.append(_row(f"GPU time, {timing.source}, {timing.mode} caches", timing.gpu))
+    for timing in timings:
+        if timing.source == "measured" or timing.gpu is None:
+            whose = " of the CPU driver" if timing.source == "modelled" else ""
+            rows.append(_row(f"host time{whose}, {timing.mode} caches", timing.host))
+    return table(columns, rows, screen, indent=2)
+
+
+def _row(name: str, summary: TimeSummary) -> list[str]:
+    quartiles = f"{duration(summary.lower_quartile_ns)} .. {duration(summary.upper_quartile_ns)}"
+    return [name, duration(summary.median_ns), quartiles, duration(summary.minimum_ns),
+            duration(summary.maximum_ns), str(summary.count)]  # fmt: skip
+
+
+def _how(timing: Timing, several: bool) -> Iterator[str]:
+    mode = f"{timing.mode}: " if several else ""
+    yield f"  {mode}stopped: {timing.stop_text}" + (
+        f"; {timing.discarded} discarded" if timing.discarded else ""
+    )
+    if timing.gpu_time_reason:
+        yield f"  no GPU time: {timing.gpu_time_reason}"
+    if timing.source == "measured":
+        hold = "stream held while queueing" if timing.held else f"stream not held: {timing.held_reason}"
+        restored = f"{size(timing.restored_bytes)} restored before each run"
+        if timing.mode == "cold":
+            flush = (
+                "L2 flushed before each run" if timing.flushed else f"L2 not flushed: {timing.flushed_reason}"
+            )
+            yield f"  {mode}{flush}; {hold}; {restored}"
+        elif timing.restored_each:
+            yield f"  {mode}{hold}; {restored}, as the window changes what it starts from"
+        else:
+            yield f"  {mode}{hold}; a sample is the mean of {number(timing.batch, 'run')} behind each other"
+    for warning in timing.warnings:
+        yield f"  {mode}warning ({warning.code}): {shown(warning.text)}; {shown(warning.advice)}"
+
+
+def render_fidelity(item: Fidelity, screen: Screen) -> list[str]:
+    """The application's time beside the replay's, and a warning where they do not agree."""
+    columns = [
+        Column(f"{number(item.launches, 'launch', 'launches')} timed in the application"),
+        *(Column(title, "right") for title in ("GPU time", "replay / application")),
+    ]
+    rows = [[f"in the application, {item.application_source}", duration(item.application_ns), ""]]
+    for mode, time_ns in (("cold", item.cold_ns), ("hot", item.hot_ns)):
+        if time_ns is not None:
+            ratio = f"{time_ns / item.application_ns:.3f}" if item.application_ns and not item.reason else ""
+            rows.append([f"replay, {mode} caches, {item.source}", duration(time_ns), ratio])
+    lines = [table(columns, rows, screen, indent=2)]
+    if item.reason:
+        lines.append(f"  not compared: {shown(item.reason)}")
+    elif item.reproduced is False and item.deviation is not None:
+        more = "more" if item.deviation > 0 else "less"
+        lines.append(
+            f"  warning (not-reproduced): the application took {abs(item.deviation):.1%} {more} than the replay:"
+        )
+        lines += [f"    - {shown(cause)}" for cause in item.causes]
+    return lines
+
+
+def render_launch_times(launches: list[LaunchTime], modelled: bool, screen: Screen) -> list[str]:
+    """A row for each launch, in the order of the window."""
+    modes = [
+        (title, name)
+        for title, name in (("cold", "cold_ns"), ("hot", "hot_ns"), ("application", "application_ns"))
+        if any(getattr(item, name) is not None for item in launches)
+    ]
+    columns = [
+        Column("call", "right"),
+        *(Column(title, "right") for title, _ in modes),
+        Column("kernel", cut=True),
+    ]
+    rows = []
+    for item in launches[:SHOWN_LAUNCHES]:
+        times = [getattr(item, name) for _, name in modes]
+        name = shown(demangle(item.kernel)) if item.kernel else f"({item.function})"
+        rows.append([str(item.call), *("" if ns is None else duration(ns) for ns in times), name])
+    what = "modelled GPU time" if modelled else "GPU time"
+    lines = [heading(f"Each launch, median {what} between two events", screen), table(columns, rows, screen)]
+    more = len(launches) - SHOWN_LAUNCHES
+    return (
+        [*lines, f"  ... and {number(more, 'more launch', 'more launches')}: --json shows all"]
+        if more > 0
+        else lines
+    )
