@@ -11,7 +11,10 @@ import typer
 from replay.cli.common import Json, Quiet, SnapshotPath, Window
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from replay.engine.run import RunOptions
+    from replay.results.schema import RunResult
     from replay.snapshot.schema import Window as SnapshotWindow
 
 SCHEMA = "replay.run/1"
@@ -71,6 +74,15 @@ def run(
             "--counters", help="Print what the built-in CPU driver counts: instructions, sectors, conflicts."
         ),
     ] = False,
+    shift: Annotated[
+        bool,
+        typer.Option(
+            "--shift", help="Move all memory on purpose, twice, and say whether outputs stay the same."
+        ),
+    ] = False,
+    placement: Annotated[
+        bool, typer.Option("--placement", help="Print where each captured range is in the replay.")
+    ] = False,
     window: Window = None,
     output: Annotated[
         Optional[Path],  # noqa: UP045
@@ -93,10 +105,12 @@ def run(
     """
     from dataclasses import replace
 
+    from replay.engine.relocation import run_and_prove
     from replay.engine.run import RunOptions, run_snapshot
     from replay.errors import ExitCode, UsageError
     from replay.report.json import document
     from replay.report.progress import StageLine
+    from replay.report.relocation import fails_to_move
     from replay.report.run import outputs, render_run
     from replay.report.text import Screen
     from replay.results.store import require_place, write_result
@@ -121,12 +135,13 @@ def run(
         window=window,
         caches="both" if caches is None else "cold" if caches else "hot",
     )
+    run_once = run_and_prove if shift else run_snapshot
     if output is not None:
         require_place(output)
     if window is None and output is None and not counters and (windows := list_windows(snapshot)):
-        return _run_all(snapshot, windows, options, json=json, quiet=quiet)
+        return _run_all(snapshot, windows, options, run_once, json=json, quiet=quiet)
     with StageLine(hidden=quiet or json) as line:
-        result = run_snapshot(snapshot, options, line.show)
+        result = run_once(snapshot, options, line.show)
     if result.driver.reason and not quiet:
         print(f"replay: {result.driver.reason}", file=sys.stderr)
     if output is not None:
@@ -136,21 +151,27 @@ def run(
     elif quiet:
         print(outputs(result))
     else:
-        print(render_run(result, Screen.of_stdout()))
-    matches = result.verification.verdict in ("match", "not_compared")
+        print(render_run(result, Screen.of_stdout(), placement=placement))
+    matches = result.verification.verdict in ("match", "not_compared") and not fails_to_move(result)
     return ExitCode.DONE if matches else ExitCode.GATE_FAILED
 
 
 def _run_all(
-    snapshot: Path, windows: list[SnapshotWindow], options: RunOptions, *, json: bool, quiet: bool
+    snapshot: Path,
+    windows: list[SnapshotWindow],
+    options: RunOptions,
+    run_once: Callable[..., RunResult],
+    *,
+    json: bool,
+    quiet: bool,
 ) -> int:
     """Every window of a snapshot that has several. One that cannot be replayed does not keep the others from it."""
     from dataclasses import replace
 
-    from replay.engine.run import run_snapshot
     from replay.errors import ExitCode, ReplayError
     from replay.report.json import streamed
     from replay.report.progress import StageLine
+    from replay.report.relocation import fails_to_move
     from replay.report.run import WindowResult, render_window_results
     from replay.report.text import Screen
 
@@ -160,7 +181,7 @@ def _run_all(
             title = f"window {window.number} ({len(results) + 1} of {len(windows)}): "
             try:
                 chosen = replace(options, window=window.number)
-                result = run_snapshot(snapshot, chosen, lambda text, title=title: line.show(title + text))  # type: ignore[misc]
+                result = run_once(snapshot, chosen, lambda text, title=title: line.show(title + text))
                 results.append(WindowResult(window.number, result))
             except ReplayError as error:
                 results.append(WindowResult(window.number, None, str(error)))
@@ -174,7 +195,10 @@ def _run_all(
         print(render_window_results(str(snapshot), results, quiet, Screen.of_stdout()))
     if len(done) < len(results):
         return ExitCode.COULD_NOT
-    matches = all(result.verification.verdict in ("match", "not_compared") for result in done)
+    matches = all(
+        result.verification.verdict in ("match", "not_compared") and not fails_to_move(result)
+        for result in done
+    )
     return ExitCode.DONE if matches else ExitCode.GATE_FAILED
 
 

@@ -173,6 +173,9 @@ class ContentStore:
     maps: LiveMaps | None = None
     map_places: dict[int, list[MapPlace]] = field(default_factory=dict)  # in `before` contents, by range id
     loaded_bytes: int = 0
+    on_difference: Callable[[Range, int, bytes, bytes, bytes], None] | None = (
+        None  # captured, expected, found
+    )
     guessed_words: int = 0  # of outputs, taken for pointers to moved memory since then they agree
     restored_bytes: int = 0
     _segments: dict[int, list[Segment]] = field(default_factory=dict)
@@ -419,6 +422,8 @@ class ContentStore:
                 expected, count = with_live_handles(expected, actual, self.handles_here)
                 self.handle_words_of_outputs += count
             result.add(offset, expected, actual)
+            if expected != actual and self.on_difference is not None:
+                self.on_difference(range_, offset, read_chunk(self.reader, digest, size), expected, actual)
             if expected != actual:
                 actual_digests[range_.id, offset] = actual_digest
         return result

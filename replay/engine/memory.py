@@ -81,11 +81,12 @@ class Span:
 
 @dataclass(frozen=True)
 class Placed:
-    """A span and where it lives now. `how` is same_address or relocated; `reason` says why it moved."""
+    """A span and where it lives now. `how`: same_address, relocated, or shifted (moved on purpose); `reason` says why
+    it was relocated."""
 
     span: Span
     live_address: int
-    how: Literal["same_address", "relocated"]
+    how: Literal["same_address", "relocated", "shifted"]
     reason: str = ""
     managed: bool = False
     not_managed: str = ""  # why managed memory is device memory here
@@ -194,18 +195,23 @@ def place(
     relocate: bool,
     homes: Mapping[int, Home] = MappingProxyType({}),
     backing: Backing | None = None,
+    targets: Mapping[Span, int] | None = None,
 ) -> list[Placed]:
     """Give every span memory. `taken` are those that `hold` could not hold. homes: by captured device, where that is
     not `device` alone. backing: of spans that are a `place`.
 
-    relocate: a span whose address cannot be had goes elsewhere; otherwise AddressTaken is raised.
+    relocate: a span whose address cannot be had goes elsewhere; otherwise AddressTaken is raised. targets: held
+    addresses at which spans go instead of their own (`shift.py`); with it no span may be at its captured address.
     Needs a current context. Raises EngineError when there is not enough memory.
     """
     unavailable = set(taken)
     spans = list(spans)
     backing = backing or Backing(driver, Families())
     # Before the others: what lies behind such memory has to be free for a moment.
-    placed, not_managed = _place_managed(driver, [span for span in spans if span not in unavailable], backing)
+    addresses = (
+        {span: span.address for span in spans if span not in unavailable} if targets is None else targets
+    )
+    placed, not_managed = _place_managed(driver, addresses, backing)
     done = {item.span for item in placed}
     for span in spans:
         if span in done:
@@ -213,47 +219,58 @@ def place(
         home = homes.get(span.device, Home(device, (device,)))
         outcome = None
         reason = "something in the replaying process has the address"
-        if span not in unavailable:
-            outcome, reason = (_place_host if span.host else _place_device)(driver, span, home, backing)
+        if span in addresses:
+            place_one = _place_host if span.host else _place_device
+            outcome, reason = place_one(driver, span, addresses[span], home, backing)
         if outcome is None:
-            if not relocate:
+            if not relocate and targets is None:
                 text = f"{span.address:#x} ({span.size_bytes} bytes) cannot be had: {reason}"
                 raise AddressTaken(text, by_driver=span not in unavailable)
             elsewhere = _elsewhere_host if span.host else _elsewhere_device
             outcome = elsewhere(driver, span, home, reason, backing)
+            if targets is not None:
+                outcome = replace(outcome, how="shifted", reason="")
         placed.append(replace(outcome, not_managed=not_managed.get(span, "")))
     return sorted(placed, key=lambda item: item.span.address)
 
 
 def _place_managed(
-    driver: Driver, spans: list[Span], backing: Backing
+    driver: Driver, addresses: Mapping[Span, int], backing: Backing
 ) -> tuple[list[Placed], dict[Span, str]]:
-    """Managed memory as such where its address can be had, and why not elsewhere. `spans` are all that are held."""
+    """Managed memory as such where its address can be had, and why not elsewhere. `addresses` are all that are held."""
     placed: list[Placed] = []
     problems: dict[Span, str] = {}
-    waiting = sorted(spans, key=lambda span: span.address)
+    waiting = sorted(addresses, key=lambda span: addresses[span])
     for number, span in enumerate(waiting):
         if span.managed_bytes:
-            beyond = [(item.address, item.end) for item in waiting[number + 1 :] if not item.host]
-            problem = allocate_managed(driver, span.address, span.managed_bytes, span.size_bytes, beyond)
+            later = (item for item in waiting[number + 1 :] if not item.host)
+            beyond = [(addresses[item], addresses[item] + item.size_bytes) for item in later]
+            address = addresses[span]
+            problem = allocate_managed(driver, address, span.managed_bytes, span.size_bytes, beyond)
             if problem:
                 problems[span] = problem
             else:
-                placed.append(Placed(span, span.address, "same_address", managed=True))
+                placed.append(Placed(span, address, _how(span, address), managed=True))
     return placed, problems
 
 
-def _place_device(driver: Driver, span: Span, home: Home, backing: Backing) -> tuple[Placed | None, str]:
-    _libc.munmap(span.address, span.size_bytes)
+def _how(span: Span, address: int) -> Literal["same_address", "shifted"]:
+    return "same_address" if address == span.address else "shifted"
+
+
+def _place_device(
+    driver: Driver, span: Span, address: int, home: Home, backing: Backing
+) -> tuple[Placed | None, str]:
+    _libc.munmap(address, span.size_bytes)
     try:
-        got = query(driver, "cuMemAddressReserve", span.size_bytes, GRANULE_BYTES, span.address, 0)
+        got = query(driver, "cuMemAddressReserve", span.size_bytes, GRANULE_BYTES, address, 0)
     except DriverFailure as failure:
         return None, f"cuMemAddressReserve returned {failure.name}"
-    if got != span.address:
+    if got != address:
         call(driver, "cuMemAddressFree", got, span.size_bytes)
         return None, f"the driver reserved {got:#x} instead"
-    _back_with_memory(driver, span, span.address, home, backing)
-    return Placed(span, span.address, "same_address"), ""
+    _back_with_memory(driver, span, address, home, backing)
+    return Placed(span, address, _how(span, address)), ""
 
 
 def _elsewhere_device(driver: Driver, span: Span, home: Home, reason: str, backing: Backing) -> Placed:
@@ -272,13 +289,15 @@ def _back_with_memory(driver: Driver, span: Span, address: int, home: Home, back
     give_access(driver, address, span.size_bytes, home.accessors)
 
 
-def _place_host(driver: Driver, span: Span, home: Home, backing: Backing) -> tuple[Placed | None, str]:
+def _place_host(
+    driver: Driver, span: Span, address: int, home: Home, backing: Backing
+) -> tuple[Placed | None, str]:
     # Over the own hold, so there is no moment at which the address is free.
     flags = _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_FIXED
-    if _libc.mmap(span.address, span.size_bytes, _PROT_READ_WRITE, flags, -1, 0) != span.address:
+    if _libc.mmap(address, span.size_bytes, _PROT_READ_WRITE, flags, -1, 0) != address:
         return None, f"mmap failed: {os.strerror(ctypes.get_errno())}"
-    _register(driver, span, span.address)
-    return Placed(span, span.address, "same_address"), ""
+    _register(driver, span, address)
+    return Placed(span, address, _how(span, address)), ""
 
 
 def _elsewhere_host(driver: Driver, span: Span, home: Home, reason: str, backing: Backing) -> Placed:

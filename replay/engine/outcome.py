@@ -11,7 +11,8 @@ from replay.api.functions import by_symbol
 from replay.compare.outputs import BufferComparison
 from replay.engine.counters import SETTING, read_counters
 from replay.engine.driver import Driver, call, management_library, query, query_int
-from replay.engine.memory import Span, home_address, is_global
+from replay.engine.memory import Span
+from replay.engine.placement import MovedWords, placement
 from replay.engine.program import Program
 from replay.engine.session import (
     ATTRIBUTE_L2_BYTES,
@@ -24,6 +25,7 @@ from replay.engine.session import (
     is_launch,
     launch_streams,
 )
+from replay.engine.shift import change_census
 from replay.engine.timed import Timed, time_session
 from replay.results import schema
 from replay.snapshot.container import SnapshotReader
@@ -42,10 +44,15 @@ def carry_out(
     spans: list[Span],
     taken: list[Span],
     messages: Messages,
+    targets: dict[Span, int] | None = None,
 ) -> dict[str, Any]:
-    """Verify and time the snapshot as `request` asks. Returns the parts of a RunResult that the worker knows."""
+    """Verify and time the snapshot as `request` asks. Returns the parts of a RunResult that the worker knows.
+
+    targets: where the spans go in a replay with all memory moved; None: to their captured addresses."""
     messages.stage("reading the snapshot")
     program = Program(reader, request["best_effort"], request.get("expand_graphs", False))
+    if request.get("census"):
+        change_census(program, request["census"])
     session = Session(
         driver,
         program,
@@ -53,11 +60,15 @@ def carry_out(
         spans=spans,
         taken=taken,
         relocate=request["relocate"],
+        targets=targets,
         stage=messages.stage,
         progress=messages.progress,
     )
     device = device_facts(driver, session.device, session.devices.ordinal)
     clocks = Clocks(None if request["emulated"] else management_library(), device["uuid"])
+    moved_words = MovedWords()
+    if targets is not None:
+        session.contents.on_difference = moved_words.add
     verified = session.verify()
     counters = read_counters(Path(os.environ[SETTING]), verified.replays) if request["counters"] else None
     timed = Timed()
@@ -80,7 +91,7 @@ def carry_out(
             f"{session.contents.handle_words_of_outputs} words of the outputs hold the handle of a texture or surface "
             "object, which has another one here"
         )
-    if session.contents.guessed_words:
+    if session.contents.guessed_words and targets is None:
         notes.append(
             f"{session.contents.guessed_words} words of the outputs were taken for pointers to moved memory (a guess)"
         )
@@ -90,6 +101,9 @@ def carry_out(
         "driver_version": query_int(driver, "cuDriverGetVersion"),
         "device": to_wire(schema.DeviceFacts(**device, clocks=state, clocks_unavailable=clocks.unavailable)),
         "placement": to_wire(placement(session)),
+        "relocation": None
+        if targets is None
+        else to_wire(moved_words.outcome(session, verified, request["shift"])),
         "window": to_wire(window_facts(session)),
         "verification": to_wire(verification(verified)),
         "timing": None if timed.cold is None else to_wire(timed.cold),
@@ -121,35 +135,6 @@ def device_facts(driver: Driver, device: int, ordinal: int) -> dict[str, Any]:
         "multiprocessors": attribute(ATTRIBUTE_MULTIPROCESSORS),
         "l2_cache_bytes": attribute(ATTRIBUTE_L2_BYTES),
     }
-
-
-def placement(session: Session) -> schema.Placement:
-    """Where the ranges went."""
-    counts = {"same_address": [0, 0], "relocated": [0, 0]}
-    loaded = patched = 0
-    for range_ in session.program.ranges.values():
-        live = session.addresses.find(range_.address)
-        if is_global(range_):
-            loaded += live is not None
-            patched += live not in (None, range_.address)
-            continue
-        home = home_address(range_)
-        count = counts["same_address" if session.addresses.find(home) == home else "relocated"]
-        count[0] += 1
-        count[1] += range_.size_bytes
-    return schema.Placement(
-        same_address_ranges=counts["same_address"][0],
-        same_address_bytes=counts["same_address"][1],
-        relocated_ranges=counts["relocated"][0],
-        relocated_bytes=counts["relocated"][1],
-        globals=loaded,
-        patched_globals=patched,
-        moved=[
-            f"{item.span.address:#x} ({item.span.size_bytes} bytes) is at {item.live_address:#x}: {item.reason}"
-            for item in session.placed
-            if item.how == "relocated"
-        ],
-    )
 
 
 def window_facts(session: Session) -> schema.WindowFacts:

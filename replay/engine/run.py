@@ -26,7 +26,7 @@ from blake3 import blake3
 
 from replay import __version__, settings
 from replay.drivers import SONAME, Driver, find_driver
-from replay.engine.memory import plan_spans
+from replay.engine.memory import is_global, plan_spans
 from replay.errors import EngineError, ExitCode, GateFailed, ReplayError, TruncatedError, WorkerError
 from replay.results import schema
 from replay.snapshot.container import SnapshotReader
@@ -53,6 +53,8 @@ class RunOptions:
 
     expand_graphs: launch graphs node by node. counters: what the built-in CPU driver counts; another driver is refused.
     window: number of the one to replay, in a snapshot that has several. caches: with which the window is timed.
+    shift: number (from 1) of the way in which all memory is moved on purpose, 0 for not at all; census: what to change
+    in the pointer census (`shift.change_census`).
     """
 
     driver: str | None = None
@@ -64,6 +66,8 @@ class RunOptions:
     counters: bool = False
     window: int | None = None
     caches: Literal["both", "cold", "hot"] = "both"
+    shift: int = 0
+    census: dict[str, list[list[int | str]]] = dataclasses.field(default_factory=dict)
 
 
 def run_snapshot(
@@ -88,7 +92,8 @@ def run_snapshot(
         environment = _first(reader, Environment, "environment")
         application = _application(reader, environment)
         kernels = [kernel.demangled or kernel.name for kernel in _all(reader, Kernel, "kernel")]
-        spans = plan_spans(_all(reader, Range, "range"))
+        ranges = _all(reader, Range, "range")
+        spans = plan_spans(ranges)
     request = {
         "snapshot": str(Path(path).absolute()),
         "spans": [list(dataclasses.astuple(span)) for span in spans],
@@ -99,6 +104,11 @@ def run_snapshot(
         "relocate": False,
         "counters": options.counters,
         "window": options.window,
+        "shift": options.shift,
+        "variables": [[item.address, item.size_bytes] for item in ranges if is_global(item)]
+        if options.shift
+        else [],
+        "census": options.census,
         "timing": None if options.timing is None else dataclasses.asdict(options.timing),
         "caches": options.caches,
     }
@@ -407,6 +417,9 @@ def _result(
                 options.expand_graphs,
             ),
         ),
+        relocation=None
+        if answer["relocation"] is None
+        else from_wire(schema.Relocation, answer["relocation"]),
     )
 
 

@@ -93,6 +93,7 @@ class Session:
         spans: list[Span],
         taken: list[Span],
         relocate: bool,
+        targets: dict[Span, int] | None = None,
         stage: Callable[[str], None],
         progress: Callable[[str], None] = lambda text: None,
     ) -> None:
@@ -112,7 +113,7 @@ class Session:
             for ordinal, live in self.devices.live.items()
         }
         self.backing = Backing(driver, program.families)
-        self.placed = place(driver, spans, taken, self.device, relocate, homes, self.backing)
+        self.placed = place(driver, spans, taken, self.device, relocate, homes, self.backing, targets)
         self.addresses = AddressMap(self.placed)
         self.managed = [item for item in self.placed if item.managed]
         for range_ in program.ranges.values():

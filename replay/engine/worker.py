@@ -82,12 +82,17 @@ def _report(error: Exception, messages: Messages) -> None:
 
 def _replay(request: dict[str, Any], messages: Messages) -> None:
     from replay.engine.memory import AddressTaken, Span, hold
+    from replay.engine.shift import hold_targets, hold_variables
 
     messages.stage("holding the captured addresses")
     spans = [Span(*fields) for fields in request["spans"]]
     taken = hold(spans)
     if taken and not request["relocate"]:
         raise AddressTaken(f"{taken[0].address:#x} is in use")
+    targets = None
+    if request.get("shift"):
+        hold_variables(request["variables"])
+        targets = hold_targets(spans, request["shift"])
 
     # Only now: these bring in shared libraries, threads and the driver.
     import tempfile
@@ -105,5 +110,5 @@ def _replay(request: dict[str, Any], messages: Messages) -> None:
             if request["counters"]:
                 os.environ[SETTING] = os.path.join(folder, "launches")  # before the driver reads its settings
             driver = LoadedDriver()
-            result = carry_out(driver, reader, request, spans, taken, messages)
+            result = carry_out(driver, reader, request, spans, taken, messages, targets)
     messages.send(result=result)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from replay.images.demangle import demangle
 from replay.report.counters import render_counters
+from replay.report.relocation import relocation, render_placement, render_relocation
 from replay.report.text import Column, Screen, duration, fields, heading, number, shown, size, table
 from replay.report.times import render_times
 from replay.results.schema import OutputDifference, RunResult
@@ -23,14 +24,17 @@ _VERDICTS = {
 }
 
 
-def render_run(result: RunResult, screen: Screen) -> str:
-    """Placement, outputs, times, warnings and notes of one replay."""
+def render_run(result: RunResult, screen: Screen, placement: bool = False) -> str:
+    """Placement, outputs, times, warnings and notes of one replay. placement: with a table of all ranges."""
     parts = [heading(_headline(result), screen), fields(_facts(result), screen)]
     for difference in result.verification.differences[:SHOWN_DIFFERENCES]:
         parts += ["", *_difference(difference)]
     hidden = len(result.verification.differences) - SHOWN_DIFFERENCES
     if hidden > 0:
         parts.append(f"  ... and {number(hidden, 'more buffer')}: --json shows all")
+    parts += render_relocation(result, screen)
+    if placement:
+        parts += ["", *render_placement(result.placement, screen)]
     parts += render_times(result, screen)
     if result.nodes:
         parts += ["", *render_nodes(result, screen)]
@@ -155,6 +159,8 @@ def _facts(result: RunResult) -> Iterator[tuple[str, str]]:
     )
     yield "memory", _memory(result)
     yield "outputs", outputs(result).removeprefix("outputs ")
+    if result.relocation is not None:
+        yield "relocation", relocation(result.relocation)
     for text in result.verification.results[:SHOWN_LINES]:
         yield "result", shown(text)
     if result.best_effort:

@@ -1,0 +1,110 @@
+"""Where memory is in a replay, and whether it may be elsewhere: the parts of `replay run` that tell of addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replay.report.text import Column, Screen, heading, number, shown, size, table
+from replay.results.schema import Placement, Relocation, RunResult, ShiftedReplay, SuspectWord
+
+SHOWN_WORDS = 4
+SHOWN_SUSPECTS = 4
+_HOW = {
+    "same_address": "captured address",
+    "relocated": "RELOCATED",
+    "shifted": "moved on purpose",
+    "loaded": "where the module is",
+    "handle": "has no address",
+}
+
+
+def fails_to_move(result: RunResult) -> bool:
+    """Whether a proof was asked for and failed."""
+    return result.relocation is not None and result.relocation.verdict == "failed"
+
+
+def relocation(proof: Relocation) -> str:
+    """The verdict, in words."""
+    if proof.verdict == "unsure":
+        return f"UNSURE: {shown(proof.reason, 300)}"
+    if proof.verdict == "failed":
+        return "NOT RELOCATABLE: moved memory gives other outputs"
+    moved = max(one.moved_ranges for one in proof.replays)
+    if not moved:
+        return "proven relocatable: none of its memory has an address"
+    words = max(one.following_words for one in proof.replays)
+    along = f", {number(words, 'address', 'addresses')} in them moved along" if words else ""
+    return f"proven relocatable: outputs match with {number(moved, 'range')} moved, in two ways{along}"
+
+
+def render_relocation(result: RunResult, screen: Screen) -> list[str]:
+    """Why memory cannot be moved; nothing where it can."""
+    proof = result.relocation
+    if proof is None or proof.verdict != "failed":
+        return []
+    lines = ["", heading("Why memory cannot be moved", screen)]
+    for one in proof.replays:
+        lines += _replay(one)
+    for suspect in proof.suspects[:SHOWN_SUSPECTS]:
+        lines.append(f"  {_suspect(suspect)}")
+    more = len(proof.suspects) - SHOWN_SUSPECTS
+    if more > 0:
+        lines.append(f"  ... and {number(more, 'more word')}: --json shows all")
+    if not proof.suspects:
+        lines.append("  no word of the parameters or the memory was found that explains it")
+    return lines
+
+
+def _replay(one: ShiftedReplay) -> Iterator[str]:
+    if one.verdict == "match":
+        yield f"  move {one.number}: the outputs match"
+        return
+    yield f"  move {one.number}: {shown(one.reason or 'the outputs differ', 400)}"
+    for word in one.words[:SHOWN_WORDS]:
+        yield (
+            f"    {shown(word.label)}, offset {word.offset_bytes:,}: expected {word.expected:#018x}, got "
+            f"{word.found:#018x}"
+        )
+
+
+def _suspect(word: SuspectWord) -> str:
+    what = "missed pointer" if word.kind == "missed" else "number taken for a pointer"
+    sure = " (confirmed: " + ("patched" if word.kind == "missed" else "left alone") + ", the outputs match)"
+    form = {
+        "word": "",
+        "unaligned": ", not aligned",
+        "halves": f", its high half at {word.high_offset_bytes:,}",
+    }
+    return (
+        f"{what}{sure if word.confirmed else ' (likely)'}: {shown(word.site)}, offset {word.offset_bytes:,}"
+        f"{form[word.form]}, holds {word.value:#x}, in {shown(word.target)}"
+    )
+
+
+def render_placement(placement: Placement, screen: Screen) -> list[str]:
+    """Each captured range and where it is now."""
+    columns = [
+        Column("range", "right"),
+        Column("kind"),
+        Column("size", "right"),
+        Column("captured", "right"),
+        Column("here", "right"),
+        Column("how"),
+        Column("why", cut=True),
+    ]
+    rows = [
+        [
+            str(item.range),
+            item.kind if item.memory in (item.kind, "module", "host") else f"{item.kind} as {item.memory}",
+            size(item.size_bytes),
+            f"{item.address:#x}",
+            "" if item.how == "handle" else f"{item.live_address:#x}" if item.live_address else "not loaded",
+            _HOW[item.how],
+            shown(item.reason or item.name),
+        ]
+        for item in placement.ranges
+    ]
+    lines = [heading("Placement", screen), table(columns, rows, screen)]
+    if placement.more_ranges:
+        lines.append(f"  ... and {number(placement.more_ranges, 'more range')}")
+    return lines
