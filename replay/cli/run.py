@@ -83,6 +83,46 @@ def run(
     placement: Annotated[
         bool, typer.Option("--placement", help="Print where each captured range is in the replay.")
     ] = False,
+    dtype: Annotated[
+        Optional[list[str]],  # noqa: UP006, UP045
+        typer.Option(
+            "--dtype",
+            metavar="BUF=TYPE",
+            help="Element type of a buffer (number, address or name as in `ls SNAP memory`): f16, bf16, f32, f64, "
+            "e4m3, e5m2, i8 to i64, u8 to u64. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    tolerance: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|bitwise|T",
+            help="How far outputs may be off: `4ulp`, `1e-5` (relative), `abs=1e-6`, several with commas.",
+        ),
+    ] = "auto",
+    save_outputs: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            metavar="DIR",
+            help="Write expected and actual outputs that differ into this new folder.",
+            show_default=False,
+        ),
+    ] = None,
+    save_all: Annotated[
+        bool, typer.Option("--save-all", help="With --save-outputs: also outputs that are equal.")
+    ] = False,
+    memory_limit: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            metavar="SIZE",
+            help="Host memory, such as 16G, beyond which the worker is killed.",
+            show_default="90 % of the machine's",
+        ),
+    ] = None,
+    log_folder: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--in", metavar="DIR", help="Keep the worker's log in this folder.", show_default=False),
+    ] = None,
     window: Window = None,
     output: Annotated[
         Optional[Path],  # noqa: UP045
@@ -105,9 +145,12 @@ def run(
     """
     from dataclasses import replace
 
+    from replay.compare.tolerance import parse
+    from replay.engine.isolation import parse_size
     from replay.engine.relocation import run_and_prove
     from replay.engine.run import RunOptions, run_snapshot
     from replay.errors import ExitCode, UsageError
+    from replay.inspection.folder import new_folder
     from replay.report.json import document
     from replay.report.progress import StageLine
     from replay.report.relocation import fails_to_move
@@ -117,6 +160,8 @@ def run(
     from replay.snapshot.windows import list_windows
     from replay.timing.stopping import QUICK, RIGOROUS, StoppingParameters
 
+    if save_all and save_outputs is None:
+        raise UsageError("--save-all needs --save-outputs DIR")
     if quick and rigorous:
         raise UsageError("--quick and --rigorous exclude each other")
     if not timing and (quick or rigorous or samples or caches is not None):
@@ -134,6 +179,12 @@ def run(
         counters=counters,
         window=window,
         caches="both" if caches is None else "cold" if caches else "hot",
+        dtypes=tuple(_dtype(text) for text in dtype or ()),
+        tolerance=parse(tolerance),
+        save_outputs=new_folder(save_outputs),
+        save_all=save_all,
+        log_folder=log_folder,
+        memory_limit_bytes=None if memory_limit is None else parse_size(memory_limit, "--memory-limit"),
     )
     run_once = run_and_prove if shift else run_snapshot
     if output is not None:
@@ -154,6 +205,16 @@ def run(
         print(render_run(result, Screen.of_stdout(), placement=placement))
     matches = result.verification.verdict in ("match", "not_compared") and not fails_to_move(result)
     return ExitCode.DONE if matches else ExitCode.GATE_FAILED
+
+
+def _dtype(text: str) -> tuple[str, str]:
+    """BUF and TYPE of `--dtype BUF=TYPE`."""
+    from replay.errors import UsageError
+
+    buffer, equals, name = text.rpartition("=")
+    if not equals or not buffer or not name:
+        raise UsageError(f"{text[:60]!r} is not BUF=TYPE", where="--dtype", next="give for example 3=f16")
+    return buffer, name
 
 
 def _run_all(
@@ -180,7 +241,12 @@ def _run_all(
         for window in windows:
             title = f"window {window.number} ({len(results) + 1} of {len(windows)}): "
             try:
-                chosen = replace(options, window=window.number)
+                folder = options.save_outputs
+                chosen = replace(
+                    options,
+                    window=window.number,
+                    save_outputs=folder and folder / f"window-{window.number}",
+                )
                 result = run_once(snapshot, chosen, lambda text, title=title: line.show(title + text))
                 results.append(WindowResult(window.number, result))
             except ReplayError as error:

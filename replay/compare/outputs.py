@@ -1,18 +1,22 @@
 """Comparison of memory after a replay with what was captured: bit by bit, and where it differs, how.
 
 Pure functions over bytes. A caller feeds one buffer piece by piece (`BufferComparison.add`), so memory stays bounded
-whatever the buffer's size.
+whatever the buffer's size. Pieces begin at multiples of 8 bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from replay.compare.elements import ElementType, Region, text, ulp_distances, values
+from replay.compare.tolerance import Tolerance
+
 FIRST_MISMATCHES = 4  # kept of each buffer
-MISMATCH_BYTES = 4  # shown of each, from its aligned offset
+MISMATCH_BYTES = 4  # shown of each, from its aligned offset, where no type is known
 GUESS_BYTES = 1 << 20  # of differing pieces, looked at for a guess of the element type
+MAXIMUM_TYPED = 64  # regions of one buffer of which differences are told apart
 
 # Below this, two floats are taken for the same computation in another order or rounding.
 _PLAUSIBLE_RELATIVE_ERROR = 1e-2
@@ -20,15 +24,25 @@ _PLAUSIBLE_RELATIVE_ERROR = 1e-2
 
 @dataclass(frozen=True)
 class Mismatch:
-    """One place where bytes differ: offset in the buffer, and the aligned 4 bytes around it (fewer at its end).
+    """One place where bytes differ: offset in the buffer, and the aligned 4 bytes around it (fewer at its end), or the
+    element there where its type is known.
 
-    place: where that is, in a buffer whose offsets say nothing to people.
+    place: where that is, in a buffer whose offsets say nothing to people. element: index in its region; -1 unknown.
     """
 
     offset: int
     expected: bytes
     actual: bytes
     place: str = ""
+    element: int = -1
+    type: ElementType | None = None
+
+    @property
+    def values(self) -> tuple[str, str]:
+        """Expected and actual as numbers; empty where no type is known."""
+        if self.type is None:
+            return "", ""
+        return text(self.expected, self.type), text(self.actual, self.type)
 
 
 @dataclass(frozen=True)
@@ -44,8 +58,64 @@ class FloatGuess:
 
 
 @dataclass
+class RegionDifference:
+    """How the elements of one region differ. special: pairs of which one alone is NaN, or infinite. Distances are of
+    the other pairs. beyond: elements outside of the tolerance."""
+
+    region: Region
+    elements: int = 0
+    maximum_ulp: int = 0
+    maximum_relative: float = 0.0
+    maximum_absolute: float = 0.0
+    special: int = 0
+    beyond: int = 0
+
+    def add(self, expected: bytes, actual: bytes, tolerance: Tolerance | None) -> None:
+        """Differing elements, one after another."""
+        import numpy
+
+        type_ = self.region.type
+        a, b = values(expected, type_), values(actual, type_)
+        ulp = ulp_distances(expected, actual, type_)
+        self.elements += len(a)
+        if type_.kind == "float":
+            usual = numpy.isfinite(a) & numpy.isfinite(b)
+            alike = numpy.isnan(a) & numpy.isnan(b)  # which bits a NaN has is no result of a computation
+            special = ~usual & ~alike & (a != b)
+            ulp, a, b = ulp[usual], a[usual], b[usual]
+            absolute = numpy.abs(a - b)
+            tiny = 2.0**-1022 if type_.name == "f64" else 2.0**-149
+            relative = absolute / numpy.maximum(numpy.abs(a), tiny)
+        else:
+            special = numpy.zeros(0, dtype=bool)
+            absolute = ulp.astype("<f8")
+            relative = absolute / numpy.maximum(numpy.abs(a.astype("<f8")), 1.0)
+        self.special += int(special.sum())
+        self.beyond += int(special.sum())
+        if len(ulp):
+            self.maximum_ulp = max(self.maximum_ulp, int(ulp.max()))
+            self.maximum_relative = max(self.maximum_relative, float(relative.max()))
+            self.maximum_absolute = max(self.maximum_absolute, float(absolute.max()))
+            if tolerance is None or tolerance.bitwise:
+                self.beyond += len(ulp)
+            else:
+                self.beyond += int((~tolerance.holds(ulp, relative, absolute, type_)).sum())
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is known of a buffer's elements, and how far they may differ. regions: in order, not overlapping."""
+
+    regions: Sequence[Region] = ()
+    tolerance: Tolerance | None = None
+
+
+@dataclass
 class BufferComparison:
-    """What is known so far about one buffer. `label` names it for people, `address` is the captured one (0: none)."""
+    """What is known so far about one buffer. `label` names it for people, `address` is the captured one (0: none).
+
+    reading: asked at the first difference, since to know types may take time.
+    """
 
     label: str
     address: int
@@ -55,12 +125,21 @@ class BufferComparison:
     mismatches: list[Mismatch] = field(default_factory=list)
     guess: FloatGuess | None = None
     place: Callable[[int], str] = lambda offset: ""
+    reading: Callable[[], Reading] = Reading
+    regions: dict[Region, RegionDifference] = field(default_factory=dict)
+    untyped_bytes: int = 0  # that differ, and of which no type is known
+    _known: Reading | None = None
     _looked_at_bytes: int = 0
 
     @property
     def equal(self) -> bool:
         """Whether all that was compared is equal."""
         return self.differing_bytes == 0
+
+    @property
+    def acceptable(self) -> bool:
+        """Whether all that differs is within the tolerance."""
+        return not self.untyped_bytes and not any(item.beyond for item in self.regions.values())
 
     def add_equal(self, size_bytes: int) -> None:
         """A piece whose digest matched."""
@@ -73,12 +152,57 @@ class BufferComparison:
         self.compared_bytes += len(expected)
         if expected == actual:
             return
+        if self._known is None:
+            self._known = self.reading()
+        done = 0
+        for region in self._known.regions:
+            first, last = max(region.start - offset, 0), min(region.end - offset, len(expected))
+            last -= (offset + last - region.start) % region.type.size_bytes if last > first else 0
+            if (
+                last > first
+                and (offset + first - region.start) % region.type.size_bytes == 0
+                and (region in self.regions or len(self.regions) < MAXIMUM_TYPED)
+            ):
+                self._add_untyped(offset + done, expected[done:first], actual[done:first])
+                self._add_typed(region, offset + first, expected[first:last], actual[first:last])
+                done = last
+        self._add_untyped(offset + done, expected[done:], actual[done:])
+
+    def _add_typed(self, region: Region, offset: int, expected: bytes, actual: bytes) -> None:
+        if expected == actual:
+            return
+        import numpy
+
+        size = region.type.size_bytes
+        a, b = (numpy.frombuffer(data, numpy.uint8).reshape(-1, size) for data in (expected, actual))
+        self.differing_bytes += int((a != b).sum())
+        places = numpy.flatnonzero((a != b).any(axis=1))
+        found = self.regions.setdefault(region, RegionDifference(region))
+        assert self._known is not None
+        found.add(a[places].tobytes(), b[places].tobytes(), self._known.tolerance)
+        for place in places[: max(0, FIRST_MISMATCHES - len(self.mismatches))].tolist():
+            at = offset + place * size
+            self.mismatches.append(
+                Mismatch(
+                    at,
+                    a[place].tobytes(),
+                    b[place].tobytes(),
+                    self.place(at),
+                    (at - region.start) // size,
+                    region.type,
+                )
+            )
+
+    def _add_untyped(self, offset: int, expected: bytes, actual: bytes) -> None:
+        if expected == actual:
+            return
         import numpy
 
         different = numpy.flatnonzero(
             numpy.frombuffer(expected, numpy.uint8) != numpy.frombuffer(actual, numpy.uint8)
         )
         self.differing_bytes += len(different)
+        self.untyped_bytes += len(different)
         for position in different:
             if len(self.mismatches) >= FIRST_MISMATCHES:
                 break

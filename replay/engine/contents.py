@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
 from blake3 import blake3
 
-from replay.compare.outputs import BufferComparison
+from replay.compare.outputs import BufferComparison, Reading
 from replay.engine.arrays import LiveArrays, texel_at
 from replay.engine.driver import Driver, DriverFailure, call, query
 from replay.engine.memory import AddressMap, home_address, is_array, is_global, is_host
@@ -171,6 +171,7 @@ class ContentStore:
     handle_words_of_outputs: int = 0  # that hold another handle here than in the application
     inside: Callable[[int], AbstractContextManager[None]] = lambda context: nullcontext()
     maps: LiveMaps | None = None
+    reading: Callable[[Range], Reading] = lambda range_: Reading()  # the types of its elements
     map_places: dict[int, list[MapPlace]] = field(default_factory=dict)  # in `before` contents, by range id
     loaded_bytes: int = 0
     on_difference: Callable[[Range, int, bytes, bytes, bytes], None] | None = (
@@ -390,23 +391,42 @@ class ContentStore:
     def compare(self, range_: Range, actual_digests: dict[tuple[int, int], bytes]) -> BufferComparison:
         """Compare a range with its `after` contents. Digests of differing pieces are put into `actual_digests` by
         (range id, offset), so that two replays can be compared with each other."""
-        assert range_.after is not None
         shape = range_.array
-        result = BufferComparison(describe(range_), range_.address, range_.size_bytes)
+        result = BufferComparison(
+            describe(range_), range_.address, range_.size_bytes, reading=partial(self.reading, range_)
+        )
         if shape is not None:
             result.address, result.place = 0, partial(texel_at, shape)
+        for offset, expected, actual, digest in self.compared(range_):
+            self.progress(f"comparing {result.label}")
+            if expected is None:
+                result.add_equal(len(actual))
+                continue
+            result.add(offset, expected, actual)
+            if expected != actual:
+                actual_digests[range_.id, offset] = digest
+                if self.on_difference is not None:
+                    assert range_.after is not None
+                    captured = range_.after.chunk_digests()[offset // CHUNK_BYTES]
+                    held = read_chunk(self.reader, captured, len(actual))
+                    self.on_difference(range_, offset, held, expected, actual)
+        return result
+
+    def compared(self, range_: Range) -> Iterator[tuple[int, bytes | None, bytes, bytes]]:
+        """(offset, expected, actual, digest of the actual) of each piece of a range; expected is None where it equals
+        the actual one for certain."""
+        assert range_.after is not None
         live = self.live(range_)
         words = self.words.get(range_.id, []) if self._any_word_moves(range_.id) else []
         handles = self.handle_words.get(range_.id, [])
         places = self.map_places.get(range_.id, [])
         for offset, digest, size in _pieces(range_.after):
             actual = self._read(range_, live + offset, size)
-            self.progress(f"comparing {result.label}")
             actual_digest = (
                 ZERO_DIGEST if actual == _ZEROS[:size] else blake3(actual).digest(length=DIGEST_BYTES)
             )
             if actual_digest == digest:
-                result.add_equal(size)
+                yield offset, None, actual, actual_digest
                 continue
             held = bytearray(read_chunk(self.reader, digest, size))
             if self.maps is not None and places:
@@ -421,12 +441,7 @@ class ContentStore:
                 self.guessed_words += count
                 expected, count = with_live_handles(expected, actual, self.handles_here)
                 self.handle_words_of_outputs += count
-            result.add(offset, expected, actual)
-            if expected != actual and self.on_difference is not None:
-                self.on_difference(range_, offset, read_chunk(self.reader, digest, size), expected, actual)
-            if expected != actual:
-                actual_digests[range_.id, offset] = actual_digest
-        return result
+            yield offset, expected, actual, actual_digest
 
     def _any_word_moves(self, range_id: int) -> bool:
         return any(

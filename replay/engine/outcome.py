@@ -8,12 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from replay.api.functions import by_symbol
+from replay.compare.elements import TYPES
 from replay.compare.outputs import BufferComparison
+from replay.compare.tolerance import Tolerance
 from replay.engine.counters import SETTING, read_counters
 from replay.engine.driver import Driver, call, management_library, query, query_int
 from replay.engine.memory import Span
 from replay.engine.placement import MovedWords, placement
 from replay.engine.program import Program
+from replay.engine.readings import Readings
+from replay.engine.saving import OutputSaver
 from replay.engine.session import (
     ATTRIBUTE_L2_BYTES,
     ATTRIBUTE_MAJOR,
@@ -69,11 +73,23 @@ def carry_out(
     moved_words = MovedWords()
     if targets is not None:
         session.contents.on_difference = moved_words.add
+    readings = Readings(
+        program,
+        {number: TYPES[name] for number, name in request.get("dtypes", [])},
+        tolerance_of(request.get("tolerance")),
+    )
+    session.contents.reading = readings.of
+    saver = None
+    if request.get("save_outputs"):
+        saver = session.saver = OutputSaver.into(request["save_outputs"], request.get("save_all", False))
     verified = session.verify()
+    if saver is not None:
+        saver.finish()
     counters = read_counters(Path(os.environ[SETTING]), verified.replays) if request["counters"] else None
     timed = Timed()
     nodes: list[schema.NodeTime] = []
     notes = list(session.executor.notes) + program.left_out
+    notes += saver.skipped if saver is not None else []
     if request["timing"] is not None:
         if verified.replayable:
             parameters = StoppingParameters(**request["timing"])
@@ -105,10 +121,10 @@ def carry_out(
         if targets is None
         else to_wire(moved_words.outcome(session, verified, request["shift"])),
         "window": to_wire(window_facts(session)),
-        "verification": to_wire(verification(verified)),
         "timing": None if timed.cold is None else to_wire(timed.cold),
         "hot": None if timed.hot is None else to_wire(timed.hot),
         "launch_times": to_wire(timed.launches),
+        "verification": to_wire(verification(verified, readings.tolerance, saver)),
         "notes": notes,
         "nodes": to_wire(nodes),
         "counters": None if counters is None else to_wire(counters),
@@ -154,7 +170,14 @@ def window_facts(session: Session) -> schema.WindowFacts:
     )
 
 
-def verification(verified: Verified) -> schema.Verification:
+def tolerance_of(value: dict[str, Any] | None) -> Tolerance | None:
+    """What the request says of it."""
+    return None if value is None else Tolerance(**{**value, "reasons": tuple(value["reasons"])})
+
+
+def verification(
+    verified: Verified, tolerance: Tolerance | None = None, saver: OutputSaver | None = None
+) -> schema.Verification:
     """The comparison as it is reported."""
     different = [item for item in verified.comparisons if not item.equal]
     return schema.Verification(
@@ -167,6 +190,18 @@ def verification(verified: Verified) -> schema.Verification:
         unverified=verified.unverified,
         reason=verified.reason,
         replays=verified.replays,
+        tolerance=None
+        if tolerance is None or tolerance.bitwise
+        else schema.OutputTolerance(
+            tolerance.ulp,
+            tolerance.relative,
+            tolerance.absolute,
+            tolerance.source,
+            list(tolerance.reasons),
+        ),
+        within_tolerance=verified.within_tolerance,
+        varying=verified.varying,
+        saved=list(saver.saved) if saver is not None else [],
     )
 
 
@@ -178,6 +213,9 @@ def _difference(item: BufferComparison) -> schema.OutputDifference:
             place.expected.hex(),
             place.actual.hex(),
             place.place,
+            place.element,
+            place.type.name if place.type else "",
+            *place.values,
         )
         for place in item.mismatches
     ]
@@ -192,6 +230,22 @@ def _difference(item: BufferComparison) -> schema.OutputDifference:
         guess_dtype=guess.dtype if guess else "",
         guess_maximum_ulp=guess.maximum_ulp if guess else 0,
         guess_maximum_relative=guess.maximum_relative if guess else 0.0,
+        elements=[
+            schema.OutputElements(
+                region.type.name,
+                region.source,
+                region.origin,
+                region.start,
+                found.elements,
+                found.maximum_ulp,
+                found.maximum_relative,
+                found.maximum_absolute,
+                found.special,
+                found.beyond,
+            )
+            for region, found in item.regions.items()
+        ],
+        within_tolerance=item.acceptable,
     )
 
 

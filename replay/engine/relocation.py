@@ -24,7 +24,7 @@ def run_and_prove(
 ) -> schema.RunResult:
     """`run_snapshot`, and then whether its outputs are the same with all memory elsewhere. Raises what that raises."""
     result = run_snapshot(path, options, progress)
-    shifted = replace(options, timing=None, counters=False, expand_graphs=False)
+    shifted = replace(options, timing=None, counters=False, expand_graphs=False, save_outputs=None)
     return replace(result, relocation=prove(path, shifted, result, progress))
 
 

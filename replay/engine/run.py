@@ -1,7 +1,7 @@
 """Replays a snapshot in a fresh worker process and watches over it. Never loads CUDA into this process.
 
-A worker that hangs, faults or is killed becomes a WorkerError; nothing of it is left behind: it runs in a process
-group of its own, leaves no core file, writes no file, and dies with this process.
+A worker that hangs, faults, holds too much memory or is killed becomes a WorkerError; nothing of it is left behind: it
+runs in a process group of its own, leaves no core file and no temporary file, and dies with this process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from typing import Any, Literal
 from blake3 import blake3
 
 from replay import __version__, settings
+from replay.compare.tolerance import Tolerance
 from replay.drivers import SONAME, Driver, find_driver
+from replay.engine.isolation import SAMPLE_INTERVAL_S, MemoryWatch, WorkerLog
 from replay.engine.memory import is_global, plan_spans
 from replay.errors import EngineError, ExitCode, GateFailed, ReplayError, TruncatedError, WorkerError
 from replay.results import schema
@@ -55,6 +57,10 @@ class RunOptions:
     window: number of the one to replay, in a snapshot that has several. caches: with which the window is timed.
     shift: number (from 1) of the way in which all memory is moved on purpose, 0 for not at all; census: what to change
     in the pointer census (`shift.change_census`).
+    dtypes: element types of buffers, by number, address or name of the buffer. tolerance: of outputs; None for what
+    follows from kernels and devices. save_outputs: folder for expected and actual outputs that differ; save_all: and
+    for those that are equal. log_folder: keeps what the worker says. memory_limit_bytes: the worker is killed when it
+    holds more memory of the host.
     """
 
     driver: str | None = None
@@ -68,6 +74,12 @@ class RunOptions:
     caches: Literal["both", "cold", "hot"] = "both"
     shift: int = 0
     census: dict[str, list[list[int | str]]] = dataclasses.field(default_factory=dict)
+    dtypes: tuple[tuple[str, str], ...] = ()
+    tolerance: Tolerance | None = None
+    save_outputs: Path | None = None
+    save_all: bool = False
+    log_folder: Path | None = None
+    memory_limit_bytes: int | None = None
 
 
 def run_snapshot(
@@ -94,6 +106,7 @@ def run_snapshot(
         kernels = [kernel.demangled or kernel.name for kernel in _all(reader, Kernel, "kernel")]
         ranges = _all(reader, Range, "range")
         spans = plan_spans(ranges)
+    dtypes = declared_types(ranges, options.dtypes)
     request = {
         "snapshot": str(Path(path).absolute()),
         "spans": [list(dataclasses.astuple(span)) for span in spans],
@@ -109,27 +122,76 @@ def run_snapshot(
         if options.shift
         else [],
         "census": options.census,
+        "dtypes": dtypes,
+        "tolerance": None if options.tolerance is None else dataclasses.asdict(options.tolerance),
+        "save_outputs": None if options.save_outputs is None else str(options.save_outputs.absolute()),
+        "save_all": options.save_all,
         "timing": None if options.timing is None else dataclasses.asdict(options.timing),
         "caches": options.caches,
     }
+    parts = ["worker", options.window, f"shift-{options.shift}" if options.shift else None]
+    log = WorkerLog(options.log_folder, "-".join(str(part) for part in parts if part is not None))
+    try:
+        answer, restarts = _ask_workers(request, driver, options, progress, log)
+    finally:
+        log.close()
+    return _result(answer, facts, driver, application, kernels, restarts, options, time.monotonic() - begin_s)
+
+
+def _ask_workers(
+    request: dict[str, Any],
+    driver: Driver,
+    options: RunOptions,
+    progress: Callable[[str], None],
+    log: WorkerLog,
+) -> tuple[dict[str, Any], int]:
+    """The result, and how many workers before the last one found an address taken."""
     restarts = refusals = 0
     while True:
         request["relocate"] = restarts >= MAXIMUM_RESTARTS or refusals >= MAXIMUM_REFUSALS
-        worker = Worker(request, driver, options.timeout_s, progress)
-        answer = worker.run()
+        worker = Worker(request, driver, options.timeout_s, progress, options.memory_limit_bytes, log)
+        try:
+            answer = worker.run()
+        except BaseException as error:
+            log.step(f"ended: {error or type(error).__name__}")
+            raise
         if answer is not None:
-            break
+            log.step("ended with a result")
+            notes = [*answer["notes"], *([log.problem] if log.problem else [])]
+            return {**answer, "notes": notes}, restarts
+        log.step("an address is taken, another worker tries")
         restarts += 1
         refusals += worker.refused_by_driver
-    return _result(answer, facts, driver, application, kernels, restarts, options, time.monotonic() - begin_s)
+
+
+def declared_types(ranges: list[Range], dtypes: tuple[tuple[str, str], ...]) -> list[tuple[int, str]]:
+    """(range id, type name) of `--dtype BUF=TYPE`. Raises UsageError for a buffer or type that does not exist."""
+    if not dtypes:
+        return []
+    from replay.compare.elements import element_type
+    from replay.inspection.dump import choose_ranges
+
+    return [
+        (range_.id, element_type(name, f"--dtype {selector}={name}").name)
+        for selector, name in dtypes
+        for range_ in choose_ranges(ranges, [selector], "--dtype")
+    ]
 
 
 class Worker:
     """One worker process: started, watched, and gone when `run` returns, whatever happens."""
 
     def __init__(
-        self, request: dict[str, Any], driver: Driver, timeout_s: float, progress: Callable[[str], None]
+        self,
+        request: dict[str, Any],
+        driver: Driver,
+        timeout_s: float,
+        progress: Callable[[str], None],
+        memory_limit_bytes: int | None = None,
+        log: WorkerLog | None = None,
     ) -> None:
+        self._memory_limit_bytes = memory_limit_bytes
+        self._kept = log or WorkerLog(None, "")
         self._request = request
         self._driver = driver
         self._timeout_s = timeout_s
@@ -179,6 +241,7 @@ class Worker:
         assert process.stdout is not None
         pending = bytearray()
         last_sign_s = time.monotonic()
+        memory = MemoryWatch(process.pid, self._memory_limit_bytes)
         with selectors.DefaultSelector() as selector:
             selector.register(read_end, selectors.EVENT_READ)
             selector.register(process.stdout, selectors.EVENT_READ)
@@ -186,7 +249,9 @@ class Worker:
                 left_s = self._timeout_s - (time.monotonic() - last_sign_s)
                 if left_s <= 0:
                     raise self._hung()
-                for key, _ in selector.select(left_s):
+                if held := memory.exceeded():
+                    raise self._too_large(held, memory.limit_bytes)
+                for key, _ in selector.select(min(left_s, SAMPLE_INTERVAL_S)):
                     data = os.read(key.fd, 1 << 20)
                     if key.fd != read_end:
                         # What a kernel prints is no sign of progress.
@@ -216,9 +281,12 @@ class Worker:
                             self._show_log()
                             raise _error(message["error"], self._said())
                         self._stage = message.get("stage", self._stage)
+                        self._kept.step(self._stage)
                         self._progress(str(message.get("progress", self._stage)))
 
-    def _take_log(self, data: bytes) -> None:
+    def _take_log(self, data: bytes, end: bool = False) -> None:
+        self._kept.printed(data)
+        data += b"\n" if end else b""
         *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         self._partial_line = self._partial_line[-4096:]
         self._log.extend(line[-4096:].decode("utf-8", "replace") for line in lines)
@@ -229,7 +297,7 @@ class Worker:
         with contextlib.suppress(BlockingIOError):
             while data := os.read(process.stdout.fileno(), 1 << 16):
                 self._take_log(data)
-        self._take_log(b"\n")
+        self._take_log(b"", end=True)
 
     def _said(self) -> list[str]:
         """What the CPU driver wrote about an error: each message with its indented continuation."""
@@ -254,6 +322,14 @@ class Worker:
             f"the worker made no progress for {self._timeout_s:g} s while {self._stage}, and was killed",
             where=self._request["snapshot"],
             next="a kernel may wait for something that is not in the snapshot; --timeout allows more time",
+        )
+
+    def _too_large(self, held: int, limit: int) -> WorkerError:
+        return WorkerError(
+            f"the worker held {held >> 20} MiB of the host's memory while {self._stage}, more than the limit of "
+            f"{limit >> 20} MiB, and was killed",
+            where=self._request["snapshot"],
+            next="--memory-limit SIZE allows more; on the CPU driver, device memory is memory of the host",
         )
 
     def _died(self, process: subprocess.Popen[bytes]) -> WorkerError:

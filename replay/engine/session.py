@@ -33,6 +33,7 @@ from replay.engine.memory import (
     place,
 )
 from replay.engine.program import Program
+from replay.engine.saving import OutputSaver
 from replay.engine.tensor_maps import LiveMaps
 from replay.errors import EngineError
 from replay.snapshot.schema import Call, Change, Range
@@ -64,6 +65,8 @@ class Verified:
     reason: str = ""
     replays: int = 1
     replayable: bool = True  # False: the context is lost, nothing more can run
+    within_tolerance: bool = False  # a match although bits differ
+    varying: list[str] = field(default_factory=list)  # buffers that differ between two replays
 
 
 @dataclass
@@ -72,9 +75,22 @@ class _Outcome:
 
     comparisons: list[BufferComparison] = field(default_factory=list)
     digests: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    labels: dict[tuple[int, int], str] = field(default_factory=dict)  # of the buffers that have these digests
     results: list[str] = field(default_factory=list)
     unreached: list[str] = field(default_factory=list)
     lost: str = ""
+
+    @property
+    def acceptable(self) -> bool:
+        """Whether all that differs is within the tolerance; False where nothing may differ."""
+        return not self.results and all(item.acceptable for item in self.comparisons if not item.equal)
+
+    def varying(self, other: _Outcome) -> list[str]:
+        """The buffers that another pass left otherwise."""
+        keys = self.digests.keys() | other.digests.keys()
+        labels = self.labels | other.labels
+        differ = sorted(key for key in keys if self.digests.get(key) != other.digests.get(key))
+        return list(dict.fromkeys(labels.get(key, "?") for key in differ))
 
 
 class Session:
@@ -175,6 +191,7 @@ class Session:
         )
         self.executor.graphs.best_effort = program.best_effort
         self.executor.graphs.expand = program.expand_graphs
+        self.saver: OutputSaver | None = None  # gets each buffer that the first replay is compared by
         self._set_up()
         stage("loading memory")
         self._load()
@@ -403,15 +420,22 @@ class Session:
                 verified.verdict = "wrong"
             return verified
         if first.results or any(not item.equal for item in first.comparisons):
-            verified.verdict = "wrong"
+            verified.within_tolerance = first.acceptable
             self._stage("replaying the window again")
             self.restore()
             self.synchronize()
+            self.saver = None  # what the first replay left is what is shown
             second = self._checked_pass()
             verified.replays = 2
             if second.digests != first.digests or second.results != first.results or second.lost:
+                verified.within_tolerance = first.acceptable and second.acceptable and not second.lost
+                verified.varying = first.varying(second)
                 verified.verdict = "nondeterministic"
                 verified.reason = "two replays of the same input differ from each other"
+            else:
+                verified.verdict = "wrong"
+            if verified.within_tolerance:
+                verified.verdict = "match"
         elif not compared:
             verified.verdict = "not_compared"
             verified.reason = "no outputs were captured"
@@ -480,7 +504,12 @@ class Session:
         written = [r for r in self.restorable if r.id not in dead and self.contents.is_restored(r)]
         self._compare_ranges(written, outcome)
         for comparison in outcome.comparisons:
+            if verified.within_tolerance and comparison.acceptable:
+                continue
             if comparison.differing_bytes != expected.get(comparison.label):
+                verified.within_tolerance = False
+                if comparison.label not in verified.varying:
+                    verified.varying.append(comparison.label)
                 verified.verdict = "nondeterministic"
                 verified.reason = (
                     f"after the timed replays {comparison.label} differs from what the first replay left"
@@ -505,7 +534,8 @@ class Session:
             comparison, actual = self.contents.compare_seen(change, data, number)
             if not comparison.equal:
                 outcome.comparisons.append(comparison)
-                outcome.digests[change.range, change.offset + (number << 44)] = actual
+                key = (change.range, change.offset + (number << 44))
+                outcome.digests[key], outcome.labels[key] = actual, comparison.label
             self.contents.change(change, data)
 
     def _births(self, number: int) -> None:
@@ -522,7 +552,12 @@ class Session:
             self.synchronize()
         for range_ in pending:
             if self.addresses.find(home_address(range_)) is not None:
-                outcome.comparisons.append(self.contents.compare(range_, outcome.digests))
+                comparison = self.contents.compare(range_, outcome.digests)
+                outcome.comparisons.append(comparison)
+                for key in outcome.digests.keys() - outcome.labels.keys():
+                    outcome.labels[key] = comparison.label
+                if self.saver is not None:
+                    self.saver.save(self.contents, range_, comparison)
             else:
                 outcome.unreached.append(f"{describe(range_)}: nothing that was replayed loads it")
 
@@ -533,8 +568,11 @@ class Session:
         wanted, count = with_live_handles(expected[: len(actual)], actual, self.executor.handles_here)
         self.contents.handle_words_of_outputs += count
         comparison.add(0, wanted, actual)
+        if self.saver is not None:
+            self.saver.save_host(comparison, wanted, actual)
         if not comparison.equal:
             outcome.digests[-output.address, 0] = actual[:4096]
+            outcome.labels[-output.address, 0] = comparison.label
         outcome.comparisons.append(comparison)
 
     def _unverified(self) -> list[str]:

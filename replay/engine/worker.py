@@ -52,7 +52,10 @@ def main() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != request["parent"]:
         os._exit(1)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    # 1 and not 0: where core files go to a program (core_pattern with a pipe), Linux does not look at the limit unless
+    # it is 1; a core file of one byte is none.
+    resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
+    _die_first()
     messages = Messages(request["descriptor"])
     try:
         _replay(request, messages)
@@ -60,6 +63,15 @@ def main() -> None:
         _report(error, messages)
     # The driver's own clean-up at exit may hang or crash after a kernel faulted, and nothing is left to be done.
     os._exit(0)
+
+
+def _die_first() -> None:
+    """If the machine runs out of memory, this process is to be ended, and not somebody else's."""
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")
+    except OSError:
+        pass  # no /proc, or not allowed: then the kernel decides by size
 
 
 def _report(error: Exception, messages: Messages) -> None:
@@ -95,8 +107,6 @@ def _replay(request: dict[str, Any], messages: Messages) -> None:
         targets = hold_targets(spans, request["shift"])
 
     # Only now: these bring in shared libraries, threads and the driver.
-    import tempfile
-
     from replay.engine.counters import SETTING
     from replay.engine.driver import LoadedDriver
     from replay.engine.outcome import carry_out
@@ -106,9 +116,9 @@ def _replay(request: dict[str, Any], messages: Messages) -> None:
     with SnapshotReader(request["snapshot"]) as reader:
         choose_window(reader, request["window"])
         messages.stage("loading the driver")
-        with tempfile.TemporaryDirectory(prefix="replay-counters-") as folder:
-            if request["counters"]:
-                os.environ[SETTING] = os.path.join(folder, "launches")  # before the driver reads its settings
-            driver = LoadedDriver()
-            result = carry_out(driver, reader, request, spans, taken, messages, targets)
+        if request["counters"]:
+            # A file in memory, which is gone with this process however that ends. The driver reads its settings once.
+            os.environ[SETTING] = f"/proc/self/fd/{os.memfd_create('counters')}"
+        driver = LoadedDriver()
+        result = carry_out(driver, reader, request, spans, taken, messages, targets)
     messages.send(result=result)

@@ -82,7 +82,7 @@ def dump(
     ranges = list(islice(opened.ranges(), MAX_LISTED + 1))
     if len(ranges) > MAX_LISTED:
         raise LimitError(f"more than {MAX_LISTED} allocations", where=opened.path)
-    chosen = ranges if everything else _choose_ranges(ranges, buffers)
+    chosen = ranges if everything else choose_ranges(ranges, buffers)
     chosen_images = _choose_images(list(islice(opened.images(), MAX_LISTED)), image_digests, everything)
     descriptor, item_bytes = element_type(dtype)
     targets = [target for item in chosen for target in _buffers(item)]
@@ -152,7 +152,11 @@ def _manifest(result: DumpResult) -> dict[str, object]:
 # -- choosing -----------------------------------------------------------------------------------------------
 
 
-def _choose_ranges(ranges: list[Range], selectors: Sequence[str]) -> list[Range]:
+def choose_ranges(ranges: list[Range], selectors: Sequence[str], option: str = "--buffer") -> list[Range]:
+    """Memory by its number or its address (also inside it), arrays by their handle, variables by their name.
+
+    Raises UsageError, which names `option`, for a selector that matches nothing.
+    """
     chosen: dict[int, Range] = {}
     for selector in selectors:
         if re.fullmatch(r"0[xX][0-9a-fA-F]+", selector):
@@ -172,7 +176,7 @@ def _choose_ranges(ranges: list[Range], selectors: Sequence[str]) -> list[Range]
             found = [item for item in ranges if item.name and item.name == selector]
         if not found:
             raise UsageError(
-                "no such memory", where=f"--buffer {selector}", next="see `replay ls SNAP memory`"
+                "no such memory", where=f"{option} {selector}", next="see `replay ls SNAP memory`"
             )
         chosen.update((id(item), item) for item in found)
     return list(chosen.values())

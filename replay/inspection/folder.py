@@ -95,3 +95,19 @@ class OutputFolder:
     def _unlink(self, name: str) -> None:
         with suppress(FileNotFoundError):
             os.unlink(name, dir_fd=self._descriptor)
+
+
+def new_folder(path: Path | None) -> Path | None:
+    """`path`, of which nothing is there yet, or an empty folder; None for None. Raises FileError."""
+    if path is None or not os.path.lexists(path):
+        return path
+    try:
+        with os.scandir(path) as entries:
+            empty = next(entries, None) is None
+    except OSError as error:
+        raise FileError(
+            (error.strerror or str(error)).lower(), where=path, next="choose another folder"
+        ) from None
+    if not empty:
+        raise FileError("the folder is not empty", where=path, next="choose a new one")
+    return path

@@ -7,28 +7,23 @@ from dataclasses import dataclass
 
 from replay.images.demangle import demangle
 from replay.report.counters import render_counters
+from replay.report.outputs import difference_lines, tolerance_lines, verdict
 from replay.report.relocation import relocation, render_placement, render_relocation
 from replay.report.text import Column, Screen, duration, fields, heading, number, shown, size, table
 from replay.report.times import render_times
-from replay.results.schema import OutputDifference, RunResult
+from replay.results.schema import RunResult
 
 SHOWN_KERNELS = 4
 SHOWN_DIFFERENCES = 6
 SHOWN_LINES = 8
 SHOWN_NODES = 40
 
-_VERDICTS = {
-    "wrong": "DIFFER from the captured ones",
-    "nondeterministic": "NONDETERMINISTIC: they differ between two replays of the same input",
-    "not_compared": "not compared",
-}
-
 
 def render_run(result: RunResult, screen: Screen, placement: bool = False) -> str:
     """Placement, outputs, times, warnings and notes of one replay. placement: with a table of all ranges."""
     parts = [heading(_headline(result), screen), fields(_facts(result), screen)]
     for difference in result.verification.differences[:SHOWN_DIFFERENCES]:
-        parts += ["", *_difference(difference)]
+        parts += ["", *difference_lines(difference)]
     hidden = len(result.verification.differences) - SHOWN_DIFFERENCES
     if hidden > 0:
         parts.append(f"  ... and {number(hidden, 'more buffer')}: --json shows all")
@@ -116,19 +111,7 @@ def render_window_results(path: str, results: list[WindowResult], quiet: bool, s
 
 def outputs(result: RunResult) -> str:
     """The verdict on the outputs, in words."""
-    verification = result.verification
-    compared = (
-        f"{number(verification.buffers, 'buffer')}, {size(verification.compared_bytes)} compared bit by bit"
-    )
-    if verification.verdict == "match":
-        return f"outputs match ({compared})"
-    text = f"outputs {_VERDICTS[verification.verdict]}"
-    if verification.reason and verification.verdict == "not_compared":
-        return f"{text}: {shown(verification.reason)}"
-    if verification.differing_bytes:
-        different = len(verification.differences)
-        text += f" in {number(verification.differing_bytes, 'byte')} of {number(different, 'buffer')} ({compared})"
-    return text
+    return f"outputs {verdict(result.verification)}"
 
 
 def _headline(result: RunResult) -> str:
@@ -161,6 +144,7 @@ def _facts(result: RunResult) -> Iterator[tuple[str, str]]:
     yield "outputs", outputs(result).removeprefix("outputs ")
     if result.relocation is not None:
         yield "relocation", relocation(result.relocation)
+    yield from tolerance_lines(result.verification)
     for text in result.verification.results[:SHOWN_LINES]:
         yield "result", shown(text)
     if result.best_effort:
@@ -192,18 +176,6 @@ def _memory(result: RunResult) -> str:
     if placement.restarts:
         texts.append(f"{number(placement.restarts, 'restart')} to find the addresses free")
     return "; ".join(texts)
-
-
-def _difference(item: OutputDifference) -> Iterator[str]:
-    yield (
-        f"  {shown(item.label)}: {number(item.differing_bytes, 'byte')} of {item.compared_bytes:,} differ"
-        + (f"; as {item.guess_dtype} (a guess) at most {item.guess_maximum_ulp} ULP, relative error "
-           f"{item.guess_maximum_relative:.2g}" if item.guess_dtype else "")
-    )  # fmt: skip
-    for place in item.mismatches:
-        at = f"offset {place.offset_bytes:,}" + (f" ({place.address:#x})" if place.address else "")
-        at += f" ({shown(place.place)})" if place.place else ""
-        yield f"    {at}: expected {place.expected}, got {place.actual}"
 
 
 def _version(version: int) -> str:

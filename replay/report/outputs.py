@@ -1,0 +1,105 @@
+"""Text about the outputs of a replay: the verdict, and where and how they differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replay.report.text import number, shown, size
+from replay.results.schema import OutputDifference, OutputMismatch, OutputTolerance, Verification
+
+SHOWN_NAMES = 6
+
+_VERDICTS = {
+    "wrong": "DIFFER from the captured ones",
+    "nondeterministic": "NONDETERMINISTIC: they differ between two replays of the same input",
+    "not_compared": "not compared",
+}
+
+
+def verdict(verification: Verification) -> str:
+    """The verdict on the outputs, in words; behind "outputs "."""
+    compared = (
+        f"{number(verification.buffers, 'buffer')}, {size(verification.compared_bytes)} compared bit by bit"
+    )
+    different = len(verification.differences)
+    if verification.verdict == "match" and not verification.within_tolerance:
+        return f"match ({compared})"
+    if verification.verdict == "match":
+        return (
+            f"match within {_distance(verification)}, not bit by bit ({different} of {compared}; "
+            f"allowed: {_limits(verification.tolerance)})"
+        )
+    text = _VERDICTS[verification.verdict]
+    if verification.reason and verification.verdict == "not_compared":
+        return f"{text}: {shown(verification.reason)}"
+    if verification.differing_bytes:
+        text += f" in {number(verification.differing_bytes, 'byte')} of {number(different, 'buffer')} ({compared})"
+    return text
+
+
+def _distance(verification: Verification) -> str:
+    """The largest distance of each type: `3 ULP (f32), 1 ULP (f16)`."""
+    largest: dict[str, int] = {}
+    for difference in verification.differences:
+        for item in difference.elements:
+            largest[item.dtype] = max(largest.get(item.dtype, 0), item.maximum_ulp)
+    return ", ".join(f"{ulp:,} ULP ({dtype})" for dtype, ulp in largest.items()) or "the tolerance"
+
+
+def _limits(tolerance: OutputTolerance | None) -> str:
+    if tolerance is None:
+        return "nothing"
+    parts = [f"{tolerance.ulp:,} ULP"] if tolerance.ulp else []
+    parts += [f"relative error {tolerance.relative:.2g}"] if tolerance.relative else []
+    parts += [f"absolute error {tolerance.absolute:.2g}"] if tolerance.absolute else []
+    return f"{' or '.join(parts)}, {tolerance.source}"
+
+
+def tolerance_lines(verification: Verification) -> Iterator[tuple[str, str]]:
+    """Facts beside the verdict."""
+    tolerance = verification.tolerance
+    if tolerance is not None and tolerance.source != "asked for":
+        yield "tolerance", f"{_limits(tolerance)}: {shown('; '.join(tolerance.reasons), 400)}"
+    if verification.varying:
+        names = ", ".join(shown(name, 100) for name in verification.varying[:SHOWN_NAMES])
+        more = len(verification.varying) - SHOWN_NAMES
+        yield (
+            "varying",
+            f"between replays of the same input: {names}" + (f" and {more} more" if more > 0 else ""),
+        )
+    if verification.saved:
+        yield "saved", f"{number(len(verification.saved), 'file')} with expected and actual outputs"
+
+
+def difference_lines(item: OutputDifference) -> Iterator[str]:
+    """One buffer: how much of it differs and how far, and the first places."""
+    yield (
+        f"  {shown(item.label)}: {number(item.differing_bytes, 'byte')} of {item.compared_bytes:,} differ"
+        + (f"; as {item.guess_dtype} (a guess) at most {item.guess_maximum_ulp} ULP, relative error "
+           f"{item.guess_maximum_relative:.2g}" if item.guess_dtype else "")
+        + (", all within the tolerance" if item.within_tolerance else "")
+    )  # fmt: skip
+    for found in item.elements:
+        origin = f": {shown(found.origin, 120)}" if found.origin else ""
+        start = f" from offset {found.offset_bytes:,} on" if found.offset_bytes else ""
+        special = f", {found.special:,} NaN or infinite on one side only" if found.special else ""
+        distance = f"at most {found.maximum_ulp:,} ULP, relative error {found.maximum_relative:.2g}"
+        if not found.dtype.startswith(("f", "b", "e")):
+            distance = f"by at most {found.maximum_ulp:,}"
+        yield (
+            f"    as {found.dtype} ({found.source}{origin}){start}: {number(found.elements, 'element')} "
+            f"{'differs' if found.elements == 1 else 'differ'}, {distance}{special}"
+        )
+    for place in item.mismatches:
+        expected = _value(place.expected_value, place.expected)
+        yield f"    {_where(place)}: expected {expected}, got {_value(place.actual_value, place.actual)}"
+
+
+def _where(place: OutputMismatch) -> str:
+    at = f"offset {place.offset_bytes:,}" + (f" ({place.address:#x})" if place.address else "")
+    at += f", element {place.element:,}" if place.element >= 0 else ""
+    return at + (f" ({shown(place.place)})" if place.place else "")
+
+
+def _value(value: str, held: str) -> str:
+    return f"{value} ({held})" if value else held
