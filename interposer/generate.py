@@ -72,7 +72,7 @@ def c_string(text: str) -> str:
 
 
 def is_kept(function: Function) -> bool:
-    """Whether its calls are recorded."""
+    """Whether the shim sees its calls."""
     return function.id != 0 and function.keep != Keep.NEVER
 
 
@@ -212,7 +212,7 @@ def wrapper_kind(function: Function) -> str:
         return "WRAP_LAUNCH"
     if function.effect == Effect.GRAPH_LAUNCH:
         return "WRAP_GRAPH"
-    if function.keep == Keep.ALWAYS:
+    if function.keep in (Keep.ALWAYS, Keep.FOLLOWED):
         return "WRAP_ALWAYS"
     # Others may have to wait until a call that touches memory has left the driver.
     return "WRAP_WINDOW" if function.effect == Effect.NONE else "WRAP_TOUCHING"

@@ -338,6 +338,7 @@ void graph_reach(uint64_t handle, struct range_list *reached);
 void graph_ending_memory(uint64_t handle, struct range_list *ending);
 void follow_graph_launch(uint64_t handle);
 void reset_graphs_after_fork(void);
+void reset_conditions_after_fork(void);
 
 // Whether a call goes into a stream capture that is under way (stream_capture.c).
 bool goes_into_capture(const struct call *call);

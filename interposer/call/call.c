@@ -67,6 +67,7 @@ static void child_after_fork(void) {
   reset_timings_after_fork();
   reset_ranges_after_fork();
   reset_graphs_after_fork();
+  reset_conditions_after_fork();
   atomic_store(&calls, 0);
   atomic_store(&launches_in_window, 0);
   atomic_store(&driver_described, 0);
@@ -195,6 +196,8 @@ static void follow_effect(struct call *call) {
 
 static bool is_recorded(const struct function *function) {
   int now = current_mode();
+  if (function->keep == KEEP_FOLLOWED)
+    return false;
   return now == MODE_OPEN || (now == MODE_CLOSED && function->keep == KEEP_ALWAYS && !selection.list);
 }
 

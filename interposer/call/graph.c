@@ -16,7 +16,7 @@ enum { DEAD = 1 }; // no handle is 1
 
 struct graph_node {
   uint64_t handle;
-  uint32_t type, depth;
+  uint32_t type, depth; // depth: nodes that it is inside of
   bool disabled;
   struct kernel *kernel;
   uint32_t geometry[7];
@@ -401,6 +401,7 @@ static void change_graph(const struct call *call, struct node_list *nodes) {
 }
 
 void follow_graph_call(struct call *call, int result) {
+  follow_conditions(call, result);
   if (result == SUCCESS && call->function->id == ID_cuGraphExecDestroy)
     forget_graph(call->arguments[0]);
   if (call->description == NULL)

@@ -1,4 +1,5 @@
-// Graphs: what the driver says of one (graph_describe.c), and the executable ones (graph.c).
+// Graphs: what the driver says of one (graph_describe.c), what it said of conditional nodes when they were
+// made (graph_conditions.c), and the executable ones (graph.c).
 #pragma once
 #include "shim.h"
 
@@ -32,6 +33,9 @@ enum node_part {
   PART_ACCESS = 8,
   PART_CHILD = 9,
   PART_PROBLEM = 10,
+  PART_CONDITION = 11,
+  PART_BODY = 12, // of a conditional node, one after another
+  PARTS
 };
 
 // CUgraphNodeParams; the members that are read stand in graph_describe.c.
@@ -48,11 +52,14 @@ struct copy_3d_span {
 };
 struct copy_3d_span spans_of_3d(const void *copy); // CUDA_MEMCPY3D; custom_copy.c
 
+enum { MAX_GRAPH_DEPTH = 16 };
+
 // A description that grows. `bytes` is NULL when there is no memory for it, or when it became too large.
 struct description {
   uint8_t *bytes;
   size_t length, capacity;
   bool failed;
+  uint64_t graphs[MAX_GRAPH_DEPTH + 1]; // the one that is being described, behind those that hold it
 };
 void describe_graph(struct description *description, uint64_t graph);
 // One node with these parameters, as if it were a whole graph.
@@ -63,9 +70,25 @@ void free_description(struct description *description);
 struct described_node {
   uint64_t handle;
   uint32_t type, depth; // depth: in how many child graph nodes it stands
-  const uint8_t *part[PART_PROBLEM + 1];
-  uint32_t part_bytes[PART_PROBLEM + 1];
+  const uint8_t *part[PARTS];
+  uint32_t part_bytes[PARTS];
 };
-// Calls `visit` for every node, a child graph's nodes behind the one that holds it. False: no memory.
+// Calls `visit` for every node, those inside a node behind it. False: no memory.
 bool visit_nodes(const struct description *description, bool (*visit)(const struct described_node *, void *),
                  void *state);
+
+// What a conditional handle was made with, and for which graph.
+struct condition {
+  uint64_t graph, context;
+  uint32_t default_value, flags;
+};
+struct conditional { // CUDA_CONDITIONAL_NODE_PARAMS
+  uint64_t handle;
+  uint32_t type, count;
+  uint64_t bodies, context;
+};
+_Static_assert(sizeof(struct conditional) == 32, "CUDA_CONDITIONAL_NODE_PARAMS");
+void follow_conditions(const struct call *call, int result); // after a call that may have made one
+bool find_condition(uint64_t handle, struct condition *found);
+// The graphs inside a conditional node, for the caller to free. False: it was made before the shim saw it.
+bool find_conditional(uint64_t node, struct conditional *found, uint64_t **bodies);

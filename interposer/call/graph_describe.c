@@ -12,7 +12,6 @@
 enum {
   DESCRIPTION_VERSION = 1,
   MAX_NODES = 1 << 20,
-  MAX_DEPTH = 16,
   MAX_OPERATIONS = 4096,
   MAX_BYTES = 256 << 20,
   ATTRIBUTE_BYTES = 72,
@@ -203,15 +202,46 @@ static void put_kernel(struct node_writer *node, const struct kernel_member *giv
 
 static void describe_graph_into(struct description *description, uint64_t graph, unsigned depth);
 
-static void put_child(struct node_writer *node, uint64_t graph, unsigned depth) {
+static void put_inside(struct node_writer *node, enum node_part part, uint64_t graph, unsigned depth) {
   size_t head = node->description->length;
-  put_pair(node->description, PART_CHILD, 0);
+  put_pair(node->description, part, 0);
   describe_graph_into(node->description, graph, depth + 1);
   patch_u32(node->description, head + 4, (uint32_t)(node->description->length - head - 8));
   node->parts++;
 }
 
-static void put_parameters(struct node_writer *node, uint32_t type, const uint8_t *member, unsigned depth) {
+// Of a graph, or of the graphs that hold it, the one with this handle: how many steps outward. False: none.
+static bool steps_outward(const struct description *description, uint64_t graph, unsigned depth,
+                          uint32_t *steps) {
+  for (*steps = 0; *steps <= depth; ++*steps)
+    if (description->graphs[depth - *steps] == graph)
+      return true;
+  return false;
+}
+
+static void put_conditional(struct node_writer *node, uint64_t handle, unsigned depth) {
+  struct conditional conditional;
+  struct condition condition;
+  uint64_t *bodies;
+  uint32_t outward;
+  if (!find_conditional(handle, &conditional, &bodies)) {
+    put_problem(node, "it was made before the capture began, and no driver says what its value starts from");
+    return;
+  }
+  put_part(node, PART_PARAMETERS, &conditional, sizeof conditional);
+  if (find_condition(conditional.handle, &condition) &&
+      steps_outward(node->description, condition.graph, depth, &outward)) {
+    put_part(node, PART_CONDITION, (uint32_t[4]){condition.default_value, condition.flags, outward, 0}, 16);
+    for (uint32_t n = 0; n < conditional.count; n++)
+      put_inside(node, PART_BODY, bodies[n], depth);
+  } else {
+    put_problem(node, "its handle was made before the capture began");
+  }
+  free(bodies);
+}
+
+static void put_parameters(struct node_writer *node, uint64_t handle, uint32_t type, const uint8_t *member,
+                           unsigned depth) {
   switch (type) {
   case NODE_KERNEL:
     put_kernel(node, (const struct kernel_member *)(const void *)member);
@@ -219,7 +249,7 @@ static void put_parameters(struct node_writer *node, uint32_t type, const uint8_
   case NODE_GRAPH: {
     uint64_t graph;
     memcpy(&graph, member, 8);
-    put_child(node, graph, depth);
+    put_inside(node, PART_CHILD, graph, depth);
     return;
   }
   case NODE_EMPTY:
@@ -233,7 +263,7 @@ static void put_parameters(struct node_writer *node, uint32_t type, const uint8_
     put_problem(node, "external semaphores belong to another process or API");
     return;
   case NODE_CONDITIONAL:
-    put_problem(node, "the bodies of a conditional node cannot be read from the graph");
+    put_conditional(node, handle, depth);
     return;
   case NODE_BATCH_MEMORY_OPERATIONS: {
     const struct batch_member *batch = (const struct batch_member *)(const void *)member;
@@ -325,11 +355,8 @@ static void put_attributes(struct node_writer *node, uint64_t handle) {
     if ((ids[n] == CLUSTER_DIMENSION || ids[n] == PREFERRED_CLUSTER_DIMENSION) &&
         memcmp(value, one, sizeof one) == 0)
       continue;
-    if (ids[n] == DEVICE_UPDATABLE) {
-      if (!is_zero(value, 4))
-        put_problem(node, "kernels may change it on the device");
+    if (ids[n] == DEVICE_UPDATABLE && is_zero(value, 4))
       continue;
-    }
     memset(found + bytes, 0, ATTRIBUTE_BYTES);
     memcpy(found + bytes, &ids[n], 4);
     memcpy(found + bytes + 8, value, sizeof value);
@@ -392,7 +419,7 @@ static bool describe_graph_node(struct description *description, const uint64_t 
     return false;
   struct node_parameters parameters = {.type = type};
   if (ask_node(nodes[n], type, &parameters))
-    put_parameters(&node, type, parameters.member, depth);
+    put_parameters(&node, nodes[n], type, parameters.member, depth);
   else
     put_problem(&node, "the driver does not say what it does");
   if (type == NODE_KERNEL)
@@ -404,11 +431,12 @@ static bool describe_graph_node(struct description *description, const uint64_t 
 static void describe_graph_into(struct description *description, uint64_t graph, unsigned depth) {
   int (*get)(uint64_t, uint64_t *, size_t *) = driver_symbol("cuGraphGetNodes");
   size_t count = 0;
-  if (get == NULL || graph == 0 || depth > MAX_DEPTH || get(graph, NULL, &count) != SUCCESS ||
+  if (get == NULL || graph == 0 || depth > MAX_GRAPH_DEPTH || get(graph, NULL, &count) != SUCCESS ||
       count > MAX_NODES) {
     description->failed = true;
     return;
   }
+  description->graphs[depth] = graph;
   uint64_t *nodes = calloc(count + 1, sizeof *nodes);
   struct place *places = calloc(count + 1, sizeof *places);
   if (nodes == NULL || places == NULL || (count > 0 && get(graph, nodes, &count) != SUCCESS))
@@ -448,7 +476,7 @@ void describe_node(struct description *description, uint64_t node, const struct 
   begin_description(description);
   put_pair(description, 1, 0);
   struct node_writer writer = begin_node(description, node, parameters->type);
-  put_parameters(&writer, parameters->type, parameters->member, 0);
+  put_parameters(&writer, node, parameters->type, parameters->member, 0);
   end_node(&writer);
   end_description(description);
 }
@@ -468,6 +496,19 @@ static uint32_t take_u32(struct reading *reading) {
   return value;
 }
 
+struct part {
+  uint32_t what, length;
+  const uint8_t *bytes;
+};
+
+static struct part take_part(struct reading *reading) {
+  struct part part = {.what = take_u32(reading)};
+  part.length = take_u32(reading);
+  part.bytes = reading->at;
+  reading->at += ((size_t)part.length + 7) & ~(size_t)7;
+  return part;
+}
+
 // The bytes are this file's own, so they are as they should be.
 static bool visit_graph(struct reading *reading, uint32_t depth) {
   uint32_t count = take_u32(reading);
@@ -479,17 +520,18 @@ static bool visit_graph(struct reading *reading, uint32_t depth) {
     node.type = take_u32(reading);
     uint32_t dependencies = take_u32(reading), parts = take_u32(reading);
     reading->at += 4 + (size_t)dependencies * 16;
-    for (uint32_t p = 0; p < parts; p++) {
-      uint32_t part = take_u32(reading), bytes = take_u32(reading);
-      node.part[part] = reading->at;
-      node.part_bytes[part] = bytes;
-      reading->at += ((size_t)bytes + 7) & ~(size_t)7;
+    struct reading inside = *reading;
+    for (uint32_t n_part = 0; n_part < parts; n_part++) {
+      struct part part = take_part(reading);
+      node.part[part.what] = part.bytes;
+      node.part_bytes[part.what] = part.length;
     }
     if (!reading->visit(&node, reading->state))
       return false;
-    if (node.part[PART_CHILD] != NULL) {
-      struct reading child = {node.part[PART_CHILD], reading->visit, reading->state};
-      if (!visit_graph(&child, depth + 1))
+    for (uint32_t n_part = 0; n_part < parts; n_part++) {
+      struct part part = take_part(&inside);
+      struct reading graph = {part.bytes, reading->visit, reading->state};
+      if ((part.what == PART_CHILD || part.what == PART_BODY) && !visit_graph(&graph, depth + 1))
         return false;
     }
   }

@@ -5,6 +5,7 @@ enum keep {
   KEEP_NEVER = 0,
   KEEP_WINDOW = 1,
   KEEP_ALWAYS = 2,
+  KEEP_FOLLOWED = 3,
 };
 
 enum role {

@@ -81,6 +81,8 @@ class Part(enum.IntEnum):
     ACCESS = 8
     CHILD = 9
     PROBLEM = 10
+    CONDITION = 11
+    BODY = 12
 
 
 _MEMBER_BYTES: dict[int, int] = {
@@ -93,6 +95,7 @@ _MEMBER_BYTES: dict[int, int] = {
     NodeType.MEM_ALLOC: 120,
     NodeType.MEM_FREE: 8,
     NodeType.BATCH_MEM_OP: 32,
+    NodeType.CONDITIONAL: 32,
 }
 OPERATION_BYTES = 48  # CUstreamBatchMemOpParams
 ATTRIBUTE_BYTES = 72  # CUlaunchAttribute
@@ -108,10 +111,28 @@ class Dependency:
 
 
 @dataclass(frozen=True)
+class Condition:
+    """What decides over a conditional node. handle, context: captured. steps_outward: from the node's graph to the one
+    that the handle was made for, which holds it; 0: the same."""
+
+    handle: int
+    context: int
+    type: int  # CUgraphConditionalNodeType
+    default_value: int
+    flags: int
+    steps_outward: int
+
+
+_CONDITION = struct.Struct("<IIII")
+_ATTRIBUTE_UPDATABLE_NODE = 13  # CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE
+
+
+@dataclass(frozen=True)
 class Node:
     """One node. handle: the captured CUgraphNode. dependencies: in the order of the edges, of nodes of the same graph.
 
-    child: the graph inside a child graph node. problem: why it cannot be replayed, "" when it can.
+    child: the graph inside a child graph node; bodies: those inside a conditional node. problem: why it cannot be
+    replayed, "" when it can.
     """
 
     handle: int
@@ -120,6 +141,7 @@ class Node:
     parts: dict[int, bytes] = field(default_factory=dict)
     child: Graph | None = None
     problem: str = ""
+    bodies: tuple[Graph, ...] = ()
 
     @property
     def parameters(self) -> bytes:
@@ -137,6 +159,30 @@ class Node:
             return NodeType(self.type).name.lower().replace("_", " ")
         except ValueError:
             return f"type {self.type}"
+
+    @property
+    def inside(self) -> tuple[Graph, ...]:
+        """The graphs in it."""
+        return self.bodies if self.child is None else (self.child,)
+
+    @property
+    def condition(self) -> Condition | None:
+        """Of a conditional node that can be replayed."""
+        data = self.parts.get(Part.CONDITION, b"")
+        if self.type != NodeType.CONDITIONAL or self.problem or len(data) != _CONDITION.size:
+            return None
+        default_value, flags, steps_outward, _ = _CONDITION.unpack(data)
+        kind = self.word(8) & 0xFFFFFFFF
+        return Condition(self.word(0), self.word(24), kind, default_value, flags, steps_outward)
+
+    @property
+    def device_handle(self) -> int:
+        """The captured CUgraphDeviceNode by which kernels may change a kernel node; 0: none may."""
+        for attribute in self.attributes():
+            kind, _, updatable, _, handle = struct.unpack_from("<IIIIQ", attribute)
+            if kind == _ATTRIBUTE_UPDATABLE_NODE and updatable:
+                return int(handle)
+        return 0
 
     @property
     def function(self) -> tuple[str, int]:
@@ -172,6 +218,8 @@ class Node:
             yield "CUevent", self.word(0)
         elif self.type == NodeType.BATCH_MEM_OP:
             yield "CUcontext", self.word(0)
+        elif self.type == NodeType.CONDITIONAL:
+            yield "CUcontext", self.word(24)
 
     def addresses(self) -> Iterator[int]:
         """Captured addresses that its work uses, and words of kernel parameters, which may be some."""
@@ -212,11 +260,19 @@ class Graph:
     nodes: tuple[Node, ...] = ()
 
     def all_nodes(self) -> Iterator[Node]:
-        """Every node, those of a child graph behind the node that holds it."""
+        """Every node, those inside a node behind it."""
         for node in self.nodes:
             yield node
-            if node.child is not None:
-                yield from node.child.all_nodes()
+            for graph in node.inside:
+                yield from graph.all_nodes()
+
+    def conditions(self, depth: int = 0) -> Iterator[Condition]:
+        """Those whose handles are made for this graph, wherever inside it their nodes are."""
+        for node in self.nodes:
+            if node.condition is not None and node.condition.steps_outward == depth:
+                yield node.condition
+            for graph in node.inside:
+                yield from graph.conditions(depth + 1)
 
     def order(self) -> list[int]:
         """Positions of the nodes, each behind those it depends on, else in their order. ValueError: it has a cycle."""
@@ -282,7 +338,7 @@ def _parse_node(
 ) -> tuple[Node, int]:
     handle, kind, dependency_count, part_count, _ = _HEAD.unpack_from(data, at)
     at += _HEAD.size
-    if dependency_count * _DEPENDENCY.size > end - at or part_count > 64:
+    if dependency_count * _DEPENDENCY.size > end - at or part_count * _PAIR.size > end - at:
         raise ValueError(f"a node with {dependency_count} dependencies and {part_count} parts")
     dependencies = []
     for _ in range(dependency_count):
@@ -293,19 +349,24 @@ def _parse_node(
         dependencies.append(Dependency(place, edge))
     parts: dict[int, bytes] = {}
     child = None
+    bodies: list[Graph] = []
     for _ in range(part_count):
         part, length = _PAIR.unpack_from(data, at)
         at += _PAIR.size
         if length > end - at:
             raise ValueError(f"a part of {length} bytes in {end - at}")
-        if part == Part.CHILD:
-            child, _ = _parse_graph(data, at, at + length, depth + 1, nodes_seen)
+        if part in (Part.CHILD, Part.BODY):
+            graph, _ = _parse_graph(data, at, at + length, depth + 1, nodes_seen)
+            if part == Part.CHILD:
+                child = graph
+            else:
+                bodies.append(graph)
         elif part == Part.PROBLEM and part in parts:
             parts[part] += b"; " + data[at : at + length]
         else:
             parts[part] = data[at : at + length]
         at += -(-length // 8) * 8
-    node = Node(handle, kind, tuple(dependencies), parts, child)
+    node = Node(handle, kind, tuple(dependencies), parts, child, bodies=tuple(bodies))
     return replace(node, problem=_problem(node)), at
 
 
@@ -319,6 +380,10 @@ def _problem(node: Node) -> str:
         raise ValueError(f"a {node.type_name} node whose parts have broken lengths")
     if told:
         return node.parts[Part.PROBLEM].decode("utf-8", "replace") or "the driver did not say what it does"
+    if node.type == NodeType.CONDITIONAL:
+        count = int.from_bytes(node.parameters[12:16], "little")
+        known = len(node.parts.get(Part.CONDITION, b"")) == _CONDITION.size and len(node.bodies) == count
+        return "" if known else "the graphs in it were not described"
     if node.type == NodeType.GRAPH:
         return "" if node.child is not None else "its graph was not described"
     return "" if wanted or node.type == NodeType.EMPTY else "its type is not known"

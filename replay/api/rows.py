@@ -6,7 +6,7 @@ from typing import Any
 
 from .vocabulary import HANDLE_TYPES, Effect, Function, Keep, Parameter, Role, Term
 
-NEVER, WINDOW, ALWAYS = Keep.NEVER, Keep.WINDOW, Keep.ALWAYS
+NEVER, WINDOW, ALWAYS, FOLLOWED = Keep.NEVER, Keep.WINDOW, Keep.ALWAYS, Keep.FOLLOWED
 
 
 class _Override:

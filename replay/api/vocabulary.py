@@ -16,6 +16,7 @@ class Keep(enum.IntEnum):
     NEVER = 0  # not swapped in at all: costs nothing
     WINDOW = 1  # only while a window is open
     ALWAYS = 2  # it changes which objects exist
+    FOLLOWED = 3  # never, but the shim keeps in mind what it made, for records to come
 
 
 class Role(enum.IntEnum):

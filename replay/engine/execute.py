@@ -257,7 +257,7 @@ class Executor(CallInputs):
                 where=f"call {call.number}",
                 next="install a newer replay (`pip install -U gpu-replay`)",
             )
-        if (function.unsupported and not call.in_capture) or function.keep == Keep.NEVER:
+        if (function.unsupported and not call.in_capture) or function.keep in (Keep.NEVER, Keep.FOLLOWED):
             # A capture never records these; a file made by hand could name one that writes files.
             raise EngineError(
                 f"calls {call.function}, which is never replayed",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from replay.api.structs import TENSOR_MAP_BYTES
+from replay.api.structs import TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES
 from replay.errors import EngineError
 from replay.snapshot.schema import TensorMap
 
@@ -48,6 +48,7 @@ class LiveMaps:
     maps: Mapping[int, TensorMap]
     note: Callable[[str], None]
     _live: dict[int, bytes] = field(default_factory=dict)
+    _numbers: dict[bytes, int] = field(default_factory=dict)
 
     def live(self, number: int) -> bytes:
         """The 128 bytes that stand for a captured map here; the captured ones where encoding fails."""
@@ -62,6 +63,15 @@ class LiveMaps:
             at = place.offset - start
             if at >= 0 and data[at : at + TENSOR_MAP_BYTES] == self.maps[place.id].encoded:
                 data[at : at + TENSOR_MAP_BYTES] = self.live(place.id)
+
+    def patch_all(self, data: bytearray) -> None:
+        """Replace every captured map in a parameter buffer of which no census says where they are."""
+        if not self._numbers:
+            self._numbers = {one.encoded: number for number, one in self.maps.items()}
+        for at in range(0, len(data) - TENSOR_MAP_BYTES + 1, TENSOR_MAP_ALIGNMENT) if self._numbers else ():
+            number = self._numbers.get(bytes(data[at : at + TENSOR_MAP_BYTES]))
+            if number is not None:
+                data[at : at + TENSOR_MAP_BYTES] = self.live(number)
 
     def _encode(self, one: TensorMap) -> bytes:
         if one.call.function not in ENCODERS:

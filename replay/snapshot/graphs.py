@@ -45,7 +45,7 @@ class Descriptions:
 @dataclass
 class LaunchedNode:
     """A node of an executable graph. name, image: of the kernel that it launches; modules: what that came from, by
-    id(); depth: child graphs around it."""
+    id(); depth: nodes that it is inside of."""
 
     handle: int
     depth: int
@@ -125,8 +125,8 @@ class ExecutableGraphs:
             if node.type == NodeType.KERNEL and node.parameters:
                 item.name, item.image, item.modules = self._identify(node)
             found.append(item)
-            if node.child is not None:
-                found += self._flat(node.child, depth + 1)
+            for inside in node.inside:
+                found += self._flat(inside, depth + 1)
         return found
 
     def _change(self, executable: ExecutableGraph, call: RawCall) -> None:

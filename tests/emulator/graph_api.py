@@ -93,6 +93,16 @@ class AllocNode(ctypes.Structure):
     ]
 
 
+class ConditionalNode(ctypes.Structure):
+    _fields_ = [
+        ("handle", ctypes.c_uint64),
+        ("kind", ctypes.c_int),
+        ("count", ctypes.c_uint),
+        ("bodies", ctypes.c_void_p),
+        ("context", ctypes.c_uint64),
+    ]
+
+
 class EdgeData(ctypes.Structure):
     _fields_ = [
         ("from_port", ctypes.c_ubyte),
@@ -203,6 +213,23 @@ class Graphs:
 
     def child(self, graph: int, after: Sequence[int], child: int) -> int:
         return self._add("cuGraphAddChildGraphNode", graph, after, child)
+
+    def condition(self, graph: int, value: int, assigns: bool) -> int:
+        """A conditional handle; `value` is what each launch begins with if it assigns that."""
+        made = self.driver.make(
+            "cuGraphConditionalHandleCreate", graph, self.driver.context, value, int(assigns)
+        )
+        return int(made)
+
+    def conditional(
+        self, graph: int, after: Sequence[int], handle: int, kind: int, count: int
+    ) -> tuple[int, list[int]]:
+        """The node, and the graphs in it."""
+        node = ConditionalNode(handle, kind, count, None, self.driver.context)
+        parameters = NodeParameters.of(CONDITIONAL, node)
+        made = self._add("cuGraphAddNode", graph, after, api.out(parameters))
+        bodies = ConditionalNode.from_buffer(parameters.body).bodies
+        return made, list((ctypes.c_uint64 * count).from_address(bodies))
 
     def allocate(self, graph: int, after: Sequence[int], size: int) -> tuple[int, int]:
         """The node and the address."""

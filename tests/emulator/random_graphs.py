@@ -44,6 +44,28 @@ done:
 """
 )
 
+# decide(handle, place, step): *place -= step, and the condition is what *place holds then
+DECIDE = (
+    api.HEADER
+    + """
+.extern .func cudaGraphSetConditional (.param .b64 handle, .param .b32 value);
+.visible .entry decide(.param .u64 handle, .param .u64 place, .param .u32 step)
+{
+  .reg .b32 %r<4>; .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [handle]; ld.param.u64 %rd2, [place]; ld.param.u32 %r1, [step];
+  ld.global.u32 %r2, [%rd2];
+  sub.u32 %r3, %r2, %r1;
+  st.global.u32 [%rd2], %r3;
+  { .param .b64 first; .param .b32 second;
+    st.param.b64 [first], %rd1; st.param.b32 [second], %r3;
+    call.uni cudaGraphSetConditional, (first, second);
+  }
+  ret;
+}
+"""
+)
+IF, WHILE, SWITCH = range(3)  # CUgraphConditionalNodeType
+
 
 @dataclass(frozen=True)
 class Operation:
@@ -88,6 +110,40 @@ def random_program(seed: int) -> tuple[list[Operation], list[list[int]]]:
     return operations, edges
 
 
+@dataclass(frozen=True)
+class Choice:
+    """The operations from `first` to `end` are the body number `taken` of a conditional node; the other bodies hold
+    what must not run. value: what decides; repeats: how often the body runs."""
+
+    first: int
+    end: int
+    kind: int
+    bodies: int
+    taken: int
+    value: int
+    repeats: int
+
+    def executed(self, operations: Sequence[Operation]) -> list[Operation]:
+        inside = list(operations[self.first : self.end]) * self.repeats
+        return [*operations[: self.first], *inside, *operations[self.end :]]
+
+
+def random_choice(operations: Sequence[Operation], seed: int) -> Choice:
+    choose = random.Random(seed + 7)
+    first, end = sorted(choose.randint(0, len(operations)) for _ in range(2))
+    kind = choose.randrange(3)
+    if kind == WHILE:
+        times = choose.randrange(4)
+        return Choice(first, end, kind, 1, 0, times, times)
+    if kind == IF:
+        bodies, value = choose.randint(1, 2), choose.randrange(2)
+        taken = 0 if value else 1
+    else:
+        bodies, value = choose.randint(1, 4), choose.randrange(5)
+        taken = value
+    return Choice(first, end, kind, bodies, taken, value, int(taken < bodies))
+
+
 def expected(operations: Sequence[Operation]) -> list[list[int]]:
     memory = [[(1000 * b + i) & MASK for i in range(WORDS)] for b in range(BUFFERS)]
     for o in operations:
@@ -104,11 +160,13 @@ def expected(operations: Sequence[Operation]) -> list[list[int]]:
 
 
 class Machine:
-    """The driver's side: buffers, and a program as a graph in each of three ways."""
+    """The driver's side: buffers, and a program as a graph in each of several ways."""
 
     def __init__(self, driver: Driver) -> None:
         self.d, self.graphs = driver, Graphs(driver)
         self.mix = driver.function(driver.module(MIX), "mix")
+        self.decide = driver.function(driver.module(DECIDE), "decide")
+        self.places = [driver.alloc(4) for _ in range(2)]
         self.banks = [[driver.alloc(4 * WORDS) for _ in range(BUFFERS)] for _ in range(2)]
 
     def address(self, bank: int, place: tuple[int, int]) -> int:
@@ -133,21 +191,59 @@ class Machine:
     def explicit(self, operations: Sequence[Operation], edges: list[list[int]], bank: int, seed: int) -> int:
         """Nodes in an order that has nothing to do with the program's; edges afterwards."""
         graph = self.graphs.create()
-        order = list(range(len(operations)))
+        self._fill(graph, operations, edges, bank, seed, range(len(operations)))
+        return graph
+
+    def _fill(
+        self,
+        graph: int,
+        operations: Sequence[Operation],
+        edges: list[list[int]],
+        bank: int,
+        seed: int,
+        members: Sequence[int],
+        after: Sequence[int] = (),
+    ) -> list[int]:
+        """These operations, all of them behind the nodes of `after`."""
+        order = list(members)
         random.Random(seed).shuffle(order)
-        nodes = {}
+        nodes: dict[int, int] = {}
         for i in order:
             o = operations[i]
             to, source = self.address(bank, o.to), self.address(bank, o.source)
             if o.kind == "fill":
-                nodes[i] = self.graphs.fill(graph, [], to, o.value, o.count)
+                nodes[i] = self.graphs.fill(graph, after, to, o.value, o.count)
             elif o.kind == "copy":
-                nodes[i] = self.graphs.copy(graph, [], to, source, 4 * o.count)
+                nodes[i] = self.graphs.copy(graph, after, to, source, 4 * o.count)
             else:
-                nodes[i] = self.graphs.kernel(graph, [], self.mix, 3, 8, self.arguments(o, bank))
-        for i, earlier in enumerate(edges):
-            ends = [nodes[j] for j in earlier], [nodes[i]] * len(earlier)
+                nodes[i] = self.graphs.kernel(graph, after, self.mix, 3, 8, self.arguments(o, bank))
+        for i in members:
+            earlier = [nodes[j] for j in edges[i] if j in nodes]
+            ends = earlier, [nodes[i]] * len(earlier)
             self.d.do("cuGraphAddDependencies", graph, *map(graph_api.handles, ends), len(earlier))
+        return list(nodes.values())
+
+    def conditional(
+        self, operations: Sequence[Operation], edges: list[list[int]], bank: int, seed: int
+    ) -> int:
+        """Some of the operations inside a conditional node, which a kernel decides over."""
+        choice, graph, place = random_choice(operations, seed), self.graphs.create(), self.places[bank]
+        handle = self.graphs.condition(graph, 9, assigns=bool(seed % 2))
+        members = range(len(operations))
+        before = self._fill(graph, operations, edges, bank, seed, members[: choice.first])
+        start = self.graphs.fill(graph, before, place, choice.value, 1)
+        decided = self.graphs.kernel(graph, [start], self.decide, 1, 1, [handle, place, ctypes.c_uint32(0)])
+        node, bodies = self.graphs.conditional(graph, [decided], handle, choice.kind, choice.bodies)
+        inside = members[choice.first : choice.end]
+        for number, body in enumerate(bodies):
+            if number != choice.taken:
+                self.graphs.fill(body, [], self.banks[bank][0], 0xBAD, WORDS)
+                continue
+            last = self._fill(body, operations, edges, bank, seed, inside)
+            if choice.kind == WHILE:
+                again = [handle, place, ctypes.c_uint32(1)]
+                self.graphs.kernel(body, last, self.decide, 1, 1, again)
+        self._fill(graph, operations, edges, bank, seed, members[choice.end :], [node])
         return graph
 
     def nested(self, operations: Sequence[Operation], edges: list[list[int]], bank: int, seed: int) -> int:
@@ -203,11 +299,12 @@ def check(driver: Driver, seeds: Sequence[int]) -> None:
         operations, edges = random_program(seed)
         choose = random.Random(-seed)
         changed = [replace(o, value=choose.getrandbits(32)) for o in operations]
-        for way in (machine.explicit, machine.nested, machine.captured):
+        for way in (machine.explicit, machine.nested, machine.captured, machine.conditional):
             what = f"seed {seed}, {way.__name__}"
+            choice = random_choice(operations, seed) if way == machine.conditional else None
             graph = way(operations, edges, 0, seed)
             executable = machine.graphs.instantiate(graph)
-            wanted = expected(operations)
+            wanted = expected(choice.executed(operations) if choice else operations)
             assert machine.launch(executable, 0, stream) == wanted, what
             assert machine.launch(executable, 0, 0) == wanted, f"{what}, second launch"
             # Other values, other buffers.
@@ -216,7 +313,8 @@ def check(driver: Driver, seeds: Sequence[int]) -> None:
             assert (error, info.result) == (0, 0), f"{what}, update gives {error}, {info.result}"
             machine.reset(0)
             untouched = machine.memory(0)
-            assert machine.launch(executable, 1, stream) == expected(changed), f"{what}, after the update"
+            wanted = expected(choice.executed(changed) if choice else changed)
+            assert machine.launch(executable, 1, stream) == wanted, f"{what}, after the update"
             assert machine.memory(0) == untouched, f"{what}, the old buffers after the update"
             for handle in (graph, other):
                 driver.do("cuGraphDestroy", handle)

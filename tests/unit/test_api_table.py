@@ -78,7 +78,7 @@ def test_every_void_pointer_of_a_recorded_function_has_a_stated_role() -> None:
     guessed = [
         (function.symbol, parameter.name)
         for function in listed_functions()
-        if function.keep != Keep.NEVER and not function.unsupported
+        if function.keep in (Keep.WINDOW, Keep.ALWAYS) and not function.unsupported
         for parameter in function.parameters
         if parameter.c_type in ("void *", "const void *", "void **") and parameter.role == Role.OPAQUE
     ]
@@ -124,7 +124,7 @@ def test_every_pointer_of_a_recorded_function_has_a_considered_role() -> None:
     guessed = [
         (function.symbol, parameter.name, parameter.c_type)
         for function in listed_functions()
-        if function.keep != Keep.NEVER and not function.unsupported
+        if function.keep in (Keep.WINDOW, Keep.ALWAYS) and not function.unsupported
         for parameter in function.parameters
         if parameter.role == Role.OUT
         and parameter.name not in rows[function.symbol]

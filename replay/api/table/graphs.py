@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from replay.api.rows import ALWAYS, CUSTOM, NEVER, OPAQUE, WINDOW, F, inputs
+from replay.api.rows import ALWAYS, CUSTOM, FOLLOWED, NEVER, OPAQUE, WINDOW, F, inputs
 from replay.api.vocabulary import Effect
 
 # ---- graphs: described when they are made executable ------------------------------------------------------
@@ -30,9 +30,11 @@ F(611, "cuGraphAddEventWaitNode", NEVER, **_DESCRIBED)
 F(612, "cuGraphAddBatchMemOpNode", NEVER, **_DESCRIBED)
 F(613, "cuGraphAddMemAllocNode", NEVER, **_DESCRIBED)
 F(614, "cuGraphAddMemFreeNode", NEVER, **_DESCRIBED)
-F(615, "cuGraphAddNode", NEVER, **_DESCRIBED)
-F(616, "cuGraphAddNode_v2", NEVER, **_DESCRIBED)
-F(617, "cuGraphAddNode_v3", NEVER, **_DESCRIBED)
+# The bodies of a conditional node and the default of its handle are told when they are made, and never again.
+F(615, "cuGraphAddNode", FOLLOWED, nodeParams=OPAQUE, **_DESCRIBED)
+F(616, "cuGraphAddNode_v2", FOLLOWED, nodeParams=OPAQUE, **_DESCRIBED)
+F(617, "cuGraphAddNode_v3", FOLLOWED, nodeParams=OPAQUE, **_DESCRIBED)
+F(640, "cuGraphConditionalHandleCreate", FOLLOWED, **_DESCRIBED)
 F(618, "cuGraphAddDependencies", NEVER, **_DESCRIBED)
 F(619, "cuGraphAddDependencies_v2", NEVER, **_DESCRIBED)
 F(620, "cuGraphRemoveDependencies", NEVER, **_DESCRIBED)
@@ -52,9 +54,7 @@ F(633, "cuGraphNodeSetParams", NEVER, **_DESCRIBED)
 F(634, "cuGraphNodeSetParams_v2", NEVER, **_DESCRIBED)
 
 # The launch of a graph with such a node is refused, and the node named.
-_CONDITIONAL = "conditional nodes are not replayed: their bodies cannot be read from the graph"
 _SEMAPHORE = "external semaphores belong to another process or API"
-F(640, "cuGraphConditionalHandleCreate", NEVER, unsupported=_CONDITIONAL)
 F(641, "cuGraphAddExternalSemaphoresSignalNode", NEVER, unsupported=_SEMAPHORE)
 F(642, "cuGraphAddExternalSemaphoresWaitNode", NEVER, unsupported=_SEMAPHORE)
 F(643, "cuGraphExternalSemaphoresSignalNodeSetParams", NEVER, unsupported=_SEMAPHORE)

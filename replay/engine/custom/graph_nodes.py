@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from replay.api.graphs import Node, NodeType, Part, layout_of
+from replay.api.graphs import Condition, Node, NodeType, Part, layout_of
 from replay.api.structs import MemoryType
 from replay.engine.driver import call
 from replay.errors import EngineError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from replay.engine.inputs import Prepared
 
 _PARAM_BUFFER_POINTER, _PARAM_BUFFER_SIZE, _PARAM_END = 1, 2, 0  # CU_LAUNCH_PARAM_*
-_ATTRIBUTE_BYTES, _ATTRIBUTE_VALUE, _ATTRIBUTE_ACCESS_POLICY = 72, 8, 1
+_ATTRIBUTE_BYTES, _ATTRIBUTE_VALUE, _ATTRIBUTE_ACCESS_POLICY, _ATTRIBUTE_UPDATABLE_NODE = 72, 8, 1, 13
 _CONFIG = struct.Struct("<7I4xQQI4x")  # CUlaunchConfig
 _MAXIMUM_HOST_BYTES = 1 << 30
 
@@ -28,6 +28,16 @@ _TARGET = (88, 96, 104, 120, 128, 136, 144, 160, 168)
 _WIDTH, _HEIGHT, _DEPTH = 176, 184, 192
 _COPY = 16  # where it stands in CUDA_MEMCPY_NODE_PARAMS
 
+# The condition of a conditional node in CUgraphNodeParams, as a whole
+_CONDITIONAL = struct.Struct("<I12xQIIQQ200x8x")
+_CONDITIONAL_BODIES = 16 + 16  # where the driver puts the address of its handles of the graphs inside
+
+# Captured value -> live value of what kernels are given and only this graph has: handles of conditions, and of nodes
+# that kernels may change
+Objects = Mapping[int, int]
+
+_SMALLEST_CERTAIN_HANDLE = 1 << 32  # in a struct, a smaller word may be a count
+
 # What kernels reach by handles that are parameters of their own
 _OBJECTS = ("CUtexObject", "CUsurfObject")
 
@@ -35,7 +45,7 @@ _OBJECTS = ("CUtexObject", "CUsurfObject")
 _EMPTY = frozenset(
     (
         NodeType.EMPTY, NodeType.MEM_ALLOC, NodeType.MEM_FREE, NodeType.HOST, NodeType.SEMAPHORE_SIGNAL,
-        NodeType.SEMAPHORE_WAIT, NodeType.CONDITIONAL,
+        NodeType.SEMAPHORE_WAIT,
     )
 )  # fmt: skip
 
@@ -72,27 +82,38 @@ class NodeParameters:
         call(self._executor.driver, "cuCtxGetCurrent", _address(context))
         return context.value
 
-    def _kernel_values(self, node: Node, where: object) -> tuple[Any, Any, list[Any]]:
+    def _live_word(self, word: int, whole: bool, own: Objects) -> int | None:
+        """What stands for a captured word of a parameter. whole: it is one; else it is a part of a struct, where a
+        number below 2^32 is as likely a count as a handle."""
+        executor = self._executor
+        if (whole or word >= _SMALLEST_CERTAIN_HANDLE) and (live := own.get(word)) is not None:
+            return live
+        if (live := executor.addresses.find(word) if word > 4096 else None) is not None:
+            return live
+        if (live := executor.live_object(word)) is not None or not whole or not word:
+            return live
+        return next(
+            (live for kind in _OBJECTS if (live := executor.handles.find(kind, word)) is not None), None
+        )
+
+    def _kernel_values(self, node: Node, own: Objects, where: object) -> tuple[Any, Any, list[Any]]:
         """kernelParams, extra, and what they point to."""
         data = bytearray(node.parts.get(Part.BUFFER, b""))
-        for at in range(0, len(data) - 7, 8):
-            word = int.from_bytes(data[at : at + 8], "little")
-            live = self._executor.addresses.find(word) if word > 4096 else None
-            live = live or self._executor.live_object(word)
-            if live is not None and live != word:
-                data[at : at + 8] = live.to_bytes(8, "little")
-        if not data:
-            return None, None, []
         try:
             slots = layout_of(node)
         except ValueError as error:
             raise EngineError(str(error), where=where) from None
-        for at in (at for at, width in slots if width == 8):
-            word = int.from_bytes(data[at : at + 8], "little")
-            for c_type in _OBJECTS if word and self._executor.addresses.find(word) is None else ():
-                if (live := self._executor.handles.find(c_type, word)) is not None:
+        if not data:
+            return None, None, []
+        if self._executor.maps is not None:  # before the addresses, of which some stand in a map
+            self._executor.maps.patch_all(data)
+        places = {at: at + width for at, width in slots} if Part.LAYOUT in node.parts else {0: len(data)}
+        for start, end in places.items():
+            for at in range(-(-start // 8) * 8, end - 7, 8):
+                word = int.from_bytes(data[at : at + 8], "little")
+                live = self._live_word(word, end - start == 8, own)
+                if live is not None and live != word:
                     data[at : at + 8] = live.to_bytes(8, "little")
-                    break
         buffer = (ctypes.c_char * len(data)).from_buffer_copy(bytes(data))
         if Part.LAYOUT in node.parts:
             pointers = (ctypes.c_void_p * max(len(slots), 1))(*(_address(buffer) + at for at, _ in slots))
@@ -103,9 +124,9 @@ class NodeParameters:
         )
         return None, extra, [buffer, size, extra]
 
-    def _kernel(self, node: Node, where: object) -> tuple[Any, list[Any]]:
-        """CUDA_KERNEL_NODE_PARAMS_v2."""
-        values, extra, keep = self._kernel_values(node, where)
+    def kernel(self, node: Node, own: Objects, where: object) -> tuple[Any, list[Any]]:
+        """CUDA_KERNEL_NODE_PARAMS_v2, and what it points to."""
+        values, extra, keep = self._kernel_values(node, own, where)
         c_type, handle = node.function
         live = self._executor.handles.live(c_type, handle, where)
         captured_context = node.word(64)
@@ -127,6 +148,10 @@ class NodeParameters:
                 place = at + _ATTRIBUTE_VALUE
                 base = int.from_bytes(data[place : place + 8], "little")
                 data[place : place + 8] = self._executor.addresses.live(base, where).to_bytes(8, "little")
+            elif int.from_bytes(data[at : at + 4], "little") == _ATTRIBUTE_UPDATABLE_NODE:
+                data[at + _ATTRIBUTE_VALUE + 8 : at + _ATTRIBUTE_VALUE + 16] = bytes(
+                    8
+                )  # the driver gives one
         return (ctypes.c_char * len(data)).from_buffer_copy(bytes(data)) if data else None
 
     def _copy(self, node: Node, where: object) -> Any:
@@ -218,7 +243,29 @@ class NodeParameters:
 
     # -- nodes of a graph ---------------------------------------------------------------------------------------
 
-    def add(self, graph: int, node: Node, context: int, where: object) -> int:
+    def make_condition(self, graph: int, condition: Condition, context: int) -> int:
+        """A live handle for the condition of a node in a live graph, or in one inside it."""
+        made = ctypes.c_uint64(0)
+        live = self._context(condition.context, context)
+        call(
+            self._executor.driver, "cuGraphConditionalHandleCreate", _address(made), graph, live,
+            condition.default_value, condition.flags,
+        )  # fmt: skip
+        return made.value
+
+    def add_conditional(
+        self, graph: int, node: Node, condition: Condition, handle: int, context: int
+    ) -> tuple[int, list[int]]:
+        """The live node with this live condition, and the empty live graphs in it."""
+        made, count = ctypes.c_uint64(0), len(node.bodies)
+        live = self._context(condition.context, context)
+        data = _CONDITIONAL.pack(NodeType.CONDITIONAL, handle, condition.type, count, 0, live)
+        parameters = (ctypes.c_char * len(data)).from_buffer_copy(data)
+        call(self._executor.driver, "cuGraphAddNode", _address(made), graph, None, 0, parameters)
+        bodies = ctypes.c_uint64.from_buffer(parameters, _CONDITIONAL_BODIES).value
+        return made.value, list((ctypes.c_uint64 * count).from_address(bodies)) if bodies else []
+
+    def add(self, graph: int, node: Node, context: int, own: Objects, where: object) -> int:
         """Add a node without dependencies to a live graph; a child graph's is made empty. Gives the live node."""
         made = ctypes.c_uint64(0)
         driver, first = self._executor.driver, (_address(made), graph, None, 0)
@@ -230,7 +277,7 @@ class NodeParameters:
         elif self.is_empty(node):
             call(driver, "cuGraphAddEmptyNode", *first)
         elif node.type == NodeType.KERNEL:
-            parameters, _keep = self._kernel(node, where)
+            parameters, _keep = self.kernel(node, own, where)
             call(driver, "cuGraphAddKernelNode_v2", *first, parameters)
             attributes = self._attributes(node, where)
             for at in range(0, len(attributes) if attributes else 0, _ATTRIBUTE_BYTES):
@@ -252,11 +299,17 @@ class NodeParameters:
             call(driver, "cuGraphAddBatchMemOpNode", *first, parameters)
         return made.value
 
-    def set(self, executable: int, live: int, node: Node, context: int, where: object) -> int:
+    def device_handle(self, live: int) -> int:
+        """The live CUgraphDeviceNode by which kernels may change a live kernel node."""
+        value = (ctypes.c_char * (_ATTRIBUTE_BYTES - _ATTRIBUTE_VALUE))()
+        call(self._executor.driver, "cuGraphKernelNodeGetAttribute", live, _ATTRIBUTE_UPDATABLE_NODE, value)
+        return int.from_bytes(value.raw[8:16], "little")
+
+    def set(self, executable: int, live: int, node: Node, context: int, own: Objects, where: object) -> int:
         """Give a node of an executable graph other parameters. Gives the CUresult."""
         function = self._executor.driver.function
         if node.type == NodeType.KERNEL:
-            parameters, _keep = self._kernel(node, where)
+            parameters, _keep = self.kernel(node, own, where)
             return function("cuGraphExecKernelNodeSetParams_v2")(executable, live, parameters)
         if node.type == NodeType.MEMCPY:
             place = self._context(node.word(8), context)
@@ -281,7 +334,9 @@ class NodeParameters:
 
     # -- node by node -------------------------------------------------------------------------------------------
 
-    def step(self, node: Node, stream: int, per_thread: bool, where: object) -> Callable[[], int]:
+    def step(
+        self, node: Node, stream: int, per_thread: bool, own: Objects, where: object
+    ) -> Callable[[], int]:
         """The work of one node as a call in a stream."""
 
         def bound(symbol: str, *arguments: Any) -> Callable[[], int]:
@@ -289,7 +344,7 @@ class NodeParameters:
             return partial(function, *arguments)
 
         if node.type == NodeType.KERNEL:
-            return self._launch(node, stream, per_thread, where)
+            return self._launch(node, stream, per_thread, own, where)
         if node.type == NodeType.MEMCPY:
             return bound("cuMemcpy3DAsync_v2", self._copy(node, where), stream)
         if node.type == NodeType.EVENT_RECORD:
@@ -309,11 +364,13 @@ class NodeParameters:
         operations = self._operations(node, where)
         return bound("cuStreamBatchMemOp_v2", stream, len(node.operations()), operations, flags)
 
-    def _launch(self, node: Node, stream: int, per_thread: bool, where: object) -> Callable[[], int]:
-        values, extra, keep = self._kernel_values(node, where)
+    def _launch(
+        self, node: Node, stream: int, per_thread: bool, own: Objects, where: object
+    ) -> Callable[[], int]:
+        values, extra, keep = self._kernel_values(node, own, where)
         attributes = self._attributes(node, where)
         grid, block, shared_bytes = node.geometry
-        count = len(node.attributes())
+        count = len(attributes) // _ATTRIBUTE_BYTES if attributes else 0
         config = _CONFIG.pack(
             *grid, *block, shared_bytes, stream, _address(attributes) if attributes else 0, count
         )

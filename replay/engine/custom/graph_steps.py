@@ -15,10 +15,11 @@ MAXIMUM_COMMANDS = 1 << 20
 
 @dataclass(frozen=True)
 class Step:
-    """The work of one node, as a call in a stream."""
+    """The work of one node, as a call in a stream. kind: what to call it, "" for that of the node."""
 
     node: Node
     run: Callable[[], int]
+    kind: str = ""
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class NodeRunner:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self._timed: list[tuple[int, int, Node, int, int]] | None = (
-            None  # call, number, node, events around it
+        self._timed: list[tuple[int, int, Step, int, int]] | None = (
+            None  # call, number, step, events around it
         )
 
     def run(self, steps: list[Step], call_number: int, stream: int, per_thread: bool) -> int:
@@ -50,7 +51,7 @@ class NodeRunner:
             if code := step.run():
                 return code
             if timed is not None:
-                timed.append((call_number, number, step.node, begin, self._record(stream, per_thread)))
+                timed.append((call_number, number, step, begin, self._record(stream, per_thread)))
         return 0
 
     def _record(self, stream: int, per_thread: bool) -> int:
@@ -60,7 +61,7 @@ class NodeRunner:
 
     def time_nodes(self, run_window: Callable[[], None]) -> list[TimedNode]:
         """Times of all nodes that `run_window` launches. Raises DriverFailure."""
-        timed: list[tuple[int, int, Node, int, int]] = []
+        timed: list[tuple[int, int, Step, int, int]] = []
         self._timed = timed
         try:
             run_window()
@@ -68,9 +69,10 @@ class NodeRunner:
             self._timed = None
         call(self._driver, "cuCtxSynchronize")
         elapsed_ms, found = ctypes.c_float(0), []
-        for number, place, node, begin, end in timed:
+        for number, place, step, begin, end in timed:
             call(self._driver, "cuEventElapsedTime", ctypes.addressof(elapsed_ms), begin, end)
-            found.append(TimedNode(number, place, node.type_name, node.name, round(elapsed_ms.value * 1e6)))
+            kind = step.kind or step.node.type_name
+            found.append(TimedNode(number, place, kind, step.node.name, round(elapsed_ms.value * 1e6)))
             for event in (begin, end):
                 self._driver.function("cuEventDestroy_v2")(event)
         return found

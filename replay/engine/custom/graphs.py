@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from replay.api import graphs
@@ -30,10 +32,17 @@ _FLAGS_KEPT, _FLAG_DEVICE_LAUNCH = 1 | 8, 4
 _MEMORY_NODES = (
     "memory that graphs allocate was placed beforehand; their allocation and free nodes did nothing"
 )
+_CHANGED_BY_KERNELS = (
+    "kernels may change nodes of a graph on the device: "
+    "its launches begin with what the host said of these nodes"
+)
+_NOT_EXPANDED = (
+    "a graph with conditional nodes was launched as a whole: which of their nodes run, a kernel decides"
+)
 
 
 class LiveNode:
-    """A node of a rebuilt graph. depth: child graph nodes around it."""
+    """A node of a rebuilt graph. depth: nodes that it is inside of."""
 
     def __init__(self, node: Node, live: int, depth: int, position: int) -> None:
         self.node, self.live, self.depth = node, live, depth
@@ -42,19 +51,39 @@ class LiveNode:
         self.expanded: list[LiveNode] = []  # of a child graph: its nodes, each behind those it depends on
 
 
+@dataclass
+class BuiltGraph:
+    """A live graph: all of its nodes, those of the outermost graph in topological order, and what its kernels name."""
+
+    handle: int
+    nodes: list[LiveNode] = field(default_factory=list)
+    top: list[LiveNode] = field(default_factory=list)
+    objects: dict[int, int] = field(default_factory=dict)
+    device_handles: dict[int, int] = field(
+        default_factory=dict
+    )  # those of `objects` that came with their nodes
+
+
 class LiveGraph:
     """An executable graph of this replay, with the graph that it is made from, which stays for making it again."""
 
-    def __init__(self, captured: int, flags: int, context: int) -> None:
-        self.captured, self.flags, self.context = captured, flags, context
+    def __init__(self, captured: int, flags: int, description: Description, where: object) -> None:
+        self.captured, self.flags, self.context = captured, flags, description.context
+        self.description, self.where = description, where
         self.template = self.executable = 0
         self.nodes: list[LiveNode] = []  # a child graph's nodes behind the one that holds it
         self.top: list[LiveNode] = []  # of the outermost graph, each behind those it depends on
         self.first_nodes: list[Node] = []  # what the nodes were when it was instantiated
         self.changes: list[Callable[[], int]] = []  # by the setup, in order
+        self.objects: dict[int, int] = {}  # of this graph alone: see graph_nodes.Objects
         self.of_setup = False
         self.changed_in_window = False
         self.version = 0
+
+    @property
+    def is_changed_by_kernels(self) -> bool:
+        """Whether a launch may leave it otherwise than it was."""
+        return any(node.device_handle for node in self.first_nodes)
 
     def find(self, captured_node: int, where: object) -> LiveNode:
         """The node that stands for a captured one. Raises EngineError when there is none."""
@@ -90,33 +119,57 @@ class LiveGraphs:
 
     # -- building -----------------------------------------------------------------------------------------------
 
-    def build(self, description: Description, where: object) -> tuple[int, list[LiveNode], list[LiveNode]]:
-        """A live graph, all of its nodes, and those of the outermost graph in topological order."""
+    def build(self, description: Description, where: object) -> BuiltGraph:
+        """A live graph like the described one."""
         graph = ctypes.c_uint64(0)
         call(self._executor.driver, "cuGraphCreate", ctypes.addressof(graph), 0)
-        nodes: list[LiveNode] = []
-        top = self._fill(graph.value, description.graph, description.context, 0, nodes, where)
-        return graph.value, nodes, top
+        built = BuiltGraph(graph.value)
+        built.top = self._fill(graph.value, description.graph, description.context, 0, built, where)
+        for item in built.nodes:  # whose parameters name a node that came later
+            words = set(item.node.addresses()) if item.node.type == NodeType.KERNEL else set()
+            if words & built.device_handles.keys():
+                parameters, _keep = self.nodes.kernel(item.node, built.objects, where)
+                call(self._executor.driver, "cuGraphKernelNodeSetParams_v2", item.live, parameters)
+        return built
 
     def _fill(
-        self, live: int, graph: Graph, context: int, depth: int, found: list[LiveNode], where: object
+        self, live: int, graph: Graph, context: int, depth: int, built: BuiltGraph, where: object
     ) -> list[LiveNode]:
         here: list[LiveNode] = []
+        for condition in graph.conditions():
+            built.objects[condition.handle] = self.nodes.make_condition(live, condition, context)
         for node in graph.nodes:
             item = LiveNode(node, 0, depth, len(here))
             here.append(item)
-            found.append(item)
+            built.nodes.append(item)
             self._refuse(node, where)
-            item.live = self.nodes.add(live, node, context, where)
+            inside: list[int] = []
+            if (own := node.condition) is not None:
+                handle = built.objects.get(own.handle)
+                if handle is None:
+                    raise EngineError(
+                        "a conditional node has the handle of a graph that it is not in", where=where
+                    )
+                item.live, inside = self.nodes.add_conditional(live, node, own, handle, context)
+            else:
+                item.live = self.nodes.add(live, node, context, built.objects, where)
             if node.child is not None:
-                inside = ctypes.c_uint64(0)
+                child = ctypes.c_uint64(0)
                 call(
-                    self._executor.driver,
-                    "cuGraphChildGraphNodeGetGraph",
-                    item.live,
-                    ctypes.addressof(inside),
+                    self._executor.driver, "cuGraphChildGraphNodeGetGraph", item.live, ctypes.addressof(child)
                 )
-                item.expanded = self._fill(inside.value, node.child, context, depth + 1, found, where)
+                inside = [child.value]
+            if inside and len(inside) != len(node.inside):
+                raise EngineError(
+                    f"the driver made {len(inside)} graphs in a {node.type_name} node", where=where
+                )
+            for number, (live_graph, described) in enumerate(zip(inside, node.inside, strict=False)):
+                found = self._fill(live_graph, described, context, depth + 1, built, where)
+                if number == 0:
+                    item.expanded = found
+            if captured := node.device_handle:
+                built.device_handles[captured] = built.objects[captured] = self.nodes.device_handle(item.live)
+                self._executor.note(_CHANGED_BY_KERNELS)
         for item in here:
             self._connect(live, item, here)
         try:
@@ -160,9 +213,7 @@ class LiveGraphs:
         self, captured: int, description: Description, flags: int, in_setup: bool, where: object
     ) -> tuple[int, int]:
         """CUresult, and the live CUgraphExec."""
-        made = LiveGraph(captured, flags, description.context)
-        made.template, made.nodes, made.top = self.build(description, where)
-        made.first_nodes = [item.node for item in made.nodes]
+        made = LiveGraph(captured, flags, description, where)
         code = self._instantiate(made)
         if code == 0:
             made.of_setup = in_setup
@@ -172,11 +223,23 @@ class LiveGraphs:
         return code, made.executable
 
     def _instantiate(self, made: LiveGraph) -> int:
+        driver = self._executor.driver
+        if not made.template:
+            built = self.build(made.description, made.where)
+            made.template, made.nodes, made.top, made.objects = (
+                built.handle,
+                built.nodes,
+                built.top,
+                built.objects,
+            )
+            made.first_nodes = [item.node for item in made.nodes]
         executable = ctypes.c_uint64(0)
-        code = self._executor.driver.function("cuGraphInstantiateWithFlags")(
+        code = driver.function("cuGraphInstantiateWithFlags")(
             ctypes.addressof(executable), made.template, made.flags & _FLAGS_KEPT
         )
         made.executable = executable.value
+        if code == 0 and made.is_changed_by_kernels:  # these must be on the device before they are launched
+            code = driver.function("cuGraphUpload")(made.executable, 0)
         return code
 
     def change(self, captured: int, in_setup: bool, where: object, act: Callable[[LiveGraph], int]) -> int:
@@ -201,7 +264,7 @@ class LiveGraphs:
         code = 0
         if not self.nodes.is_empty(node):
             code = self.nodes.set(
-                graph.executable, item.live, node, description.context or graph.context, where
+                graph.executable, item.live, node, description.context or graph.context, graph.objects, where
             )
         if code == 0:
             _exchange([item], [node])
@@ -218,28 +281,37 @@ class LiveGraphs:
     def set_child(self, graph: LiveGraph, captured_node: int, description: Description, where: object) -> int:
         """Give the nodes in a child graph node the parameters of those of another graph."""
         item = graph.find(captured_node, where)
-        live, nodes, _ = self.build(description, where)
+        built = self.build(description, where)
         driver = self._executor.driver
-        code = driver.function("cuGraphExecChildGraphNodeSetParams")(graph.executable, item.live, live)
-        driver.function("cuGraphDestroy")(live)
+        code = driver.function("cuGraphExecChildGraphNodeSetParams")(
+            graph.executable, item.live, built.handle
+        )
+        driver.function("cuGraphDestroy")(built.handle)
         if code == 0:
             first = graph.nodes.index(item) + 1
             end = first
             while end < len(graph.nodes) and graph.nodes[end].depth > item.depth:
                 end += 1
-            _exchange(graph.nodes[first:end], [new.node for new in nodes])
+            _exchange(graph.nodes[first:end], [new.node for new in built.nodes])
         return code
 
     def update(self, graph: LiveGraph, description: Description, where: object) -> int:
         """Give the whole graph the parameters of another one of the same shape."""
-        live, nodes, _ = self.build(description, where)
+        built = self.build(description, where)
         driver = self._executor.driver
         info = (ctypes.c_uint64 * 3)()  # CUgraphExecUpdateResultInfo
-        code = driver.function("cuGraphExecUpdate_v2")(graph.executable, live, ctypes.addressof(info))
-        driver.function("cuGraphDestroy")(live)
+        code = driver.function("cuGraphExecUpdate_v2")(graph.executable, built.handle, ctypes.addressof(info))
+        driver.function("cuGraphDestroy")(built.handle)
         if code == 0:
-            _exchange(graph.nodes, [new.node for new in nodes])
+            graph.objects.update(built.objects)
+            _exchange(graph.nodes, [new.node for new in built.nodes])
         return code
+
+    def launched(self, captured: int) -> None:
+        """The executable graph was launched."""
+        graph = self._alive.get(captured)
+        if graph is not None and graph.of_setup and graph.is_changed_by_kernels:
+            graph.changed_in_window = True
 
     def forget(self, captured: int) -> None:
         """The executable graph was destroyed."""
@@ -263,7 +335,11 @@ class LiveGraphs:
                 self._make_again(graph)
 
     def _make_again(self, graph: LiveGraph) -> None:
-        self._executor.driver.function("cuGraphExecDestroy")(graph.executable)
+        driver = self._executor.driver
+        driver.function("cuGraphExecDestroy")(graph.executable)
+        if graph.is_changed_by_kernels:  # such a graph is made executable once
+            driver.function("cuGraphDestroy")(graph.template)
+            graph.template = 0
         code = self._instantiate(graph)
         if code:
             raise EngineError(f"the graph cannot be made again: {self._executor.driver.error_name(code)}")
@@ -282,6 +358,11 @@ class LiveGraphs:
 
     def steps(self, graph: LiveGraph, stream: int, per_thread: bool, where: object) -> list[Step]:
         """What a launch does, as calls one after another in a stream."""
+        if any(item.node.bodies for item in graph.nodes):
+            self._executor.note(_NOT_EXPANDED)
+            whole = next(item.node for item in graph.nodes if item.node.bodies)
+            launch = self._executor.driver.function("cuGraphLaunch", per_thread)
+            return [Step(whole, partial(launch, graph.executable, stream), "whole graph")]
         found: list[Step] = []
 
         def add(items: list[LiveNode]) -> None:
@@ -289,7 +370,8 @@ class LiveGraphs:
                 if item.node.child is not None:
                     add(item.expanded)
                 elif item.enabled and not self.nodes.is_empty(item.node):
-                    found.append(Step(item.node, self.nodes.step(item.node, stream, per_thread, where)))
+                    step = self.nodes.step(item.node, stream, per_thread, graph.objects, where)
+                    found.append(Step(item.node, step))
 
         add(graph.top)
         return found
@@ -304,8 +386,9 @@ def _exchange(items: list[LiveNode], nodes: list[Node]) -> None:
         if graphs.Part.ATTRIBUTES not in parts and graphs.Part.ATTRIBUTES in item.node.parts:
             parts[graphs.Part.ATTRIBUTES] = item.node.parts[graphs.Part.ATTRIBUTES]
         item.node = Node(
-            item.node.handle, node.type, item.node.dependencies, parts, item.node.child, node.problem
-        )
+            item.node.handle, node.type, item.node.dependencies, parts, item.node.child, node.problem,
+            item.node.bodies,
+        )  # fmt: skip
 
 
 # ---- exceptions --------------------------------------------------------------------------------------------------
@@ -393,6 +476,7 @@ def _launch(executor: Executor, prepared: Prepared, function: Function) -> Argum
     """With the host memory that the graph reads as it was; node by node when that was asked for."""
     captured, stream = prepared.call.arguments[:2]
     prepared.first += executor.graphs.nodes.host_sources(prepared)
+    prepared.then.append(lambda: executor.graphs.launched(captured))
     if not executor.graphs.expand:
         return {}
     known: tuple[LiveGraph | None, int, int] = (None, 0, 0)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from replay.snapshot.allocations import Allocation
 from replay.snapshot.schema import Note
 from replay.snapshot.state import SetupCall
-from replay.snapshot.tensor_maps import TensorMaps
+from replay.snapshot.tensor_maps import EncodedMap, TensorMaps
 
 MAXIMUM_NOTES = 100_000  # kept with their text; all are counted
 
@@ -72,6 +72,7 @@ class Survey:
         default_factory=dict
     )  # of texture and surface objects: their OBJECT_TYPES
     tensor_maps: TensorMaps = field(default_factory=TensorMaps)
+    maps_in_graphs: dict[bytes, EncodedMap] = field(default_factory=dict)  # in parameters of kernels in graphs
 
     def note(self, code: str, text: str, call: int = 0, function: str = "") -> None:
         """Record something that is missing or special."""

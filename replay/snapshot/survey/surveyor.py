@@ -117,6 +117,9 @@ class Surveyor:
         survey = self.survey
         self._use_reached_objects()
         survey.tensor_maps = self._tensor_maps.copy()
+        for found in survey.maps_in_graphs.values():
+            survey.tensor_maps.known.setdefault(found.encoded, found)
+            survey.tensor_maps.use(found)
         survey.touched = self.allocations.end_window()
         survey.setup = list(self.objects.setup_calls(item.context for item in survey.touched))
         self.objects.end_window()
@@ -356,6 +359,9 @@ class Surveyor:
         self._modules_launched |= item.modules
         if self.objects.reached_by_handle:
             self._parameter_words.update(item.node.addresses())
+        for _, found in self._tensor_maps.find(item.node.parts.get(graphs.Part.BUFFER, b"")):
+            self.allocations.touch(self.allocations.find(found.address))
+            survey.maps_in_graphs[found.encoded] = found
         draft = survey.kernels.get((item.image, name))
         if draft is None:
             parts = item.node.parts

@@ -1,5 +1,4 @@
 // covers: Conditional nodes of graphs: if, else, while and switch, nested, captured into and updated.
-// replay: cuGraphConditionalHandleCreate
 // architecture: 90
 #include "check.cuh"
 

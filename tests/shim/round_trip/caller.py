@@ -44,7 +44,7 @@ def captured_functions() -> list[Function]:
     return [
         function
         for function in listed_functions()
-        if function.keep != Keep.NEVER and not function.unsupported
+        if function.keep in (Keep.WINDOW, Keep.ALWAYS) and not function.unsupported
     ]
 
 

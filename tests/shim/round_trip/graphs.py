@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from .caller import Caller
     from .recorder import Recorder
 
-KERNEL, MEMCPY, MEMSET, CHILD, EMPTY, WAIT, RECORD, BATCH = 0, 1, 2, 4, 5, 6, 7, 12
-_MEMBER_BYTES = {KERNEL: 72, MEMCPY: 216, MEMSET: 48, WAIT: 8, RECORD: 8, BATCH: 32}
+KERNEL, MEMCPY, MEMSET, CHILD, EMPTY, WAIT, RECORD, BATCH, CONDITIONAL = 0, 1, 2, 4, 5, 6, 7, 12, 13
+_MEMBER_BYTES = {KERNEL: 72, MEMCPY: 216, MEMSET: 48, WAIT: 8, RECORD: 8, BATCH: 32, CONDITIONAL: 32}
+_BODIES = (
+    16 + 16
+)  # where the driver puts the address of its handles of the graphs inside, in CUgraphNodeParams
 _OPERATION_BYTES, _VALUE_BYTES = 48, 64
 _WRITE_VALUE_32 = 2
 
@@ -47,6 +50,8 @@ class Node:
     attributes: dict[int, bytes] = field(default_factory=dict)
     child: int = 0
     enabled: int = 1
+    bodies: tuple[int, ...] = ()
+    has_own_condition: bool = False  # made for the graph that the node is in
 
 
 class Graphs:
@@ -57,6 +62,7 @@ class Graphs:
         self._graphs: dict[int, list[Node]] = {}
         self._nodes: dict[int, tuple[int, Node]] = {}
         self._executable: dict[int, list[Node]] = {}
+        self._conditions: dict[int, tuple[int, int, int]] = {}  # graph, default value, flags
         self._kept: list[Any] = []
 
     # -- what they hold ---------------------------------------------------------------------------------------------
@@ -95,7 +101,7 @@ class Graphs:
             ]
             values = _word(member, 40)
             first = int.from_bytes(_bytes(values, 8), "little") if values else 0
-            return [kernel, member[8:36].hex(), recipes.parameter_buffer(recorder, first) if first else None]
+            return [kernel, member[8:36].hex(), self._parameters(first) if first else None]
         context = {MEMCPY: 8, MEMSET: 40, BATCH: 0}.get(node.kind)
         described: list[Any] = (
             [] if context is None else [recorder.handle("CUcontext", _word(member, context))]
@@ -113,7 +119,19 @@ class Graphs:
                 data = _bytes(at + place * _OPERATION_BYTES, _OPERATION_BYTES)
                 described.append([data[:4].hex(), recorder.address(_word(data, 8)), data[16:28].hex()])
             return [*described, member[24:28].hex()]
+        if node.kind == CONDITIONAL:
+            _, value, flags = self._conditions[_word(member, 0)]
+            context = recorder.handle("CUcontext", _word(member, 24))
+            bodies = [self.describe_graph(body) for body in node.bodies]
+            return [node.has_own_condition, value, flags, member[8:16].hex(), context, bodies]
         return self.describe(self._graphs[node.child]) if node.kind == CHILD else None
+
+    def _parameters(self, at: int) -> Any:
+        """A kernel that decides over a conditional node has its handle for an address."""
+        known = self._conditions.get(_word(_bytes(at, 8), 0))
+        if known is None:
+            return recipes.parameter_buffer(self._recorder, at)
+        return ["the condition that begins with", known[1]]
 
     # -- building ---------------------------------------------------------------------------------------------------
 
@@ -145,6 +163,12 @@ class Graphs:
         node = Node(handle, kind, self._copied(kind, member), edges, child=self._clone(child) if child else 0)
         self._graphs[a["hGraph"]].append(node)
         self._nodes[handle] = (a["hGraph"], node)
+        if kind == CONDITIONAL:
+            node.has_own_condition = self._conditions[_word(member, 0)][0] == a["hGraph"]
+            node.bodies = tuple(self._recorder.new_handle() for _ in range(number(a["nodeParams"] + 28, 4)))
+            self._graphs.update({body: [] for body in node.bodies})
+            at = self._own(struct.pack(f"<{len(node.bodies)}Q", *node.bodies))
+            _put(a["nodeParams"] + _BODIES, at.to_bytes(8, "little"))
         _put(a["phGraphNode"], handle.to_bytes(8, "little"))
 
     def _clone(self, graph: int) -> int:
@@ -158,6 +182,11 @@ class Graphs:
         for node in self._graphs[made]:
             self._nodes[node.handle] = (made, node)
         return made
+
+    def _cuGraphConditionalHandleCreate(self, a: dict[str, int], label: int | None) -> None:
+        handle = self._recorder.new_handle()
+        self._conditions[handle] = (a["hGraph"], a["defaultLaunchValue"], a["flags"])
+        _put(a["pHandle_out"], handle.to_bytes(8, "little"))
 
     def _cuGraphCreate(self, a: dict[str, int], label: int | None) -> None:
         handle = self._recorder.new_handle()
@@ -290,7 +319,10 @@ class Graphs:
         nodes = self._graphs[a["hGraph"]]
         self._executable[handle] = [
             replace(
-                node, attributes=dict(node.attributes), child=self._clone(node.child) if node.child else 0
+                node,
+                attributes=dict(node.attributes),
+                child=self._clone(node.child) if node.child else 0,
+                bodies=tuple(map(self._clone, node.bodies)),
             )
             for node in nodes
         ]
@@ -304,6 +336,7 @@ class Graphs:
         """A graph of the same shape: its parameters, for the nodes that are there."""
         for node, other in zip(self._executable[a["hGraphExec"]], self._graphs[a["hGraph"]], strict=True):
             node.member, node.child = other.member, self._clone(other.child) if other.child else 0
+            node.bodies = tuple(map(self._clone, other.bodies))
 
     _cuGraphExecUpdate = _cuGraphExecUpdate_v2 = _update
 
@@ -378,9 +411,9 @@ class GraphCaller:
         self._call(symbol, out, *words)
         return number(out, 8)
 
-    def _kernel(self, with_kernel: bool) -> bytes:
+    def _kernel(self, with_kernel: bool, first: int = 0) -> bytes:
         caller, rng = self._caller, self._rng
-        packed = struct.pack("<QI4xQ", caller.block(64), rng.getrandbits(28), caller.block(64))
+        packed = struct.pack("<QI4xQ", first or caller.block(64), rng.getrandbits(28), caller.block(64))
         pointers = struct.pack("<3Q", *(caller.buffer(packed[at : at + size]) for at, size in recipes.LAYOUT))
         geometry = struct.pack("<7I4x", *(rng.randrange(1, 9) for _ in range(7)))
         use_kernel = with_kernel and rng.random() < 0.5
@@ -450,17 +483,45 @@ class GraphCaller:
         ]
         if child:
             ways.append((CHILD, "cuGraphAddChildGraphNode", lambda: (child,)))
+            version = self._rng.choice(["", "_v2", "_v3"])
+            ways.append((CONDITIONAL, f"cuGraphAddNode{version}", lambda: (self._conditional(graph),)))
         self._rng.shuffle(ways)
         for kind, symbol, words in ways:
             before = self._rng.sample(nodes, self._rng.randrange(min(len(nodes), 3) + 1))
             edges = symbol in ("cuGraphAddNode_v2", "cuGraphAddNode_v3")
-            node = self._add(symbol, graph, before, *words(), edges=edges)
+            given = words()
+            node = self._add(symbol, graph, before, *given, edges=edges)
+            if kind == CONDITIONAL:
+                self._fill_bodies(given[0])
             nodes.append(node)
             kinds.setdefault(kind, []).append(node)
         self._edges(graph, nodes)
         caller.call("cuGraphDestroyNode", [kinds[EMPTY].pop()])
         self._attributes(kinds[KERNEL])
         return graph, kinds
+
+    def _conditional(self, graph: int) -> int:
+        """CUgraphNodeParams of one whose handle is of this graph."""
+        kind, value, flags = self._rng.randrange(3), self._rng.randrange(1 << 30), self._rng.randrange(2)
+        handle = self._made("cuGraphConditionalHandleCreate", graph, self._caller.main, value, flags)
+        count = (self._rng.randrange(1, 3), 1, self._rng.randrange(1, 5))[kind]
+        member = struct.pack("<QIIQQ", handle, kind, count, 0, self._caller.main)
+        return self._caller.buffer((CONDITIONAL.to_bytes(4, "little") + bytes(12) + member).ljust(256, b"\0"))
+
+    def _fill_bodies(self, parameters: int) -> None:
+        handle, count, at = (
+            number(parameters + 16, 8),
+            number(parameters + 28, 4),
+            number(parameters + _BODIES, 8),
+        )
+        for body in range(count):
+            graph = number(at + 8 * body, 8)
+            first = self._add(
+                "cuGraphAddKernelNode_v2", graph, [], self._caller.buffer(self._kernel(True, handle))
+            )
+            self._add(
+                "cuGraphAddMemsetNode", graph, [first], self._caller.buffer(self._fill()), self._caller.main
+            )
 
     def _edges(self, graph: int, nodes: list[int]) -> None:
         first = self._add("cuGraphAddEmptyNode", graph, [])
