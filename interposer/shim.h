@@ -99,7 +99,13 @@ const char *driver_path(void); // "" when unknown
 
 enum { SCRATCH_BYTES = 128 * 1024 };
 
-// One per thread that has called the driver; never freed, handed on when its thread ends.
+struct known_word { // memory.c
+  uint64_t word, state;
+};
+enum { KNOWN_WORDS = 256 };
+
+// One per thread that has called the driver; never freed, handed on when its thread ends. What every call
+// writes has a line of the cache to itself.
 struct thread {
   struct thread *next;
   atomic_bool taken;
@@ -107,6 +113,7 @@ struct thread {
   unsigned depth;     // above 0: a call made by the driver or by the shim itself; passes through
   uint32_t id;        // kernel thread id
   uint8_t *scratch;   // SCRATCH_BYTES, or NULL until a call is recorded
+  struct known_word known[KNOWN_WORDS];
 };
 
 extern _Thread_local struct thread *this_thread __attribute__((tls_model("initial-exec")));
@@ -207,7 +214,7 @@ struct call {
   uint32_t window;                     // LAUNCH that is recorded: the window it belongs to
   bool selected;                       // LAUNCH: the window stays open until it has left the driver
   struct module *loading;              // the module that the call is about to load (variables.c)
-  uint32_t matched, selected_launches; // GRAPH_LAUNCH: launches in it that match, and that are selected
+  uint32_t matched, selected_launches; // launches in it that match, and that are selected
   struct description *description;     // GRAPH: graph_describe.c
   struct attachment *attachments;      // in scratch
 };
@@ -244,6 +251,7 @@ bool read_memory(void *destination, const void *source, size_t bytes); // false:
 void custom_enter(struct call *call);
 void custom_leave(struct call *call, int result);
 void pack_launch_parameters(struct call *call);
+void launch_is_described(const struct call *call); // its ENTER is on file
 // Address ranges that a copy whose effect is CUSTOM may touch; count 0 to 2.
 struct span {
   uint64_t address, bytes;
@@ -267,8 +275,10 @@ struct kernel {
   bool is_kernel; // CUkernel, not CUfunction
   bool layout_asked;
   uint64_t variables_context; // the last context in which its module's variables were wanted
-  uint32_t attributes_window; // the last window that has its attributes
-  int32_t parameter_count;    // -1: unknown
+  // The last windows that have its name and attributes, and its layout. Set when the record that holds them
+  // is on file: several threads may write them, none goes on without.
+  _Atomic uint32_t described_window, layout_window;
+  int32_t parameter_count; // -1: unknown
   uint32_t parameter_bytes;
   uint32_t *layout;              // parameter_count pairs of offset and size
   _Atomic uint32_t list_name;    // launches.c

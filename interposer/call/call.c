@@ -220,13 +220,21 @@ static void note_matches(struct call *call) {
     write_matched_note(call->record_function, call->number, call->ordinal, call->kernel->name);
 }
 
+// Of the launches of a kernel in a window the first bears its name.
+static bool is_first_in_window(const struct call *call) {
+  return call->function->effect == EFFECT_GRAPH_LAUNCH ||
+         atomic_load_explicit(&call->kernel->described_window, memory_order_relaxed) != call->window;
+}
+
 static void write_enter(struct call *call) {
-  if (call->ordinal != 0)
+  if (call->ordinal != 0 && is_first_in_window(call))
     note_matches(call);
   if (current_mode() == MODE_OPEN && call->function->unsupported[0] != '\0')
     write_note(NOTE_UNSUPPORTED_CALL, call->record_function, call->number, "%s: %s", call->function->symbol,
                call->function->unsupported);
   encode_enter(call);
+  if (call->function->effect == EFFECT_LAUNCH)
+    launch_is_described(call);
   keep_image(call);
 }
 

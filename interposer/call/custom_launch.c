@@ -74,6 +74,20 @@ void pack_launch_parameters(struct call *call) {
   call->packed_bytes = kernel->parameter_bytes;
 }
 
+void launch_is_described(const struct call *call) {
+  struct kernel *kernel = call->kernel;
+  unsigned values_position;
+  int extra_position;
+  if (kernel->handle == 0) // what stands for all handles that nobody knows
+    return;
+  if (atomic_load_explicit(&kernel->described_window, memory_order_relaxed) != call->window)
+    atomic_store(&kernel->described_window, call->window);
+  launch_positions(call, &values_position, &extra_position);
+  if (!is_old_launch(call) && call->packed != NULL && call->arguments[values_position] != 0 &&
+      atomic_load_explicit(&kernel->layout_window, memory_order_relaxed) != call->window)
+    atomic_store(&kernel->layout_window, call->window);
+}
+
 void launch_enter(struct call *call) {
   unsigned values_position;
   int extra_position;
@@ -82,13 +96,12 @@ void launch_enter(struct call *call) {
     attach_old_launch(call);
   } else if (call->packed != NULL && call->arguments[values_position] != 0) {
     attach(call, values_position, 0, call->packed, call->packed_bytes);
-    attach(call, values_position, 1, call->kernel->layout, (uint64_t)call->kernel->parameter_count * 8);
+    if (atomic_load_explicit(&call->kernel->layout_window, memory_order_relaxed) != call->window)
+      attach(call, values_position, 1, call->kernel->layout, (uint64_t)call->kernel->parameter_count * 8);
   } else if (call->packed != NULL && extra_position >= 0) {
     attach(call, (unsigned)extra_position, 0, call->packed, call->packed_bytes);
   }
-  uint32_t *asked = &call->kernel->attributes_window, window = atomic_load(&window_number);
-  if (__atomic_load_n(asked, __ATOMIC_RELAXED) != window &&
-      __atomic_exchange_n(asked, window, __ATOMIC_RELAXED) != window) {
+  if (atomic_load_explicit(&call->kernel->described_window, memory_order_relaxed) != call->window) {
     int32_t *pairs = (int32_t *)(void *)take_scratch(call, 2 * KERNEL_ATTRIBUTES * sizeof *pairs);
     size_t count = pairs != NULL ? ask_attributes(call->kernel, pairs) : 0;
     if (count > 0)

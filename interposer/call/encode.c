@@ -242,9 +242,13 @@ void encode_leave(struct call *call, int result) {
   if (call->function->flags & FLAG_CUSTOM)
     custom_leave(call, result);
   struct record record;
-  if (!begin_record(&record, RECORD_LEAVE, call->record_function, call->number, 8 + attachments_bytes(call)))
+  size_t attached = attachments_bytes(call);
+  bool says_something = result != SUCCESS || attached > 0;
+  if (!begin_record(&record, RECORD_LEAVE, call->record_function, call->number,
+                    says_something ? 8 + attached : 0))
     return;
-  put_u64(&record, (uint32_t)result);
+  if (says_something)
+    put_u64(&record, (uint32_t)result);
   put_attachments(&record, call);
   end_record(&record);
 }

@@ -11,6 +11,7 @@
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -58,11 +59,13 @@ struct thread *register_thread(void) {
       break;
   }
   if (thread == NULL) {
-    thread = calloc(1, sizeof *thread);
-    if (thread == NULL) {
+    enum { CACHE_LINE_BYTES = 64 };
+    void *room;
+    if (posix_memalign(&room, CACHE_LINE_BYTES, sizeof *thread) != 0) {
       spare.depth = 1;
       return &spare;
     }
+    thread = memset(room, 0, sizeof *thread);
     atomic_store(&thread->taken, true);
     thread->next = atomic_load(&threads);
     while (!atomic_compare_exchange_weak(&threads, &thread->next, thread)) {

@@ -12,14 +12,25 @@ static struct range_list all;
 static uint32_t last_serial;
 static _Atomic uint64_t state_number = 1; // see memory_state
 // How many ranges are untouched, module variables apart: every launch asks whether there are any.
-static size_t untouched_globals, untouched_others;
-static size_t touched_on_host; // pinned and managed ranges that the device may be writing to
+static atomic_size_t untouched_globals, untouched_others;
+static atomic_size_t touched_on_host; // pinned and managed ranges that the device may be writing to
+// Every range lies in [lowest, highest), those of arrays apart; they only ever grow.
+static _Atomic uint64_t lowest_address = UINT64_MAX, highest_address;
 
 static void count_range(const struct range *range, int change) {
   if (range->state == RANGE_UNTOUCHED)
-    *(range->kind == RANGE_GLOBAL ? &untouched_globals : &untouched_others) += (size_t)change;
+    atomic_fetch_add(range->kind == RANGE_GLOBAL ? &untouched_globals : &untouched_others, (size_t)change);
   else if (range->host_visible)
-    touched_on_host += (size_t)change;
+    atomic_fetch_add(&touched_on_host, (size_t)change);
+}
+
+static void widen_addresses(uint64_t base, uint64_t bytes) {
+  if (base >= ARRAY_ADDRESSES)
+    return;
+  if (base < atomic_load(&lowest_address))
+    atomic_store(&lowest_address, base);
+  if (base + bytes > atomic_load(&highest_address))
+    atomic_store(&highest_address, base + bytes);
 }
 
 static void set_state(struct range *range, enum range_state state) {
@@ -125,6 +136,7 @@ void memory_add(uint64_t base, uint64_t bytes, enum range_kind kind, uint64_t co
   if (base == 0 || bytes == 0 || base + bytes < base)
     return;
   pthread_mutex_lock(&lock);
+  widen_addresses(base, bytes);
   for (size_t n = segments.count; n > 0; n--)
     if (segments.items[n - 1].base < base + bytes &&
         base < segments.items[n - 1].base + segments.items[n - 1].bytes)
@@ -222,7 +234,10 @@ void reset_memory_after_fork(void) {
   pthread_mutex_init(&lock, NULL);
   all.count = segments.count = 0;
   atomic_store(&segment_count, 0);
-  untouched_globals = untouched_others = touched_on_host = 0;
+  atomic_store(&untouched_globals, 0);
+  atomic_store(&untouched_others, 0);
+  atomic_store(&touched_on_host, 0);
+  atomic_fetch_add(&state_number, 1);
 }
 
 // ---- blocks of allocations ----------------------------------------------------------------------
@@ -425,10 +440,52 @@ void memory_reach(const void *data, size_t bytes, struct range_list *reached) {
   pthread_mutex_unlock(&lock);
 }
 
+static size_t place_of_word(uint64_t word) { return (size_t)((word * 0x9e3779b97f4a7c15u) >> 56); }
+_Static_assert(KNOWN_WORDS == 1 << 8, "place_of_word");
+
+// Words behind which nothing untouched was found lately: a program passes the same addresses again and again.
+static bool is_known_word(const struct thread *thread, uint64_t word, uint64_t state) {
+  const struct known_word *known = &thread->known[place_of_word(word)];
+  return known->word == word && known->state == state;
+}
+
+static bool may_reach(uint64_t word) {
+  return (word >= atomic_load_explicit(&lowest_address, memory_order_relaxed) &&
+          word < atomic_load_explicit(&highest_address, memory_order_relaxed)) ||
+         word - atomic_load(&lowest_object) < atomic_load(&object_span);
+}
+
+static bool all_are_known(const struct thread *thread, const void *data, size_t bytes, uint64_t state) {
+  if (bytes >= TENSOR_MAP_BYTES && atomic_load(&tensor_maps) > 0)
+    return false;
+  for (size_t n = 0; n + 8 <= bytes; n += 8) {
+    uint64_t word;
+    memcpy(&word, (const uint8_t *)data + n, 8);
+    if (may_reach(word) && !is_known_word(thread, word, state))
+      return false;
+  }
+  return true;
+}
+
+static void remember_words(struct thread *thread, const void *data, size_t bytes, uint64_t state) {
+  for (size_t n = 0; n + 8 <= bytes; n += 8) {
+    uint64_t word;
+    memcpy(&word, (const uint8_t *)data + n, 8);
+    if (may_reach(word) && word - atomic_load(&lowest_object) >= atomic_load(&object_span))
+      thread->known[place_of_word(word)] = (struct known_word){word, state};
+  }
+}
+
 bool memory_points_to_untouched(const void *data, size_t bytes) {
+  struct thread *thread = current_thread();
+  uint64_t state = memory_state();
+  if (all_are_known(thread, data, bytes, state))
+    return false;
   pthread_mutex_lock(&lock);
   bool found = scan(data, bytes, is_untouched, NULL);
   pthread_mutex_unlock(&lock);
+  if (!found)
+    remember_words(thread, data, bytes, state);
   return found;
 }
 
@@ -451,18 +508,10 @@ void memory_take(uint64_t address, uint64_t bytes, struct range_list *taken) {
 uint64_t memory_state(void) { return atomic_load(&state_number); }
 
 bool memory_has_untouched_kind(bool globals_only) {
-  pthread_mutex_lock(&lock);
-  bool found = untouched_globals > 0 || (!globals_only && untouched_others > 0);
-  pthread_mutex_unlock(&lock);
-  return found;
+  return atomic_load(&untouched_globals) > 0 || (!globals_only && atomic_load(&untouched_others) > 0);
 }
 
-bool memory_is_touched_on_host(void) {
-  pthread_mutex_lock(&lock);
-  bool found = touched_on_host > 0;
-  pthread_mutex_unlock(&lock);
-  return found;
-}
+bool memory_is_touched_on_host(void) { return atomic_load(&touched_on_host) > 0; }
 
 bool memory_is_on_host(uint64_t address, uint64_t bytes) {
   bool found = false;

@@ -138,7 +138,7 @@ void *map_file(const struct file *file, uint64_t offset, size_t bytes) {
       return NULL;
     static const uint8_t zeros[65536];
     for (size_t done = 0; done < bytes; done += sizeof zeros)
-      if (!write_file(file, offset + done, zeros, sizeof zeros))
+      if (!write_file(file, offset + done, zeros, bytes - done < sizeof zeros ? bytes - done : sizeof zeros))
         return NULL;
   }
   void *mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->descriptor, (off_t)offset);

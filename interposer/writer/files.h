@@ -14,7 +14,7 @@ struct file {
 // All answer false (NULL) with errno set when it cannot be done; none raises a signal.
 bool create_file(struct file *file, const char *path); // errno EEXIST: choose another name
 bool write_file(const struct file *file, uint64_t offset, const void *data, size_t bytes);
-void *map_file(const struct file *file, uint64_t offset, size_t bytes); // `bytes` is a multiple of 64 KiB
+void *map_file(const struct file *file, uint64_t offset, size_t bytes);
 bool file_is_ours(const struct file *file);
 void close_file(struct file *file);
 

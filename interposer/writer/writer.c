@@ -1,9 +1,11 @@
 // Records that survive the process being killed at any instruction. The layout is replay/capture/FORMAT.md.
 //
-// Records stand one after another in a shared mapping of the file, whose pages belong to the kernel: what was
-// stored is in the file whatever happens to the process. A record's payload is written first and its size
-// last, and the next one starts only then (under the lock), so the file always is a sequence of whole records
-// followed by zeros.
+// The newest records stand in one of two halves of a shared mapping of the file, whose pages belong to the
+// kernel: what was stored is in the file whatever happens to the process. A record's payload is written
+// first, then the end behind it, and its size last; the next one starts only then (under the lock). A half
+// that is full is appended to the log behind the halves while the other one takes what comes; `places` in the
+// file's header say which half holds something and where that belongs, so that every record is in the file at
+// every moment. Pages that come with a write cost a fraction of what pages of a mapping cost.
 #define _GNU_SOURCE
 #include "writer/files.h"
 
@@ -20,20 +22,24 @@
 #include <unistd.h>
 
 enum {
-  WINDOW_BYTES = 16 << 20,
+  HALF_BYTES = 256 << 10,
+  HALVES_OFFSET = 4096,
+  LOG_OFFSET = HALVES_OFFSET + 2 * HALF_BYTES,
+  MAX_RECORD_BYTES = 16 << 20,
   HEADER_BYTES = 32,
-  // Kept free in every window for the note that says why capture stopped.
+  // Kept free in every half for the note that says why capture stopped.
   RESERVE_BYTES = 4096,
-  // Pages are asked for in this many bytes at a time: one by one, their faults cost more than the records.
-  POPULATE_BYTES = 256 << 10,
-  FORMAT_VERSION = 2,
+  FORMAT_VERSION = 3,
 };
 
 struct file_header {
   char magic[8];
   uint32_t version, pid;
   uint64_t start_time_ns, monotonic_ns;
-  uint8_t zero[32];
+  // Where in the file the contents of each half belong; 0: it holds nothing that is not in the log.
+  _Atomic uint64_t places[2];
+  uint32_t half_bytes;
+  uint8_t zero[12];
 };
 _Static_assert(sizeof(struct file_header) == 64, "FORMAT.md");
 
@@ -42,10 +48,15 @@ static atomic_bool is_open;
 static char *directory_path;
 static char name_suffix[64]; // <pid>.bin, or <pid>.<n>.bin
 static struct file calls_file = {-1, 0, 0}, blobs_file = {-1, 0, 0}, held_file = {-1, 0, 0};
-static uint8_t *window;
-static uint64_t window_offset;
-static size_t used, populated;
+static uint8_t *mapped;   // the header and the halves
+static unsigned present;  // the half that takes records
+static size_t used;       // of it
+static bool populated[2]; // the pages of the halves
+static uint8_t *large;    // a record that no half has room for
 static _Atomic uint64_t blobs_end;
+
+static struct file_header *file_header(void) { return (struct file_header *)(void *)mapped; }
+static uint8_t *half(unsigned n) { return mapped + HALVES_OFFSET + (size_t)n * HALF_BYTES; }
 
 static uint64_t clock_ns(clockid_t clock) {
   struct timespec now;
@@ -104,14 +115,18 @@ bool open_writer(const char *directory, uint32_t forked_from) {
   // The application may change its working directory before it ends.
   directory_path = realpath(directory, NULL);
   if (directory_path != NULL && hold_directory(&held_file, directory_path) && create_pair(directory_path) &&
-      (window = map_file(&calls_file, 0, WINDOW_BYTES)) != NULL) {
-    struct file_header header = {.magic = "RCAPCALL", .version = FORMAT_VERSION, .pid = (uint32_t)getpid()};
-    header.start_time_ns = clock_ns(CLOCK_REALTIME);
-    header.monotonic_ns = clock_ns(CLOCK_MONOTONIC);
-    memcpy(window, &header, sizeof header);
-    window_offset = 0;
-    used = sizeof header;
-    populated = 0;
+      (mapped = map_file(&calls_file, 0, LOG_OFFSET)) != NULL) {
+    struct file_header *header = file_header();
+    header->version = FORMAT_VERSION;
+    header->pid = (uint32_t)getpid();
+    header->start_time_ns = clock_ns(CLOCK_REALTIME);
+    header->monotonic_ns = clock_ns(CLOCK_MONOTONIC);
+    header->half_bytes = HALF_BYTES;
+    atomic_store(&header->places[0], LOG_OFFSET);
+    memcpy(header->magic, "RCAPCALL", sizeof header->magic);
+    present = 0;
+    used = 0;
+    populated[0] = populated[1] = false;
     atomic_store(&blobs_end, 0);
     atomic_store(&is_open, true);
     return true;
@@ -137,33 +152,44 @@ static void fill_header(uint8_t *start, enum record_kind kind, uint16_t function
   memcpy(start + 24, &time_ns, 8);
 }
 
+static void set_size(uint8_t *start, uint32_t bytes) {
+  atomic_store_explicit((_Atomic uint32_t *)(void *)start, bytes, memory_order_release);
+}
+
+static void check(uint8_t *start, size_t bytes) {
+  uint32_t sum = crc32c(0, start + 16, bytes - 16);
+  memcpy(start + 12, &sum, 4);
+}
+
 static void commit(uint8_t *start, size_t bytes) {
-  uint32_t check = crc32c(0, start + 16, bytes - 16);
-  memcpy(start + 12, &check, 4);
-  atomic_store_explicit((_Atomic uint32_t *)(void *)start, (uint32_t)bytes, memory_order_release);
+  check(start, bytes);
+  set_size(start + bytes, 0); // what stood there before the half was used again
+  set_size(start, (uint32_t)bytes);
   used += bytes;
 }
 
 static void put_text_record(enum record_kind kind, enum note code, const char *text) {
   size_t length = strlen(text);
   size_t bytes = HEADER_BYTES + 8 + (length + 7) / 8 * 8;
-  if (window == NULL || bytes > WINDOW_BYTES - used)
+  if (mapped == NULL || bytes + 8 > HALF_BYTES - used)
     return;
-  uint8_t *start = window + used;
+  uint8_t *start = half(present) + used;
   fill_header(start, kind, 0, 0);
   uint32_t words[2] = {(uint32_t)code, (uint32_t)length};
   memcpy(start + HEADER_BYTES, words, 8);
+  memset(start + bytes - 8, 0, 8);
   memcpy(start + HEADER_BYTES + 8, text, length);
   commit(start, bytes);
 }
 
 static void put_end_record(uint32_t reason) {
-  if (window == NULL || HEADER_BYTES + 8 > WINDOW_BYTES - used)
+  if (mapped == NULL || HEADER_BYTES + 16 > HALF_BYTES - used)
     return;
   uint64_t word = reason;
-  fill_header(window + used, RECORD_END, 0, last_call_number());
-  memcpy(window + used + HEADER_BYTES, &word, 8);
-  commit(window + used, HEADER_BYTES + 8);
+  uint8_t *start = half(present) + used;
+  fill_header(start, RECORD_END, 0, last_call_number());
+  memcpy(start + HEADER_BYTES, &word, 8);
+  commit(start, HEADER_BYTES + 8);
 }
 
 // With the lock held. Everything passes through from here on.
@@ -186,60 +212,103 @@ void stop_capture(const char *format, ...) {
   pthread_mutex_unlock(&lock);
 }
 
-static bool next_window(void) {
-  uint8_t *next = map_file(&calls_file, window_offset + WINDOW_BYTES, WINDOW_BYTES);
-  if (next == NULL) {
-    char reason[256];
-    snprintf(reason, sizeof reason, "the records could not grow: %s", strerror(errno));
-    stop_with_lock(reason);
-    return false;
-  }
-  uint32_t rest = (uint32_t)(WINDOW_BYTES - used);
-  atomic_store_explicit((_Atomic uint32_t *)(void *)(window + used), rest, memory_order_release); // FILLER
-  munmap(window, WINDOW_BYTES);
-  window = next;
-  window_offset += WINDOW_BYTES;
-  used = populated = 0;
-  return true;
+static void stop_growing(void) {
+  char reason[256];
+  snprintf(reason, sizeof reason, "the records could not grow: %s", strerror(errno));
+  stop_with_lock(reason);
 }
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 // Linux 5.14; older kernels refuse it, and the pages come one by one
 #endif
 
-static void populate(size_t end) {
-  while (populated < end) {
-    int error = errno;
-    madvise(window + populated, POPULATE_BYTES, MADV_POPULATE_WRITE);
-    errno = error;
-    populated += POPULATE_BYTES;
+// Pages are asked for at once: one by one, their faults cost more than the records.
+static void populate(void) {
+  int error = errno;
+  madvise(half(present), HALF_BYTES, MADV_POPULATE_WRITE);
+  errno = error;
+  populated[present] = true;
+}
+
+// The half that was full stays in use where it cannot be written; the other one has room for the reason.
+static bool change_halves(void) {
+  struct file_header *header = file_header();
+  unsigned full = present;
+  size_t bytes = used;
+  uint64_t place = atomic_load(&header->places[full]);
+  set_size(half(1 - full), 0);
+  atomic_store_explicit(&header->places[1 - full], place + bytes, memory_order_release);
+  present = 1 - full;
+  used = 0;
+  if (!write_file(&calls_file, place, half(full), bytes)) {
+    stop_growing();
+    return false;
   }
+  atomic_store_explicit(&header->places[full], 0, memory_order_release);
+  return true;
+}
+
+// Into the log at once, behind what the present half holds.
+static bool write_large(const uint8_t *start, size_t bytes) {
+  if (used > 0 && !change_halves())
+    return false;
+  _Atomic uint64_t *place = &file_header()->places[present];
+  if (!write_file(&calls_file, atomic_load(place), start, bytes)) {
+    stop_growing();
+    return false;
+  }
+  atomic_fetch_add(place, bytes);
+  return true;
+}
+
+static bool make_room(struct record *record, size_t whole) {
+  record->start = NULL;
+  if (!writer_is_open() || whole > MAX_RECORD_BYTES)
+    return false;
+  if (UNLIKELY(whole > HALF_BYTES - RESERVE_BYTES)) {
+    free(large);
+    record->start = large = malloc(whole);
+    return large != NULL;
+  }
+  if (UNLIKELY(whole > HALF_BYTES - RESERVE_BYTES - used) && !change_halves())
+    return false;
+  if (UNLIKELY(!populated[present]))
+    populate();
+  record->start = half(present) + used;
+  return true;
 }
 
 bool begin_record(struct record *record, enum record_kind kind, uint16_t function, uint64_t call,
                   size_t bytes) {
-  size_t whole = HEADER_BYTES + (bytes + 7) / 8 * 8;
   pthread_mutex_lock(&lock);
-  if (!writer_is_open() || whole > WINDOW_BYTES - RESERVE_BYTES ||
-      (whole > WINDOW_BYTES - RESERVE_BYTES - used && !next_window())) {
+  if (!make_room(record, HEADER_BYTES + (bytes + 7) / 8 * 8)) {
     pthread_mutex_unlock(&lock);
     return false;
   }
-  if (UNLIKELY(used + whole > populated))
-    populate(used + whole);
-  record->start = window + used;
   record->cursor = record->start + HEADER_BYTES;
   fill_header(record->start, kind, function, call);
   return true;
 }
 
 void put_bytes(struct record *record, const void *data, size_t bytes) {
+  size_t padded = (bytes + 7) / 8 * 8;
+  if (bytes != padded)
+    memset(record->cursor + padded - 8, 0, 8);
   memcpy(record->cursor, data, bytes);
-  record->cursor += (bytes + 7) / 8 * 8; // the rest is zero: the file was
+  record->cursor += padded;
 }
 
 void end_record(struct record *record) {
-  commit(record->start, (size_t)(record->cursor - record->start));
+  size_t bytes = (size_t)(record->cursor - record->start);
+  if (LIKELY(record->start != large)) {
+    commit(record->start, bytes);
+  } else {
+    check(record->start, bytes);
+    set_size(record->start, (uint32_t)bytes);
+    write_large(record->start, bytes);
+    free(large);
+    large = NULL;
+  }
   pthread_mutex_unlock(&lock);
 }
 
@@ -302,28 +371,45 @@ bool write_blob(uint64_t offset, const void *data, size_t bytes) {
 
 // ---- ending -------------------------------------------------------------------------------------
 
+// What a half holds goes into the log in its order; the other half may be in use if the log could not grow.
+static bool end_log(void) {
+  struct file_header *header = file_header();
+  uint64_t end = atomic_load(&header->places[present]);
+  bool whole = atomic_load(&header->places[1 - present]) == 0 &&
+               write_file(&calls_file, end, half(present), used) &&
+               ftruncate(calls_file.descriptor, (off_t)(end + used)) == 0;
+  if (whole)
+    atomic_store(&header->places[present], 0);
+  return whole;
+}
+
 void close_writer(void) {
+  int error = errno;
   pthread_mutex_lock(&lock);
   if (atomic_exchange(&is_open, false))
     put_end_record(0);
-  if (window != NULL) {
-    munmap(window, WINDOW_BYTES);
-    window = NULL;
-    if (file_is_ours(&calls_file) && ftruncate(calls_file.descriptor, (off_t)(window_offset + used)) != 0)
-      errno = 0; // longer than needed, and still whole
+  if (mapped != NULL) {
+    bool empty = end_log();
+    munmap(mapped, LOG_OFFSET);
+    mapped = NULL;
+    if (empty)
+      fallocate(calls_file.descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, HALVES_OFFSET,
+                LOG_OFFSET - HALVES_OFFSET);
     close_file(&calls_file);
     close_file(&blobs_file);
     release_directory(&held_file, directory_path);
   }
   pthread_mutex_unlock(&lock);
+  errno = error;
 }
 
 // The files stay the parent's; dropping the mapping and the descriptors leaves them as they are.
 void abandon_writer_after_fork(void) {
   pthread_mutex_init(&lock, NULL);
-  if (window != NULL)
-    munmap(window, WINDOW_BYTES);
-  window = NULL;
+  if (mapped != NULL)
+    munmap(mapped, LOG_OFFSET);
+  mapped = NULL;
+  large = NULL; // who was writing it stayed in the parent
   atomic_store(&is_open, false);
   close_file(&calls_file);
   close_file(&blobs_file);

@@ -23,6 +23,7 @@ from replay.api.vocabulary import (
     IN_CAPTURE_BIT,
     PER_THREAD_BIT,
     CopyFlag,
+    Effect,
     Function,
     Moment,
     NoteCode,
@@ -50,6 +51,7 @@ _NOTE = struct.Struct("<II")
 _FILE = struct.Struct("<QQQQQQ")  # offset, device, inode, size, modification time in ns, bytes of the path
 _FLAGS = PER_THREAD_BIT | BY_CAPTURE_BIT | IN_CAPTURE_BIT
 _IMAGE = struct.Struct("<QQII")  # offset in the blobs file, length, check as of a file, check of all bytes
+_PARAMETERS, _LAYOUT = "kernelParams.0", "kernelParams.1"
 SAMPLE_BYTES = 4096  # at each end of an image in a file: what its check covers
 
 
@@ -270,6 +272,7 @@ class Decoder:
         self.ending = Ending("truncated", 0)
         self.open_calls: dict[int, RawCall] = {}
         self._copies = _Copies()
+        self._layouts: dict[int, RawAttachment] = {}  # in this window, by CUfunction
         self.last_call = 0
         self.unknown_functions = 0
 
@@ -277,6 +280,7 @@ class Decoder:
         """Everything up to the end, or to the first record that makes no sense. Never raises for bad content."""
         self.open_calls = {}
         self._copies = _Copies()
+        self._layouts = {}
         self.unknown_functions = 0
         end: Ending | None = None
         for record in self._raw.records():
@@ -301,6 +305,7 @@ class Decoder:
                 return None
             if call.number in self.open_calls:
                 raise FormatError(f"call {call.number} begins twice")
+            self._complete(call)
             self.open_calls[call.number] = call
             self.last_call = max(self.last_call, call.number)
             return Entered(call)
@@ -308,8 +313,9 @@ class Decoder:
             left = self.open_calls.pop(record.call, None)
             if left is None:
                 return None
-            left.result = int(struct.unpack_from("<i", record.payload)[0])
-            left.outputs = _attachments(record.payload, 8, left.function)
+            if record.payload:  # else a success that says nothing more
+                left.outputs = _attachments(record.payload, 8, left.function)
+            left.result = int(struct.unpack_from("<i", record.payload)[0]) if record.payload else 0
             left.leave_ns = record.time_ns
             left.in_capture |= bool(record.function & IN_CAPTURE_BIT)
             return Left(left)
@@ -320,7 +326,10 @@ class Decoder:
         if record.kind == RecordKind.COPY:
             return self._copies.record(record)
         if record.kind == RecordKind.NOTE:
-            if self._calls_only and _NOTE.unpack_from(record.payload)[0] not in _WINDOW_NOTES:
+            code = _NOTE.unpack_from(record.payload)[0]
+            if code == NoteCode.WINDOW_OPEN:
+                self._layouts = {}
+            if self._calls_only and code not in _WINDOW_NOTES:
                 return None
             return _note(record)
         if record.kind == RecordKind.PROCESS:
@@ -328,6 +337,16 @@ class Decoder:
             pairs = (line.partition("=") for line in text.splitlines())
             return ProcessText({key: value for key, separator, value in pairs if separator})
         return None
+
+    def _complete(self, call: RawCall) -> None:
+        """The layout of a kernel's parameters stands in its first launch of a window; the others have the same."""
+        if call.function.effect != Effect.LAUNCH or _PARAMETERS not in call.inputs:
+            return
+        function = call.argument("f")
+        if _LAYOUT in call.inputs:
+            self._layouts[function] = call.inputs[_LAYOUT]
+        elif function in self._layouts:
+            call.inputs[_LAYOUT] = self._layouts[function]
 
 
 def _entered(record: Record) -> RawCall | None:

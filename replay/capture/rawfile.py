@@ -1,7 +1,8 @@
 """Reads the record file of a raw capture (FORMAT.md), which its writer may have left at any instruction.
 
 Every size, bound and checksum is looked at before a record is given out. Reading is block by block with bounded memory,
-and works on a file that is still being written: what is there is read.
+and works on a file that is still being written: what is there is read. Offsets are those of the log: of a record that
+stands in a half (version 3), the one where it belongs.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from replay.capture.checksum import LONG_BYTES, crc32c, crc32c_of_many
 from replay.errors import FileError, FormatError, VersionError
 
 MAGIC = b"RCAPCALL"
-VERSIONS = (1, 2)
-WINDOW_BYTES = (
-    16 << 20
-)  # the file grows by this much, and no record crosses the end of one: the largest record
+VERSIONS = (1, 2, 3)
+WINDOW_BYTES = 16 << 20  # the largest record; before version 3 the file grew by this much
 BLOCK_BYTES = 4 << 20  # read at once
 
 FILE_HEADER = struct.Struct("<8sIIQQ32x")
+HALVES = struct.Struct("<QQI12x")  # from version 3 on the last 32 bytes of it: their places, bytes of a half
+HALVES_OFFSET = 4096
+MAXIMUM_HALF_BYTES = 16 << 20
+SNAPSHOT_ATTEMPTS = 20  # to read the halves while their process does not change them
 RECORD_HEADER = struct.Struct("<IHHIIQQ")  # size, kind, function, thread, check, call, time_ns
 CHECK_BEGINS = 16  # offset of `call`: what stands before it is not covered by the check
 
@@ -90,7 +93,8 @@ class RawFile:
     def _read_header(self) -> None:
         data = os.pread(self._descriptor, FILE_HEADER.size, 0)
         # An application that died while its first window was being made leaves zeros, or nothing.
-        if not data.strip(b"\0"):
+        self._version = 1
+        if not data[: len(MAGIC)].strip(b"\0") and len(data) in (0, FILE_HEADER.size):
             self.pid = self.start_time_ns = self.monotonic_ns = 0
             return
         if len(data) < FILE_HEADER.size or not data.startswith(MAGIC):
@@ -102,18 +106,24 @@ class RawFile:
                 where=self.path,
                 next="pack it with the replay that captured it",
             )
+        self._version = version
 
     def records(self) -> Iterator[Record]:
         """Every whole record in the order of the file, fillers left out. Sets `ending`; may be called again."""
         self.ending = None
-        at = FILE_HEADER.size
+        try:
+            log = _Log.of(self._descriptor, self._version)
+        except FormatError as error:
+            self.ending = Ending("damaged", FILE_HEADER.size, str(error))
+            return
+        at = log.begin
         while self.ending is None:
             size = BLOCK_BYTES
-            block = os.pread(self._descriptor, size, at)
+            block = log.read(size, at)
             found, consumed, ending = _scan(block, at, len(block) < size)
             if not consumed and ending is None:
                 # One record that is larger than a block.
-                block = os.pread(self._descriptor, WINDOW_BYTES, at)
+                block = log.read(WINDOW_BYTES, at)
                 found, consumed, ending = _scan(block, at, len(block) < WINDOW_BYTES)
             for number, good in enumerate(_checks(block, found)):
                 offset, header = found[number]
@@ -125,6 +135,60 @@ class RawFile:
                 yield Record(kind, function, thread, call, time_ns, payload, at + offset)
             self.ending = ending
             at += consumed
+
+
+class _Log:
+    """The records as one stretch of bytes: those in the log, then those that still stand in a half.
+
+    begin: offset of the first one.
+    """
+
+    def __init__(self, descriptor: int, begin: int, end: int | None, halves: bytes = b"") -> None:
+        self._descriptor = descriptor
+        self.begin = begin
+        self._end = end  # of the log; None: that of the file
+        self._halves = halves
+
+    @classmethod
+    def of(cls, descriptor: int, version: int) -> _Log:
+        """Raises FormatError when the places of the halves make no sense."""
+        if version < 3:
+            return cls(descriptor, FILE_HEADER.size, None)
+        for _ in range(SNAPSHOT_ATTEMPTS):
+            header = os.pread(descriptor, FILE_HEADER.size, 0)
+            *places, half_bytes = HALVES.unpack_from(header, FILE_HEADER.size - HALVES.size)
+            begin = HALVES_OFFSET + 2 * half_bytes
+            if half_bytes % 8 or not 0 < half_bytes <= MAXIMUM_HALF_BYTES:
+                raise FormatError(f"halves of {half_bytes} bytes")
+            used = sorted((place, number) for number, place in enumerate(places) if place)
+            if not used:
+                return cls(descriptor, begin, None)
+            if (
+                used[0][0] < begin
+                or used[-1][0] - used[0][0] > half_bytes
+                or used[0][0] % 8
+                or used[-1][0] % 8
+            ):
+                raise FormatError(f"halves at {', '.join(str(place) for place, _ in used)}")
+            halves = b""
+            for (_, number), following in zip(used, [*used[1:], None], strict=True):
+                length = half_bytes if following is None else following[0] - used[0][0]
+                halves += os.pread(descriptor, length, HALVES_OFFSET + number * half_bytes)
+            if os.pread(descriptor, FILE_HEADER.size, 0) == header:
+                break
+        else:
+            halves = b""  # of a process that writes faster than this one reads
+        return cls(descriptor, begin, used[0][0], halves)
+
+    def read(self, size: int, at: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end."""
+        if self._end is None:
+            return os.pread(self._descriptor, size, at)
+        data = os.pread(self._descriptor, min(size, self._end - at), at) if at < self._end else b""
+        if at + len(data) < self._end:
+            return data  # a log that ends before the place where the halves belong
+        behind = at + len(data) - self._end
+        return data + self._halves[behind : behind + size - len(data)]
 
 
 Found = list[tuple[int, tuple[int, int, int, int, int, int, int]]]

@@ -144,27 +144,37 @@ class _Copies:
             file.blobs.append(Blob(number, base, self.whole[key], base, size, moment))
 
 
+def _log(data: bytes) -> bytes:
+    """The file as if no record stood in a half of the mapping any more."""
+    *places, half = struct.unpack_from("<QQI", data, 32)
+    log = data if not any(places) else data[: min(filter(None, places))]
+    assert len(log) >= 4096 + 2 * half
+    for place, number in sorted((place, number) for number, place in enumerate(places) if place):
+        assert 0 <= len(log) - place <= half, places
+        log = log[:place] + data[4096 + number * half : 4096 + (number + 1) * half]
+    return log
+
+
 def read_file(path: Path) -> ProcessFile:
     data = path.read_bytes()
     blobs_path = path.with_name(path.name.replace("calls.", "blobs."))
     blobs = blobs_path.read_bytes() if blobs_path.exists() else b""  # killed before it was made
     file = ProcessFile(path)
-    if not data.strip(b"\0"):
+    if not data[:8].strip(b"\0"):
         return file
     magic, version, file.pid = struct.unpack_from("<8sII", data)
     assert magic == b"RCAPCALL"
-    assert version == 2
-    at, open_calls, in_window, copies = 64, {}, False, _Copies()
+    assert version == 3
+    at = 4096 + 2 * struct.unpack_from("<I", data, 48)[0]
+    ended = not any(struct.unpack_from("<QQ", data, 32))
+    data = _log(data)
+    open_calls, in_window, copies = {}, False, _Copies()
     while at + 8 <= len(data):
         size, kind = struct.unpack_from("<IH", data, at)
         if size == 0:
             break
         assert size % 8 == 0
         assert at + size <= len(data)
-        if kind == RecordKind.FILLER:
-            at += size
-            assert at % (16 << 20) == 0
-            continue
         _, _, function, thread, check, number, _ = HEADER.unpack_from(data, at)
         # Python is slow at this; of many records a part stands for all.
         assert (at > 500_000 and number % 16) or crc32c(data[at + 16 : at + size]) == check, (
@@ -185,8 +195,8 @@ def read_file(path: Path) -> ProcessFile:
             call = open_calls.pop(number)
             assert call.symbol == _symbol(function)
             call.in_capture |= bool(function & IN_CAPTURE_BIT)
-            call.result = struct.unpack_from("<i", payload)[0]
-            call.left = _attachments(payload, 8, blobs)
+            call.result = struct.unpack_from("<i", payload)[0] if payload else 0
+            call.left = _attachments(payload, 8, blobs) if payload else {}
         elif kind == RecordKind.NOTE:
             code, length = struct.unpack_from("<II", payload)
             file.notes.append((NoteCode(code), payload[8 : 8 + length].decode(), number))
@@ -207,12 +217,11 @@ def read_file(path: Path) -> ProcessFile:
             file.process.update(line.split("=", 1) for line in lines)
         elif kind == RecordKind.END:
             file.end = struct.unpack_from("<I", payload)[0]
-            assert not data[at:].strip(b"\0"), "something follows the end"
+            assert not data[at : at + 4].strip(b"\0"), "something follows the end"
             break
         else:
             raise AssertionError(f"kind {kind}")
-    # The record that was being written when the process ended may stand there without its size; nothing after it.
-    assert not data[at + 16384 : at + (16 << 20)].strip(b"\0")
+    assert not ended or at == len(data)
     return file
 
 

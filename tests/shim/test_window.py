@@ -13,6 +13,8 @@ from records import Blob, ProcessFile
 
 from replay.api import functions
 from replay.api.vocabulary import Moment, NoteCode
+from replay.capture.decode import Decoder, Entered
+from replay.capture.rawfile import RawFile
 
 from .conftest import Runner
 
@@ -238,9 +240,31 @@ def test_the_window_holds_the_launches_from_first_to_last(
     memory = Memory(run, program, "many", kernel="plain", launch=launch)
     assert memory.window().count("cuLaunchKernel") == len(memory.launches()) == expected
     assert memory.file.notes_of(NoteCode.WINDOW_CLOSE) == [f"{expected} launches"]
-    first, last = int(launch.split("-")[0]), int(launch.split("-")[-1])
+    first = int(launch.split("-")[0])
     noted = [int(text.split()[0]) for text in memory.file.notes_of(NoteCode.LAUNCH_MATCHED)]
-    assert noted == [n for n in range(1, last + 1) if n >= first or n & (n - 1) == 0]
+    assert noted == [n for n in range(1, first) if n & (n - 1) == 0] + [first]
+
+
+def test_name_and_layout_stand_in_the_first_launch_of_each_window(
+    run: Runner, program: Callable[..., Path]
+) -> None:
+    kernel_parameters = 9  # of cuLaunchKernel
+    for settings, windows in (({"launch": "2-5"}, 1), ({"launch": "2-5", "each": 1}, 4)):
+        file = Memory(run, program, "many", kernel="plain", **settings).file
+        assert len(file.notes_of(NoteCode.WINDOW_OPEN)) == windows
+        launches = [call for call in file.calls if call.symbol == "cuLaunchKernel"]
+        assert all((kernel_parameters, 0) in call.entered for call in launches)
+        kernels = {call.arguments[0] for call in launches}
+        described = [call for call in launches if (kernel_parameters, 1) in call.entered]
+        assert len(described) == windows * len(kernels)
+        # And the packer sees it in all of them.
+        with RawFile(file.path) as raw:
+            seen = [event.call for event in Decoder(raw).events() if isinstance(event, Entered)]
+        seen = [call for call in seen if call.function.symbol == "cuLaunchKernel"]
+        assert len(seen) == len(launches)
+        for call in seen:
+            [first] = [each for each in described if each.arguments[0] == call.arguments[0]][:1]
+            assert call.inputs["kernelParams.1"].data == first.entered[kernel_parameters, 1]
 
 
 def test_a_limit_on_launches_closes_the_window(run: Runner, program: Callable[..., Path]) -> None:

@@ -133,13 +133,94 @@ def test_file_of_a_process_that_died_at_once_is_empty(tmp_path):
         assert (offsets, ending.state) == ([], "truncated")
 
 
+HALF_BYTES = 4096
+BEGIN = 4096 + 2 * HALF_BYTES
+
+
+def with_halves(small, in_log, in_first, first=0, junk=b""):
+    """The file as version 3 has it: so many records in the log, so many in one half, the rest in the other. junk:
+    what a half held before it was used again."""
+    whole = small.path.read_bytes()
+    cuts = [*small.offsets, len(whole)]
+    log, one, two = whole[64 : cuts[in_log]], whole[cuts[in_log] : cuts[in_first]], whole[cuts[in_first] :]
+    places = [0, 0]
+    places[first] = BEGIN + len(log)
+    places[1 - first] = BEGIN + len(log) + len(one)
+    halves = [b"", b""]
+    halves[first], halves[1 - first] = one, two + bytes(8)
+    header = struct.pack("<8sIIQQQQI12x", b"RCAPCALL", 3, 77, 1_000_000, 500, *places, HALF_BYTES)
+    padded = [(half + junk * HALF_BYTES)[:HALF_BYTES].ljust(HALF_BYTES, b"\0") for half in halves]
+    return header.ljust(4096, b"\0") + padded[0] + padded[1] + log
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_records_that_still_stand_in_the_halves_follow_the_log(small, first):
+    count, other = len(small.offsets), small.path.with_name("calls.78.bin")
+    for in_log in range(0, count, 3):
+        for in_first in range(in_log + 1, count + 1, 4):
+            data = with_halves(small, in_log, in_first, first, junk=b"\xa5")
+            # What was written of a half whose place still stands may be there in part, and so may more.
+            for more in (b"", b"\x01" * 40, b"\x01" * 9000):
+                other.write_bytes(data + more)
+                offsets, ending = read(other)
+                assert [offset - BEGIN + 64 for offset in offsets] == small.offsets, (in_log, in_first)
+                assert ending.state == "truncated"
+
+
+def test_log_of_an_ended_process_needs_no_half(small):
+    header = struct.pack("<8sIIQQQQI12x", b"RCAPCALL", 3, 77, 1_000_000, 500, 0, 0, HALF_BYTES)
+    small.path.write_bytes(header.ljust(BEGIN, b"\xa5") + small.path.read_bytes()[64:])
+    offsets, ending = read(small.path)
+    assert [offset - BEGIN + 64 for offset in offsets] == small.offsets
+    assert ending.offset == small.path.stat().st_size
+
+
+def test_log_that_ends_before_the_halves_ends_there(small):
+    data = with_halves(small, 6, 9)
+    log_end = struct.unpack_from("<Q", data, 32)[0]
+    for missing in (1, 7, 8, 40):
+        small.path.write_bytes(data[: log_end - missing])
+        offsets, ending = read(small.path)
+        assert [offset - BEGIN + 64 for offset in offsets] == small.offsets[:5]
+        assert ending.state == "truncated"
+
+
+@pytest.mark.parametrize(
+    ("places", "half_bytes"),
+    [
+        ((BEGIN, 0), 0),
+        ((BEGIN, 0), 1 << 31),
+        ((BEGIN, 0), 4097),
+        ((64, 0), HALF_BYTES),
+        ((BEGIN + 1, 0), HALF_BYTES),
+        ((BEGIN, BEGIN + HALF_BYTES + 8), HALF_BYTES),
+        ((BEGIN, (1 << 64) - 8), HALF_BYTES),
+    ],
+)
+def test_places_that_make_no_sense_are_damage(small, places, half_bytes):
+    data = bytearray(with_halves(small, 3, 6))
+    struct.pack_into("<QQI", data, 32, *places, half_bytes)
+    small.path.write_bytes(data)
+    offsets, ending = read(small.path)
+    assert (offsets, ending.state) == ([], "damaged")
+
+
+def test_halves_far_behind_the_log_cost_nothing(small):
+    data = bytearray(with_halves(small, 3, 6))
+    struct.pack_into("<QQ", data, 32, 1 << 62, 0)
+    small.path.write_bytes(data)
+    offsets, ending = read(small.path)
+    assert len(offsets) == 3
+    assert ending.state == "truncated"
+
+
 def test_other_files_are_refused_by_name(tmp_path):
     path = tmp_path / "calls.1.bin"
     path.write_bytes(b"something else, long enough to hold a whole file header of 64 bytes")
     with pytest.raises(FormatError, match="calls.1.bin"):
         read(path)
-    path.write_bytes(struct.pack("<8sIIQQ32x", b"RCAPCALL", 3, 1, 0, 0))
-    with pytest.raises(VersionError, match="format 3"):
+    path.write_bytes(struct.pack("<8sIIQQ32x", b"RCAPCALL", 4, 1, 0, 0))
+    with pytest.raises(VersionError, match="format 4"):
         read(path)
     with pytest.raises(FileError, match="No such file"):
         read(tmp_path / "missing.bin")

@@ -74,6 +74,7 @@ class Surveyor:
         self.kernels_seen: dict[str, None] = {}
         self._images = images
         self._matched_names: dict[int, str] = {}
+        self._names_of_handles: dict[int, str] = {}  # in this window, of kernels that no recorded call made
         self._noted: set[str] = set()  # functions that are not captured and were called
         self._before_launch: list[int] = []  # places of their notes that wait for a launch
         self._modules_launched: set[int] = set()  # by id() of their Made
@@ -128,6 +129,7 @@ class Surveyor:
     def _begin_survey(self) -> None:
         before = self.survey
         self._matched_names.clear()
+        self._names_of_handles.clear()
         self._noted.clear()
         self._before_launch.clear()
         self._modules_launched.clear()
@@ -257,7 +259,10 @@ class Surveyor:
         handle = call.argument("f")
         made = self.objects.find("CUfunction", handle)
         name, image = self._identities.of(made)
-        name = self._matched_names.pop(call.number, "") or name
+        noted = self._matched_names.pop(call.number, "")
+        if noted:
+            self._names_of_handles[handle] = noted
+        name = noted or name or self._names_of_handles.get(handle, "")
         if not name:
             survey.unnamed_launches += 1
             if survey.unnamed_launches == 1:
