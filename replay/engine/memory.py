@@ -23,6 +23,7 @@ from replay.engine.mappings import GRANULE_BYTES, Backing, Families, Home, creat
 from replay.errors import EngineError
 from replay.snapshot.schema import Range
 
+TAKEN = "something in the replaying process has the address"
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 HIGHEST_ADDRESS = 1 << 56  # of user space with five-level page tables; nothing captured lies above
 
@@ -173,44 +174,45 @@ def _places(ranges: list[Range], families: Families) -> dict[int, Span]:
     }
 
 
-def hold(spans: Iterable[Span]) -> list[Span]:
-    """Keep everything else in this process away from the addresses. Returns the spans that something already has."""
-    taken = []
+def hold(spans: Iterable[Span]) -> dict[Span, str]:
+    """Keep everything else in this process away from the addresses. Returns the spans that cannot be held, and why:
+    TAKEN where something already has them, which may be otherwise in another process."""
+    failed: dict[Span, str] = {}
     flags = _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_NORESERVE | _MAP_FIXED_NOREPLACE
     for span in spans:
         answer = _libc.mmap(span.address, span.size_bytes, _PROT_NONE, flags, -1, 0)
         if answer != span.address:
             # Kernels before 4.17 do not know the flag and take the address as a hint.
+            known = answer == _MAP_FAILED and ctypes.get_errno() != errno.EEXIST
             if answer != _MAP_FAILED:
                 _libc.munmap(answer, span.size_bytes)
-            taken.append(span)
-    return taken
+            failed[span] = (
+                f"the system gives no such address ({os.strerror(ctypes.get_errno())})" if known else TAKEN
+            )
+    return failed
 
 
 def place(
     driver: Driver,
     spans: Iterable[Span],
-    taken: Iterable[Span],
+    taken: Mapping[Span, str],
     device: int,
     relocate: bool,
     homes: Mapping[int, Home] = MappingProxyType({}),
     backing: Backing | None = None,
     targets: Mapping[Span, int] | None = None,
 ) -> list[Placed]:
-    """Give every span memory. `taken` are those that `hold` could not hold. homes: by captured device, where that is
-    not `device` alone. backing: of spans that are a `place`.
+    """Give every span memory. `taken` are those that `hold` could not hold, and why. homes: by captured device, where
+    that is not `device` alone. backing: of spans that are a `place`.
 
     relocate: a span whose address cannot be had goes elsewhere; otherwise AddressTaken is raised. targets: held
     addresses at which spans go instead of their own (`shift.py`); with it no span may be at its captured address.
     Needs a current context. Raises EngineError when there is not enough memory.
     """
-    unavailable = set(taken)
     spans = list(spans)
     backing = backing or Backing(driver, Families())
     # Before the others: what lies behind such memory has to be free for a moment.
-    addresses = (
-        {span: span.address for span in spans if span not in unavailable} if targets is None else targets
-    )
+    addresses = {span: span.address for span in spans if span not in taken} if targets is None else targets
     placed, not_managed = _place_managed(driver, addresses, backing)
     done = {item.span for item in placed}
     for span in spans:
@@ -218,14 +220,14 @@ def place(
             continue
         home = homes.get(span.device, Home(device, (device,)))
         outcome = None
-        reason = "something in the replaying process has the address"
+        reason = taken.get(span, "")
         if span in addresses:
             place_one = _place_host if span.host else _place_device
             outcome, reason = place_one(driver, span, addresses[span], home, backing)
         if outcome is None:
-            if not relocate and targets is None:
+            if not relocate and targets is None and taken.get(span, TAKEN) == TAKEN:
                 text = f"{span.address:#x} ({span.size_bytes} bytes) cannot be had: {reason}"
-                raise AddressTaken(text, by_driver=span not in unavailable)
+                raise AddressTaken(text, by_driver=span not in taken)
             elsewhere = _elsewhere_host if span.host else _elsewhere_device
             outcome = elsewhere(driver, span, home, reason, backing)
             if targets is not None:

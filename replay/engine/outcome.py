@@ -46,7 +46,7 @@ def carry_out(
     reader: SnapshotReader,
     request: dict[str, Any],
     spans: list[Span],
-    taken: list[Span],
+    taken: dict[Span, str],
     messages: Messages,
     targets: dict[Span, int] | None = None,
 ) -> dict[str, Any]:

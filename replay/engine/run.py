@@ -27,6 +27,7 @@ from blake3 import blake3
 from replay import __version__, settings
 from replay.compare.tolerance import Tolerance
 from replay.drivers import SONAME, Driver, find_driver
+from replay.engine import layouts
 from replay.engine.isolation import SAMPLE_INTERVAL_S, MemoryWatch, WorkerLog
 from replay.engine.memory import is_global, plan_spans
 from replay.errors import EngineError, ExitCode, GateFailed, ReplayError, TruncatedError, WorkerError
@@ -132,10 +133,10 @@ def run_snapshot(
     parts = ["worker", options.window, f"shift-{options.shift}" if options.shift else None]
     log = WorkerLog(options.log_folder, "-".join(str(part) for part in parts if part is not None))
     try:
-        answer, restarts = _ask_workers(request, driver, options, progress, log)
+        answer, given = _ask_workers(request, driver, options, progress, log)
     finally:
         log.close()
-    return _result(answer, facts, driver, application, kernels, restarts, options, time.monotonic() - begin_s)
+    return _result(answer, facts, driver, application, kernels, given, options, time.monotonic() - begin_s)
 
 
 def _ask_workers(
@@ -144,21 +145,24 @@ def _ask_workers(
     options: RunOptions,
     progress: Callable[[str], None],
     log: WorkerLog,
-) -> tuple[dict[str, Any], int]:
-    """The result, and how many workers before the last one found an address taken."""
+) -> tuple[dict[str, Any], list[str]]:
+    """The result, and the layouts of the address spaces of all workers; but in the last one an address was taken."""
     restarts = refusals = 0
+    given: list[str] = []
     while True:
         request["relocate"] = restarts >= MAXIMUM_RESTARTS or refusals >= MAXIMUM_REFUSALS
-        worker = Worker(request, driver, options.timeout_s, progress, options.memory_limit_bytes, log)
+        layout = layouts.ORDER[restarts % len(layouts.ORDER)]
+        worker = Worker(request, driver, options.timeout_s, progress, options.memory_limit_bytes, log, layout)
         try:
             answer = worker.run()
         except BaseException as error:
             log.step(f"ended: {error or type(error).__name__}")
             raise
+        given.append(worker.layout)
         if answer is not None:
             log.step("ended with a result")
             notes = [*answer["notes"], *([log.problem] if log.problem else [])]
-            return {**answer, "notes": notes}, restarts
+            return {**answer, "notes": notes}, given
         log.step("an address is taken, another worker tries")
         restarts += 1
         refusals += worker.refused_by_driver
@@ -189,9 +193,11 @@ class Worker:
         progress: Callable[[str], None],
         memory_limit_bytes: int | None = None,
         log: WorkerLog | None = None,
+        layout: str = layouts.ORDER[0],
     ) -> None:
         self._memory_limit_bytes = memory_limit_bytes
         self._kept = log or WorkerLog(None, "")
+        self.layout = layout  # of its address space: what is asked for, and when it runs what it got
         self._request = request
         self._driver = driver
         self._timeout_s = timeout_s
@@ -222,15 +228,16 @@ class Worker:
     def _start(self, write_end: int) -> subprocess.Popen[bytes]:
         request = {**self._request, "parent": os.getpid(), "descriptor": write_end}
         path = [entry for entry in sys.path if entry]
-        process = subprocess.Popen(
-            [sys.executable, "-c", _BOOTSTRAP.format(path=path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=worker_environment(self._driver),
-            pass_fds=(write_end,),
-            start_new_session=True,
-        )
+        with layouts.started_in(self.layout) as self.layout:
+            process = subprocess.Popen(
+                [sys.executable, "-c", _BOOTSTRAP.format(path=path)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=worker_environment(self._driver),
+                pass_fds=(write_end,),
+                start_new_session=True,
+            )
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it died at once; the watch will say how
             process.stdin.write(json.dumps(request).encode())
@@ -441,7 +448,7 @@ def _result(
     driver: Driver,
     application: schema.ApplicationFacts,
     kernels: list[str],
-    restarts: int,
+    given: list[str],
     options: RunOptions,
     wall_s: float,
 ) -> schema.RunResult:
@@ -451,7 +458,9 @@ def _result(
     }
     device = from_wire(schema.DeviceFacts, answer["device"])
     window = dataclasses.replace(from_wire(schema.WindowFacts, answer["window"]), kernels=kernels)
-    placement = dataclasses.replace(from_wire(schema.Placement, answer["placement"]), restarts=restarts)
+    placement = dataclasses.replace(
+        from_wire(schema.Placement, answer["placement"]), restarts=len(given) - 1, layouts=given
+    )
     launch_times = [from_wire(schema.LaunchTime, item) for item in answer.get("launch_times", [])]
     notes = list(answer["notes"])
     if answer["verification"]["verdict"] == "wrong" and application.device != answer["device"]["name"]:

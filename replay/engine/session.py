@@ -107,7 +107,7 @@ class Session:
         *,
         device: int,
         spans: list[Span],
-        taken: list[Span],
+        taken: dict[Span, str],
         relocate: bool,
         targets: dict[Span, int] | None = None,
         stage: Callable[[str], None],

@@ -93,14 +93,15 @@ def _report(error: Exception, messages: Messages) -> None:
 
 
 def _replay(request: dict[str, Any], messages: Messages) -> None:
-    from replay.engine.memory import AddressTaken, Span, hold
+    from replay.engine.memory import TAKEN, AddressTaken, Span, hold
     from replay.engine.shift import hold_targets, hold_variables
 
     messages.stage("holding the captured addresses")
     spans = [Span(*fields) for fields in request["spans"]]
     taken = hold(spans)
-    if taken and not request["relocate"]:
-        raise AddressTaken(f"{taken[0].address:#x} is in use")
+    in_use = [span for span, reason in taken.items() if reason == TAKEN]
+    if in_use and not request["relocate"]:
+        raise AddressTaken(f"{in_use[0].address:#x} is in use")
     targets = None
     if request.get("shift"):
         hold_variables(request["variables"])

@@ -15,6 +15,7 @@ from replay.engine.contents import Word, patch, written_stretches
 from replay.engine.memory import (
     GRANULE_BYTES,
     PAGE_BYTES,
+    TAKEN,
     AddressMap,
     AddressTaken,
     Placed,
@@ -98,17 +99,28 @@ def free_address():
 
 def test_held_addresses_cannot_be_had_by_others(free_address):
     span = Span(free_address, 2 * MIB, False)
-    assert hold([span]) == []
+    assert hold([span]) == {}
     assert mapped(free_address).startswith("---")
-    assert hold([span]) == [span]  # the second time it is taken
+    assert hold([span]) == {span: TAKEN}  # the second time it is taken
 
 
 def test_an_address_in_use_is_reported():
     with mmap.mmap(-1, 4 * MIB) as used:
         address = ctypes.addressof(anchor := ctypes.c_char.from_buffer(used))
         span = Span(address // PAGE_BYTES * PAGE_BYTES, PAGE_BYTES, False)
-        assert hold([span]) == [span]
+        assert hold([span]) == {span: TAKEN}
         del anchor
+
+
+def test_addresses_that_no_process_here_has_are_moved_without_another_start(free_address):
+    """Of a machine with a larger address space: a restart would not help."""
+    span = Span(1 << 55, 2 * MIB, False)
+    failed = hold([span])
+    assert "no such address" in failed[span]
+    driver = granting(0x7777_0000_0000)
+    (placed,) = place(driver, [span], failed, device=0, relocate=False)
+    assert placed.how == "relocated"
+    assert "no such address" in placed.reason
 
 
 def granting(address):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 import struct
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from replay import drivers
+from replay.engine import layouts
 from replay.engine import run as engine_run
 from replay.engine.run import RunOptions, Worker, run_snapshot
 from replay.errors import EngineError, ReplayError, TruncatedError, WorkerError
@@ -213,12 +215,47 @@ def test_nothing_to_compare_is_no_match(replayed):
 # -- addresses ----------------------------------------------------------------------------------------------------
 
 
-def test_unreachable_addresses_are_relocated_after_restarts_and_pointers_patched(replayed):
+def test_unreachable_addresses_are_relocated_at_once_and_pointers_patched(replayed):
     result = replayed(increment(address=UNREACHABLE + (4 << 20)))
+    assert result.verification.verdict == "match"
+    assert result.placement.relocated_ranges == 1
+    assert result.placement.restarts == 0
+    assert "no such address" in result.placement.moved[0]
+
+
+LOADER = 0x7FFF_F7FD_0000  # where the dynamic loader is in every process without randomisation (x86-64)
+
+
+def at_the_loader(monkeypatch, layouts_in_turn):
+    """A snapshot with pinned memory where a worker of the first layout has the dynamic loader."""
+    with layouts.started_in("bottom_up_fixed") as got:
+        if got != "bottom_up_fixed" or platform.machine() != "x86_64":
+            pytest.skip("another layout of the address space is not to be had here")
+    monkeypatch.setattr(layouts, "ORDER", layouts_in_turn)
+    factory = SnapshotFactory()
+    factory.set_up(INCREMENT.encode(), "increment")
+    range_ = factory.range(LOADER, u32(5), u32(6), kind="host")
+    launch = factory.launch(u64(LOADER), [(0, 8)], 1, 1)
+    factory.census.append(Census("call", launch.number, struct.pack("<QQII", 0, 0, range_.id, 0)))
+    return factory
+
+
+def test_a_worker_whose_addresses_are_taken_is_followed_by_one_of_another_layout(replayed, monkeypatch):
+    result = replayed(at_the_loader(monkeypatch, ("fixed", "bottom_up_fixed")))
+    assert result.verification.verdict == "match"
+    assert result.placement.same_address_ranges == 1
+    assert result.placement.layouts == ["fixed", "bottom_up_fixed"]
+
+
+def test_addresses_that_are_taken_in_every_worker_are_relocated_in_the_end(replayed, monkeypatch):
+    result = replayed(at_the_loader(monkeypatch, ("fixed",)))
     assert result.verification.verdict == "match"
     assert result.placement.relocated_ranges == 1
     assert result.placement.restarts == engine_run.MAXIMUM_RESTARTS
     assert "has the address" in result.placement.moved[0]
+    assert [item.reason for item in result.placement.ranges] == [
+        "something in the replaying process has the address"
+    ]
 
 
 def test_driver_that_refuses_an_address_is_asked_twice_and_then_moved_around(replayed, monkeypatch):

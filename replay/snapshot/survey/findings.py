@@ -72,7 +72,9 @@ class Survey:
         default_factory=dict
     )  # of texture and surface objects: their OBJECT_TYPES
     tensor_maps: TensorMaps = field(default_factory=TensorMaps)
-    maps_in_graphs: dict[bytes, EncodedMap] = field(default_factory=dict)  # in parameters of kernels in graphs
+    maps_in_graphs: dict[bytes, EncodedMap] = field(
+        default_factory=dict
+    )  # in parameters of kernels in graphs
 
     def note(self, code: str, text: str, call: int = 0, function: str = "") -> None:
         """Record something that is missing or special."""

@@ -1,0 +1,57 @@
+"""Every range of every sample is at its captured address, start after start.
+
+REPLAY_TEST_STARTS: how many fresh workers in a row, spread over all samples (24). Managed memory that shares a granule
+with other memory is device memory in the replay, at its address like all the rest.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import Counter
+
+import pytest
+
+from replay.engine.run import RunOptions, run_snapshot
+
+STARTS = int(os.environ.get("REPLAY_TEST_STARTS", "24"))
+SAMPLES = (
+    "vector_add", "saxpy", "reduce", "matmul_tiled", "inplace_scan", "pointer_table", "two_streams", "hidden_state",
+    "cooperative", "graph_update", "texture_filter", "memory_kinds",
+)  # fmt: skip
+
+
+def test_every_range_of_every_sample_is_at_its_address_in_many_starts(replay):
+    for sample in SAMPLES:
+        replay.capture("--all", application=replay.application(sample), output=f"{sample}.rsnap")
+    restarts: Counter[str] = Counter()
+    for start, sample in zip(range(STARTS), itertools.cycle(SAMPLES), strict=False):
+        result = run_snapshot(replay.folder / f"{sample}.rsnap", RunOptions(driver="emulator", timing=None))
+        assert result.verification.verdict == "match", (start, sample)
+        elsewhere = [
+            item for item in result.placement.ranges if item.how not in ("same_address", "loaded", "handle")
+        ]
+        assert not elsewhere, (start, sample, elsewhere)
+        assert all(
+            item.live_address == item.address
+            for item in result.placement.ranges
+            if item.how == "same_address"
+        )
+        restarts[sample] += result.placement.restarts
+    print(f"{STARTS} starts, {sum(restarts.values())} restarts: {dict(restarts)}")
+
+
+@pytest.mark.parametrize("fixed", [False, True], ids=["random", "fixed"])
+def test_memory_of_an_application_without_randomisation_is_at_its_address_too(replay, fixed):
+    """Its libraries, heap and pinned memory are where a worker without randomisation has its own."""
+    import shutil
+
+    if fixed and not shutil.which("setarch"):
+        pytest.skip("setarch is not installed")
+    command = replay.application("reduce")
+    replay.capture("--all", application=["setarch", "-R", *command] if fixed else command)
+    for _ in range(max(2, STARTS // 50)):
+        placement = run_snapshot(
+            replay.folder / "x.rsnap", RunOptions(driver="emulator", timing=None)
+        ).placement
+        assert placement.relocated_ranges == 0, placement.moved
