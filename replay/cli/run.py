@@ -154,6 +154,7 @@ def run(
     from replay.report.json import document
     from replay.report.progress import StageLine
     from replay.report.relocation import fails_to_move
+    from replay.report.times import restores_wrongly
     from replay.report.run import outputs, render_run
     from replay.report.text import Screen
     from replay.results.store import require_place, write_result
@@ -203,7 +204,8 @@ def run(
         print(outputs(result))
     else:
         print(render_run(result, Screen.of_stdout(), placement=placement))
-    matches = result.verification.verdict in ("match", "not_compared") and not fails_to_move(result)
+    matches = result.verification.verdict in ("match", "not_compared")
+    matches = matches and not fails_to_move(result) and not restores_wrongly(result)
     return ExitCode.DONE if matches else ExitCode.GATE_FAILED
 
 
@@ -233,6 +235,7 @@ def _run_all(
     from replay.report.json import streamed
     from replay.report.progress import StageLine
     from replay.report.relocation import fails_to_move
+    from replay.report.times import restores_wrongly
     from replay.report.run import WindowResult, render_window_results
     from replay.report.text import Screen
 
@@ -262,7 +265,9 @@ def _run_all(
     if len(done) < len(results):
         return ExitCode.COULD_NOT
     matches = all(
-        result.verification.verdict in ("match", "not_compared") and not fails_to_move(result)
+        result.verification.verdict in ("match", "not_compared")
+        and not fails_to_move(result)
+        and not restores_wrongly(result)
         for result in done
     )
     return ExitCode.DONE if matches else ExitCode.GATE_FAILED

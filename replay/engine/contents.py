@@ -48,12 +48,13 @@ class HandleWord:
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch of a range that the window writes, and the place of its copy."""
+    """A stretch of a range that the window writes, and the live address of its copy: on the device for memory of the
+    device, on the host for that of the host."""
 
     range_id: int
     offset: int
     size_bytes: int
-    copy_offset: int
+    copy: int
 
 
 def unpack_words(words: bytes, ranges: dict[int, Range], site: str) -> list[Word]:
@@ -188,8 +189,11 @@ class ContentStore:
     )  # what `point_to` wrote, by range id and offset
     _watched: set[int] = field(default_factory=set)
     _mirrors: dict[int, bytearray] = field(default_factory=dict)  # by range id: what the application last saw
-    _device_copy: int = 0
-    _host_copy: ctypes.Array[ctypes.c_char] | None = None
+    _host_copies: list[ctypes.Array[ctypes.c_char]] = field(default_factory=list)
+    loaded_digests: dict[tuple[int, int], bytes] = field(default_factory=dict)  # by (range id, offset)
+    written_elsewhere: dict[int, list[int]] = field(
+        default_factory=dict
+    )  # range id -> offsets of chunks that the first replay wrote although they are captured as unchanged
 
     def __post_init__(self) -> None:
         self._arrays = LiveArrays(self.driver, self.find_handle, self.inside)
@@ -310,61 +314,76 @@ class ContentStore:
         whole: ids of ranges that are restored completely, since the window puts other memory into their place.
         """
         device_bytes = host_bytes = 0
+        wanted: list[tuple[Range, int, int, int]] = []  # offset, bytes, place among the copies
         for range_ in ranges:
             if range_.id in self._segments:
                 continue
-            segments = self._segments[range_.id] = []
+            self._segments[range_.id] = []
             complete = [(0, range_.before.size_bytes)] if range_.before else []
             for offset, size in complete if range_.id in whole else written_stretches(range_):
-                place = host_bytes if is_host(range_) else device_bytes
-                segments.append(Segment(range_.id, offset, size, place))
+                wanted.append((range_, offset, size, host_bytes if is_host(range_) else device_bytes))
                 if is_host(range_):
                     host_bytes += _aligned(size)
                 else:
                     device_bytes += _aligned(size)
+        device_copy = host_copy = 0
         if device_bytes:
             try:
-                self._device_copy = query(self.driver, "cuMemAlloc_v2", device_bytes)
+                device_copy = query(self.driver, "cuMemAlloc_v2", device_bytes)
             except DriverFailure as failure:
                 raise EngineError(
                     f"{device_bytes} bytes of device memory for restoring cannot be had ({failure.name})",
                     next="replay on a device with more memory, or close other programs that use it",
                 ) from None
         if host_bytes:
-            self._host_copy = ctypes.create_string_buffer(host_bytes)
-        for range_id, segments in self._segments.items():
-            range_ = self.ranges[range_id]
-            for segment in segments:
-                live = self.live(range_) + segment.offset
-                if is_array(range_):
-                    copy = self._device_copy + segment.copy_offset
-                    self._arrays.copy_aside(range_, segment.offset, segment.size_bytes, copy)
-                elif is_host(range_):
-                    assert self._host_copy is not None
-                    copy = ctypes.addressof(self._host_copy) + segment.copy_offset
-                    ctypes.memmove(copy, live, segment.size_bytes)
-                else:
-                    copy = self._device_copy + segment.copy_offset
-                    call(self.driver, "cuMemcpyDtoD_v2", copy, live, segment.size_bytes)
+            self._host_copies.append(ctypes.create_string_buffer(host_bytes))
+            host_copy = ctypes.addressof(self._host_copies[-1])
+        for range_, offset, size, place in wanted:
+            copy = place + (host_copy if is_host(range_) else device_copy)
+            self._segments[range_.id].append(Segment(range_.id, offset, size, copy))
+            live = self.live(range_) + offset
+            if is_array(range_):
+                self._arrays.copy_aside(range_, offset, size, copy)
+            elif is_host(range_):
+                ctypes.memmove(copy, live, size)
+            else:
+                call(self.driver, "cuMemcpyDtoD_v2", copy, live, size)
+
+    def keep_whole(self, range_: Range) -> None:
+        """The window writes more of a range than its captured outputs tell: load it again, and restore all of it from
+        now on."""
+        self.load(range_)
+        del self._segments[range_.id]
+        self.keep_copies([range_], {range_.id})
+        if self.loaded_digests:
+            self.loaded_digests = {
+                place: digest for place, digest in self.loaded_digests.items() if place[0] != range_.id
+            } | self._digests(range_)
+
+    def remember_loaded(self) -> None:
+        """Take digests of what `restore` brings back, which has just been loaded, into `loaded_digests`."""
+        self.loaded_digests = self.written_digests()
 
     def restore(self, range_: Range) -> None:
         """Bring a range back to its `before` contents. Enqueued on the default stream; the caller synchronises."""
         live = self.live(range_)
         for segment in self._segments.get(range_.id, ()):
             if is_array(range_):
-                copy = self._device_copy + segment.copy_offset
-                self._arrays.bring_back(range_, segment.offset, segment.size_bytes, copy)
+                self._arrays.bring_back(range_, segment.offset, segment.size_bytes, segment.copy)
             elif is_host(range_):
-                assert self._host_copy is not None
-                copy = ctypes.addressof(self._host_copy) + segment.copy_offset
-                ctypes.memmove(live + segment.offset, copy, segment.size_bytes)
+                ctypes.memmove(live + segment.offset, segment.copy, segment.size_bytes)
             else:
-                copy = self._device_copy + segment.copy_offset
                 code = self.driver.function("cuMemcpyDtoDAsync_v2")(
-                    live + segment.offset, copy, segment.size_bytes, 0
+                    live + segment.offset, segment.copy, segment.size_bytes, 0
                 )
                 if code:
                     raise DriverFailure("cuMemcpyDtoDAsync_v2", code, self.driver.error_name(code))
+
+    def _is_copied(self, range_id: int, offset: int) -> bool:
+        return any(
+            segment.offset <= offset < segment.offset + segment.size_bytes
+            for segment in self._segments.get(range_id, ())
+        )
 
     def is_restored(self, range_: Range) -> bool:
         """Whether `restore` brings any part of the range back."""
@@ -372,15 +391,19 @@ class ContentStore:
 
     def written_digests(self) -> dict[tuple[int, int], bytes]:
         """What the memory that `restore` brings back holds now: digests by (range id, offset). The device is idle."""
+        digests: dict[tuple[int, int], bytes] = {}
+        for range_id in self._segments:
+            digests |= self._digests(self.ranges[range_id])
+        return digests
+
+    def _digests(self, range_: Range) -> dict[tuple[int, int], bytes]:
         digests = {}
-        for range_id, segments in self._segments.items():
-            range_ = self.ranges[range_id]
-            for segment in segments:
-                for offset in range(segment.offset, segment.offset + segment.size_bytes, CHUNK_BYTES):
-                    size = min(CHUNK_BYTES, segment.offset + segment.size_bytes - offset)
-                    data = self._read(range_, self.live(range_) + offset, size)
-                    digests[range_id, offset] = blake3(data).digest(length=DIGEST_BYTES)
-                self.progress(f"reading {describe(range_)}")
+        for segment in self._segments[range_.id]:
+            self.progress(f"reading {describe(range_)}")
+            for offset in range(segment.offset, segment.offset + segment.size_bytes, CHUNK_BYTES):
+                size = min(CHUNK_BYTES, segment.offset + segment.size_bytes - offset)
+                data = self._read(range_, self.live(range_) + offset, size)
+                digests[range_.id, offset] = blake3(data).digest(length=DIGEST_BYTES)
         return digests
 
     @property
@@ -434,6 +457,8 @@ class ContentStore:
                     held, offset, places
                 )  # before their addresses, which stand inside, are patched
             expected = bytes(self._patched(held, offset, words, handles))
+            if expected != actual and not self._is_copied(range_.id, offset):
+                self.written_elsewhere.setdefault(range_.id, []).append(offset)
             if expected != actual:
                 # Pointers that the window itself wrote stand in no census of what was there before.
                 guess, _ = self.addresses.patch_lookalikes(expected)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Literal
@@ -107,14 +108,22 @@ class LaunchTimer:
             )
             timed.times_ns[caches].append(round(elapsed_ms.value * 1e6))
 
-    def result(self) -> list[LaunchTime]:
-        """The launches in the order of the window."""
+    @property
+    def launches(self) -> int:
+        """How many are timed."""
+        return len(self._timed)
+
+    def result(self, cold_ns: Sequence[int] = (), hot_ns: Sequence[int] = ()) -> list[LaunchTime]:
+        """The launches in the order of the window. cold_ns, hot_ns: further times of each of them."""
         program = self._session.program
         kernels = {
             recorded.number: kernel.name
             for recorded, kernel in with_kernels([*program.setup, *program.window])
             if kernel.name
         }
+        for timed in self._timed:
+            timed.times_ns["cold"].extend(cold_ns)
+            timed.times_ns["hot"].extend(hot_ns)
         return [
             LaunchTime(
                 call=timed.prepared.call.number,

@@ -192,11 +192,11 @@ class WindowSampler:
 class HotSampler:
     """Measures the window with the caches as its last run left them. Implements `timing.sampler.Measurable`.
 
-    batch: runs between one pair of events, without a restore. restore_each: the window changes what it reads, so it is
-    restored before each run, and nothing is flushed.
+    batch: runs between one pair of events, without a restore. restore_each: why it is restored before each run, which
+    nothing flushes afterwards; "" where it need not be.
     """
 
-    def __init__(self, sampler: WindowSampler, *, restore_each: bool, run_ns: float, single: bool) -> None:
+    def __init__(self, sampler: WindowSampler, *, restore_each: str, run_ns: float, single: bool) -> None:
         """run_ns: what one run takes on the device, about. single: no batches, as for a clock without a resolution."""
         self._sampler = sampler
         self.restore_each = restore_each

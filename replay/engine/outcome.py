@@ -35,7 +35,6 @@ from replay.results import schema
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import to_wire
 from replay.timing.clocks import Clocks
-from replay.timing.stopping import StoppingParameters
 
 if TYPE_CHECKING:
     from replay.engine.worker import Messages
@@ -82,6 +81,8 @@ def carry_out(
     saver = None
     if request.get("save_outputs"):
         saver = session.saver = OutputSaver.into(request["save_outputs"], request.get("save_all", False))
+    if request["timing"] is not None:
+        session.contents.remember_loaded()
     verified = session.verify()
     if saver is not None:
         saver.finish()
@@ -92,14 +93,12 @@ def carry_out(
     notes += saver.skipped if saver is not None else []
     if request["timing"] is not None:
         if verified.replayable:
-            parameters = StoppingParameters(**request["timing"])
-            timed = time_session(
-                session, clocks, parameters, request.get("caches", "both"), request["emulated"], messages
-            )
+            timed = time_session(session, verified, clocks, request, messages)
             notes += timed.notes
-            if program.expand_graphs:
+            if program.expand_graphs and timed.is_restored:
                 nodes = time_nodes(session, messages)
-            session.verify_again(verified)
+            if timed.is_restored:
+                session.verify_again(verified)
         else:
             notes.append("not timed: the window ends with an error that the context does not survive")
     if session.contents.handle_words_of_outputs:
@@ -125,6 +124,7 @@ def carry_out(
         "hot": None if timed.hot is None else to_wire(timed.hot),
         "launch_times": to_wire(timed.launches),
         "verification": to_wire(verification(verified, readings.tolerance, saver)),
+        "restore": None if timed.restore is None else to_wire(timed.restore),
         "notes": notes,
         "nodes": to_wire(nodes),
         "counters": None if counters is None else to_wire(counters),

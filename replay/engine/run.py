@@ -489,6 +489,7 @@ def _result(
         counters=None if answer["counters"] is None else from_wire(schema.WindowCounters, answer["counters"]),
         hot=timings["hot"],
         launch_times=launch_times,
+        restore=None if answer.get("restore") is None else from_wire(schema.Restore, answer["restore"]),
         fidelity=fidelity(
             launch_times,
             application,

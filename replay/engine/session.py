@@ -283,6 +283,7 @@ class Session:
             self.contents.load(range_)
         self._stage("copying what the window writes")
         self.contents.keep_copies(ranges, whole=self.program.shared | self.program.changed)
+        self.found_written: list[str] = []  # buffers that a replay wrote where the capture saw no change
         self.restorable = ranges
         self._restored_ids = {range_.id for range_ in ranges}
         self._appeared_ids: set[int] = set()  # in this iteration
@@ -370,6 +371,18 @@ class Session:
         for range_ in self.restorable:
             self.contents.restore(range_)
 
+    def restore_found_writes(self) -> None:
+        """Restore, from now on, what the replay that was just compared wrote outside of what the capture tells. The
+        next thing to do is a restore."""
+        for range_ in self.restorable:
+            if offsets := self.contents.written_elsewhere.get(range_.id):
+                self.contents.keep_whole(range_)
+                self.found_written.append(
+                    f"{describe(range_)} was written at offset {offsets[0]:#x}, where the capture saw no change; all "
+                    "of it is restored"
+                )
+        self.contents.written_elsewhere.clear()
+
     def use_main_context(self) -> None:
         """Make the context of the first launch current; the own one where the window creates it."""
         context = self.main_context
@@ -422,6 +435,7 @@ class Session:
         if first.results or any(not item.equal for item in first.comparisons):
             verified.within_tolerance = first.acceptable
             self._stage("replaying the window again")
+            self.restore_found_writes()
             self.restore()
             self.synchronize()
             self.saver = None  # what the first replay left is what is shown

@@ -1,19 +1,19 @@
 """Everything that `replay run` times in one session: the window with cold and with hot caches, and each launch in it.
 
-The order matters: the cold samples restore before each run, and leave what the window wrote for the look at whether it
-may be run again without a restore, which decides how hot samples are taken.
+The order matters: that memory is restored as it should be is known before anything is timed, and whether the window may
+run again without a restore decides how hot samples are taken.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from replay.engine.again import same_outputs_again
 from replay.engine.launch_times import LaunchTimer
 from replay.engine.measure import HotSampler, WindowSampler
-from replay.engine.session import Session
+from replay.engine.restoring import check_restore, same_outputs_again
+from replay.engine.session import Session, Verified
 from replay.results import schema
 from replay.timing.clocks import Clocks
 from replay.timing.sampler import Measurable, Measurement, Sample, measure
@@ -29,26 +29,38 @@ if TYPE_CHECKING:
 class Timed:
     """What was timed; None where it was not asked for. notes: what could not be."""
 
+    restore: schema.Restore | None = None
     cold: schema.Timing | None = None
     hot: schema.Timing | None = None
     launches: list[schema.LaunchTime] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def is_restored(self) -> bool:
+        """Whether the window could be replayed more than once."""
+        return self.restore is not None and self.restore.verdict == "right"
+
 
 def time_session(
-    session: Session,
-    clocks: Clocks,
-    parameters: StoppingParameters,
-    caches: str,
-    emulated: bool,
-    messages: Messages,
+    session: Session, verified: Verified, clocks: Clocks, request: dict[str, Any], messages: Messages
 ) -> Timed:
-    """Time the window. caches: both, cold or hot. Raises EngineError when a call fails."""
+    """Check that the window can be run again from equal memory, then time it as `request` asks.
+
+    A restore that is wrong is in the result, and nothing is timed. Raises EngineError when a call fails.
+    """
     timed = Timed()
+    parameters = StoppingParameters(**request["timing"])
+    caches, emulated = request.get("caches", "both"), request["emulated"]
+    messages.stage("checking that memory is restored")
+    timed.restore = check_restore(session, verified)
+    if timed.restore.verdict == "wrong":
+        timed.notes.append("not timed: what the window starts from cannot be brought back")
+        return timed
+    restore_each = same_outputs_again(session) if caches != "cold" else ""
     sampler = WindowSampler(session, clocks, emulated=emulated)
 
-    def take(mode: str, window: Measurable, hot: HotSampler | None) -> schema.Timing:
-        messages.stage(f"timing the window with {mode} caches")
+    def take(window: Measurable, hot: HotSampler | None) -> schema.Timing:
+        messages.stage(f"timing the window with {'cold' if hot is None else 'hot'} caches")
         measurement = measure(
             window,
             parameters,
@@ -59,19 +71,18 @@ def time_session(
         )
         return _timing(measurement, sampler, clocks, parameters, session.contents.copied_bytes, emulated, hot)
 
-    run_ns = 0.0
     if caches != "hot":
-        timed.cold = take("cold", sampler, None)
-        run_ns = (timed.cold.gpu or timed.cold.host).median_ns
+        timed.cold = take(sampler, None)
     hot = None
     if caches != "cold":
-        if caches == "hot":
+        if timed.cold is not None:
+            run_ns = (timed.cold.gpu or timed.cold.host).median_ns
+        else:
             first = sampler.sample()
             run_ns = float(first.host_ns if first.gpu_ns is None else first.gpu_ns)
-        messages.stage("looking whether the window can run again without a restore")
-        reason = same_outputs_again(session)
-        hot = HotSampler(sampler, restore_each=bool(reason), run_ns=run_ns, single=emulated)
-        timed.hot = take("hot", hot, hot)
+        hot = HotSampler(sampler, restore_each=restore_each, run_ns=run_ns, single=emulated)
+        sampler.make_ready()
+        timed.hot = take(hot, hot)
     _time_launches(timed, session, sampler, hot, parameters, emulated, messages)
     return timed
 
@@ -88,7 +99,7 @@ def _timing(
     gpu_times = [sample.gpu_ns for sample in measurement.samples if sample.gpu_ns is not None]
     host_times = [sample.host_ns for sample in measurement.samples]
     device = DeviceConditions(clocks.throttle_reasons(), clocks.state())
-    restored = hot is None or hot.restore_each
+    restored = hot is None or bool(hot.restore_each)
     return schema.Timing(
         mode="cold" if hot is None else "hot",
         source="modelled" if emulated else "measured",
@@ -140,6 +151,12 @@ def _time_launches(
     """Each launch between two events, in passes of their own, so that the figures of the window are undisturbed."""
     messages.stage("timing each launch of the window")
     timer = LaunchTimer(session, sampler)
+    if len(session.window) == 1 and timer.launches == 1 and not sampler.event_reason:
+        # The window's events are those of its launch already.
+        timed.launches = timer.result(
+            timed.cold.gpu_time_ns if timed.cold else [], timed.hot.gpu_time_ns if timed.hot else []
+        )
+        return
     timed.notes += timer.notes
 
     def passes(timing: schema.Timing) -> int:

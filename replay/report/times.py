@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from replay.images.demangle import demangle
 from replay.report.text import Column, Screen, duration, heading, number, shown, size, table
-from replay.results.schema import Fidelity, LaunchTime, RunResult, TimeSummary, Timing
+from replay.results.schema import Fidelity, LaunchTime, Restore, RunResult, TimeSummary, Timing
 
 SHOWN_LAUNCHES = 20
 MODELLED = "  Times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU."
@@ -15,9 +15,11 @@ MODELLED = "  Times are modelled by the CPU driver's cost model; they say nothin
 def render_times(result: RunResult, screen: Screen) -> list[str]:
     """Lines for everything that was timed; none when nothing was."""
     timings = [timing for timing in (result.timing, result.hot) if timing is not None]
+    lines = render_restore(result.restore, screen) if result.restore is not None else []
+    lines = ["", *lines] if lines else []
     if not timings:
-        return []
-    lines = ["", _window(timings, screen)]
+        return lines
+    lines += ["", _window(timings, screen)]
     if any(timing.source == "modelled" and timing.gpu is not None for timing in timings):
         lines.append(MODELLED)
     for line in (line for timing in timings for line in _how(timing, len(timings) > 1)):
@@ -28,6 +30,21 @@ def render_times(result: RunResult, screen: Screen) -> list[str]:
     if len(result.launch_times) > 1:
         lines += ["", *render_launch_times(result.launch_times, result.driver.emulated, screen)]
     return lines
+
+
+def restores_wrongly(result: RunResult) -> bool:
+    """Whether the replay could not bring back what the window starts from."""
+    return result.restore is not None and result.restore.verdict == "wrong"
+
+
+def render_restore(item: Restore, screen: Screen) -> list[str]:
+    """What is wrong, or was found, about restoring; nothing where all is as expected."""
+    if item.verdict == "wrong":
+        return [
+            heading("The restore is WRONG, so nothing was timed", screen),
+            *(f"  {shown(text)}" for text in item.problems),
+        ]
+    return [f"  {shown(text)}" for text in item.written_elsewhere]
 
 
 def _window(timings: list[Timing], screen: Screen) -> str:

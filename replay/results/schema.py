@@ -326,6 +326,21 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class Restore:
+    """What is brought back before each timed run, device to device, and whether that was right: checked once.
+
+    verdict: right; wrong (problems says where; nothing was timed then). ranges, size_bytes: what is restored.
+    written_elsewhere: buffers that the replay wrote where the capture saw no change, which are restored whole.
+    """
+
+    verdict: Literal["right", "wrong"]
+    ranges: int
+    size_bytes: int
+    written_elsewhere: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class LaunchTime:
     """One launch of the window, timed between two events around it, in passes of their own. call: its number; function:
     the driver function; kernel: mangled, "" for a graph or where it is not known; stream: as captured.
@@ -450,4 +465,5 @@ class RunResult:
     hot: Timing | None = None
     launch_times: list[LaunchTime] = field(default_factory=list)
     fidelity: Fidelity | None = None
+    restore: Restore | None = None
     relocation: Relocation | None = None

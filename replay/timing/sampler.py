@@ -59,17 +59,17 @@ def measure(
 ) -> Measurement:
     """Warm up, then sample until the rule stops. The first run is kept apart: it pays for loading and compiling.
 
-    modelled: times come from a deterministic model, so one warm-up run is enough.
+    modelled: times come from a model that knows of no caches and clocks, so there is nothing to warm up.
     """
     result = Measurement()
     begin_ns = now_ns()
     warm_ns = 0
-    while warm_ns < WARM_UP_NS:
+    while warm_ns < WARM_UP_NS and not modelled:
         sample = window.sample()
         result.first = result.first or sample
         warm_ns += max(sample.host_ns if sample.gpu_ns is None else sample.gpu_ns, 1) * sample.runs
         progress(0)
-        if modelled or now_ns() - begin_ns > parameters.maximum_wall_ns / 4:
+        if now_ns() - begin_ns > parameters.maximum_wall_ns / 4:
             break
     rule = StoppingRule(parameters, modelled)
     begin_ns = now_ns()

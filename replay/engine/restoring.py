@@ -1,0 +1,89 @@
+"""Whether a session brings back what its window starts from: checked once, before anything is timed.
+
+What is restored is found from the captured outputs. That is checked in three ways: memory that the first replay wrote
+although it was captured as unchanged is restored as well; restored memory is compared with what was loaded; and a
+replay from restored memory must leave what the first one left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from replay.api.functions import by_symbol
+from replay.api.vocabulary import Keep
+from replay.engine.contents import describe
+from replay.engine.session import Session, Verified
+from replay.results.schema import Restore
+
+SHOWN_BUFFERS = 8
+
+Digests = Mapping[tuple[int, int], bytes]  # by (range id, offset)
+
+
+def check_restore(session: Session, verified: Verified) -> Restore:
+    """Restore, compare with what was loaded (`ContentStore.remember_loaded`), replay once more and compare with what
+    the last replay left. Sets the verdict to nondeterministic where two replays from equal memory differ. Raises
+    EngineError when a call fails.
+    """
+    contents = session.contents
+    first = contents.written_digests()
+    session.restore_found_writes()
+    session.restore()
+    session.synchronize()
+    restored = contents.written_digests()
+    wrong = _differing(session, contents.loaded_digests, restored)
+    facts = Restore(
+        verdict="wrong" if wrong else "right",
+        ranges=len({range_id for range_id, _ in restored}),
+        size_bytes=contents.copied_bytes,
+        written_elsewhere=list(session.found_written),
+        problems=[f"{text} does not hold what was loaded after a restore" for text in wrong],
+    )
+    if wrong:
+        return facts
+    session.run_window()
+    session.synchronize()
+    differing = _differing(session, first, contents.written_digests())
+    if differing and verified.verdict in ("match", "wrong") and not verified.within_tolerance:
+        verified.verdict = "nondeterministic"
+        verified.reason = (
+            f"two replays from equal memory leave different contents in {differing[0]}: the order of atomics, or state "
+            "that is not in the snapshot"
+        )
+    return facts
+
+
+def _differing(session: Session, expected: Digests, actual: Digests) -> list[str]:
+    """The buffers that differ, with the first place."""
+    places: dict[int, list[int]] = {}
+    for (range_id, offset), digest in sorted(expected.items()):
+        if actual.get((range_id, offset)) != digest:
+            places.setdefault(range_id, []).append(offset)
+    return [
+        f"{describe(session.program.ranges[range_id])}, from offset {offsets[0]:#x}"
+        for range_id, offsets in list(places.items())[:SHOWN_BUFFERS]
+    ]
+
+
+def same_outputs_again(session: Session) -> str:
+    """Run the window again from what its last run left. "" when it leaves the same; else the reason why memory must be
+    restored before each run. Raises EngineError when a call fails."""
+    if reason := _why_not_twice(session):
+        return reason
+    first = session.contents.written_digests()
+    session.run_window()
+    session.synchronize()
+    return "" if session.contents.written_digests() == first else "the window changes what it reads"
+
+
+def _why_not_twice(session: Session) -> str:
+    """What only `Session.restore` undoes."""
+    program = session.program
+    if program.births or program.deaths:
+        return "memory is allocated or freed inside the window"
+    if program.changes or program.seen:
+        return "the application's host code wrote memory inside the window"
+    for item in session.window:
+        if item.creates or by_symbol()[item.call.function].keep == Keep.ALWAYS:
+            return f"{item.call.function} inside the window makes, changes or ends an object"
+    return ""
