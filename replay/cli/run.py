@@ -154,9 +154,9 @@ def run(
     from replay.report.json import document
     from replay.report.progress import StageLine
     from replay.report.relocation import fails_to_move
-    from replay.report.times import restores_wrongly
     from replay.report.run import outputs, render_run
     from replay.report.text import Screen
+    from replay.report.times import restores_wrongly
     from replay.results.store import require_place, write_result
     from replay.snapshot.windows import list_windows
     from replay.timing.stopping import QUICK, RIGOROUS, StoppingParameters
@@ -235,9 +235,9 @@ def _run_all(
     from replay.report.json import streamed
     from replay.report.progress import StageLine
     from replay.report.relocation import fails_to_move
-    from replay.report.times import restores_wrongly
     from replay.report.run import WindowResult, render_window_results
     from replay.report.text import Screen
+    from replay.report.times import restores_wrongly
 
     results: list[WindowResult] = []
     with StageLine(hidden=quiet or json) as line:
