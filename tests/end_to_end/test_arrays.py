@@ -106,10 +106,16 @@ def test_objects_that_the_window_makes_get_their_live_handles_everywhere(replay,
     assert result["verification"]["differing_bytes"] == 0
 
 
+@pytest.mark.parametrize("way", [(), ("--graph",)], ids=["launched", "in a graph"])
 @pytest.mark.parametrize(("launch", "ranges"), [("1", 2), ("2", 2), ("3", 3)])
-def test_memory_that_only_a_tensor_map_names_is_part_of_a_launch(replay, program, launch, ranges) -> None:
-    replay.capture("--launch", launch, application=program("tensor_maps.py"))
+def test_memory_that_only_a_tensor_map_names_is_part_of_a_launch(
+    replay, program, launch, ranges, way
+) -> None:
+    """With that memory elsewhere, too: the map is encoded again for where it lives."""
+    replay.capture("--launch", launch, application=program("tensor_maps.py", *way))
     memory = memory_of(replay)
     assert len(memory) == ranges
     assert 4 * 64 * 32 in {item["size_bytes"] for item in memory}
-    assert json.loads(replay.run("x.rsnap", "--json").stdout)["verification"]["verdict"] == "match"
+    result = json.loads(replay.run("x.rsnap", "--shift", "--json").stdout)
+    assert result["verification"]["verdict"] == "match"
+    assert result["relocation"]["verdict"] == "proven", result["relocation"]

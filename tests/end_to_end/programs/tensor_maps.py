@@ -1,6 +1,8 @@
 """A kernel copies a tile out of a matrix through a tensor map: one by value, one that is kept in memory.
 
 The matrix is named by the maps alone. Launches: 1 and 2 by value, the second with its address replaced; 3 from memory.
+
+usage: tensor_maps.py [--graph]    --graph: each kernel is launched by a graph
 """
 
 from __future__ import annotations
@@ -66,6 +68,7 @@ def main() -> None:
     call("cuCtxSetCurrent", made("cuDevicePrimaryCtxRetain", 0))
     module = made("cuModuleLoadData", PTX.encode() + b"\0")
     first, second = matrix(1), matrix(500)
+    stream = made("cuStreamCreate", 1)
     output = made("cuMemAlloc_v2", 4 * TILE[0] * TILE[1])
     room = ctypes.create_string_buffer(192)
     at = -(-ctypes.addressof(room) // 64) * 64
@@ -77,7 +80,14 @@ def main() -> None:
         target = ctypes.c_uint64(output)
         pointers = (ctypes.c_void_p * 2)(ctypes.addressof(parameter), ctypes.addressof(target))
         function = made("cuModuleGetFunction", module, kernel.encode())
-        call("cuLaunchKernel", function, 1, 1, 1, TILE[0] * TILE[1], 1, 1, 0, 0, pointers, 0)
+        if "--graph" in sys.argv:
+            call("cuStreamBeginCapture_v2", stream, ctypes.c_int(0))
+        call("cuLaunchKernel", function, 1, 1, 1, TILE[0] * TILE[1], 1, 1, 0, stream, pointers, 0)
+        if "--graph" in sys.argv:
+            graph = ctypes.c_uint64(0)
+            call("cuStreamEndCapture", stream, ctypes.byref(graph))
+            call("cuGraphLaunch", made("cuGraphInstantiateWithFlags", graph.value, 0), stream)
+        call("cuStreamSynchronize", stream)
         got = ctypes.create_string_buffer(4 * TILE[0] * TILE[1])
         call("cuMemcpyDtoH_v2", got, output, len(got))
         expected = [held[1][(y + row) * WIDTH + x + n] for row in range(TILE[1]) for n in range(TILE[0])]
