@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 VERSION = 1
 PARAMETERS, BUFFER, LAYOUT, ATTRIBUTES, NAME, KERNEL, OPERATIONS, ACCESS, CHILD, PROBLEM = range(1, 11)
+CONDITION, BODY, CONDITIONAL = 11, 12, 13
 
 
 def _padded(data: bytes) -> bytes:
@@ -32,6 +33,21 @@ def node(
 def graph(*nodes: bytes) -> bytes:
     """Nodes in their order."""
     return struct.pack("<II", len(nodes), 0) + b"".join(nodes)
+
+
+def conditional(
+    handle: int,
+    condition: int,
+    kind: int,
+    bodies: Sequence[bytes],
+    value: int = 0,
+    flags: int = 0,
+    steps: int = 0,
+) -> bytes:
+    """A conditional node; `bodies`: the graphs in it."""
+    member = struct.pack("<QIIQQ", condition, kind, len(bodies), 0x1234, 0)
+    parts = [(PARAMETERS, member), (CONDITION, struct.pack("<IIII", value, flags, steps, 0))]
+    return node(handle, CONDITIONAL, [*parts, *((BODY, body) for body in bodies)])
 
 
 def description(graph: bytes, context: int = 0) -> bytes:

@@ -38,6 +38,7 @@ def sample() -> bytes:
             written.node(1, NodeType.MEMSET, [(written.PARAMETERS, fill)]),
             written.node(2, NodeType.GRAPH, [(written.CHILD, child)], after=[0]),
             written.node(3, NodeType.HOST, host, after=[1, 0]),
+            written.conditional(4, 0x5000, 2, [child, written.graph()], 1, 1),
         ),
         0xC0FFEE,
     )
@@ -47,8 +48,11 @@ def test_everything_that_was_written_is_read():
     description = parse_description(sample())
     assert description.context == 0xC0FFEE
     nodes = list(description.graph.all_nodes())
-    assert [node.handle for node in nodes] == [1, 2, 11, 12, 3]
-    fill, child, copy, kernel, host = nodes
+    assert [node.handle for node in nodes] == [1, 2, 11, 12, 3, 4, 11, 12]
+    fill, child, copy, kernel, host, choice = nodes[:6]
+    assert choice.condition == graphs.Condition(0x5000, 0, 2, 1, 1, 0)
+    assert list(description.graph.conditions()) == [choice.condition]
+    assert [len(body.nodes) for body in choice.bodies] == [2, 0]
     assert [dependency.node for dependency in host.dependencies] == [1, 0]
     assert kernel.dependencies[0].edge == b"\1" * 8
     assert (kernel.name, kernel.function, kernel.geometry) == (
@@ -142,6 +146,16 @@ def test_random_damage_is_read_or_refused_and_never_anything_else():
                     graphs.layout_of(node)
         except ValueError:
             pass
+
+
+def test_a_conditional_node_with_fewer_graphs_than_it_says_cannot_be_replayed():
+    whole = written.conditional(1, 0x5000, 0, [written.graph(), written.graph()])
+    assert not parse_description(written.description(written.graph(whole))).graph.nodes[0].problem
+    member = struct.pack("<QIIQQ", 0x5000, 0, 2, 0, 0)
+    parts = [(written.PARAMETERS, member), (written.BODY, written.graph())]
+    (node,) = parse_description(written.description(written.graph(written.node(1, 13, parts)))).graph.nodes
+    assert node.problem
+    assert node.condition is None
 
 
 def test_a_layout_outside_its_buffer_is_refused():
