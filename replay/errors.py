@@ -25,9 +25,11 @@ class ReplayError(Exception):
     what: what is wrong, without a full stop.
     where: the file, option, kernel or offset it is about; None when there is no such place.
     next: what the reader can do about it, as an instruction; None when `what` already says so.
+    details: more lines for people, such as a compiler's log or a table; "" for none. They go above the one line.
     """
 
     exit_code: ClassVar[ExitCode] = ExitCode.COULD_NOT
+    details: str = ""
 
     def __init__(self, what: str, *, where: object = None, next: str | None = None) -> None:
         self.what = what

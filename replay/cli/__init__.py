@@ -63,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("replay: stopped", file=sys.stderr)
         return 130  # 128 + SIGINT, as shells report it
     except ReplayError as error:
+        for line in error.details.splitlines():
+            print(_printable(line), file=sys.stderr)
         return _report(str(error), error.exit_code, error.__traceback__)
     except MemoryError as error:
         return _report("not enough memory", ExitCode.COULD_NOT, error.__traceback__)
@@ -106,14 +108,18 @@ def _reader_is_gone() -> int:
 
 
 def _report(message: str, code: int, traceback: TracebackType | None) -> int:
-    """Print one line on stderr. Control characters, which may come out of a snapshot, are shown, not sent."""
-    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in message)
+    """Print one line on stderr."""
     if _wants_traceback():
         import traceback as formatting
 
         formatting.print_tb(traceback)
-    print(f"replay: {line}", file=sys.stderr)
+    print(f"replay: {_printable(message)}", file=sys.stderr)
     return code
+
+
+def _printable(text: str) -> str:
+    """Control characters, which may come out of a snapshot, are shown, not sent."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _wants_traceback() -> bool:

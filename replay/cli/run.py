@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from replay.snapshot.schema import Window as SnapshotWindow
 
 SCHEMA = "replay.run/1"
+SCHEMA_OF_VARIANT = "replay.run.variant/1"  # of one that was built, and that this driver cannot execute
 SCHEMA_OF_ALL = "replay.run.windows/1"
 
 
@@ -124,6 +125,45 @@ def run(
         typer.Option("--in", metavar="DIR", help="Keep the worker's log in this folder.", show_default=False),
     ] = None,
     window: Window = None,
+    swap: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            metavar="KERNEL=FILE",
+            help="Take a kernel from this cubin, PTX, fat binary or .cu.",
+            show_default=False,
+        ),
+    ] = None,
+    ptxas: Annotated[
+        str, typer.Option(metavar="VERSION|PATH", help="Assemble the PTX of the kernels with this ptxas.")
+    ] = "",
+    lower_ptx: Annotated[
+        bool,
+        typer.Option("--lower-ptx", help="Give newer PTX to --ptxas as of the newest .version it knows."),
+    ] = False,
+    jit: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            metavar="OPTION=VALUE,...",
+            help="Options of the driver's PTX compiler, as opt-level=2,lineinfo.",
+            show_default=False,
+        ),
+    ] = None,
+    grid: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(metavar="[KERNEL=]X,Y,Z", help="Launch with another grid.", show_default=False),
+    ] = None,
+    block: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(metavar="[KERNEL=]X,Y,Z", help="Launch with another block.", show_default=False),
+    ] = None,
+    shared: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(
+            metavar="[KERNEL=]BYTES",
+            help="Launch with more or less dynamic shared memory.",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(
@@ -160,6 +200,8 @@ def run(
     from replay.results.store import require_place, write_result
     from replay.snapshot.windows import list_windows
     from replay.timing.stopping import QUICK, RIGOROUS, StoppingParameters
+    from replay.variants.model import make_variant
+    from replay.variants.plan import NotExecutable
 
     if save_all and save_outputs is None:
         raise UsageError("--save-all needs --save-outputs DIR")
@@ -186,6 +228,14 @@ def run(
         save_all=save_all,
         log_folder=log_folder,
         memory_limit_bytes=None if memory_limit is None else parse_size(memory_limit, "--memory-limit"),
+        variant=make_variant(
+            swap=swap or (),
+            ptxas=ptxas,
+            jit=jit or (),
+            grid=grid or (),
+            block=block or (),
+            shared=shared or (),
+        ),
     )
     run_once = run_and_prove if shift else run_snapshot
     if output is not None:
@@ -193,7 +243,12 @@ def run(
     if window is None and output is None and not counters and (windows := list_windows(snapshot)):
         return _run_all(snapshot, windows, options, run_once, json=json, quiet=quiet)
     with StageLine(hidden=quiet or json) as line:
-        result = run_once(snapshot, options, line.show)
+        try:
+            result = run_once(snapshot, options, line.show)
+        except NotExecutable as error:
+            if json:
+                print(document(SCHEMA_OF_VARIANT, error.facts))
+            raise
     if result.driver.reason and not quiet:
         print(f"replay: {result.driver.reason}", file=sys.stderr)
     if output is not None:

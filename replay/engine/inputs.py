@@ -68,6 +68,7 @@ class CallInputs:
         self.addresses = addresses
         self.notes: dict[str, None] = {}
         self.temporary: list[Range] = []  # host memory that was pinned for a part of the window only
+        self.variant_images: dict[str, bytes] = {}  # that no snapshot holds, by digest
         self._images = images
         self._image_buffers: dict[str, Any] = {}
 
@@ -83,6 +84,8 @@ class CallInputs:
             if attachment.size_bytes > MAXIMUM_BUFFER_BYTES:
                 raise EngineError(f"an attachment has {attachment.size_bytes} bytes")
             return read_contents(self.reader, attachment)
+        if attachment in self.variant_images:
+            return self.variant_images[attachment]
         image = self._images.get(attachment)
         if image is None:
             raise EngineError(

@@ -31,6 +31,7 @@ from replay.engine.session import (
 )
 from replay.engine.shift import change_census
 from replay.engine.timed import Timed, time_session
+from replay.engine.variants import read_changes
 from replay.results import schema
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import to_wire
@@ -53,7 +54,8 @@ def carry_out(
 
     targets: where the spans go in a replay with all memory moved; None: to their captured addresses."""
     messages.stage("reading the snapshot")
-    program = Program(reader, request["best_effort"], request.get("expand_graphs", False))
+    changes = read_changes(request.get("variant"))
+    program = Program(reader, request["best_effort"], request.get("expand_graphs", False), changes)
     if request.get("census"):
         change_census(program, request["census"])
     session = Session(

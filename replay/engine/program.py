@@ -14,6 +14,7 @@ from replay.engine.contents import HandleWord, Word, describe, unpack_handles, u
 from replay.engine.mappings import find_families
 from replay.engine.memory import is_array, is_global
 from replay.engine.tensor_maps import MapPlace, unpack_maps
+from replay.engine.variants import Changes, apply
 from replay.errors import EngineError
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Census, Change, Contents, Image, Note, Range, TensorMap, from_wire
@@ -26,14 +27,21 @@ class Program:
     """The content of a snapshot, ready for a `Session`.
 
     best_effort: calls that cannot be replayed are left out, with a line each in `left_out`, instead of refused.
-    expand_graphs: graphs are launched node by node.
+    expand_graphs: graphs are launched node by node. changes: what a variant does otherwise; its images by digest are
+    in `variant_images`.
     late: ids of ranges that share their addresses or their memory with others and are born inside the window. shared:
     ids of all ranges in such places. births, deaths: ranges that are loaded before, or compared before, the call
     of that number. changes: what the host wrote before the call of that number, seen: what memory held behind it.
     changed: ids of the ranges concerned. Raises EngineError when the window cannot be replayed.
     """
 
-    def __init__(self, reader: SnapshotReader, best_effort: bool, expand_graphs: bool = False) -> None:
+    def __init__(
+        self,
+        reader: SnapshotReader,
+        best_effort: bool,
+        expand_graphs: bool = False,
+        changes: Changes = Changes(),  # noqa: B008 (frozen)
+    ) -> None:
         self.reader = reader
         self.best_effort = best_effort
         self.expand_graphs = expand_graphs
@@ -45,7 +53,8 @@ class Program:
                 if contents is not None and contents.size_bytes > range_.size_bytes:
                     raise EngineError(f"{describe(range_)} has contents of {contents.size_bytes} bytes")
         self.notes: list[Note] = list(self._objects(Note, "note"))
-        calls: list[Call] = list(self._objects(Call, "call"))
+        calls: list[Call] = apply(self._objects(Call, "call"), changes)
+        self.variant_images = changes.images()
         self.setup = [call for call in calls if call.section == "setup"]
         self.window = [call for call in calls if call.section == "window"]
         self.call_words: dict[int, list[Word]] = {}

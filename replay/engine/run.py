@@ -37,6 +37,8 @@ from replay.snapshot.schema import Call, Environment, Kernel, Range, Summary, fr
 from replay.snapshot.windows import choose_window
 from replay.timing.fidelity import Conditions, fidelity
 from replay.timing.stopping import StoppingParameters
+from replay.variants.model import Variant
+from replay.variants.plan import plan_variant
 
 DEFAULT_TIMEOUT_S = 300.0  # without any sign of progress
 MAXIMUM_RESTARTS = 4  # each gives the worker another layout of addresses
@@ -61,7 +63,8 @@ class RunOptions:
     dtypes: element types of buffers, by number, address or name of the buffer. tolerance: of outputs; None for what
     follows from kernels and devices. save_outputs: folder for expected and actual outputs that differ; save_all: and
     for those that are equal. log_folder: keeps what the worker says. memory_limit_bytes: the worker is killed when it
-    holds more memory of the host.
+    holds more memory of the host. variant: what is done otherwise than in the
+    application; a driver or device that it names goes before those here.
     """
 
     driver: str | None = None
@@ -81,6 +84,7 @@ class RunOptions:
     save_all: bool = False
     log_folder: Path | None = None
     memory_limit_bytes: int | None = None
+    variant: Variant = Variant()
 
 
 def run_snapshot(
@@ -92,7 +96,8 @@ def run_snapshot(
     EngineError when the snapshot cannot be replayed here.
     """
     begin_s = time.monotonic()
-    driver = find_driver(options.driver)
+    driver = find_driver(options.variant.driver or options.driver)
+    device = options.device if options.variant.device is None else options.variant.device
     if options.counters and not driver.emulated:
         raise EngineError("only the built-in CPU driver counts instructions and memory accesses", where=driver.library,
                           next="add --driver emulator, or use a profiler on this driver")  # fmt: skip
@@ -107,11 +112,12 @@ def run_snapshot(
         kernels = [kernel.demangled or kernel.name for kernel in _all(reader, Kernel, "kernel")]
         ranges = _all(reader, Range, "range")
         spans = plan_spans(ranges)
+        plan = plan_variant(options.variant, reader, driver, device, progress)
     dtypes = declared_types(ranges, options.dtypes)
     request = {
         "snapshot": str(Path(path).absolute()),
         "spans": [list(dataclasses.astuple(span)) for span in spans],
-        "device": options.device,
+        "device": device,
         "emulated": driver.emulated,
         "best_effort": options.best_effort,
         "expand_graphs": options.expand_graphs,
@@ -133,9 +139,11 @@ def run_snapshot(
     parts = ["worker", options.window, f"shift-{options.shift}" if options.shift else None]
     log = WorkerLog(options.log_folder, "-".join(str(part) for part in parts if part is not None))
     try:
-        answer, given = _ask_workers(request, driver, options, progress, log)
+        with plan.request() as (request["variant"], inherited):
+            answer, given = _ask_workers(request, driver, options, progress, log, inherited)
     finally:
         log.close()
+    answer["variant"], answer["notes"] = plan.facts, [*plan.notes, *answer["notes"]]
     return _result(answer, facts, driver, application, kernels, given, options, time.monotonic() - begin_s)
 
 
@@ -145,6 +153,7 @@ def _ask_workers(
     options: RunOptions,
     progress: Callable[[str], None],
     log: WorkerLog,
+    inherited: tuple[int, ...],
 ) -> tuple[dict[str, Any], list[str]]:
     """The result, and the layouts of the address spaces of all workers; but in the last one an address was taken."""
     restarts = refusals = 0
@@ -152,7 +161,9 @@ def _ask_workers(
     while True:
         request["relocate"] = restarts >= MAXIMUM_RESTARTS or refusals >= MAXIMUM_REFUSALS
         layout = layouts.ORDER[restarts % len(layouts.ORDER)]
-        worker = Worker(request, driver, options.timeout_s, progress, options.memory_limit_bytes, log, layout)
+        worker = Worker(
+            request, driver, options.timeout_s, progress, options.memory_limit_bytes, log, layout, inherited
+        )
         try:
             answer = worker.run()
         except BaseException as error:
@@ -194,7 +205,10 @@ class Worker:
         memory_limit_bytes: int | None = None,
         log: WorkerLog | None = None,
         layout: str = layouts.ORDER[0],
+        inherited: tuple[int, ...] = (),
     ) -> None:
+        """inherited: open files that the request names."""
+        self._inherited = inherited
         self._memory_limit_bytes = memory_limit_bytes
         self._kept = log or WorkerLog(None, "")
         self.layout = layout  # of its address space: what is asked for, and when it runs what it got
@@ -235,7 +249,7 @@ class Worker:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env=worker_environment(self._driver),
-                pass_fds=(write_end,),
+                pass_fds=(write_end, *self._inherited),
                 start_new_session=True,
             )
         assert process.stdin is not None
@@ -486,6 +500,7 @@ def _result(
         best_effort=options.best_effort,
         wall_s=round(wall_s, 3),
         nodes=[from_wire(schema.NodeTime, node) for node in answer.get("nodes", [])],
+        variant=answer["variant"],
         counters=None if answer["counters"] is None else from_wire(schema.WindowCounters, answer["counters"]),
         hot=timings["hot"],
         launch_times=launch_times,

@@ -147,6 +147,7 @@ class Session:
             program.call_words,
             self.devices,
         )
+        self.executor.variant_images = program.variant_images
         if self.devices.note:
             self.executor.note(self.devices.note)
         self.executor.maps = LiveMaps(self.executor, program.tensor_maps, self.executor.note)

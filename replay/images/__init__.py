@@ -40,6 +40,7 @@ __all__ = [
     "read_cubin",
     "read_image",
     "read_ptx",
+    "usable_modules",
     "variable_names",
 ]
 
@@ -133,7 +134,7 @@ def variable_names(data: bytes, sm: int | None = None, writable: bool = False) -
     libcu++, which stand in every image that includes it: they hold nothing that changes.
     """
     names: set[str] = set()
-    for kind, contents in _modules(data, sm):
+    for kind, contents in usable_modules(data, sm):
         variables = cubin_variables(contents) if kind == "cubin" else read_ptx(contents).variables
         names.update(
             name
@@ -143,9 +144,9 @@ def variable_names(data: bytes, sm: int | None = None, writable: bool = False) -
     return sorted(names)
 
 
-def _modules(data: bytes, sm: int | None) -> Iterator[tuple[str, bytes]]:
+def usable_modules(data: bytes, sm: int | None) -> Iterator[tuple[str, bytes]]:
     """Kind and bytes of each module that a device of architecture `sm` may load from an image; a container can hold
-    several."""
+    several. None: of all architectures. Raises ImageError."""
     kind = identify(data)
     if kind in ("cubin", "ptx"):
         yield kind, data

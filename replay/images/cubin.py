@@ -81,6 +81,17 @@ def cubin_variables(data: bytes) -> dict[str, GlobalVariable]:
     return dict(_variables(data, sections, _symbols(data, sections)))
 
 
+def machine_code(data: bytes, kernel: str) -> bytes:
+    """The instructions of one kernel as they stand in the file, to tell whether two builds have the same.
+
+    b"" when it has no such kernel. Raises ImageError.
+    """
+    section = next((item for item in _sections(data) if item.name == f".text.{kernel}"), None)
+    if section is None or section.kind == _SHT_NOBITS:
+        return b""
+    return data[section.offset : section.offset + section.size]
+
+
 def cubin_size(data: bytes) -> int:
     """Exact size of the cubin at the start of `data`, which may go on behind it. Raises ImageError."""
     header = _header(data)

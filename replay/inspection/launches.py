@@ -94,6 +94,10 @@ class KernelNames:
         if handle := _handle(call, places[0]):
             self._kernels[handle] = known
 
+    def image(self, handle: int) -> str:
+        """The digest of the image of a module or library; "" when it is not known."""
+        return self._images.get(handle, "")
+
     def kernel(self, handle: int) -> LaunchedKernel:
         """What a CUfunction or CUkernel stands for."""
         return self._kernels.get(handle, UNKNOWN)

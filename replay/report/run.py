@@ -11,6 +11,7 @@ from replay.report.outputs import difference_lines, tolerance_lines, verdict
 from replay.report.relocation import relocation, render_placement, render_relocation
 from replay.report.text import Column, Screen, duration, fields, heading, number, shown, size, table
 from replay.report.times import render_times
+from replay.report.variant import variant_fields
 from replay.results.schema import RunResult
 
 SHOWN_KERNELS = 4
@@ -140,6 +141,8 @@ def _facts(result: RunResult) -> Iterator[tuple[str, str]]:
             f"{number(window.threads, 'thread')}"
         ),
     )
+    if result.variant is not None:
+        yield from variant_fields(result.variant)
     yield "memory", _memory(result)
     yield "outputs", outputs(result).removeprefix("outputs ")
     if result.relocation is not None:

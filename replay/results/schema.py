@@ -441,10 +441,56 @@ class NodeTime:
 
 
 @dataclass(frozen=True)
+class VariantKernel:
+    """A kernel of an image that a variant put in. None: not known, as registers of PTX. shared_bytes: static.
+    local_bytes: stack frame of a thread; spill_*: what ptxas said. code: digest of its machine code alone, hex, which
+    two builds may have in common; "" for PTX. same_code: it is that of the captured image; None: not known."""
+
+    name: str
+    registers: int | None = None
+    shared_bytes: int | None = None
+    local_bytes: int | None = None
+    spill_store_bytes: int | None = None
+    spill_load_bytes: int | None = None
+    code: str = ""
+    same_code: bool | None = None
+
+
+@dataclass(frozen=True)
+class VariantImage:
+    """An image that a variant put in the place of a captured one. replaces, digest: of the two, hex. kind: ptx, cubin
+    or fatbin. source: file name, or the captured image. compiler: what made it of the source, "" if it was taken as it
+    is. target: the architecture it is for. beside: the captured module stays, and only the kernels named here come from
+    this one. same: it has the same bytes as the captured image."""
+
+    replaces: str
+    digest: str
+    kind: str
+    size_bytes: int
+    source: str
+    compiler: str = ""
+    target: str = ""
+    beside: bool = False
+    same: bool = False
+    kernels: list[VariantKernel] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class VariantFacts:
+    """What was done otherwise than in the application. text: the variant as `replay run` can be given it again."""
+
+    text: str
+    images: list[VariantImage] = field(default_factory=list)
+    jit: list[str] = field(default_factory=list)
+    geometry: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class RunResult:
     """One replay of one snapshot. notes: what was done otherwise than in the application, or is missing from the
     capture. timing: cold; hot: without a flush; each None when it was not asked for or impossible (a note says why).
-    nodes: with --expand-graphs. counters: with --counters, on the built-in CPU driver. relocation: with --shift."""
+    nodes: with --expand-graphs. counters: with --counters, on the built-in CPU driver. relocation: with --shift.
+    variant: what was chosen otherwise; None: as captured."""
 
     format: str
     tool_version: str
@@ -467,3 +513,4 @@ class RunResult:
     fidelity: Fidelity | None = None
     restore: Restore | None = None
     relocation: Relocation | None = None
+    variant: VariantFacts | None = None

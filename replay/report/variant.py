@@ -1,0 +1,62 @@
+"""Text about variants: what was put in, and why something could not be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from replay.report.text import Column, Screen, fields, number, shown, table
+from replay.results.schema import VariantFacts, VariantImage, VariantKernel
+
+if TYPE_CHECKING:
+    from replay.variants.interface import Fact
+
+SHOWN_KERNELS = 6
+_DIGITS = 12  # of a digest
+
+
+def variant_fields(variant: VariantFacts) -> Iterator[tuple[str, str]]:
+    """Lines for the facts of a run: the variant, its images, and its kernels."""
+    yield "variant", shown(variant.text)
+    for image in variant.images:
+        yield "image", _image(image)
+        for kernel in image.kernels[:SHOWN_KERNELS]:
+            if text := _kernel(kernel):
+                yield "kernel", text
+    for text in variant.geometry:
+        yield "geometry", shown(text)
+
+
+def render_variant(variant: VariantFacts) -> str:
+    """The same lines on their own."""
+    return fields(variant_fields(variant), Screen.of_stdout())
+
+
+def _image(image: VariantImage) -> str:
+    made = f", {shown(image.compiler)}" if image.compiler else ""
+    same = "; the same bytes as the captured image" if image.same else ""
+    where = "beside" if image.beside else "for"
+    return (
+        f"{shown(image.source)}{made}: {image.kind} for {shown(image.target)}, {number(image.size_bytes, 'byte')}, "
+        f"{image.digest[:_DIGITS]} {where} {image.replaces[:_DIGITS]}{same}"
+    )
+
+
+def _kernel(kernel: VariantKernel) -> str:
+    known = [] if kernel.registers is None else [f"{number(kernel.registers, 'register')}"]
+    if kernel.spill_store_bytes is not None and kernel.spill_load_bytes is not None:
+        known.append(f"spills {kernel.spill_store_bytes} bytes of stores, {kernel.spill_load_bytes} of loads")
+    if kernel.shared_bytes is not None:
+        known.append(f"{number(kernel.shared_bytes, 'byte')} of static shared memory")
+    if kernel.local_bytes is not None:
+        known.append(f"a stack frame of {number(kernel.local_bytes, 'byte')}")
+    if kernel.same_code is not None:
+        known.append(f"{'the SAME' if kernel.same_code else 'other'} machine code as captured")
+    return f"{shown(kernel.name, 80)}: {', '.join(known)}" if known else ""
+
+
+def render_interface(facts: Iterable[Fact]) -> str:
+    """Both sides of the interface of a kernel, one line each."""
+    columns = [Column("interface"), Column("captured"), Column("variant"), Column("problem", cut=True)]
+    rows = [[shown(fact.what, 60), fact.captured, fact.variant, shown(fact.problem)] for fact in facts]
+    return table(columns, rows, Screen.of_stdout())

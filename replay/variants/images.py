@@ -1,0 +1,115 @@
+"""Module images of a variant: what a file holds, and which part of it a device would use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from replay import images
+from replay.errors import FileError, ImageError
+from replay.images import ImageKind, KernelInfo, ModuleInfo
+from replay.images.cubin import machine_code
+from replay.images.model import GlobalVariable
+from replay.results.schema import VariantKernel
+
+MAXIMUM_FILE_BYTES = 1 << 30
+SOURCE_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc")
+
+
+@dataclass(frozen=True)
+class BuiltImage:
+    """An image, where it is from and what made it. spills: bytes stored and loaded per kernel, as ptxas said."""
+
+    data: bytes
+    source: str
+    compiler: str = ""
+    spills: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def digest(self) -> str:
+        return images.image_digest(self.data)
+
+    @property
+    def kind(self) -> ImageKind:
+        return images.identify(self.data)
+
+    def modules(self, architecture: int | None) -> list[ModuleInfo]:
+        """What a device of this architecture may use of it. Raises ImageError."""
+        return images.read_image(self.data, architecture)
+
+    def runs_as_ptx(self, architecture: int | None) -> bool:
+        """Whether it holds PTX, which the CPU driver needs."""
+        return any(module.kind == "ptx" for module in self.modules(architecture))
+
+    def kernel(self, name: str, architecture: int | None) -> KernelInfo | None:
+        """A kernel, static shared memory and registers included where it was compiled. Raises ImageError."""
+        return images.find_kernel(self.data, name, architecture)
+
+    def kernel_names(self, architecture: int | None) -> list[str]:
+        return list(dict.fromkeys(name for module in self.modules(architecture) for name in module.kernels))
+
+    def variables(self, architecture: int | None) -> dict[str, GlobalVariable]:
+        found: dict[str, GlobalVariable] = {}
+        for module in self.modules(architecture):
+            found.update(module.variables)
+        return found
+
+    def ptx(self, architecture: int) -> list[bytes]:
+        """The PTX texts that a device of this architecture may be given. Raises ImageError."""
+        if self.kind == "ptx":
+            return [self.data.partition(b"\0")[0]]
+        return [data for kind, data in images.usable_modules(self.data, architecture) if kind == "ptx"]
+
+    def code(self, name: str, architecture: int | None) -> str:
+        """Digest of the machine code of a kernel alone; "" where the image has none for the device."""
+        for kind, data in images.usable_modules(self.data, architecture):
+            if kind == "cubin" and (found := machine_code(data, name)):
+                return images.image_digest(found)
+        return ""
+
+
+def read_file(path: str) -> bytes:
+    """A file that a variant names. Raises FileError, ImageError when it is larger than any image."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MAXIMUM_FILE_BYTES + 1)
+    except OSError as error:
+        raise FileError(f"cannot be read ({error.strerror})", where=path) from None
+    if len(data) > MAXIMUM_FILE_BYTES:
+        raise ImageError(f"has more than {MAXIMUM_FILE_BYTES} bytes", where=path)
+    return data
+
+
+def read_image_file(path: str) -> BuiltImage:
+    """A cubin, PTX or fat binary; a wrapper cannot stand in a file. Raises FileError, ImageError."""
+    data = read_file(path)
+    kind = images.identify(data)
+    if kind not in ("ptx", "cubin", "fatbin"):
+        raise ImageError(
+            "is no cubin, PTX or fat binary", where=path,
+            next="compile with `nvcc -cubin`, `-ptx` or `-fatbin`; `cuobjdump -xelf all` takes a program apart",
+        )  # fmt: skip
+    return BuiltImage(data[: images.image_size(data + b"\0") - (kind == "ptx")], Path(path).name)
+
+
+def describe(
+    image: BuiltImage, name: str, architecture: int | None, captured: BuiltImage | None, was: str
+) -> VariantKernel:
+    """What is known of a kernel of a variant. was: its name in the captured image."""
+    info = image.kernel(name, architecture)
+    spills = image.spills.get(name)
+    code = image.code(name, architecture)
+    before = captured.code(was, architecture) if captured is not None else ""
+    return VariantKernel(
+        name=name,
+        registers=info.registers if info else None,
+        shared_bytes=info.shared_bytes if info else None,
+        local_bytes=info.local_bytes if info else None,
+        spill_store_bytes=spills[0] if spills else None,
+        spill_load_bytes=spills[1] if spills else None,
+        code=code,
+        same_code=code == before if code and before else None,
+    )
+
+
+__all__ = ["SOURCE_SUFFIXES", "BuiltImage", "describe", "read_file", "read_image_file", "replace"]

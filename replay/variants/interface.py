@@ -1,0 +1,175 @@
+"""The interface of a kernel against that of the kernel that shall stand for it, and against its launches.
+
+Pure. What differs is a fact with both sides; whether it keeps the kernel from being launched is part of the fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from replay.errors import EngineError
+from replay.images.model import GlobalVariable, KernelInfo
+
+# Shared memory that one block may have, in bytes: "Technical Specifications per Compute Capability" of the CUDA C++
+# Programming Guide. Architectures that are not listed are left to the driver.
+_KIB = 1024
+BLOCK_SHARED_BYTES = {
+    70: 96 * _KIB, 72: 96 * _KIB, 75: 64 * _KIB, 80: 163 * _KIB, 86: 99 * _KIB, 87: 163 * _KIB, 88: 99 * _KIB,
+    89: 99 * _KIB, 90: 227 * _KIB, 100: 227 * _KIB, 103: 227 * _KIB, 110: 227 * _KIB, 120: 99 * _KIB, 121: 99 * _KIB,
+}  # fmt: skip
+_DRIVER_SHARED_BYTES = 1024  # that machine code of sm_90 and later counts as its own, and the limits do not
+SHOWN_PARAMETERS = 12
+
+Dimensions = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Launched:
+    """One geometry with which the window launches a kernel. cluster: (0, 0, 0) for none."""
+
+    grid: Dimensions
+    block: Dimensions
+    shared_bytes: int
+    cluster: Dimensions = (0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One line of the comparison. problem: why the kernel cannot be launched like the captured one, "" if it can."""
+
+    what: str
+    captured: str
+    variant: str
+    problem: str = ""
+
+
+class InterfaceMismatch(EngineError):
+    """A kernel or module that does not fit. `facts` are all lines of the comparison."""
+
+    def __init__(
+        self, what: str, facts: list[Fact], *, where: object = None, next: str | None = None
+    ) -> None:
+        from replay.report.variant import render_interface
+
+        self.facts = facts
+        self.details = render_interface(facts)
+        super().__init__(what, where=where, next=next)
+
+
+def compare_interfaces(
+    captured: KernelInfo, variant: KernelInfo, launches: Iterable[Launched], architecture: int | None
+) -> list[Fact]:
+    """Parameters, shared memory, thread limits and cluster. architecture: of the device, 90 for 9.0."""
+    launches = list(launches)
+    return [
+        *_parameters(captured, variant),
+        _static_shared(captured, variant),
+        *_launches(variant, launches, architecture),
+        _threads("threads a block, most", captured.max_threads, variant.max_threads, launches, exact=False),
+        _threads(
+            "threads a block, required",
+            captured.required_threads,
+            variant.required_threads,
+            launches,
+            exact=True,
+        ),
+        _cluster(captured, variant, launches),
+    ]
+
+
+def compare_variables(used: Iterable[tuple[str, int]], variant: dict[str, GlobalVariable]) -> list[Fact]:
+    """Variables (name, bytes) whose contents were captured, against those of the new image."""
+    facts = []
+    for name, size_bytes in used:
+        there = variant.get(name)
+        if there is None:
+            facts.append(Fact(f"variable {name}", f"{size_bytes} bytes", "-", "the new image lacks it"))
+        elif 0 < there.size < size_bytes:
+            text = "the new image has a smaller one"
+            facts.append(Fact(f"variable {name}", f"{size_bytes} bytes", f"{there.size} bytes", text))
+    return facts
+
+
+def _parameters(captured: KernelInfo, variant: KernelInfo) -> list[Fact]:
+    old = [(item.offset, item.size) for item in captured.parameters]
+    new = [(item.offset, item.size) for item in variant.parameters]
+    facts = [
+        Fact(
+            "parameters",
+            str(len(old)),
+            str(len(new)),
+            "" if len(old) == len(new) else "another number of parameters",
+        )
+    ]
+    for number in range(min(max(len(old), len(new)), SHOWN_PARAMETERS)):
+        sides = [side[number] if number < len(side) else None for side in (old, new)]
+        if sides[0] != sides[1]:
+            before, after = ("-" if side is None else f"{side[1]} bytes at {side[0]}" for side in sides)
+            problem = "another size or offset" if None not in sides else "only one side has it"
+            facts.append(Fact(f"parameter {number}", before, after, problem))
+    if old != new and not any(fact.problem for fact in facts):
+        facts.append(Fact("parameters", f"{len(old)}", f"{len(new)}", "sizes or offsets differ"))
+    return [*facts, Fact("parameter bytes", str(captured.parameter_bytes), str(variant.parameter_bytes))]
+
+
+def _static_shared(captured: KernelInfo, variant: KernelInfo) -> Fact:
+    return Fact("static shared memory", _bytes(captured.shared_bytes), _bytes(variant.shared_bytes))
+
+
+def _launches(variant: KernelInfo, launches: list[Launched], architecture: int | None) -> list[Fact]:
+    limit = BLOCK_SHARED_BYTES.get(architecture or 0)
+    most = max((item.shared_bytes for item in launches), default=0)
+    total = most + (variant.shared_bytes or 0)
+    if architecture is not None and architecture >= 90 and variant.registers is not None:
+        total -= min(_DRIVER_SHARED_BYTES, variant.shared_bytes or 0)
+    problem = f"{total} bytes a block, the device has {limit}" if limit and total > limit else ""
+    return [Fact("dynamic shared memory of its launches", _bytes(most), _bytes(most), problem)]
+
+
+def _threads(
+    what: str,
+    captured: Dimensions | None,
+    variant: Dimensions | None,
+    launches: list[Launched],
+    *,
+    exact: bool,
+) -> Fact:
+    problem = ""
+    for item in launches if variant is not None else ():
+        assert variant is not None
+        if exact and item.block != variant:
+            problem = f"it is launched with {_text(item.block)}"
+        elif not exact and _product(item.block) > _product(variant):
+            problem = f"it is launched with {_text(item.block)}, {_product(item.block)} threads"
+    return Fact(what, _text(captured), _text(variant), problem)
+
+
+def _cluster(captured: KernelInfo, variant: KernelInfo, launches: list[Launched]) -> Fact:
+    problem = ""
+    wanted = variant.required_cluster
+    for item in launches if wanted is not None else ():
+        assert wanted is not None
+        if any(item.cluster) and item.cluster != wanted:
+            problem = f"it is launched with {_text(item.cluster)}"
+        elif any(blocks % size for blocks, size in zip(item.grid, wanted, strict=True) if size):
+            problem = f"a grid of {_text(item.grid)} cannot be cut into such clusters"
+    if (
+        captured.required_cluster is not None
+        and wanted is None
+        and not any(any(item.cluster) for item in launches)
+    ):
+        problem = "the captured kernel relies on its cluster, which no launch asks for"
+    return Fact("cluster, required", _text(captured.required_cluster), _text(wanted), problem)
+
+
+def _product(value: Dimensions) -> int:
+    return value[0] * value[1] * value[2]
+
+
+def _text(value: Dimensions | None) -> str:
+    return "-" if value is None else " x ".join(map(str, value))
+
+
+def _bytes(value: int | None) -> str:
+    return "not known" if value is None else f"{value:,} bytes"

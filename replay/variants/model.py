@@ -1,0 +1,180 @@
+"""A variant: one choice of driver, device, module image, compiler, JIT options and launch geometry. Plain values.
+
+Its text is stable: `parse(text)` gives an equal variant, whatever the version that wrote it, so that it can stand in a
+result, on a command line and in a list of candidates. Words are `key=value`, quoted as a shell quotes them.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from replay.errors import UsageError
+from replay.variants.jit import JitOption, parse_jit
+
+MAXIMUM_DIMENSION = (1 << 31) - 1  # gridDim.x; the driver knows the limits of a device
+
+Dimensions = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Swap:
+    """The module image of `kernel` is taken from `file`. kernel: its name or a regular expression, "" for the only
+    one that has its name in the file."""
+
+    kernel: str
+    file: str
+
+    def __str__(self) -> str:
+        return f"{self.kernel}={self.file}" if self.kernel else self.file
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """What a launch of `kernel` gets instead of the captured value: blocks, threads, or bytes of dynamic shared memory.
+    kernel: as in Swap; "" for the only kernel."""
+
+    what: str  # grid, block, shared
+    kernel: str
+    value: Dimensions
+
+    def __str__(self) -> str:
+        text = str(self.value[0]) if self.what == "shared" else ",".join(map(str, self.value))
+        return f"{self.kernel}={text}" if self.kernel else text
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What is done otherwise than in the application. Everything empty: as captured.
+
+    ptxas: a version ("13.0", "12.9.86") or the path of one; "" for none: images are loaded as they are. lower_ptx: PTX
+    that is newer than that ptxas is given to it as of the newest .version that it knows.
+    """
+
+    driver: str = ""
+    device: int | None = None
+    swaps: tuple[Swap, ...] = ()
+    ptxas: str = ""
+    lower_ptx: bool = False
+    jit: tuple[JitOption, ...] = ()
+    geometry: tuple[Geometry, ...] = field(default=())
+
+    SHAPES: ClassVar = ("grid", "block", "shared")
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the window is replayed as it was captured, on whatever driver and device."""
+        return not (self.swaps or self.ptxas or self.jit or self.geometry)
+
+    def __str__(self) -> str:
+        """The stable text; "" when nothing is chosen."""
+        words = [f"driver={self.driver}"] if self.driver else []
+        words += [f"device={self.device}"] if self.device is not None else []
+        words += [f"swap={swap}" for swap in self.swaps]
+        words += [f"ptxas={self.ptxas}"] if self.ptxas else []
+        words += ["lower-ptx=yes"] if self.lower_ptx else []
+        words += [f"jit={','.join(map(str, self.jit))}"] if self.jit else []
+        words += [f"{shape.what}={shape}" for shape in self.geometry]
+        return shlex.join(words)
+
+
+def parse(text: str) -> Variant:
+    """The variant of a text such as `swap=gemm=new.ptx jit=opt-level=2`. Raises UsageError."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"the variant {text!r} cannot be read ({error})") from None
+    given: dict[str, list[str]] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals or not value or key not in _KEYS or (key == "lower-ptx" and value != "yes"):
+            known = ", ".join(_KEYS)
+            raise UsageError(
+                f"{word!r} is no part of a variant", next=f"its words are {known}, each KEY=VALUE"
+            )
+        given.setdefault(key, []).append(value)
+    for key in ("driver", "device", "ptxas"):
+        if len(given.get(key, [])) > 1:
+            raise UsageError(f"the variant names {key} twice", where=text)
+    return make_variant(
+        driver=given.get("driver", [""])[0],
+        device=None if "device" not in given else _whole(given["device"][0], "device"),
+        swap=given.get("swap", ()),
+        ptxas=given.get("ptxas", [""])[0],
+        lower_ptx="lower-ptx" in given,
+        jit=given.get("jit", ()),
+        **{what: given.get(what, ()) for what in Variant.SHAPES},
+    )
+
+
+_KEYS = ("driver", "device", "swap", "ptxas", "lower-ptx", "jit", *Variant.SHAPES)
+
+
+def make_variant(
+    *,
+    driver: str = "",
+    device: int | None = None,
+    swap: Iterable[str] = (),
+    ptxas: str = "",
+    lower_ptx: bool = False,
+    jit: Iterable[str] = (),
+    grid: Iterable[str] = (),
+    block: Iterable[str] = (),
+    shared: Iterable[str] = (),
+) -> Variant:
+    """A variant of the values as they stand on a command line. Raises UsageError."""
+    if lower_ptx and not ptxas:
+        raise UsageError("--lower-ptx changes what --ptxas is given, and there is none")
+    shapes = [
+        parse_geometry(what, text)
+        for what, texts in zip(Variant.SHAPES, (grid, block, shared), strict=True)
+        for text in texts
+    ]
+    for number, shape in enumerate(shapes):
+        if any((shape.what, shape.kernel) == (other.what, other.kernel) for other in shapes[:number]):
+            raise UsageError(f"--{shape.what} is given twice for the same kernel", where=shape.kernel or None)
+    return Variant(
+        driver, device, tuple(map(parse_swap, swap)), ptxas, lower_ptx, parse_jit(jit), tuple(shapes)
+    )
+
+
+def parse_swap(text: str, is_file: Callable[[str], bool] = lambda name: Path(name).is_file()) -> Swap:
+    """`KERNEL=FILE` or `FILE`. Both may hold "=": the longest name in front of a file that exists is the kernel's.
+
+    Raises UsageError when there is no such file.
+    """
+    places = [place for place, character in enumerate(text) if character == "="]
+    for place in reversed(places):
+        if place and is_file(text[place + 1 :]):
+            return Swap(text[:place], text[place + 1 :])
+    if is_file(text):
+        return Swap("", text)
+    name = text[places[0] + 1 :] if places else text
+    raise UsageError("there is no such file", where=f"--swap {name}", next="--swap takes KERNEL=FILE")
+
+
+def parse_geometry(what: str, text: str) -> Geometry:
+    """`X,Y,Z` (or `X`, `X,Y`; of shared memory BYTES), with `KERNEL=` in front where it is for one.
+
+    Raises UsageError.
+    """
+    kernel, _, numbers = text.rpartition("=")
+    parts = [_whole(part, what) for part in numbers.split(",")]
+    if len(parts) > (1 if what == "shared" else 3):
+        raise UsageError(f"has {len(parts)} numbers", where=f"--{what} {text}")
+    if what == "shared":
+        return Geometry(what, kernel, (parts[0], 0, 0))
+    if not all(parts):
+        raise UsageError("a dimension of 0", where=f"--{what} {text}")
+    x, y, z = [*parts, 1, 1][:3]
+    return Geometry(what, kernel, (x, y, z))
+
+
+def _whole(text: str, what: str) -> int:
+    digits = text.strip()
+    if not digits.isascii() or not digits.isdigit() or int(digits[:11]) > MAXIMUM_DIMENSION:
+        raise UsageError(f"{text!r} is no whole number that it can be", where=f"--{what}")
+    return int(digits)

@@ -1,0 +1,375 @@
+"""What a variant comes to for one snapshot: images read or built, interfaces compared, all before anything runs.
+
+Order: the kernels that are meant; files read and sources compiled; PTX assembled; then interfaces, variables and
+geometry compared with what the snapshot asks for. Raises InterfaceMismatch with both sides.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from replay.drivers import Driver
+from replay.engine.contents import read_contents
+from replay.engine.variants import Replacement, Shape, reshaped_geometry
+from replay.errors import EngineError, ImageError, UsageError
+from replay.images.model import KernelInfo, Parameter
+from replay.inspection.launches import LaunchedKernel
+from replay.results.schema import VariantFacts, VariantImage
+from replay.snapshot.container import SnapshotReader
+from replay.snapshot.schema import Call, Image, Kernel, Range, from_wire
+from replay.variants import device
+from replay.variants.images import SOURCE_SUFFIXES, BuiltImage, describe, read_image_file
+from replay.variants.interface import Fact, InterfaceMismatch, Launched, compare_interfaces, compare_variables
+from replay.variants.kernels import find_kernel, only_kernel, shown
+from replay.variants.model import Geometry, Swap, Variant
+from replay.variants.usage import ImageUse, image_uses, launched
+
+Progress = Callable[[str], None]
+
+
+class NotExecutable(EngineError):
+    """A variant that was built and fits, but that this driver cannot execute. `facts`: what is known of it."""
+
+    def __init__(
+        self, what: str, facts: VariantFacts, *, where: object = None, next: str | None = None
+    ) -> None:
+        from replay.report.variant import render_variant
+
+        self.facts = facts
+        self.details = render_variant(facts)
+        super().__init__(what, where=where, next=next)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the worker does otherwise, and what is reported of it."""
+
+    replacements: tuple[Replacement, ...]
+    shapes: tuple[Shape, ...]
+    jit: tuple[tuple[int, int], ...]
+    facts: VariantFacts | None
+    notes: tuple[str, ...] = ()
+
+    @contextmanager
+    def request(self) -> Iterator[tuple[dict[str, Any] | None, tuple[int, ...]]]:
+        """What the worker is told, and the open files that it must inherit: no file of an image can stay behind."""
+        if not (self.replacements or self.shapes or self.jit):
+            yield None, ()
+            return
+        descriptors = [_in_memory(item.image) for item in self.replacements]
+        try:
+            yield {
+                "replacements": [
+                    {"digest": item.digest, "new_digest": item.new_digest, "descriptor": descriptor,
+                     "bytes": len(item.image), "names": item.names, "others": list(item.others), "beside": item.beside}
+                    for item, descriptor in zip(self.replacements, descriptors, strict=True)
+                ],
+                "shapes": [{"what": shape.what, "name": shape.kernel.name, "image": shape.kernel.image,
+                            "value": list(shape.value)} for shape in self.shapes],
+                "jit": [list(pair) for pair in self.jit],
+            }, tuple(descriptors)  # fmt: skip
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+
+AS_CAPTURED = Plan((), (), (), None)
+
+
+def plan_variant(
+    variant: Variant,
+    reader: SnapshotReader,
+    driver: Driver,
+    ordinal: int,
+    progress: Progress = lambda text: None,
+) -> Plan:
+    """Read, build and compare. reader: at the window that is replayed. Raises UsageError, EngineError, ImageError."""
+    if variant.changes_nothing:
+        return AS_CAPTURED
+    return _Planning(variant, reader, driver, ordinal, progress).plan()
+
+
+def _in_memory(data: bytes) -> int:
+    descriptor = os.memfd_create("replay-image")
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+    return descriptor
+
+
+class _Planning:
+    def __init__(
+        self, variant: Variant, reader: SnapshotReader, driver: Driver, ordinal: int, progress: Progress
+    ) -> None:
+        self._variant = variant
+        self._reader = reader
+        self._driver = driver
+        self._progress = progress
+        self._kernels: list[Kernel] = [from_wire(Kernel, value) for value in reader.objects("kernel")]
+        self._images: dict[str, Image] = {}
+        for value in reader.objects("image"):
+            image: Image = from_wire(Image, value)
+            self._images[image.digest] = image
+        calls: list[Call] = [from_wire(Call, value) for value in reader.objects("call")]
+        ranges: list[Range] = [from_wire(Range, value) for value in reader.objects("range")]
+        self._uses = image_uses(calls, ranges)
+        self._launches = launched(calls, self._kernels)
+        self._captured: dict[str, BuiltImage] = {}
+        builds = variant.swaps or variant.ptxas
+        self._architecture = device.architecture(driver, ordinal) if builds else None
+        self._notes: list[str] = []
+
+    def plan(self) -> Plan:
+        """The whole order of the module's docstring."""
+        shapes = [shape for item in self._variant.geometry for shape in self._shapes(item)]
+        built: dict[str, tuple[BuiltImage, dict[str, str]]] = {}
+        for swap in self._variant.swaps:
+            self._swap(swap, built)
+        if self._variant.ptxas:
+            self._assemble(built)
+        replacements, images, facts = [], [], []
+        for digest, (image, names) in built.items():
+            replacement = self._fit(digest, image, names)
+            facts += self._compare(digest, image, replacement, shapes)
+            replacements.append(replacement)
+            images.append((digest, image, replacement))
+        facts += self._compare_shapes(shapes, built)
+        described = [self._described(*item) for item in images]
+        geometry = [f"{shape.what} of {shape.kernel.name}: {_shown(shape)}" for shape in shapes]
+        jit = self._variant.jit
+        if jit and self._driver.emulated:
+            self._notes.append(
+                "the built-in CPU driver has no compiler: JIT options were passed on and changed nothing"
+            )
+        result = VariantFacts(str(self._variant), described, [str(option) for option in jit], geometry)
+        machine_code = [item for _, item, _ in images if not item.runs_as_ptx(self._architecture)]
+        if machine_code and self._driver.emulated:
+            source = machine_code[0].source
+            what, option = f"{source} is a cubin", "--swap"
+            if self._variant.ptxas:
+                what, option = "assembled and not run", "--ptxas"
+            raise NotExecutable(
+                f"{what}: the built-in CPU driver executes PTX alone", result, where=option,
+                next="replay on a GPU (--driver system), or swap in PTX or a .cu",
+            )  # fmt: skip
+        pairs = tuple((option.number, option.value) for option in jit)
+        return Plan(tuple(replacements), tuple(shapes), pairs, result, tuple(self._notes))
+
+    # -- what is meant ------------------------------------------------------------------------------------------
+
+    def _shapes(self, item: Geometry) -> list[Shape]:
+        option = f"--{item.what}"
+        kernel = (
+            find_kernel(self._kernels, item.kernel, option)
+            if item.kernel
+            else only_kernel(self._kernels, option)
+        )
+        return [Shape(item.what, LaunchedKernel(kernel.name, kernel.image), item.value)]
+
+    def _swap(self, swap: Swap, built: dict[str, tuple[BuiltImage, dict[str, str]]]) -> None:
+        image = self._build(swap.file)
+        there = image.kernel_names(self._architecture)
+        if not there:
+            raise ImageError(f"has no kernel for sm_{self._architecture}", where=swap.file)
+        kernel = self._meant(swap, there)
+        if not kernel.image or kernel.image not in self._images:
+            raise EngineError(
+                "the image of this kernel was not captured, so nothing can stand for it", where=kernel.name
+            )
+        if kernel.name in there:
+            new_name = kernel.name
+        elif len(there) == 1:
+            new_name = there[0]
+        else:
+            listed = ", ".join(there[:8]) + (" ..." if len(there) > 8 else "")
+            raise EngineError(
+                f"has no kernel {kernel.name}, and {len(there)} others",
+                where=swap.file,
+                next=f"name it so; it has {listed}",
+            )
+        if kernel.image in built:
+            known, names = built[kernel.image]
+            if known.digest != image.digest:
+                raise UsageError(
+                    "two swaps give the same module two images",
+                    where=f"--swap {swap}",
+                    next="put both kernels into one file",
+                )
+            names[kernel.name] = new_name
+            return
+        built[kernel.image] = (image, {kernel.name: new_name})
+
+    def _meant(self, swap: Swap, there: list[str]) -> Kernel:
+        if swap.kernel:
+            return find_kernel(self._kernels, swap.kernel, "--swap")
+        named = [kernel for kernel in self._kernels if kernel.name in there]
+        if len(named) == 1:
+            return named[0]
+        if not named and len(there) == 1 and len(self._kernels) == 1:
+            return self._kernels[0]
+        raise UsageError(
+            f"{swap.file} has {len(named)} of the kernels that the window launches", where="--swap",
+            next=f"say which, as KERNEL={swap.file}: {shown(self._kernels)}",
+        )  # fmt: skip
+
+    def _build(self, file: str) -> BuiltImage:
+        if file.endswith(SOURCE_SUFFIXES):
+            from replay.variants.compiler import compile_source
+
+            assert self._architecture is not None
+            self._progress(f"compiling {os.path.basename(file)}")
+            want_ptx = self._driver.emulated or bool(self._variant.ptxas)
+            return compile_source(file, self._architecture, want_ptx=want_ptx)
+        return read_image_file(file)
+
+    def _assemble(self, built: dict[str, tuple[BuiltImage, dict[str, str]]]) -> None:
+        """Every image that a launched kernel is from, unless it has no PTX."""
+        from replay.variants.ptxas import assemble, find_ptxas
+
+        assert self._architecture is not None
+        tool = find_ptxas(self._variant.ptxas, self._progress)
+        without: list[str] = []
+        for digest in dict.fromkeys(kernel.image for kernel in self._kernels):
+            image, names = built.get(digest, (self._original(digest), {}))
+            texts = image.ptx(self._architecture) if image is not None else []
+            if image is None or not texts:
+                without.append(digest[:8] or "not captured")
+                continue
+            if len(texts) > 1:
+                raise EngineError(
+                    f"image {digest[:8]} holds {len(texts)} PTX modules to be linked with each other", where="--ptxas",
+                    next="build it without relocatable device code, or swap in a cubin",
+                )  # fmt: skip
+            self._progress(f"assembling image {digest[:8]} with ptxas {tool.version}")
+            built[digest] = (
+                assemble(
+                    tool,
+                    texts[0],
+                    image.source,
+                    self._architecture,
+                    self._variant.jit,
+                    self._variant.lower_ptx,
+                ),
+                names,
+            )
+        if without:
+            raise EngineError(
+                f"{len(without)} images that the window needs have no PTX: {', '.join(without[:4])}", where="--ptxas",
+                next="capture a build that includes PTX (`-gencode arch=compute_XX,code=[sm_XX,compute_XX]`)",
+            )  # fmt: skip
+
+    def _original(self, digest: str) -> BuiltImage | None:
+        """A captured image; None when it is not in the snapshot."""
+        if digest not in self._captured and digest in self._images:
+            data = read_contents(self._reader, self._images[digest].contents)
+            self._captured[digest] = BuiltImage(data, f"captured image {digest[:8]}")
+        return self._captured.get(digest)
+
+    # -- whether it fits ----------------------------------------------------------------------------------------
+
+    def _fit(self, digest: str, image: BuiltImage, names: dict[str, str]) -> Replacement:
+        """Which kernels come from where: whatever the new image has comes from it, unless others share variables."""
+        there = set(image.kernel_names(self._architecture))
+        use = self._uses.get(digest, ImageUse())
+        asked = [*use.kernels, *(kernel.name for kernel in self._kernels if kernel.image == digest)]
+        names = {**{name: name for name in asked if name in there}, **names}
+        others = tuple(dict.fromkeys(name for name in asked if name not in names))
+        launched_others = [k.name for k in self._kernels if k.image == digest and k.name in others]
+        return Replacement(
+            digest, image.digest, image.data, names, () if launched_others else others, bool(launched_others)
+        )
+
+    def _compare(
+        self, digest: str, image: BuiltImage, replacement: Replacement, shapes: list[Shape]
+    ) -> list[Fact]:
+        facts = self._variables(digest, image, replacement)
+        for kernel in self._kernels:
+            if kernel.image != digest or kernel.name not in replacement.names:
+                continue
+            info = image.kernel(replacement.names[kernel.name], self._architecture)
+            if info is None:
+                raise ImageError(f"has no kernel {replacement.names[kernel.name]}", where=image.source)
+            launches = self._launched(kernel, shapes)
+            facts = compare_interfaces(self._interface(kernel), info, launches, self._architecture) + facts
+            _refuse(facts, kernel.demangled or kernel.name, image.source)
+        return facts
+
+    def _variables(self, digest: str, image: BuiltImage, replacement: Replacement) -> list[Fact]:
+        used = self._uses.get(digest, ImageUse()).variables
+        there = image.variables(self._architecture)
+        if replacement.beside:
+            both = [name for name in used if name in there]
+            rest = [k.name for k in self._kernels if k.image == digest and k.name not in replacement.names]
+            text = f"shared with {rest[0]}, which the new image lacks" if rest else ""
+            return [
+                Fact(f"variable {name}", f"{used[name]} bytes", f"{there[name].size} bytes", text)
+                for name in both
+            ]
+        return compare_variables(used.items(), there)
+
+    def _compare_shapes(self, shapes: list[Shape], built: dict[str, Any]) -> list[Fact]:
+        for key in dict.fromkeys(shape.kernel for shape in shapes):
+            kernel = next(k for k in self._kernels if (k.name, k.image) == (key.name, key.image))
+            if kernel.image not in built:
+                info = self._interface(kernel)
+                facts = compare_interfaces(info, info, self._launched(kernel, shapes), self._architecture)
+                _refuse(facts, kernel.demangled or kernel.name, "the geometry asked for")
+        return []
+
+    def _launched(self, kernel: Kernel, shapes: list[Shape]) -> list[Launched]:
+        mine = [
+            shape
+            for shape in shapes
+            if (shape.kernel.name, shape.kernel.image) == (kernel.name, kernel.image)
+        ]
+        found = self._launches.get((kernel.name, kernel.image), [])
+        return [
+            replace(item, **reshaped_geometry(item.grid, item.block, item.shared_bytes, mine))
+            for item in found
+        ]
+
+    def _interface(self, kernel: Kernel) -> KernelInfo:
+        """Of a captured kernel: what the driver said in the application goes before what the image says."""
+        original = self._original(kernel.image)
+        info = None
+        try:
+            info = original.kernel(kernel.name, self._architecture) if original is not None else None
+        except ImageError as error:
+            self._notes.append(f"the captured image of {kernel.name} cannot be read: {error.what}")
+        slots = tuple(Parameter(slot.offset_bytes, slot.size_bytes) for slot in kernel.parameters)
+        total = max((slot.offset + slot.size for slot in slots), default=0)
+        base = info or KernelInfo(kernel.name, (), 0)
+        shared = kernel.attributes.get("static_shared_bytes")
+        if slots or info is None:
+            base = replace(base, parameters=slots, parameter_bytes=total)
+        return replace(base, shared_bytes=base.shared_bytes if base.shared_bytes is not None else shared)
+
+    def _described(self, digest: str, image: BuiltImage, replacement: Replacement) -> VariantImage:
+        original = self._original(digest)
+        kernels = [
+            describe(image, new, self._architecture, original, old)
+            for old, new in replacement.names.items()
+            if any((kernel.name, kernel.image) == (old, digest) for kernel in self._kernels)
+        ]
+        modules = image.modules(self._architecture)
+        return VariantImage(
+            replaces=digest, digest=image.digest, kind=image.kind, size_bytes=len(image.data), source=image.source,
+            compiler=image.compiler, target=modules[0].target if modules else "", beside=replacement.beside,
+            same=original is not None and original.data.rstrip(b"\0") == image.data.rstrip(b"\0"), kernels=kernels,
+        )  # fmt: skip
+
+
+def _refuse(facts: list[Fact], kernel: str, source: str) -> None:
+    problems = [fact for fact in facts if fact.problem]
+    if problems:
+        first = f"{problems[0].what}: {problems[0].problem}"
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise InterfaceMismatch(f"{source} does not fit: {first}{more}", facts, where=kernel)
+
+
+def _shown(shape: Shape) -> str:
+    return f"{shape.value[0]} bytes" if shape.what == "shared" else " x ".join(map(str, shape.value))

@@ -1,0 +1,136 @@
+"""`replay run` with another kernel, compiler or geometry, on real programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+
+import pytest
+
+from replay.errors import ExitCode
+
+from .conftest import REPOSITORY
+
+emulator_only = pytest.mark.skipif(
+    os.environ.get("REPLAY_TEST_DRIVER", "emulator") != "emulator",
+    reason="what the built-in CPU driver cannot execute",
+)
+
+
+def ptx(sample):
+    return (REPOSITORY / "samples" / sample / f"{sample}.ptx").read_text()
+
+
+def put(replay, name, text):
+    (replay.folder / name).write_text(text)
+    return name
+
+
+def test_another_kernel_is_run_and_its_outputs_are_compared(replay):
+    replay.capture("--kernel", "vector_add", application=replay.application("vector_add"))
+    same = put(
+        replay, "same.ptx", ptx("vector_add").replace("//", "// the same, with another comment\n//", 1)
+    )
+    result = json.loads(
+        replay.run("x.rsnap", "--swap", f"vector_add={same}", "--json", "-o", "x.rres").stdout
+    )
+    assert result["verification"]["verdict"] == "match"
+    assert result["variant"]["text"] == "swap=vector_add=same.ptx"
+    (image,) = result["variant"]["images"]
+    assert image["digest"] != image["replaces"]
+    wrong = put(replay, "wrong.ptx", ptx("vector_add").replace("add.f32", "sub.f32"))
+    done = replay.run("x.rsnap", "--swap", wrong, status=ExitCode.GATE_FAILED)
+    assert "swap=wrong.ptx" in done.stdout
+    assert json.loads(replay.run("x.rsnap", "--json").stdout)["variant"] is None
+
+
+def test_variables_that_both_modules_have_get_their_captured_contents(replay):
+    replay.capture("--launch", "3", "--kernel", "draw", application=replay.application("hidden_state"))
+    same = put(replay, "same.ptx", "// changed\n" + ptx("hidden_state"))
+    assert "outputs match" in replay.run("x.rsnap", "--swap", same).stdout
+    other_values = ptx("hidden_state").replace("{1, 0, 0, 0, 3,", "{9, 0, 0, 0, 9,")
+    assert other_values != ptx("hidden_state")
+    assert "outputs match" in replay.run("x.rsnap", "--swap", put(replay, "other.ptx", other_values)).stdout
+    lacking = put(replay, "lacking.ptx", ptx("hidden_state").replace("launches", "starts"))
+    done = replay.run("x.rsnap", "--swap", lacking, status=ExitCode.COULD_NOT)
+    assert "the new image lacks it" in done.stderr
+
+
+@pytest.mark.parametrize("sample", ["graph_update", "two_streams", "matmul_tiled", "cooperative"])
+def test_modules_libraries_and_graphs_take_another_image(replay, sample):
+    replay.capture("--all", application=replay.application(sample))
+    kernel = json.loads(replay("ls", "x.rsnap", "kernels", "--json").stdout)["kernels"][0]["name"]
+    same = put(replay, "same.ptx", "// changed\n" + ptx(sample))
+    assert (
+        "outputs match"
+        in replay.run("x.rsnap", "--swap", f"^{kernel}$={same}", "--jit", "opt-level=1").stdout
+    )
+
+
+def test_a_kernel_of_its_own_file_stands_beside_the_captured_module(replay):
+    """The file lacks the other kernel that the window launches."""
+    replay.capture("--all", application=replay.application("reduce"))
+    text = ptx("reduce")
+    first, second = text.split(".visible .entry reduce_atomic")
+    alone = put(replay, "alone.ptx", first)
+    assert ".visible .entry reduce_blocks" in first
+    done = json.loads(replay.run("x.rsnap", "--swap", f"reduce_blocks={alone}", "--json").stdout)
+    assert done["verification"]["verdict"] == "match"
+    assert done["variant"]["images"][0]["beside"]
+    broken = put(replay, "broken.ptx", first.replace("add.f32", "sub.f32"))
+    replay.run("x.rsnap", "--swap", f"reduce_blocks={broken}", status=ExitCode.GATE_FAILED)
+
+
+def test_another_geometry_is_launched(replay):
+    replay.capture("--kernel", "vector_add", application=replay.application("vector_add"))
+    done = replay.run("x.rsnap", "--grid", "1", "--json", status=ExitCode.GATE_FAILED)
+    assert json.loads(done.stdout)["variant"]["geometry"] == ["grid of vector_add: 1 x 1 x 1"]
+    assert "outputs match" in replay.run("x.rsnap", "--grid", "vector_add=1025", "--block", "256").stdout
+
+
+def test_what_does_not_fit_ends_before_anything_runs(replay):
+    replay.capture("--kernel", "vector_add", application=replay.application("vector_add"))
+    other = put(
+        replay, "other.ptx", ptx("vector_add").replace(".u32 vector_add_param_3", ".u64 vector_add_param_3")
+    )
+    done = replay.run("x.rsnap", "--swap", other, "-o", "x.rres", status=ExitCode.COULD_NOT)
+    assert "4 bytes at 24" in done.stderr
+    assert "8 bytes at 24" in done.stderr
+    assert not (replay.folder / "x.rres").exists()
+    replay.run("x.rsnap", "--swap", "nowhere.ptx", status=ExitCode.USAGE)
+    replay.run("x.rsnap", "--swap", f"saxpy={other}", status=ExitCode.USAGE)
+
+
+@emulator_only
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="needs a ptxas")
+def test_ptxas_is_asked_on_the_cpu_driver_and_what_it_made_is_not_run(replay):
+    replay.capture("--kernel", "vector_add", application=replay.application("vector_add"))
+    done = replay.run("x.rsnap", "--ptxas", shutil.which("ptxas"), "--json", status=ExitCode.COULD_NOT)
+    (image,) = json.loads(done.stdout)["images"]
+    assert image["kind"] == "cubin"
+    assert image["kernels"][0]["registers"] > 0
+    assert image["kernels"][0]["spill_store_bytes"] == 0
+    assert "assembled and not run" in done.stderr
+
+
+def test_a_version_of_ptxas_that_cannot_be_had_is_an_error_that_lists_those_that_can(replay):
+    replay.capture("--kernel", "vector_add", application=replay.application("vector_add"))
+    environment = {
+        **os.environ,
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": "",
+        "XDG_CACHE_HOME": str(replay.folder),
+    }
+    done = replay(
+        "run",
+        "x.rsnap",
+        "--driver",
+        "emulator",
+        "--ptxas",
+        "99.9",
+        status=ExitCode.COULD_NOT,
+        env=environment,
+    )
+    assert "pip download nvidia-cuda-nvcc==99.9.*" in done.stderr
+    assert "here are" in done.stderr
