@@ -20,6 +20,7 @@ from replay.errors import CaptureError, EngineError, UsageError
 
 SONAME = "libcuda.so.1"
 INTERPOSER_NAME = "libreplay_interposer.so"
+SUBMISSION_NAME = "libreplay_submit.so"
 
 # Device files of the Linux driver, and of the same driver under Windows Subsystem for Linux.
 _DEVICE_FILES = (Path("/dev/nvidiactl"), Path("/dev/dxg"))
@@ -75,6 +76,12 @@ def interposer_library() -> Path:
             next="install replay with `pip install .`, or set REPLAY_NATIVE_DIR",
         )
     return path
+
+
+def submission_library() -> Path | None:
+    """The loop that submits a window's calls; None when this installation has none, and Python does it."""
+    path = native_folder() / SUBMISSION_NAME
+    return path if path.is_file() else None
 
 
 def emulator_library() -> Path:

@@ -206,6 +206,11 @@ class Executor(CallInputs):
             raise DriverFailure("cuCtxSetCurrent", code, self.driver.error_name(code))
         self._current = context
 
+    def be_in(self, context: int) -> None:
+        """Make the live context that stands for a captured one current, if it is not."""
+        if context != self._current:
+            self.switch(context)
+
     @contextmanager
     def inside(self, context: int) -> Iterator[None]:
         """Make the live context that stands for a captured one current for a while, if there is one."""

@@ -8,15 +8,20 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Literal
 
-from replay.engine.driver import call, query
+from replay.api.functions import by_symbol
+from replay.engine.driver import call, passed_value, query
 from replay.engine.inputs import Prepared
 from replay.engine.measure import MAXIMUM_HELD_CALLS, WindowSampler
 from replay.engine.session import Session, is_launch, launch_streams
 from replay.inspection.launches import with_kernels
 from replay.results.schema import LaunchTime
+from replay.snapshot.schema import Call
 
 # Launches of a window that are timed one by one; each takes two events
-MAXIMUM_TIMED_LAUNCHES = 4096
+MAXIMUM_TIMED_LAUNCHES = 16_384
+
+SPECIAL_STREAMS = 3  # handles below stand for the default streams
+_NO_NUMBER = -1  # of a call that the application did not make
 
 Caches = Literal["cold", "hot"]
 
@@ -38,7 +43,7 @@ class LaunchTimer:
         self._sampler = sampler
         self.notes: list[str] = []
         self._timed: list[_Timed] = []
-        self._window = self._with_events()
+        self._window = session.submittable(self._with_events())
         self._hold = sampler.commands + 2 * len(self._timed) <= MAXIMUM_HELD_CALLS
         if self._timed and not sampler.hold_reason and not self._hold:
             self.notes.append(
@@ -65,7 +70,7 @@ class LaunchTimer:
                 streams = launch_streams(item)
                 timed = _Timed(item, streams[0] if streams else 0, events[0], events[1])
                 self._timed.append(timed)
-                window.append(self._between_events(timed))
+                window += self._between_events(timed)
         session.use_main_context()
         if unlisted:
             self.notes.append(
@@ -77,18 +82,28 @@ class LaunchTimer:
             )
         return window
 
-    def _between_events(self, timed: _Timed) -> Prepared:
+    def _between_events(self, timed: _Timed) -> list[Prepared]:
+        """The launch between calls that record its events; a stream that the window makes is looked up each time."""
         session, item = self._session, timed.prepared
+        executor = session.executor
         record = session.driver.function("cuEventRecord", item.call.per_thread)
-        live = session.executor.handles.live
+        if timed.stream < SPECIAL_STREAMS or ("CUstream", timed.stream) in executor.permanent:
+            live = executor.handles.live("CUstream", timed.stream)
+            row = Call(_NO_NUMBER, "cuEventRecord", "window", item.call.thread, [], 0)
+            parameters = by_symbol()[row.function].parameters
+            around = [
+                Prepared(row, item.context, record, list(map(passed_value, parameters, (event, live))))
+                for event in (timed.begin, timed.end)
+            ]
+            return [around[0], item, around[1]]
 
         def before() -> None:
-            record(timed.begin, live("CUstream", timed.stream))
+            record(timed.begin, executor.handles.live("CUstream", timed.stream))
 
         def after() -> None:
-            record(timed.end, live("CUstream", timed.stream))
+            record(timed.end, executor.handles.live("CUstream", timed.stream))
 
-        return replace(item, first=[*item.first, before], then=[after, *item.then])
+        return [replace(item, first=[*item.first, before], then=[after, *item.then])]
 
     def run_once(self, caches: Caches) -> None:
         """One pass over a window that is ready to run. Raises EngineError when a call fails."""

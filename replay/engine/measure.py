@@ -8,12 +8,14 @@ from __future__ import annotations
 import ctypes
 import math
 import time
+from collections.abc import Sequence
 
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Keep
 from replay.engine.driver import DriverFailure, call, query, query_int
 from replay.engine.inputs import Prepared
 from replay.engine.session import ATTRIBUTE_L2_BYTES, Session, is_launch, launch_streams
+from replay.engine.submission import Batch
 from replay.errors import EngineError
 from replay.timing.clocks import SLOWEST_CLOCK, Clocks
 from replay.timing.sampler import Sample
@@ -69,7 +71,7 @@ class WindowSampler:
         self._session.synchronize()
 
     def run(
-        self, times: int = 1, *, window: list[Prepared] | None = None, hold: bool | None = None
+        self, times: int = 1, *, window: Sequence[Prepared | Batch] | None = None, hold: bool | None = None
     ) -> Sample:
         """Run the window so many times, one right behind the other; times are those of one.
 

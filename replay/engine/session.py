@@ -8,7 +8,7 @@ by its last step.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from replay.api.functions import by_symbol
@@ -34,6 +34,7 @@ from replay.engine.memory import (
 )
 from replay.engine.program import Program
 from replay.engine.saving import OutputSaver
+from replay.engine.submission import Batch, in_batches
 from replay.engine.tensor_maps import LiveMaps
 from replay.errors import EngineError
 from replay.snapshot.schema import Call, Change, Range
@@ -340,6 +341,7 @@ class Session:
             for change in self.program.changes[number]
         ]
         self.executor.settle([item for item in self.window if item.function is not _nothing])
+        self._submittable: list[Prepared | Batch] | None = None
         first = next((item for item in self.window if is_launch(item)), None)
         self.main_context = first.context if first else 0
         main = self._live_context(self.main_context)
@@ -403,13 +405,29 @@ class Session:
                 call(self.driver, "cuCtxSynchronize")
         self.use_main_context()
 
-    def run_window(self, window: list[Prepared] | None = None) -> None:
+    def submittable(self, window: Sequence[Prepared]) -> list[Prepared | Batch]:
+        """Calls in the form in which `run_window` takes them. To be made once, and only of settled calls."""
+        program = self.program
+        must_succeed = [item.call.result == 0 and self.executor.result_matters(item) for item in window]
+        return in_batches(window, must_succeed, {*program.births, *program.changes, *program.seen})
+
+    def run_window(self, window: Iterable[Prepared | Batch] | None = None) -> None:
         """Replay the window once, fast: every call, and an error where a result is not the captured one.
 
-        window: the same calls with more around them.
+        window: other calls than the window's own (`submittable`).
         """
+        if window is None:
+            if self._submittable is None:
+                self._submittable = self.submittable(self.window)
+            window = self._submittable
         run = self.executor.run
-        for prepared in self.window if window is None else window:
+        for prepared in window:
+            if isinstance(prepared, Batch):
+                self.executor.be_in(prepared.context)
+                failed = prepared.submit()
+                if failed is not None:
+                    raise self._failure(*failed)
+                continue
             captured = prepared.call.result
             if self.program.births and prepared.call.number in self.program.births:
                 self._births(prepared.call.number)

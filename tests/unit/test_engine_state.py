@@ -11,6 +11,7 @@ import pytest
 from replay import drivers
 from replay.engine import run as engine_run
 from replay.engine.run import RunOptions, run_snapshot
+from replay.errors import EngineError
 from replay.timing.stopping import QUICK, StoppingParameters
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -205,3 +206,9 @@ def test_injected_noise_is_warned_of_with_the_number_of_samples_that_would_do(re
     assert {"noisy", "too-few"} <= set(warnings)
     assert "--samples" in warnings["too-few"].advice
     assert all(len(item.cold_time_ns) == 12 for item in result.launch_times)
+
+
+def test_a_launch_that_fails_in_a_timed_replay_is_named(replayed, monkeypatch):
+    monkeypatch.setenv("REPLAY_EMULATOR_FAIL", "cuLaunchKernel:6:719")
+    with pytest.raises(EngineError, match="call 7 of the window: cuLaunchKernel"):
+        replayed(two_launches())

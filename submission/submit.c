@@ -1,0 +1,36 @@
+// libreplay_submit.so: calls a table of functions one after another, in C, so that a replay of a window with
+// many launches keeps the device busy.
+//
+// Generic: it knows nothing of CUDA. A row is a function and its argument words; functions take integers and
+// pointers alone, of which the calling conventions of x86-64 and aarch64 (Linux) pass each as one word, and
+// leave words that a function does not take to the caller.
+#include <stddef.h>
+#include <stdint.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { WORDS = 12 }; // no driver function takes more; replay/engine/submission.py has the same number
+
+struct row {
+  int32_t (*function)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+                      uint64_t, uint64_t, uint64_t, uint64_t);
+  uint64_t words[WORDS];
+  uint64_t must_succeed;
+};
+
+_Static_assert(sizeof(struct row) == 8 * (WORDS + 2), "replay/engine/submission.py lays rows out like this");
+
+// Returns how many rows were done; fewer than `count` when a row that must succeed did not, whose result is
+// then in *result.
+EXPORT size_t replay_submit(const struct row *rows, size_t count, int32_t *result) {
+  for (size_t at = 0; at < count; at++) {
+    const struct row *row = &rows[at];
+    const uint64_t *w = row->words;
+    int32_t code = row->function(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11]);
+    if (code != 0 && row->must_succeed) {
+      *result = code;
+      return at;
+    }
+  }
+  return count;
+}
