@@ -285,6 +285,11 @@ class Executor(CallInputs):
             # It touched nothing. Here it might: memory is placed in larger pieces than the application asked for.
             self.note(f"{call.function} was not executed where it failed in the application")
             return None
+        if call.function.startswith(_CREATORS) and call.result not in (0, None, *STICKY_RESULTS):
+            # Nothing was made. Here something might be: another driver or device refuses other things.
+            name = self.driver.error_name(call.result)
+            self.note(f"{call.function} returned {name} in the application and was not executed")
+            return None
         if function.meaning in NOT_EXECUTED:
             if reason := NOT_EXECUTED[function.meaning]:
                 self.note(f"{call.function} was not executed: {reason}")

@@ -162,7 +162,13 @@ def replay(
         spans = plan_spans(program.ranges.values())
         try:
             session = Session(
-                driver, program, device=0, spans=spans, taken=spans, relocate=True, stage=lambda text: None
+                driver,
+                program,
+                device=0,
+                spans=spans,
+                taken=dict.fromkeys(spans, "taken"),
+                relocate=True,
+                stage=lambda text: None,
             )
             session.run_window()
         finally:
