@@ -63,10 +63,10 @@ struct GlobalCounters {
   uint64_t least_sectors = 0; // had the lanes' bytes been adjacent and aligned, no more than `sectors`
 };
 struct SharedCounters {
-  uint64_t requests = 0;
-  uint64_t bytes = 0;
-  uint64_t wavefronts = 0;     // passes over the banks
-  uint64_t bank_conflicts = 0; // passes beyond those that the width of the access needs
+  uint64_t requests;
+  uint64_t bytes;
+  uint64_t wavefronts;     // passes over the banks
+  uint64_t bank_conflicts; // passes beyond those that the width of the access needs
 };
 
 struct LaunchCounters {
@@ -76,7 +76,7 @@ struct LaunchCounters {
   uint64_t thread_class[instruction_classes] = {};
   uint64_t divergent_branches = 0;
   GlobalCounters global[access_kinds];
-  SharedCounters shared[access_kinds];
+  SharedCounters shared[access_kinds] = {};
 
   uint64_t sectors() const { return global[0].sectors + global[1].sectors + global[2].sectors; }
 };

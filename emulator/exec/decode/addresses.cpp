@@ -10,11 +10,12 @@ namespace emulator {
 
 namespace {
 
-// Accesses through one row, of one width and in one state space.
+// Accesses through one row, of one width and in one state space, that an address aligns or misaligns alike.
 struct Sharing {
   uint32_t bytes = 0;
   ptx::Space space = ptx::Space::generic;
   bool wide = false;
+  int64_t misalignment = 0;
   std::vector<uint32_t> members; // indices into the block
 };
 
@@ -47,10 +48,12 @@ std::vector<SharedAddress> shared_addresses(const LoweredFunction &function, con
     if (const Reference *address = address_of(lowered)) {
       const Instruction &i = lowered.instruction;
       uint32_t bytes = uint32_t{i.element_bytes} * (i.extra_count ? i.extra_count : 1);
+      int64_t misalignment = i.immediate & (int64_t{bytes} - 1);
       Sharing &sharing = open[address->value];
-      if (sharing.bytes != bytes || sharing.space != i.space || sharing.wide != i.wide_address) {
+      if (sharing.bytes != bytes || sharing.space != i.space || sharing.wide != i.wide_address ||
+          sharing.misalignment != misalignment) {
         close(sharing);
-        sharing = {bytes, i.space, i.wide_address, {}};
+        sharing = {bytes, i.space, i.wide_address, misalignment, {}};
       }
       sharing.members.push_back(k - block.begin);
     }

@@ -287,7 +287,11 @@ private:
         Instruction instruction = lowered.instruction;
         fill(instruction, lowered);
         instruction.slot = addresses[k - block.begin].slot;
-        instruction.slot_begins = addresses[k - block.begin].begins;
+        if (instruction.slot != 0 && !addresses[k - block.begin].begins) {
+          instruction.known_slot = instruction.slot;
+          if (lowered.known)
+            (instruction.inner ? instruction.inner : instruction.handler) = lowered.known;
+        }
         count += lowered.counted;
         classes.of_class[static_cast<size_t>(lowered.instruction_class)] += lowered.counted;
         if (lowered.accounts) {

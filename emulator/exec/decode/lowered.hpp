@@ -45,6 +45,7 @@ enum class Flow : uint8_t {
 
 struct Lowered {
   Instruction instruction;
+  Handler known = nullptr; // Operation::known
   std::vector<Reference> references;
   Flow flow = Flow::next;
   uint32_t target = 0; // branch: position in the body

@@ -100,6 +100,7 @@ Lowered &Lowering::emit(std::string_view form, const std::vector<uint32_t> &sour
   const Operation &found = operation(std::string(form));
   Lowered &lowered = emit(found.handler);
   lowered.instruction.immediate = found.immediate;
+  lowered.known = found.known;
   for (size_t s = 0; s < sources.size(); ++s)
     refer(lowered, fields[s], sources[s], false);
   if (destination != UINT32_MAX)

@@ -99,7 +99,7 @@ void check_access(Warp &w, const Instruction *i, uint32_t lane, uint64_t address
   if (range.end > range.base && inside(range.base, range.end, address, bytes) && (range.writable || !write)) {
     // Services have no memory site of their own.
     if (i->element_bytes != 0)
-      w.ranges[i->site] = {range.base, range.end};
+      w.ranges[i->site] = {range.base, range.end, range.writable};
     return;
   }
   std::string what = std::string("illegal ") + (write ? "write" : "read") + " of " + std::to_string(bytes) +

@@ -79,6 +79,9 @@ const Instruction *guarded(Warp &w, const Instruction *i) {
     w.active = lanes_with_guard(w, i);
     if (w.active == 0) {
       w.active = group;
+      // Those that would share its addresses must not take older ones for them.
+      if (i->slot != 0)
+        w.worker->reach.set_known(i->slot, false);
       return i + 1;
     }
   }

@@ -44,7 +44,7 @@ struct Instruction {
   bool wide_address = false; // address in a row of u64, not u32
   uint8_t element_bytes = 0; // memory accesses
   uint8_t slot = 0;          // memory accesses: where the lanes' addresses are kept, from 1; 0: nowhere
-  bool slot_begins = false;  // the first of those that share them
+  uint8_t known_slot = 0;    // the same, for all but the first of those that share them
 };
 
 struct ConstantRow {

@@ -15,20 +15,27 @@ enum class Pattern : uint8_t {
 };
 
 // Where the lanes of one access are, without the instruction's own offset, so that several instructions whose
-// addresses are in one row share it (Instruction::slot).
+// addresses are in one row share it (Instruction::slot). find_reach() fills it.
 struct Reach {
-  Pattern pattern = Pattern::far_apart;
-  uint32_t bytes = 0;      // of each lane's access
-  uint32_t active = 0;     // lanes it was made for
-  uint32_t lanes = 0;      // how many
-  uint32_t first = 0;      // lowest active lane
-  uint32_t wavefronts = 0; // in shared memory; 0: not yet known
-  uint32_t wavefronts_of_atomic = 0;
-  uint32_t offset_bits = 0; // all offsets, or-ed
-  uint64_t lowest = 0;      // address, window of the state space included
-  uint64_t span = 0;        // from there to the end of the highest access
-  uint64_t own_least = 0;   // local memory: the lowest and the highest address inside the thread's own
-  uint64_t own_most = 0;
+  Pattern pattern;
+  uint32_t bytes;       // of each lane's access
+  uint32_t active;      // lanes it was made for
+  uint32_t lanes;       // how many
+  uint32_t first;       // lowest active lane
+  uint32_t offset_bits; // all offsets, or-ed
+  uint64_t lowest;      // address, window of the state space included
+  uint64_t span;        // from there to the end of the highest access
+  uint64_t own_least;   // local memory: the lowest and the highest address inside the thread's own
+  uint64_t own_most;
+  // What known_reach() goes by: an access with the offset `o` is inside when o + origin <= room, both
+  // unsigned.
+  uint64_t origin;
+  uint64_t room;
+  uint32_t checked; // the lanes for which that holds; 0: none
+  bool writable;    // and whether it does for writes
+  bool is_shared;   // shared memory, else global memory
+  SharedCounters
+      cost[2]; // in shared memory, of a load or store and of an atomic operation; requests 0: not known
   alignas(64) uint32_t offset[lanes_per_warp];
 };
 
@@ -36,14 +43,18 @@ constexpr uint32_t reach_slots = 8;
 
 // Kept by a worker for the group of lanes that runs; forgotten whenever another group does (Warp::enter).
 struct ReachSlots {
-  uint32_t known = 0; // bit s: slot s holds what its first instruction found
+  uint32_t known = 0; // bit s: slot s, from 1, holds what its first instruction found
   Reach slot[reach_slots];
+  void set_known(uint32_t s, bool is_known) {
+    known = (known & ~(uint32_t{1} << s)) | static_cast<uint32_t>(is_known) << s;
+  }
 };
 
 // Memory a worker has seen an instruction touch.
 struct CachedRange {
   uint64_t base = 0;
   uint64_t end = 0;
+  bool writable = false;
 };
 
 // Says whether [address, address + bytes) may be touched; throws a Fault that names lane and address

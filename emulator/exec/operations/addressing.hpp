@@ -1,9 +1,9 @@
-// Addresses of a memory instruction, per lane, the recognition of whole-warp patterns, and the counters of
-// memory.
+// Addresses of a memory instruction, per lane, the recognition of whole-warp patterns, and their check.
 #pragma once
 
 #include "exec/machine/block.hpp"
 #include "exec/operations/access.hpp"
+#include "exec/operations/counting.hpp"
 #include "exec/operations/shapes.hpp"
 
 namespace emulator::EMULATOR_ISA {
@@ -15,122 +15,6 @@ struct Addresses {
 };
 
 inline const u8 *launch_parameters(const Warp &w) { return w.parameters; }
-
-// Bit l: no lower lane has the value of lane l. Values are less than 2^32 - 1.
-inline u32 first_of_each(const u32 *values) {
-  alignas(64) u32 padded[2 * lanes_per_warp];
-  alignas(64) u32 again[lanes_per_warp] = {};
-  EACH_LANE(l) padded[l] = ~u32{0};
-  EACH_LANE(l) padded[lanes_per_warp + l] = values[l];
-  for (u32 distance = 1; distance < lanes_per_warp; ++distance) {
-    const u32 *lower = padded + lanes_per_warp - distance;
-    EACH_LANE(l) again[l] |= lower[l] == values[l] ? 1u : 0u;
-  }
-  u32 bits = 0;
-  EACH_LANE(l) bits |= again[l] ? 0 : u32{1} << l;
-  return bits;
-}
-
-// Passes over the 32 banks of 4 bytes. Accesses of 8 bytes are served by half-warps and of 16 bytes by
-// quarter-warps. Lanes that read or write one word share a pass; atomic operations on one word take one each.
-inline u32 count_wavefronts(const Reach &r, u32 bytes, bool atomic) {
-  u32 unit = bytes < 4 ? 4 : bytes < 16 ? bytes : 16;
-  u32 parts = unit / 4, part_lanes = lanes_per_warp / parts;
-  if (!atomic) {
-    if (r.pattern == Pattern::contiguous)
-      return (r.lanes + part_lanes - 1) / part_lanes;
-    if (r.pattern == Pattern::uniform || (parts == 1 && r.span <= 128 && r.lowest % 4 == 0)) {
-      u32 used = 0;
-      for (u32 p = 0; p < parts; ++p)
-        used += (r.active >> (p * part_lanes) & static_cast<u32>((u64{1} << part_lanes) - 1)) != 0;
-      return used;
-    }
-  }
-  alignas(64) u32 place[lanes_per_warp];
-  u32 low = static_cast<u32>(r.lowest % 128);
-  u32 uniform = r.pattern == Pattern::uniform;
-  u32 contiguous = r.pattern == Pattern::contiguous;
-  for (u32 l = 0; l < lanes_per_warp; ++l)
-    place[l] = (low + (uniform ? 0 : contiguous ? l * bytes : r.offset[l])) / unit;
-  u32 total = 0;
-  for (u32 p = 0; p < parts; ++p) {
-    u32 mask = static_cast<u32>((u64{1} << part_lanes) - 1) << (p * part_lanes);
-    u32 lanes = r.active & mask;
-    if (lanes == 0)
-      continue;
-    if (!atomic) {
-      // Lanes of other parts, and inactive ones, must not stand for lanes of this one.
-      alignas(64) u32 own[lanes_per_warp];
-      u32 first = place[__builtin_ctz(lanes)];
-      for (u32 l = 0; l < lanes_per_warp; ++l)
-        own[l] = lanes >> l & 1 ? place[l] : first;
-      u32 firsts = first_of_each(own);
-      // The value of the first active lane may have been put into an inactive one below it.
-      bool moved = (firsts & ~lanes) != 0;
-      lanes &= firsts;
-      if (moved)
-        lanes |= u32{1} << __builtin_ctz(r.active & mask);
-    }
-    u8 in_bank[lanes_per_warp] = {};
-    u8 most = 0;
-    for (; lanes; lanes &= lanes - 1) {
-      u8 now = ++in_bank[place[__builtin_ctz(lanes)] % part_lanes];
-      most = now > most ? now : most;
-    }
-    total += most;
-  }
-  return total;
-}
-
-// Distinct sectors of 32 bytes. An aligned access of up to 32 bytes lies in one.
-inline u32 count_sectors(const Reach &r, u64 lowest) {
-  alignas(64) u32 sector[lanes_per_warp];
-  u64 low = lowest % 32;
-  u32 back = 0, steps = 0;
-  u32 start = static_cast<u32>((low + r.offset[r.first]) / 32);
-  EACH_LANE(l) {
-    u32 mine = static_cast<u32>((low + r.offset[l]) / 32);
-    sector[l] = r.active >> l & 1 ? mine : start;
-  }
-  for (u32 l = 1; l < lanes_per_warp; ++l) {
-    back |= sector[l] < sector[l - 1] ? 1u : 0u;
-    steps += sector[l] != sector[l - 1] ? 1u : 0u;
-  }
-  return back == 0 ? steps + 1 : static_cast<u32>(__builtin_popcount(first_of_each(sector)));
-}
-
-inline void count_global(Warp &w, const Reach &r, u64 lowest, u32 bytes, AccessKind kind) {
-  GlobalCounters &c = w.counters->global[static_cast<size_t>(kind)];
-  u64 asked = u64{bytes} * r.lanes;
-  u64 sectors = r.pattern == Pattern::uniform      ? 1
-                : r.pattern == Pattern::contiguous ? (lowest + asked - 1) / 32 - lowest / 32 + 1
-                                                   : count_sectors(r, lowest);
-  u64 least = (asked + 31) / 32;
-  c.requests += 1;
-  c.bytes += asked;
-  c.sectors += sectors;
-  c.least_sectors += least < sectors ? least : sectors;
-}
-
-inline void count_shared(Warp &w, Reach &r, u32 bytes, AccessKind kind) {
-  SharedCounters &c = w.counters->shared[static_cast<size_t>(kind)];
-  bool atomic = kind == AccessKind::atomic;
-  u32 &known = atomic ? r.wavefronts_of_atomic : r.wavefronts;
-  if (known == 0)
-    known = count_wavefronts(r, bytes, atomic);
-  u32 parts = bytes <= 4 ? 1 : bytes >= 16 ? 4 : 2;
-  u32 needed = 1;
-  if (parts > 1) {
-    u32 part_lanes = lanes_per_warp / parts;
-    needed = 0;
-    for (u32 p = 0; p < parts; ++p)
-      needed += (r.active >> (p * part_lanes) & static_cast<u32>((u64{1} << part_lanes) - 1)) != 0;
-  }
-  c.requests += 1;
-  c.bytes += u64{bytes} * r.lanes;
-  c.wavefronts += known;
-  c.bank_conflicts += known - needed;
-}
 
 // Finds the pattern of the lanes' addresses in the row of `i`. Addresses that are too far apart for offsets
 // go to `at`.
@@ -144,7 +28,8 @@ inline void find_pattern(Warp &w, const Instruction *i, Reach &r, Addresses &at,
   r.bytes = bytes;
   r.first = static_cast<u32>(__builtin_ctz(active));
   r.lanes = static_cast<u32>(__builtin_popcount(active));
-  r.wavefronts = r.wavefronts_of_atomic = 0;
+  r.cost[0].requests = r.cost[1].requests = 0;
+  r.checked = 0;
   r.offset_bits = 0;
   Row a0 = a[r.first];
   if (stride == 0) {
@@ -279,15 +164,9 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
   if (i->slot != 0) {
     ReachSlots &slots = w.worker->reach;
     found = &slots.slot[i->slot - 1];
-    u32 bit = u32{1} << i->slot;
-    if (!i->slot_begins && (slots.known & bit) && found->active == w.active && found->bytes == bytes) {
-      // As the first instruction left it.
-    } else {
+    if (!(slots.known >> i->known_slot & 1) || found->active != w.active) {
       find_reach(w, i, *found, at, bytes);
-      if (found->pattern == Pattern::far_apart)
-        slots.known &= ~bit;
-      else
-        slots.known |= bit;
+      slots.set_known(i->slot, found->pattern != Pattern::far_apart);
     }
   } else {
     find_reach(w, i, fresh, at, bytes);
@@ -305,6 +184,7 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
   u64 lowest = r.lowest + static_cast<u64>(i->immediate);
   bool generic = i->space == ptx::Space::generic;
   u64 base, end;
+  bool writable = true;
   bool shared = i->space == ptx::Space::shared, local = i->space == ptx::Space::local;
   if (generic) {
     u64 one = lowest + (r.pattern < Pattern::pieces_uniform ? 0 : r.offset[r.first]);
@@ -322,9 +202,12 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
   } else {
     base = w.ranges[i->site].base;
     end = w.ranges[i->site].end;
+    writable = w.ranges[i->site].writable;
   }
 #ifdef EMULATOR_UNCHECKED
   (void)base, (void)end, (void)write;
+  bool inside = true;
+  writable = true;
 #else
   bool inside = !local    ? in_range(base, end, lowest, r.span)
                 : generic ? each_in_own(w, r, lowest, bytes)
@@ -339,11 +222,41 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
     local = is_remote_shared(w, lowest);
   }
 #endif
+  bool global = i->space == ptx::Space::global || (generic && !shared && !local);
   if (shared)
-    count_shared(w, r, bytes, kind);
-  else if (i->space == ptx::Space::global || (generic && !local))
+    count_shared(w, cost_of_shared(r, bytes, kind == AccessKind::atomic), kind);
+  else if (global)
     count_global(w, r, lowest, bytes, kind);
+  if (i->slot != 0 && inside && (shared ? kind != AccessKind::atomic : global)) {
+    r.checked = r.active;
+    r.writable = writable;
+    r.is_shared = shared;
+    r.origin = r.lowest - base;
+    r.room = end - base - r.span;
+  }
   return r;
+}
+
+// What reach() would give for one of the later accesses through a row of addresses, when nothing but its own
+// offset tells it from one that was checked: the offset is checked, the access is counted. nullptr: reach()
+// must look. The members of a slot agree in width, alignment and state space.
+[[gnu::always_inline]] inline const Reach *known_reach(Warp &w, const Instruction *i, u32 bytes,
+                                                       AccessKind kind) {
+  ReachSlots &slots = w.worker->reach;
+  if (!(slots.known >> i->known_slot & 1))
+    return nullptr;
+  Reach &r = slots.slot[i->known_slot - 1];
+  if (r.checked != w.active || (kind == AccessKind::store && !r.writable))
+    return nullptr;
+#ifndef EMULATOR_UNCHECKED
+  if (static_cast<u64>(i->immediate) + r.origin > r.room)
+    return nullptr;
+#endif
+  if (r.is_shared)
+    count_shared(w, r.cost[0], kind);
+  else
+    count_global(w, r, r.lowest + static_cast<u64>(i->immediate), bytes, kind);
+  return &r;
 }
 
 // For accesses that take the lanes one by one: the address of each active lane, checked and counted.

@@ -36,13 +36,12 @@ inline void store_side_by_side(Warp &w, const uint32_t *offsets, u64 to) {
   EACH_LANE(l) for (u32 e = 0; e < Count; ++e) m[l * Count + e] = static_cast<M>(s[e][l]);
 }
 
-// M: element in memory, R: register. A signed M is extended with its sign.
-template <typename M, typename R> const Instruction *load(Warp &w, const Instruction *i) {
-  Addresses at;
-  Reach fresh;
+// M: element in memory, R: register. A signed M is extended with its sign. `far`: the addresses of lanes that
+// are far apart.
+template <typename M, typename R>
+inline const Instruction *load_rows(Warp &w, const Instruction *i, const Reach &r, const u64 *far) {
   u32 count = i->extra_count;
   u32 bytes = sizeof(M) * count;
-  const Reach &r = reach(w, i, fresh, at, bytes, AccessKind::load);
   u64 lowest = r.lowest + static_cast<u64>(i->immediate);
   const uint32_t *offsets = count == 1 ? &i->destination : w.program->extra.data() + i->extra;
   if (r.pattern == Pattern::contiguous && r.lanes == lanes_per_warp) {
@@ -108,7 +107,7 @@ template <typename M, typename R> const Instruction *load(Warp &w, const Instruc
     case Pattern::far_apart:
       for (u32 lanes = r.active; lanes; lanes &= lanes - 1) {
         u32 l = static_cast<u32>(__builtin_ctz(lanes));
-        d[l] = static_cast<R>(read<M>(at.address[l] + e * sizeof(M)));
+        d[l] = static_cast<R>(read<M>(far[l] + e * sizeof(M)));
       }
       break;
     }
@@ -116,13 +115,40 @@ template <typename M, typename R> const Instruction *load(Warp &w, const Instruc
   return i + 1;
 }
 
-// Lanes that write to one place do so in order: the highest wins.
-template <typename M, typename R> const Instruction *store(Warp &w, const Instruction *i) {
+template <typename M, typename R> const Instruction *load(Warp &w, const Instruction *i) {
   Addresses at;
   Reach fresh;
+  const Reach &r = reach(w, i, fresh, at, sizeof(M) * i->extra_count, AccessKind::load);
+  return load_rows<M, R>(w, i, r, at.address);
+}
+
+// What most loads of an unrolled loop are: one element, at addresses that an earlier instruction found.
+template <typename M, typename R> const Instruction *load_known(Warp &w, const Instruction *i) {
+  const Reach *r = known_reach(w, i, sizeof(M) * i->extra_count, AccessKind::load);
+  if (!r)
+    return load<M, R>(w, i);
+  if (i->extra_count == 1 && r->active == ~u32{0}) {
+    u64 lowest = r->lowest + static_cast<u64>(i->immediate);
+    R *d = w.row<R>(i->destination);
+    if (r->pattern == Pattern::contiguous) {
+      const M *m = reinterpret_cast<const M *>(lowest);
+      EACH_LANE(l) d[l] = static_cast<R>(m[l]);
+      return i + 1;
+    }
+    if (r->pattern == Pattern::uniform) {
+      R value = static_cast<R>(read<M>(lowest));
+      EACH_LANE(l) d[l] = value;
+      return i + 1;
+    }
+  }
+  return load_rows<M, R>(w, i, *r, nullptr);
+}
+
+// Lanes that write to one place do so in order: the highest wins.
+template <typename M, typename R>
+inline const Instruction *store_rows(Warp &w, const Instruction *i, const Reach &r, const u64 *far) {
   u32 count = i->extra_count;
   u32 bytes = sizeof(M) * count;
-  const Reach &r = reach(w, i, fresh, at, bytes, AccessKind::store);
   u64 lowest = r.lowest + static_cast<u64>(i->immediate);
   const uint32_t *offsets = count == 1 ? &i->b : w.program->extra.data() + i->extra;
   if (r.pattern == Pattern::contiguous && r.lanes == lanes_per_warp) {
@@ -151,7 +177,7 @@ template <typename M, typename R> const Instruction *store(Warp &w, const Instru
     case Pattern::far_apart:
       for (u32 lanes = r.active; lanes; lanes &= lanes - 1) {
         u32 l = static_cast<u32>(__builtin_ctz(lanes));
-        write<M>(at.address[l] + e * sizeof(M), static_cast<M>(s[l]));
+        write<M>(far[l] + e * sizeof(M), static_cast<M>(s[l]));
       }
       break;
     default:
@@ -167,6 +193,18 @@ template <typename M, typename R> const Instruction *store(Warp &w, const Instru
     }
   }
   return i + 1;
+}
+
+template <typename M, typename R> const Instruction *store(Warp &w, const Instruction *i) {
+  Addresses at;
+  Reach fresh;
+  const Reach &r = reach(w, i, fresh, at, sizeof(M) * i->extra_count, AccessKind::store);
+  return store_rows<M, R>(w, i, r, at.address);
+}
+
+template <typename M, typename R> const Instruction *store_known(Warp &w, const Instruction *i) {
+  const Reach *r = known_reach(w, i, sizeof(M) * i->extra_count, AccessKind::store);
+  return r ? store_rows<M, R>(w, i, *r, nullptr) : store<M, R>(w, i);
 }
 
 // A parameter of the kernel at a fixed place: the same for all lanes.
@@ -190,10 +228,10 @@ template <typename M, typename R> const Instruction *load_parameter(Warp &w, con
 
 template <typename M, typename R> void add_pair(OperationTable &t) {
   std::string suffix = "." + std::string(ptx::name_of(type_of<M>)) + "." + std::to_string(8 * sizeof(R));
-  t.add("ld" + suffix, {load<M, R>, type_of<R>, {}, 0});
+  t.add("ld" + suffix, {load<M, R>, type_of<R>, {}, 0, 0, load_known<M, R>});
   t.add("ld.param" + suffix, {load_parameter<M, R>, type_of<R>, {}, 0});
   if constexpr (std::is_unsigned_v<M>)
-    t.add("st" + suffix, {store<M, R>, ptx::Type::none, {}, 0});
+    t.add("st" + suffix, {store<M, R>, ptx::Type::none, {}, 0, 0, store_known<M, R>});
 }
 
 } // namespace

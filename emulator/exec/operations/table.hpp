@@ -18,6 +18,9 @@ struct Operation {
   ptx::Type sources[4] = {};
   uint8_t source_count = 0;
   int64_t immediate = 0; // copied into the instruction
+  // Memory accesses: for one whose addresses an earlier one has found (Instruction::known_slot); may be
+  // absent.
+  Handler known = nullptr;
 };
 
 class OperationTable {

@@ -1,0 +1,138 @@
+// What an access counts as: sectors of global memory, passes over the banks of shared memory.
+#pragma once
+
+#include "exec/operations/access.hpp"
+#include "exec/operations/shapes.hpp"
+
+namespace emulator::EMULATOR_ISA {
+
+namespace {
+
+// Bit l: no lower lane has the value of lane l. Values are less than 2^32 - 1.
+inline u32 first_of_each(const u32 *values) {
+  alignas(64) u32 padded[2 * lanes_per_warp];
+  alignas(64) u32 again[lanes_per_warp] = {};
+  EACH_LANE(l) padded[l] = ~u32{0};
+  EACH_LANE(l) padded[lanes_per_warp + l] = values[l];
+  for (u32 distance = 1; distance < lanes_per_warp; ++distance) {
+    const u32 *lower = padded + lanes_per_warp - distance;
+    EACH_LANE(l) again[l] |= lower[l] == values[l] ? 1u : 0u;
+  }
+  u32 bits = 0;
+  EACH_LANE(l) bits |= again[l] ? 0 : u32{1} << l;
+  return bits;
+}
+
+// Passes over the 32 banks of 4 bytes. Accesses of 8 bytes are served by half-warps and of 16 bytes by
+// quarter-warps. Lanes that read or write one word share a pass; atomic operations on one word take one each.
+inline u32 count_wavefronts(const Reach &r, u32 bytes, bool atomic) {
+  u32 unit = bytes < 4 ? 4 : bytes < 16 ? bytes : 16;
+  u32 parts = unit / 4, part_lanes = lanes_per_warp / parts;
+  if (!atomic) {
+    if (r.pattern == Pattern::contiguous)
+      return (r.lanes + part_lanes - 1) / part_lanes;
+    if (r.pattern == Pattern::uniform || (parts == 1 && r.span <= 128 && r.lowest % 4 == 0)) {
+      u32 used = 0;
+      for (u32 p = 0; p < parts; ++p)
+        used += (r.active >> (p * part_lanes) & static_cast<u32>((u64{1} << part_lanes) - 1)) != 0;
+      return used;
+    }
+  }
+  alignas(64) u32 place[lanes_per_warp];
+  u32 low = static_cast<u32>(r.lowest % 128);
+  u32 uniform = r.pattern == Pattern::uniform;
+  u32 contiguous = r.pattern == Pattern::contiguous;
+  for (u32 l = 0; l < lanes_per_warp; ++l)
+    place[l] = (low + (uniform ? 0 : contiguous ? l * bytes : r.offset[l])) / unit;
+  u32 total = 0;
+  for (u32 p = 0; p < parts; ++p) {
+    u32 mask = static_cast<u32>((u64{1} << part_lanes) - 1) << (p * part_lanes);
+    u32 lanes = r.active & mask;
+    if (lanes == 0)
+      continue;
+    if (!atomic) {
+      // Lanes of other parts, and inactive ones, must not stand for lanes of this one.
+      alignas(64) u32 own[lanes_per_warp];
+      u32 first = place[__builtin_ctz(lanes)];
+      for (u32 l = 0; l < lanes_per_warp; ++l)
+        own[l] = lanes >> l & 1 ? place[l] : first;
+      u32 firsts = first_of_each(own);
+      // The value of the first active lane may have been put into an inactive one below it.
+      bool moved = (firsts & ~lanes) != 0;
+      lanes &= firsts;
+      if (moved)
+        lanes |= u32{1} << __builtin_ctz(r.active & mask);
+    }
+    u8 in_bank[lanes_per_warp] = {};
+    u8 most = 0;
+    for (; lanes; lanes &= lanes - 1) {
+      u8 now = ++in_bank[place[__builtin_ctz(lanes)] % part_lanes];
+      most = now > most ? now : most;
+    }
+    total += most;
+  }
+  return total;
+}
+
+// Distinct sectors of 32 bytes. An aligned access of up to 32 bytes lies in one.
+inline u32 count_sectors(const Reach &r, u64 lowest) {
+  alignas(64) u32 sector[lanes_per_warp];
+  u64 low = lowest % 32;
+  u32 back = 0, steps = 0;
+  u32 start = static_cast<u32>((low + r.offset[r.first]) / 32);
+  EACH_LANE(l) {
+    u32 mine = static_cast<u32>((low + r.offset[l]) / 32);
+    sector[l] = r.active >> l & 1 ? mine : start;
+  }
+  for (u32 l = 1; l < lanes_per_warp; ++l) {
+    back |= sector[l] < sector[l - 1] ? 1u : 0u;
+    steps += sector[l] != sector[l - 1] ? 1u : 0u;
+  }
+  return back == 0 ? steps + 1 : static_cast<u32>(__builtin_popcount(first_of_each(sector)));
+}
+
+inline void count_global(Warp &w, const Reach &r, u64 lowest, u32 bytes, AccessKind kind) {
+  GlobalCounters &c = w.counters->global[static_cast<size_t>(kind)];
+  u64 asked = u64{bytes} * r.lanes;
+  u64 sectors = r.pattern == Pattern::uniform      ? 1
+                : r.pattern == Pattern::contiguous ? (lowest + asked - 1) / 32 - lowest / 32 + 1
+                                                   : count_sectors(r, lowest);
+  u64 least = (asked + 31) / 32;
+  c.requests += 1;
+  c.bytes += asked;
+  c.sectors += sectors;
+  c.least_sectors += least < sectors ? least : sectors;
+}
+
+// What one access to the block's own shared memory costs, however often it is repeated with other offsets of
+// the instruction: a bank is 4 bytes of 128, so these move all lanes alike.
+inline const SharedCounters &cost_of_shared(Reach &r, u32 bytes, bool atomic) {
+  SharedCounters &cost = r.cost[atomic];
+  if (cost.requests != 0)
+    return cost;
+  u32 parts = bytes <= 4 ? 1 : bytes >= 16 ? 4 : 2;
+  u32 needed = 1;
+  if (parts > 1) {
+    u32 part_lanes = lanes_per_warp / parts;
+    needed = 0;
+    for (u32 p = 0; p < parts; ++p)
+      needed += (r.active >> (p * part_lanes) & static_cast<u32>((u64{1} << part_lanes) - 1)) != 0;
+  }
+  cost.requests = 1;
+  cost.bytes = u64{bytes} * r.lanes;
+  cost.wavefronts = count_wavefronts(r, bytes, atomic);
+  cost.bank_conflicts = cost.wavefronts - needed;
+  return cost;
+}
+
+inline void count_shared(Warp &w, const SharedCounters &cost, AccessKind kind) {
+  SharedCounters &c = w.counters->shared[static_cast<size_t>(kind)];
+  c.requests += cost.requests;
+  c.bytes += cost.bytes;
+  c.wavefronts += cost.wavefronts;
+  c.bank_conflicts += cost.bank_conflicts;
+}
+
+} // namespace
+
+} // namespace emulator::EMULATOR_ISA
