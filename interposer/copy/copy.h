@@ -3,6 +3,8 @@
 
 #include "shim.h"
 
+uint64_t now_ns(void); // CLOCK_MONOTONIC
+
 enum { CHUNK_BYTES = 256 << 10 }; // what is compared and written as one; a chunk of a snapshot
 
 // Of a chunk. Two chunks that differ have equal hashes with a probability of about 2^-110: a keyed
@@ -51,9 +53,11 @@ bool write_chunks(struct copy_writer *writer, size_t chunk, const uint8_t *data,
 void end_copy(struct copy_writer *writer); // it is whole
 
 // Hashes of all chunks of a device range, made by a kernel of the shim in the range's context, which is
-// current. The device is idle. False: to be copied and hashed by the host.
+// current. The device is idle. False: to be copied and hashed by the host. `call`: for a note.
 bool can_hash_on_device(const struct range *range);
-bool hash_on_device(const struct range *range, struct hash *hashes);
-void device_hash_is_wrong(void);           // it will not be used any more
+bool hash_on_device(const struct range *range, struct hash *hashes, uint64_t call);
+void host_look_took(uint64_t ns,
+                    uint64_t bytes);       // copying, hashing and searching device memory, 1 MiB or more
+void device_hash_is_wrong(uint64_t call);  // it will not be used any more
 void end_device_hashing(uint64_t context); // of a context that is about to end; 0: of all
 void reset_device_hash_after_fork(void);

@@ -4,7 +4,8 @@
 // of its own while the device is idle and the gate closed. What it needs (a module, a stream, a small buffer)
 // is made when it is first wanted and removed when the last window has closed, or before its context ends.
 // Nothing of it goes through the wrappers, so nothing is recorded. Whatever fails ends its use in that
-// context: the host copies and hashes then.
+// context: the host copies and hashes then, and a note says why. So it does where that is measured to be
+// faster, which is no matter of the device alone: a driver may run kernels on the host.
 //
 // Not yet seen on a GPU.
 #include "copy/copy.h"
@@ -17,9 +18,11 @@ enum {
   CHUNKS_AT_ONCE = 16384, // 4 GiB a launch, 256 KiB of hashes
   CONTEXTS = 64,
   STREAM_NON_BLOCKING = 1, // CU_STREAM_NON_BLOCKING
+  LOOKS_TO_JUDGE_BY = 2,   // one may have been slowed by something else
 };
 // Below this, a copy costs no more than asking. Of a lone window there is one copy to be saved.
 static const uint64_t worth_bytes_in_windows = 1 << 20, worth_bytes_alone = 64 << 20;
+static const uint64_t measured_bytes = 8 << 20; // a shorter look is asking more than looking
 
 // The function of hash.c. One block a chunk, one thread a column; sums of 256 states through shared memory.
 static const char ptx[] =
@@ -139,11 +142,14 @@ static const char ptx[] =
 struct hasher {
   uint64_t context; // 0: free
   uint64_t module, kernel, stream, buffer;
-  bool ready; // false: it cannot be had in this context
+  bool ready;       // false: it cannot be had in this context, or is not worth having
+  unsigned looks;   // that were measured
+  uint64_t look_ns; // the fastest of them, a MiB
 };
 static struct hasher
     hashers[CONTEXTS]; // used by the thread that closed the gate, and by one that ends a context
 static bool is_wrong;
+static uint64_t host_look_ns; // the fastest look by copying and comparing, a MiB; 0: there was none
 
 static void remove_from_context(struct hasher *hasher) {
   int (*unload)(uint64_t) = driver_symbol("cuModuleUnload");
@@ -169,11 +175,14 @@ static void make_in_context(struct hasher *hasher) {
                   function(&hasher->kernel, hasher->module, "replay_hash_chunks") == SUCCESS &&
                   create(&hasher->stream, STREAM_NON_BLOCKING) == SUCCESS &&
                   allocate(&hasher->buffer, CHUNKS_AT_ONCE * sizeof(struct hash)) == SUCCESS;
-  if (!hasher->ready)
-    remove_from_context(hasher);
 }
 
-static struct hasher *hasher_of(uint64_t context) {
+static void give_up(struct hasher *hasher, uint64_t call, const char *why) {
+  remove_from_context(hasher);
+  write_note(NOTE_COPIED_TO_COMPARE, 0, call, "what changed is found by copying and comparing: %s", why);
+}
+
+static struct hasher *hasher_of(uint64_t context, uint64_t call) {
   struct hasher *unused = NULL;
   for (struct hasher *hasher = hashers; hasher < hashers + CONTEXTS; hasher++) {
     if (hasher->context == context)
@@ -184,6 +193,8 @@ static struct hasher *hasher_of(uint64_t context) {
   if (unused != NULL) {
     unused->context = context;
     make_in_context(unused);
+    if (!unused->ready)
+      give_up(unused, call, "the driver does not take the kernel that looks for it");
   }
   return unused;
 }
@@ -202,18 +213,34 @@ static bool can_be_read(const struct range *range) {
          copy(&byte, range->base + range->bytes - 1, 1) == SUCCESS;
 }
 
-bool hash_on_device(const struct range *range, struct hash *hashes) {
+static bool look_took(struct hasher *hasher, uint64_t ns, uint64_t bytes) {
+  if (bytes < measured_bytes)
+    return true;
+  uint64_t look_ns = ns / (bytes >> 20) + 1;
+  if (hasher->looks++ == 0 || look_ns < hasher->look_ns)
+    hasher->look_ns = look_ns;
+  return hasher->looks < LOOKS_TO_JUDGE_BY || host_look_ns == 0 || hasher->look_ns <= host_look_ns;
+}
+
+void host_look_took(uint64_t ns, uint64_t bytes) {
+  uint64_t look_ns = ns / (bytes >> 20) + 1;
+  if (host_look_ns == 0 || look_ns < host_look_ns)
+    host_look_ns = look_ns;
+}
+
+bool hash_on_device(const struct range *range, struct hash *hashes, uint64_t call) {
   int (*launch)(uint64_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, uint64_t,
                 void **, void **) = driver_symbol("cuLaunchKernel");
   int (*synchronize)(uint64_t) = driver_symbol("cuStreamSynchronize");
   int (*copy)(void *, uint64_t, size_t) = driver_symbol("cuMemcpyDtoH_v2");
   uint64_t context = current_context();
-  struct hasher *hasher = context != 0 ? hasher_of(context) : NULL;
+  struct hasher *hasher = context != 0 ? hasher_of(context, call) : NULL;
   if (hasher == NULL || !hasher->ready || launch == NULL || synchronize == NULL || copy == NULL ||
       !can_be_read(range))
     return false;
   struct hash_key key = *hash_key();
   size_t count = (size_t)((range->bytes + CHUNK_BYTES - 1) / CHUNK_BYTES);
+  uint64_t begin_ns = now_ns();
   for (size_t done = 0; done < count; done += CHUNKS_AT_ONCE) {
     unsigned blocks = count - done < CHUNKS_AT_ONCE ? (unsigned)(count - done) : CHUNKS_AT_ONCE;
     uint64_t begin = done * (uint64_t)CHUNK_BYTES, data = range->base + begin, bytes = range->bytes - begin;
@@ -222,15 +249,22 @@ bool hash_on_device(const struct range *range, struct hash *hashes) {
     if (launch(hasher->kernel, blocks, 1, 1, THREADS, 1, 1, 0, hasher->stream, parameters, NULL) != SUCCESS ||
         synchronize(hasher->stream) != SUCCESS ||
         copy(hashes + done, hasher->buffer, blocks * sizeof *hashes) != SUCCESS) {
-      remove_from_context(hasher);
+      give_up(hasher, call, "the kernel that looks for it failed");
       return false;
     }
   }
   atomic_fetch_add(&perturbation.hashed_bytes, range->bytes);
+  if (!look_took(hasher, now_ns() - begin_ns, range->bytes))
+    give_up(hasher, call, "that is faster here than the kernel that looks for it");
   return true;
 }
 
-void device_hash_is_wrong(void) { is_wrong = true; }
+void device_hash_is_wrong(uint64_t call) {
+  is_wrong = true;
+  write_note(
+      NOTE_COPIED_TO_COMPARE, 0, call,
+      "what changed is found by copying and comparing: the kernel that looks for it gave wrong answers");
+}
 
 void end_device_hashing(uint64_t context) {
   if (atomic_load(&captures_under_way) >

@@ -15,7 +15,7 @@ static uint8_t *staging;      // used by the thread that closed the gate
 static uint64_t bytes_copied; // into the capture: what --max-bytes limits
 struct perturbation perturbation;
 
-static uint64_t now_ns(void) {
+uint64_t now_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
@@ -123,8 +123,17 @@ struct reading {
   struct range_list *reached;  // NULL: pointers are not followed
   const struct hash *expected; // by the device; NULL: not asked
   bool compare;                // chunks that are as in the copy before are not written
+  bool words_are_known;        // of chunks that are as in the copy before
   bool over_limit, disagrees;
+  uint64_t written_ns; // spent on writing
 };
+
+static bool write_run(struct reading *reading, size_t chunk, const uint8_t *data, size_t bytes) {
+  uint64_t begin_ns = now_ns();
+  bool written = write_chunks(&reading->writer, chunk, data, bytes);
+  reading->written_ns += now_ns() - begin_ns;
+  return written;
+}
 
 static bool within_limit(struct reading *reading, size_t bytes) {
   reading->over_limit =
@@ -146,23 +155,22 @@ static bool take_chunks(struct reading *reading, size_t first, const uint8_t *da
     }
     bool same = reading->compare && memcmp(&hash, &copied->hashes[chunk], sizeof hash) == 0;
     copied->hashes[chunk] = hash;
-    if (selection.reach == REACH_REACHABLE)
+    if (selection.reach == REACH_REACHABLE && !(same && reading->words_are_known))
       copied->holds_words[chunk] = memory_may_reach(data + at, length, &reading->spans);
     if (reading->reached != NULL && copied->holds_words[chunk])
       memory_reach(data + at, length, reading->reached);
     if (!same) {
       run += length;
     } else if (run > 0) {
-      if (!within_limit(reading, run) ||
-          !write_chunks(&reading->writer, chunk - run / CHUNK_BYTES, data + at - run, run))
+      if (!within_limit(reading, run) || !write_run(reading, chunk - run / CHUNK_BYTES, data + at - run, run))
         return false;
       run = 0;
     }
   }
   size_t behind = first + (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
-  return run == 0 || (within_limit(reading, run) &&
-                      write_chunks(&reading->writer, behind - (run + CHUNK_BYTES - 1) / CHUNK_BYTES,
-                                   data + bytes - run, run));
+  return run == 0 ||
+         (within_limit(reading, run) &&
+          write_run(reading, behind - (run + CHUNK_BYTES - 1) / CHUNK_BYTES, data + bytes - run, run));
 }
 
 static int take_stretch(struct reading *reading, size_t first, uint64_t end) {
@@ -170,6 +178,7 @@ static int take_stretch(struct reading *reading, size_t first, uint64_t end) {
   for (uint64_t offset = first * (uint64_t)CHUNK_BYTES; offset < end && writer_is_open();
        offset += PIECE_BYTES) {
     size_t bytes = end - offset < PIECE_BYTES ? (size_t)(end - offset) : PIECE_BYTES;
+    uint64_t begin_ns = now_ns(), written_ns = reading->written_ns;
     int result = read_piece(range, range->base + offset, bytes);
     if (result != SUCCESS)
       return result;
@@ -178,6 +187,8 @@ static int take_stretch(struct reading *reading, size_t first, uint64_t end) {
       host_contents_were_read(range, offset, staging, bytes, reading->writer.moment, reading->writer.call);
     if (!take_chunks(reading, (size_t)(offset / CHUNK_BYTES), staging, bytes))
       break;
+    if (range->kind == RANGE_DEVICE && bytes == PIECE_BYTES)
+      host_look_took(now_ns() - begin_ns - (reading->written_ns - written_ns), bytes);
   }
   return SUCCESS;
 }
@@ -185,8 +196,9 @@ static int take_stretch(struct reading *reading, size_t first, uint64_t end) {
 // Reads the chunks that the device says have changed, and those whose pointers are to be followed. What a
 // window begins with is looked through even when no call was made since the last one ended: other processes,
 // other devices and network cards write device memory with no call of this process.
-static int take_changed(struct reading *reading, bool words_are_known) {
+static int take_changed(struct reading *reading) {
   const struct range *range = reading->writer.range;
+  bool words_are_known = reading->words_are_known;
   struct copied *copied = reading->copied;
   size_t count = (size_t)((range->bytes + CHUNK_BYTES - 1) / CHUNK_BYTES), first = 0;
   int result = SUCCESS;
@@ -216,22 +228,22 @@ static bool is_inside(const struct word_spans *inner, const struct word_spans *o
                                   inner->handles <= outer->handles));
 }
 
-static int read_range(struct reading *reading, bool words_are_known) {
+static int read_range(struct reading *reading) {
   const struct range *range = reading->writer.range;
   size_t count = (size_t)((range->bytes + CHUNK_BYTES - 1) / CHUNK_BYTES);
   struct hash *hashes = NULL;
   if (reading->compare && !range->host_visible && range->kind != RANGE_ARRAY && can_hash_on_device(range))
     hashes = malloc(count * sizeof *hashes);
   int result = SUCCESS;
-  if (hashes != NULL && hash_on_device(range, hashes)) {
+  if (hashes != NULL && hash_on_device(range, hashes, reading->writer.call)) {
     reading->expected = hashes;
-    result = take_changed(reading, words_are_known);
+    result = take_changed(reading);
     reading->expected = NULL;
     if (!reading->disagrees) {
       free(hashes);
       return result;
     }
-    device_hash_is_wrong();
+    device_hash_is_wrong(reading->writer.call);
     reading->disagrees = reading->compare = false;
     begin_copy(&reading->writer, range, reading->writer.moment, reading->writer.call, false);
   }
@@ -269,13 +281,13 @@ static void copy_range(const struct range *range, enum moment moment, uint64_t c
   reading.compare = known;
   reading.over_limit = reading.disagrees = false;
   begin_copy(&reading.writer, range, moment, call, known);
-  bool words_are_known = known && is_inside(&reading.spans, &copied->spans);
-  if (words_are_known)
+  reading.words_are_known = known && is_inside(&reading.spans, &copied->spans);
+  if (reading.words_are_known)
     reading.spans = copied->spans; // of all chunks alike
   copied->spans = reading.spans;
   copied->whole = false;
   bool pushed = push_context_of(range);
-  int result = read_range(&reading, words_are_known);
+  int result = read_range(&reading);
   if (pushed)
     pop_context();
   if (result != SUCCESS) {

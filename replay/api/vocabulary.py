@@ -130,6 +130,7 @@ class NoteCode(enum.IntEnum):
     NO_WINDOW = 17  # the selection matched no launch
     IMAGE_MISSING = 18  # an image stood in a file that is gone or was changed before it was packed
     HOST_WRITES_UNKNOWN = 19  # what the host wrote into this memory inside the window was not looked for
+    COPIED_TO_COMPARE = 20  # no kernel of the shim's own looks for what changed: the text says why
 
 
 # Environment of the application under capture: written by `replay capture`, read by the shim.

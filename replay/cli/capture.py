@@ -121,6 +121,9 @@ def capture(
     """
     from json import dumps
 
+    from replay.cli.packing import import_numpy_without_threads, prepare_to_pack
+
+    import_numpy_without_threads()
     from replay.capture.selection import parse_selection
     from replay.capture.session import capture as run_capture
     from replay.capture.session import content_bytes, default_output
@@ -129,7 +132,6 @@ def capture(
     from replay.report.json import plain
     from replay.report.progress import Progress
     from replay.snapshot.builder import PackReport, pack
-    from replay.snapshot.contents_writer import keep_large_blocks
 
     if listing and (everything or each or launch is not None or output is not None or keep_raw):
         from replay.errors import UsageError
@@ -155,7 +157,7 @@ def capture(
         print(f"replay: {chosen.reason}", file=sys.stderr)
 
     def packer(raw: Path, path: Path) -> PackReport:
-        keep_large_blocks()
+        prepare_to_pack()
         with Progress("packing", content_bytes(raw), hidden=quiet or json) as progress:
             return pack(raw, path, progress.advance, full_images=full_images)
 

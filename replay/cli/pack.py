@@ -37,6 +37,9 @@ def pack(
     The raw capture stays as it is. A process that had no window is left out; a second one that had one gets a file of
     its own, OUT.<pid>.rsnap. Several windows (--each) come into one file.
     """
+    from replay.cli.packing import import_numpy_without_threads, prepare_to_pack
+
+    import_numpy_without_threads()
     from replay.capture.session import check_output, content_bytes, explain_absence
     from replay.errors import CaptureError
     from replay.report.capture import snapshot_lines, snapshot_value
@@ -45,9 +48,8 @@ def pack(
     from replay.report.text import shown
     from replay.snapshot.builder import pack as build
     from replay.snapshot.builder import read_launcher
-    from replay.snapshot.contents_writer import keep_large_blocks
 
-    keep_large_blocks()
+    prepare_to_pack()
     path = output if output is not None else Path(f"{raw.absolute().name.removesuffix('.rcap')}.rsnap")
     check_output(path)
     with Progress("packing", content_bytes(raw), hidden=quiet or json) as progress:

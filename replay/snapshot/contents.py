@@ -16,7 +16,9 @@ from replay.snapshot.schema import CHUNK_BYTES, Contents
 from replay.snapshot.windows import choose_window, each_window, total
 
 # Notes that tell the course of a capture. Every other code says that something is missing.
-COURSE_NOTES = frozenset({"WINDOW_OPEN", "WINDOW_CLOSE", "LAUNCH_MATCHED", "CHILD_PROCESS", "THREADS_BUSY"})
+COURSE_NOTES = frozenset(
+    {"WINDOW_OPEN", "WINDOW_CLOSE", "LAUNCH_MATCHED", "CHILD_PROCESS", "THREADS_BUSY", "COPIED_TO_COMPARE"}
+)
 MAX_SCANNED_NOTES = 20_000  # by `info`; the counts come from the summary
 MAX_LISTED = 100_000  # kernels, images or allocations that are held in memory at once
 MAX_DESCRIBED_IMAGE_BYTES = 128 << 20  # beyond it, `ls images` says only how large it is

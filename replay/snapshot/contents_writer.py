@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
@@ -22,8 +21,6 @@ RUN_BYTES = 64 << 20  # stored at once
 BLOCK_BYTES = (
     1 << 20
 )  # checked and scanned at once, in memory that is used again: fresh memory costs page faults
-
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
 
 Found = Callable[[Words], None]
 
@@ -172,25 +169,6 @@ class ContentsWriter:
         if chunk:
             digests.append(self._writer.write_chunk(chunk) or ZERO_DIGEST)
         return b"".join(digests)
-
-
-def keep_large_blocks() -> None:
-    """Let the C library use freed blocks of a few megabytes again instead of giving each back to the kernel.
-
-    Packing asks for one such block after the other, and their page faults took a fifth of its time. For commands that
-    pack and end: it holds for the whole process and raises what that keeps. Does nothing where the C library has
-    no mallopt.
-    """
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except AttributeError:
-        return
-    for parameter, value in (
-        (_M_ARENA_MAX, 1),
-        (_M_MMAP_THRESHOLD, 32 << 20),
-        (_M_TRIM_THRESHOLD, 512 << 20),
-    ):
-        mallopt(parameter, value)
 
 
 def _in_order(allocation: Allocation, pieces: Iterable[RawContents]) -> list[RawContents] | str:

@@ -39,11 +39,16 @@ def state_text(process: Process, survey: Survey) -> str:
         return ""
     if ending.state == "damaged":
         return f"damaged at offset {ending.offset} of {process.raw.path.name}: {ending.text}"
-    stopped = [note.text for note in survey.notes if note.code == "CAPTURE_STOPPED"]
+    stopped = stopped_because(survey)
     text = f"ends after call {decoder.last_call}"
     if ending.text:
-        text = f"{ending.text} after call {decoder.last_call}" + (f": {stopped[0]}" if stopped else "")
+        text = f"{ending.text} after call {decoder.last_call}" + (f": {stopped}" if stopped else "")
     flying = [f"call {call.number} in flight: {call.function.symbol}" for call in decoder.open_calls.values()]
     if flying:
         text += f" ({', '.join(flying[:4])})"
     return text + ("; the window was closed before that" if survey.closed else "")
+
+
+def stopped_because(survey: Survey) -> str:
+    """Why capture stopped itself before the application ended; "" when it did not."""
+    return next((note.text for note in survey.notes if note.code == "CAPTURE_STOPPED"), "")

@@ -19,6 +19,7 @@ from replay.capture.rawfile import RawFile
 from replay.errors import UsageError
 from replay.snapshot import schema
 from replay.snapshot.builder.calls import WindowCalls
+from replay.snapshot.builder.ending import stopped_because
 from replay.snapshot.builder.process import Process, open_process, own_first, read_launcher, record_files
 from replay.snapshot.builder.report import PackedSnapshot, PackReport
 from replay.snapshot.builder.window import WindowWriter
@@ -112,9 +113,9 @@ def _write(
             if wanted is not None and window.number != wanted:
                 continue
             if several and not survey.closed and not survey.window_calls:
-                process.problems.append(
-                    f"window {window.number} is left out: the application ended before its first call"
-                )
+                why = stopped_because(survey)
+                ended = f"the capture stopped ({why})" if why else "the application ended"
+                process.problems.append(f"window {window.number} is left out: {ended} before its first call")
                 continue
             if several or not windows:
                 windows.append(window)

@@ -40,6 +40,9 @@ KIND_CHANGE_BYTES = (
 )  # from this size on, a new kind begins a new frame, so that a reader can leave kinds out
 CHUNK_FRAME_BYTES = 4 << 20  # where compressing more at once stops to pay
 WRITES_UNDER_WAY = 8  # frames that wait for a slow disk, at most
+# In one call of the kernel, which takes memory for its page cache in blocks as large as that: small ones are at hand,
+# large ones cost three times as much as copying into them.
+WRITE_BYTES = 128 << 10
 WRITEBACK_BYTES = (
     16 << 20
 )  # the disk begins with as much while more is compressed, so that the last sync is short
@@ -378,7 +381,7 @@ class SnapshotWriter:
         view = memoryview(data)
         try:
             while view:
-                view = view[os.write(self._descriptor, view) :]
+                view = view[os.write(self._descriptor, view[:WRITE_BYTES]) :]
         except OSError as error:
             raise _file_error(error, self.path) from None
         end = offset + len(data)

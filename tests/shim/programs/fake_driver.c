@@ -4,6 +4,7 @@
 //
 // FAKE_LOG=FILE: one line per call, name and arguments in hexadecimal.
 // FAKE_RESULTS=NAME:NUMBER,...: what these functions answer.
+// FAKE_HASH=wrong or slow: how the shim's own kernel goes, which hashes memory.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -344,6 +345,43 @@ EXPORT int cuKernelGetParamInfo(uint64_t kernel, uint64_t index, uint64_t *offse
   return name_of(kernel) ? layout(name_of(kernel), index, offset, size) : 400;
 }
 
+// What interposer/copy/hash.c says of a chunk, written a second time: column by column.
+static void hash_chunks(uint32_t blocks, void **values) {
+  uint64_t data = *(uint64_t *)values[0], bytes = *(uint64_t *)values[1], key[4];
+  uint64_t *hashes = *(uint64_t **)values[2];
+  for (int n = 0; n < 4; n++)
+    key[n] = *(uint64_t *)values[3 + n];
+  for (uint32_t chunk = 0; chunk < blocks; chunk++) {
+    uint64_t begin = chunk * 262144ull, length = bytes - begin < 262144 ? bytes - begin : 262144,
+             sums[2] = {0};
+    for (uint64_t column = 0; column < 256; column++) {
+      uint64_t states[2] = {key[0] + column * 0x9e3779b97f4a7c15u, key[1] + column * 0xc2b2ae3d27d4eb4fu};
+      for (uint64_t at = 16 * column; at < length; at += 4096) {
+        uint64_t pair[2] = {0};
+        memcpy(pair, (uint8_t *)(uintptr_t)(data + begin + at), length - at < 16 ? length - at : 16);
+        for (int n = 0; n < 2; n++) {
+          unsigned __int128 product = (unsigned __int128)(pair[n] ^ key[2 + n]) * (pair[1 - n] ^ states[n]);
+          states[n] = (uint64_t)product ^ (uint64_t)(product >> 64);
+        }
+      }
+      for (int n = 0; n < 2; n++) {
+        uint64_t state = (states[n] ^ states[n] >> 32) * 0xd6e8feb86659fd93u;
+        sums[n] += state ^ state >> 29;
+      }
+    }
+    memcpy(hashes + 2 * chunk, sums, sizeof sums);
+  }
+}
+
+static void launch_hash(uint32_t blocks, void **values) {
+  const char *how = getenv("FAKE_HASH");
+  if (how != NULL && !strcmp(how, "slow"))
+    sleep(1);
+  hash_chunks(blocks, values);
+  if (how != NULL && !strcmp(how, "wrong"))
+    **(uint64_t **)values[2] ^= 1;
+}
+
 static int launch(uint64_t function, void **values) {
   const char *name = name_of(function);
   if (name == NULL)
@@ -383,6 +421,10 @@ static int launch(uint64_t function, void **values) {
 EXPORT int cuLaunchKernel(uint64_t function, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx, uint32_t by,
                           uint32_t bz, uint32_t shared, uint64_t stream, void **values, void **extra) {
   LOGGED(cuLaunchKernel, function, gx, gy, gz, bx, by, bz, shared, stream, (uint64_t)values, (uint64_t)extra)
+  if (name_of(function) != NULL && !strcmp(name_of(function), "replay_hash_chunks")) {
+    launch_hash(gx, values);
+    return 0;
+  }
   return launch(function, values);
 }
 EXPORT int cuLaunchKernelEx(uint64_t config, uint64_t function, void **values, void **extra) {

@@ -1,0 +1,146 @@
+"""What changed since the last copy is found on the device or, where that cannot be, by the host: the contents are the
+same, a note says why, and the application goes on. Also on a disk that is full in the middle of such a copy."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from replay.snapshot.builder import pack
+from replay.snapshot.contents import Snapshot
+
+from .conftest import Runner
+
+BYTES = (8 << 20) + 20  # also a last piece that is shorter and fills no column of the hash
+LAUNCHES, STORED_BYTES = 7, 300_000
+OUT_OF_MEMORY, NO_BINARY, LAUNCH_FAILED = 2, 209, 719
+
+
+def states() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """What the program's buffer holds before and after each launch."""
+    data = np.zeros(BYTES // 4, np.uint32)
+    for number in range(LAUNCHES + 1):
+        length = (STORED_BYTES if number else BYTES) // 4
+        begin = number * STORED_BYTES % (BYTES - STORED_BYTES) // 4 if number else 0
+        data[begin : begin + length] = (np.arange(length, dtype=np.uint32) + np.uint32(number)) * np.uint32(
+            2654435761
+        )
+        if number:
+            before = data.copy()
+            data[1024 * number] += 1
+            yield before, data.copy()
+
+
+@dataclass
+class Captured:
+    """notes: of all windows that are in the snapshot. hashed_bytes: by the kernel, in each window."""
+
+    path: Path
+    notes: set[tuple[str, str]]
+    hashed_bytes: list[int]
+    problems: list[str]
+
+    def reasons(self) -> list[str]:
+        """Why the host copied all memory to compare it."""
+        return [text for code, text in self.notes if code == "COPIED_TO_COMPARE"]
+
+
+@pytest.fixture
+def capture(run: Runner, program: Callable[..., Path], tmp_path: Path) -> Callable[..., Captured]:
+    """Captures the program, whose own results are compared, and packs."""
+
+    def captured(directory: Path | None = None) -> Captured:
+        result = tmp_path / "result"
+        directory = directory or tmp_path / "x.rcap"
+        directory.mkdir()
+        command: list[object] = [program("changing"), BYTES, LAUNCHES, STORED_BYTES, result]
+        done, _ = run(command, directory=directory, read=False, kernel="increment", each=1)
+        assert (done.returncode, done.stdout) == (0, "failures 0\n")
+        *_, (_, last) = states()
+        assert result.read_bytes() == last.tobytes()
+        path = tmp_path / "x.rsnap"
+        problems = pack(directory, path).problems
+        with Snapshot(path) as snapshot:
+            notes, hashed_bytes = set(), []
+            for _ in snapshot.each_window():
+                notes |= {(note.code, note.text) for note in snapshot.notes()}
+                summary = snapshot.summary()
+                assert summary is not None
+                assert summary.perturbation is not None
+                hashed_bytes.append(summary.perturbation.hashed_bytes)
+            assert not snapshot.reader.verify().damages
+        return Captured(path, notes, hashed_bytes, problems)
+
+    return captured
+
+
+def windows_that_are_right(path: Path) -> int:
+    """The windows whose contents are whole, which all are as the buffer was then."""
+    right = 0
+    with Snapshot(path) as snapshot:
+        for _, (before, after) in zip(snapshot.each_window(), states(), strict=False):
+            [item] = snapshot.ranges()
+            for contents, expected in ((item.before, before), (item.after, after)):
+                assert contents is None or snapshot.read(contents, 1 << 30) == expected.tobytes()
+            right += item.before is not None and item.after is not None
+    return right
+
+
+def test_the_kernel_that_looks_for_changes_finds_all_of_them(capture: Callable[..., Captured]) -> None:
+    captured = capture()
+    assert windows_that_are_right(captured.path) == LAUNCHES
+    assert captured.reasons() == []
+    # The first window begins with a copy of everything.
+    assert captured.hashed_bytes == [BYTES] + [2 * BYTES] * (LAUNCHES - 1)
+
+
+@pytest.mark.parametrize(
+    ("environment", "reason", "looks"),
+    [
+        ({"FAKE_RESULTS": f"cuModuleLoadData:{NO_BINARY}"}, "the driver does not take the kernel", 0),
+        ({"FAKE_RESULTS": f"cuStreamCreate:{OUT_OF_MEMORY}"}, "the driver does not take the kernel", 0),
+        ({"FAKE_RESULTS": f"cuStreamSynchronize:{LAUNCH_FAILED}"}, "the kernel that looks for it failed", 0),
+        ({"FAKE_HASH": "wrong"}, "the kernel that looks for it gave wrong answers", 1),
+        ({"FAKE_HASH": "slow"}, "that is faster here than the kernel that looks for it", 2),
+    ],
+    ids=["no module", "no stream", "launch error", "wrong", "slow"],
+)
+def test_without_that_kernel_the_host_copies_and_compares(
+    run: Runner, capture: Callable[..., Captured], environment: dict[str, str], reason: str, looks: int
+) -> None:
+    run.environment.update(environment)
+    captured = capture()
+    assert windows_that_are_right(captured.path) == LAUNCHES
+    [why] = captured.reasons()
+    assert why.startswith(f"what changed is found by copying and comparing: {reason}")
+    assert sum(captured.hashed_bytes) == looks * BYTES
+
+
+@pytest.mark.parametrize(("pieces", "whole"), [(0, 1), (2, 1), (3, 2), (5, 2)])
+def test_a_disk_that_is_full_in_the_middle_of_a_copy_of_changes(
+    capture: Callable[..., Captured], tmp_path: Path, pieces: int, whole: int
+) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    # 16 MiB of records, the whole buffer, and some of the pieces of 256 KiB that change: two before each launch and one
+    # in it.
+    room = (16 << 20) + (33 << 18) + (pieces << 18) + (64 << 10)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={room}", "tmpfs", str(small)], capture_output=True, text=True
+    )
+    if mounted.returncode != 0:
+        pytest.skip("needs the right to mount a small tmpfs")
+    try:
+        captured = capture(small / "x.rcap")
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+    # A window that has calls has the note; one that the disk was full before is left out, which `pack` says.
+    told = [text for code, text in captured.notes if code == "CAPTURE_STOPPED"] + captured.problems
+    assert len(told) == 1
+    assert "contents could not be written: No space left on device" in told[0]
+    assert windows_that_are_right(captured.path) == whole
