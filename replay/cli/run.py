@@ -59,6 +59,10 @@ def run(
             show_default="both",
         ),
     ] = None,
+    serialize: Annotated[
+        bool,
+        typer.Option("--serialize", help="Also run the work of all streams one after another, and compare."),
+    ] = False,
     timeout: Annotated[
         float,
         typer.Option(min=0.1, metavar="S", help="Seconds without progress after which the worker is killed."),
@@ -207,9 +211,10 @@ def run(
         raise UsageError("--save-all needs --save-outputs DIR")
     if quick and rigorous:
         raise UsageError("--quick and --rigorous exclude each other")
-    if not timing and (quick or rigorous or samples or caches is not None):
+    if not timing and (quick or rigorous or samples or caches is not None or serialize):
         raise UsageError(
-            "--no-timing takes no samples", next="leave out --quick, --rigorous, --samples, --cold and --hot"
+            "--no-timing takes no samples",
+            next="leave out --quick, --rigorous, --samples, --cold, --hot and --serialize",
         )
     parameters = QUICK if quick else RIGOROUS if rigorous else StoppingParameters()
     options = RunOptions(
@@ -221,6 +226,7 @@ def run(
         expand_graphs=expand_graphs,
         counters=counters,
         window=window,
+        serialize=serialize,
         caches="both" if caches is None else "cold" if caches else "hot",
         dtypes=tuple(_dtype(text) for text in dtype or ()),
         tolerance=parse(tolerance),

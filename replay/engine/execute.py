@@ -95,6 +95,9 @@ _CREATORS = (
     "cuSurfObjectCreate", "cuTexRefCreate", "cuGraphInstantiate",
 )  # fmt: skip
 
+# Handles below stand for the default streams.
+_SPECIAL_STREAMS = 3
+
 # A word of this size or more is no index and no count.
 SMALLEST_CERTAIN_HANDLE = 1 << 32
 
@@ -205,6 +208,11 @@ class Executor(CallInputs):
         if code:
             raise DriverFailure("cuCtxSetCurrent", code, self.driver.error_name(code))
         self._current = context
+
+    def is_permanent(self, c_type: str, captured: int) -> bool:
+        """Whether an object lives as long as the replay; the default streams do."""
+        default_stream = c_type == "CUstream" and captured < _SPECIAL_STREAMS
+        return default_stream or (c_type, captured) in self.permanent
 
     def be_in(self, context: int) -> None:
         """Make the live context that stands for a captured one current, if it is not."""
@@ -404,7 +412,7 @@ class Executor(CallInputs):
         """
         if c_type == "CUdeviceptr_v1":
             c_type = "CUdeviceptr"
-        if c_type in HANDLE_TYPES and not (c_type == "CUstream" and captured < 3) and captured:
+        if c_type in HANDLE_TYPES and not (c_type == "CUstream" and captured < _SPECIAL_STREAMS) and captured:
             prepared.late_arguments.append((position, c_type, captured))
             return 0
         live = captured if c_type in HANDLE_TYPES else self.addresses.find(captured)

@@ -20,7 +20,6 @@ from replay.snapshot.schema import Call
 # Launches of a window that are timed one by one; each takes two events
 MAXIMUM_TIMED_LAUNCHES = 16_384
 
-SPECIAL_STREAMS = 3  # handles below stand for the default streams
 _NO_NUMBER = -1  # of a call that the application did not make
 
 Caches = Literal["cold", "hot"]
@@ -87,7 +86,7 @@ class LaunchTimer:
         session, item = self._session, timed.prepared
         executor = session.executor
         record = session.driver.function("cuEventRecord", item.call.per_thread)
-        if timed.stream < SPECIAL_STREAMS or ("CUstream", timed.stream) in executor.permanent:
+        if executor.is_permanent("CUstream", timed.stream):
             live = executor.handles.live("CUstream", timed.stream)
             row = Call(_NO_NUMBER, "cuEventRecord", "window", item.call.thread, [], 0)
             parameters = by_symbol()[row.function].parameters
@@ -128,17 +127,19 @@ class LaunchTimer:
         """How many are timed."""
         return len(self._timed)
 
-    def result(self, cold_ns: Sequence[int] = (), hot_ns: Sequence[int] = ()) -> list[LaunchTime]:
-        """The launches in the order of the window. cold_ns, hot_ns: further times of each of them."""
+    def add(self, caches: Caches, times_ns: Sequence[int]) -> None:
+        """Times of each launch that were measured elsewhere."""
+        for timed in self._timed:
+            timed.times_ns[caches].extend(times_ns)
+
+    def result(self) -> list[LaunchTime]:
+        """The launches in the order of the window."""
         program = self._session.program
         kernels = {
             recorded.number: kernel.name
             for recorded, kernel in with_kernels([*program.setup, *program.window])
             if kernel.name
         }
-        for timed in self._timed:
-            timed.times_ns["cold"].extend(cold_ns)
-            timed.times_ns["hot"].extend(hot_ns)
         return [
             LaunchTime(
                 call=timed.prepared.call.number,

@@ -25,6 +25,9 @@ from replay.timing.sampler import Sample
 MAXIMUM_HELD_CALLS = 512
 BATCH_NS = 1_000_000  # of hot runs between two events, which resolve about 0.5 us
 
+POLL_S = 0.001
+
+_NOT_READY = 600  # CUDA_ERROR_NOT_READY
 _EVENT_DEFAULT, _EVENT_DISABLE_TIMING = 0, 2
 _HOST_ALLOC_PORTABLE_MAPPED = 3
 _WAIT_VALUE_EQUAL = 1  # CU_STREAM_WAIT_VALUE_EQ
@@ -113,6 +116,19 @@ class WindowSampler:
         default = self._clocks.default_mhz
         slow = clock is not None and default is not None and clock < SLOWEST_CLOCK * default
         return Sample(gpu_ns, host_ns, clock, slow, times)
+
+    def finishes(self, limit_s: float) -> bool:
+        """Whether everything in the window's streams ends within `limit_s`. Raises EngineError when a call fails."""
+        self._session.use_main_context()
+        self._close()
+        deadline_s = time.monotonic() + limit_s
+        while (code := self._driver.function("cuEventQuery")(self._end)) == _NOT_READY:
+            if time.monotonic() > deadline_s:
+                return False
+            time.sleep(POLL_S)
+        if code:
+            raise DriverFailure("cuEventQuery", code, self._driver.error_name(code))
+        return True
 
     @property
     def commands(self) -> int:

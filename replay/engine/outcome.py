@@ -97,9 +97,9 @@ def carry_out(
         if verified.replayable:
             timed = time_session(session, verified, clocks, request, messages)
             notes += timed.notes
-            if program.expand_graphs and timed.is_restored:
+            if program.expand_graphs and timed.can_go_on:
                 nodes = time_nodes(session, messages)
-            if timed.is_restored:
+            if timed.can_go_on:
                 session.verify_again(verified)
         else:
             notes.append("not timed: the window ends with an error that the context does not survive")
@@ -126,6 +126,7 @@ def carry_out(
         "hot": None if timed.hot is None else to_wire(timed.hot),
         "launch_times": to_wire(timed.launches),
         "verification": to_wire(verification(verified, readings.tolerance, saver)),
+        "serialized": None if timed.serialized is None else to_wire(timed.serialized),
         "restore": None if timed.restore is None else to_wire(timed.restore),
         "notes": notes,
         "nodes": to_wire(nodes),

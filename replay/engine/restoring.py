@@ -7,7 +7,7 @@ replay from restored memory must leave what the first one left.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Keep
@@ -16,8 +16,13 @@ from replay.engine.session import Session, Verified
 from replay.results.schema import Restore
 
 SHOWN_BUFFERS = 8
+WAITS_FOR_VALUES = ("cuStreamWaitValue", "cuStreamBatchMemOp")
 
 Digests = Mapping[tuple[int, int], bytes]  # by (range id, offset)
+
+
+class StillRunning(Exception):
+    """The device is at work on something that does not end."""
 
 
 def check_restore(session: Session, verified: Verified) -> Restore:
@@ -31,7 +36,7 @@ def check_restore(session: Session, verified: Verified) -> Restore:
     session.restore()
     session.synchronize()
     restored = contents.written_digests()
-    wrong = _differing(session, contents.loaded_digests, restored)
+    wrong = differing_buffers(session, contents.loaded_digests, restored)
     facts = Restore(
         verdict="wrong" if wrong else "right",
         ranges=len({range_id for range_id, _ in restored}),
@@ -43,7 +48,7 @@ def check_restore(session: Session, verified: Verified) -> Restore:
         return facts
     session.run_window()
     session.synchronize()
-    differing = _differing(session, first, contents.written_digests())
+    differing = differing_buffers(session, first, contents.written_digests())
     if differing and verified.verdict in ("match", "wrong") and not verified.within_tolerance:
         verified.verdict = "nondeterministic"
         verified.reason = (
@@ -53,7 +58,7 @@ def check_restore(session: Session, verified: Verified) -> Restore:
     return facts
 
 
-def _differing(session: Session, expected: Digests, actual: Digests) -> list[str]:
+def differing_buffers(session: Session, expected: Digests, actual: Digests) -> list[str]:
     """The buffers that differ, with the first place."""
     places: dict[int, list[int]] = {}
     for (range_id, offset), digest in sorted(expected.items()):
@@ -65,13 +70,24 @@ def _differing(session: Session, expected: Digests, actual: Digests) -> list[str
     ]
 
 
-def same_outputs_again(session: Session) -> str:
-    """Run the window again from what its last run left. "" when it leaves the same; else the reason why memory must be
-    restored before each run. Raises EngineError when a call fails."""
+def same_outputs_again(session: Session, finishes: Callable[[], bool]) -> str:
+    """Run the window from restored memory, then again from what that left. "" when both leave the same; else the reason
+    why memory must be restored before each run.
+
+    finishes: whether what was queued ends in reasonable time. A kernel may wait for ever for a counter that a restore
+    would have set back: raises StillRunning then, and the device can do nothing more. Raises EngineError when a call
+    fails.
+    """
     if reason := _why_not_twice(session):
         return reason
+    session.restore()
+    session.synchronize()
+    session.run_window()
+    session.synchronize()
     first = session.contents.written_digests()
     session.run_window()
+    if not finishes():
+        raise StillRunning
     session.synchronize()
     return "" if session.contents.written_digests() == first else "the window changes what it reads"
 
@@ -84,6 +100,9 @@ def _why_not_twice(session: Session) -> str:
     if program.changes or program.seen:
         return "the application's host code wrote memory inside the window"
     for item in session.window:
-        if item.creates or by_symbol()[item.call.function].keep == Keep.ALWAYS:
-            return f"{item.call.function} inside the window makes, changes or ends an object"
+        symbol = item.call.function
+        if symbol.startswith(WAITS_FOR_VALUES):
+            return f"{symbol} inside the window waits for a value in memory"
+        if item.creates or by_symbol()[symbol].keep == Keep.ALWAYS:
+            return f"{symbol} inside the window makes, changes or ends an object"
     return ""

@@ -58,6 +58,7 @@ class RunOptions:
 
     expand_graphs: launch graphs node by node. counters: what the built-in CPU driver counts; another driver is refused.
     window: number of the one to replay, in a snapshot that has several. caches: with which the window is timed.
+    serialize: also run the work of its streams one after another.
     shift: number (from 1) of the way in which all memory is moved on purpose, 0 for not at all; census: what to change
     in the pointer census (`shift.change_census`).
     dtypes: element types of buffers, by number, address or name of the buffer. tolerance: of outputs; None for what
@@ -76,6 +77,7 @@ class RunOptions:
     counters: bool = False
     window: int | None = None
     caches: Literal["both", "cold", "hot"] = "both"
+    serialize: bool = False
     shift: int = 0
     census: dict[str, list[list[int | str]]] = dataclasses.field(default_factory=dict)
     dtypes: tuple[tuple[str, str], ...] = ()
@@ -135,6 +137,7 @@ def run_snapshot(
         "save_all": options.save_all,
         "timing": None if options.timing is None else dataclasses.asdict(options.timing),
         "caches": options.caches,
+        "serialize": options.serialize,
     }
     parts = ["worker", options.window, f"shift-{options.shift}" if options.shift else None]
     log = WorkerLog(options.log_folder, "-".join(str(part) for part in parts if part is not None))
@@ -504,6 +507,9 @@ def _result(
         counters=None if answer["counters"] is None else from_wire(schema.WindowCounters, answer["counters"]),
         hot=timings["hot"],
         launch_times=launch_times,
+        serialized=None
+        if answer.get("serialized") is None
+        else from_wire(schema.Serialized, answer["serialized"]),
         restore=None if answer.get("restore") is None else from_wire(schema.Restore, answer["restore"]),
         fidelity=fidelity(
             launch_times,

@@ -1,18 +1,20 @@
 """Everything that `replay run` times in one session: the window with cold and with hot caches, and each launch in it.
 
-The order matters: that memory is restored as it should be is known before anything is timed, and whether the window may
-run again without a restore decides how hot samples are taken.
+The order matters: that memory is restored as it should be is known before anything is timed, and the one step that may
+never end, running the window from what it left, comes last.
 """
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from replay.engine.launch_times import LaunchTimer
+from replay.engine.launch_times import Caches, LaunchTimer
 from replay.engine.measure import HotSampler, WindowSampler
-from replay.engine.restoring import check_restore, same_outputs_again
+from replay.engine.restoring import StillRunning, check_restore, same_outputs_again
+from replay.engine.serialize import compare_orders, serial, why_not_serial
 from replay.engine.session import Session, Verified
 from replay.results import schema
 from replay.timing.clocks import Clocks
@@ -20,6 +22,10 @@ from replay.timing.sampler import Measurable, Measurement, Sample, measure
 from replay.timing.statistics import summarize
 from replay.timing.stopping import StoppingParameters
 from replay.timing.warnings import DeviceConditions, warnings
+
+SERIAL_SAMPLES = 30
+# How long a window that is started again without a restore may take before it counts as not ending
+AGAIN_LIMIT_S, AGAIN_LIMIT_RUNS = 2.0, 20
 
 if TYPE_CHECKING:
     from replay.engine.worker import Messages
@@ -30,15 +36,18 @@ class Timed:
     """What was timed; None where it was not asked for. notes: what could not be."""
 
     restore: schema.Restore | None = None
+    serialized: schema.Serialized | None = None
     cold: schema.Timing | None = None
     hot: schema.Timing | None = None
     launches: list[schema.LaunchTime] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
+    is_alive: bool = True  # False: the device is at work on something that does not end
+
     @property
-    def is_restored(self) -> bool:
-        """Whether the window could be replayed more than once."""
-        return self.restore is not None and self.restore.verdict == "right"
+    def can_go_on(self) -> bool:
+        """Whether the window can be replayed again."""
+        return self.is_alive and self.restore is not None and self.restore.verdict == "right"
 
 
 def time_session(
@@ -56,7 +65,6 @@ def time_session(
     if timed.restore.verdict == "wrong":
         timed.notes.append("not timed: what the window starts from cannot be brought back")
         return timed
-    restore_each = same_outputs_again(session) if caches != "cold" else ""
     sampler = WindowSampler(session, clocks, emulated=emulated)
 
     def take(window: Measurable, hot: HotSampler | None) -> schema.Timing:
@@ -73,18 +81,48 @@ def time_session(
 
     if caches != "hot":
         timed.cold = take(sampler, None)
-    hot = None
+    launches = _Launches(timed, session, sampler, messages)
+    if timed.cold is not None:
+        launches.take("cold", _passes(timed.cold, parameters, emulated))
+    if request.get("serialize"):
+        messages.stage("running the streams of the window one after another")
+        timed.serialized = _time_serial(session, sampler, parameters, emulated)
     if caches != "cold":
-        if timed.cold is not None:
-            run_ns = (timed.cold.gpu or timed.cold.host).median_ns
+        messages.stage("timing the window with hot caches")
+        try:
+            hot = _hot_sampler(timed.cold, session, sampler, emulated)
+        except StillRunning:
+            timed.is_alive = False
+            timed.notes.append(
+                "not timed with hot caches: started again without a restore, the window did not end, since it waits "
+                "for something that only a restore sets back; --cold leaves this out"
+            )
         else:
-            first = sampler.sample()
-            run_ns = float(first.host_ns if first.gpu_ns is None else first.gpu_ns)
-        hot = HotSampler(sampler, restore_each=restore_each, run_ns=run_ns, single=emulated)
-        sampler.make_ready()
-        timed.hot = take(hot, hot)
-    _time_launches(timed, session, sampler, hot, parameters, emulated, messages)
+            timed.hot = take(hot, hot)
+            launches.take("hot", _passes(timed.hot, parameters, emulated), restore=bool(hot.restore_each))
+    timed.launches = launches.result()
     return timed
+
+
+def _hot_sampler(
+    cold: schema.Timing | None, session: Session, sampler: WindowSampler, emulated: bool
+) -> HotSampler:
+    """Raises StillRunning, and EngineError when a call fails."""
+    if emulated:
+        # Its model knows of no caches, and a kernel that does not end would take this process with it.
+        return HotSampler(sampler, restore_each="the times are modelled", run_ns=0, single=True)
+    if cold is not None:
+        run_ns = (cold.gpu or cold.host).median_ns
+    else:
+        first = sampler.sample()
+        run_ns = float(first.host_ns if first.gpu_ns is None else first.gpu_ns)
+    if sampler.event_reason:
+        return HotSampler(sampler, restore_each=sampler.event_reason, run_ns=run_ns, single=True)
+    limit_s = max(AGAIN_LIMIT_S, AGAIN_LIMIT_RUNS * run_ns / 1e9)
+    reason = same_outputs_again(session, lambda: sampler.finishes(limit_s))
+    hot = HotSampler(sampler, restore_each=reason, run_ns=run_ns, single=False)
+    sampler.make_ready(flush=False)
+    return hot
 
 
 def _timing(
@@ -139,42 +177,65 @@ def _summary(samples: list[int]) -> schema.TimeSummary:
     )
 
 
-def _time_launches(
-    timed: Timed,
-    session: Session,
-    sampler: WindowSampler,
-    hot: HotSampler | None,
-    parameters: StoppingParameters,
-    emulated: bool,
-    messages: Messages,
-) -> None:
-    """Each launch between two events, in passes of their own, so that the figures of the window are undisturbed."""
-    messages.stage("timing each launch of the window")
-    timer = LaunchTimer(session, sampler)
-    if len(session.window) == 1 and timer.launches == 1 and not sampler.event_reason:
-        # The window's events are those of its launch already.
-        timed.launches = timer.result(
-            timed.cold.gpu_time_ns if timed.cold else [], timed.hot.gpu_time_ns if timed.hot else []
-        )
-        return
-    timed.notes += timer.notes
+def _passes(timing: schema.Timing, parameters: StoppingParameters, emulated: bool) -> int:
+    constant = emulated and len(set(timing.gpu_time_ns)) == 1 and parameters.fixed_samples is None
+    return 1 if constant else (parameters.fixed_samples or parameters.launch_passes)
 
-    def passes(timing: schema.Timing) -> int:
-        constant = emulated and len(set(timing.gpu_time_ns)) == 1 and parameters.fixed_samples is None
-        return 1 if constant else (parameters.fixed_samples or parameters.launch_passes)
 
-    if timed.cold is not None:
-        for number in range(passes(timed.cold)):
-            messages.progress(f"{number} passes")
+class _Launches:
+    """Times each launch between two events, in passes of their own, so that the window's figures are undisturbed.
+
+    A window that is one launch and nothing else has the times of that launch already.
+    """
+
+    def __init__(self, timed: Timed, session: Session, sampler: WindowSampler, messages: Messages) -> None:
+        self._timed, self._sampler, self._messages = timed, sampler, messages
+        self._timer = LaunchTimer(session, sampler)
+        self._alone = len(session.window) == 1 and self._timer.launches == 1 and not sampler.event_reason
+        timed.notes += self._timer.notes
+
+    def take(self, caches: Caches, passes: int, restore: bool = True) -> None:
+        """So many passes, behind a restore each or one right after the other."""
+        if self._alone:
+            timing = self._timed.cold if caches == "cold" else self._timed.hot
+            self._timer.add(caches, timing.gpu_time_ns if timing else [])
+            return
+        self._messages.stage(f"timing each launch of the window with {caches} caches")
+        for number in range(passes):
+            self._messages.progress(f"{number} passes")
+            if restore:
+                self._sampler.make_ready(flush=caches == "cold")
+            self._timer.run_once(caches)
+
+    def result(self) -> list[schema.LaunchTime]:
+        """In the order of the window."""
+        return self._timer.result()
+
+
+def _time_serial(
+    session: Session, sampler: WindowSampler, parameters: StoppingParameters, emulated: bool
+) -> schema.Serialized:
+    """As many cold samples with the work one after another as the window itself got, at most SERIAL_SAMPLES."""
+    if reason := why_not_serial(session):
+        return schema.Serialized(reason=reason)
+    window = serial(session)
+    differing = compare_orders(session, window)
+    count = parameters.fixed_samples or (parameters.modelled_samples if emulated else SERIAL_SAMPLES)
+    times: dict[str, list[int]] = {"recorded": [], "serial": []}
+    for _ in range(count):  # in turns, so that a drift of the clock meets both
+        for order, calls in (("recorded", None), ("serial", window.calls)):
             sampler.make_ready()
-            timer.run_once("cold")
-    if timed.hot is not None and hot is not None:
-        for number in range(passes(timed.hot)):
-            messages.progress(f"{number} passes")
-            if hot.restore_each:
-                sampler.make_ready(flush=False)
-            timer.run_once("hot")
-    timed.launches = timer.result()
+            sample = sampler.run(window=calls)
+            if sample.gpu_ns is not None:
+                times[order].append(sample.gpu_ns)
+    return schema.Serialized(
+        streams=window.streams,
+        edges=window.edges,
+        recorded_ns=float(median(times["recorded"])) if times["recorded"] else None,
+        serial_ns=float(median(times["serial"])) if times["serial"] else None,
+        serial_time_ns=times["serial"],
+        differing=differing,
+    )
 
 
 __all__ = ["Sample", "Timed", "time_session"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from replay.images.demangle import demangle
 from replay.report.text import Column, Screen, duration, heading, number, shown, size, table
-from replay.results.schema import Fidelity, LaunchTime, Restore, RunResult, TimeSummary, Timing
+from replay.results.schema import Fidelity, LaunchTime, Restore, RunResult, Serialized, TimeSummary, Timing
 
 SHOWN_LAUNCHES = 20
 MODELLED = "  Times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU."
@@ -25,6 +25,8 @@ def render_times(result: RunResult, screen: Screen) -> list[str]:
     for line in (line for timing in timings for line in _how(timing, len(timings) > 1)):
         if line not in lines:
             lines.append(line)
+    if result.serialized is not None:
+        lines += ["", *_serialized(result.serialized)]
     if result.fidelity is not None:
         lines += ["", *render_fidelity(result.fidelity, screen)]
     if len(result.launch_times) > 1:
@@ -89,6 +91,22 @@ def _how(timing: Timing, several: bool) -> Iterator[str]:
             yield f"  {mode}{hold}; a sample is the mean of {number(timing.batch, 'run')} behind each other"
     for warning in timing.warnings:
         yield f"  {mode}warning ({warning.code}): {shown(warning.text)}; {shown(warning.advice)}"
+
+
+def _serialized(item: Serialized) -> Iterator[str]:
+    """What running one stream after another did to time and outputs."""
+    if item.reason:
+        yield f"  --serialize: not done: {shown(item.reason)}"
+        return
+    text = f"  {number(item.streams, 'stream')} one after another: "
+    if item.serial_ns and item.recorded_ns:
+        change = item.serial_ns / item.recorded_ns
+        text += f"{duration(item.serial_ns)}, {change:.3f} x the {duration(item.recorded_ns)} as recorded; "
+    yield text + ("outputs are the same" if not item.differing else "outputs DIFFER from those as recorded:")
+    for buffer in item.differing:
+        yield f"    {shown(buffer)}"
+    if item.differing:
+        yield "    so work of different streams uses the same memory without an event between them"
 
 
 def render_fidelity(item: Fidelity, screen: Screen) -> list[str]:

@@ -341,6 +341,24 @@ class Restore:
 
 
 @dataclass(frozen=True)
+class Serialized:
+    """The window with its work one after another (--serialize), beside the window as recorded. reason: why that was not
+    done; then the rest says nothing.
+
+    streams: with work in them; edges: changes of the stream. recorded_ns, serial_ns: medians of the GPU time with cold
+    caches, None without GPU time. differing: buffers that do not hold the same after both.
+    """
+
+    streams: int = 0
+    edges: int = 0
+    recorded_ns: float | None = None
+    serial_ns: float | None = None
+    serial_time_ns: list[int] = field(default_factory=list)
+    differing: list[str] = field(default_factory=list)
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class LaunchTime:
     """One launch of the window, timed between two events around it, in passes of their own. call: its number; function:
     the driver function; kernel: mangled, "" for a graph or where it is not known; stream: as captured.
@@ -512,5 +530,6 @@ class RunResult:
     launch_times: list[LaunchTime] = field(default_factory=list)
     fidelity: Fidelity | None = None
     restore: Restore | None = None
+    serialized: Serialized | None = None
     relocation: Relocation | None = None
     variant: VariantFacts | None = None

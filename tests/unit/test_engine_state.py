@@ -133,18 +133,56 @@ def test_a_window_that_depends_on_state_outside_of_the_snapshot_is_found_out(rep
 # -- hot caches ---------------------------------------------------------------------------------------------------
 
 
-def test_window_that_reads_what_it_does_not_write_runs_hot_without_a_restore(replayed):
-    result = replayed(vector_add())
+@pytest.fixture
+def measured(tmp_path, emulator, monkeypatch):
+    """The way of a real device, walked on the CPU driver: what it measures means nothing."""
+    library = Path(emulator) / "libcuda.so.1"
+    chosen = drivers.Driver("system", library, library.parent, emulated=False)
+    monkeypatch.setattr(engine_run, "find_driver", lambda choice: chosen)
+
+    def run(factory, **options):
+        path = factory.write(tmp_path / "x.rsnap")
+        timing = StoppingParameters(fixed_samples=2)
+        return run_snapshot(path, RunOptions(**{"timing": timing, "timeout_s": 30, **options}))
+
+    return run
+
+
+def test_window_that_reads_what_it_does_not_write_runs_hot_in_batches_without_a_restore(measured):
+    result = measured(vector_add())
+    assert result.hot.source == "measured"
     assert (result.hot.mode, result.hot.restored_each, result.hot.restored_bytes) == ("hot", False, 0)
     assert (result.timing.mode, result.timing.restored_each) == ("cold", True)
+    assert result.hot.batch > 1
+    assert not result.hot.flushed
+    assert result.timing.flushed
+    assert abs(result.hot.gpu.median_ns - result.timing.gpu.median_ns) <= 1  # the model has no caches
     assert result.verification.verdict == "match"
 
 
-def test_window_that_changes_what_it_reads_is_restored_when_hot_too(replayed):
-    result = replayed(increment())
+def test_window_that_changes_what_it_reads_is_restored_when_hot_too(measured):
+    result = measured(increment())
     assert result.hot.restored_each
     assert result.hot.restored_bytes == 4
     assert result.verification.verdict == "match"
+
+
+def test_window_that_would_not_end_again_without_a_restore_costs_the_hot_time_only(
+    measured, monkeypatch, sabotage
+):
+    """Deferred streams run when somebody waits for them: this one, which polls, waits for a value that never comes."""
+    monkeypatch.setenv("REPLAY_EMULATOR_DEFERRED", "1")
+    sabotage("import replay.engine.restoring; replay.engine.restoring.WAITS_FOR_VALUES = ('-',)")
+    factory = SnapshotFactory()
+    factory.set_up(INCREMENT.encode(), "increment")
+    factory.range(BASE, u32(5), u32(6))
+    factory.call("cuStreamWaitValue32_v2", [0, BASE, 5, 1])
+    factory.launch(u64(BASE), [(0, 8)], 1, 1)
+    result = measured(factory)
+    assert result.verification.verdict == "match"
+    assert result.timing is not None
+    assert result.hot is None
+    assert any("did not end" in note for note in result.notes)
 
 
 @pytest.mark.parametrize("caches", ["cold", "hot"])
@@ -155,20 +193,6 @@ def test_one_of_cold_and_hot_is_timed_alone(replayed, caches):
     (launch,) = result.launch_times
     assert (launch.cold_ns is None) == (caches == "hot")
     assert launch.kernel == "increment"
-
-
-def test_hot_runs_of_a_measured_clock_are_batches(tmp_path, emulator, monkeypatch):
-    """The way of a real device, walked on the CPU driver: what it measures means nothing."""
-    library = Path(emulator) / "libcuda.so.1"
-    chosen = drivers.Driver("system", library, library.parent, emulated=False)
-    monkeypatch.setattr(engine_run, "find_driver", lambda choice: chosen)
-    path = vector_add().write(tmp_path / "x.rsnap")
-    result = run_snapshot(path, RunOptions(timing=StoppingParameters(fixed_samples=2), timeout_s=30))
-    assert result.hot.source == "measured"
-    assert result.hot.batch > 1
-    assert not result.hot.flushed
-    assert result.timing.flushed
-    assert abs(result.hot.gpu.median_ns - result.timing.gpu.median_ns) <= 1  # the model has no caches
 
 
 # -- launch by launch ---------------------------------------------------------------------------------------------
