@@ -16,6 +16,7 @@ from replay.timing.student import log_density
 CERTAIN = 0.99
 MAXIMUM_ROUNDS = 200
 _DEGREES = 4  # of freedom: rounds have heavier tails than a normal distribution
+_CERTAINTY = 50.0
 _MAXIMUM_EVIDENCE = 4.0  # of one round, a natural logarithm of a ratio of probabilities
 
 
@@ -29,13 +30,17 @@ class Evidence(Protocol):
 
 @dataclass(frozen=True)
 class StepEvidence:
-    """Of times. step: ln(bad / good) between the ends; deviation: of one round's ln(candidate / good end)."""
+    """Of times. step: ln(bad / good) between the ends; deviation: of one round's ln(candidate / good end). exact: the
+    clock is deterministic, so that one round says it all."""
 
     step: float
     deviation: float
+    exact: bool = False
 
     def of(self, observation: float) -> float:
         """observation: ln(candidate / good end) of one round."""
+        if self.exact:
+            return _CERTAINTY if observation > self.step / 2 else -_CERTAINTY
         scale = max(self.deviation, abs(self.step) * 1e-6)
         found = log_density((observation - self.step) / scale, _DEGREES)
         found -= log_density(observation / scale, _DEGREES)

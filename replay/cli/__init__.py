@@ -34,6 +34,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "dump": ("replay.cli.dump", "Write buffers, images and parameters of a snapshot into a folder."),
     "verify": ("replay.cli.verify", "Check every checksum of a snapshot."),
     "run": ("replay.cli.run", "Replay a snapshot in a fresh process, check its outputs and time it."),
+    "compare": ("replay.cli.compare", "Say whether one snapshot or variant is slower than another."),
+    "bisect": ("replay.cli.bisect", "Find the first of several compilers, drivers or images that is slower."),
 }
 
 

@@ -16,3 +16,18 @@ Window = Annotated[
 Quiet = Annotated[
     bool, typer.Option("-q", "--quiet", help="Print nothing but what was asked for and errors.")
 ]
+
+
+def seconds(text: str) -> float:
+    """A time such as `90s`, `5m`, `1.5h`, or `90` in seconds. Raises UsageError."""
+    from replay.errors import UsageError
+
+    units = {"s": 1, "m": 60, "h": 3600}
+    number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
+    try:
+        value = float(number) * unit
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1e9:
+        raise UsageError(f"{text!r} is no time", next="write 90s, 5m or 1h")
+    return value

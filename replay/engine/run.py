@@ -65,7 +65,8 @@ class RunOptions:
     follows from kernels and devices. save_outputs: folder for expected and actual outputs that differ; save_all: and
     for those that are equal. log_folder: keeps what the worker says. memory_limit_bytes: the worker is killed when it
     holds more memory of the host. variant: what is done otherwise than in the
-    application; a driver or device that it names goes before those here.
+    application; a driver or device that it names goes before those here. environment: what the worker's has beside or
+    instead of this process's and the variant's.
     """
 
     driver: str | None = None
@@ -87,6 +88,7 @@ class RunOptions:
     log_folder: Path | None = None
     memory_limit_bytes: int | None = None
     variant: Variant = Variant()
+    environment: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 def run_snapshot(
@@ -165,7 +167,15 @@ def _ask_workers(
         request["relocate"] = restarts >= MAXIMUM_RESTARTS or refusals >= MAXIMUM_REFUSALS
         layout = layouts.ORDER[restarts % len(layouts.ORDER)]
         worker = Worker(
-            request, driver, options.timeout_s, progress, options.memory_limit_bytes, log, layout, inherited
+            request,
+            driver,
+            options.timeout_s,
+            progress,
+            options.memory_limit_bytes,
+            log,
+            layout,
+            inherited,
+            {**dict(options.variant.environment), **options.environment},
         )
         try:
             answer = worker.run()
@@ -209,8 +219,10 @@ class Worker:
         log: WorkerLog | None = None,
         layout: str = layouts.ORDER[0],
         inherited: tuple[int, ...] = (),
+        environment: dict[str, str] | None = None,
     ) -> None:
-        """inherited: open files that the request names."""
+        """inherited: open files that the request names. environment: beside or instead of this process's."""
+        self._environment = environment or {}
         self._inherited = inherited
         self._memory_limit_bytes = memory_limit_bytes
         self._kept = log or WorkerLog(None, "")
@@ -251,7 +263,7 @@ class Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                env=worker_environment(self._driver),
+                env={**worker_environment(self._driver), **self._environment},
                 pass_fds=(write_end, *self._inherited),
                 start_new_session=True,
             )

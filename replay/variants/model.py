@@ -6,6 +6,7 @@ result, on a command line and in a list of candidates. Words are `key=value`, qu
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from typing import ClassVar
 from replay.errors import UsageError
 from replay.variants.jit import JitOption, parse_jit
 
+_ENVIRONMENT_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 MAXIMUM_DIMENSION = (1 << 31) - 1  # gridDim.x; the driver knows the limits of a device
 
 Dimensions = tuple[int, int, int]
@@ -52,6 +54,7 @@ class Variant:
 
     ptxas: a version ("13.0", "12.9.86") or the path of one; "" for none: images are loaded as they are. lower_ptx: PTX
     that is newer than that ptxas is given to it as of the newest .version that it knows.
+    environment: what the replaying process has beside or instead of this one's.
     """
 
     driver: str = ""
@@ -61,6 +64,7 @@ class Variant:
     lower_ptx: bool = False
     jit: tuple[JitOption, ...] = ()
     geometry: tuple[Geometry, ...] = field(default=())
+    environment: tuple[tuple[str, str], ...] = ()
 
     SHAPES: ClassVar = ("grid", "block", "shared")
 
@@ -78,6 +82,7 @@ class Variant:
         words += ["lower-ptx=yes"] if self.lower_ptx else []
         words += [f"jit={','.join(map(str, self.jit))}"] if self.jit else []
         words += [f"{shape.what}={shape}" for shape in self.geometry]
+        words += [f"env={name}={value}" for name, value in self.environment]
         return shlex.join(words)
 
 
@@ -107,10 +112,11 @@ def parse(text: str) -> Variant:
         lower_ptx="lower-ptx" in given,
         jit=given.get("jit", ()),
         **{what: given.get(what, ()) for what in Variant.SHAPES},
+        env=given.get("env", ()),
     )
 
 
-_KEYS = ("driver", "device", "swap", "ptxas", "lower-ptx", "jit", *Variant.SHAPES)
+_KEYS = ("driver", "device", "swap", "ptxas", "lower-ptx", "jit", *Variant.SHAPES, "env")
 
 
 def make_variant(
@@ -124,6 +130,7 @@ def make_variant(
     grid: Iterable[str] = (),
     block: Iterable[str] = (),
     shared: Iterable[str] = (),
+    env: Iterable[str] = (),
 ) -> Variant:
     """A variant of the values as they stand on a command line. Raises UsageError."""
     if lower_ptx and not ptxas:
@@ -137,8 +144,17 @@ def make_variant(
         if any((shape.what, shape.kernel) == (other.what, other.kernel) for other in shapes[:number]):
             raise UsageError(f"--{shape.what} is given twice for the same kernel", where=shape.kernel or None)
     return Variant(
-        driver, device, tuple(map(parse_swap, swap)), ptxas, lower_ptx, parse_jit(jit), tuple(shapes)
-    )
+        driver, device, tuple(map(parse_swap, swap)), ptxas, lower_ptx, parse_jit(jit), tuple(shapes),
+        tuple(map(parse_environment, env)),
+    )  # fmt: skip
+
+
+def parse_environment(text: str) -> tuple[str, str]:
+    """`NAME=VALUE`. Raises UsageError."""
+    name, equals, value = text.partition("=")
+    if not equals or not _ENVIRONMENT_NAME.fullmatch(name):
+        raise UsageError(f"{text!r} is no environment variable", next="write env=NAME=VALUE")
+    return name, value
 
 
 def parse_swap(text: str, is_file: Callable[[str], bool] = lambda name: Path(name).is_file()) -> Swap:

@@ -89,7 +89,7 @@ def plan_variant(
 ) -> Plan:
     """Read, build and compare. reader: at the window that is replayed. Raises UsageError, EngineError, ImageError."""
     if variant.changes_nothing:
-        return AS_CAPTURED
+        return Plan((), (), (), VariantFacts(str(variant))) if variant.environment else AS_CAPTURED
     return _Planning(variant, reader, driver, ordinal, progress).plan()
 
 

@@ -1,0 +1,146 @@
+"""The candidates of a bisection, from the text of `--over`. Each is a variant, or a command to be run for it.
+
+ptxas=12.6..13.0          every version on this machine from one to the other
+ptxas=12.6,12.8,13.0      these
+driver=DIR,DIR,...        module=FILE,FILE,...        jit=opt-level=0..4
+list=FILE                 a variant in each line, the good end first
+exec=COMMAND              with --candidates: the command is run for each, its status says good or bad
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from replay.errors import UsageError
+
+MAXIMUM_CANDIDATES = 10_000
+MAXIMUM_LIST_BYTES = 1 << 20
+KINDS = ("ptxas", "driver", "module", "jit", "list", "exec")
+_RANGE = re.compile(r"(.*?)\.\.(.*)")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """label: for people. variant: its text, "" with a command. argument: what the command is given."""
+
+    label: str
+    variant: str = ""
+    argument: str = ""
+
+
+def candidates(
+    over: str, versions: Callable[[], list[str]] = list, given: str = ""
+) -> tuple[str, list[Candidate]]:
+    """The kind, and the candidates in order. versions: of ptxas that there are, oldest first. given: `--candidates`.
+
+    Raises UsageError when there are fewer than two.
+    """
+    kind, equals, text = over.partition("=")
+    if not equals or kind not in KINDS or not text:
+        raise UsageError(f"{over!r} names no candidates", where="--over", next=f"write one of {', '.join(KINDS)}, as "
+                         "KIND=...")  # fmt: skip
+    found = _KINDS[kind](text, versions, given)
+    if given and kind != "exec":
+        raise UsageError("--candidates belongs to --over exec=COMMAND")
+    if len(found) < 2:
+        raise UsageError(
+            f"{len(found)} candidates", where=f"--over {over}", next="a bisection needs at least two"
+        )
+    if len(found) > MAXIMUM_CANDIDATES:
+        raise UsageError(f"{len(found)} candidates, at most {MAXIMUM_CANDIDATES}", where=f"--over {over}")
+    return kind, found
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """For sorting: 12.10 comes after 12.9."""
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def _ptxas(text: str, versions: Callable[[], list[str]], given: str) -> list[Candidate]:
+    matched = _RANGE.fullmatch(text)
+    if matched is None:
+        chosen = _split(text)
+    else:
+        low, high = (version_key(end) for end in matched.groups())
+        if not low or not high:
+            raise UsageError(
+                f"{text!r} is no range of versions", where="--over ptxas", next="write 12.6..13.0"
+            )
+        known = versions()
+        # 12.6 begins with 12.6.0 and ends with the last 12.6.
+        chosen = [
+            version
+            for version in known
+            if low <= version_key(version) and version_key(version)[: len(high)] <= high
+        ]
+        if len(chosen) < 2:
+            raise UsageError(
+                f"{len(chosen)} versions from {matched[1]} to {matched[2]}",
+                where="--over ptxas",
+                next=f"there are {', '.join(known) or 'none'}; name others one by one, they are fetched",
+            )
+    return [Candidate(f"ptxas {version}", f"ptxas={version}") for version in chosen]
+
+
+def _each(key: str) -> Callable[[str, Callable[[], list[str]], str], list[Candidate]]:
+    def make(text: str, versions: Callable[[], list[str]], given: str) -> list[Candidate]:
+        return [Candidate(value, f"{key}={_quoted(value)}") for value in _split(text)]
+
+    return make
+
+
+def _jit(text: str, versions: Callable[[], list[str]], given: str) -> list[Candidate]:
+    option, equals, values = text.partition("=")
+    matched = _RANGE.fullmatch(values)
+    if not equals or (
+        matched is not None and not all(end.isdecimal() and len(end) < 5 for end in matched.groups())
+    ):
+        raise UsageError(
+            f"{text!r} names no values of an option", where="--over jit", next="write jit=opt-level=0..4"
+        )
+    chosen = _split(values)
+    if matched is not None:
+        low, high = (int(end) for end in matched.groups())
+        chosen = [str(value) for value in (range(low, high + 1) if low <= high else range(low, high - 1, -1))]
+    return [Candidate(f"{option}={value}", f"jit={option}={value}") for value in chosen]
+
+
+def _list(text: str, versions: Callable[[], list[str]], given: str) -> list[Candidate]:
+    path = Path(text)
+    if path.stat().st_size > MAXIMUM_LIST_BYTES:
+        raise UsageError(f"is larger than {MAXIMUM_LIST_BYTES >> 20} MiB", where=path)
+    lines = [line.strip() for line in path.read_text("utf-8", "replace").splitlines()]
+    return [Candidate(line, line) for line in lines if line and not line.startswith("#")]
+
+
+def _exec(text: str, versions: Callable[[], list[str]], given: str) -> list[Candidate]:
+    if not given:
+        raise UsageError(
+            "exec needs --candidates", next="--candidates a,b,c, or --candidates @FILE with one in each line"
+        )
+    if given.startswith("@"):
+        return [Candidate(item.label, argument=item.label) for item in _list(given[1:], versions, "")]
+    return [Candidate(value, argument=value) for value in _split(given)]
+
+
+def _split(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _quoted(text: str) -> str:
+    import shlex
+
+    return shlex.quote(text)
+
+
+_KINDS: dict[str, Callable[[str, Callable[[], list[str]], str], list[Candidate]]] = {
+    "ptxas": _ptxas,
+    "driver": _each("driver"),
+    "module": _each("swap"),
+    "jit": _jit,
+    "list": _list,
+    "exec": _exec,
+}

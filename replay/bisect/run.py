@@ -1,0 +1,337 @@
+"""A bisection: calibrate the ends, search between them, verify the pair that was found, look for further steps.
+
+Knows neither snapshots nor compilers: a `Laboratory` observes candidates, and says which are equal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from replay.bisect.search import Bracket, Evidence, FailureEvidence, Search, StepEvidence
+from replay.compare.rounds import Observation, RoundLimits, Rounds, take_rounds
+from replay.compare.verdict import Verdict
+from replay.errors import EngineError, ReplayError
+from replay.results.bisection import BisectedCandidate, Step
+
+WHOLE_STEP = 0.7  # of the change between the ends; less, and there is another step
+MAXIMUM_STEPS = 8
+CALIBRATION_RUNS = 10  # of each end, for a symptom that shows now and then
+CERTAIN_RUNS = 3  # with the expected outcome and no other
+_LEAST_DEVIATION = 0.0005  # of a round; the calibration may have seen less by luck
+
+
+class SkippedError(ReplayError):
+    """A candidate that cannot be observed: it does not build, load or run."""
+
+
+class Laboratory(Protocol):
+    """What can be done with candidates, by position."""
+
+    def identity(self, candidate: int) -> str:
+        """Equal for candidates of equal machine code; "" when it is not known. Raises SkippedError."""
+        ...
+
+    def time(self, candidate: int) -> Observation:
+        """Replay it once in a fresh process. Raises SkippedError."""
+        ...
+
+    def shows_symptom(self, candidate: int) -> bool:
+        """Replay it once and look for the symptom. Raises SkippedError."""
+        ...
+
+
+@dataclass
+class Progress:
+    """What is known so far. Everything that `--resume` needs, in plain values."""
+
+    count: int
+    groups: list[int] = field(default_factory=list)
+    identities: list[str] = field(default_factory=list)
+    skipped: dict[int, str] = field(default_factory=dict)
+    rounds: int = 0
+    observations: dict[int, list[float]] = field(default_factory=dict)
+    searches: dict[str, dict[str, Any]] = field(default_factory=dict)  # "low-high" -> state of a search
+    pairs: dict[str, list[list[float]]] = field(default_factory=dict)  # "low-high" -> rounds [a_ns, b_ns]
+    exact: bool = False
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            **self.__dict__,
+            "skipped": {str(key): value for key, value in self.skipped.items()},
+            "observations": {str(key): value for key, value in self.observations.items()},
+        }
+
+    @classmethod
+    def of_plain(cls, value: dict[str, Any]) -> Progress:
+        """What `plain` gave. Raises ValueError, KeyError or TypeError when it is something else."""
+        known = {name: value[name] for name in cls.__dataclass_fields__}
+        known["skipped"] = {int(key): str(text) for key, text in known["skipped"].items()}
+        known["observations"] = {
+            int(key): [float(number) for number in numbers] for key, numbers in known["observations"].items()
+        }
+        return cls(**known)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The outcome: steps in the order of the candidates; ratio: bad / good between the ends, None for symptoms."""
+
+    steps: list[Step]
+    ratio: float | None
+    posterior: list[float]
+    source_is_exact: bool = False
+
+
+def bisect(
+    laboratory: Laboratory,
+    progress: Progress,
+    limits: RoundLimits,
+    *,
+    timed: bool,
+    save: Callable[[], None] = lambda: None,
+    say: Callable[[str], None] = lambda text: None,
+) -> Found:
+    """Find the first bad candidate. timed: the symptom is a longer time; else `shows_symptom` is asked.
+
+    save: called after each round. Raises EngineError when the ends do not differ or cannot be observed.
+    """
+    _group(laboratory, progress, say)
+    save()
+    kept = [at for at in range(progress.count) if at not in progress.skipped and progress.groups[at] == at]
+    if 0 in progress.skipped or progress.groups[progress.count - 1] in progress.skipped:
+        end = 0 if 0 in progress.skipped else progress.count - 1
+        raise EngineError(f"the {'good' if end == 0 else 'bad'} end cannot be observed: "
+                          f"{progress.skipped[progress.groups[end]]}", next="choose other ends")  # fmt: skip
+    bad_end = progress.groups[progress.count - 1]
+    if bad_end == 0:
+        raise EngineError("both ends have the same machine code", next="the change lies in something else: the driver, "
+                          "the clocks, the launch")  # fmt: skip
+    kept = [at for at in kept if at <= bad_end]
+    work = (
+        _Timed(laboratory, progress, limits, save, say)
+        if timed
+        else _Symptom(laboratory, progress, save, say)
+    )
+    return work.find(kept)
+
+
+def _group(laboratory: Laboratory, progress: Progress, say: Callable[[str], None]) -> None:
+    """Merge what has equal machine code with the first that has it; leave out what cannot be built."""
+    for at in range(len(progress.groups), progress.count):
+        say(f"preparing candidate {at + 1} of {progress.count}")
+        identity = ""
+        try:
+            identity = laboratory.identity(at)
+        except SkippedError as error:
+            progress.skipped[at] = str(error)
+        before = next((n for n in reversed(range(at)) if n not in progress.skipped), None)
+        same = bool(identity) and before is not None and progress.identities[before] == identity
+        progress.groups.append(progress.groups[before] if same and before is not None else at)
+        progress.identities.append(identity)
+
+
+@dataclass
+class _Work:
+    laboratory: Laboratory
+    progress: Progress
+    save: Callable[[], None]
+    say: Callable[[str], None]
+
+    def search(self, kept: list[int], evidence: Evidence, observe: Callable[[int], float]) -> Bracket:
+        """Positions in `kept`, whose first is good and whose last is bad; the bracket is of candidates."""
+        key = f"{kept[0]}-{kept[-1]}"
+        saved = self.progress.searches.get(key)
+        search = Search.restored(len(kept), evidence, saved) if saved else Search(len(kept), evidence)
+        while not search.finished:
+            at = search.next()
+            best = search.best()
+            self.say(
+                f"round {self.progress.rounds + 1}: candidate {kept[at] + 1}; first bad is {kept[best.first_bad] + 1} "
+                f"with {best.probability:.0%}"
+            )
+            try:
+                found = observe(kept[at])
+            except SkippedError as error:
+                self.progress.skipped[kept[at]] = str(error)
+                search.exclude(at)
+            else:
+                self.progress.observations.setdefault(kept[at], []).append(found)
+                search.observe(at, found)
+            self.progress.searches[key] = search.state()
+            self.save()
+        best = search.best()
+        return Bracket(kept[best.last_good], kept[best.first_bad], best.probability)
+
+    def posterior(self, kept: list[int], evidence: Evidence) -> list[float]:
+        """Of every candidate, from the first search."""
+        saved = self.progress.searches.get(f"{kept[0]}-{kept[-1]}")
+        search = Search.restored(len(kept), evidence, saved) if saved else Search(len(kept), evidence)
+        result = [0.0] * self.progress.count
+        for at, value in zip(kept, search.posterior(), strict=True):
+            result[at] = value
+        return result
+
+    def step(self, bracket: Bracket, verdict: str) -> Step:
+        between = [at for at in bracket.skipped if at in self.progress.skipped]
+        return Step(bracket.last_good, bracket.first_bad, bracket.probability, verdict, between=between)
+
+
+class _Timed(_Work):
+    def __init__(
+        self,
+        laboratory: Laboratory,
+        progress: Progress,
+        limits: RoundLimits,
+        save: Callable[[], None],
+        say: Callable[[str], None],
+    ) -> None:
+        super().__init__(laboratory, progress, save, say)
+        self.limits = limits
+
+    def find(self, kept: list[int]) -> Found:
+        ends = self.pair(kept[0], kept[-1], "the ends")
+        found = ends.judgement.estimate
+        if ends.judgement.verdict is not Verdict.SLOWER or found is None:
+            ratio = "" if found is None else f" ({(found.ratio - 1) * 100:+.2f} %)"
+            reason = f": {ends.judgement.reason}" if ends.judgement.reason else ""
+            raise EngineError(f"the bad end is {ends.judgement.verdict.value} against the good one{ratio}{reason}",
+                              next="choose ends that differ, or a smaller --min-effect")  # fmt: skip
+        self.progress.exact = all(side.exact for item in ends.rounds for side in (item.a, item.b))
+        total = math.log(found.ratio)
+        evidence = self.evidence(ends)
+        steps = self.steps_between(kept, ends, total, evidence)
+        steps.sort(key=lambda step: step.first_bad)
+        return Found(steps, found.ratio, self.posterior(kept, evidence), self.progress.exact)
+
+    def evidence(self, ends: Rounds) -> StepEvidence:
+        found = ends.judgement.estimate
+        assert found is not None
+        return StepEvidence(
+            math.log(found.ratio), max(found.deviation, _LEAST_DEVIATION), self.progress.exact
+        )
+
+    def steps_between(
+        self, kept: list[int], ends: Rounds, total: float, evidence: StepEvidence
+    ) -> list[Step]:
+        bracket = self.search(kept, evidence, lambda at: self.difference(kept[0], at))
+        verified = self.pair(bracket.last_good, bracket.first_bad, "the pair that was found")
+        found = verified.judgement.estimate
+        step = self.step(bracket, verified.judgement.verdict.value)
+        share = 0.0
+        if found is not None:
+            share = math.log(found.ratio) / total
+            step = replace(step, ratio=found.ratio, low=found.low, high=found.high, share=share)
+        steps = [step]
+        whole = math.log(ends.judgement.estimate.ratio) if ends.judgement.estimate else total
+        if found is None or math.log(found.ratio) >= WHOLE_STEP * whole:
+            return steps
+        good, bad = kept.index(bracket.last_good), kept.index(bracket.first_bad)
+        for part in (kept[: good + 1], kept[bad:]):
+            if len(part) < 2 or len(steps) >= MAXIMUM_STEPS:
+                continue
+            rest = self.pair(part[0], part[-1], "what is left")
+            if rest.judgement.verdict is Verdict.SLOWER:
+                steps += self.steps_between(part, rest, total, self.evidence(rest))
+        return steps
+
+    def difference(self, good: int, candidate: int) -> float:
+        """One round of the good end beside a candidate."""
+        taken = take_rounds(
+            lambda: self.laboratory.time(good),
+            lambda: self.laboratory.time(candidate),
+            RoundLimits(self.limits.minimum_effect, exactly=1),
+        )
+        self.progress.rounds += 1
+        if taken.judgement.verdict is Verdict.WRONG:
+            raise SkippedError(taken.judgement.reason)
+        return taken.rounds[0].difference
+
+    def pair(self, good: int, bad: int, what: str) -> Rounds:
+        """Two candidates by the rule of `compare`; rounds of an interrupted bisection are not repeated."""
+        key = f"{good}-{bad}"
+        saved = self.progress.pairs.setdefault(key, [])
+        earlier = iter([list(item) for item in saved])
+        now: list[float] = []
+
+        def side(candidate: int, place: int) -> Callable[[], Observation]:
+            def observe() -> Observation:
+                nonlocal now
+                if not now:
+                    now = next(earlier, [])
+                if now:
+                    value, now[place] = now[place], math.nan
+                    if all(math.isnan(number) for number in now):
+                        now = []
+                    return Observation(value, exact=self.progress.exact)
+                return self.laboratory.time(candidate)
+
+            return observe
+
+        def follow(rounds: Rounds) -> None:
+            if len(rounds.rounds) > len(saved):
+                last = rounds.rounds[-1]
+                saved.append([last.a.time_ns, last.b.time_ns])
+                self.progress.rounds += 1
+                self.save()
+            self.say(f"{what}: {len(rounds.rounds)} rounds")
+
+        taken = take_rounds(side(good, 0), side(bad, 1), self.limits, progress=follow)
+        if taken.judgement.verdict is Verdict.WRONG:
+            raise EngineError(f"{what}: {taken.judgement.reason}", next="--symptom wrong searches for that")
+        return taken
+
+
+class _Symptom(_Work):
+    def find(self, kept: list[int]) -> Found:
+        bad = self.rate(kept[-1], "the bad end", 0)
+        good = self.rate(kept[0], "the good end", 0 if bad[0] == bad[1] else CALIBRATION_RUNS)
+        if good[0] == good[1]:
+            raise EngineError("the good end always shows the symptom", next="choose another good end")
+        if bad[0] == 0:
+            raise EngineError(
+                f"the bad end did not show the symptom in {bad[1]} runs", next="choose another bad end"
+            )
+        # Laplace's rule: so few runs do not show that something never happens.
+        evidence = FailureEvidence((bad[0] + 1) / (bad[1] + 2), (good[0] + 0.1) / (good[1] + 1))
+        bracket = self.search(kept, evidence, self.observe)
+        step = self.step(bracket, "symptom")
+        return Found([step], None, self.posterior(kept, evidence))
+
+    def observe(self, candidate: int) -> float:
+        self.progress.rounds += 1
+        return float(self.laboratory.shows_symptom(candidate))
+
+    def rate(self, end: int, what: str, least: int) -> tuple[int, int]:
+        """How often an end shows it: (times, of so many). The same outcome in the first runs is certain enough for the
+        bad end when it is the symptom, and for the good end of a symptom that always shows."""
+        expected = 1.0 if what == "the bad end" else 0.0
+        seen = self.progress.observations.setdefault(end, [])
+        while len(seen) < CALIBRATION_RUNS:
+            if len(seen) >= max(CERTAIN_RUNS, least) and all(value == expected for value in seen):
+                break
+            self.say(f"{what}: run {len(seen) + 1}")
+            seen.append(self.observe(end))
+            self.save()
+        return int(sum(seen)), len(seen)
+
+
+def candidates_of(
+    progress: Progress, labels: list[str], variants: list[str], posterior: list[float]
+) -> list[BisectedCandidate]:
+    """The candidates as the result has them."""
+    return [
+        BisectedCandidate(
+            label=labels[at],
+            variant=variants[at],
+            group=progress.groups[at] if at < len(progress.groups) else at,
+            skipped=progress.skipped.get(at, ""),
+            identity=progress.identities[at] if at < len(progress.identities) else "",
+            observations=progress.observations.get(at, []),
+            probability=posterior[at] if posterior else 0.0,
+        )
+        for at in range(progress.count)
+    ]

@@ -1,0 +1,210 @@
+"""`replay bisect`: since when is it slower, or wrong?"""
+
+from __future__ import annotations
+
+import time
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from replay.cli.common import Json, Quiet, Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from replay.bisect.candidates import Candidate
+    from replay.bisect.run import Found, Laboratory, Progress
+    from replay.results.bisection import Bisection
+
+SCHEMA = "replay.bisection/1"
+
+
+class Symptom(str, Enum):
+    """What makes a candidate bad."""
+
+    slower = "slower"
+    wrong = "wrong"
+    crash = "crash"
+    nondeterministic = "nondeterministic"
+
+
+def bisect(
+    snapshot: Annotated[
+        Optional[Path],  # noqa: UP045 (typer on Python 3.10)
+        typer.Argument(
+            metavar="SNAP", help="The .rsnap file; left out with exec=COMMAND.", show_default=False
+        ),
+    ] = None,
+    over: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND=...",
+            help="ptxas=12.6..13.0, driver=DIR,..., module=FILE,..., jit=opt-level=0..4, list=FILE, exec=COMMAND; "
+            "the good end first.",
+            show_default=False,
+        ),
+    ] = "",
+    symptom: Annotated[Symptom, typer.Option(help="What makes a candidate bad.")] = Symptom.slower,
+    given: Annotated[
+        str,
+        typer.Option(
+            "--candidates", metavar="A,B,...|@FILE", help="With exec: the candidates.", show_default=False
+        ),
+    ] = "",
+    minimum_effect: Annotated[
+        float,
+        typer.Option(
+            "--min-effect", min=0.0001, max=1.0, metavar="FRACTION", help="Smaller changes do not count."
+        ),
+    ] = 0.01,
+    driver: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            metavar="system|emulator|DIR",
+            help="The driver to replay on.",
+            show_default="a GPU's if there is one",
+        ),
+    ] = None,
+    state: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            "--state",
+            "--resume",
+            metavar="FILE",
+            help="Keep what is known here, and go on from it.",
+            show_default=False,
+        ),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer samples in each replay.")] = False,
+    timeout: Annotated[
+        float,
+        typer.Option(min=0.1, metavar="S", help="Seconds without progress after which a replay is killed."),
+    ] = 300.0,
+    window: Window = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Find the first of several candidates that is slower than the first, or shows another symptom.
+
+    The first candidate must be good, the last one bad. Candidates of equal machine code are measured once; what does
+    not build or run is left out. An interrupted search goes on with --state FILE.
+
+    Exit code 0: found. 3: the ends do not differ, or cannot be observed.
+    """
+    from replay.bisect.candidates import candidates
+    from replay.bisect.run import bisect as search
+    from replay.bisect.state import StateFile
+    from replay.compare.rounds import RoundLimits
+    from replay.errors import ExitCode, UsageError
+    from replay.report.bisect import answer, render_bisection
+    from replay.report.json import document
+    from replay.report.progress import StageLine
+    from replay.report.text import Screen
+
+    if not over:
+        raise UsageError("no candidates", next="name them with --over, e.g. --over ptxas=12.6..13.0")
+    begin_s = time.monotonic()
+    kind, found = candidates(over, _versions, given)
+    if (kind == "exec") != (snapshot is None):
+        raise UsageError("exec takes no snapshot" if snapshot else f"{kind} needs a snapshot", where="--over")
+    question = {
+        "snapshot": None if snapshot is None else str(snapshot.absolute()),
+        "window": window,
+        "candidates": [[item.variant, item.argument] for item in found],
+        "symptom": symptom.value if kind != "exec" else over,
+    }
+    file = StateFile(state, question)
+    progress = file.load(len(found))
+    with StageLine(hidden=quiet or json) as line:
+        laboratory = _laboratory(
+            kind, over, snapshot, found, symptom, driver, window, quick, timeout, line.show
+        )
+        outcome = search(
+            laboratory,
+            progress,
+            RoundLimits(minimum_effect),
+            timed=kind != "exec" and symptom is Symptom.slower,
+            save=lambda: file.save(progress),
+            say=line.show,
+        )
+    source = next((r.timing.source for r in getattr(laboratory, "results", {}).values() if r.timing), "")
+    shown = "bad" if kind == "exec" else symptom.value
+    result = _result(snapshot, over, shown, found, progress, outcome, time.monotonic() - begin_s, source)
+    file.remove()
+    if json:
+        print(document(SCHEMA, result))
+    elif quiet:
+        print(answer(result))
+    else:
+        print(render_bisection(result, Screen.of_stdout()))
+    return ExitCode.DONE
+
+
+def _versions() -> list[str]:
+    from replay.bisect.candidates import version_key
+    from replay.variants.ptxas import installed
+
+    return sorted((tool.version for tool in installed()), key=version_key)
+
+
+def _laboratory(
+    kind: str,
+    over: str,
+    snapshot: Path | None,
+    found: list[Candidate],
+    symptom: Symptom,
+    driver: str | None,
+    window: int | None,
+    quick: bool,
+    timeout_s: float,
+    say: Callable[[str], None],
+) -> Laboratory:
+    from replay.bisect.laboratory import CommandLaboratory, ReplayLaboratory
+    from replay.engine.run import RunOptions
+    from replay.timing.stopping import QUICK, StoppingParameters
+
+    if snapshot is None:
+        return CommandLaboratory(over.partition("=")[2], found)
+    timing = None if symptom is not Symptom.slower else QUICK if quick else StoppingParameters()
+    options = RunOptions(driver=driver, timing=timing, timeout_s=timeout_s, window=window, caches="cold")
+    return ReplayLaboratory(snapshot, options, found, symptom.value, say)
+
+
+def _result(
+    snapshot: Path | None,
+    over: str,
+    symptom: str,
+    found: list[Candidate],
+    progress: Progress,
+    outcome: Found,
+    wall_s: float,
+    source: str,
+) -> Bisection:
+    import datetime
+
+    from replay import __version__
+    from replay.bisect.run import candidates_of
+    from replay.results.bisection import FORMAT, Bisection
+
+    labels = [item.label for item in found]
+    return Bisection(
+        format=FORMAT,
+        tool_version=__version__,
+        created_utc=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        snapshot="" if snapshot is None else snapshot.name,
+        over=over,
+        symptom=symptom,
+        candidates=candidates_of(progress, labels, [item.variant for item in found], outcome.posterior),
+        steps=outcome.steps,
+        rounds=progress.rounds,
+        source=source,
+        ratio=outcome.ratio,
+        wall_s=round(wall_s, 3),
+    )
+
+
+def register(app: typer.Typer) -> None:
+    """Add `replay bisect`."""
+    app.command("bisect")(bisect)

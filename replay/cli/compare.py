@@ -1,0 +1,172 @@
+"""`replay compare`: is B slower than A?"""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from replay.cli.common import Json, Quiet
+
+if TYPE_CHECKING:
+    from replay.compare.run import SideOptions
+    from replay.results.comparison import Comparison
+
+SCHEMA = "replay.comparison/1"
+
+
+class FailOn(str, Enum):
+    """Verdicts that can be asked to fail the command."""
+
+    slower = "slower"
+    unsure = "unsure"
+    wrong = "wrong"
+
+
+def compare(
+    a: Annotated[
+        Path,
+        typer.Argument(metavar="A", help="A snapshot, a result, or a folder of either.", show_default=False),
+    ],
+    b: Annotated[
+        Optional[Path],  # noqa: UP045 (typer on Python 3.10)
+        typer.Argument(
+            metavar="[B]", help="Likewise. Left out: A itself, with --a and --b.", show_default=False
+        ),
+    ] = None,
+    variant_a: Annotated[
+        str,
+        typer.Option(
+            "--a", metavar="VARIANT", help="How side A is replayed, e.g. ptxas=12.6.", show_default=False
+        ),
+    ] = "",
+    variant_b: Annotated[
+        str, typer.Option("--b", metavar="VARIANT", help="How side B is replayed.", show_default=False)
+    ] = "",
+    minimum_effect: Annotated[
+        float,
+        typer.Option(
+            "--min-effect", min=0.0001, max=1.0, metavar="FRACTION", help="Smaller changes are SAME."
+        ),
+    ] = 0.01,
+    rounds: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            min=1, help="Exactly so many rounds.", show_default="until the verdict is clear, at most 28"
+        ),
+    ] = None,
+    budget: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME", help="No round of a row begins after this: 90s, 5m, 1h.", show_default=False
+        ),
+    ] = "",
+    fail_on: Annotated[
+        Optional[list[FailOn]],  # noqa: UP045
+        typer.Option(
+            help="Exit 1 when a row has this verdict; repeatable. WRONG always does.", show_default=False
+        ),
+    ] = None,
+    across: Annotated[
+        bool, typer.Option("--across", help="Compare also results of different devices or snapshots.")
+    ] = False,
+    driver: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            metavar="system|emulator|DIR",
+            help="The driver of a side whose variant names none.",
+            show_default="a GPU's if there is one",
+        ),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer samples in each replay.")] = False,
+    timeout: Annotated[
+        float,
+        typer.Option(min=0.1, metavar="S", help="Seconds without progress after which a replay is killed."),
+    ] = 300.0,
+    output: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            "-o", "--output", metavar="C.json", help="Write the comparison as JSON.", show_default=False
+        ),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Say whether B is slower than A, and how sure that is.
+
+    Both sides are replayed next to each other in rounds of fresh processes, until the verdict is clear: FASTER,
+    SLOWER, SAME, UNSURE, or WRONG when the outputs of a side are not those that were captured.
+
+    Exit code 0: compared. 1: a verdict that --fail-on names, or WRONG. 3: a side could not be replayed.
+    """
+    from replay.cli.common import seconds
+    from replay.compare.rounds import RoundLimits
+    from replay.compare.run import compare_results, compare_windows
+    from replay.compare.sides import holds_results, matched, results_at, windows_at
+    from replay.errors import ExitCode, UsageError
+    from replay.report.compare import headline, render_comparison
+    from replay.report.json import document
+    from replay.report.progress import StageLine
+    from replay.report.text import Screen
+
+    if b is None and variant_a == variant_b:
+        raise UsageError("nothing to compare", where=a, next="name a second file, or give --a and --b")
+    right = a if b is None else b
+    stored = holds_results(a)
+    if stored != holds_results(right):
+        raise UsageError(
+            "a result and a snapshot cannot be compared", next="replay the snapshot, or name two of a kind"
+        )
+    if stored:
+        if variant_a or variant_b or rounds or budget:
+            raise UsageError(
+                "results are compared as they are", next="--a, --b, --rounds and --budget need snapshots"
+            )
+        result = compare_results(results_at(a), results_at(right), minimum_effect, across=across)
+    else:
+        limits = RoundLimits(minimum_effect, rounds, seconds(budget) if budget else None)
+        sides = [_side(text, driver, quick, timeout) for text in (variant_a, variant_b)]
+        pairs, unmatched = matched(windows_at(a), windows_at(right))
+        if not pairs:
+            raise UsageError(
+                "no window of A has the kernels of one of B", next="`replay ls SNAP kernels` lists them"
+            )
+        with StageLine(hidden=quiet or json) as line:
+            result = compare_windows(pairs, sides[0], sides[1], limits, unmatched, line.show)
+    if output is not None:
+        output.write_text(document(SCHEMA, result) + "\n")
+    if json:
+        print(document(SCHEMA, result))
+    elif quiet:
+        print(headline(result))
+    else:
+        print(render_comparison(result, Screen.of_stdout()))
+    return _exit_code(result, fail_on or []) or ExitCode.DONE
+
+
+def _exit_code(result: Comparison, fail_on: list[FailOn]) -> int:
+    from replay.errors import ExitCode
+
+    verdicts = {row.verdict for row in result.rows}
+    if "FAILED" in verdicts:
+        return ExitCode.COULD_NOT
+    gates = {"WRONG", *(item.value.upper() for item in fail_on)}
+    return ExitCode.GATE_FAILED if verdicts & gates else ExitCode.DONE
+
+
+def _side(text: str, driver: str | None, quick: bool, timeout_s: float) -> SideOptions:
+    from replay.compare.run import SideOptions
+    from replay.engine.run import RunOptions
+    from replay.timing.stopping import QUICK, StoppingParameters
+    from replay.variants.model import parse
+
+    timing = QUICK if quick else StoppingParameters()
+    run = RunOptions(driver=driver, timing=timing, timeout_s=timeout_s, caches="cold", variant=parse(text))
+    return SideOptions(run, text)
+
+
+def register(app: typer.Typer) -> None:
+    """Add `replay compare`."""
+    app.command("compare")(compare)

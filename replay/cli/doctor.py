@@ -1,0 +1,48 @@
+"""`replay doctor`: what is wrong with this machine, and how to cure it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+from replay.cli.common import Json, Quiet
+
+SCHEMA = "replay.doctor/1"
+
+
+def doctor(
+    driver: Annotated[
+        Optional[str],  # noqa: UP045 (typer on Python 3.10)
+        typer.Option(
+            metavar="system|emulator|DIR",
+            help="The driver to look at.",
+            show_default="a GPU's if there is one",
+        ),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Look at driver, devices, clocks, other processes, the shim, compilers and disk; name each problem and its cure.
+
+    Changes nothing. Exit code 0: no problem. 1: there are problems.
+    """
+    from replay.doctor.checks import examine
+    from replay.errors import ExitCode
+    from replay.report.doctor import headline, render_examination
+    from replay.report.json import document
+    from replay.report.text import Screen
+
+    result = examine(driver)
+    if json:
+        print(document(SCHEMA, result))
+    elif quiet:
+        print(headline(result))
+    else:
+        print(render_examination(result, Screen.of_stdout()))
+    return ExitCode.GATE_FAILED if result.problems else ExitCode.DONE
+
+
+def register(app: typer.Typer) -> None:
+    """Add `replay doctor`."""
+    app.command("doctor")(doctor)

@@ -1,0 +1,115 @@
+"""What stands on the two sides of a comparison, and which of it belongs together.
+
+A side is a snapshot, a result, or a folder of either. Rows are made of what has the same kernels on both sides: the
+n-th such window of one with the n-th of the other.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from replay.errors import UsageError
+from replay.results.schema import RunResult
+from replay.results.store import read_result
+from replay.snapshot.container import SnapshotReader
+from replay.snapshot.schema import Kernel, from_wire
+from replay.snapshot.windows import each_window
+
+MAXIMUM_FILES = 10_000
+
+
+@dataclass(frozen=True)
+class SnapshotWindow:
+    """One window of a snapshot. kernels: their readable names, in order; images: digests of their images."""
+
+    path: Path
+    window: int | None
+    kernels: tuple[str, ...]
+    images: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class StoredResult:
+    """One result file."""
+
+    path: Path
+    result: RunResult
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Of the window that was replayed."""
+        return tuple(self.result.window.kernels)
+
+
+def windows_at(path: Path) -> list[SnapshotWindow]:
+    """Every window of the snapshot `path`, or of all snapshots in the folder `path`."""
+    found = []
+    for file in files_at(path, ".rsnap"):
+        with SnapshotReader(file) as reader:
+            for window in each_window(reader):
+                kernels = [from_wire(Kernel, value) for value in reader.objects("kernel")]
+                found.append(
+                    SnapshotWindow(
+                        file,
+                        None if window is None else window.number,
+                        tuple(kernel.demangled or kernel.name for kernel in kernels),
+                        tuple(kernel.image for kernel in kernels),
+                    )
+                )
+    return found
+
+
+def results_at(path: Path) -> list[StoredResult]:
+    """The result `path`, or all results in the folder `path`, oldest first."""
+    found = [StoredResult(file, read_result(file)) for file in files_at(path, ".rres")]
+    return sorted(found, key=lambda item: item.result.created_utc)
+
+
+def files_at(path: Path, ending: str) -> list[Path]:
+    """`path` itself, or the files in it that end so, sorted by name. Raises UsageError when there are too many."""
+    if not path.is_dir():
+        return [path]
+    found = sorted(file for file in path.iterdir() if file.suffix == ending and file.is_file())
+    if len(found) > MAXIMUM_FILES:
+        raise UsageError(f"{len(found)} files, at most {MAXIMUM_FILES} are compared", where=path)
+    return found
+
+
+def holds_results(path: Path) -> bool:
+    """Whether `path` is a result or a folder of results. Raises UsageError when it is neither that nor snapshots."""
+    if path.is_dir():
+        if next(path.glob("*.rsnap"), None) is not None:
+            return False
+        if next(path.glob("*.rres"), None) is not None:
+            return True
+        raise UsageError("holds neither .rsnap nor .rres files", where=path, next="name a folder of either")
+    return path.suffix == ".rres"
+
+
+Item = TypeVar("Item", SnapshotWindow, StoredResult)
+
+
+def matched(a: Sequence[Item], b: Sequence[Item]) -> tuple[list[tuple[Item, Item]], list[str]]:
+    """Pairs with the same kernels, in the order of `a`, and a line for everything that has no partner."""
+    waiting: dict[tuple[str, ...], list[Item]] = defaultdict(list)
+    for item in b:
+        waiting[item.kernels].append(item)
+    pairs, unmatched = [], []
+    for item in a:
+        if waiting[item.kernels]:
+            pairs.append((item, waiting[item.kernels].pop(0)))
+        else:
+            unmatched.append(f"only in A: {named(item)}")
+    unmatched += [f"only in B: {named(item)}" for items in waiting.values() for item in items]
+    return pairs, unmatched
+
+
+def named(item: SnapshotWindow | StoredResult) -> str:
+    """For people: the file, its window and its kernels."""
+    window = item.window if isinstance(item, SnapshotWindow) else item.result.snapshot.window
+    number = "" if window is None else f", window {window}"
+    return f"{item.path.name}{number} ({', '.join(item.kernels) or 'no kernel'})"

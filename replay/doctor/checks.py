@@ -1,0 +1,299 @@
+"""The checks. Each answers with findings and changes nothing on the machine."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from replay import __version__
+from replay.doctor.findings import Examination, Finding, Level
+from replay.drivers import Driver, emulator_library, find_driver, interposer_library, system_library
+from replay.engine.run import worker_environment
+from replay.errors import ReplayError
+from replay.report.text import number, size
+
+ASK_TIMEOUT_S = 60.0
+LITTLE_SPACE_BYTES = 5 << 30
+_DEVICE_LIBRARIES = ("cuda-python", "numpy", "msgpack", "zstandard", "blake3", "typer")
+
+
+def examine(choice: str | None = None) -> Examination:
+    """Every check. choice: the driver, as `--driver` takes it."""
+    found: list[Finding] = []
+    for check in CHECKS:
+        try:
+            found += check(choice)
+        except ReplayError as error:
+            found.append(Finding(_AREAS[check], Level.PROBLEM, error.what, error.next or ""))
+        except OSError as error:
+            found.append(
+                Finding(_AREAS[check], Level.PROBLEM, f"cannot be looked at ({error.strerror or error})")
+            )
+    return Examination(found)
+
+
+def package(choice: str | None) -> Iterator[Finding]:
+    """This installation."""
+    versions = []
+    for name in _DEVICE_LIBRARIES:
+        try:
+            versions.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            yield Finding("replay", Level.PROBLEM, f"{name} is not installed", f"pip install {name}")
+    python = ".".join(map(str, sys.version_info[:3]))
+    yield Finding("replay", Level.OK, f"{__version__}, Python {python}, {', '.join(versions)}")
+
+
+def driver(choice: str | None) -> Iterator[Finding]:
+    """The driver that a command would take, and its devices."""
+    chosen = find_driver(choice)
+    if chosen.emulated:
+        text = f"the built-in CPU driver, {chosen.library}"
+        yield Finding(
+            "driver",
+            Level.NOTE,
+            f"{chosen.reason or text}; its times are modelled, not measured",
+            "" if choice else "install an NVIDIA driver for measured times, or go on without a GPU",
+        )
+    answer = _ask_devices(chosen)
+    if "devices" not in answer or answer["error"]:
+        yield Finding(
+            "driver",
+            Level.PROBLEM,
+            f"{chosen.library}: {answer.get('error') or 'no answer'}",
+            "check that the driver matches the kernel module (`nvidia-smi`), or use --driver emulator",
+        )
+        return
+    version = int(answer["driver_version"])
+    if not chosen.emulated:
+        yield Finding("driver", Level.OK, f"{chosen.library}, CUDA {version // 1000}.{version % 1000 // 10}")
+    if not answer["devices"]:
+        hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
+        cure = f"CUDA_VISIBLE_DEVICES is {hidden!r}" if hidden is not None else "look at `nvidia-smi`"
+        yield Finding("device", Level.PROBLEM, "the driver has no device", cure)
+    for device in answer["devices"]:
+        yield from _device(device, chosen.emulated)
+
+
+def _device(device: dict[str, Any], emulated: bool) -> Iterator[Finding]:
+    area, state = f"device {device['ordinal']}", device["state"]
+    yield Finding(
+        area,
+        Level.OK,
+        f"{device['name']}, compute capability {device['compute_capability']}, "
+        f"{size(int(device['total_memory_bytes']))}, {device['multiprocessors']} multiprocessors",
+    )
+    if device["prohibited"]:
+        yield Finding(
+            area,
+            Level.PROBLEM,
+            "its compute mode is prohibited: no process may use it",
+            "ask its administrator",
+        )
+    elif device["compute_mode"]:
+        yield Finding(
+            area, Level.NOTE, f"its compute mode is {device['compute_mode']}: one process at a time"
+        )
+    if emulated:
+        return
+    if device["unavailable"]:
+        yield Finding(
+            area,
+            Level.NOTE,
+            f"clocks are not known: {device['unavailable']}",
+            "install nvidia-ml (part of the driver); times are then shown with their clocks",
+        )
+        return
+    clock, highest = state.get("sm_clock_mhz"), state.get("maximum_sm_clock_mhz")
+    if clock is not None:
+        yield Finding(
+            area,
+            Level.OK,
+            f"SM clock {clock} of {highest} MHz, {state.get('temperature_c', '?')} °C, "
+            f"{watts(state.get('power_draw_mw'))} of {watts(state.get('power_limit_mw'))} W",
+        )
+    if device["throttled"]:
+        yield Finding(
+            area,
+            Level.PROBLEM,
+            f"slowed down now: {', '.join(device['throttled'])}",
+            "let it cool down, or find what draws its power; times taken now are not comparable",
+        )
+    others = int(state.get("other_processes", 0))
+    if others:
+        yield Finding(
+            area,
+            Level.PROBLEM,
+            f"{number(others, 'other process', 'other processes')} on it",
+            "`nvidia-smi` names them; times taken beside them are noisy",
+        )
+
+
+def watts(milliwatts: int | str | None) -> str:
+    """Whole watts; "?" when it is not known."""
+    return "?" if milliwatts is None else str(int(milliwatts) // 1000)
+
+
+def _ask_devices(chosen: Driver) -> dict[str, Any]:
+    path = [entry for entry in sys.path if entry]
+    program = f"import sys; sys.path[:] = {path!r}; from replay.doctor.devices import main; main()"
+    command = [sys.executable, "-c", program]
+    try:
+        done = subprocess.run(
+            command,
+            env=worker_environment(chosen),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=ASK_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return {"error": f"did not answer within {ASK_TIMEOUT_S:g} s"}
+    try:
+        return dict(json.loads(done.stdout.decode("utf-8", "replace").splitlines()[-1]))
+    except (ValueError, IndexError):
+        return {"error": f"whoever loads it ends with status {done.returncode}"}
+
+
+def shim(choice: str | None) -> Iterator[Finding]:
+    """The library that capture preloads."""
+    library = interposer_library()
+    with tempfile.TemporaryDirectory(prefix="replay-doctor-") as folder:
+        command = [
+            sys.executable,
+            "-c",
+            f"print('{_LOADED}' if {library.name!r} in open('/proc/self/maps').read() else '')",
+        ]
+        plain = library if not set(" :") & set(str(library)) else Path(shutil.copy(library, folder))
+        done = subprocess.run(
+            command,
+            env={**os.environ, "LD_PRELOAD": str(plain)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=ASK_TIMEOUT_S,
+            check=False,
+        )
+    said = done.stderr.strip().splitlines()[:1]
+    if _LOADED not in done.stdout:
+        yield Finding(
+            "capture",
+            Level.PROBLEM,
+            f"the shim is not loaded into programs{': ' + said[0] if said else ''}",
+            "build replay on this machine (`pip install .`): its glibc may be older than the wheel's",
+        )
+        return
+    yield Finding("capture", Level.OK, f"the shim loads into programs: {library}")
+    preloaded = os.environ.get("LD_PRELOAD")
+    if preloaded:
+        yield Finding("capture", Level.NOTE, f"LD_PRELOAD is set ({preloaded}); the shim goes in front of it")
+
+
+_LOADED = "loaded"
+
+
+def cpu_driver(choice: str | None) -> Iterator[Finding]:
+    """The built-in driver."""
+    yield Finding("CPU driver", Level.OK, str(emulator_library()))
+    if system_library() is None and choice is None:
+        yield Finding("CPU driver", Level.OK, "is what commands use here")
+
+
+def compilers(choice: str | None) -> Iterator[Finding]:
+    """What --swap and --ptxas can use."""
+    from replay.variants.ptxas import installed
+    from replay.variants.toolkits import find_tools
+
+    versions = [tool.version for tool in installed()]
+    if versions:
+        yield Finding("compilers", Level.OK, f"ptxas {', '.join(versions)}")
+    else:
+        yield Finding(
+            "compilers", Level.NOTE, "no ptxas", "--ptxas VERSION fetches one; or install a CUDA toolkit"
+        )
+    nvcc = find_tools("nvcc")
+    yield Finding(
+        "compilers",
+        Level.OK if nvcc else Level.NOTE,
+        f"nvcc {', '.join(map(str, nvcc))}" if nvcc else "no nvcc",
+        "" if nvcc else "`--swap KERNEL=FILE.cu` needs it or NVRTC (pip install nvidia-cuda-nvrtc)",
+    )
+
+
+def disk(choice: str | None) -> Iterator[Finding]:
+    """Room for captures here, and for temporary files."""
+    for name, folder in (("here", Path.cwd()), ("temporary files", Path(tempfile.gettempdir()))):
+        free = shutil.disk_usage(folder).free
+        text = f"{size(free)} free, {name} ({folder})"
+        if not os.access(folder, os.W_OK):
+            yield Finding(
+                "disk",
+                Level.PROBLEM,
+                f"{folder} cannot be written",
+                "change to another folder, or set TMPDIR",
+            )
+        elif free < LITTLE_SPACE_BYTES:
+            yield Finding(
+                "disk",
+                Level.PROBLEM,
+                text,
+                "a capture may need as much as the memory it reaches: free some, "
+                "or limit it with --max-bytes",
+            )
+        else:
+            yield Finding("disk", Level.OK, text)
+
+
+def kernel_settings(choice: str | None) -> Iterator[Finding]:
+    """Settings of Linux that replays at the captured addresses depend on."""
+    least = _read("/proc/sys/vm/mmap_min_addr")
+    overcommit = _read("/proc/sys/vm/overcommit_memory")
+    if overcommit == "2":
+        yield Finding(
+            "memory",
+            Level.PROBLEM,
+            "vm.overcommit_memory is 2: holding the captured addresses may fail",
+            "sysctl vm.overcommit_memory=0 (its default)",
+        )
+    else:
+        yield Finding(
+            "memory", Level.OK, f"vm.overcommit_memory {overcommit or '?'}, vm.mmap_min_addr {least or '?'}"
+        )
+    try:
+        os.memfd_create("replay-doctor")
+    except OSError as error:
+        yield Finding(
+            "memory",
+            Level.PROBLEM,
+            f"memfd_create fails ({error.strerror})",
+            "allow it in the container's seccomp profile",
+        )
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
+
+
+CHECKS: tuple[Callable[[str | None], Iterator[Finding]], ...] = (
+    package,
+    driver,
+    cpu_driver,
+    shim,
+    compilers,
+    kernel_settings,
+    disk,
+)
+_AREAS = dict(
+    zip(CHECKS, ("replay", "driver", "CPU driver", "capture", "compilers", "memory", "disk"), strict=True)
+)

@@ -1,0 +1,36 @@
+"""What was found about a machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Level(str, Enum):
+    """OK; NOTE: worth knowing; PROBLEM: something will not work, or will give figures that mislead."""
+
+    OK = "ok"
+    NOTE = "note"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One fact. area: as the table shows it. cure: what to do about a problem."""
+
+    area: str
+    level: Level
+    text: str
+    cure: str = ""
+
+
+@dataclass(frozen=True)
+class Examination:
+    """All findings, in the order in which a reader needs them."""
+
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def problems(self) -> int:
+        """How many need a cure."""
+        return sum(finding.level is Level.PROBLEM for finding in self.findings)

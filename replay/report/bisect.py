@@ -1,0 +1,109 @@
+"""Text of `replay bisect`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replay.report.text import Column, Screen, heading, number, shown, table
+from replay.results.bisection import BisectedCandidate, Bisection, Step
+
+SHOWN_CANDIDATES = 60
+_BAR = 20
+
+
+def render_bisection(result: Bisection, screen: Screen) -> str:
+    """The answer in plain words, then each candidate with what was seen of it."""
+    parts = [heading(answer(result), screen)]
+    parts += [f"  {line}" for line in _more(result)]
+    parts += ["", table(_COLUMNS, _rows(result), screen)]
+    hidden = len(result.candidates) - SHOWN_CANDIDATES
+    if hidden > 0:
+        parts.append(f"  ... and {number(hidden, 'more candidate')}: --json shows all")
+    notes = list(result.notes)
+    if result.source == "modelled":
+        notes.append(
+            "Times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU."
+        )
+    return (
+        "\n".join([*parts, "", *(f"  {shown(text, 400)}" for text in notes)]) if notes else "\n".join(parts)
+    )
+
+
+def answer(result: Bisection) -> str:
+    """One line: "first bad: ptxas 12.8 (last good 12.6): +6.2 % [5.7, 6.8]"."""
+    largest = max(result.steps, key=lambda step: abs((step.ratio or 1) - 1))
+    return _step(result, largest)
+
+
+def _step(result: Bisection, step: Step) -> str:
+    bad, good = (result.candidates[at].label for at in (step.first_bad, step.last_good))
+    text = f"first bad: {shown(bad, 200)} (last good {shown(good, 200)})"
+    if step.ratio is not None and step.low is not None and step.high is not None:
+        text += f": {_percent(step.ratio)} [{_percent(step.low)}, {_percent(step.high)}]"
+    elif result.symptom != "slower":
+        text += f": {result.symptom}"
+    return text
+
+
+def _percent(ratio: float) -> str:
+    return f"{(ratio - 1) * 100:+.2f} %"
+
+
+def _more(result: Bisection) -> Iterator[str]:
+    largest = max(result.steps, key=lambda step: abs((step.ratio or 1) - 1))
+    for step in result.steps:
+        if step is not largest:
+            yield f"another step, {_step(result, step)}"
+    for step in result.steps:
+        if step.verdict not in ("SLOWER", "symptom"):
+            yield f"the pair alone was {step.verdict} when it was measured again: take this with care"
+        if step.between:
+            names = ", ".join(shown(result.candidates[at].label, 60) for at in step.between[:6])
+            yield f"{number(len(step.between), 'candidate')} between could not be observed: {names}"
+    share = sum(step.share for step in result.steps if step.share is not None)
+    total = "" if result.ratio is None else f"; {_percent(result.ratio)} between the ends"
+    if result.ratio is not None and len(result.steps) > 1:
+        total += f", of which these steps are {share:.0%}"
+    certain = min(step.probability for step in result.steps)
+    over = number(len(result.candidates), "candidate")
+    yield f"{number(result.rounds, 'round')} over {over}, {certain:.1%} sure{total}"
+
+
+_COLUMNS = [
+    Column("", "right"),
+    Column("candidate", cut=True),
+    Column("rounds", "right"),
+    Column("against good", "right"),
+    Column("first bad?", "right"),
+    Column(""),
+]
+
+
+def _rows(result: Bisection) -> Iterator[list[str]]:
+    bad = {step.first_bad for step in result.steps}
+    for at, item in enumerate(result.candidates[:SHOWN_CANDIDATES]):
+        yield [
+            ">" if at in bad else "",
+            shown(item.label, 200),
+            str(len(item.observations)) if item.observations else "",
+            _seen(item, result.symptom),
+            f"{item.probability:.1%}" if item.probability >= 0.0005 else "",
+            _said(item, at, result),
+        ]
+
+
+def _seen(item: BisectedCandidate, symptom: str) -> str:
+    if not item.observations:
+        return ""
+    mean = sum(item.observations) / len(item.observations)
+    if symptom != "slower":
+        return f"{mean:.0%}"
+    return f"{mean * 100:+.2f} %"
+
+
+def _said(item: BisectedCandidate, at: int, result: Bisection) -> str:
+    if item.skipped:
+        return f"skipped: {shown(item.skipped, 120)}"
+    if item.group != at:
+        return f"same code as {shown(result.candidates[item.group].label, 60)}"
+    return "#" * round(item.probability * _BAR)

@@ -1,0 +1,128 @@
+"""Text of `replay compare`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replay.report.text import Column, Screen, duration, fields, heading, number, shown, table
+from replay.results.comparison import ComparedRow, ComparedSide, Comparison
+
+SHOWN_NOTES = 12
+
+
+def render_comparison(result: Comparison, screen: Screen) -> str:
+    """A line for each row, what they come to together, and why."""
+    parts = [
+        heading(headline(result), screen),
+        *_sides(result, screen),
+        "",
+        table(_COLUMNS, _rows(result), screen),
+    ]
+    parts += [f"  {line}" for line in _reasons(result)]
+    if totals := list(_totals(result)):
+        parts += ["", fields(totals, screen)]
+    notes = [*_source(result), *result.notes, *(shown(text) for text in result.unmatched)]
+    if notes:
+        parts += ["", *(f"  {text}" for text in notes[:SHOWN_NOTES])]
+        if len(notes) > SHOWN_NOTES:
+            parts.append(f"  ... and {len(notes) - SHOWN_NOTES} more: --json shows all")
+    return "\n".join(parts)
+
+
+def headline(result: Comparison) -> str:
+    """The verdict in one line."""
+    if len(result.rows) == 1:
+        row = result.rows[0]
+        return f"{_verdict(row)}: {shown(row.kernel, 80)}"
+    counts: dict[str, int] = {}
+    for row in result.rows:
+        counts[row.verdict] = counts.get(row.verdict, 0) + 1
+    return f"{number(len(result.rows), 'row')}: " + ", ".join(
+        f"{counts[verdict]} {verdict}" for verdict in _ORDER if verdict in counts
+    )
+
+
+_ORDER = ("WRONG", "FAILED", "SLOWER", "UNSURE", "FASTER", "SAME")
+_COLUMNS = [
+    Column("kernel", cut=True),
+    Column("A", "right"),
+    Column("B", "right"),
+    Column("B / A", "right"),
+    Column("interval", "right"),
+    Column("rounds", "right"),
+    Column("verdict"),
+]
+
+
+def _verdict(row: ComparedRow) -> str:
+    if row.ratio is None or row.verdict not in ("SLOWER", "FASTER"):
+        return row.verdict
+    cause = " (clock)" if row.reason.startswith("clock") else ""
+    return f"{row.verdict}{cause} {_percent(row.ratio)} [{_percent(row.low)}, {_percent(row.high)}]"
+
+
+def _percent(ratio: float | None) -> str:
+    return "" if ratio is None else f"{(ratio - 1) * 100:+.2f} %"
+
+
+def _rows(result: Comparison) -> Iterator[list[str]]:
+    for row in result.rows:
+        yield [
+            shown(row.kernel) + (f" (window {row.a.window})" if row.a.window is not None else ""),
+            "" if row.a.time_ns is None else duration(row.a.time_ns),
+            "" if row.b.time_ns is None else duration(row.b.time_ns),
+            "" if row.ratio is None else f"{row.ratio:.4f}",
+            "" if row.low is None or row.high is None else f"{row.low:.4f} .. {row.high:.4f}",
+            str(len(row.rounds)),
+            row.verdict,
+        ]
+
+
+def _reasons(result: Comparison) -> Iterator[str]:
+    for row in result.rows:
+        if row.reason and row.verdict != "SAME":
+            yield f"{row.verdict} {shown(row.kernel, 60)}: {shown(row.reason, 400)}"
+        if row.spoiled:
+            repeated = f"{number(len(row.spoiled), 'round')} of {shown(row.kernel, 60)} repeated"
+            yield f"{repeated}: {shown(row.spoiled[0], 200)}"
+
+
+def _sides(result: Comparison, screen: Screen) -> Iterator[str]:
+    pairs = []
+    for name in ("a", "b"):
+        sides: list[ComparedSide] = [getattr(row, name) for row in result.rows]
+        texts = list(dict.fromkeys(_described(side) for side in sides))
+        pairs.append(
+            (
+                name.upper(),
+                texts[0] + (f" and {len(texts) - 1} more" if len(texts) > 1 else "") if texts else "",
+            )
+        )
+    yield fields(pairs, screen)
+
+
+def _described(side: ComparedSide) -> str:
+    driver = f", {shown(side.device)}, CUDA {side.driver_version // 1000}.{side.driver_version % 1000 // 10}"
+    variant = f", {shown(side.variant)}" if side.variant else ""
+    return shown(side.snapshot) + variant + (driver if side.device else "")
+
+
+def _totals(result: Comparison) -> Iterator[tuple[str, str]]:
+    if len(result.rows) < 2:
+        return
+    if result.total_a_ns and result.total_b_ns:
+        ratio = result.total_b_ns / result.total_a_ns
+        yield "total", f"{duration(result.total_a_ns)} and {duration(result.total_b_ns)}, {_percent(ratio)}"
+    if result.mean is not None:
+        mean = result.mean
+        yield (
+            "geometric mean",
+            f"{_percent(mean.ratio)} [{_percent(mean.low)}, {_percent(mean.high)}] of {number(mean.rows, 'row')}",
+        )
+
+
+def _source(result: Comparison) -> Iterator[str]:
+    if any(row.source == "modelled" for row in result.rows):
+        yield "Times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU."
+    if any(row.time == "host time" for row in result.rows):
+        yield "Some rows are compared by host time, which includes the work of the driver and of this program."

@@ -1,0 +1,92 @@
+"""What the comparison of two sides holds: `replay.comparison/1`. docs/compare.md describes every field.
+
+Field names carry their units. Fields are only added, with defaults.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+FORMAT = "replay.comparison/1"
+
+
+@dataclass(frozen=True)
+class ComparedSide:
+    """One side of one row. variant: what was chosen otherwise than in the snapshot, "" nothing. time_ns: median over
+    the rounds of the medians of their samples; None when nothing was measured."""
+
+    snapshot: str
+    window: int | None
+    variant: str
+    identity: str = ""
+    device: str = ""
+    driver: str = ""
+    driver_version: int = 0
+    time_ns: float | None = None
+    outputs: str = ""
+
+
+@dataclass(frozen=True)
+class ComparedRound:
+    """One round: medians of two neighbouring fresh processes. cycles: of the SM clock, None where it is not known."""
+
+    a_ns: float
+    b_ns: float
+    b_first: bool
+    a_cycles: float | None = None
+    b_cycles: float | None = None
+
+
+@dataclass(frozen=True)
+class ComparedRow:
+    """One kernel, or one window of several. ratio: B / A, with the interval low .. high; None when there is none.
+
+    verdict: FASTER, SLOWER, SAME, UNSURE, WRONG, or FAILED when a side could not be replayed. single: what the rounds
+    of this row alone say, when that was taken back because too many of the rows would be chance. spoiled: rounds that
+    were repeated, and why.
+    """
+
+    kernel: str
+    a: ComparedSide
+    b: ComparedSide
+    verdict: str
+    reason: str = ""
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    smallest_effect: float | None = None
+    time: Literal["GPU time", "host time"] = "GPU time"
+    source: Literal["measured", "modelled"] = "measured"
+    single: str = ""
+    rounds: list[ComparedRound] = field(default_factory=list)
+    spoiled: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The geometric mean of the ratios of all rows that have one."""
+
+    ratio: float
+    low: float
+    high: float
+    rows: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All rows. total_*_ns: sums over the rows that have a time on both sides. unmatched: what only one side has.
+    replays_s: the part of wall_s that the replays took."""
+
+    format: str
+    tool_version: str
+    created_utc: str
+    minimum_effect: float
+    rows: list[ComparedRow]
+    total_a_ns: float | None = None
+    total_b_ns: float | None = None
+    mean: Mean | None = None
+    unmatched: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    wall_s: float = 0.0
+    replays_s: float = 0.0

@@ -1,0 +1,156 @@
+"""The course of a bisection: ends, merging, search, verification, several steps, interruption."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from replay.bisect.run import Progress, SkippedError, bisect
+from replay.compare.rounds import Observation, RoundLimits
+from replay.errors import EngineError
+
+
+@dataclass
+class Bench:
+    """Candidates of known times (relative), with noise; counts what it is asked."""
+
+    times: list[float]
+    noise: float = 0.0
+    codes: list[str] = field(default_factory=list)
+    broken: set[int] = field(default_factory=set)
+    failing: set[int] = field(default_factory=set)
+    symptom: list[float] = field(default_factory=list)
+    seed: int = 1
+    runs: int = 0
+    fail_after: int | None = None
+
+    def __post_init__(self):
+        self.generator = random.Random(self.seed)
+
+    def identity(self, candidate):
+        if candidate in self.broken:
+            raise SkippedError("does not build")
+        return self.codes[candidate] if self.codes else ""
+
+    def time(self, candidate):
+        self.runs += 1
+        if self.fail_after is not None and self.runs > self.fail_after:
+            raise KeyboardInterrupt
+        if candidate in self.failing:
+            raise SkippedError("does not run")
+        noise = math.exp(self.generator.gauss(0, self.noise / math.sqrt(2)))
+        return Observation(1e6 * self.times[candidate] * noise, exact=self.noise == 0)
+
+    def shows_symptom(self, candidate):
+        self.runs += 1
+        return self.generator.random() < self.symptom[candidate]
+
+
+def steps_of(count, *steps):
+    return [math.prod(1 + size for at, size in steps if n >= at) for n in range(count)]
+
+
+def search(bench, count, *, timed=True, progress=None, save=lambda: None):
+    return bisect(bench, progress or Progress(count), RoundLimits(), timed=timed, save=save)
+
+
+@pytest.mark.parametrize("first_bad", [1, 2, 17, 33])
+def test_the_first_slow_candidate_is_named(first_bad):
+    found = search(Bench(steps_of(34, (first_bad, 0.03))), 34)
+    (step,) = found.steps
+    assert (step.last_good, step.first_bad, step.verdict) == (first_bad - 1, first_bad, "SLOWER")
+    assert step.ratio == pytest.approx(1.03)
+    assert step.share == pytest.approx(1.0)
+
+
+def test_a_deterministic_clock_needs_one_round_a_candidate():
+    bench = Bench(steps_of(34, (20, 0.03)))
+    search(bench, 34)
+    assert bench.runs <= 2 * (2 + 6 + 2)
+
+
+def test_it_is_named_under_noise():
+    right = 0
+    for seed in range(20):
+        bench = Bench(steps_of(34, (11, 0.03)), noise=0.009, seed=seed)
+        right += search(bench, 34).steps[0].first_bad == 11
+    assert right >= 19
+
+
+def test_equal_ends_are_refused():
+    with pytest.raises(EngineError, match="bad end is SAME"):
+        search(Bench([1.0] * 5), 5)
+
+
+def test_ends_the_wrong_way_round_are_refused():
+    with pytest.raises(EngineError, match="bad end is FASTER"):
+        search(Bench([1.1, 1.0]), 2)
+
+
+def test_equal_machine_code_is_never_measured():
+    bench = Bench(steps_of(9, (6, 0.05)), codes=list("aaabbbccc"))
+    asked = []
+    time = bench.time
+    bench.time = lambda at: asked.append(at) or time(at)
+    (step,) = search(bench, 9).steps
+    assert (step.last_good, step.first_bad) == (3, 6)
+    assert set(asked) <= {0, 3, 6}
+
+
+def test_ends_of_equal_machine_code_are_refused():
+    with pytest.raises(EngineError, match="same machine code"):
+        search(Bench([1.0, 1.0, 1.1], codes=list("aaa")), 3)
+
+
+def test_candidates_that_do_not_build_or_run_stay_between():
+    bench = Bench(steps_of(9, (5, 0.05)), broken={4}, failing={5})
+    (step,) = search(bench, 9).steps
+    assert (step.last_good, step.first_bad, step.between) == (3, 6, [4, 5])
+
+
+def test_a_broken_end_is_refused():
+    with pytest.raises(EngineError, match="good end cannot be observed: does not build"):
+        search(Bench([1.0, 1.1], broken={0}), 2)
+
+
+def test_several_steps_are_all_reported():
+    found = search(Bench(steps_of(34, (7, 0.04), (25, 0.05))), 34)
+    assert [(step.last_good, step.first_bad) for step in found.steps] == [(6, 7), (24, 25)]
+    assert sum(step.share for step in found.steps) == pytest.approx(1.0, abs=0.01)
+
+
+def test_an_interrupted_search_goes_on_where_it_was():
+    whole = Bench(steps_of(34, (20, 0.03)), noise=0.002)
+    search(whole, 34)
+    states = []
+    progress = Progress(34)
+    bench = Bench(steps_of(34, (20, 0.03)), noise=0.002, fail_after=whole.runs - 6)
+    with pytest.raises(KeyboardInterrupt):
+        search(bench, 34, progress=progress, save=lambda: states.append(json.dumps(progress.plain())))
+    again = Bench(steps_of(34, (20, 0.03)), noise=0.002, seed=2)
+    found = search(again, 34, progress=Progress.of_plain(json.loads(states[-1])))
+    assert found.steps[0].first_bad == 20
+    assert again.runs <= 16
+
+
+def test_a_symptom_is_found():
+    found = search(Bench([1.0] * 20, symptom=[0.0] * 13 + [1.0] * 7), 20, timed=False)
+    assert (found.steps[0].last_good, found.steps[0].first_bad) == (12, 13)
+
+
+def test_a_symptom_that_shows_now_and_then_is_found():
+    right = 0
+    for seed in range(20):
+        bench = Bench([1.0] * 20, symptom=[0.0] * 13 + [0.6] * 7, seed=seed)
+        right += search(bench, 20, timed=False).steps[0].first_bad == 13
+    assert right >= 18
+
+
+@pytest.mark.parametrize(("rates", "says"), [([0.0, 0.0], "did not show"), ([1.0, 1.0], "always shows")])
+def test_ends_that_do_not_differ_in_a_symptom_are_refused(rates, says):
+    with pytest.raises(EngineError, match=says):
+        search(Bench([1.0, 1.0], symptom=rates), 2, timed=False)
