@@ -58,13 +58,8 @@ class ReplayLaboratory:
         # Two compilers may write the same machine code into different files.
         codes = [kernel.code or image.digest for image in plan.facts.images for kernel in image.kernels]
         images = codes or [image.digest for image in plan.facts.images]
-        rest = [
-            *plan.facts.jit,
-            *plan.facts.geometry,
-            options.driver or "",
-            *map("=".join, options.variant.environment),
-        ]
-        return " ".join([*sorted(images), *rest])
+        rest = [*plan.facts.jit, *plan.facts.geometry, options.driver or ""]
+        return " ".join([*sorted(images), *rest, *map("=".join, options.variant.environment)])
 
     def time(self, candidate: int) -> Observation:
         """One replay in a fresh process."""

@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("replay.cli.run", "Replay a snapshot in a fresh process, check its outputs and time it."),
     "compare": ("replay.cli.compare", "Say whether one snapshot or variant is slower than another."),
     "bisect": ("replay.cli.bisect", "Find the first of several compilers, drivers or images that is slower."),
+    "doctor": ("replay.cli.doctor", "Say what is wrong with this machine, and how to cure it."),
 }
 
 

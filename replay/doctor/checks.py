@@ -22,7 +22,7 @@ from replay.report.text import number, size
 
 ASK_TIMEOUT_S = 60.0
 LITTLE_SPACE_BYTES = 5 << 30
-_DEVICE_LIBRARIES = ("cuda-python", "numpy", "msgpack", "zstandard", "blake3", "typer")
+_DEVICE_LIBRARIES = ("cuda-bindings", "numpy", "msgpack", "zstandard", "blake3", "typer")
 
 
 def examine(choice: str | None = None) -> Examination:

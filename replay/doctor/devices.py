@@ -10,6 +10,8 @@ import os
 import sys
 from typing import Any
 
+from replay.errors import ReplayError
+
 _COMPUTE_MODE_PROHIBITED = 2  # CU_COMPUTEMODE_PROHIBITED
 _ATTRIBUTE_COMPUTE_MODE = 20
 _MODES = {1: "exclusive", 2: "prohibited", 3: "exclusive process"}
@@ -20,6 +22,8 @@ def main() -> None:
     found: dict[str, Any] = {"driver_version": 0, "devices": [], "error": ""}
     try:
         _ask(found)
+    except ReplayError as error:
+        found["error"] = error.what
     except Exception as error:  # a report about a broken machine must not break
         found["error"] = f"{type(error).__name__}: {error}"
     sys.stdout.write(json.dumps(found) + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from replay.report.text import Column, Screen, heading, number, shown, table
@@ -15,7 +16,7 @@ def render_bisection(result: Bisection, screen: Screen) -> str:
     """The answer in plain words, then each candidate with what was seen of it."""
     parts = [heading(answer(result), screen)]
     parts += [f"  {line}" for line in _more(result)]
-    parts += ["", table(_COLUMNS, _rows(result), screen)]
+    parts += ["", table(_columns(result), _rows(result), screen)]
     hidden = len(result.candidates) - SHOWN_CANDIDATES
     if hidden > 0:
         parts.append(f"  ... and {number(hidden, 'more candidate')}: --json shows all")
@@ -69,14 +70,15 @@ def _more(result: Bisection) -> Iterator[str]:
     yield f"{number(result.rounds, 'round')} over {over}, {certain:.1%} sure{total}"
 
 
-_COLUMNS = [
-    Column("", "right"),
-    Column("candidate", cut=True),
-    Column("rounds", "right"),
-    Column("against good", "right"),
-    Column("first bad?", "right"),
-    Column(""),
-]
+def _columns(result: Bisection) -> list[Column]:
+    return [
+        Column("", "right"),
+        Column("candidate", cut=True),
+        Column("rounds", "right"),
+        Column("against good" if result.symptom == "slower" else "shows it", "right"),
+        Column("first bad?", "right"),
+        Column(""),
+    ]
 
 
 def _rows(result: Bisection) -> Iterator[list[str]]:
@@ -98,7 +100,7 @@ def _seen(item: BisectedCandidate, symptom: str) -> str:
     mean = sum(item.observations) / len(item.observations)
     if symptom != "slower":
         return f"{mean:.0%}"
-    return f"{mean * 100:+.2f} %"
+    return _percent(math.exp(mean))
 
 
 def _said(item: BisectedCandidate, at: int, result: Bisection) -> str:

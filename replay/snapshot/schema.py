@@ -496,6 +496,10 @@ def _convert_union(options: tuple[Any, ...], value: Any, where: str) -> Any:
         if dataclasses.is_dataclass(option):
             if isinstance(value, dict):
                 return _convert(option, value, where)
-        elif option is not type(None) and isinstance(value, option) and not isinstance(value, bool):
+        elif (
+            option is not type(None)
+            and isinstance(value, option)
+            and (option is bool) == isinstance(value, bool)
+        ):
             return value
     raise FormatError(f"{where} is a {type(value).__name__}, which does not fit")

@@ -19,6 +19,7 @@ from replay.results.schema import (
     ApplicationFacts,
     DeviceFacts,
     DriverFacts,
+    Fidelity,
     OutputDifference,
     OutputMismatch,
     Placement,
@@ -206,3 +207,11 @@ def test_hostile_names_reach_no_terminal():
 )
 def test_durations_have_four_digits(ns, text):
     assert duration(ns) == text
+
+
+def test_a_bool_or_nothing_is_read_back(tmp_path):
+    """Of `bool | None`, `True` is neither a number nor foreign."""
+    result = make_result()
+    fidelity = Fidelity(1, 1000, "measured", "measured", reproduced=True)
+    write_result(tmp_path / "r.rres", dataclasses.replace(result, fidelity=fidelity))
+    assert read_result(tmp_path / "r.rres").fidelity.reproduced is True

@@ -1,0 +1,90 @@
+"""`replay bisect` on the CPU driver: real replays under variants, one of which is known to bring a slow-down."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+COUNT, FIRST_BAD = 9, 5
+
+
+@pytest.fixture
+def snapshot(replay, good_snapshot):
+    (replay.folder / "x.rsnap").write_bytes(good_snapshot.read_bytes())
+    lines = [
+        f"env=REPLAY_EMULATOR_SLOWDOWN=scan:{1.03 if at >= FIRST_BAD else 1.0} env=STEP={at}"
+        for at in range(COUNT)
+    ]
+    (replay.folder / "variants").write_text("\n".join(lines))
+    return "x.rsnap"
+
+
+def test_the_variant_that_brought_a_slow_down_is_named(replay, snapshot):
+    text = replay("bisect", snapshot, "--over", "list=variants").stdout
+    assert text.startswith("first bad: env=REPLAY_EMULATOR_SLOWDOWN=scan:1.03 env=STEP=5 (last good ")
+    assert "+3.0" in text.splitlines()[0]
+    assert "modelled" in text
+
+
+def test_an_interrupted_search_goes_on(replay, snapshot):
+    """The state of a search that was stopped in its middle; a candidate that was asked is not asked again."""
+    first = replay.start(
+        replay.command("bisect", snapshot, "--over", "list=variants", "--state", "s.json", "-q")
+    )
+    state = replay.folder / "s.json"
+    for _ in range(600):
+        if state.exists() and len(json.loads(state.read_text())["progress"]["observations"]) >= 1:
+            break
+        try:
+            first.wait(0.1)
+        except Exception:
+            continue
+        break
+    first.kill()
+    first.communicate()
+    if not state.exists():
+        pytest.skip("the search had ended before it could be stopped")
+    known = json.loads(state.read_text())["progress"]["rounds"]
+    done = replay("bisect", snapshot, "--over", "list=variants", "--state", "s.json", "--json")
+    result = json.loads(done.stdout)
+    assert result["steps"][0]["first_bad"] == FIRST_BAD
+    assert result["rounds"] > known >= 3
+    assert not state.exists()
+
+
+def test_wrong_outputs_are_searched(replay, snapshot):
+    """A variant whose kernel computes something else, made of the captured PTX."""
+    replay("dump", snapshot, "-o", "dumped")
+    (good,) = (replay.folder / "dumped").rglob("*.ptx")
+    text = good.read_text()
+    bad = text.replace("add.s32 \t%r47, %r37, %r47;", "sub.s32 \t%r47, %r37, %r47;")
+    assert bad != text
+    (replay.folder / "good.ptx").write_text(text)
+    (replay.folder / "also_good.ptx").write_text(text + "// the same code\n")
+    (replay.folder / "bad.ptx").write_text(bad)
+    done = replay(
+        "bisect",
+        snapshot,
+        "--over",
+        "module=good.ptx,also_good.ptx,bad.ptx",
+        "--symptom",
+        "wrong",
+        "--json",
+        status=None,
+    )
+    result = json.loads(done.stdout)
+    assert result["steps"][0]["first_bad"] == 2
+
+
+def test_equal_ends_are_refused(replay, snapshot):
+    (replay.folder / "same").write_text("env=STEP=1\nenv=STEP=2\n")
+    done = replay("bisect", snapshot, "--over", "list=same", status=3)
+    assert "the bad end is SAME" in done.stderr
+
+
+def test_a_command_may_be_the_judge(replay):
+    done = replay(
+        "bisect", "--over", "exec=sh -c '[ $REPLAY_CANDIDATE -lt 4 ]'", "--candidates", "1,2,3,4,5,6", "-q"
+    )
+    assert done.stdout.startswith("first bad: 4 (last good 3)")
