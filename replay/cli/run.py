@@ -63,6 +63,9 @@ def run(
         bool,
         typer.Option("--serialize", help="Also run the work of all streams one after another, and compare."),
     ] = False,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Replay exactly once, without timing, for a profiler around it.")
+    ] = False,
     timeout: Annotated[
         float,
         typer.Option(min=0.1, metavar="S", help="Seconds without progress after which the worker is killed."),
@@ -211,6 +214,12 @@ def run(
         raise UsageError("--save-all needs --save-outputs DIR")
     if quick and rigorous:
         raise UsageError("--quick and --rigorous exclude each other")
+    if profile and (quick or rigorous or samples or caches is not None or serialize or shift or counters):
+        raise UsageError(
+            "--profile replays once, and times nothing",
+            next="leave out --quick, --rigorous, --samples, --cold, --hot, --serialize, --shift and --counters",
+        )
+    timing = timing and not profile
     if not timing and (quick or rigorous or samples or caches is not None or serialize):
         raise UsageError(
             "--no-timing takes no samples",
@@ -227,6 +236,7 @@ def run(
         counters=counters,
         window=window,
         serialize=serialize,
+        profile=profile,
         caches="both" if caches is None else "cold" if caches else "hot",
         dtypes=tuple(_dtype(text) for text in dtype or ()),
         tolerance=parse(tolerance),

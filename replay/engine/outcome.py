@@ -15,6 +15,7 @@ from replay.engine.counters import SETTING, read_counters
 from replay.engine.driver import Driver, call, management_library, query, query_int
 from replay.engine.memory import Span
 from replay.engine.placement import MovedWords, placement
+from replay.engine.profiling import replay_for_profiler
 from replay.engine.program import Program
 from replay.engine.readings import Readings
 from replay.engine.saving import OutputSaver
@@ -85,7 +86,11 @@ def carry_out(
         saver = session.saver = OutputSaver.into(request["save_outputs"], request.get("save_all", False))
     if request["timing"] is not None:
         session.contents.remember_loaded()
-    verified = session.verify()
+    profile = None
+    if request.get("profile"):
+        verified, profile = replay_for_profiler(session)
+    else:
+        verified = session.verify()
     if saver is not None:
         saver.finish()
     counters = read_counters(Path(os.environ[SETTING]), verified.replays) if request["counters"] else None
@@ -127,6 +132,7 @@ def carry_out(
         "launch_times": to_wire(timed.launches),
         "verification": to_wire(verification(verified, readings.tolerance, saver)),
         "serialized": None if timed.serialized is None else to_wire(timed.serialized),
+        "profile": None if profile is None else to_wire(profile),
         "restore": None if timed.restore is None else to_wire(timed.restore),
         "notes": notes,
         "nodes": to_wire(nodes),

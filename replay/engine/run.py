@@ -58,7 +58,7 @@ class RunOptions:
 
     expand_graphs: launch graphs node by node. counters: what the built-in CPU driver counts; another driver is refused.
     window: number of the one to replay, in a snapshot that has several. caches: with which the window is timed.
-    serialize: also run the work of its streams one after another.
+    serialize: also run the work of its streams one after another. profile: replay once, for a profiler; timing is None.
     shift: number (from 1) of the way in which all memory is moved on purpose, 0 for not at all; census: what to change
     in the pointer census (`shift.change_census`).
     dtypes: element types of buffers, by number, address or name of the buffer. tolerance: of outputs; None for what
@@ -79,6 +79,7 @@ class RunOptions:
     window: int | None = None
     caches: Literal["both", "cold", "hot"] = "both"
     serialize: bool = False
+    profile: bool = False
     shift: int = 0
     census: dict[str, list[list[int | str]]] = dataclasses.field(default_factory=dict)
     dtypes: tuple[tuple[str, str], ...] = ()
@@ -140,6 +141,7 @@ def run_snapshot(
         "timing": None if options.timing is None else dataclasses.asdict(options.timing),
         "caches": options.caches,
         "serialize": options.serialize,
+        "profile": options.profile,
     }
     parts = ["worker", options.window, f"shift-{options.shift}" if options.shift else None]
     log = WorkerLog(options.log_folder, "-".join(str(part) for part in parts if part is not None))
@@ -249,7 +251,10 @@ class Worker:
         finally:
             os.close(write_end)
         try:
-            return self._watch(process, read_end)
+            answer = self._watch(process, read_end)
+            if self._request.get("profile"):
+                self._let_end(process)
+            return answer
         finally:
             os.close(read_end)
             _end(process)
@@ -319,6 +324,13 @@ class Worker:
                         self._stage = message.get("stage", self._stage)
                         self._kept.step(self._stage)
                         self._progress(str(message.get("progress", self._stage)))
+
+    def _let_end(self, process: subprocess.Popen[bytes]) -> None:
+        """A profiler writes what it has seen when the process ends; so this one ends by itself."""
+        deadline_s = time.monotonic() + self._timeout_s
+        while process.poll() is None and time.monotonic() < deadline_s:
+            self._drain_log(process)
+            time.sleep(0.01)
 
     def _take_log(self, data: bytes, end: bool = False) -> None:
         self._kept.printed(data)
@@ -519,6 +531,7 @@ def _result(
         counters=None if answer["counters"] is None else from_wire(schema.WindowCounters, answer["counters"]),
         hot=timings["hot"],
         launch_times=launch_times,
+        profile=None if answer.get("profile") is None else from_wire(schema.Profile, answer["profile"]),
         serialized=None
         if answer.get("serialized") is None
         else from_wire(schema.Serialized, answer["serialized"]),

@@ -520,11 +520,28 @@ class Session:
             ) from None
         self.contents.watch(())
         self._stage("comparing outputs")
+        self._compare_alive(outcome)
+        return outcome
+
+    def _compare_alive(self, outcome: _Outcome) -> None:
         dead = {range_.id for ranges in self.program.deaths.values() for range_ in ranges}
         self._compare_ranges(
             (range_ for range_ in self.program.ranges.values() if range_.id not in dead), outcome
         )
-        return outcome
+
+    def compare_left(self) -> Verified:
+        """Compare the memory that one `run_window` left with what was captured; what only a checked pass can see, such
+        as memory that the window frees, is not compared."""
+        self._stage("comparing outputs")
+        outcome = _Outcome()
+        self._compare_alive(outcome)
+        verified = Verified("match", outcome.comparisons, [], self._unverified() + outcome.unreached)
+        if any(not item.equal for item in outcome.comparisons):
+            verified.within_tolerance = outcome.acceptable
+            verified.verdict = "match" if outcome.acceptable else "wrong"
+        elif not sum(item.compared_bytes for item in outcome.comparisons):
+            verified.verdict, verified.reason = "not_compared", "no outputs were captured"
+        return verified
 
     def verify_again(self, verified: Verified) -> None:
         """After timing: the last replay must leave what the first one left, or the kernel or restoring is at fault."""

@@ -61,6 +61,8 @@ def main() -> None:
         _replay(request, messages)
     except Exception as error:
         _report(error, messages)
+    if request.get("profile"):
+        sys.exit(0)  # what a profiler does at exit must happen
     # The driver's own clean-up at exit may hang or crash after a kernel faulted, and nothing is left to be done.
     os._exit(0)
 

@@ -6,7 +6,16 @@ from collections.abc import Iterator
 
 from replay.images.demangle import demangle
 from replay.report.text import Column, Screen, duration, heading, number, shown, size, table
-from replay.results.schema import Fidelity, LaunchTime, Restore, RunResult, Serialized, TimeSummary, Timing
+from replay.results.schema import (
+    Fidelity,
+    LaunchTime,
+    Profile,
+    Restore,
+    RunResult,
+    Serialized,
+    TimeSummary,
+    Timing,
+)
 
 SHOWN_LAUNCHES = 20
 MODELLED = "  Times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU."
@@ -15,6 +24,8 @@ MODELLED = "  Times are modelled by the CPU driver's cost model; they say nothin
 def render_times(result: RunResult, screen: Screen) -> list[str]:
     """Lines for everything that was timed; none when nothing was."""
     timings = [timing for timing in (result.timing, result.hot) if timing is not None]
+    if result.profile is not None:
+        return ["", *_profile(result.profile)]
     lines = render_restore(result.restore, screen) if result.restore is not None else []
     lines = ["", *lines] if lines else []
     if not timings:
@@ -91,6 +102,14 @@ def _how(timing: Timing, several: bool) -> Iterator[str]:
             yield f"  {mode}{hold}; a sample is the mean of {number(timing.batch, 'run')} behind each other"
     for warning in timing.warnings:
         yield f"  {mode}warning ({warning.code}): {shown(warning.text)}; {shown(warning.advice)}"
+
+
+def _profile(item: Profile) -> Iterator[str]:
+    yield "  replayed once for a profiler, between cuProfilerStart and cuProfilerStop; nothing was timed"
+    if item.nvtx_ranges:
+        yield f"  NVTX ranges: {', '.join(item.nvtx_ranges)}"
+    else:
+        yield f"  no NVTX ranges: {shown(item.nvtx_unavailable)}"
 
 
 def _serialized(item: Serialized) -> Iterator[str]:

@@ -359,6 +359,15 @@ class Serialized:
 
 
 @dataclass(frozen=True)
+class Profile:
+    """One replay for a profiler (--profile). nvtx_ranges: names of the ranges it could see, in order; nvtx_unavailable:
+    why there were none."""
+
+    nvtx_ranges: list[str] = field(default_factory=list)
+    nvtx_unavailable: str = ""
+
+
+@dataclass(frozen=True)
 class LaunchTime:
     """One launch of the window, timed between two events around it, in passes of their own. call: its number; function:
     the driver function; kernel: mangled, "" for a graph or where it is not known; stream: as captured.
@@ -531,5 +540,6 @@ class RunResult:
     fidelity: Fidelity | None = None
     restore: Restore | None = None
     serialized: Serialized | None = None
+    profile: Profile | None = None
     relocation: Relocation | None = None
     variant: VariantFacts | None = None
