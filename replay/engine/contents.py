@@ -31,10 +31,12 @@ _OBJECT_TYPES = {1: "CUtexObject", 2: "CUsurfObject"}  # schema.Census
 
 @dataclass(frozen=True)
 class Word:
-    """A captured address: where it stands, and what it points to."""
+    """A captured address: where it stands, and what it points to. high_offset: where its high half stands, if `offset`
+    is the place of the low half alone."""
 
     offset: int
     target: int  # captured address
+    high_offset: int | None = None
 
 
 @dataclass(frozen=True)
@@ -109,12 +111,26 @@ def patch(data: bytearray, start: int, words: Iterable[Word], addresses: Address
     """
     for word in words:
         at = word.offset - start
+        if word.high_offset is not None:
+            _patch_halves(data, at, word.high_offset - start, word.target, addresses)
+            continue
         if at < 0 or at + 8 > len(data):
             continue
         if int.from_bytes(data[at : at + 8], "little") == word.target:
             live = addresses.find(word.target)
             if live is not None:
                 data[at : at + 8] = live.to_bytes(8, "little")
+
+
+def _patch_halves(data: bytearray, low: int, high: int, target: int, addresses: AddressMap) -> None:
+    live = addresses.find(target)
+    if live is None or min(low, high) < 0 or max(low, high) + 4 > len(data):
+        return
+    if int.from_bytes(data[low : low + 4] + data[high : high + 4], "little") == target:
+        data[low : low + 4], data[high : high + 4] = (
+            live.to_bytes(8, "little")[:4],
+            live.to_bytes(8, "little")[4:],
+        )
 
 
 def read_contents(reader: SnapshotReader, contents: Contents) -> bytes:
@@ -175,9 +191,9 @@ class ContentStore:
     reading: Callable[[Range], Reading] = lambda range_: Reading()  # the types of its elements
     map_places: dict[int, list[MapPlace]] = field(default_factory=dict)  # in `before` contents, by range id
     loaded_bytes: int = 0
-    on_difference: Callable[[Range, int, bytes, bytes, bytes], None] | None = (
-        None  # captured, expected, found
-    )
+    # Called with label, range id (0: host memory), offset, and what was captured, expected and found there
+    on_difference: Callable[[str, int, int, bytes, bytes, bytes], None] = lambda *where_and_what: None
+    followed: set[int] = field(default_factory=set)  # captured addresses that outputs may hold at any byte
     guessed_words: int = 0  # of outputs, taken for pointers to moved memory since then they agree
     restored_bytes: int = 0
     _segments: dict[int, list[Segment]] = field(default_factory=dict)
@@ -227,7 +243,8 @@ class ContentStore:
         # A pointer may stand across the border of two chunks.
         for word in words:
             if (
-                word.offset >= start
+                word.high_offset is None
+                and word.offset >= start
                 and word.offset % CHUNK_BYTES > CHUNK_BYTES - 8
                 and (moved := self.addresses.find(word.target))
             ):
@@ -294,8 +311,8 @@ class ContentStore:
         result = BufferComparison(label, range_.address, len(data))
         if self.addresses.find(home_address(range_)) is None:
             return result, b""
-        data, _ = self.addresses.patch_lookalikes(data)
         actual = self._read(range_, self.live(range_) + change.offset, len(data))
+        captured, data = data, self.following(data, actual)
         if actual == data:
             result.add_equal(len(data))
             return result, b""
@@ -306,6 +323,8 @@ class ContentStore:
             was, now, want = (numpy.frombuffer(item, "u1") for item in (then, actual, data))
             data = numpy.where(now == was, now, want).tobytes()
         result.add(change.offset, data, actual)
+        if data != actual:
+            self.on_difference(label, range_.id, change.offset, captured, data, actual)
         return result, blake3(actual).digest(length=DIGEST_BYTES)
 
     def keep_copies(self, ranges: Iterable[Range], whole: set[int]) -> None:
@@ -428,11 +447,10 @@ class ContentStore:
             result.add(offset, expected, actual)
             if expected != actual:
                 actual_digests[range_.id, offset] = digest
-                if self.on_difference is not None:
-                    assert range_.after is not None
-                    captured = range_.after.chunk_digests()[offset // CHUNK_BYTES]
-                    held = read_chunk(self.reader, captured, len(actual))
-                    self.on_difference(range_, offset, held, expected, actual)
+                assert range_.after is not None
+                captured = range_.after.chunk_digests()[offset // CHUNK_BYTES]
+                held = read_chunk(self.reader, captured, len(actual))
+                self.on_difference(describe(range_), range_.id, offset, held, expected, actual)
         return result
 
     def compared(self, range_: Range) -> Iterator[tuple[int, bytes | None, bytes, bytes]]:
@@ -461,12 +479,24 @@ class ContentStore:
                 self.written_elsewhere.setdefault(range_.id, []).append(offset)
             if expected != actual:
                 # Pointers that the window itself wrote stand in no census of what was there before.
-                guess, _ = self.addresses.patch_lookalikes(expected)
-                expected, count = _where_it_agrees(expected, guess, actual)
-                self.guessed_words += count
+                expected = self.following(expected, actual)
                 expected, count = with_live_handles(expected, actual, self.handles_here)
                 self.handle_words_of_outputs += count
             yield offset, expected, actual, actual_digest
+
+    def following(self, expected: bytes, actual: bytes) -> bytes:
+        """`expected` with the words that look like pointers to moved memory made to follow it where the actual ones
+        did: the window itself wrote them, so no census has them."""
+        guess, _ = self.addresses.patch_lookalikes(expected)
+        followed, count = _where_it_agrees(expected, guess, actual)
+        self.guessed_words += count
+        for captured in self.followed:
+            live = self.addresses.find(captured)
+            if live is not None:
+                followed = _where_it_stands(
+                    followed, actual, captured.to_bytes(8, "little"), live.to_bytes(8, "little")
+                )
+        return followed
 
     def _any_word_moves(self, range_id: int) -> bool:
         return any(
@@ -513,6 +543,16 @@ class ContentStore:
             return ctypes.string_at(self._landing, size)
         call(self.driver, "cuMemcpyDtoH_v2", self._landing, address, size)
         return ctypes.string_at(self._landing, size)
+
+
+def _where_it_stands(expected: bytes, actual: bytes, captured: bytes, live: bytes) -> bytes:
+    """`expected` with `live` for `captured` wherever the actual bytes have it, aligned or not."""
+    at = expected.find(captured)
+    while at >= 0:
+        if actual[at : at + 8] == live:
+            expected = expected[:at] + live + expected[at + 8 :]
+        at = expected.find(captured, at + 1)
+    return expected
 
 
 def _where_it_agrees(expected: bytes, guess: bytes, actual: bytes) -> tuple[bytes, int]:

@@ -69,6 +69,8 @@ class CallInputs:
         self.notes: dict[str, None] = {}
         self.temporary: list[Range] = []  # host memory that was pinned for a part of the window only
         self.variant_images: dict[str, bytes] = {}  # that no snapshot holds, by digest
+        # Of host memory that a call reads: (offset, captured address to patch there, or None to leave the word alone)
+        self.host_words: dict[int, list[tuple[int, int | None]]] = {}
         self._images = images
         self._image_buffers: dict[str, Any] = {}
 
@@ -174,6 +176,8 @@ class CallInputs:
         that is elsewhere now follows it."""
         captured = self.required(prepared, name, part)
         data, guessed = self.addresses.patch_lookalikes(captured)
+        if prepared.call.number in self.host_words:
+            data = self._chosen_words(captured, data, self.host_words[prepared.call.number])
         buffer = self.buffer(prepared, data)
         late = self.addresses.points_to_unplaced(captured)
         if guessed or late:
@@ -190,6 +194,15 @@ class CallInputs:
             prepared.first.append(follow)
         self.follow_objects(prepared, ctypes.addressof(buffer), captured)
         return buffer, len(data)
+
+    def _chosen_words(self, captured: bytes, data: bytes, words: list[tuple[int, int | None]]) -> bytes:
+        """`data` with words that are patched, or left alone, whatever they look like."""
+        changed = bytearray(data)
+        for offset, target in words:
+            live = None if target is None else self.addresses.find(target)
+            kept = captured[offset : offset + 8] if live is None else live.to_bytes(8, "little")
+            changed[offset : offset + 8] = kept[: max(len(data) - offset, 0)]
+        return bytes(changed)
 
     def follow_objects(self, prepared: Prepared, address: int, data: bytes) -> None:
         """Words of `data`, which stands at the live `address`, that hold handles of objects get the live ones."""

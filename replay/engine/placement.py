@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from replay.engine.contents import describe
 from replay.engine.memory import Placed, home_address, is_array, is_global, is_host
 from replay.engine.session import Session, Verified
 from replay.results import schema
@@ -86,10 +85,12 @@ class MovedWords:
 
     def __init__(self) -> None:
         self.words: list[schema.MovedWord] = []
-        self._seen: set[tuple[int, int]] = set()
+        self._seen: set[tuple[str, int]] = set()
 
-    def add(self, range_: Range, offset: int, captured: bytes, expected: bytes, found: bytes) -> None:
-        """A piece of memory that differs, from `offset` of the range on."""
+    def add(
+        self, label: str, number: int, offset: int, captured: bytes, expected: bytes, found: bytes
+    ) -> None:
+        """A piece of memory that differs, from `offset` of the range `number` on."""
         if len(self.words) >= MAXIMUM_WORDS:
             return
         import numpy
@@ -97,11 +98,11 @@ class MovedWords:
         count = len(found) // 8
         words, wanted, here = (numpy.frombuffer(data, "<u8", count) for data in (captured, expected, found))
         for place in numpy.flatnonzero(wanted != here)[:MAXIMUM_WORDS].tolist():
-            key = (range_.id, offset + 8 * place)
+            key = (label, offset + 8 * place)
             if key not in self._seen and len(self.words) < MAXIMUM_WORDS:
                 self._seen.add(key)
                 values = (int(words[place]), int(wanted[place]), int(here[place]))
-                self.words.append(schema.MovedWord(describe(range_), range_.id, key[1], *values))
+                self.words.append(schema.MovedWord(label, number, key[1], *values))
 
     def outcome(self, session: Session, verified: Verified, number: int) -> schema.Relocation:
         """What the worker knows of the proof."""

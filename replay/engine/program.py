@@ -59,6 +59,8 @@ class Program:
         self.window = [call for call in calls if call.section == "window"]
         self.call_words: dict[int, list[Word]] = {}
         self.range_words: dict[int, list[Word]] = {}
+        # Of host memory that a call reads: (offset, captured address to patch there, or None to leave a word alone)
+        self.host_words: dict[int, list[tuple[int, int | None]]] = {}
         self.call_handles: dict[int, list[HandleWord]] = {}
         self.range_handles: dict[int, list[HandleWord]] = {}
         self.tensor_maps = {one.id: one for one in self._objects(TensorMap, "tensor_map")}

@@ -154,6 +154,7 @@ class Session:
         self.executor.maps = LiveMaps(self.executor, program.tensor_maps, self.executor.note)
         self.executor.map_places = program.call_maps
         self.executor.handle_words = program.call_handles
+        self.executor.host_words = program.host_words
         self.executor.window_objects = {
             (c_type, captured)
             for call_ in program.window
@@ -191,6 +192,9 @@ class Session:
             inside=self.executor.inside,
             handles_here=self.executor.handles_here,
         )
+        self.contents.followed = {
+            target for words in program.host_words.values() for _, target in words if target is not None
+        }
         self.executor.graphs.best_effort = program.best_effort
         self.executor.graphs.expand = program.expand_graphs
         self.saver: OutputSaver | None = None  # gets each buffer that the first replay is compared by
@@ -615,12 +619,15 @@ class Session:
         expected = self.executor.attachment(output.expected)
         actual = ctypes.string_at(output.address, min(len(expected), output.size_bytes))
         comparison = BufferComparison(output.label, 0, output.size_bytes)
-        wanted, count = with_live_handles(expected[: len(actual)], actual, self.executor.handles_here)
+        captured = expected[: len(actual)]
+        wanted = self.contents.following(captured, actual)
+        wanted, count = with_live_handles(wanted, actual, self.executor.handles_here)
         self.contents.handle_words_of_outputs += count
         comparison.add(0, wanted, actual)
         if self.saver is not None:
             self.saver.save_host(comparison, wanted, actual)
         if not comparison.equal:
+            self.contents.on_difference(comparison.label, 0, 0, captured, wanted, actual)
             outcome.digests[-output.address, 0] = actual[:4096]
             outcome.labels[-output.address, 0] = comparison.label
         outcome.comparisons.append(comparison)

@@ -64,13 +64,21 @@ def hold_variables(places: Iterable[tuple[int, int]]) -> None:
 
 
 def change_census(program: Any, change: CensusChange) -> None:
-    """Try out another census: `patch` are words [site kind, site, offset, captured address] that it lacks, `leave`
-    are [site kind, site, offset] of words that may be numbers."""
+    """Try out another census: `patch` are words [site kind, site, offset, captured address] that it lacks, with a fifth
+    number of those whose high half stands elsewhere; `leave` are [site kind, site, offset] of words that may be
+    numbers. Sites are of kind range, call, or host (memory that
+    the call of this number reads)."""
     from replay.engine.contents import Word
 
     by_kind = {"range": program.range_words, "call": program.call_words}
-    for kind, site, offset in change.get("leave", ()):
-        words = by_kind[str(kind)]
-        words[int(site)] = [word for word in words.get(int(site), ()) if word.offset != offset]
-    for kind, site, offset, target in change.get("patch", ()):
-        by_kind[str(kind)].setdefault(int(site), []).append(Word(int(offset), int(target)))
+    for kind, site, offset, *captured in [*change.get("leave", ()), *change.get("patch", ())]:
+        number, at = int(site), int(offset)
+        if kind == "host":
+            words = program.host_words.setdefault(number, [])
+            words.append((at, int(captured[0]) if captured else None))
+        elif captured:
+            high = int(captured[1]) if len(captured) > 1 else None
+            by_kind[str(kind)].setdefault(number, []).append(Word(at, int(captured[0]), high))
+        else:
+            known = by_kind[str(kind)]
+            known[number] = [word for word in known.get(number, ()) if word.offset != at]

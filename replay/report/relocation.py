@@ -43,28 +43,49 @@ def render_relocation(result: RunResult, screen: Screen) -> list[str]:
     if proof is None or proof.verdict != "failed":
         return []
     lines = ["", heading("Why memory cannot be moved", screen)]
+    told = ""
     for one in proof.replays:
-        lines += _replay(one)
+        lines += _replay(one, result, told)
+        told = one.reason
     for suspect in proof.suspects[:SHOWN_SUSPECTS]:
         lines.append(f"  {_suspect(suspect)}")
     more = len(proof.suspects) - SHOWN_SUSPECTS
     if more > 0:
         lines.append(f"  ... and {number(more, 'more word')}: --json shows all")
     if not proof.suspects:
-        lines.append("  no word of the parameters or the memory was found that explains it")
+        lines.append(
+            "  no word of parameters or memory explains it: the pointer may be encoded, or computed from parts"
+        )
     return lines
 
 
-def _replay(one: ShiftedReplay) -> Iterator[str]:
+def _replay(one: ShiftedReplay, result: RunResult, told: str) -> Iterator[str]:
     if one.verdict == "match":
         yield f"  move {one.number}: the outputs match"
         return
+    if told and one.reason == told:
+        yield f"  move {one.number}: the same"
+        return
     yield f"  move {one.number}: {shown(one.reason or 'the outputs differ', 400)}"
+    if one.touched:
+        held = _captured_at(one.touched, result)
+        yield f"    at {one.touched:#x} was {held} in the application: a pointer to it was not patched"
     for word in one.words[:SHOWN_WORDS]:
         yield (
             f"    {shown(word.label)}, offset {word.offset_bytes:,}: expected {word.expected:#018x}, got "
             f"{word.found:#018x}"
         )
+
+
+def _captured_at(address: int, result: RunResult) -> str:
+    """The captured range at an address, or the nearest below it."""
+    below = [item for item in result.placement.ranges if item.address <= address and item.how != "handle"]
+    if not below:
+        return "memory"
+    item = max(below, key=lambda item: item.address)
+    return f"{item.kind} buffer {item.address:#x} ({size(item.size_bytes)})" + (
+        f" {item.name}" if item.name else ""
+    )
 
 
 def _suspect(word: SuspectWord) -> str:

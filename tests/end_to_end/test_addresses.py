@@ -21,6 +21,7 @@ SAMPLES = (
 )  # fmt: skip
 
 
+@pytest.mark.timeout(120 + 3 * STARTS)
 def test_every_range_of_every_sample_is_at_its_address_in_many_starts(replay):
     for sample in SAMPLES:
         replay.capture("--all", application=replay.application(sample), output=f"{sample}.rsnap")

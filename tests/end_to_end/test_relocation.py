@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
+
+from replay.snapshot.container import SnapshotReader, SnapshotWriter
 
 pytestmark = pytest.mark.usefixtures("replay")
 
@@ -40,3 +44,106 @@ def test_samples_are_proven_relocatable(replay, sample):
     assert all(one["moved_ranges"] == len(with_addresses) for one in proof["replays"])
     # The replay that is shown and timed is the one at the captured addresses.
     assert result["placement"]["relocated_ranges"] == 0
+
+
+# -- what keeps memory from being moved -----------------------------------------------------------------------------
+
+PROGRAM = Path(__file__).parent / "programs" / "pointers.py"
+
+
+def proof_of(replay, kind, *selection, status):
+    """The proof for a window of programs/pointers.py."""
+    replay.capture(
+        *(selection or ("--kernel", kind, "--memory", "live")),
+        application=[sys.executable, str(PROGRAM), kind],
+    )
+    return shifted(replay, status=status)["relocation"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "form", "offset"),
+    [("packed", "unaligned", 4), ("halves", "halves", 16)],
+    ids=["packed", "halves"],
+)
+def test_a_pointer_that_the_census_cannot_see_is_caught_and_named(replay, kind, form, offset):
+    proof = proof_of(replay, kind, status=1)
+    assert proof["verdict"] == "failed"
+    assert all("ILLEGAL_ADDRESS" in one["reason"] for one in proof["replays"])
+    (word,) = proof["suspects"]
+    assert (word["kind"], word["form"], word["place"], word["offset_bytes"]) == (
+        "missed",
+        form,
+        "memory",
+        offset,
+    )
+    assert word["confirmed"]
+    assert proof["replays"][0]["touched"] == word["value"]
+
+
+def test_a_pointer_that_the_window_copies_in_unaligned_is_named(replay):
+    proof = proof_of(replay, "packed", "--all", status=1)
+    (word,) = proof["suspects"]
+    assert (word["place"], word["offset_bytes"], word["confirmed"]) == ("host", 4, True)
+
+
+def test_of_an_encoded_pointer_the_memory_that_it_points_to_is_named(replay):
+    proof = proof_of(replay, "xor", status=1)
+    assert proof["verdict"] == "failed"
+    assert proof["suspects"] == []
+    assert proof["replays"][0]["touched"]
+    text = replay("run", "x.rsnap", "--driver", "emulator", "--no-timing", "--shift", status=1).stdout
+    assert "NOT RELOCATABLE" in text
+    assert "in kernel xor" in text
+    assert "a pointer to it was not patched" in text
+
+
+@pytest.mark.parametrize("kind", ["scaled", "hashed"])
+def test_a_number_that_looks_like_a_pointer_is_caught_and_named(replay, kind):
+    proof = proof_of(replay, kind, status=1)
+    assert proof["verdict"] == "failed"
+    (word,) = proof["suspects"]
+    assert (word["kind"], word["place"], word["offset_bytes"], word["confirmed"]) == (
+        "false",
+        "memory",
+        56,
+        True,
+    )
+    assert [one["words"][0]["offset_bytes"] for one in proof["replays"]] == [56, 56]
+
+
+@pytest.mark.parametrize("kind", ["plain", "address"])
+def test_pointers_that_are_known_and_outputs_that_hold_addresses_are_proven(replay, kind):
+    proof = proof_of(replay, kind, status=0)
+    assert proof["verdict"] == "proven", proof
+    if kind == "address":
+        assert proof["replays"][0]["following_words"] > 0
+
+
+def test_a_census_that_lacks_one_word_is_caught_and_the_word_named(replay):
+    """A snapshot rewritten without one of the pointers in its table."""
+    replay.capture(
+        "--kernel", "pointer_table", "--launch", "1", application=replay.application("pointer_table")
+    )
+    lost = rewrite_census(replay.folder / "x.rsnap", replay.folder / "y.rsnap")
+    proof = shifted(replay, "y.rsnap", status=1)["relocation"]
+    (word,) = proof["suspects"]
+    assert (word["kind"], word["form"], word["range"], word["offset_bytes"]) == ("missed", "word", *lost)
+    assert word["confirmed"]
+    # At the captured addresses nothing needs patching, so nobody would have seen it.
+    replay("run", "y.rsnap", "--driver", "emulator", "--no-timing")
+
+
+def rewrite_census(source, target):
+    """Copies a snapshot but for one word of the census of memory. Gives the range and offset of that word."""
+    lost = None
+    with SnapshotReader(source) as reader, SnapshotWriter(target) as writer:
+        for kind, value in reader.iter_objects():
+            if kind == "chunk":
+                writer.write_chunk(value[1])
+                continue
+            if kind == "census" and value["kind"] == "range" and lost is None:
+                words = value["words"]
+                lost = (value["site"], int.from_bytes(words[24:32], "little"))
+                value = {**value, "words": words[:24] + words[48:]}
+            writer.write(kind, value)
+    return lost

@@ -1,0 +1,112 @@
+"""Kernels that get at memory in ways that a search for aligned words cannot see, and numbers that look like addresses.
+
+usage: pointers.py plain|packed|halves|xor|end|number|scaled|hashed|address, one launch each of the kernel of that name.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+
+cuda = ctypes.CDLL("libcuda.so.1")
+KEY = 0x5A5A_5A5A_5A5A_5A5A
+COUNT = 64
+
+HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
+# out[i] = data[i] + 1, where %data comes from the table in a way of its own
+KERNEL = """
+.visible .entry {name}(.param .u64 table, .param .u64 out) {{
+    .reg .b32 %r<8>; .reg .b64 %rd<12>, %table, %out, %data; .reg .pred %p;
+    ld.param.u64 %table, [table]; ld.param.u64 %out, [out];
+    {get}
+    mov.u32 %r0, %tid.x; mul.wide.u32 %rd0, %r0, 4;
+    add.u64 %rd1, %data, %rd0; add.u64 %rd2, %out, %rd0;
+    ld.global.u32 %r1, [%rd1]; add.u32 %r1, %r1, 1; st.global.u32 [%rd2], %r1;
+    ret;
+}}
+"""
+# out[i] = f(table[i]) of 64-bit words; %rd3 is the word
+NUMBERS = """
+.visible .entry {name}(.param .u64 table, .param .u64 out) {{
+    .reg .b32 %r<8>; .reg .b64 %rd<12>, %table, %out;
+    ld.param.u64 %table, [table]; ld.param.u64 %out, [out];
+    mov.u32 %r0, %tid.x; mul.wide.u32 %rd0, %r0, 8;
+    add.u64 %rd1, %table, %rd0; add.u64 %rd2, %out, %rd0;
+    ld.global.u64 %rd3, [%rd1]; {work} st.global.u64 [%rd2], %rd3;
+    ret;
+}}
+"""
+GET = {
+    "plain": "ld.global.u64 %data, [%table];",
+    "packed": "ld.global.u32 %r2, [%table+4]; ld.global.u32 %r3, [%table+8]; mov.b64 %data, {%r2, %r3};",
+    "halves": "ld.global.u32 %r2, [%table+16]; ld.global.u32 %r3, [%table]; mov.b64 %data, {%r2, %r3};",
+    "xor": f"ld.global.u64 %data, [%table]; xor.b64 %data, %data, {KEY};",
+    # from the end: the last element stands 4 * COUNT bytes before it
+    "end": f"ld.global.u64 %data, [%table]; sub.u64 %data, %data, {4 * COUNT};",
+}
+WORK = {
+    "number": "add.u64 %rd3, %rd3, 5;",
+    "scaled": "mul.lo.u64 %rd3, %rd3, 24;",
+    "hashed": "xor.b64 %rd3, %rd3, 0x5bd1e995; mul.lo.u64 %rd3, %rd3, 0x2545F4914F6CDD1D; shr.u64 %rd4, %rd3, 29;"
+    " xor.b64 %rd3, %rd3, %rd4;",
+    "address": "",
+}
+
+
+def call(name: str, *arguments: object) -> None:
+    words = [ctypes.c_uint64(word) if isinstance(word, int) else word for word in arguments]
+    result = getattr(cuda, name)(*words)
+    if result:
+        sys.exit(f"{name} returned {result}")
+
+
+def made(name: str, *arguments: object) -> int:
+    handle = ctypes.c_uint64(0)
+    call(name, ctypes.byref(handle), *arguments)
+    return handle.value
+
+
+def memory(size: int, data: bytes = b"") -> int:
+    address = made("cuMemAlloc_v2", size)
+    call("cuMemsetD8_v2", address, 0, size)
+    if data:
+        call("cuMemcpyHtoD_v2", address, data, len(data))
+    return address
+
+
+def table_for(kind: str, data: int) -> bytes:
+    low, high = data & 0xFFFFFFFF, data >> 32
+    return {
+        "plain": struct.pack("<Q", data),
+        "packed": struct.pack("<IIII", 7, low, high, 9),
+        "halves": struct.pack("<IIIII", high, 1, 2, 3, low),
+        "xor": struct.pack("<Q", data ^ KEY),
+        "end": struct.pack("<Q", data + 4 * COUNT),
+    }.get(kind, b"")
+
+
+def main(kind: str) -> None:
+    call("cuInit", 0)
+    call("cuCtxSetCurrent", made("cuDevicePrimaryCtxRetain", 0))
+    data = memory(4 << 20, struct.pack(f"<{COUNT}I", *range(100, 100 + COUNT)))
+    if kind == "end":
+        data = memory(4 * COUNT, struct.pack(f"<{COUNT}I", *range(100, 100 + COUNT)))
+    out = memory(8 * COUNT)
+    host = ctypes.create_string_buffer(8 * COUNT)
+    if kind in WORK:
+        numbers = [data + 0x1230 if place == 7 else place * 1000 + 1 for place in range(COUNT)]
+        table = memory(8 * COUNT, struct.pack(f"<{COUNT}Q", *numbers))
+        source = NUMBERS.format(name=kind, work=WORK[kind])
+    else:
+        table = memory(4096, table_for(kind, data))
+        source = KERNEL.format(name=kind, get=GET[kind])
+    function = made("cuModuleGetFunction", made("cuModuleLoadData", (HEAD + source).encode()), kind.encode())
+    values = [ctypes.c_uint64(table), ctypes.c_uint64(out)]
+    parameters = (ctypes.c_void_p * 2)(*map(ctypes.addressof, values))
+    call("cuLaunchKernel", function, *map(ctypes.c_uint32, (1, 1, 1, COUNT, 1, 1, 0)), 0, parameters, None)
+    call("cuMemcpyDtoH_v2", host, out, 8 * COUNT)
+    print(kind, host.raw[:32].hex())
+
+
+main(sys.argv[1])
