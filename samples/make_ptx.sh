@@ -4,20 +4,22 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 nvcc=${NVCC:-nvcc}
-# The oldest architecture that CUDA 13 compiles for, and the oldest PTX version that has all that these kernels use: so
-# every driver from CUDA 11 on takes them, on every GPU from Turing on.
-target=75
-ptx_version=7.0
+# The oldest architecture that CUDA 13 compiles for, and the oldest PTX version that has all that most of these kernels
+# use: so every driver from CUDA 11 on takes them, on every GPU from Turing on. A source that needs more says so in a
+# line "// target: compute_NN, PTX N.N".
 
 samples=("$@")
 [ ${#samples[@]} -gt 0 ] || samples=(*/*.cu)
 for source in "${samples[@]}"; do
   name=$(basename "$source" .cu)
+  needs=$(sed -n 's,^// target: compute_\([0-9]*\)\, PTX \([0-9.]*\)$,\1 \2,p' "$source")
+  read -r target ptx_version <<<"${needs:-75 7.0}"
   (cd "$name" && "$nvcc" -ptx -arch="compute_$target" -O3 -o "$name.ptx" "$name.cu")
   # The header comment names the compiler's build, which changes with every patch release.
   sed -i -e '1,/^\.version/{/^\/\/\|^$/d}' -e "s/^\.version .*/.version $ptx_version/" "$name/$name.ptx"
   if command -v "${nvcc%nvcc}ptxas" >/dev/null; then
-    "${nvcc%nvcc}ptxas" -arch="sm_$target" -o /dev/null "$name/$name.ptx"
+    # -c: what the driver links, such as the device runtime, is not there yet.
+    "${nvcc%nvcc}ptxas" -c -arch="sm_$target" -o /dev/null "$name/$name.ptx"
   fi
   echo "$name/$name.ptx: $(grep -c ';' "$name/$name.ptx") instructions and declarations"
 done

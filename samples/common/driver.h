@@ -3,7 +3,8 @@
 //
 // The driver is loaded with dlopen and asked for each function through cuGetProcAddress, as the CUDA runtime
 // does. A program that defines DRIVER_LOOKUP_BY_DLSYM before it includes this file takes plain symbols with
-// dlsym instead, as many bindings do. Include it in one source file per program.
+// dlsym instead, as many bindings do. SAMPLE_FUNCTIONS, defined likewise, lists the functions that only this
+// sample needs, in the form of DRIVER_FUNCTIONS. Include this file in one source file per program.
 #pragma once
 
 #ifndef _GNU_SOURCE
@@ -51,11 +52,18 @@ enum {
   CU_MEMORYTYPE_DEVICE = 2,
   CU_MEMORYTYPE_ARRAY = 3,
   CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
+  CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
+  CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE = 5,
   CU_LAUNCH_ATTRIBUTE_PRIORITY = 8,
   CU_JIT_ERROR_LOG_BUFFER = 5,
   CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
-  DRIVER_VERSION_ASKED = 12000,
 };
+#ifndef DRIVER_VERSION_ASKED
+#define DRIVER_VERSION_ASKED 12000
+#endif
+#ifndef SAMPLE_FUNCTIONS
+#define SAMPLE_FUNCTIONS(FUNCTION)
+#endif
 #define CU_LAUNCH_PARAM_END ((void *)0)
 #define CU_LAUNCH_PARAM_BUFFER_POINTER ((void *)1)
 #define CU_LAUNCH_PARAM_BUFFER_SIZE ((void *)2)
@@ -81,7 +89,8 @@ typedef struct {
   char pad[4];
   union {
     char pad[64];
-    int cooperative, priority;
+    int cooperative, priority, cluster_scheduling;
+    unsigned int cluster[3];
   } value;
 } CUlaunchAttribute;
 
@@ -206,6 +215,7 @@ typedef struct {
 
 #define DECLARE_FUNCTION(name, symbol, parameters) static CUresult(*name) parameters;
 DRIVER_FUNCTIONS(DECLARE_FUNCTION)
+SAMPLE_FUNCTIONS(DECLARE_FUNCTION)
 
 _Noreturn static inline void stop(const char *what) {
   fprintf(stderr, "%s: %s\n", program_invocation_short_name, what);
@@ -250,6 +260,7 @@ static inline CUdevice open_device(void) {
     stop("this driver is too old, it has no " #name);
 #endif
   DRIVER_FUNCTIONS(FIND_FUNCTION)
+  SAMPLE_FUNCTIONS(FIND_FUNCTION)
 
   CUdevice device;
   CUcontext context;

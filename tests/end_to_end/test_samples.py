@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 LAUNCHES = [
     ("vector_add", "vector_add", "2"),
     ("saxpy", "saxpy", "3"),
@@ -26,7 +28,21 @@ LAUNCHES = [
     ("graph_update", "combine", "2"),
     ("texture_filter", "filter", "3"),
     ("memory_kinds", "accumulate", "4"),
+    ("cluster_sum", "cluster_sum", "2"),
+    ("graph_while", "collatz", "2"),
+    ("tensor_tile", "tensor_tile", "2"),
+    ("mipmap_levels", "add_levels", "2"),
+    ("host_memory", "blend", "2"),
+    ("own_pool", "gather", "3"),
+    ("two_devices", "advance", "2"),
 ]
+WHOLE = [*dict.fromkeys(sample for sample, _, _ in LAUNCHES if sample != "saxpy")]
+
+
+@pytest.fixture(autouse=True)
+def two_devices(monkeypatch):
+    """On the CPU driver; a machine has what it has."""
+    monkeypatch.setenv("REPLAY_EMULATOR_DEVICES", "2")
 
 
 @pytest.mark.parametrize(("sample", "kernel", "launch"), LAUNCHES, ids=[f"{s}-{k}" for s, k, _ in LAUNCHES])
@@ -41,26 +57,18 @@ def test_one_launch_replays_with_equal_outputs(replay, sample, kernel, launch):
     assert "outputs match" in replay.run().stdout
 
 
-@pytest.mark.parametrize(
-    "sample",
-    [
-        "vector_add",
-        "reduce",
-        "matmul_tiled",
-        "inplace_scan",
-        "pointer_table",
-        "two_streams",
-        "hidden_state",
-        "cooperative",
-        "graph_update",
-        "texture_filter",
-        "memory_kinds",
-    ],
-)
+@pytest.mark.parametrize("sample", WHOLE)
 def test_whole_program_replays_with_equal_outputs(replay, sample):
     done = replay.capture("--all", application=replay.application(sample, "2"))
     assert "not everything was captured" not in done.stderr
     assert "outputs match" in replay.run().stdout
+
+
+def test_every_sample_is_listed_built_and_tested():
+    folders = {path.parent.name for path in (REPOSITORY / "samples").glob("*/*.cu")}
+    assert folders == {sample for sample, _, _ in LAUNCHES} | {"crash"}
+    readme = (REPOSITORY / "samples" / "README.md").read_text()
+    assert {name for name in folders if f"`{name}`" not in readme} <= {"saxpy"}
 
 
 def test_window_of_several_launches_replays_with_equal_outputs(replay):

@@ -32,6 +32,13 @@ SAMPLES = {
     "two_streams": "consume",
     "hidden_state": "account",  # variables that only the driver's answer by name finds
     "cooperative": "relax",
+    "graph_while": "decide",  # its PTX is linked with the device runtime of the toolkit
+    "cluster_sum": "cluster_sum",
+    "tensor_tile": "tensor_tile",
+    "mipmap_levels": "add_levels",
+    "host_memory": "blend",
+    "own_pool": "gather",
+    "two_devices": "advance",
 }
 
 
