@@ -18,6 +18,10 @@ def info(snapshot: SnapshotPath, window: Window = None, json: Json = False, quie
 
     -q prints nothing and only says by the exit code whether the file can be read.
     """
+    from contextlib import suppress
+
+    from replay.engine.requirements import GLANCE, find_requirements
+    from replay.errors import ReplayError
     from replay.report.json import document
     from replay.report.snapshot import render_info
     from replay.report.text import Screen
@@ -27,10 +31,14 @@ def info(snapshot: SnapshotPath, window: Window = None, json: Json = False, quie
         if window is not None:
             opened.choose_window(window)
         found = opened.info()
+        needs = None
+        if found.whole and not quiet and (window is not None or not found.windows):
+            with suppress(ReplayError):  # what is damaged is told anyway
+                needs = find_requirements(opened.reader, GLANCE)
     if json:
-        print(document(SCHEMA, found))
+        print(document(SCHEMA, {**vars(found), "requirements": needs}))
     elif not quiet:
-        print(render_info(found, Screen.of_stdout()))
+        print(render_info(found, Screen.of_stdout(), needs))
     return 0
 
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "replay.run/1"
 SCHEMA_OF_VARIANT = "replay.run.variant/1"  # of one that was built, and that this driver cannot execute
+SCHEMA_OF_DRY_RUN = "replay.run.preflight/1"
+SCHEMA_OF_ALL_DRY_RUNS = "replay.run.preflight.windows/1"
 SCHEMA_OF_ALL = "replay.run.windows/1"
 
 
@@ -131,6 +133,12 @@ def run(
         Optional[Path],  # noqa: UP045
         typer.Option("--in", metavar="DIR", help="Keep the worker's log in this folder.", show_default=False),
     ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Say what this driver and device lack for the snapshot; execute nothing."
+        ),
+    ] = False,
     window: Window = None,
     swap: Annotated[
         Optional[list[str]],  # noqa: UP045
@@ -254,6 +262,8 @@ def run(
         ),
     )
     run_once = run_and_prove if shift else run_snapshot
+    if dry_run:
+        return _look(snapshot, options, json=json, quiet=quiet)
     if output is not None:
         require_place(output)
     if window is None and output is None and not counters and (windows := list_windows(snapshot)):
@@ -278,6 +288,30 @@ def run(
     matches = result.verification.verdict in ("match", "not_compared")
     matches = matches and not fails_to_move(result) and not restores_wrongly(result)
     return ExitCode.DONE if matches else ExitCode.GATE_FAILED
+
+
+def _look(snapshot: Path, options: RunOptions, *, json: bool, quiet: bool) -> int:
+    """`--dry-run`: of a snapshot with several windows, the one that was chosen or each."""
+    from dataclasses import replace
+
+    from replay.engine.run import dry_run
+    from replay.errors import ExitCode
+    from replay.report.json import document, streamed
+    from replay.report.preflight import render_preflight
+    from replay.report.text import Screen
+    from replay.snapshot.windows import list_windows
+
+    numbers: list[int | None] = [window.number for window in list_windows(snapshot)]
+    chosen = numbers if numbers and options.window is None else [options.window]
+    found = [dry_run(snapshot, replace(options, window=number)) for number in chosen]
+    if json and len(found) > 1:
+        for text in streamed(SCHEMA_OF_ALL_DRY_RUNS, "windows", found):
+            print(text)
+    elif json:
+        print(document(SCHEMA_OF_DRY_RUN, found[0]))
+    elif not quiet:
+        print("\n\n".join(render_preflight(one, Screen.of_stdout()) for one in found))
+    return ExitCode.DONE if all(one.can_run for one in found) else ExitCode.COULD_NOT
 
 
 def _dtype(text: str) -> tuple[str, str]:

@@ -83,9 +83,10 @@ class RegionDifference:
             alike = numpy.isnan(a) & numpy.isnan(b)  # which bits a NaN has is no result of a computation
             special = ~usual & ~alike & (a != b)
             ulp, a, b = ulp[usual], a[usual], b[usual]
-            absolute = numpy.abs(a - b)
             tiny = 2.0**-1022 if type_.name == "f64" else 2.0**-149
-            relative = absolute / numpy.maximum(numpy.abs(a), tiny)
+            with numpy.errstate(over="ignore"):  # infinitely far apart, then
+                absolute = numpy.abs(a - b)
+                relative = absolute / numpy.maximum(numpy.abs(a), tiny)
         else:
             special = numpy.zeros(0, dtype=bool)
             absolute = ulp.astype("<f8")
@@ -260,7 +261,8 @@ def guess_floats(expected: bytes, actual: bytes) -> FloatGuess | None:
         return None
     wide_a, wide_b = a[at].astype("<f8"), b[at].astype("<f8")
     smallest = float(numpy.finfo(float_type).tiny)
-    worst = float((numpy.abs(wide_a - wide_b) / numpy.maximum(numpy.abs(wide_a), smallest)).max())
+    with numpy.errstate(over="ignore"):
+        worst = float((numpy.abs(wide_a - wide_b) / numpy.maximum(numpy.abs(wide_a), smallest)).max())
     if worst > _PLAUSIBLE_RELATIVE_ERROR:
         return None
     return FloatGuess(dtype, ulp_distance(a[at].view(integer_type), b[at].view(integer_type)), worst)

@@ -23,28 +23,16 @@ from replay.engine.contents import HandleWord, Word
 from replay.engine.custom.graphs import LiveGraphs
 from replay.engine.devices import Devices
 from replay.engine.driver import Driver, DriverFailure, argument_type, argument_value, passed_value
+from replay.engine.executed import NOT_EXECUTED, PLACED_BEFOREHAND
 from replay.engine.handles import HandleMap, ThreadContexts, captured_handles
 from replay.engine.inputs import MAXIMUM_BUFFER_BYTES, CallInputs, Prepared
 from replay.engine.memory import AddressMap
-from replay.engine.tensor_maps import ENCODERS, LiveMaps, MapPlace
+from replay.engine.tensor_maps import LiveMaps, MapPlace
 from replay.errors import EngineError
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Image
 
-_PLACED_BEFOREHAND = {
-    Effect.ALLOC, Effect.FREE, Effect.HOST_ALLOC, Effect.HOST_FREE, Effect.HOST_REGISTER, Effect.HOST_UNREGISTER,
-    Effect.MANAGED_ALLOC, Effect.MAP, Effect.UNMAP, Effect.IMPORT,
-}  # fmt: skip
-
 _TOUCHING = (Effect.WRITE, Effect.READ, Effect.COPY, Effect.CUSTOM)
-
-_PLACED_BY_SYMBOL = (
-    "cuMemAddressReserve", "cuMemAddressFree", "cuMemCreate", "cuMemRelease", "cuMemSetAccess",
-    "cuMemRetainAllocationHandle", "cuMemHostGetDevicePointer_v2", "cuDeviceGetDefaultMemPool", "cuDeviceGetMemPool",
-    "cuDeviceSetMemPool", "cuMemPoolCreate", "cuMemPoolDestroy", "cuMemPoolTrimTo", "cuMemPoolSetAttribute",
-    "cuMemPoolSetAccess", "cuMemGetMemPool", "cuMemGetDefaultMemPool", "cuMemSetMemPool",
-    "cuMemImportFromShareableHandle", "cuMemPoolImportFromShareableHandle",
-)  # fmt: skip
 
 # Hints about managed memory have a meaning only where it is managed in the replay, too.
 _HINTS = frozenset(
@@ -53,28 +41,6 @@ _HINTS = frozenset(
         "cuMemPrefetchBatchAsync", "cuMemDiscardBatchAsync", "cuMemDiscardAndPrefetchBatchAsync",
     )
 )  # fmt: skip
-
-# symbol -> why it is not executed; "" needs no mention
-NOT_EXECUTED: dict[str, str] = {
-    **dict.fromkeys(("cuInit", "cuProfilerStart", "cuProfilerStop", *_PLACED_BY_SYMBOL), ""),
-    # A launch holds all that its function was told before.
-    **dict.fromkeys(
-        (
-            "cuFuncSetBlockShape",
-            "cuFuncSetSharedSize",
-            "cuParamSetSize",
-            "cuParamSeti",
-            "cuParamSetf",
-            "cuParamSetv",
-        ),
-        "",
-    ),
-    # Each iteration of the window would give back a reference that the setup took once.
-    "cuDevicePrimaryCtxRelease_v2": "",
-    # What they encode stands in parameters and memory, and is encoded anew there (tensor_maps.py).
-    **dict.fromkeys((*ENCODERS, "cuTensorMapReplaceAddress"), ""),
-    "cuDevicePrimaryCtxReset_v2": "it would free the memory that the next iteration starts from",
-}
 
 # The state of a context or a stream decides, which depends on how fast the device is.
 _RESULT_DEPENDS_ON_TIME = frozenset(("cuStreamQuery", "cuEventQuery"))
@@ -287,7 +253,7 @@ class Executor(CallInputs):
             return None
         if call.in_capture or function.effect in (Effect.BEGIN_CAPTURE, Effect.END_CAPTURE):
             return None  # nothing ran; the graph is rebuilt from its description
-        if function.effect in _PLACED_BEFOREHAND:
+        if function.effect in PLACED_BEFOREHAND:
             return None
         if self._would_touch(call, function):
             # It touched nothing. Here it might: memory is placed in larger pieces than the application asked for.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,13 @@ from replay.compare.tolerance import Tolerance
 from replay.engine.counters import SETTING, read_counters
 from replay.engine.driver import Driver, call, management_library, query, query_int
 from replay.engine.memory import Span
+from replay.engine.parameters import check_parameters
 from replay.engine.placement import MovedWords, placement
+from replay.engine.preflight import judge, look, refuse
 from replay.engine.profiling import replay_for_profiler
 from replay.engine.program import Program
-from replay.engine.readings import Readings
+from replay.engine.readings import Here, Readings
+from replay.engine.requirements import find_requirements
 from replay.engine.saving import OutputSaver
 from replay.engine.session import (
     ATTRIBUTE_L2_BYTES,
@@ -59,6 +63,12 @@ def carry_out(
     program = Program(reader, request["best_effort"], request.get("expand_graphs", False), changes)
     if request.get("census"):
         change_census(program, request["census"])
+    messages.stage("looking at what the snapshot needs")
+    needs = find_requirements(reader)
+    replaced = {item.digest for item in changes.replacements}
+    needs = replace(needs, images=[image for image in needs.images if image.digest not in replaced])
+    here = look(driver, request["device"], request["emulated"], needs, memory=False)
+    refuse(judge(needs, here), reader.path, request["best_effort"], program.left_out.append)
     session = Session(
         driver,
         program,
@@ -70,6 +80,7 @@ def carry_out(
         stage=messages.stage,
         progress=messages.progress,
     )
+    check_parameters(session)
     device = device_facts(driver, session.device, session.devices.ordinal)
     clocks = Clocks(None if request["emulated"] else management_library(), device["uuid"])
     moved_words = MovedWords()
@@ -79,6 +90,7 @@ def carry_out(
         program,
         {number: TYPES[name] for number, name in request.get("dtypes", [])},
         tolerance_of(request.get("tolerance")),
+        Here(request["emulated"], device["compute_capability"]),
     )
     session.contents.reading = readings.of
     saver = None
@@ -130,10 +142,10 @@ def carry_out(
         "timing": None if timed.cold is None else to_wire(timed.cold),
         "hot": None if timed.hot is None else to_wire(timed.hot),
         "launch_times": to_wire(timed.launches),
-        "verification": to_wire(verification(verified, readings.tolerance, saver)),
         "serialized": None if timed.serialized is None else to_wire(timed.serialized),
         "profile": None if profile is None else to_wire(profile),
         "restore": None if timed.restore is None else to_wire(timed.restore),
+        "verification": to_wire(verification(verified, readings.applied, saver)),
         "notes": notes,
         "nodes": to_wire(nodes),
         "counters": None if counters is None else to_wire(counters),

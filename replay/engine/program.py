@@ -8,19 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from replay.api.functions import by_symbol
 from replay.api.structs import TENSOR_MAP_BYTES
 from replay.engine.contents import HandleWord, Word, describe, unpack_handles, unpack_words
 from replay.engine.mappings import find_families
 from replay.engine.memory import is_array, is_global
+from replay.engine.requirements import unfaithful
 from replay.engine.tensor_maps import MapPlace, unpack_maps
 from replay.engine.variants import Changes, apply
 from replay.errors import EngineError
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Census, Change, Contents, Image, Note, Range, TensorMap, from_wire
-
-# Notes of a capture that make a replay pointless unless the user asks for it
-REFUSING_NOTES = ("UNSUPPORTED_CALL", "PARAMETERS_UNKNOWN", "STREAM_CAPTURE")
 
 
 class Program:
@@ -134,21 +131,8 @@ class Program:
             raise EngineError(
                 "the window holds no calls", where=self.reader.path, next="`replay info` shows the notes"
             )
-        reasons: list[tuple[int, str]] = []
-        for call in self.window:
-            function = by_symbol().get(call.function)
-            if call.in_capture:
-                continue
-            if function is None or function.unsupported:
-                why = "unknown to this version" if function is None else function.unsupported
-                reasons.append((call.number, f"call {call.number} {call.function}: {why}"))
-        told = {call.function for call in self.window}
-        for note in self.notes:
-            if note.code == "UNSUPPORTED_CALL" and note.function:
-                if note.function not in told:
-                    reasons.append((0, f"{note.function}: {note.text}"))
-            elif note.code in REFUSING_NOTES:
-                reasons.append((0, f"{note.code} {note.text}".strip()))
+        called = ((call.number, call.function, call.in_capture) for call in self.window)
+        reasons = unfaithful(called, self.notes)
         if reasons and not self.best_effort:
             more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
             raise EngineError(

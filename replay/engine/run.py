@@ -32,6 +32,7 @@ from replay.engine.isolation import SAMPLE_INTERVAL_S, MemoryWatch, WorkerLog
 from replay.engine.memory import is_global, plan_spans
 from replay.errors import EngineError, ExitCode, GateFailed, ReplayError, TruncatedError, WorkerError
 from replay.results import schema
+from replay.results.preflight import Finding, Preflight
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Environment, Kernel, Range, Summary, from_wire
 from replay.snapshot.windows import choose_window
@@ -154,13 +155,50 @@ def run_snapshot(
     return _result(answer, facts, driver, application, kernels, given, options, time.monotonic() - begin_s)
 
 
+def dry_run(
+    path: str | os.PathLike[str], options: RunOptions, progress: Callable[[str], None] = lambda text: None
+) -> Preflight:
+    """What the driver and the device lack for a snapshot. Nothing of it is executed. Raises as `run_snapshot`."""
+    driver = find_driver(options.variant.driver or options.driver)
+    device = options.device if options.variant.device is None else options.variant.device
+    with SnapshotReader(path) as reader:
+        if not reader.condition.whole:
+            raise TruncatedError(f"ends early, or its index is damaged: {reader.condition}", where=path,
+                               next="make it again with `replay pack`, or get the file again")  # fmt: skip
+        choose_window(reader, options.window)
+        facts = _snapshot_facts(reader, options.window)
+    request = {
+        "dry_run": True,
+        "snapshot": str(Path(path).absolute()),
+        "device": device,
+        "emulated": driver.emulated,
+        "window": options.window,
+    }
+    log = WorkerLog(options.log_folder, "worker")
+    try:
+        answer, _ = _ask_workers(request, driver, options, progress, log)
+    finally:
+        log.close()
+    findings = [from_wire(Finding, item) for item in answer["findings"]]
+    return Preflight(
+        facts,
+        schema.DriverFacts(
+            driver.name, str(driver.library), answer["driver_version"], driver.emulated, driver.reason
+        ),
+        answer["device"],
+        device,
+        findings,
+        all(item.state != "lacking" for item in findings),
+    )
+
+
 def _ask_workers(
     request: dict[str, Any],
     driver: Driver,
     options: RunOptions,
     progress: Callable[[str], None],
     log: WorkerLog,
-    inherited: tuple[int, ...],
+    inherited: tuple[int, ...] = (),
 ) -> tuple[dict[str, Any], list[str]]:
     """The result, and the layouts of the address spaces of all workers; but in the last one an address was taken."""
     restarts = refusals = 0

@@ -235,7 +235,13 @@ class Session:
         for number, call_ in enumerate(self.program.setup):
             if number % 256 == 255:
                 self._stage(f"executing the setup ({number + 1} of {len(self.program.setup)} calls)")
-            prepared = self.executor.run_setup(call_)
+            try:
+                prepared = self.executor.run_setup(call_)
+            except EngineError as error:
+                if not self.program.best_effort:
+                    raise
+                self.program.left_out.append(f"left out of the setup: {error}")
+                continue
             if prepared is not None and call_.function.startswith(_REFERENCE_SETTERS):
                 self._references.append(prepared)
         if not any(call_.function.startswith(_REFERENCE_SETTERS) for call_ in self.program.window):

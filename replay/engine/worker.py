@@ -95,6 +95,9 @@ def _report(error: Exception, messages: Messages) -> None:
 
 
 def _replay(request: dict[str, Any], messages: Messages) -> None:
+    if request.get("dry_run"):
+        _look(request, messages)
+        return
     from replay.engine.memory import TAKEN, AddressTaken, Span, hold
     from replay.engine.shift import hold_targets, hold_variables
 
@@ -125,3 +128,28 @@ def _replay(request: dict[str, Any], messages: Messages) -> None:
         driver = LoadedDriver()
         result = carry_out(driver, reader, request, spans, taken, messages, targets)
     messages.send(result=result)
+
+
+def _look(request: dict[str, Any], messages: Messages) -> None:
+    """What this driver and device lack for the snapshot; nothing of it is loaded or executed."""
+    from replay.engine.driver import LoadedDriver
+    from replay.engine.preflight import judge, look
+    from replay.engine.requirements import find_requirements
+    from replay.snapshot.container import SnapshotReader
+    from replay.snapshot.schema import to_wire
+    from replay.snapshot.windows import choose_window
+
+    with SnapshotReader(request["snapshot"]) as reader:
+        choose_window(reader, request["window"])
+        messages.stage("looking at what the snapshot needs")
+        needs = find_requirements(reader)
+    messages.stage("loading the driver")
+    here = look(LoadedDriver(), request["device"], request["emulated"], needs, memory=True)
+    messages.send(
+        result={
+            "findings": to_wire(judge(needs, here)),
+            "device": here.name,
+            "driver_version": here.driver_version,
+            "notes": [],
+        }
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replay.errors import ImageError
-from replay.images.cubin import ELF_MAGIC, cubin_size, cubin_variables, read_cubin
+from replay.images.cubin import ELF_MAGIC, cubin_size, cubin_target, cubin_variables, read_cubin
 from replay.images.fatbin import (
     CONTAINER_MAGIC,
     MAX_ENTRY_BYTES,
@@ -21,7 +21,7 @@ from replay.images.fatbin import (
     usable_entries,
 )
 from replay.images.model import GlobalVariable, ImageKind, KernelInfo, ModuleInfo, Parameter
-from replay.images.ptx import is_ptx, ptx_size, read_ptx
+from replay.images.ptx import is_ptx, ptx_size, ptx_target, read_ptx
 
 __all__ = [
     "Entry",
@@ -41,6 +41,7 @@ __all__ = [
     "read_image",
     "read_ptx",
     "usable_modules",
+    "target_of",
     "variable_names",
 ]
 
@@ -82,6 +83,16 @@ def image_digest(data: bytes) -> str:
     from blake3 import blake3
 
     return blake3(data).hexdigest(length=16)
+
+
+def target_of(data: bytes) -> tuple[str, str]:
+    """("sm_90a", "8.5") of PTX; of a cubin its ABI for a version. Reads no more than that. Raises ImageError."""
+    kind = identify(data)
+    if kind == "cubin":
+        return cubin_target(data)
+    if kind == "ptx":
+        return ptx_target(data)
+    raise ImageError(f"not a module image: it begins with {data[:8]!r}")
 
 
 def file_suffix(data: bytes) -> str:

@@ -92,6 +92,12 @@ def machine_code(data: bytes, kernel: str) -> bytes:
     return data[section.offset : section.offset + section.size]
 
 
+def cubin_target(data: bytes) -> tuple[str, str]:
+    """Architecture and ABI. Raises ImageError."""
+    abi, target = _target(data)
+    return target, f"ABI {abi}"
+
+
 def cubin_size(data: bytes) -> int:
     """Exact size of the cubin at the start of `data`, which may go on behind it. Raises ImageError."""
     header = _header(data)

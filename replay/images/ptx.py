@@ -70,6 +70,15 @@ def ptx_size(data: bytes) -> int:
     return end + 1
 
 
+def ptx_target(data: bytes) -> tuple[str, str]:
+    """What `.target` and `.version` say, which stand before everything else. Raises ImageError."""
+    text = _COMMENTS.sub(" ", data[:65536].partition(b"\0")[0].decode("latin-1"))
+    version, target = re.search(r"\.version\s+(\d+\.\d+)", text), re.search(r"\.target\s+(sm_\d+[af]?)", text)
+    if version is None or target is None:
+        raise ImageError(f"not a usable PTX: it has no {'.version' if version is None else '.target'}")
+    return target[1], version[1]
+
+
 def read_ptx(data: bytes) -> ModuleInfo:
     """Kernels with parameter layout, and variables, of PTX text with or without its NUL. Raises ImageError."""
     # latin-1 maps bytes to characters one to one, so no text is refused for its encoding.
@@ -77,7 +86,7 @@ def read_ptx(data: bytes) -> ModuleInfo:
     version = target = ""
     kernels: dict[str, KernelInfo] = {}
     variables: dict[str, GlobalVariable] = {}
-    for statement, has_body in _statements(text):
+    for statement, body in statements(text):
         position = 0
         while directive := _LINE_DIRECTIVE.match(statement, position):
             if directive[1] == "version":
@@ -88,7 +97,9 @@ def read_ptx(data: bytes) -> ModuleInfo:
         rest = statement[position:]
         if ".entry" in rest:
             kernel = _kernel(rest)
-            if has_body or kernel.name not in kernels:  # a declaration may stand before the definition
+            if (
+                body is not None or kernel.name not in kernels
+            ):  # a declaration may stand before the definition
                 kernels[kernel.name] = kernel
         elif (match := _VARIABLE.search(rest)) and not _REFERENCE.match(match[2]):
             managed = ".managed" in rest.partition("=")[0]
@@ -101,8 +112,9 @@ def read_ptx(data: bytes) -> ModuleInfo:
     return ModuleInfo("ptx", target, version, kernels, variables)
 
 
-def _statements(text: str) -> Iterator[tuple[str, bool]]:
-    """(text without comments, whether a body follows) of each statement at the top level."""
+def statements(text: str) -> Iterator[tuple[str, tuple[int, int] | None]]:
+    """(text without comments, where the body that follows begins and ends, without its braces) of each statement at the
+    top level. Raises ImageError."""
     start = position = 0
     in_initialiser = False
     while True:
@@ -112,12 +124,13 @@ def _statements(text: str) -> Iterator[tuple[str, bool]]:
         token = match[0]
         position = match.end()
         if token == ";":
-            yield _COMMENTS.sub(" ", text[start : match.start()]), False
+            yield _COMMENTS.sub(" ", text[start : match.start()]), None
             start = position
             in_initialiser = False
         elif token == "}":
             raise ImageError("not a usable PTX: a brace is closed that was not opened")
         elif token == "{":
+            inside = position
             position = _behind_braces(text, position)
             if in_initialiser:
                 continue
@@ -125,11 +138,11 @@ def _statements(text: str) -> Iterator[tuple[str, bool]]:
             # A brace behind "=" is an initialiser, and its statement goes on to the semicolon.
             in_initialiser = "=" in header
             if not in_initialiser:
-                yield header, True
+                yield header, (inside, position - 1)
                 start = position
     rest = _COMMENTS.sub(" ", text[start:])
     if rest.strip():
-        yield rest, False
+        yield rest, None
 
 
 def _behind_braces(text: str, position: int) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from replay.images.demangle import demangle
+from replay.report.preflight import needs_lines
 from replay.report.text import (
     Column,
     Screen,
@@ -22,6 +23,7 @@ from replay.snapshot.contents import SnapshotInfo, Verification, WindowInfo, cha
 from replay.snapshot.schema import Call, Environment, Image, Kernel, Note, Range, Summary, Window
 
 if TYPE_CHECKING:
+    from replay.engine.requirements import Requirements
     from replay.inspection.dump import DumpResult
 
 INFO_KERNELS = 12  # rows on the one screen of `info`; `ls kernels` shows all
@@ -32,8 +34,8 @@ PROBLEM_LENGTH = 200
 SIGNALS = {2: "SIGINT", 6: "SIGABRT", 7: "SIGBUS", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
 
 
-def render_info(info: SnapshotInfo, screen: Screen) -> str:
-    """One screen: what was captured where, what the file holds, what is missing, what to do next."""
+def render_info(info: SnapshotInfo, screen: Screen, needs: Requirements | None = None) -> str:
+    """One screen: what was captured where, what the file holds, what a replay needs, what is missing."""
     first = f"{shown(info.path)}: snapshot, {size(info.file_bytes)}, format {info.format_version}"
     parts = [heading(first if info.whole else f"{first}, INCOMPLETE", screen), fields(_facts(info), screen)]
     if info.windows:
@@ -47,6 +49,8 @@ def render_info(info: SnapshotInfo, screen: Screen) -> str:
             parts.append(
                 f"  ... and {len(info.kernels) - INFO_KERNELS} more: replay ls {shown(info.path)} kernels"
             )
+    if needs is not None:
+        parts += ["", heading("What a replay needs", screen), fields(needs_lines(needs), screen)]
     parts += _problems(info, screen)
     if info.whole:
         one = f" (one window: --window {info.windows[0].number})" if info.windows else ""

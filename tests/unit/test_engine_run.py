@@ -547,9 +547,18 @@ def test_call_that_fails_only_in_the_replay_is_an_error_with_its_name(replayed, 
 def test_image_that_does_not_load_is_an_error_with_advice(replayed):
     factory = increment()
     factory.images.clear()
-    digest = factory.image(b".version 99.0\n.target sm_999\n")
+    digest = factory.image(HEAD.encode() + b".visible .entry increment() { bra $nowhere; }\n")
     factory.calls[3] = replace(factory.calls[3], inputs={"image": digest})
     with pytest.raises(EngineError, match="cuModuleLoadData returned CUDA_ERROR_.*PTX"):
+        replayed(factory)
+
+
+def test_image_for_a_newer_driver_is_an_error_before_anything_is_placed(replayed):
+    factory = increment()
+    factory.images.clear()
+    digest = factory.image(b".version 99.0\n.target sm_999\n")
+    factory.calls[3] = replace(factory.calls[3], inputs={"image": digest})
+    with pytest.raises(EngineError, match=r"made for a newer driver: its PTX is version 99\.0"):
         replayed(factory)
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect, Function, Role
 from replay.engine.driver import argument_type
-from replay.engine.execute import NOT_EXECUTED, Executor
+from replay.engine.execute import Executor
+from replay.engine.executed import NOT_EXECUTED
 from replay.engine.inputs import Prepared
 from replay.engine.memory import plan_spans
 from replay.engine.program import Program

@@ -1,0 +1,87 @@
+"""Text of `replay run --dry-run`, and of what a snapshot needs in `replay info`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from replay.report.text import Column, Screen, heading, number, shown, size, table
+
+if TYPE_CHECKING:
+    from replay.engine.requirements import Requirements
+    from replay.results.preflight import Preflight
+
+SHOWN_FINDINGS = 60
+SHOWN_IMAGES = 4
+SHOWN_TARGETS = 6
+
+
+def render_preflight(found: Preflight, screen: Screen) -> str:
+    """A table of what is needed and what is there, and what to do about what is lacking."""
+    lacking = [item for item in found.findings if item.state == "lacking"]
+    verdict = (
+        "can be replayed" if not lacking else f"CANNOT be replayed, {number(len(lacking), 'thing')} lacking,"
+    )
+    window = "" if found.snapshot.window is None else f", window {found.snapshot.window}"
+    device = "the built-in CPU driver" if found.driver.emulated else shown(found.device)
+    version = f"{found.driver.version // 1000}.{found.driver.version % 1000 // 10}"
+    where = f"{device} (device {found.device_ordinal}, CUDA {version})"
+    title = f"{shown(found.snapshot.file)}{window}: {verdict} on {where}"
+    columns = [Column("item", cut=True), Column("needed", cut=True), Column("here", cut=True), Column("")]
+    rows = [
+        (shown(item.item, 100), shown(item.needs, 120), shown(item.here, 120), _mark(item.state))
+        for item in found.findings[:SHOWN_FINDINGS]
+    ]
+    lines = [heading(title, screen), table(columns, rows, screen, indent=2)]
+    for item in lacking[:SHOWN_FINDINGS]:
+        lines.append(f"  {shown(item.text, 400)}" + (f"; {shown(item.advice)}" if item.advice else ""))
+    lines += [
+        f"  {shown(item.item)}: {shown(item.text, 400)}"
+        for item in found.findings
+        if item.state == "differs" and item.text
+    ]
+    return "\n".join(lines)
+
+
+def _mark(state: str) -> str:
+    return {"lacking": "LACKING", "unknown": "not known"}.get(state, state)
+
+
+def needs_lines(needs: Requirements) -> Iterator[tuple[str, str]]:
+    """What a snapshot asks for, as facts for `replay info`."""
+    memory = f"{size(needs.total_device_bytes)} of the device"
+    if needs.restore_bytes:
+        memory += f" ({size(needs.restore_bytes)} of it to restore)"
+    if needs.host_bytes:
+        memory += f", {size(needs.host_bytes)} pinned on the host"
+    if len(needs.devices) > 1:
+        memory += f", {len(needs.devices)} devices"
+    yield "memory", memory
+    for image in needs.images[:SHOWN_IMAGES]:
+        targets = [*image.cubins, *(f"{target} (PTX {version})" for target, version in image.ptx)]
+        more = f" and {len(targets) - SHOWN_TARGETS} more" if len(targets) > SHOWN_TARGETS else ""
+        text = ", ".join(shown(item, 40) for item in targets[:SHOWN_TARGETS]) + more
+        if not image.known:
+            text = "not looked into"
+        elif not image.ptx:
+            text += "; no PTX, so only these architectures"
+        yield "code", f"{shown(image.digest[:12])}: {text or 'none'}"
+    if len(needs.images) > SHOWN_IMAGES:
+        yield "code", f"and {number(len(needs.images) - SHOWN_IMAGES, 'more image')}"
+    features = [
+        item.name if item.minimum == 1 else f"{item.minimum:,} {item.name}"
+        for item in needs.features
+        if item.name not in ("virtual memory management", "registered host memory")
+    ]
+    if features:
+        yield "device", ", ".join(shown(text) for text in features)
+    name, since = needs.newest_function
+    if name:
+        yield "driver", f"CUDA {since // 1000}.{since % 1000 // 10} or later, for {shown(name)}"
+    if needs.unfaithful:
+        yield (
+            "refused",
+            f"{number(len(needs.unfaithful), 'reason')}, such as {shown(needs.unfaithful[0][1], 200)}",
+        )
+    if needs.partial:
+        yield "not seen", ", ".join(needs.partial)
