@@ -84,3 +84,36 @@ def test_each_access_through_shared_addresses_is_checked(
         """,
     ).replace(".visible .entry", ".const .align 4 .b8 table[256];\n.visible .entry")
     assert run(cuda, ptx, [words(cuda, [0] * 64), 0]) == error
+
+
+@pytest.mark.parametrize("space", ["shared", "local"])
+def test_addresses_of_32_bits_in_a_window_wrap(cuda: driver_api.Driver, space: str) -> None:
+    """As nvcc makes of temp[1 - tid]: the row is negative in some lanes, the offset brings it back."""
+    ptx = module(
+        f"""
+        .{space} .align 4 .b8 s[256];
+        mov.u32 %r1, s;
+        shl.b32 %r2, %t, 2;
+        add.u32 %r3, %r1, %r2;
+        st.{space}.u32 [%r3], %t;
+        bar.sync 0;
+        sub.u32 %r4, %r1, %r2;
+        ld.{space}.u32 %r5, [%r4+124];
+        atom.{space}.add.u32 %r6, [%r4+124], 1000;
+        bar.sync 0;
+        ld.{space}.u32 %r7, [%r3];
+        mul.wide.u32 %rd5, %t, 4;
+        add.u64 %rd5, %rd0, %rd5;
+        st.global.u32 [%rd5], %r5;
+        st.global.u32 [%rd5+128], %r7;
+        """,
+        parameters=1,
+    )
+    if space == "local":  # each lane has its own: it finds what it wrote itself, or nothing
+        ptx = "\n".join(line for line in ptx.splitlines() if "atom" not in line)
+    out = words(cuda, [0] * 64)
+    assert run(cuda, ptx, [out]) == 0
+    if space == "shared":
+        assert cuda.words(out, 64) == [31 - lane for lane in range(32)] + [1000 + lane for lane in range(32)]
+    else:
+        assert cuda.words(out, 64) == [0] * 32 + list(range(32))

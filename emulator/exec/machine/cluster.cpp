@@ -204,8 +204,12 @@ const Instruction *shared_address(Warp &w, const Instruction *i) {
   uint64_t *to = w.row<uint64_t>(i->destination);
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     uint32_t lane = first_lane(lanes);
-    uint64_t address = i->wide_address ? w.row<uint64_t>(i->a)[lane] : w.row<uint32_t>(i->a)[lane];
-    to[lane] = cluster.generic_address(*w.block, address + static_cast<uint64_t>(i->immediate));
+    uint64_t offset = static_cast<uint64_t>(i->immediate);
+    // Addresses of 32 bits wrap.
+    uint64_t address =
+        i->wide_address ? w.row<uint64_t>(i->a)[lane] + offset
+                        : static_cast<uint32_t>(w.row<uint32_t>(i->a)[lane] + static_cast<uint32_t>(offset));
+    to[lane] = cluster.generic_address(*w.block, address);
   }
   return i + 1;
 }

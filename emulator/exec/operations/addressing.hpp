@@ -68,7 +68,7 @@ inline void find_pattern(Warp &w, const Instruction *i, Reach &r, Addresses &at,
   alignas(64) s64 apart[lanes_per_warp];
   u64 too_far = 0;
   EACH_LANE(l) {
-    s64 d = static_cast<s64>(u64{a[l]} - u64{a0}) +
+    s64 d = static_cast<s64>(static_cast<u64>(a[l]) - static_cast<u64>(a0)) +
             (static_cast<s64>(l) - static_cast<s64>(r.first)) * static_cast<s64>(stride);
     d = active >> l & 1 ? d : 0;
     apart[l] = d;
@@ -110,14 +110,15 @@ inline void find_pattern(Warp &w, const Instruction *i, Reach &r, Addresses &at,
 }
 
 inline void find_own(Warp &w, const Instruction *i, Reach &r) {
-  r.own_least = ~u64{0};
-  r.own_most = 0;
+  s64 least = INT64_MAX, most = INT64_MIN;
   for (u32 lanes = r.active; lanes; lanes &= lanes - 1) {
     u32 l = static_cast<u32>(__builtin_ctz(lanes));
-    u64 own = i->wide_address ? w.row<u64>(i->a)[l] : w.row<u32>(i->a)[l];
-    r.own_least = own < r.own_least ? own : r.own_least;
-    r.own_most = own > r.own_most ? own : r.own_most;
+    s64 own = i->wide_address ? w.row<s64>(i->a)[l] : w.row<s32>(i->a)[l];
+    least = own < least ? own : least;
+    most = own > most ? own : most;
   }
+  r.own_least = static_cast<u64>(least);
+  r.own_most = static_cast<u64>(most);
 }
 
 inline void find_reach(Warp &w, const Instruction *i, Reach &r, Addresses &at, u32 bytes) {
@@ -128,8 +129,12 @@ inline void find_reach(Warp &w, const Instruction *i, Reach &r, Addresses &at, u
     window = w.local_base;
     stride = w.local_stride;
   }
+  // Addresses of 32 bits inside a window wrap: an unrolled loop that runs backwards adds its offset to a row
+  // of negative numbers.
   if (i->wide_address)
     find_pattern<u64>(w, i, r, at, bytes, window, stride);
+  else if (window != 0)
+    find_pattern<s32>(w, i, r, at, bytes, window, stride);
   else
     find_pattern<u32>(w, i, r, at, bytes, window, stride);
   if (stride)
