@@ -10,15 +10,17 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 from blake3 import blake3
 
 from replay.compare.outputs import BufferComparison, Reading
 from replay.engine.arrays import LiveArrays, texel_at
 from replay.engine.driver import Driver, DriverFailure, call, query
+from replay.engine.loading import SMALLEST_BYTES, ChunksAhead, Piece
 from replay.engine.memory import AddressMap, home_address, is_array, is_global, is_host
 from replay.engine.tensor_maps import LiveMaps, MapPlace
 from replay.errors import EngineError
@@ -212,6 +214,7 @@ class ContentStore:
     )  # range id -> offsets of chunks that the first replay wrote although they are captured as unchanged
 
     def __post_init__(self) -> None:
+        self._chunk: Callable[[bytes, int], bytes | Piece] = self.reader.chunk
         self._arrays = LiveArrays(self.driver, self.find_handle, self.inside)
 
     def live(self, range_: Range) -> int:
@@ -230,13 +233,13 @@ class ContentStore:
         for offset, digest, size in _pieces(range_.before):
             if offset < start:
                 continue
-            data: bytes | bytearray
+            data: bytes | bytearray | Piece
             if digest == ZERO_DIGEST:
                 self._fill_zero(range_, live + offset, size)
             else:
-                data = self.reader.chunk(digest, size)
+                data = self._chunk(digest, size)
                 if words:
-                    data = self._patched(data, offset, words)
+                    data = self._patched(bytes(data), offset, words)
                 self._write(range_, live + offset, data)
             self.loaded_bytes += size
             self.progress(f"loading memory ({self.loaded_bytes >> 20} MiB done)")
@@ -258,6 +261,26 @@ class ContentStore:
             if moved not in (None, handle.captured):
                 self._write(range_, live + handle.offset, moved.to_bytes(8, "little"))
         self._mirror(range_)
+
+    @contextmanager
+    def reading_ahead(self, ranges: Iterable[Range]) -> Iterator[None]:
+        """While this lasts, `load` of these ranges, in this order, finds their contents decompressed by threads."""
+        plan = [
+            (digest, size)
+            for range_ in ranges
+            if range_.before is not None
+            for _, digest, size in _pieces(range_.before)
+            if digest != ZERO_DIGEST
+        ]
+        if sum(size for _, size in plan) < SMALLEST_BYTES:
+            yield
+            return
+        with ChunksAhead(self.reader, plan) as ahead:
+            self._chunk = ahead.chunk
+            try:
+                yield
+            finally:
+                self._chunk = self.reader.chunk
 
     def point_to(self, captured: int, size_bytes: int) -> None:
         """Memory captured at this address has just appeared: let the words that point to it point there.
@@ -516,9 +539,13 @@ class ContentStore:
                 changed[at : at + 8] = live.to_bytes(8, "little")
         return changed
 
-    def _write(self, range_: Range, address: int, data: bytes | bytearray) -> None:
+    def _write(self, range_: Range, address: int, data: bytes | bytearray | Piece) -> None:
         # ctypes passes the inside of a bytes object without a copy.
-        source = data if isinstance(data, bytes) else (ctypes.c_char * len(data)).from_buffer(data)
+        source: Any
+        if isinstance(data, Piece):
+            source = data.address
+        else:
+            source = data if isinstance(data, bytes) else (ctypes.c_char * len(data)).from_buffer(data)
         if is_array(range_):
             held = ctypes.create_string_buffer(bytes(data), len(data))
             self._arrays.write(range_, address - range_.address, len(data), ctypes.addressof(held))

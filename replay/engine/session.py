@@ -291,8 +291,9 @@ class Session:
 
     def _load(self) -> None:
         ranges = self._at_start()
-        for range_ in ranges:
-            self.contents.load(range_)
+        with self.contents.reading_ahead(ranges):
+            for range_ in ranges:
+                self.contents.load(range_)
         self._stage("copying what the window writes")
         self.contents.keep_copies(ranges, whole=self.program.shared | self.program.changed)
         self.found_written: list[str] = []  # buffers that a replay wrote where the capture saw no change

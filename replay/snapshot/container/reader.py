@@ -10,7 +10,7 @@ import os
 import stat
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -181,6 +181,28 @@ class SnapshotReader:
                 f"memory chunk {digest.hex()} is damaged", where=self.path, next=_RECOMMENDATION
             )
         return data
+
+    def place_of_chunk(self, digest: bytes) -> tuple[int, int, int] | None:
+        """(frame number, offset in the uncompressed frame, length) of a chunk, as the file claims; None when there is
+        no such chunk."""
+        return self._find(digest)
+
+    def checked_frame(
+        self, number: int, chunks: Iterable[tuple[bytes, int, int]], decompressor: zstandard.ZstdDecompressor
+    ) -> bytes:
+        """An uncompressed frame whose chunks (digest, offset, length) are as they should be; threads may call this,
+        each with a decompressor of its own. Raises DamagedError or LimitError."""
+        if not 0 <= number < len(self._frames):
+            raise DamagedError("the place of a memory chunk is impossible", where=self.path)
+        content = self._decompress(self._frames[number], decompressor)
+        view = memoryview(content)
+        for digest, offset, length in chunks:
+            if (
+                not 0 < length <= frames.MAX_CHUNK_BYTES
+                or frames.digest(view[offset : offset + length]) != digest
+            ):
+                raise DamagedError(f"memory chunk {digest.hex()} is damaged", where=self.path)
+        return content
 
     def verify(self, progress: Callable[[int], None] | None = None) -> VerifyReport:
         """Read everything once, check every checksum and every object. Never raises for damage.
@@ -354,7 +376,9 @@ class SnapshotReader:
             self._cache.popitem(last=False)
         return content
 
-    def _decompress(self, record: FrameRecord) -> bytes:
+    def _decompress(
+        self, record: FrameRecord, decompressor: zstandard.ZstdDecompressor | None = None
+    ) -> bytes:
         compressed = self._read(record.offset, record.compressed_bytes)
         if record.digest and frames.digest(compressed) != record.digest:
             raise DamagedError("the checksum does not match", where=f"frame at byte {record.offset}")
@@ -365,7 +389,7 @@ class SnapshotReader:
                 raise LimitError(
                     "the frame is larger than any that a snapshot has", where=f"byte {record.offset}"
                 )
-            content = self._decompressor.decompress(
+            content = (decompressor or self._decompressor).decompress(
                 compressed, max_output_size=frames.MAX_FRAME_BYTES, allow_extra_data=False
             )
         except zstandard.ZstdError:

@@ -1,0 +1,238 @@
+"""How fast a replay is: the whole command, the submission of many launches, and the loading of memory.
+
+    python benchmarks/replay.py [--rounds N] [--bytes N] [--launches N] [--folder DIR] [--output FILE.json]
+
+On the built-in CPU driver, side by side in rounds, the least of each side counting:
+
+- `replay run --quick` of a snapshot of 10 MB, whole command, beside a Python that only imports what a replay imports.
+  Its kernel takes next to no time, so all of it is the tool's own.
+- a window of 10,000 launches of a kernel that does nothing, replayed, beside a loop in C that launches it as often.
+- loading memory, from the stage of that name to the next, beside `zstd -d` of the same bytes, compressed at level 1.
+
+CPU seconds do not count what other processes took: of a whole command the lesser of wall and CPU seconds is held
+against its target. Exits 1 when a target is missed, 3 when it cannot run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE]  # this file is no package
+QUICK_TARGET_S = 1.2
+QUICK_BYTES = 10_000_000
+LAUNCH_TARGET_NS = 3_000.0
+LAUNCH_TARGET_RATIO = 4.0
+LOAD_TARGET_RATIO = 1.0
+IMPORTS = "import numpy, blake3, msgpack, zstandard, typer, cuda.bindings.driver, cuda.bindings.nvml"
+
+
+@dataclass
+class Cost:
+    """Of one process: wall and CPU seconds."""
+
+    wall_s: float
+    cpu_s: float
+
+
+def process(command: list[str], **environment: str) -> Cost:
+    """Run a command to its end. Raises SystemExit(3) when it fails."""
+    started = time.perf_counter()
+    child = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONSAFEPATH": "1", **environment},
+        cwd="/",
+    )
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        print(f"`{' '.join(command)}` ended with status {child.returncode}", file=sys.stderr)
+        raise SystemExit(3)
+    return Cost(time.perf_counter() - started, usage.ru_utime + usage.ru_stime)
+
+
+def least(costs: list[Cost]) -> Cost:
+    """The least of each figure."""
+    return Cost(min(cost.wall_s for cost in costs), min(cost.cpu_s for cost in costs))
+
+
+def replay(*words: str) -> list[str]:
+    return [sys.executable, "-m", "replay", *words]
+
+
+def capture(folder: Path, name: str, selection: list[str], application: list[str]) -> Path:
+    snapshot = folder / name
+    process(replay("capture", "--driver", "emulator", *selection, "-o", str(snapshot), "--", *application))
+    return snapshot
+
+
+def quick(folder: Path, rounds: int) -> dict[str, object]:
+    """The whole command."""
+    script = folder / "ten_megabytes.py"
+    code = (HERE / "large_memory.py").read_text()
+    code = code.replace("BUFFER_BYTES = 32 << 20", f"BUFFER_BYTES = {QUICK_BYTES // 4 // 4096 * 4096}")
+    script.write_text(code.replace("parents[1]", f"parents[0] / {str(HERE.parent)!r}"))
+    snapshot = capture(
+        folder, "quick.rsnap", ["--kernel", "pointer_table"], [sys.executable, str(script), str(QUICK_BYTES)]
+    )
+    ours: list[Cost] = []
+    imports: list[Cost] = []
+    for _ in range(rounds):
+        ours.append(process(replay("run", "--driver", "emulator", "--quick", "-q", str(snapshot))))
+        imports.append(process([sys.executable, "-c", IMPORTS]))
+    best, base = least(ours), least(imports)
+    return {
+        "snapshot_bytes": snapshot.stat().st_size,
+        "run": asdict(best),
+        "imports_alone": asdict(base),
+        "ratio": best.wall_s / base.wall_s,
+        "target_s": QUICK_TARGET_S,
+        "met": min(best.wall_s, best.cpu_s) <= QUICK_TARGET_S,
+    }
+
+
+def launches(folder: Path, rounds: int, count: int) -> dict[str, object]:
+    """A window of many launches."""
+    from replay.drivers import emulator_library
+    from replay.engine.run import RunOptions, run_snapshot
+    from replay.timing.stopping import StoppingParameters
+
+    application = folder / "launches"
+    compiler = os.environ.get("CC", "cc")
+    source = str(HERE / "submission" / "launches.c")
+    subprocess.run([compiler, "-O2", source, "-o", str(application), "-ldl"], check=True)
+    ptx = str(HERE / "submission" / "noop.ptx")
+    selection = ["--kernel", "noop", "--launch", f"1-{count}"]
+    snapshot = capture(folder, "launches.rsnap", selection, [str(application), ptx, str(count), "1"])
+    in_c: list[float] = []
+    here: list[float] = []
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(emulator_library().parent)}
+    for _ in range(rounds):
+        done = subprocess.run([str(application), ptx, str(count), "5"], env=environment, check=True,
+                              capture_output=True, text=True)  # fmt: skip
+        in_c.append(float(done.stdout.split()[1]))
+        result = run_snapshot(
+            snapshot, RunOptions(driver="emulator", timing=StoppingParameters(fixed_samples=5), caches="cold")
+        )
+        if result.timing is None or result.verification.verdict not in ("match", "not_compared"):
+            raise SystemExit(3)
+        here.append(min(result.timing.host_time_ns) / count)
+    ratio = min(here) / min(in_c)
+    return {
+        "launches": count,
+        "replay_ns_per_launch": min(here),
+        "c_loop_ns_per_launch": min(in_c),
+        "added_ns_per_launch": min(here) - min(in_c),
+        "ratio": ratio,
+        "target_ns": LAUNCH_TARGET_NS,
+        "target_ratio": LAUNCH_TARGET_RATIO,
+        "met": ratio <= LAUNCH_TARGET_RATIO and min(here) <= LAUNCH_TARGET_NS,
+    }
+
+
+def large_memory() -> Any:
+    """The program whose memory is loaded, as a module."""
+    specification = importlib.util.spec_from_file_location("large_memory", HERE / "large_memory.py")
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    return module
+
+
+def loading(folder: Path, rounds: int, size_bytes: int) -> dict[str, object] | None:
+    """Memory from the file into the driver's memory."""
+    from replay.engine.run import RunOptions, run_snapshot
+
+    tool = shutil.which("zstd")
+    if tool is None:
+        print("loading: skipped, there is no zstd command to compare with")
+        return None
+    large = [sys.executable, str(HERE / "large_memory.py"), str(size_bytes)]
+    snapshot = capture(folder, "large.rsnap", ["--kernel", "pointer_table"], large)
+    plain, stream = folder / "large.bin", folder / "large.zst"
+    with open(plain, "wb") as file:
+        for index in range(max(1, size_bytes // (32 << 20))):
+            file.write(large_memory().contents(index))
+    process([tool, "-q", "-f", "-1", str(plain), "-o", str(stream)])
+    held = plain.stat().st_size
+    plain.unlink()
+    ours: list[float] = []
+    zstd: list[Cost] = []
+    for _ in range(rounds):
+        zstd.append(process([tool, "-q", "-d", "-f", str(stream), "-o", str(plain)]))
+        plain.unlink()
+        stamps: list[tuple[str, float]] = []
+        run_snapshot(
+            snapshot,
+            RunOptions(driver="emulator", timing=None),
+            lambda text, stamps=stamps: stamps.append((text, time.perf_counter())),  # type: ignore[misc]
+        )
+        begun = next(at for text, at in stamps if text.startswith("loading memory"))
+        ended = next(at for text, at in stamps if at > begun and not text.startswith("loading memory"))
+        ours.append(ended - begun)
+    best = least(zstd)
+    ratio = best.wall_s / min(ours)
+    return {
+        "bytes": held,
+        "snapshot_bytes": snapshot.stat().st_size,
+        "load_s": min(ours),
+        "zstd": asdict(best),
+        "ratio": ratio,
+        "target_ratio": LOAD_TARGET_RATIO,
+        "met": ratio >= LOAD_TARGET_RATIO,
+    }
+
+
+def main() -> int:
+    """Measure, print, and return an exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--bytes", type=int, default=512 << 20, help="memory to load")
+    parser.add_argument("--launches", type=int, default=10_000)
+    parser.add_argument("--only", choices=("quick", "launches", "loading"))
+    parser.add_argument("--folder", type=Path, help="where to work; default: the folder for temporary files")
+    parser.add_argument("--output", type=Path)
+    options = parser.parse_args()
+    found: dict[str, dict[str, object] | None] = {}
+    with tempfile.TemporaryDirectory(prefix="replay-benchmark-", dir=options.folder) as name:
+        folder = Path(name)
+        if options.only in (None, "quick"):
+            found["quick"] = quick(folder, options.rounds)
+        if options.only in (None, "launches"):
+            found["launches"] = launches(folder, options.rounds, options.launches)
+        if options.only in (None, "loading"):
+            found["loading"] = loading(folder, options.rounds, options.bytes)
+    for title, figures in found.items():
+        if figures is None:
+            continue
+        print(f"{title}: {'met' if figures['met'] else 'MISSED'}")
+        for key, value in figures.items():
+            if key != "met":
+                print(f"  {key:24} {value:.4g}" if isinstance(value, float) else f"  {key:24} {value}")
+    if options.output:
+        machine = {
+            "machine": platform.machine(),
+            "processors": os.cpu_count(),
+            "python": platform.python_version(),
+        }
+        options.output.write_text(json.dumps({**machine, **found}, indent=2) + "\n")
+    return 0 if all(figures is None or figures["met"] for figures in found.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

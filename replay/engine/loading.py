@@ -1,0 +1,153 @@
+"""Chunks of a snapshot in the order in which they are loaded, decompressed and checked by threads ahead of the copies.
+
+A frame of the file holds neighbouring chunks, and is decompressed once for as long as it is among the last few that
+were used. What threads may hold is bounded in frames.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import zstandard
+
+from replay.errors import ReplayError
+from replay.snapshot.container import SnapshotReader
+
+KEPT_FRAMES = 8  # that were used last; equal chunks are stored once and may be far apart
+MAXIMUM_THREADS = 8
+FRAMES_AHEAD = 2  # for each thread, besides the one it is at
+SMALLEST_BYTES = 4 << 20  # below, threads cost more than they save
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of a decompressed frame, which is not copied."""
+
+    content: bytes
+    offset: int
+    length: int
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __bytes__(self) -> bytes:
+        return self.content[self.offset : self.offset + self.length]
+
+    @property
+    def address(self) -> int:
+        """Where it lies in this process, for as long as `content` lives."""
+        return (ctypes.cast(ctypes.c_char_p(self.content), ctypes.c_void_p).value or 0) + self.offset
+
+
+@dataclass
+class _Visit:
+    """A stretch of the plan that is read from one frame. chunks: digest, offset in the frame, bytes."""
+
+    frame: int
+    decompress: bool  # False: it is among the last frames
+    chunks: dict[bytes, tuple[int, int]] = field(default_factory=dict)
+    count: int = 0
+
+
+class ChunksAhead:
+    """Chunks by digest, to be asked for in the planned order. A context manager; for one thread.
+
+    plan: digest and length of each chunk. One that is asked for out of order comes from the reader itself.
+    """
+
+    def __init__(self, reader: SnapshotReader, plan: Iterable[tuple[bytes, int]]) -> None:
+        self._reader = reader
+        self._visits = _visits(reader, plan)
+        self._threads = max(1, min(MAXIMUM_THREADS, os.cpu_count() or 1))
+        self._local = threading.local()
+        self._pool: ThreadPoolExecutor | None = None
+        self._pending: deque[Future[bytes]] = deque()
+        self._submitted = 0  # visits
+        self._frames: OrderedDict[int, bytes] = OrderedDict()
+        self._visit: _Visit | None = None
+        self._left = 0  # chunks of the visit
+        self._next = 0  # visit
+
+    def __enter__(self) -> ChunksAhead:
+        self._pool = ThreadPoolExecutor(self._threads, "load")
+        self._submit()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        assert self._pool is not None
+        self._pool.shutdown(cancel_futures=True)
+
+    def chunk(self, digest: bytes, size_bytes: int) -> bytes | Piece:
+        """The contents of a chunk. Raises what `SnapshotReader.chunk` raises."""
+        try:
+            if self._left == 0:
+                self._advance()
+            assert self._visit is not None
+            offset, length = self._visit.chunks[digest]
+            content = self._frames[self._visit.frame]
+        except (KeyError, IndexError, ReplayError):
+            # Not planned, or damaged: the reader names the chunk.
+            self._left = max(0, self._left - 1)
+            return self._reader.chunk(digest, size_bytes)
+        self._left -= 1
+        if length != size_bytes:
+            return self._reader.chunk(digest, size_bytes)
+        return Piece(content, offset, length)
+
+    def _advance(self) -> None:
+        visit = self._visits[self._next]
+        self._next += 1
+        self._visit, self._left = visit, visit.count
+        if visit.decompress:
+            future = self._pending.popleft()
+            self._submit()
+            self._frames[visit.frame] = future.result()
+        self._frames.move_to_end(visit.frame)
+        if len(self._frames) > KEPT_FRAMES:
+            self._frames.popitem(last=False)
+
+    def _submit(self) -> None:
+        assert self._pool is not None
+        while self._submitted < len(self._visits) and len(self._pending) < self._threads * (FRAMES_AHEAD + 1):
+            visit = self._visits[self._submitted]
+            self._submitted += 1
+            if visit.decompress:
+                self._pending.append(self._pool.submit(self._read, visit))
+
+    def _read(self, visit: _Visit) -> bytes:
+        """In a thread of the pool."""
+        if not hasattr(self._local, "decompressor"):
+            self._local.decompressor = zstandard.ZstdDecompressor()
+        places = [(digest, *place) for digest, place in visit.chunks.items()]
+        return self._reader.checked_frame(visit.frame, places, self._local.decompressor)
+
+
+def _visits(reader: SnapshotReader, plan: Iterable[tuple[bytes, int]]) -> Sequence[_Visit]:
+    """The frames in the order of their use. Chunks that are not in the file are left out."""
+    visits: list[_Visit] = []
+    last: OrderedDict[int, _Visit] = (
+        OrderedDict()
+    )  # the frames that `ChunksAhead` will have, by their decompression
+    for digest, _ in plan:
+        place = reader.place_of_chunk(digest)
+        if place is None:
+            continue
+        frame, offset, length = place
+        if not visits or visits[-1].frame != frame:
+            visits.append(_Visit(frame, frame not in last))
+            if frame not in last:
+                last[frame] = visits[-1]
+            last.move_to_end(frame)
+            if len(last) > KEPT_FRAMES:
+                last.popitem(last=False)
+        visit = visits[-1]
+        visit.count += 1
+        visit.chunks[digest] = (offset, length)
+        last[frame].chunks[digest] = (offset, length)  # checked when the frame is decompressed
+    return visits
