@@ -142,7 +142,10 @@ def plan_spans(ranges: Iterable[Range]) -> list[Span]:
     for host in (False, True):
         merged: list[Span] = []
         for piece in sorted((p for p in pieces if p.host == host), key=lambda p: p.address):
-            if merged and piece.address < merged[-1].end:
+            # Neighbours stay neighbours: a pointer to the end of one may be meant that points to the other.
+            touches = bool(merged) and piece.address == merged[-1].end and piece.device == merged[-1].device
+            plain = touches and not piece.managed_bytes and not merged[-1].managed_bytes
+            if merged and (piece.address < merged[-1].end or plain):
                 last = merged[-1]
                 size = max(last.end, piece.end) - last.address
                 merged[-1] = replace(
@@ -409,6 +412,9 @@ class AddressMap:
         # The end of a span belongs to it: programs form pointers just past their last element.
         if at >= 0 and captured <= self._placed[at].span.end:
             return self._placed[at].live_address + captured - self._placed[at].span.address
+        for start, (size, live) in self._loose.items():
+            if captured == start + size:
+                return None if live is None else live + size
         return None
 
     def live(self, captured: int, where: object = None) -> int:

@@ -78,17 +78,21 @@ def render_window_results(path: str, results: list[WindowResult], quiet: bool, s
     headline = f"{shown(path)}: outputs of {matching} of {number(len(results), 'window')} match"
     if quiet:
         return headline
+    moved = any(result.relocation is not None for result in done)
     columns = [
         Column("window", "right"),
         Column("launches", "right"),
         Column("median", "right"),
         Column("outputs", cut=True),
+        *([Column("memory moved")] if moved else []),
         Column("kernels", cut=True),
     ]
     rows = []
     for item in results:
         if item.result is None:
-            rows.append((str(item.number), "", "", f"NOT REPLAYED: {shown(item.failure, 400)}", ""))
+            rows.append(
+                (str(item.number), "", "", f"NOT REPLAYED: {shown(item.failure, 400)}", *[""] * (1 + moved))
+            )
             continue
         timing = item.result.timing or item.result.hot
         summary = None if timing is None else timing.gpu or timing.host
@@ -98,6 +102,7 @@ def render_window_results(path: str, results: list[WindowResult], quiet: bool, s
                 f"{item.result.window.launches:,}",
                 "" if summary is None else duration(summary.median_ns),
                 outputs(item.result).removeprefix("outputs "),
+                *([item.result.relocation.verdict if item.result.relocation else ""] if moved else []),
                 ", ".join(shown(name, 60) for name in item.result.window.kernels[:SHOWN_KERNELS]),
             )
         )

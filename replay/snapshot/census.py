@@ -34,9 +34,11 @@ SMALLEST_HANDLE_IN_MEMORY = 1 << 32
 
 class Targets:
     """Captured ranges by address. Ranges that shared addresses at different times are told apart by the call at which
-    a site was read. handles: those of texture and surface objects, with what they are (`survey.OBJECT_TYPES`); a word
-    that is one has the range 0, the handle as `inside`, and what it is as `zero`. tensor_maps: those that were encoded;
-    where one begins, the word has the range MAP and the id of the map as `inside`."""
+    a site was read. The end of a range is one of its addresses, unless another range begins there: programs keep
+    pointers behind their last element. handles: those of texture and surface objects, with what they are
+    (`survey.OBJECT_TYPES`); a word that is one has the range 0, the handle as `inside`, and what it is as `zero`.
+    tensor_maps: those that were encoded; where one begins, the word has the range MAP and its id as `inside`.
+    """
 
     def __init__(
         self,
@@ -90,7 +92,7 @@ class Targets:
             if place >= 0:
                 item, target = self._all[place]
                 inside = value - item.placed_address
-                if inside < item.size_bytes:
+                if inside <= item.size_bytes:
                     found.append((8 * number, inside, target, 0))
         words = np.array(found, dtype=WORD)
         return np.concatenate([words, self._maps_among(data, 0)]) if self._maps.known else words
@@ -113,7 +115,7 @@ class Targets:
     def span(self) -> tuple[int, int]:
         """The lowest word that `resolve` may know, and one above the highest; (0, 0) when there is none."""
         lowest = [*self._addresses[:1], *self._handles_in_memory[:1].tolist()]
-        ends = [item.placed_address + item.size_bytes for item, _ in self._all]
+        ends = [item.placed_address + item.size_bytes + 1 for item, _ in self._all]
         ends += [handle + 1 for handle in self._handles_in_memory[-1:].tolist()]
         return (min(lowest), max(ends)) if lowest else (0, 0)
 
@@ -132,7 +134,7 @@ class Targets:
             return np.empty(0, dtype=WORD)
         place = np.searchsorted(starts, values, side="right") - 1
         inside = values - starts[place]
-        hits = (place >= 0) & (inside < sizes[place])
+        hits = (place >= 0) & (inside <= sizes[place])
         words = np.zeros(int(hits.sum()), dtype=WORD)
         words["offset"], words["inside"] = offsets[hits], inside[hits]
         words["range"] = numbers[place[hits]]
@@ -171,7 +173,7 @@ class Targets:
         if not count or not len(starts):
             return np.empty(0, dtype=WORD)
         lowest = starts[0]
-        span = np.uint64(int((starts + sizes).max()) - int(lowest))
+        span = np.uint64(int((starts + sizes).max()) - int(lowest) + 1)
         words = np.frombuffer(data, dtype="<u8", count=count)
         found = []
         for start in range(0, count, BLOCK_BYTES // 8):

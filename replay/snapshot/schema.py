@@ -351,7 +351,8 @@ class TensorMap:
 
 @dataclass(frozen=True)
 class Census:
-    """Words that hold an address inside a captured range, or the handle of an object: what a replay patches.
+    """Words that hold an address inside a captured range or that of its end, or the handle of an object: what a replay
+    patches.
 
     `words` packs, little endian, 24 bytes each: u64 offset of the word in its site, u64 offset inside the target,
     u32 target range id, u32 zero. Site "range": the `before` contents of range `site`. Site "call": the parameter

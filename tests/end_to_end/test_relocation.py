@@ -46,16 +46,73 @@ def test_samples_are_proven_relocatable(replay, sample):
     assert result["placement"]["relocated_ranges"] == 0
 
 
-# -- what keeps memory from being moved -----------------------------------------------------------------------------
+# -- every kind of memory ---------------------------------------------------------------------------------------------
 
-PROGRAM = Path(__file__).parent / "programs" / "pointers.py"
+PROGRAMS = Path(__file__).parent / "programs"
+KINDS = ("device", "pitched", "async", "pool", "managed", "pinned", "writecombined", "registered", "mapped")
+
+
+def test_memory_of_every_kind_is_moved(replay, programs, emulator_dir):
+    """And what a kernel reads from one kind into the other comes from where it is now."""
+    program = programs.host(PROGRAMS / "memory_script.cpp", emulator_dir / "libcuda.so.1")
+    lines = [f"alloc {slot} {kind} 3000\nfill {slot} {slot + 5}" for slot, kind in enumerate(KINDS)]
+    lines += [f"scale {slot} 3 1\nsum {(slot + 1) % len(KINDS)} {slot}" for slot in range(len(KINDS))]
+    (replay.folder / "script").write_text("\n".join([*lines, "wait"]) + "\n")
+    for selection in (("--all",), ("--kernel", "sum", "--launch", "2-8")):
+        replay.capture(*selection, application=[str(program), "script"])
+        result = shifted(replay)
+        proof = result["relocation"]
+        assert proof["verdict"] == "proven", proof
+        assert proof["replays"][0]["moved_ranges"] == len(result["placement"]["ranges"])
+        kinds = {item["kind"] for item in result["placement"]["ranges"]}
+        assert {"device", "managed", "host", "registered"} <= kinds
+
+
+@pytest.mark.parametrize("program", ["arrays.py", "textures.py", "tensor_maps.py"])
+def test_arrays_textures_of_memory_and_tensor_maps_find_it_where_it_is(replay, program):
+    replay.capture("--all", application=[sys.executable, str(PROGRAMS / program)])
+    proof = shifted(replay)["relocation"]
+    assert proof["verdict"] == "proven", proof
+    assert proof["replays"][0]["moved_ranges"] > 3
+
+
+def test_every_window_of_several_is_tried(replay):
+    replay.capture("--kernel", "pointer_table", "--each", application=replay.application("pointer_table"))
+    result = shifted(replay)
+    assert [one["result"]["relocation"]["verdict"] for one in result["windows"]] == ["proven"] * 3
+    text = replay("run", "x.rsnap", "--driver", "emulator", "--no-timing", "--shift").stdout
+    assert text.count("proven") == 3
+
+
+def test_memory_of_two_devices_is_moved(replay, programs, monkeypatch):
+    monkeypatch.setenv("REPLAY_EMULATOR_DEVICES", "2")
+    source = Path(__file__).parents[1] / "corpus" / "runtime" / "several_devices.cu"
+    replay.capture("--all", application=[str(programs.compile([source]))])
+    result = shifted(replay)
+    assert result["relocation"]["verdict"] == "proven", result["relocation"]
+    assert {item["device"] for item in result["placement"]["ranges"]} == {0, 1}
+
+
+def test_nothing_is_said_of_outputs_that_differ_anyway(replay):
+    """Captured with another kernel than the one that is replayed: nothing to compare moved memory with."""
+    replay.capture("--kernel", "vector_add", "--launch", "1", application=replay.application("vector_add"))
+    ptx = replay.folder / "other.ptx"
+    text = (replay.samples / "vector_add.ptx").read_text()
+    assert "add.f32" in text
+    ptx.write_text(text.replace("add.f32", "sub.f32"))
+    proof = shifted(replay, "x.rsnap", "--swap", f"vector_add={ptx}", status=1)["relocation"]
+    assert proof["verdict"] == "unsure"
+    assert "before anything is moved" in proof["reason"]
+
+
+# -- what keeps memory from being moved -----------------------------------------------------------------------------
 
 
 def proof_of(replay, kind, *selection, status):
     """The proof for a window of programs/pointers.py."""
     replay.capture(
         *(selection or ("--kernel", kind, "--memory", "live")),
-        application=[sys.executable, str(PROGRAM), kind],
+        application=[sys.executable, str(PROGRAMS / "pointers.py"), kind],
     )
     return shifted(replay, status=status)["relocation"]
 
@@ -111,7 +168,7 @@ def test_a_number_that_looks_like_a_pointer_is_caught_and_named(replay, kind):
     assert [one["words"][0]["offset_bytes"] for one in proof["replays"]] == [56, 56]
 
 
-@pytest.mark.parametrize("kind", ["plain", "address"])
+@pytest.mark.parametrize("kind", ["plain", "address", "end"])
 def test_pointers_that_are_known_and_outputs_that_hold_addresses_are_proven(replay, kind):
     proof = proof_of(replay, kind, status=0)
     assert proof["verdict"] == "proven", proof

@@ -255,10 +255,10 @@ def test_census_finds_pointers_in_contents_and_parameters(folder):
     writer.close_window()
     writer.close()
     packed = Packed(folder)
-    assert packed.words("call", number) == [(8, 16, 1), (16, 0, 2)]
-    assert packed.words("range", 1) == [(64, 0, 2), (72, (1 << 20) - 1, 2)]
+    assert packed.words("call", number) == [(8, 16, 1), (16, 0, 2), (24, 4096, 1)]  # the last is the end of A
+    assert packed.words("range", 1) == [(64, 0, 2), (72, (1 << 20) - 1, 2), (80, 1 << 20, 2), (88, 4096, 1)]
     assert packed.words("range", 2) == [(600_000, 4088, 1)]
-    assert packed.summary.census_words == 5
+    assert packed.summary.census_words == 8
 
 
 def test_address_used_again_inside_the_window_gives_two_ranges(folder):

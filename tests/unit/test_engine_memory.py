@@ -47,6 +47,14 @@ def test_neighbours_in_one_granule_become_one_span():
     assert spans == [Span(BASE, 4 * MIB, False), Span(BASE + 64 * MIB, 2 * MIB, False)]
 
 
+def test_neighbours_that_only_touch_stay_together_when_they_move():
+    """A pointer to the end of the first is the address of the second."""
+    spans = plan_spans([a_range(BASE, 2 * MIB), a_range(BASE + 2 * MIB, 1), a_range(BASE + 6 * MIB, 1)])
+    assert spans == [Span(BASE, 4 * MIB, False), Span(BASE + 6 * MIB, 2 * MIB, False)]
+    other_device = Range(2, "device", BASE + 2 * MIB, 64, 1, 0)
+    assert len(plan_spans([a_range(BASE, 2 * MIB), other_device])) == 2
+
+
 def test_host_memory_is_placed_by_pages():
     assert plan_spans([a_range(BASE + 100, 5000, "host")]) == [Span(BASE, 2 * PAGE_BYTES, True)]
 
@@ -190,6 +198,9 @@ def test_addresses_follow_their_span_and_globals_go_first():
     assert addresses.find(BASE + 4096 + 8) == 0x5008
     assert addresses.find(BASE + 4096 + 64) == BASE + 64 * MIB + 4096 + 64
     assert addresses.find(BASE - 1) is None
+    addresses.bind(0x9000, 64, 0x7000)
+    assert addresses.find(0x9040) == 0x7040  # its end
+    assert addresses.find(0x9041) is None
     assert addresses.find(0) == 0
     with pytest.raises(EngineError, match="belongs to no captured memory"):
         addresses.live(0x1234)
