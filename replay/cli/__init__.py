@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ls": ("replay.cli.ls", "List the calls, kernels, memory, images or notes of a snapshot."),
     "dump": ("replay.cli.dump", "Write buffers, images and parameters of a snapshot into a folder."),
     "verify": ("replay.cli.verify", "Check every checksum of a snapshot."),
+    "export": ("replay.cli.export", "Write a window as a C++ or Python program of its own."),
     "run": ("replay.cli.run", "Replay a snapshot in a fresh process, check its outputs and time it."),
     "compare": ("replay.cli.compare", "Say whether one snapshot or variant is slower than another."),
     "bisect": ("replay.cli.bisect", "Find the first of several compilers, drivers or images that is slower."),

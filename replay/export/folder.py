@@ -1,0 +1,134 @@
+"""Writes an exported program into a folder: nothing outside of it, nothing over what is there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from replay.engine.contents import read_chunk
+from replay.errors import FileError
+from replay.export.rendering import Renderer
+from replay.export.steps import ContentsFile, ExportPlan
+from replay.inspection.folder import OutputFolder
+from replay.snapshot.container import SnapshotReader
+from replay.snapshot.schema import CHUNK_BYTES, Contents
+
+_README = """
+The program puts memory at the addresses it had in the application, loads the modules and the contents, makes the calls
+of the window in their order, and compares what they leave with what the application had, bit by bit. Then it times the
+window: what it writes is restored and the L2 cache flushed before each sample.
+
+Exit status: 0 the outputs match, 1 they differ, 3 something could not be done.
+
+```"""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written. notes: what the program does otherwise than the application."""
+
+    folder: Path
+    language: str
+    files: list[str]
+    size_bytes: int
+    steps: int
+    notes: list[str]
+
+
+def export(
+    path: str | os.PathLike[str], language: str, folder: Path, *, force: bool, window: int | None
+) -> Exported:
+    """Write a snapshot as a program: language "cuda" or "python". Raises ReplayError."""
+    from replay.export import cuda, python
+    from replay.export.plan import plan_export
+    from replay.snapshot.windows import choose_window
+
+    _refuse_full(folder, force)
+    with SnapshotReader(path) as reader:
+        choose_window(reader, window)
+        plan = plan_export(reader)
+        main = "main.cpp" if language == "cuda" else "window.py"
+        text, renderer = (cuda if language == "cuda" else python).render(plan)
+        texts = {main: text, "README.md": _readme(plan, language)}
+        if language == "cuda":
+            texts |= {name: template(name) for name in ("export.h", "CMakeLists.txt")}
+        size = _write(reader, folder, force, texts, renderer)
+    steps = sum(len(part) for part in (plan.setup, plan.loads, plan.window, plan.compares))
+    return Exported(folder, language, [*texts, *renderer.files], size, steps, plan.notes)
+
+
+def template(name: str) -> str:
+    """A text that is the same in every program."""
+    return resources.files("replay.export").joinpath("templates").joinpath(name).read_text()
+
+
+def _refuse_full(folder: Path, force: bool) -> None:
+    if not folder.is_dir() or force:
+        return
+    with os.scandir(folder) as entries:
+        if next(entries, None) is not None:
+            raise FileError("is not empty", where=folder, next="choose another folder or give --force")
+
+
+def _write(
+    reader: SnapshotReader, folder: Path, force: bool, texts: dict[str, str], renderer: Renderer
+) -> int:
+    output = OutputFolder(folder, force)
+    try:
+        total = sum(item.size_bytes for item in renderer.files.values()) + sum(map(len, texts.values()))
+        output.check_space(total)
+        for name, text in texts.items():
+            with output.create(name) as (file, _):
+                file.write(text.encode("utf-8", "replace"))
+        for name, item in renderer.files.items():
+            with output.create(name) as (file, _):
+                for piece in _pieces(reader, item):
+                    file.write(piece)
+        return total
+    finally:
+        output.close()
+
+
+def _pieces(reader: SnapshotReader, item: ContentsFile) -> Iterable[bytes]:
+    if item.data is not None:
+        return [item.data]
+    contents = Contents(item.size_bytes, item.digests)
+    sizes = (min(CHUNK_BYTES, item.size_bytes - at) for at in range(0, item.size_bytes, CHUNK_BYTES))
+    return (
+        read_chunk(reader, digest, size) for digest, size in zip(contents.chunk_digests(), sizes, strict=True)
+    )
+
+
+def _readme(plan: ExportPlan, language: str) -> str:
+    from replay.export.rendering import comment
+
+    lines = [
+        f"# A window of {comment(plan.name)}",
+        "",
+        f"Kernels: {comment(', '.join(plan.kernels)) or 'none'}.",
+        f"Captured on compute capability {comment(plan.architecture)}; {plan.device_bytes >> 20} MiB of device memory.",
+        _README,
+    ]
+    if language == "cuda":
+        lines += [
+            "cmake -B build && cmake --build build && build/window [SAMPLES]",
+            "# or: g++ -std=c++17 -I/usr/local/cuda/include main.cpp -o window -lcuda && ./window [SAMPLES]",
+        ]
+    else:
+        lines += ["pip install cuda-python numpy", "python window.py [SAMPLES]"]
+    lines += [
+        "```",
+        "",
+        "`EXPORT_DEVICE=N` takes another device, `EXPORT_FOLDER` names the folder with the data files.",
+    ]
+    if plan.notes:
+        lines += [
+            "",
+            "What is otherwise than in the application:",
+            "",
+            *(f"- {comment(text)}" for text in plan.notes),
+        ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,496 @@
+"""From a snapshot to the steps of a program: the engine prepares every call, and a driver that takes notes gets them.
+
+All memory keeps its captured address, so pointers need no patching but those to variables of modules, which live where
+the driver loads them. Raises EngineError with the reason when a snapshot cannot be exported.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterable
+from typing import Any
+
+from replay.api.graphs import NodeType, layout_of
+from replay.engine.contents import describe, read_chunk, read_contents
+from replay.engine.custom.graph_steps import Step as NodeStep
+from replay.engine.devices import Devices, captured_devices
+from replay.engine.execute import Executor
+from replay.engine.handles import captured_handles
+from replay.engine.inputs import HostOutput, Prepared
+from replay.engine.memory import (
+    AddressMap,
+    Placed,
+    Span,
+    home_address,
+    is_array,
+    is_global,
+    is_host,
+    plan_spans,
+)
+from replay.engine.program import Program
+from replay.engine.session import is_launch, launch_streams
+from replay.errors import EngineError
+from replay.export.exported import DESTROYERS
+from replay.export.recording import RecordingDriver
+from replay.export.steps import (
+    Call,
+    Compare,
+    CompareBlock,
+    ContentsFile,
+    ExportPlan,
+    HostWrite,
+    Load,
+    Place,
+    Point,
+    Reference,
+    Word,
+)
+from replay.inspection.launches import launches
+from replay.snapshot.container import SnapshotReader
+from replay.snapshot.schema import CHUNK_BYTES, Change, Contents, Environment, Kernel, Range, from_wire
+from replay.snapshot.schema import Call as CapturedCall
+
+_READ_ONLY = 8  # CU_MEMHOSTREGISTER_READ_ONLY
+_GETTERS = {"CUmodule": "cuModuleGetGlobal_v2", "CUlibrary": "cuLibraryGetGlobal"}
+MAXIMUM_WORDS = 10_000  # of one output that are addresses of variables
+
+
+def plan_export(reader: SnapshotReader) -> ExportPlan:
+    """reader: at the window to export. Raises EngineError."""
+    return _Planning(reader).plan()
+
+
+class _Executor(Executor):
+    """Writes into pinned memory are steps, and no writes: nothing is at these addresses here."""
+
+    recorder: RecordingDriver
+    host_writes: list[tuple[int, bytes]]
+
+    def buffer(self, prepared: Prepared, data: bytes) -> Any:
+        made = super().buffer(prepared, data)
+        while not self.recorder.keep(made):  # stays alive, so that the next one is elsewhere
+            made = super().buffer(prepared, data)
+        return made
+
+    def _one_image(self, prepared: Prepared, name: str, part: int) -> Any:
+        made = super()._one_image(prepared, name, part)
+        if not self.recorder.keep(made):
+            raise EngineError("an image has come to lie at a captured address", next="try again")
+        return made
+
+    def host_source(self, prepared: Prepared, name: str, captured: int, part: int = 0) -> Any:
+        source, size = self.host_bytes(prepared, name, part)
+        live = self._pinned(prepared, captured, size)
+        if live is None:
+            return source
+        data = bytes(source)[:size]
+        prepared.first.append(lambda: self.host_writes.append((live, data)))
+        return live
+
+
+class _NodeRunner:
+    """Notes down the work of the nodes of a graph."""
+
+    def __init__(self, recorder: RecordingDriver) -> None:
+        self._recorder = recorder
+
+    def run(self, steps: list[NodeStep], call_number: int, stream: int, per_thread: bool) -> int:
+        before = self._recorder.what
+        for number, step in enumerate(steps, 1):
+            kernel = step.node.type == NodeType.KERNEL
+            self._recorder.layout = layout_of(step.node) if kernel else None
+            name = f" {step.node.name}" if step.node.name else ""
+            self._recorder.what = f"{before}, node {number}: {step.node.type_name}{name}"
+            if code := step.run():
+                return code
+        self._recorder.what = before
+        return 0
+
+
+class _Planning:
+    def __init__(self, reader: SnapshotReader) -> None:
+        self._reader = reader
+        self._program = program = Program(reader, best_effort=False, expand_graphs=True)
+        self._plan = ExportPlan(name=reader.path.name)
+        self._files: dict[object, int] = {}
+        self._refuse()
+        spans = plan_spans(program.ranges.values())
+        self._places(spans)
+        self._hosts = sorted((span.address, span.end) for span in spans)
+        self._recorder = recorder = RecordingDriver(self._is_captured)
+        self._addresses = AddressMap(Placed(span, span.address, "same_address") for span in spans)
+        for range_ in program.ranges.values():
+            if is_global(range_) or is_array(range_):
+                self._addresses.expect(range_.address, range_.size_bytes)
+        captured = captured_devices([*program.setup, *program.window], program.ranges.values())
+        if len(captured) > 1:
+            raise EngineError(f"the window uses {len(captured)} devices, and an exported program one")
+        self._executor = executor = _Executor(
+            recorder,
+            reader,
+            program.images,
+            self._addresses,
+            program.call_words,
+            Devices(recorder, captured, 0),
+        )
+        executor.recorder, executor.host_writes = recorder, []
+        executor.handle_words = program.call_handles
+        executor.graphs.expand = True
+        executor.graphs.runner = _NodeRunner(recorder)  # type: ignore[assignment]
+        executor.temporary = [
+            item for item in program.ranges.values() if is_host(item) and (item.born_call or item.died_call)
+        ]
+        executor.window_objects = {
+            (c_type, handle)
+            for call in program.window
+            for c_type, name in (("CUtexObject", "pTexObject"), ("CUsurfObject", "pSurfObject"))
+            for handle in captured_handles(call, name)
+        }
+        executor.on_array = self._array_appeared
+        self._loaded: set[int] = set()
+        self._launched = {
+            launch.call: launch
+            for launch in launches([*program.setup, *program.window], self._objects(Kernel, "kernel"))
+        }
+
+    def _objects(self, kind: type[Any], name: str) -> list[Any]:
+        return [from_wire(kind, value) for value in self._reader.objects(name)]
+
+    def _refuse(self) -> None:
+        program = self._program
+        families: dict[int, set[int]] = {}
+        for range_ in program.ranges.values():
+            if not is_host(range_) and not is_array(range_) and not is_global(range_):
+                families.setdefault(range_.address, set()).add(program.families.of.get(range_.id, 0))
+            if 0 < program.families.covered.get(range_.id, 0) < range_.size_bytes:
+                raise EngineError(f"{describe(range_)} holds a part of other memory, which is not exported")
+        if any(len(found) > 1 for found in families.values()):
+            raise EngineError(
+                "an address gets other physical memory inside the window, which is not exported"
+            )
+        for range_ in program.ranges.values():
+            if is_host(range_) and range_.host_address not in (0, range_.address):
+                raise EngineError(
+                    f"{describe(range_)} has another address on the device, which is not exported"
+                )
+            if range_.array is not None and len(range_.array.parts) > 1:
+                raise EngineError(f"{describe(range_)}: arrays of several levels or planes are not exported")
+        if program.range_handles:
+            self._note(
+                "handles of texture and surface objects that stand in memory keep their captured value"
+            )
+        if any(range_.kind == "managed" and not is_global(range_) for range_ in program.ranges.values()):
+            self._note("managed memory is device memory in this program, and advice about it is left out")
+        if any(call.per_thread for call in program.window):
+            self._note("per-thread default streams of all threads are that of one thread")
+        if program.seen:
+            self._note("what the host saw in memory of its own between the calls is not compared")
+        if any(node for call in program.window if (node := call.function) == "cuGraphLaunch"):
+            self._note("graphs are launched node by node, in an order that keeps to their edges")
+
+    def _note(self, text: str) -> None:
+        if text not in self._plan.notes:
+            self._plan.notes.append(text)
+
+    def _is_captured(self, address: int) -> bool:
+        return any(start <= address < end for start, end in self._hosts)
+
+    def _places(self, spans: Iterable[Span]) -> None:
+        for span in spans:
+            read_only = bool(span.register_flags & _READ_ONLY)
+            shared_bytes = self._program.families.size_bytes.get(span.family, 0)
+            place = Place(span.address, span.size_bytes, span.host, read_only, span.family, shared_bytes)
+            self._plan.places.append(place)
+            self._plan.device_bytes += 0 if span.host else span.size_bytes
+
+    # -- the order of a replay ----------------------------------------------------------------------------------
+
+    def plan(self) -> ExportPlan:
+        """Setup, contents, window, comparison; and what an iteration has to undo."""
+        program, executor, plan, recorder = self._program, self._executor, self._plan, self._recorder
+        environment = self._reader.first("environment")
+        if environment is not None:
+            devices = from_wire(Environment, environment).devices
+            plan.architecture = devices[0].compute_capability if devices else ""
+        kernels = self._objects(Kernel, "kernel")
+        plan.kernels = [kernel.demangled or kernel.name for kernel in kernels]
+        for call in [*program.setup, *program.window]:
+            if call.function == "cuDevicePrimaryCtxRetain":
+                for handle in captured_handles(call, "pctx"):
+                    executor.handles.bind("CUcontext", handle, executor.own_context)
+        recorder.steps = plan.setup
+        for call in program.setup:
+            recorder.what = f"call {call.number}"
+            if (prepared := self._prepare(call)) is not None:
+                self._run(prepared)
+        executor.permanent = set(executor.made)
+        executor.made.clear()
+        executor.graphs.setup_is_done()
+        for range_ in program.ranges.values():
+            if is_global(range_) and not self._addresses.is_bound(range_.address):
+                self._find_variable(range_)
+        recorder.steps = plan.loads
+        at_start = [
+            item for item in program.ranges.values()
+            if item.before is not None and item.id not in program.late
+            and self._addresses.find(item.address) is not None
+        ]  # fmt: skip
+        for range_ in at_start:
+            self._load(range_)
+        recorder.steps = plan.restores
+        for range_ in at_start:
+            if self._is_written(range_):
+                self._load(range_)
+        executor.on_global = self._variable_appeared
+        recorder.steps = plan.window
+        self._window()
+        recorder.steps = plan.compares
+        dead = {item.id for ranges in program.deaths.values() for item in ranges}
+        for range_ in program.ranges.values():
+            if range_.id not in dead:
+                self._compare(range_)
+        self._clean_up()
+        for text in [*executor.notes, *program.left_out]:
+            self._note(text)
+        if not any(isinstance(step, (Compare, CompareBlock)) for step in [*plan.window, *plan.compares]):
+            self._note("the snapshot holds no outputs to compare with")
+        plan.references = recorder.references
+        return plan
+
+    def _prepare(self, call: CapturedCall) -> Prepared | None:
+        if call.result != 0:
+            if call.result is not None:
+                self._note(f"{call.function} failed in the application and was left out")
+            return None
+        return self._executor.prepare(call)
+
+    def _run(self, prepared: Prepared) -> None:
+        layout = prepared.call.inputs.get("kernelParams.1")
+        numbers = (
+            memoryview(layout[: len(layout) // 8 * 8]).cast("I").tolist()
+            if isinstance(layout, bytes)
+            else None
+        )
+        self._recorder.layout = (
+            None if numbers is None else list(zip(numbers[::2], numbers[1::2], strict=True))
+        )
+        self._executor.run(prepared)
+
+    def _window(self) -> None:
+        program, recorder = self._program, self._recorder
+        streams: dict[int, None] = {}
+        makes_streams = False
+        for call in program.window:
+            recorder.what = self._what(call)
+            self._host_changes(program.changes.get(call.number, ()))
+            for range_ in program.deaths.get(call.number, ()):
+                self._synchronize()
+                self._compare(range_)
+            for range_ in program.births.get(call.number, ()):
+                self._synchronize()
+                self._load(range_)
+            prepared = self._prepare(call)
+            if prepared is not None:
+                makes_streams |= call.function.startswith("cuStreamCreate")
+                if is_launch(prepared):
+                    streams.update(dict.fromkeys(launch_streams(prepared)))
+                self._run_in_window(prepared)
+            self._host_changes(program.seen.get(call.number, ()))
+        numbers = {call.number for call in program.window}
+        for number in sorted(program.changes.keys() - numbers):
+            self._host_changes(program.changes[number])
+        if not makes_streams and all(
+            self._executor.handles.find("CUstream", item) is not None for item in streams
+        ):
+            live = [recorder.word(self._executor.handles.live("CUstream", item)) for item in streams]
+            self._plan.main_stream = live[0] if live else 0
+            self._plan.other_streams = live[1:]
+
+    def _run_in_window(self, prepared: Prepared) -> None:
+        before = len(self._recorder.steps)
+        self._run(prepared)
+        for address, data in self._executor.host_writes:
+            write = HostWrite(address, self._recorder.block(data, scan=False), host=True, wait=False)
+            self._recorder.steps.insert(before, write)
+        self._executor.host_writes.clear()
+        for output in prepared.host_outputs:
+            self._compare_host(output)
+
+    def _what(self, call: CapturedCall) -> str:
+        launch = self._launched.get(call.number)
+        if launch is None or not launch.kernel:
+            return f"call {call.number}"
+        grid, block = ("x".join(map(str, item)) for item in (launch.grid, launch.block))
+        return f"call {call.number}: {launch.kernel}, grid {grid}, block {block}"
+
+    # -- memory -------------------------------------------------------------------------------------------------
+
+    def _live(self, range_: Range) -> Word:
+        return self._recorder.word(self._addresses.live(home_address(range_)))
+
+    def _is_written(self, range_: Range) -> bool:
+        shared = range_.id in self._program.changed or range_.id in self._program.shared
+        return shared or range_.after is None or range_.after != range_.before
+
+    def _file(self, kind: str, contents: Contents) -> int:
+        key = (contents.size_bytes, contents.digests)
+        if key not in self._files:
+            number = self._files[key] = len(self._plan.files) + 1
+            self._plan.files[number] = ContentsFile(
+                f"{kind}-{number}.bin", contents.size_bytes, contents.digests
+            )
+        return self._files[key]
+
+    def _load(self, range_: Range) -> None:
+        """The contents of a range, and in them the words that depend on where variables live."""
+        covered = self._program.families.covered.get(range_.id, 0)
+        if range_.before is None or not range_.before.size_bytes or covered >= range_.size_bytes:
+            return
+        if range_.array is not None:
+            self._move_array(range_, range_.before)
+            return
+        target, host = self._live(range_), is_host(range_)
+        file = self._file("memory", range_.before)
+        self._recorder.steps.append(Load(target, file, host, describe(range_)))
+        for word in self._program.range_words.get(range_.id, ()):
+            value = self._addresses.find(word.target)
+            known = self._recorder.reference(value) if value is not None else None
+            if known is not None and word.offset + 8 <= range_.before.size_bytes:
+                self._recorder.steps.append(Point(target, word.offset, known, host))
+
+    def _compare(self, range_: Range) -> None:
+        if range_.after is None or not range_.after.size_bytes:
+            return
+        if self._addresses.find(home_address(range_)) is None:
+            self._note(f"{describe(range_)}: nothing in the program loads it, so it is not compared")
+            return
+        if range_.array is not None:
+            self._move_array(range_, range_.after, compare=True)
+            return
+        words = self._words_to_variables(range_.after)
+        file = self._file("memory", range_.after)
+        self._recorder.steps.append(
+            Compare(self._live(range_), file, is_host(range_), describe(range_), tuple(words))
+        )
+
+    def _words_to_variables(self, contents: Contents) -> list[tuple[int, Reference]]:
+        """Words of an output that are addresses of variables, some of which the window itself wrote."""
+        import numpy
+
+        variables = [item for item in self._program.ranges.values() if is_global(item)]
+        found: list[tuple[int, Reference]] = []
+        for number, digest in enumerate(contents.chunk_digests() if variables else ()):
+            size = min(CHUNK_BYTES, contents.size_bytes - number * CHUNK_BYTES)
+            words = numpy.frombuffer(read_chunk(self._reader, digest, size), "<u8", size // 8)
+            for variable in variables:
+                inside = (words >= variable.address) & (
+                    words < variable.address + max(variable.size_bytes, 1)
+                )
+                for place in numpy.flatnonzero(inside).tolist():
+                    value = self._addresses.find(int(words[place]))
+                    known = self._recorder.reference(value) if value is not None else None
+                    if known is not None and len(found) < MAXIMUM_WORDS:
+                        found.append((number * CHUNK_BYTES + 8 * place, known))
+        return found
+
+    def _move_array(self, range_: Range, contents: Contents, compare: bool = False) -> None:
+        """Contents of an array go through cuMemcpy3D, from or to memory of the program."""
+        from replay.engine.arrays import LiveArrays
+
+        data = read_contents(self._reader, contents)
+        buffer = (ctypes.c_char * max(len(data), 1)).from_buffer_copy(data or b"\0")
+        arrays = LiveArrays(self._recorder, self._executor.handles.find)
+        self._recorder.what = describe(range_)
+        if not compare:
+            arrays.write(range_, 0, len(data), ctypes.addressof(buffer))
+            return
+        before = len(self._recorder.steps)
+        arrays.read(range_, 0, len(data), ctypes.addressof(buffer))
+        rooms = [
+            b
+            for step in self._recorder.steps[before:]
+            if isinstance(step, Call)
+            for b in step.blocks
+            if b.data is None
+        ]
+        at = 0
+        for room in rooms:
+            piece = self._recorder.block(data[at : at + room.size_bytes], scan=False)
+            self._recorder.steps.append(CompareBlock(room.number, 0, piece, describe(range_)))
+            at += room.size_bytes
+
+    def _array_appeared(self, c_type: str, captured: int, call: CapturedCall) -> None:
+        for range_ in self._program.ranges.values():
+            shape = range_.array
+            if shape is None or (shape.handle_type, range_.owner) != (c_type, captured):
+                continue
+            if (range_.born_call is None) if call.section == "setup" else (range_.born_call == call.number):
+                self._addresses.bind(range_.address, range_.size_bytes, range_.address)
+                if call.section == "window":
+                    self._load(range_)
+
+    def _find_variable(self, range_: Range) -> None:
+        """Of a module that the setup loaded."""
+        for c_type, getter in _GETTERS.items():
+            owner = self._executor.handles.find(c_type, range_.owner)
+            if not owner or not range_.name:
+                continue
+            if range_.kind == "managed" and c_type == "CUlibrary":
+                getter = "cuLibraryGetManaged"
+            address, size = ctypes.c_uint64(0), ctypes.c_uint64(0)
+            name = ctypes.create_string_buffer(range_.name.encode())
+            self._recorder.what = f"variable {range_.name}"
+            self._recorder.function(getter)(ctypes.addressof(address), ctypes.addressof(size), owner, name)
+            self._addresses.bind(range_.address, range_.size_bytes, address.value)
+
+    def _variable_appeared(self, captured: int, call_number: int) -> None:
+        """The window itself loaded a module."""
+        for range_ in self._program.ranges.values():
+            lives = (range_.born_call or 0) <= call_number and (
+                range_.died_call is None or call_number < range_.died_call
+            )
+            if is_global(range_) and range_.address == captured and lives and range_.id not in self._loaded:
+                self._loaded.add(range_.id)
+                self._load(range_)
+                self._point_to(range_)
+
+    def _point_to(self, variable: Range) -> None:
+        for range_id, words in self._program.range_words.items():
+            holder = self._program.ranges[range_id]
+            for word in words:
+                if not variable.address <= word.target < variable.address + variable.size_bytes:
+                    continue
+                value = self._addresses.find(word.target)
+                known = self._recorder.reference(value) if value is not None else None
+                if known is not None and self._addresses.find(home_address(holder)) is not None:
+                    self._recorder.steps.append(
+                        Point(self._live(holder), word.offset, known, is_host(holder))
+                    )
+
+    def _host_changes(self, changes: Iterable[Change]) -> None:
+        for position, change in enumerate(changes):
+            range_ = self._program.ranges[change.range]
+            if self._addresses.find(home_address(range_)) is None:
+                continue
+            block = self._recorder.block(self._executor.attachment(change.contents), scan=False)
+            target = self._recorder.word(self._addresses.live(home_address(range_)) + change.offset)
+            self._recorder.steps.append(HostWrite(target, block, is_host(range_), wait=position == 0))
+
+    def _compare_host(self, output: HostOutput) -> None:
+        expected = self._recorder.block(self._executor.attachment(output.expected), scan=False)
+        room = self._recorder.room_at(output.address, output.size_bytes)
+        if room is None and not self._is_captured(output.address):
+            self._note(f"{output.label}: is not compared")
+            return
+        self._recorder.steps.append(CompareBlock(room, output.address, expected, output.label))
+
+    def _synchronize(self) -> None:
+        self._recorder.function("cuCtxSynchronize")()
+
+    def _clean_up(self) -> None:
+        """What the window made and left behind is destroyed, latest first."""
+        self._recorder.steps = self._plan.clean_up
+        self._recorder.what = ""
+        for c_type, captured in reversed(list(self._executor.made)):
+            if c_type in DESTROYERS:
+                self._recorder.function(DESTROYERS[c_type])(self._executor.made[c_type, captured])

@@ -1,0 +1,361 @@
+"""A driver that executes nothing and takes notes: every call becomes a step, every object a number.
+
+What it gives out, handles and addresses of variables, are marked values that no application uses, since they are no
+addresses and begin with a random number of this export; where such a value stands in memory that a call points to, the
+step says so. Pointers are followed only where a function is known to take one (`_inside`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import secrets
+import struct
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from replay.api.functions import by_symbol
+from replay.api.structs import CUDA_MEMCPY2D, CUDA_MEMCPY3D, STRUCT_BYTES, MemoryType
+from replay.api.vocabulary import HANDLE_TYPES, Function, Parameter, Role, Term
+from replay.errors import EngineError
+from replay.export.exported import ANSWERED, FUNCTIONS, why_not
+from replay.export.steps import Block, Call, Inside, Reference, Step, Word
+
+MAXIMUM_STEPS = 50_000
+MAXIMUM_OBJECTS = 1 << 15
+MAXIMUM_TEXT_BYTES = 1 << 16
+_VARIABLE, _HANDLE = 1, 2
+_LAUNCH_CONFIG_STREAM, _LAUNCH_CONFIG_ATTRIBUTES, _ATTRIBUTE_BYTES = 32, 40, 72
+_JIT_LOGS = (3, 4, 5, 6)  # CUjit_option: buffers for what the compiler says
+_PER_THREAD_STREAM = 2
+# Offsets of memory type and host pointer of both sides in CUDA_MEMCPY2D and CUDA_MEMCPY3D
+_SIDES = {
+    STRUCT_BYTES[CUDA_MEMCPY2D]: ((16, 24, 48), (72, 80, 104), (112, 120, None)),
+    STRUCT_BYTES[CUDA_MEMCPY3D]: ((32, 40, 72), (120, 128, 160), (176, 184, 192)),
+}
+
+
+class RecordingDriver:
+    """Stands where the engine expects a driver (`engine.driver.Driver`). steps: what it was asked to do, in order.
+
+    layout: offset and size of each parameter of the launch that comes next; the caller sets it.
+    what: of the call that comes next, for people.
+    """
+
+    def __init__(self, is_captured: Callable[[int], bool]) -> None:
+        self.steps: list[Step] = []
+        self.layout: list[tuple[int, int]] | None = None
+        self.what = ""
+        self.references: dict[int, str] = {}
+        self._is_captured = is_captured
+        self._mark = 0x9000 | secrets.randbits(12)  # of 16 bits; addresses have none of the upper ones set
+        self._buffers: dict[int, Any] = {}  # by address
+        self._blocks: dict[tuple[int, int], int] = {}  # real room that a call writes -> its block
+        self._count = 0
+        self._current = 0
+        self._own_context = 0
+
+    # -- what the engine calls ----------------------------------------------------------------------------------
+
+    def function(self, symbol: str, per_thread: bool = False) -> Callable[..., int]:
+        row = by_symbol()[symbol]
+
+        def run(*arguments: Any) -> int:
+            if symbol.startswith(ANSWERED) and symbol != "cuGraphLaunch":
+                self._answer(row, arguments)
+            elif symbol in FUNCTIONS:
+                self._record(row, arguments, per_thread)
+            elif symbol.startswith(("cuCtxGet", "cuMemHostGetDevicePointer")):
+                raise EngineError(why_not(symbol))
+            else:
+                raise EngineError(
+                    why_not(symbol), next="`replay run` executes it; only `replay export` does not"
+                )
+            return 0
+
+        return run
+
+    def error_name(self, code: int) -> str:
+        """Nothing ever fails here."""
+        return f"error {code}"
+
+    def keep(self, buffer: Any) -> bool:
+        """A buffer of this process that arguments may point to. False when a captured address could be taken for it."""
+        address = ctypes.addressof(buffer)
+        if self._is_captured(address):
+            return False
+        self._buffers[address] = buffer
+        return True
+
+    # -- values -------------------------------------------------------------------------------------------------
+
+    def new_reference(self, c_type: str) -> int:
+        """The marked value that stands for an object or variable."""
+        number = len(self.references) + 1
+        if number > MAXIMUM_OBJECTS:
+            raise EngineError(f"the window has more than {MAXIMUM_OBJECTS} objects and variables")
+        self.references[number] = c_type
+        return self._mark << 48 | number << 32
+
+    def reference(self, word: int) -> Reference | None:
+        """The object or variable that a word stands for."""
+        number = word >> 32 & 0xFFFF
+        if word >> 48 != self._mark or number not in self.references:
+            return None
+        return Reference(self.references[number], number, word & 0xFFFFFFFF)
+
+    def word(self, value: int) -> Word:
+        """A number, or what it stands for."""
+        return self.reference(value) or value
+
+    def block(self, data: bytes, words: Iterable[tuple[int, Word]] = (), *, scan: bool = True) -> Block:
+        """New memory of the program. scan: marked values in it are found at multiples of 8."""
+        self._count += 1
+        found = dict(words)
+        if scan:
+            for at in range(0, len(data) - 7, 8):
+                if at not in found and (known := self.reference(int.from_bytes(data[at : at + 8], "little"))):
+                    found[at] = known
+        return Block(self._count, len(data), data, tuple(sorted(found.items())))
+
+    def _room(self, address: int, size_bytes: int) -> Block:
+        self._count += 1
+        self._blocks[address, size_bytes] = self._count
+        return Block(self._count, size_bytes, None)
+
+    def room_at(self, address: int, size_bytes: int) -> int | None:
+        """The block that a call wrote which was given this buffer."""
+        return self._blocks.get((address, size_bytes))
+
+    # -- answering ----------------------------------------------------------------------------------------------
+
+    def _answer(self, row: Function, arguments: tuple[Any, ...]) -> None:
+        symbol = row.symbol
+        if symbol == "cuCtxSetCurrent":
+            if _number(arguments[0]) != self._own_context:
+                raise EngineError(why_not("cuCtxCreate"))
+            return
+        for parameter, argument in zip(row.parameters, arguments, strict=True):
+            if parameter.role != Role.OUT or argument is None:
+                continue
+            value = 0
+            if parameter.element in HANDLE_TYPES:
+                value = 1
+                if parameter.element == "CUcontext":
+                    self._own_context = value = self._own_context or self.new_reference("CUcontext")
+            elif symbol == "cuDeviceGetCount":
+                value = 1
+            size = min(parameter.element_bytes or 8, 8)
+            ctypes.memmove(_number(argument), value.to_bytes(8, "little"), size)
+
+    # -- recording ----------------------------------------------------------------------------------------------
+
+    def _record(self, row: Function, arguments: tuple[Any, ...], per_thread: bool) -> None:
+        if len(self.steps) >= MAXIMUM_STEPS:
+            raise EngineError(
+                f"the window has more than {MAXIMUM_STEPS} steps",
+                next="capture a shorter one, or choose one with --window",
+            )
+        blocks: list[Block] = []
+        receives: dict[int, Reference] = {}
+        given: list[Word | float | None] = []
+        words = [_number(argument) for argument in arguments]
+        if row.symbol in ("cuModuleLoadDataEx", "cuLibraryLoadData"):
+            arguments, words = self._without_logs(row, arguments, words)
+        for position, (parameter, argument) in enumerate(zip(row.parameters, arguments, strict=True)):
+            word = words[position]
+            if parameter.kind == "float":
+                given.append(float(argument.value if hasattr(argument, "value") else argument))
+            elif parameter.role in (Role.HANDLE, Role.ADDRESS, Role.VALUE) or parameter.kind != "pointer":
+                if parameter.c_type == "CUstream" and per_thread and word == 0:
+                    word = _PER_THREAD_STREAM
+                given.append(self._value(row, position, parameter, word, words, blocks))
+            elif word == 0:
+                given.append(None)
+            else:
+                given.append(self._pointer(row, position, parameter, argument, words, blocks, receives))
+        self.steps.append(Call(row, tuple(given), receives, tuple(blocks), self.what))
+
+    def _value(
+        self,
+        row: Function,
+        position: int,
+        parameter: Parameter,
+        word: int,
+        words: list[int],
+        blocks: list[Block],
+    ) -> Word:
+        # cuMemcpy takes addresses of the host where others take those of the device.
+        if parameter.c_type == "CUdeviceptr" and word in self._buffers:
+            if parameter.name.startswith("dst"):
+                blocks.append(self._room(word, _term(row, words, row.parameters[-1].count) or words[2]))
+            else:
+                blocks.append(self.block(_bytes(self._buffers[word]), scan=False))
+            return Inside(blocks[-1].number)
+        return self.word(word)
+
+    def _pointer(
+        self,
+        row: Function,
+        position: int,
+        parameter: Parameter,
+        argument: Any,
+        words: list[int],
+        blocks: list[Block],
+        receives: dict[int, Reference],
+    ) -> Word | None:
+        word, role = words[position], parameter.role
+        if role == Role.OUT and (parameter.element in HANDLE_TYPES or parameter.element == "CUdeviceptr"):
+            value = self.new_reference(parameter.element)
+            ctypes.c_uint64.from_address(word).value = value
+            receives[position] = Reference(parameter.element, value >> 32 & 0xFFFF)
+            return None
+        if role in (Role.HOST_READ, Role.HOST_WRITE) and self._is_captured(word):
+            return word  # pinned memory at its address
+        if role in (Role.OUT, Role.HOST_WRITE):
+            size = max(_term(row, words, parameter.count) * max(parameter.element_bytes, 1), 8)
+            blocks.append(
+                self._room(
+                    word,
+                    size if role == Role.OUT else size if size > 8 else _term(row, words, parameter.count),
+                )
+            )
+            return Inside(blocks[-1].number)
+        if parameter.name == "kernelParams":
+            return self._parameters(argument, blocks)
+        if parameter.name == "extra":
+            return self._extra(argument, blocks)
+        if role == Role.STRING:
+            text = ctypes.string_at(word)
+            if len(text) > MAXIMUM_TEXT_BYTES:
+                raise EngineError(f"{row.symbol} is given a name of {len(text)} bytes")
+            blocks.append(self.block(text + b"\0", scan=False))
+            return Inside(blocks[-1].number)
+        data = self._read(row, parameter, argument, word, words)
+        inside = self._inside(row, parameter, data, blocks)
+        blocks.append(self.block(data, inside, scan=role not in (Role.HOST_READ, Role.IMAGE)))
+        return Inside(blocks[-1].number)
+
+    def _read(self, row: Function, parameter: Parameter, argument: Any, word: int, words: list[int]) -> bytes:
+        if parameter.name == "pCopy":  # the engine's own struct, wherever it stands
+            return ctypes.string_at(
+                word, STRUCT_BYTES[CUDA_MEMCPY3D if "3D" in row.symbol else CUDA_MEMCPY2D]
+            )
+        if word in self._buffers:
+            data = _bytes(self._buffers[word])
+            if parameter.role in (Role.HOST_READ, Role.IN) and parameter.count != Term():
+                wanted = _term(row, words, parameter.count) * max(parameter.element_bytes, 1)
+                data = data[:wanted] if wanted else data
+            return data
+        if isinstance(argument, (ctypes.Array, ctypes.Structure)):
+            return _bytes(argument)
+        raise EngineError(f"{row.symbol} points to memory that the snapshot does not hold ({parameter.name})")
+
+    def _inside(
+        self, row: Function, parameter: Parameter, data: bytes, blocks: list[Block]
+    ) -> list[tuple[int, Word]]:
+        """What the pointers inside a struct point to."""
+        if parameter.name == "config":
+            (address,) = struct.unpack_from("<Q", data, _LAUNCH_CONFIG_ATTRIBUTES)
+            (count,) = struct.unpack_from("<I", data, _LAUNCH_CONFIG_ATTRIBUTES + 8)
+            if not count:
+                return [(_LAUNCH_CONFIG_ATTRIBUTES, 0)]
+            blocks.append(self.block(ctypes.string_at(address, count * _ATTRIBUTE_BYTES)))
+            return [(_LAUNCH_CONFIG_ATTRIBUTES, Inside(blocks[-1].number))]
+        if parameter.name == "pCopy" and len(data) in _SIDES:
+            return list(self._copied(data, blocks))
+        return []
+
+    def _copied(self, data: bytes, blocks: list[Block]) -> Iterable[tuple[int, Word]]:
+        """Host memory on both sides of a copy of two or three dimensions, unless it is pinned."""
+        source, target, extent = _SIDES[len(data)]
+
+        def get(offset: int) -> int:
+            return int.from_bytes(data[offset : offset + 8], "little")
+
+        width, height, depth = (1 if offset is None else get(offset) for offset in extent)
+        for side, is_source in ((source, True), (target, False)):
+            kind, host, pitch = side
+            address = get(host)
+            if get(kind) & 0xFFFFFFFF != MemoryType.HOST or self._is_captured(address):
+                continue
+            size = (get(pitch) or width) * height * depth
+            if not 0 < size <= 1 << 30:
+                raise EngineError(f"copies {size} bytes from or to the host at once")
+            blocks.append(
+                self.block(ctypes.string_at(address, size), scan=False)
+                if is_source
+                else self._room(address, size)
+            )
+            yield host, Inside(blocks[-1].number)
+
+    def _parameters(self, argument: Any, blocks: list[Block]) -> Word:
+        """The array of pointers to the parameters of a kernel, as one block of parameters and one of pointers."""
+        if self.layout is None:
+            raise EngineError("a launch whose parameter layout is not known")
+        pointers = (
+            list((ctypes.c_uint64 * len(self.layout)).from_address(_number(argument))) if self.layout else []
+        )
+        end = max((offset + size for offset, size in self.layout), default=0)
+        data = bytearray(end)
+        for pointer, (offset, size) in zip(pointers, self.layout, strict=True):
+            data[offset : offset + size] = ctypes.string_at(pointer, size)
+        blocks.append(self.block(bytes(data)))
+        words = [(8 * i, Inside(blocks[-1].number, offset)) for i, (offset, _) in enumerate(self.layout)]
+        blocks.append(self.block(bytes(8 * max(len(words), 1)), words, scan=False))
+        return Inside(blocks[-1].number)
+
+    def _extra(self, argument: Any, blocks: list[Block]) -> Word:
+        """CU_LAUNCH_PARAM_BUFFER_POINTER, the buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, its size, CU_LAUNCH_PARAM_END."""
+        words = (ctypes.c_uint64 * 5).from_address(_number(argument))
+        size = ctypes.c_uint64.from_address(words[3]).value
+        blocks.append(self.block(ctypes.string_at(words[1], size)))
+        blocks.append(self.block(size.to_bytes(8, "little"), scan=False))
+        places = [(8, Inside(blocks[-2].number)), (24, Inside(blocks[-1].number))]
+        blocks.append(self.block(struct.pack("<5Q", 1, 0, 2, 0, 0), places, scan=False))
+        return Inside(blocks[-1].number)
+
+    @staticmethod
+    def _without_logs(
+        row: Function, arguments: tuple[Any, ...], words: list[int]
+    ) -> tuple[tuple[Any, ...], list[int]]:
+        """Without the options that name a buffer for the compiler's messages."""
+        names = [parameter.name for parameter in row.parameters]
+        keys, values, count = (
+            names.index(name)
+            for name in (("options", "optionValues", "numOptions") if "options" in names
+                         else ("jitOptions", "jitOptionsValues", "numJitOptions"))
+        )  # fmt: skip
+        given, words = list(arguments), list(words)
+        kept = [
+            (int(key), int(value or 0))
+            for key, value in zip(given[keys] or (), given[values] or (), strict=True)
+            if key not in _JIT_LOGS
+        ]
+        given[keys] = (ctypes.c_uint32 * len(kept))(*(key for key, _ in kept)) if kept else None
+        given[values] = (ctypes.c_uint64 * len(kept))(*(value for _, value in kept)) if kept else None
+        for place in (keys, values):
+            words[place] = _number(given[place])
+        words[count] = len(kept)
+        return tuple(given), words
+
+
+def _bytes(buffer: Any) -> bytes:
+    return ctypes.string_at(ctypes.addressof(buffer), ctypes.sizeof(buffer))
+
+
+def _number(argument: Any) -> int:
+    """An argument as the driver would see it."""
+    if argument is None:
+        return 0
+    if isinstance(argument, (int, float)):
+        return int(argument) & (2**64 - 1)
+    if isinstance(argument, ctypes._SimpleCData):
+        return int(argument.value or 0) & (2**64 - 1)
+    return ctypes.addressof(argument)
+
+
+def _term(row: Function, words: list[int], term: Term) -> int:
+    product = term.scale
+    for position in term.parameters:
+        product *= words[position]
+    return product

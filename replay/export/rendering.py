@@ -1,0 +1,184 @@
+"""What the two back ends have in common: the parts of a program in their order, safe names and comments, blocks.
+
+Names, labels and contents come from a stranger's file. None of them becomes code: names are made here, texts are
+escaped by the back end, comments keep harmless characters alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+
+from replay.export.exported import MAY_FAIL
+from replay.export.steps import (
+    Block,
+    Call,
+    Compare,
+    CompareBlock,
+    ContentsFile,
+    ExportPlan,
+    HostWrite,
+    Inside,
+    Load,
+    Point,
+    Reference,
+    Step,
+    Word,
+)
+from replay.images import file_suffix
+
+INLINE_BYTES = 1024  # of a block; a larger one is a file
+STEPS_A_FUNCTION = 400
+_HARMLESS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_ .,:;()<>[]=+-*&#%")
+_COMMENT_CHARACTERS = 160
+
+
+def comment(text: str) -> str:
+    """A text for a comment: no line ends, no ends of comments, nothing that continues a line."""
+    cut = text if len(text) <= _COMMENT_CHARACTERS else text[: _COMMENT_CHARACTERS - 3] + "..."
+    return "".join(character if character in _HARMLESS else "?" for character in cut)
+
+
+class Renderer(ABC):
+    """Writes the steps of a plan down. Each abstract method gives one expression or the lines of one statement."""
+
+    def __init__(self, plan: ExportPlan) -> None:
+        self.plan = plan
+        self.blocks: dict[int, Block] = {}
+        self.files: dict[str, ContentsFile] = {item.name: item for item in plan.files.values()}
+        steps = [step for _, part in plan.parts() for step in part]
+        self.functions = {step.function.symbol: step.function for step in steps if isinstance(step, Call)}
+        for block in (block for step in steps for block in _blocks_of(step)):
+            self.blocks[block.number] = block
+            if block.data is not None and block.size_bytes > INLINE_BYTES:
+                name = block_file(block)
+                self.files[name] = ContentsFile(name, block.size_bytes, data=block.data)
+
+    def lines(self, steps: Iterable[Step]) -> Iterator[str]:
+        """All steps, without indentation. What checks stands behind `check`."""
+        for step in steps:
+            if isinstance(step, Call):
+                yield from self._call(step)
+            elif isinstance(step, Load):
+                yield self.statement(
+                    "load", self.target(step.target), self.contents(step.contents), self.truth(step.host)
+                )
+            elif isinstance(step, Point):
+                value, target = self.reference(step.value), self.target(step.target, step.offset)
+                yield self.statement("point", target, value, self.truth(step.host))
+            elif isinstance(step, HostWrite):
+                arguments = (
+                    self.target(step.target),
+                    self.block(step.block.number),
+                    self.truth(step.host),
+                    self.truth(step.wait),
+                )
+                yield self.statement("host_write", *arguments)
+            elif isinstance(step, Compare):
+                words = self.words(step.words)
+                yield self.checked(
+                    self.statement(
+                        "compare", self.target(step.target), self.contents(step.contents), self.truth(step.host),
+                        self.text(step.label), words,
+                    )
+                )  # fmt: skip
+            elif isinstance(step, CompareBlock):
+                room = self.number(step.address) if step.block is None else self.block(step.block)
+                expected = self.block(step.expected.number)
+                yield self.checked(self.statement("compare_block", room, expected, self.text(step.label)))
+
+    def _call(self, step: Call) -> Iterator[str]:
+        if step.what:
+            yield self.remark(comment(step.what))
+        for block in step.blocks:
+            for offset, word in block.words:
+                yield self.statement("put", self.block(block.number), str(offset), self.word(word))
+        arguments = []
+        for position, (parameter, given) in enumerate(
+            zip(step.function.parameters, step.arguments, strict=True)
+        ):
+            if position in step.receives:
+                arguments.append(self.receiving(step.receives[position]))
+            elif isinstance(given, float):
+                arguments.append(repr(given))
+            else:
+                arguments.append(self.argument(parameter.c_type, given))
+        yield self.call(step.function.symbol, arguments, step.function.symbol in MAY_FAIL)
+        for position, reference in step.receives.items():
+            yield from self.received(position, reference)
+
+    def name(self, reference: Reference) -> str:
+        """The variable of an object: `stream_3`; of an address `variable_4`."""
+        kind = (
+            reference.c_type.removeprefix("CU").lower() if reference.c_type != "CUdeviceptr" else "variable"
+        )
+        return f"{kind}_{reference.number}"
+
+    def word(self, word: Word) -> str:
+        """A value of 8 bytes."""
+        if isinstance(word, Reference):
+            return self.reference(word)
+        return self.inside(word) if isinstance(word, Inside) else self.number(word)
+
+    def target(self, word: Word, offset: int = 0) -> str:
+        """An address in captured memory."""
+        if isinstance(word, int):
+            return self.number(word + offset)
+        return (
+            self.reference(Reference(word.c_type, word.number, word.offset + offset))
+            if isinstance(word, Reference)
+            else ""
+        )
+
+    def block(self, number: int) -> str:
+        return f"block_{number}"
+
+    def contents(self, number: int) -> str:
+        return f"contents_{number}"
+
+    @abstractmethod
+    def statement(self, function: str, *arguments: str) -> str: ...
+    @abstractmethod
+    def checked(self, statement: str) -> str: ...
+    @abstractmethod
+    def remark(self, text: str) -> str: ...
+    @abstractmethod
+    def number(self, value: int) -> str: ...
+    @abstractmethod
+    def truth(self, value: bool) -> str: ...
+    @abstractmethod
+    def text(self, value: str) -> str: ...
+    @abstractmethod
+    def reference(self, reference: Reference) -> str: ...
+    @abstractmethod
+    def inside(self, place: Inside) -> str: ...
+    @abstractmethod
+    def words(self, words: Iterable[tuple[int, Reference]]) -> str: ...
+    @abstractmethod
+    def receiving(self, reference: Reference) -> str: ...
+    @abstractmethod
+    def received(self, position: int, reference: Reference) -> Iterator[str]: ...
+    @abstractmethod
+    def argument(self, c_type: str, given: Word | None) -> str: ...
+    @abstractmethod
+    def call(self, symbol: str, arguments: list[str], may_fail: bool) -> str: ...
+
+
+def _blocks_of(step: Step) -> tuple[Block, ...]:
+    if isinstance(step, Call):
+        return step.blocks
+    if isinstance(step, HostWrite):
+        return (step.block,)
+    return (step.expected,) if isinstance(step, CompareBlock) else ()
+
+
+def block_file(block: Block) -> str:
+    """The file of a large block, with the suffix of a module image where it is one."""
+    assert block.data is not None
+    suffix = file_suffix(block.data)
+    return f"{'data' if suffix == '.bin' else 'image'}-{block.number}{suffix}"
+
+
+def parts(steps: list[Step]) -> list[list[Step]]:
+    """Steps cut into pieces that a compiler takes at once."""
+    return [steps[at : at + STEPS_A_FUNCTION] for at in range(0, len(steps), STEPS_A_FUNCTION)] or [[]]

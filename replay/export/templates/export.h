@@ -1,0 +1,309 @@
+// What a generated main.cpp is written in: memory at the addresses of the captured application, files, checks, times.
+//
+// Order: hold every address, then load the driver; place memory; set up; load contents; run the window once and compare
+// what it left; then, for times, restore what it writes, flush the L2 cache, and run it between two events.
+// Exit status: 0 outputs match, 1 they differ, 3 something could not be done.
+#pragma once
+
+#include <cuda.h>
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#ifndef EXPORT_FOLDER
+#define EXPORT_FOLDER "."
+#endif
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+
+static const size_t granule = 2u << 20;
+static const int most_tries = 16;
+static int compared, different;
+static size_t compared_bytes;
+
+[[noreturn]] static void fail(const std::string &what) {
+  std::fprintf(stderr, "%s\n", what.c_str());
+  std::exit(3);
+}
+
+[[maybe_unused]] static void check_result(CUresult result, const char *call, int line) {
+  if (result == CUDA_SUCCESS) return;
+  const char *name = nullptr;
+  cuGetErrorName(result, &name);
+  fail(std::string(call).substr(0, std::string(call).find('(')) + " in line " + std::to_string(line) + " returned " +
+       (name ? name : std::to_string(result)));
+}
+#define CHECK(call) check_result((call), #call, __LINE__)
+
+// Memory of this program.
+struct Memory {
+  unsigned char *data = nullptr;
+  size_t size = 0;
+  void *at(size_t offset) const { return data + offset; }
+};
+
+// A pointer for whatever a function takes.
+struct Any {
+  void *pointer;
+  template <class T> operator T *() const { return (T *)pointer; }
+};
+
+template <class T> [[maybe_unused]] static uint64_t word(T value) { return (uint64_t)value; }
+
+template <class T> [[maybe_unused]] static void put(const Memory &block, size_t offset, T value) {
+  const uint64_t bits = word(value);
+  std::memcpy(block.data + offset, &bits, sizeof bits);
+}
+
+[[maybe_unused]] static Memory room(size_t size) { return {(unsigned char *)std::calloc(size ? size : 1, 1), size}; }
+
+[[maybe_unused]] static Memory bytes(const unsigned char *source, size_t size) {
+  Memory made = room(size + 1);
+  std::memcpy(made.data, source, size);
+  made.size = size;
+  return made;
+}
+
+[[maybe_unused]] static std::string folder() {
+  const char *named = std::getenv("EXPORT_FOLDER");
+  return named ? named : EXPORT_FOLDER;
+}
+
+// One more byte than the file has, which is zero: PTX ends with it.
+[[maybe_unused]] static Memory read_file(const char *name, size_t size) {
+  const std::string path = folder() + "/" + name;
+  Memory made = room(size + 1);
+  made.size = size;
+  std::FILE *file = std::fopen(path.c_str(), "rb");
+  if (!file || !made.data || std::fread(made.data, 1, size, file) != size)
+    fail(path + " cannot be read; EXPORT_FOLDER names the folder with the data files");
+  std::fclose(file);
+  return made;
+}
+
+// -- memory at captured addresses ---------------------------------------------------------------------------------------
+
+struct Held {
+  uint64_t address, size;
+  bool host, read_only;
+  unsigned shared;  // all of the same number, from 1, are addresses of one memory
+  uint64_t shared_size;
+};
+static std::vector<Held> held;
+
+[[maybe_unused]] static void place(uint64_t address, uint64_t size, bool host, bool read_only, unsigned shared,
+                                   uint64_t shared_size) {
+  held.push_back({address, size, host, read_only, shared, shared_size});
+}
+
+// Before anything else can take them. Another start of the program has another layout of its addresses.
+[[maybe_unused]] static void hold_all(char **argv) {
+  for (const Held &item : held) {
+    void *wanted = (void *)item.address;
+    void *got = mmap(wanted, item.size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (got == wanted) continue;
+    const char *tries = std::getenv("EXPORT_TRIES");
+    const int count = tries ? std::atoi(tries) : 0;
+    if (count < most_tries) {
+      setenv("EXPORT_TRIES", std::to_string(count + 1).c_str(), 1);
+      execv("/proc/self/exe", argv);
+    }
+    fail("an address of the captured application is in use in this process");
+  }
+}
+
+[[maybe_unused]] static void back_all(CUdevice device) {
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = device;
+  CUmemAccessDesc access = {};
+  access.location = properties.location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  std::map<unsigned, CUmemGenericAllocationHandle> memories;
+  for (const Held &item : held) {
+    void *wanted = (void *)item.address;
+    if (item.host) {
+      if (mmap(wanted, item.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != wanted)
+        fail("memory of the host cannot be had at its captured address");
+      unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+      if (item.read_only) flags |= 8;  // CU_MEMHOSTREGISTER_READ_ONLY
+      CHECK(cuMemHostRegister(wanted, item.size, flags));
+      continue;
+    }
+    munmap(wanted, item.size);
+    CUdeviceptr got = 0;
+    CHECK(cuMemAddressReserve(&got, item.size, granule, item.address, 0));
+    if (got != item.address) fail("the driver does not give memory at a captured address");
+    const auto known = memories.find(item.shared);
+    CUmemGenericAllocationHandle memory;
+    if (item.shared && known != memories.end())
+      memory = known->second;
+    else
+      CHECK(cuMemCreate(&memory, item.shared ? item.shared_size : item.size, &properties, 0));
+    CHECK(cuMemMap(got, item.size, 0, memory, 0));
+    if (item.shared)
+      memories[item.shared] = memory;
+    else
+      CHECK(cuMemRelease(memory));
+    CHECK(cuMemSetAccess(got, item.size, &access, 1));
+  }
+}
+
+[[maybe_unused]] static void write_to(uint64_t target, const void *source, size_t size, bool host) {
+  if (host)
+    std::memcpy((void *)target, source, size);
+  else
+    CHECK(cuMemcpyHtoD(target, source, size));
+}
+
+[[maybe_unused]] static void load(uint64_t target, const Memory &contents, bool host) { write_to(target, contents.data, contents.size, host); }
+
+template <class T> [[maybe_unused]] static void point(uint64_t target, T value, bool host) {
+  const uint64_t bits = word(value);
+  write_to(target, &bits, sizeof bits, host);
+}
+
+[[maybe_unused]] static void host_write(uint64_t target, const Memory &data, bool host, bool wait) {
+  if (wait) CHECK(cuCtxSynchronize());
+  write_to(target, data.data, data.size, host);
+}
+
+// -- checks -------------------------------------------------------------------------------------------------------------
+
+[[maybe_unused]] static void judge(const unsigned char *expected, const unsigned char *found, size_t size, const char *label) {
+  compared++;
+  compared_bytes += size;
+  size_t count = 0, first = 0;
+  for (size_t i = 0; i < size; i++)
+    if (expected[i] != found[i] && count++ == 0) first = i;
+  if (!count) return;
+  different++;
+  std::printf("%s: %zu of %zu bytes differ, the first at offset %zu: expected %02x, got %02x\n", label, count, size, first,
+              expected[first], found[first]);
+}
+
+[[maybe_unused]] static void compare(uint64_t target, const Memory &contents, bool host, const char *label,
+                    const std::vector<std::pair<size_t, uint64_t>> &words) {
+  std::vector<unsigned char> expected(contents.data, contents.data + contents.size), found(contents.size);
+  CHECK(cuCtxSynchronize());
+  if (host)
+    std::memcpy(found.data(), (void *)target, found.size());
+  else
+    CHECK(cuMemcpyDtoH(found.data(), target, found.size()));
+  // A pointer to a variable of a module, where nothing else was written over it.
+  for (const auto &item : words)
+    if (item.first + 8 <= found.size() && std::memcmp(&found[item.first], &item.second, 8) == 0)
+      std::memcpy(&expected[item.first], &item.second, 8);
+  judge(expected.data(), found.data(), found.size(), label);
+}
+
+[[maybe_unused]] static void compare_block(const Memory &room, const Memory &expected, const char *label) {
+  judge(expected.data, room.data, std::min(room.size, expected.size), label);
+}
+
+[[maybe_unused]] static void compare_block(uint64_t address, const Memory &expected, const char *label) {
+  judge(expected.data, (const unsigned char *)address, expected.size, label);
+}
+
+// -- the program --------------------------------------------------------------------------------------------------------
+
+struct Program {
+  void (*prepare)();
+  void (*places)();
+  void (*set_up)(bool), (*load_all)(bool), (*restore)(bool), (*window)(bool), (*compare_all)(bool), (*clean_up)(bool);
+  CUstream *main_stream;  // nullptr: the window makes its streams itself
+  std::vector<CUstream> (*other_streams)();
+};
+
+[[maybe_unused]] static void print_times(const char *what, std::vector<double> times_us) {
+  std::sort(times_us.begin(), times_us.end());
+  std::printf("%s: median %.3f us, min %.3f us, max %.3f us, n %zu\n", what, times_us[times_us.size() / 2], times_us.front(),
+              times_us.back(), times_us.size());
+}
+
+[[maybe_unused]] static void time_window(const Program &program, int samples, CUdevice device, bool modelled) {
+  int l2_bytes = 0;
+  CHECK(cuDeviceGetAttribute(&l2_bytes, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, device));
+  const size_t flush_bytes = 2 * (size_t)l2_bytes;
+  CUdeviceptr flush = 0;
+  if (flush_bytes) CHECK(cuMemAlloc(&flush, flush_bytes));
+  const std::vector<CUstream> others = program.other_streams();
+  CUevent begin, end, join;
+  CHECK(cuEventCreate(&begin, CU_EVENT_DEFAULT));
+  CHECK(cuEventCreate(&end, CU_EVENT_DEFAULT));
+  CHECK(cuEventCreate(&join, CU_EVENT_DISABLE_TIMING));
+  std::vector<double> gpu_us, host_us;
+  for (int i = 0; i < samples; i++) {
+    program.restore(false);
+    if (flush) CHECK(cuMemsetD8(flush, 0, flush_bytes));
+    CHECK(cuCtxSynchronize());
+    const auto start = std::chrono::steady_clock::now();
+    if (program.main_stream) CHECK(cuEventRecord(begin, *program.main_stream));
+    program.window(false);
+    if (program.main_stream) {
+      for (CUstream other : others) {
+        CHECK(cuEventRecord(join, other));
+        CHECK(cuStreamWaitEvent(*program.main_stream, join, 0));
+      }
+      CHECK(cuEventRecord(end, *program.main_stream));
+    }
+    CHECK(cuCtxSynchronize());
+    host_us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
+    if (program.main_stream) {
+      float ms = 0;
+      CHECK(cuEventElapsedTime(&ms, begin, end));
+      gpu_us.push_back(1000.0 * ms);
+    }
+    if (i + 1 < samples) program.clean_up(false);
+  }
+  if (!gpu_us.empty()) print_times(modelled ? "GPU time of the window, modelled" : "GPU time of the window", gpu_us);
+  print_times(modelled ? "host time of the window on the CPU driver" : "host time of the window", host_us);
+}
+
+[[maybe_unused]] static int run(const Program &program, int argc, char **argv) {
+  const int samples = argc > 1 ? std::atoi(argv[1]) : 20;
+  program.places();
+  hold_all(argv);
+  program.prepare();
+  CHECK(cuInit(0));
+  const char *ordinal = std::getenv("EXPORT_DEVICE");
+  CUdevice device;
+  CHECK(cuDeviceGet(&device, ordinal ? std::atoi(ordinal) : 0));
+  char name[256] = "";
+  CHECK(cuDeviceGetName(name, sizeof name, device));
+  const bool modelled = std::strncmp(name, "Emulated", 8) == 0;
+  CUcontext context;
+  CHECK(cuDevicePrimaryCtxRetain(&context, device));
+  CHECK(cuCtxSetCurrent(context));
+  back_all(device);
+  program.set_up(false);
+  program.load_all(false);
+  CHECK(cuCtxSynchronize());
+  program.window(true);
+  CHECK(cuCtxSynchronize());
+  program.compare_all(true);
+  std::printf("%s: outputs %s (%d compared, %zu bytes)\n", name,
+              different ? "DIFFER" : compared ? "match" : "were not captured, nothing is compared", compared, compared_bytes);
+  if (samples > 0) {
+    program.clean_up(false);
+    time_window(program, samples, device, modelled);
+    const int before = different;
+    program.compare_all(true);
+    if (different != before) std::printf("after the timed runs outputs differ%s\n", before ? ", too" : "");
+  }
+  std::fflush(nullptr);
+  _exit(different ? 1 : 0);  // what the driver does at exit is of no interest
+}
