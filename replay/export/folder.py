@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 from replay.engine.contents import read_chunk
-from replay.errors import FileError
+from replay.errors import EngineError, FileError
 from replay.export.rendering import Renderer
 from replay.export.steps import ContentsFile, ExportPlan
 from replay.inspection.folder import OutputFolder
@@ -49,7 +49,12 @@ def export(
     _refuse_full(folder, force)
     with SnapshotReader(path) as reader:
         choose_window(reader, window)
-        plan = plan_export(reader)
+        try:
+            plan = plan_export(reader)
+        except EngineError as error:
+            if error.next and "--best-effort" in error.next:
+                error.next = "`replay run --best-effort` replays the rest; a part of a window is not exported"
+            raise
         main = "main.cpp" if language == "cuda" else "window.py"
         text, renderer = (cuda if language == "cuda" else python).render(plan)
         texts = {main: text, "README.md": _readme(plan, language)}

@@ -14,7 +14,7 @@ from replay.api.graphs import NodeType, layout_of
 from replay.engine.contents import describe, read_chunk, read_contents
 from replay.engine.custom.graph_steps import Step as NodeStep
 from replay.engine.devices import Devices, captured_devices
-from replay.engine.execute import Executor
+from replay.engine.execute import STICKY_RESULTS, Executor
 from replay.engine.handles import captured_handles
 from replay.engine.inputs import HostOutput, Prepared
 from replay.engine.memory import (
@@ -158,6 +158,11 @@ class _Planning:
 
     def _refuse(self) -> None:
         program = self._program
+        for call in program.window:
+            if call.result in STICKY_RESULTS:
+                raise EngineError(
+                    f"the window ends in an error that the context does not survive: call {call.number} {call.function}"
+                )
         families: dict[int, set[int]] = {}
         for range_ in program.ranges.values():
             if not is_host(range_) and not is_array(range_) and not is_global(range_):

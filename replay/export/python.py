@@ -37,7 +37,8 @@ class _Python(Renderer):
         yield ""
         yield "PLACES = ["
         for place in plan.places:
-            yield f"    ({place.address:#x}, {place.size_bytes}, {place.host}, {place.read_only}, {place.shared}, {place.shared_bytes}),"
+            fields = (place.size_bytes, place.host, place.read_only, place.shared, place.shared_bytes)
+            yield f"    ({place.address:#x}, {', '.join(map(repr, fields))}),"
         yield "]"
         for number, c_type in sorted(plan.references.items()):
             yield f"{self.name(Reference(c_type, number))} = ctypes.c_uint64(0)"

@@ -19,11 +19,12 @@ from replay.api.vocabulary import HANDLE_TYPES, Function, Parameter, Role, Term
 from replay.errors import EngineError
 from replay.export.exported import ANSWERED, FUNCTIONS, why_not
 from replay.export.steps import Block, Call, Inside, Reference, Step, Word
+from replay.images.fatbin import WRAPPER_BYTES, WRAPPER_MAGIC
 
 MAXIMUM_STEPS = 50_000
 MAXIMUM_OBJECTS = 1 << 15
 MAXIMUM_TEXT_BYTES = 1 << 16
-_VARIABLE, _HANDLE = 1, 2
+_WRAPPER = WRAPPER_MAGIC.to_bytes(4, "little")
 _LAUNCH_CONFIG_STREAM, _LAUNCH_CONFIG_ATTRIBUTES, _ATTRIBUTE_BYTES = 32, 40, 72
 _JIT_LOGS = (3, 4, 5, 6)  # CUjit_option: buffers for what the compiler says
 _PER_THREAD_STREAM = 2
@@ -187,7 +188,7 @@ class RecordingDriver:
         # cuMemcpy takes addresses of the host where others take those of the device.
         if parameter.c_type == "CUdeviceptr" and word in self._buffers:
             if parameter.name.startswith("dst"):
-                blocks.append(self._room(word, _term(row, words, row.parameters[-1].count) or words[2]))
+                blocks.append(self._room(word, ctypes.sizeof(self._buffers[word])))
             else:
                 blocks.append(self.block(_bytes(self._buffers[word]), scan=False))
             return Inside(blocks[-1].number)
@@ -261,9 +262,29 @@ class RecordingDriver:
                 return [(_LAUNCH_CONFIG_ATTRIBUTES, 0)]
             blocks.append(self.block(ctypes.string_at(address, count * _ATTRIBUTE_BYTES)))
             return [(_LAUNCH_CONFIG_ATTRIBUTES, Inside(blocks[-1].number))]
+        if (
+            parameter.role == Role.IMAGE
+            and len(data) >= WRAPPER_BYTES
+            and data[:4] == WRAPPER_MAGIC.to_bytes(4, "little")
+        ):
+            return self._containers(data, blocks)
         if parameter.name == "pCopy" and len(data) in _SIDES:
             return list(self._copied(data, blocks))
         return []
+
+    def _containers(self, data: bytes, blocks: list[Block]) -> list[tuple[int, Word]]:
+        """What a fatbinC wrapper of relocatable device code points to: a container, and a list of more of them."""
+        container, listed = struct.unpack_from("<QQ", data, 8)
+        addresses = [container]
+        while (address := ctypes.c_uint64.from_address(listed + 8 * (len(addresses) - 1)).value) != 0:
+            addresses.append(address)
+        places: list[Word] = []
+        for address in addresses:
+            blocks.append(self.block(_bytes(self._buffers[address]), scan=False))
+            places.append(Inside(blocks[-1].number))
+        words = [(8 * number, place) for number, place in enumerate(places[1:])]
+        blocks.append(self.block(bytes(8 * len(places)), words, scan=False))
+        return [(8, places[0]), (16, Inside(blocks[-1].number))]
 
     def _copied(self, data: bytes, blocks: list[Block]) -> Iterable[tuple[int, Word]]:
         """Host memory on both sides of a copy of two or three dimensions, unless it is pinned."""

@@ -1,0 +1,145 @@
+"""`replay export`: programs that need nothing of this package, built or run as a reader of a bug report would."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+import toolchain
+
+from replay.drivers import emulator_library
+from replay.errors import ExitCode
+
+pytestmark = pytest.mark.skipif(
+    os.environ.get("REPLAY_TEST_DRIVER", "emulator") != "emulator", reason="builds against the CPU driver"
+)
+needs_compiler = pytest.mark.skipif(
+    shutil.which("g++") is None or toolchain.find_nvcc() is None,
+    reason="needs g++ and a CUDA toolkit's headers",
+)
+TIMEOUT_S = 120
+
+
+def environment(**words: str) -> dict[str, str]:
+    """Of somebody who has never heard of replay: the driver, and a Python with cuda-python and numpy."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("REPLAY_", "PYTHONPATH", "EXPORT_"))
+    }
+    return {**kept, "LD_LIBRARY_PATH": str(emulator_library().parent), **words}
+
+
+def build(folder):
+    """g++ on the generated program alone; warnings are errors."""
+    nvcc = toolchain.find_nvcc()
+    command = [
+        "g++",
+        "-std=c++17",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        f"-I{nvcc.include}",
+        "main.cpp",
+        "-o",
+        "window",
+    ]
+    command += [f"-L{emulator_library().parent}", "-l:libcuda.so.1"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert done.returncode == 0, done.stderr
+    return [str(folder / "window")]
+
+
+def run(command, folder, *arguments, status=0):
+    done = subprocess.run(
+        [*command, *arguments], env=environment(EXPORT_FOLDER=str(folder)), cwd="/", capture_output=True, text=True,
+        timeout=TIMEOUT_S,
+    )  # fmt: skip
+    assert done.returncode == status, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def damage(folder):
+    """One bit of each captured content of memory; what is loaded and what is expected are files of their own."""
+    names = sorted(name for name in os.listdir(folder) if name.startswith("memory-"))
+    assert names
+    path = folder / names[0]
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("sample", "selection"),
+    [("vector_add", ("--kernel", "vector_add", "--launch", "2")), ("matmul_tiled", ("--all",)),
+     ("graph_update", ("--all",)), ("hidden_state", ("--kernel", "account", "--launch", "2")),
+     ("memory_kinds", ("--all",))],
+)  # fmt: skip
+def test_the_cpp_program_builds_without_replay_and_leaves_the_captured_outputs(replay, sample, selection):
+    replay.capture(*selection, application=replay.application(sample))
+    replay("export", "x.rsnap", "--cuda", "out")
+    folder = replay.folder / "out"
+    program = build(folder)
+    text = run(program, folder, "2")
+    assert "outputs match" in text
+    assert "modelled" in text or "on the CPU driver" in text
+    assert "time of the window" in text
+    if sample == "vector_add":
+        damage(folder)
+        assert "DIFFER" in run(program, folder, "0", status=1)
+
+
+@pytest.mark.parametrize(
+    ("sample", "selection"),
+    [("reduce", ("--kernel", "reduce_blocks", "--launch", "2")), ("two_streams", ("--all",)),
+     ("cooperative", ("--all",)), ("texture_filter", ("--all",)), ("hidden_state", ("--all",)),
+     ("inplace_scan", ("--kernel", "inplace_scan", "--launch", "3"))],
+)  # fmt: skip
+def test_the_script_runs_without_replay_and_leaves_the_captured_outputs(replay, sample, selection):
+    replay.capture(*selection, application=replay.application(sample))
+    replay("export", "x.rsnap", "--python", "out")
+    folder = replay.folder / "out"
+    program = [sys.executable, str(folder / "window.py")]
+    assert "outputs match" in run(program, folder, "2")
+    if sample == "inplace_scan":
+        damage(folder)
+        assert "DIFFER" in run(program, folder, "0", status=1)
+
+
+def test_the_time_is_that_of_a_replay(replay):
+    """The model is deterministic, so both see the same nanoseconds."""
+    replay.capture("--kernel", "vector_add", application=replay.application("vector_add"))
+    replay("export", "x.rsnap", "--python", "out")
+    text = run([sys.executable, str(replay.folder / "out" / "window.py")], replay.folder / "out", "3")
+    median_us = float(text.split("GPU time of the window, modelled: median ")[1].split()[0])
+    result = json.loads(replay.run("x.rsnap", "--json").stdout)
+    assert round(median_us * 1000) == pytest.approx(result["timing"]["gpu"]["median_ns"], rel=1e-3)
+
+
+def test_a_program_is_written_into_an_empty_folder_alone(replay):
+    replay.capture("--kernel", "vector_add", application=replay.application("vector_add"))
+    mine = replay.folder / "out" / "mine.txt"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    done = replay("export", "x.rsnap", "--python", "out", status=ExitCode.COULD_NOT)
+    assert "is not empty" in done.stderr
+    assert os.listdir(mine.parent) == ["mine.txt"]
+    elsewhere = replay.folder / "elsewhere.txt"
+    (replay.folder / "out" / "README.md").symlink_to(elsewhere)
+    answer = json.loads(replay("export", "x.rsnap", "--python", "out", "--force", "--json").stdout)
+    assert not elsewhere.exists()
+    assert mine.read_text() == "mine"
+    assert set(answer["programs"][0]["files"]) | {"mine.txt"} == set(os.listdir(mine.parent))
+    replay("export", "x.rsnap", status=ExitCode.USAGE)
+
+
+def test_what_cannot_be_exported_is_refused_with_the_reason_and_nothing_is_written(replay):
+    replay.capture("--all", application=replay.application("crash", "fault"), status=None)
+    done = replay("export", "x.rsnap", "--cuda", "out", status=ExitCode.COULD_NOT)
+    assert "does not survive" in done.stderr
+    assert not (replay.folder / "out").exists()
