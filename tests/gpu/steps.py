@@ -216,6 +216,36 @@ def sample_steps(machine: Machine) -> None:
         machine.capture_and_run("saxpy", launch_of("^saxpy$"), application)
 
 
+def start_step(machine: Machine) -> None:
+    """Facts: how often ranges are at their captured addresses in so many fresh workers (REPLAY_GPU_STARTS, 20; 200 give
+    a rate), and whether this driver works in each layout of the address space that a restart may give it."""
+    with machine.record.step("starts") as step:
+        machine.need_gpu()
+        snapshots = sorted(str(path) for path in machine.work.glob("*.rsnap"))
+        if not snapshots:
+            raise StepSkipped("no snapshot was made")
+        count = int(os.environ.get("REPLAY_GPU_STARTS", "20"))
+        command = [sys.executable, str(HERE / "starts.py"), "system", str(count), *snapshots]
+        text = machine.record.command(command, timeout_s=60 + 4.0 * count, environment=machine.environment)
+        step.facts.update(json.loads(text.strip().splitlines()[-1]))
+
+
+def shift_steps(machine: Machine) -> None:
+    """Whether every sample gives its outputs with all memory moved; the distances say what this driver grants."""
+    for sample in [*SAMPLES, "memory_kinds"]:
+        with machine.record.step(f"shift {sample}") as step:
+            machine.need_gpu()
+            if not (machine.work / f"{sample}.rsnap").exists():
+                raise StepSkipped("its snapshot was not made")
+            command = ("run", f"{sample}.rsnap", "--driver", "system", "--shift", "--no-timing", "--json")
+            output = machine.replay(*command, timeout_s=120, statuses=(0, 1))
+            step.facts["relocation"] = json.JSONDecoder().raw_decode(output[output.index("{") :])[0][
+                "relocation"
+            ]
+            if step.facts["relocation"]["verdict"] != "proven":
+                raise StepFailed("not proven relocatable")
+
+
 def memory_steps(machine: Machine) -> None:
     """Kinds of memory; and whether this driver gives managed memory at the address that was left free for it."""
     for selection in (["--all"], ["--kernel", "^accumulate$", "--launch", "1-4"]):
@@ -475,6 +505,8 @@ STEPS: dict[str, Callable[[Machine], None]] = {
     "addresses": address_step,
     "samples": sample_steps,
     "memory": memory_steps,
+    "shift": shift_steps,
+    "starts": start_step,
     "arrays": array_steps,
     "cross": cross_step,
     "runtime": runtime_steps,
