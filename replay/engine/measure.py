@@ -60,6 +60,7 @@ class WindowSampler:
         if not self.hold_reason:
             self.hold_reason = self._prepare_hold()
         self._elapsed = ctypes.c_float(0)
+        self.throttled: dict[str, None] = {}  # reasons why the device was slowed down, behind any sample
 
     def sample(self) -> Sample:
         """Restore, flush and run the window once. Raises EngineError when a call fails."""
@@ -113,6 +114,7 @@ class WindowSampler:
             call(self._driver, "cuEventElapsedTime", ctypes.addressof(self._elapsed), self._start, self._end)
             gpu_ns = round(self._elapsed.value * 1e6 / times)
         clock = self._clocks.sm_mhz()
+        self.throttled.update(dict.fromkeys(self._clocks.throttle_reasons()))
         default = self._clocks.default_mhz
         slow = clock is not None and default is not None and clock < SLOWEST_CLOCK * default
         return Sample(gpu_ns, host_ns, clock, slow, times)

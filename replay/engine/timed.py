@@ -68,6 +68,7 @@ def time_session(
     sampler = WindowSampler(session, clocks, emulated=emulated)
 
     def take(window: Measurable, hot: HotSampler | None) -> schema.Timing:
+        sampler.throttled.clear()
         messages.stage(f"timing the window with {'cold' if hot is None else 'hot'} caches")
         measurement = measure(
             window,
@@ -136,7 +137,7 @@ def _timing(
 ) -> schema.Timing:
     gpu_times = [sample.gpu_ns for sample in measurement.samples if sample.gpu_ns is not None]
     host_times = [sample.host_ns for sample in measurement.samples]
-    device = DeviceConditions(clocks.throttle_reasons(), clocks.state())
+    device = DeviceConditions(list(sampler.throttled), clocks.state())
     restored = hot is None or bool(hot.restore_each)
     return schema.Timing(
         mode="cold" if hot is None else "hot",

@@ -18,31 +18,50 @@ from replay.results.schema import (
 )
 
 SHOWN_LAUNCHES = 20
+WIDE = 100  # columns: from here on there is room for the extremes
 MODELLED = "  Times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU."
 
 
 def render_times(result: RunResult, screen: Screen) -> list[str]:
     """Lines for everything that was timed; none when nothing was."""
-    timings = [timing for timing in (result.timing, result.hot) if timing is not None]
     if result.profile is not None:
         return ["", *_profile(result.profile)]
     lines = render_restore(result.restore, screen) if result.restore is not None else []
     lines = ["", *lines] if lines else []
+    timings = [timing for timing in (result.timing, result.hot) if timing is not None]
     if not timings:
         return lines
-    lines += ["", _window(timings, screen)]
+    fidelity = result.fidelity
+    merged = fidelity if fidelity is not None and _is_one_launch(result, timings) else None
+    lines += ["", _window(timings, merged, screen)]
     if any(timing.source == "modelled" and timing.gpu is not None for timing in timings):
         lines.append(MODELLED)
-    for line in (line for timing in timings for line in _how(timing, len(timings) > 1)):
-        if line not in lines:
-            lines.append(line)
+    described = [list(_how(timing)) for timing in timings]
+    for timing, texts in zip(timings, described, strict=True):
+        for text in texts:
+            everywhere = all(text in other for other in described)
+            line = f"  {text}" if everywhere else f"  {timing.mode}: {text}"
+            if line not in lines:
+                lines.append(line)
     if result.serialized is not None:
         lines += ["", *_serialized(result.serialized)]
-    if result.fidelity is not None:
-        lines += ["", *render_fidelity(result.fidelity, screen)]
+    if fidelity is not None:
+        if merged is None:
+            lines += ["", _application(fidelity, screen)]
+        lines += _deviation(fidelity)
     if len(result.launch_times) > 1:
         lines += ["", *render_launch_times(result.launch_times, result.driver.emulated, screen)]
     return lines
+
+
+def _is_one_launch(result: RunResult, timings: list[Timing]) -> bool:
+    """Whether the window is one launch and nothing else, so that its times are those of that launch."""
+    alone = result.window.launches == 1 and len(result.launch_times) == 1
+    return alone and all(
+        timing.gpu is not None
+        and timing.gpu.median_ns in (result.launch_times[0].cold_ns, result.launch_times[0].hot_ns)
+        for timing in timings
+    )
 
 
 def restores_wrongly(result: RunResult) -> bool:
@@ -60,19 +79,34 @@ def render_restore(item: Restore, screen: Screen) -> list[str]:
     return [f"  {shown(text)}" for text in item.written_elsewhere]
 
 
-def _window(timings: list[Timing], screen: Screen) -> str:
-    columns = [Column("whole window")] + [
-        Column(title, "right") for title in ("median", "quartiles", "min", "max", "n")
-    ]
+def _window(timings: list[Timing], application: Fidelity | None, screen: Screen) -> str:
+    """The window with cold and with hot caches; application: its time for the same, to stand above."""
+    sources = {timing.source for timing in timings} | (
+        {application.application_source} if application is not None else set()
+    )
+    alike = len(sources) == 1 and all(timing.gpu is not None for timing in timings)
     rows = []
+    if application is not None:
+        name = "in the application" + ("" if alike else f", {application.application_source}")
+        rows.append([name, duration(application.application_ns), "", "", "", "1", ""])
     for timing in timings:
         if timing.gpu is not None:
-            rows.append(_row(f"GPU time, {timing.source}, {timing.mode} caches", timing.gpu))
+            name = f"replay, {timing.mode} caches" + ("" if alike else f", {timing.source}")
+            ratio = "" if application is None else _ratio(timing.gpu.median_ns, application)
+            rows.append([*_row(name, timing.gpu), ratio])
     for timing in timings:
         if timing.source == "measured" or timing.gpu is None:
             whose = " of the CPU driver" if timing.source == "modelled" else ""
-            rows.append(_row(f"host time{whose}, {timing.mode} caches", timing.host))
-    return table(columns, rows, screen, indent=2)
+            rows.append([*_row(f"host time{whose}, {timing.mode} caches", timing.host), ""])
+    title = f"GPU time, {timings[0].source}" if alike else "whole window"
+    columns = [Column(title), *(Column(name, "right") for name in ("median", "quartiles", "min", "max", "n"))]
+    columns.append(Column("/ application", "right"))
+    kept = [place for place in range(len(columns)) if place < 6 or application is not None]
+    if screen.width < WIDE:
+        kept = [place for place in kept if place not in (3, 4)]
+    return table(
+        [columns[place] for place in kept], ([row[place] for place in kept] for row in rows), screen, indent=2
+    )
 
 
 def _row(name: str, summary: TimeSummary) -> list[str]:
@@ -81,13 +115,15 @@ def _row(name: str, summary: TimeSummary) -> list[str]:
             duration(summary.maximum_ns), str(summary.count)]  # fmt: skip
 
 
-def _how(timing: Timing, several: bool) -> Iterator[str]:
-    mode = f"{timing.mode}: " if several else ""
-    yield f"  {mode}stopped: {timing.stop_text}" + (
-        f"; {timing.discarded} discarded" if timing.discarded else ""
-    )
+def _ratio(time_ns: float, application: Fidelity) -> str:
+    comparable = application.application_ns > 0 and not application.reason
+    return f"{time_ns / application.application_ns:.3f}" if comparable else ""
+
+
+def _how(timing: Timing) -> Iterator[str]:
+    yield f"stopped: {timing.stop_text}" + (f"; {timing.discarded} discarded" if timing.discarded else "")
     if timing.gpu_time_reason:
-        yield f"  no GPU time: {timing.gpu_time_reason}"
+        yield f"no GPU time: {timing.gpu_time_reason}"
     if timing.source == "measured":
         hold = "stream held while queueing" if timing.held else f"stream not held: {timing.held_reason}"
         restored = f"{size(timing.restored_bytes)} restored before each run"
@@ -95,13 +131,13 @@ def _how(timing: Timing, several: bool) -> Iterator[str]:
             flush = (
                 "L2 flushed before each run" if timing.flushed else f"L2 not flushed: {timing.flushed_reason}"
             )
-            yield f"  {mode}{flush}; {hold}; {restored}"
+            yield f"{flush}; {hold}; {restored}"
         elif timing.restored_each:
-            yield f"  {mode}{hold}; {restored}, as the window changes what it starts from"
+            yield f"{hold}; {restored}, which it needs"
         else:
-            yield f"  {mode}{hold}; a sample is the mean of {number(timing.batch, 'run')} behind each other"
+            yield f"{hold}; a sample is the mean of {number(timing.batch, 'run')} behind each other"
     for warning in timing.warnings:
-        yield f"  {mode}warning ({warning.code}): {shown(warning.text)}; {shown(warning.advice)}"
+        yield f"warning ({warning.code}): {shown(warning.text)}; {shown(warning.advice)}"
 
 
 def _profile(item: Profile) -> Iterator[str]:
@@ -128,27 +164,31 @@ def _serialized(item: Serialized) -> Iterator[str]:
         yield "    so work of different streams uses the same memory without an event between them"
 
 
-def render_fidelity(item: Fidelity, screen: Screen) -> list[str]:
-    """The application's time beside the replay's, and a warning where they do not agree."""
+def _application(item: Fidelity, screen: Screen) -> str:
+    """The application's time beside the replay's, for the launches that were timed in both."""
     columns = [
         Column(f"{number(item.launches, 'launch', 'launches')} timed in the application"),
-        *(Column(title, "right") for title in ("GPU time", "replay / application")),
+        *(Column(title, "right") for title in ("GPU time", "/ application")),
     ]
     rows = [[f"in the application, {item.application_source}", duration(item.application_ns), ""]]
     for mode, time_ns in (("cold", item.cold_ns), ("hot", item.hot_ns)):
         if time_ns is not None:
-            ratio = f"{time_ns / item.application_ns:.3f}" if item.application_ns and not item.reason else ""
-            rows.append([f"replay, {mode} caches, {item.source}", duration(time_ns), ratio])
-    lines = [table(columns, rows, screen, indent=2)]
+            rows.append([f"replay, {mode} caches, {item.source}", duration(time_ns), _ratio(time_ns, item)])
+    return table(columns, rows, screen, indent=2)
+
+
+def _deviation(item: Fidelity) -> Iterator[str]:
+    """Why times are not compared, or a warning where they do not agree."""
     if item.reason:
-        lines.append(f"  not compared: {shown(item.reason)}")
+        yield f"  not compared with the application: {shown(item.reason)}"
     elif item.reproduced is False and item.deviation is not None:
         more = "more" if item.deviation > 0 else "less"
-        lines.append(
-            f"  warning (not-reproduced): the application took {abs(item.deviation):.1%} {more} than the replay:"
+        yield (
+            f"  warning (not-reproduced): the application took {abs(item.deviation):.1%} {more} than the replay. "
+            "What may lie behind it:"
         )
-        lines += [f"    - {shown(cause)}" for cause in item.causes]
-    return lines
+        for cause in item.causes:
+            yield f"    - {shown(cause)}"
 
 
 def render_launch_times(launches: list[LaunchTime], modelled: bool, screen: Screen) -> list[str]:

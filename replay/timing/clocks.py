@@ -22,6 +22,7 @@ _REASONS: dict[int, tuple[str, bool]] = {
 }
 _CLOCK_SM, _CLOCK_MEMORY = 1, 2  # nvmlClockType_t
 _TEMPERATURE_GPU = 0
+_ECC_UNCORRECTED, _ECC_SINCE_RESET = 1, 0  # nvmlMemoryErrorType_t, nvmlEccCounterType_t
 
 SLOWEST_CLOCK = 0.75  # of the default clock; a sample below is discarded
 
@@ -73,6 +74,12 @@ class Clocks:
             "power_limit_mw": lambda n, d: int(n.device_get_power_management_limit(d)),
             "power_draw_mw": lambda n, d: int(n.device_get_power_usage(d)),
             "temperature_c": lambda n, d: int(n.device_get_temperature_v(d, _TEMPERATURE_GPU)),
+            "persistence_mode": lambda n, d: int(n.device_get_persistence_mode(d)),
+            "ecc_mode": lambda n, d: int(n.device_get_ecc_mode(d)[0]),
+            "ecc_uncorrected_errors": lambda n, d: int(
+                n.device_get_total_ecc_errors(d, _ECC_UNCORRECTED, _ECC_SINCE_RESET)
+            ),
+            "mig_mode": lambda n, d: int(n.device_get_mig_mode(d)[0]),
             "other_processes": lambda n, d: max(0, len(n.device_get_compute_running_processes_v3(d)) - 1),
         }
         known = {name: self._ask(question) for name, question in questions.items()}

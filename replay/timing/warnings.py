@@ -39,7 +39,7 @@ def warnings(
     if not times:
         return []
     found = [] if modelled else _of_the_device(measurement, device)
-    found += _of_the_noise(times, parameters)
+    found += _of_the_noise(times, parameters, modelled)
     summary = summarize(times)
     first = measurement.first.gpu_ns if measurement.first else None
     if not modelled and first is not None and first > FIRST_RUN_SLOW * summary.median:
@@ -73,7 +73,7 @@ def _of_the_device(measurement: Measurement, device: DeviceConditions) -> list[W
     return found
 
 
-def _of_the_noise(times: Sequence[int], parameters: StoppingParameters) -> list[Warning_]:
+def _of_the_noise(times: Sequence[int], parameters: StoppingParameters, modelled: bool) -> list[Warning_]:
     found = []
     summary = summarize(times)
     if strays := outliers(times):
@@ -83,6 +83,7 @@ def _of_the_noise(times: Sequence[int], parameters: StoppingParameters) -> list[
         return found
     needed = samples_for(summary.noise, parameters.maximum_noise)
     found.append(Warning_("noisy", f"the samples scatter by {summary.noise:.2%}",
+                          "REPLAY_EMULATOR_NOISE is set" if modelled else
                           "lock the clocks, and see that nothing else uses the device"))  # fmt: skip
     if needed > summary.count:
         found.append(Warning_("too-few", f"{summary.count} samples leave the mean uncertain by "
