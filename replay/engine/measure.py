@@ -199,9 +199,8 @@ class WindowSampler:
         if emulated:
             return "the modelled clock does not run while the host works"
         window = self._session.window
-        if len(self._streams) > 1:
-            return "the window uses several streams"
-        if self.commands > MAXIMUM_HELD_CALLS:
+        # The other streams wait for the start event, which is behind the hold: all of them are held.
+        if self.commands + 2 * len(self._streams) > MAXIMUM_HELD_CALLS:
             return f"the window queues more than {MAXIMUM_HELD_CALLS} calls"
         waiting = next((item for item in window if _waits_for_device(item)), None)
         if waiting is not None:

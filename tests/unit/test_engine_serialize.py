@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from snapshot_factory import SnapshotFactory, vector_add  # noqa: E402
 from test_engine_run import BASE, INCREMENT, PUBLISH, u32, u64  # noqa: E402
-from test_engine_state import emulator, replayed  # noqa: E402, F401
+from test_engine_state import emulator, measured, replayed  # noqa: E402, F401
 
 FIRST, SECOND, READY = 0x51, 0x52, 0xE1
 OTHER = BASE + 4096
@@ -85,6 +85,15 @@ def test_recorded_edges_are_kept(replayed, monkeypatch):  # noqa: F811
     result = replayed(racing(True))
     assert result.verification.verdict == "match"
     assert result.timing.gpu.median_ns == sum(item.cold_ns for item in result.launch_times)  # no overlap
+
+
+@pytest.mark.parametrize("deferred", ["0", "1"])
+def test_all_streams_of_a_window_are_held_together(measured, monkeypatch, deferred):  # noqa: F811
+    monkeypatch.setenv("REPLAY_EMULATOR_DEFERRED", deferred)
+    result = measured(independent(), serialize=True)
+    assert result.timing.held, result.timing.held_reason
+    assert result.verification.verdict == "match"
+    assert result.serialized.serial_ns == 2 * result.serialized.recorded_ns
 
 
 def test_a_window_of_one_stream_says_that_there_is_nothing_to_serialize(replayed):  # noqa: F811
