@@ -51,6 +51,7 @@ _MAY_FAIL = frozenset(
         "cuCtxSetLimit", "cuCtxSetCacheConfig", "cuCtxSetSharedMemConfig", "cuCtxSetFlags", "cuFuncSetCacheConfig",
         "cuKernelSetCacheConfig", "cuFuncSetSharedMemConfig", "cuDevicePrimaryCtxSetFlags_v2",
         "cuCtxEnablePeerAccess", "cuCtxDisablePeerAccess", "cuFlushGPUDirectRDMAWrites", *_HINTS,
+        *custom.POOL_FUNCTIONS,
     )
 )  # fmt: skip
 
@@ -58,7 +59,7 @@ _MAY_FAIL = frozenset(
 _CREATORS = (
     "cuStreamCreate", "cuEventCreate", "cuModuleLoad", "cuLibraryLoad", "cuCtxCreate", "cuGreenCtx",
     "cuIpcOpenEventHandle", "cuArrayCreate", "cuArray3DCreate", "cuMipmappedArrayCreate", "cuTexObjectCreate",
-    "cuSurfObjectCreate", "cuTexRefCreate", "cuGraphInstantiate",
+    "cuSurfObjectCreate", "cuTexRefCreate", "cuGraphInstantiate", "cuMemPoolCreate",
 )  # fmt: skip
 
 # Handles below stand for the default streams.
@@ -138,6 +139,9 @@ class Executor(CallInputs):
                 self._bind(prepared)
             except EngineError as error:
                 failed = prepared.call.result
+                if failed == 0 and by_symbol()[prepared.call.function].meaning in _MAY_FAIL:
+                    self.note(f"{prepared.call.function} was not executed: it {error.what}")
+                    return 0
                 if failed in (0, None):
                     raise
                 # In the application what it names had ended by then, too.
@@ -259,9 +263,10 @@ class Executor(CallInputs):
             # It touched nothing. Here it might: memory is placed in larger pieces than the application asked for.
             self.note(f"{call.function} was not executed where it failed in the application")
             return None
-        if call.function.startswith(_CREATORS) and call.result not in (0, None, *STICKY_RESULTS):
+        failed = call.result if call.result not in (None, *STICKY_RESULTS) else 0
+        if failed and call.function.startswith(_CREATORS):
             # Nothing was made. Here something might be: another driver or device refuses other things.
-            name = self.driver.error_name(call.result)
+            name = self.driver.error_name(failed)
             self.note(f"{call.function} returned {name} in the application and was not executed")
             return None
         if function.meaning in NOT_EXECUTED:

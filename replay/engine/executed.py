@@ -13,10 +13,8 @@ PLACED_BEFOREHAND = {
 
 _PLACED_BY_SYMBOL = (
     "cuMemAddressReserve", "cuMemAddressFree", "cuMemCreate", "cuMemRelease", "cuMemSetAccess",
-    "cuMemRetainAllocationHandle", "cuMemHostGetDevicePointer_v2", "cuDeviceGetDefaultMemPool", "cuDeviceGetMemPool",
-    "cuDeviceSetMemPool", "cuMemPoolCreate", "cuMemPoolDestroy", "cuMemPoolTrimTo", "cuMemPoolSetAttribute",
-    "cuMemPoolSetAccess", "cuMemGetMemPool", "cuMemGetDefaultMemPool", "cuMemSetMemPool",
-    "cuMemImportFromShareableHandle", "cuMemPoolImportFromShareableHandle",
+    "cuMemRetainAllocationHandle", "cuMemHostGetDevicePointer_v2", "cuMemImportFromShareableHandle",
+    "cuMemPoolImportFromShareableHandle",
 )  # fmt: skip
 
 # symbol -> why it is not executed; "" needs no mention

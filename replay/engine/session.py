@@ -52,6 +52,7 @@ _DESTROYERS = {
     "CUarray": "cuArrayDestroy",
     "CUmipmappedArray": "cuMipmappedArrayDestroy", "CUtexObject": "cuTexObjectDestroy",
     "CUsurfObject": "cuSurfObjectDestroy", "CUtexref": "cuTexRefDestroy", "CUgraphExec": "cuGraphExecDestroy",
+    "CUmemoryPool": "cuMemPoolDestroy",
 }  # fmt: skip
 
 

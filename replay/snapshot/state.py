@@ -10,6 +10,7 @@ Memory is no object here: the engine places it from the ranges of the snapshot.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -50,6 +51,7 @@ _OF_A_LAUNCH = frozenset(
         "cuParamSetv",
     )
 )
+_LOCATION_DEVICE = 1  # CUmemLocationType
 _CURRENCY = frozenset(("cuCtxSetCurrent", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"))
 _WITHOUT_CONTEXT = (
     "cuInit",
@@ -149,6 +151,7 @@ class Objects:
         self.reached_by_handle: list[Made] = []  # of the objects at the opening
         self._window_threads: set[int] = set()
         self._device_changes: dict[tuple[object, ...], tuple[int, Change]] = {}
+        self._current_pools: dict[int, int] = {}  # device -> CUmemoryPool, where one was set
         self._devices: dict[int, int] = {}  # context -> device
         self._primary: dict[int, list[int]] = {}  # device -> [context, times retained]
         self._needed: list[Made] = []
@@ -215,6 +218,9 @@ class Objects:
         self.use(self.find("CUcontext", self.current_context(call.thread)))
         for made in self._references(call):
             self.use(made)
+        if call.function.symbol == "cuMemAllocAsync":
+            device = self.device_of(self.current_context(call.thread))
+            self.use(self.find("CUmemoryPool", self._current_pools.get(device, 0)))
 
     def apply(self, call: RawCall) -> int:
         """Take over what a call did; calls that failed did nothing. Gives the context whose memory has ended, or 0."""
@@ -298,8 +304,9 @@ class Objects:
             for p in function.parameters
             if p.role == Role.STRING and p.name in call.inputs
         ]
-        if function.symbol == "cuMemPoolSetAccess" and "map" in call.inputs:
-            names.append(call.inputs["map"].data)
+        if function.symbol in ("cuMemPoolSetAccess", "cuMemSetMemPool"):
+            names += [call.inputs[name].data for name in ("map", "location") if name in call.inputs]
+        self._follow_current_pool(call)
         symbol = "binding" if function.meaning in _BINDINGS else function.meaning
         key: tuple[object, ...] = (symbol.replace("Disable", "Enable"), *settings, *names)
         change = Change(call, self._order, current, (*references, *([context] if context else [])))
@@ -310,6 +317,16 @@ class Objects:
         owner = context if function.symbol.startswith("cuCtx") else references[0] if references else None
         if owner is not None:
             self._when_closed((id(owner), key), partial(_keep_change, owner, key, change))
+
+    def _follow_current_pool(self, call: RawCall) -> None:
+        """Which pool a device allocates from when none is named."""
+        symbol = call.function.symbol
+        if symbol == "cuDeviceSetMemPool":
+            self._current_pools[call.argument("dev")] = call.argument("pool")
+        elif symbol == "cuMemSetMemPool" and (location := call.inputs.get("location")) is not None:
+            kind, device = struct.unpack_from("<II", (location.data or b"").ljust(8, b"\0"))
+            if kind == _LOCATION_DEVICE:
+                self._current_pools[device] = call.argument("pool")
 
     def _change_current(self, call: RawCall) -> None:
         stack = self._stacks.setdefault(call.thread, [])

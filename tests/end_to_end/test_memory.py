@@ -334,3 +334,16 @@ def test_blocks_of_pytorch_are_asked_for_when_the_window_opens_and_when_one_is_u
     )
     assert sorted(item["size_bytes"] for item in ranges(replay)) == [2048, 4096]
     assert "outputs match" in replay.run("x.rsnap").stdout
+
+
+def test_a_pool_has_its_properties_again_and_is_the_current_one(replay):
+    """Launch 3 takes memory of the pool that the device allocates from, which is named by no call of the window."""
+    replay.capture("--kernel", "gather", "--launch", "2-3", application=replay.application("own_pool"))
+    setup = json.loads(replay("ls", "x.rsnap", "calls", "--section", "setup", "--json").stdout)["calls"]
+    found = [call["function"] for call in setup if "Pool" in call["function"]]
+    assert sorted(found) == [
+        "cuDeviceSetMemPool", "cuMemPoolCreate", "cuMemPoolSetAccess", "cuMemPoolSetAttribute", "cuMemPoolSetAttribute",
+    ]  # fmt: skip
+    result = json.loads(replay.run("x.rsnap", "--json").stdout)
+    assert result["verification"]["verdict"] == "match"
+    assert not [note for note in result["notes"] if "Pool" in note]

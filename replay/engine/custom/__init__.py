@@ -7,7 +7,7 @@ arguments it has rebuilt, by parameter name; the others are built generically.
 
 from __future__ import annotations
 
-from replay.engine.custom import arrays, copies, graphs, launches, memory, modules, resources
+from replay.engine.custom import arrays, copies, graphs, launches, memory, modules, pools, resources
 from replay.engine.custom.common import Rebuild
 
 EXCEPTIONS: dict[str, Rebuild] = {
@@ -18,12 +18,14 @@ EXCEPTIONS: dict[str, Rebuild] = {
     **resources.EXCEPTIONS,
     **graphs.EXCEPTIONS,
     **memory.EXCEPTIONS,
+    **pools.EXCEPTIONS,
 }
 
 # Functions for which something else may stand where the driver lacks them.
-MAY_BE_MISSING = frozenset(resources.EXCEPTIONS)
+MAY_BE_MISSING = frozenset(resources.EXCEPTIONS) | pools.MAY_BE_MISSING
 missing = resources.unavailable
 concerns_managed = memory.concerns_managed
+POOL_FUNCTIONS = pools.FUNCTIONS
 
 # Files of the application are not here; their contents were captured and are loaded from memory.
 # So are events of another process.

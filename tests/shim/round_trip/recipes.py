@@ -549,6 +549,18 @@ def _unmap(caller: Caller, function: Function) -> dict[str, int]:
 
 _OLD_LAUNCHES = ("cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync")
 
+
+def _pool_properties(caller: Caller, function: Function) -> dict[str, int]:
+    """CUmemPoolProps with random contents, on the device there is, without the memory that Windows wants."""
+    rest = caller.rng.randbytes(64)
+    return {"poolProps": caller.buffer(caller.rng.randbytes(8) + struct.pack("<IIQ", 1, 0, 0) + rest)}
+
+
+def _pool_access(caller: Caller, function: Function) -> dict[str, int]:
+    """CUmemAccessDesc of the device there is, and of the host."""
+    return {"map": caller.buffer(struct.pack("<6I", 1, 0, caller.rng.randrange(4), 2, 0, 3)), "count": 2}
+
+
 RECIPES: dict[str, Callable[[Caller, Function], dict[str, int]]] = {
     **dict.fromkeys(_OLD_LAUNCHES, _old_launch),
     **dict.fromkeys(("cuMemcpyBatchAsync", "cuMemcpyBatchAsync_v2"), _batch_of_copies),
@@ -561,6 +573,8 @@ RECIPES: dict[str, Callable[[Caller, Function], dict[str, int]]] = {
         ("cuMemPrefetchBatchAsync", "cuMemDiscardBatchAsync", "cuMemDiscardAndPrefetchBatchAsync"), _locations
     ),
     **dict.fromkeys(("cuMemcpy3DPeer", "cuMemcpy3DPeerAsync"), _peer_rectangle),
+    "cuMemPoolCreate": _pool_properties,
+    "cuMemPoolSetAccess": _pool_access,
     "cuParamSeti": _old_offset,
     "cuParamSetf": _old_offset,
     "cuParamSetv": _old_vector,
