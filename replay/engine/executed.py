@@ -43,7 +43,7 @@ NOT_EXECUTED: dict[str, str] = {
 def executes(function: Function) -> bool:
     """Whether calls of a function are made again, and not put into place beforehand or left out."""
     return (
-        function.keep != Keep.NEVER
+        function.keep in (Keep.WINDOW, Keep.ALWAYS)
         and function.effect not in PLACED_BEFOREHAND
         and function.effect not in (Effect.BEGIN_CAPTURE, Effect.END_CAPTURE)
         and function.meaning not in NOT_EXECUTED

@@ -171,7 +171,7 @@ def replay(
                 relocate=True,
                 stage=lambda text: None,
             )
-            session.run_window()
+            session.run_window(session.window)  # one by one: batches are submitted by no Executor.run
         finally:
             assert not recorder.errors, recorder.errors
     return Replayed(
