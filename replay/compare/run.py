@@ -30,6 +30,7 @@ from replay.compare.verdict import (
 )
 from replay.engine.run import RunOptions, run_snapshot
 from replay.errors import ReplayError, UsageError
+from replay.images.demangle import demangle
 from replay.results import comparison
 from replay.results.schema import RunResult
 from replay.timing.statistics import quantile
@@ -58,6 +59,7 @@ class _SideState:
     times_ns: list[float] = field(default_factory=list)
     processes: int = 0
     replays_s: float = 0.0
+    launches: dict[int, list[float]] = field(default_factory=dict)  # call -> times of the rounds
 
 
 def compare_windows(
@@ -130,6 +132,9 @@ def _compare_window(
                 window.path, run, lambda text: progress(f"round {number}, {state.name}: {text}")
             )
             state.replays_s += state.result.wall_s
+            for launch in state.result.launch_times:
+                if launch.cold_ns is not None:
+                    state.launches.setdefault(launch.call, []).append(launch.cold_ns)
             found = observation(state.result)
             return dataclasses.replace(found, spoiled="") if found.spoiled in accepted else found
 
@@ -157,9 +162,31 @@ def _compare_window(
             for item in rounds.rounds
         ],
         spoiled=rounds.spoiled,
+        launches=_attributed(*states),
         **_judged(rounds.judgement),
     )
     return row, rounds, sum(state.replays_s for state in states)
+
+
+def _attributed(a: _SideState, b: _SideState) -> list[comparison.ComparedLaunch]:
+    """Which launches the change of a window comes from: the n-th of one side beside the n-th of the other."""
+    names = (
+        {}
+        if a.result is None
+        else {item.call: item.kernel or item.function for item in a.result.launch_times}
+    )
+    if len(a.launches) != len(b.launches) or len(a.launches) < 2:
+        return []
+    pairs = zip(sorted(a.launches.items()), sorted(b.launches.items()), strict=True)
+    found = [
+        comparison.ComparedLaunch(call, demangle(names.get(call, "")), _median(of_a), _median(of_b))
+        for (call, of_a), (_, of_b) in pairs
+    ]
+    return sorted(found, key=lambda item: -abs(item.b_ns - item.a_ns))
+
+
+def _median(values: Sequence[float]) -> float:
+    return quantile(sorted(values), 0.5)
 
 
 def own_noise(process: int) -> dict[str, str]:
@@ -380,7 +407,9 @@ def _deviation(row: comparison.ComparedRow) -> float:
 def _side(
     window: SnapshotWindow, options: SideOptions, result: RunResult | None, times_ns: Sequence[float] = ()
 ) -> comparison.ComparedSide:
-    side = comparison.ComparedSide(window.path.name, window.window, options.text)
+    side = comparison.ComparedSide(
+        window.path.name, window.window, options.text, kernels=list(window.made_of)
+    )
     return side if result is None else _described(side, result, times_ns)
 
 
@@ -400,7 +429,26 @@ def _described(
         driver_version=result.driver.version,
         time_ns=quantile(sorted(times_ns), 0.5) if times_ns else None,
         outputs=result.verification.verdict,
+        kernels=_made_of(result) or side.kernels,
     )
+
+
+def _made_of(result: RunResult) -> list[comparison.ComparedKernel]:
+    """Of a variant that put other images in."""
+    return [
+        comparison.ComparedKernel(
+            demangle(kernel.name),
+            kernel.registers,
+            kernel.shared_bytes,
+            kernel.local_bytes,
+            kernel.spill_store_bytes,
+            kernel.spill_load_bytes,
+            kernel.code,
+            image.digest,
+        )
+        for image in (result.variant.images if result.variant is not None else ())
+        for kernel in image.kernels
+    ]
 
 
 def _kernels(names: Sequence[str]) -> str:

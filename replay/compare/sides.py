@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from replay.errors import UsageError
+from replay.results.comparison import ComparedKernel
 from replay.results.schema import RunResult
 from replay.results.store import read_result
 from replay.snapshot.container import SnapshotReader
@@ -24,12 +25,12 @@ MAXIMUM_FILES = 10_000
 
 @dataclass(frozen=True)
 class SnapshotWindow:
-    """One window of a snapshot. kernels: their readable names, in order; images: digests of their images."""
+    """One window of a snapshot. kernels: their readable names, in order; made_of: what is known of each."""
 
     path: Path
     window: int | None
     kernels: tuple[str, ...]
-    images: tuple[str, ...] = ()
+    made_of: tuple[ComparedKernel, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,21 @@ def windows_at(path: Path) -> list[SnapshotWindow]:
                         file,
                         None if window is None else window.number,
                         tuple(kernel.demangled or kernel.name for kernel in kernels),
-                        tuple(kernel.image for kernel in kernels),
+                        tuple(_made_of(kernel) for kernel in kernels),
                     )
                 )
     return found
+
+
+def _made_of(kernel: Kernel) -> ComparedKernel:
+    known = kernel.attributes
+    return ComparedKernel(
+        kernel.demangled or kernel.name,
+        known.get("registers"),
+        known.get("static_shared_bytes"),
+        known.get("local_bytes"),
+        image=kernel.image,
+    )
 
 
 def results_at(path: Path) -> list[StoredResult]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replay.report.text import Column, Screen, duration, fields, heading, number, shown, table
-from replay.results.comparison import ComparedRow, ComparedSide, Comparison
+from replay.results.comparison import ComparedKernel, ComparedRow, ComparedSide, Comparison
 
 SHOWN_NOTES = 12
+SHOWN_LAUNCHES = 5
 
 
 def render_comparison(result: Comparison, screen: Screen) -> str:
@@ -19,6 +20,8 @@ def render_comparison(result: Comparison, screen: Screen) -> str:
         table(_COLUMNS, _rows(result), screen),
     ]
     parts += [f"  {line}" for line in _reasons(result)]
+    parts += _made_of(result, screen)
+    parts += _attribution(result, screen)
     if totals := list(_totals(result)):
         parts += ["", fields(totals, screen)]
     notes = [*_source(result), *result.notes, *(shown(text) for text in result.unmatched)]
@@ -85,6 +88,60 @@ def _reasons(result: Comparison) -> Iterator[str]:
         if row.spoiled:
             repeated = f"{number(len(row.spoiled), 'round')} of {shown(row.kernel, 60)} repeated"
             yield f"{repeated}: {shown(row.spoiled[0], 200)}"
+
+
+def _made_of(result: Comparison, screen: Screen) -> list[str]:
+    """Registers, memory and code of both sides, of the kernels in which they differ; or that they are equal."""
+    rows, equal = [], 0
+    for row in result.rows:
+        for a, b in zip(row.a.kernels, row.b.kernels, strict=False):
+            if a == b or (a.code and a.code == b.code):
+                equal += 1
+                continue
+            values = (_both(getattr(a, name), getattr(b, name)) for name, _ in _MADE_OF)
+            rows.append([shown(a.name), *values, _code(a, b)])
+    if not rows:
+        return ["", "  The kernels of both sides are the same."] if equal else []
+    columns = [Column("kernel", cut=True), *(Column(title, "right") for _, title in _MADE_OF), Column("code")]
+    return ["", table(columns, rows, screen)]
+
+
+_MADE_OF = [
+    ("registers", "registers"),
+    ("shared_bytes", "shared"),
+    ("local_bytes", "stack"),
+    ("spill_store_bytes", "spill stores"),
+    ("spill_load_bytes", "spill loads"),
+]
+
+
+def _both(a: int | None, b: int | None) -> str:
+    if a is None or b is None:
+        return ""
+    return str(a) if a == b else f"{a} -> {b}"
+
+
+def _code(a: ComparedKernel, b: ComparedKernel) -> str:
+    one, other = a.code or a.image, b.code or b.image
+    return "same" if one == other else f"{one[:8] or '?'} -> {other[:8] or '?'}"
+
+
+def _attribution(result: Comparison, screen: Screen) -> list[str]:
+    """Where the change of each window that changed comes from."""
+    parts = []
+    for row in result.rows:
+        if len(row.launches) < 2 or row.verdict not in ("SLOWER", "FASTER"):
+            continue
+        change = sum(item.b_ns - item.a_ns for item in row.launches)
+        rows = [
+            [str(item.call), shown(item.kernel), duration(item.a_ns), duration(item.b_ns),
+             f"{(item.b_ns - item.a_ns) / change:.0%}" if change else ""]
+            for item in row.launches[:SHOWN_LAUNCHES]
+        ]  # fmt: skip
+        columns = [Column("call", "right"), Column("launch", cut=True)]
+        columns += [Column(title, "right") for title in ("A", "B", "of the change")]
+        parts += ["", table(columns, rows, screen)]
+    return parts
 
 
 def _sides(result: Comparison, screen: Screen) -> Iterator[str]:

@@ -12,6 +12,32 @@ FORMAT = "replay.comparison/1"
 
 
 @dataclass(frozen=True)
+class ComparedKernel:
+    """What a side's kernel is made of; None where it is not known. shared_bytes: static. local_bytes: stack frame of a
+    thread. code: digest of its machine code, hex; "" when there is none or it is not known. image: digest of the image
+    of its module."""
+
+    name: str
+    registers: int | None = None
+    shared_bytes: int | None = None
+    local_bytes: int | None = None
+    spill_store_bytes: int | None = None
+    spill_load_bytes: int | None = None
+    code: str = ""
+    image: str = ""
+
+
+@dataclass(frozen=True)
+class ComparedLaunch:
+    """One launch of a window of several: medians over the rounds of its time, between two events around it."""
+
+    call: int
+    kernel: str
+    a_ns: float
+    b_ns: float
+
+
+@dataclass(frozen=True)
 class ComparedSide:
     """One side of one row. variant: what was chosen otherwise than in the snapshot, "" nothing. time_ns: median over
     the rounds of the medians of their samples; None when nothing was measured."""
@@ -25,6 +51,7 @@ class ComparedSide:
     driver_version: int = 0
     time_ns: float | None = None
     outputs: str = ""
+    kernels: list[ComparedKernel] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -44,7 +71,7 @@ class ComparedRow:
 
     verdict: FASTER, SLOWER, SAME, UNSURE, WRONG, or FAILED when a side could not be replayed. single: what the rounds
     of this row alone say, when that was taken back because too many of the rows would be chance. spoiled: rounds that
-    were repeated, and why.
+    were repeated, and why. launches: of a window of several, the largest change first.
     """
 
     kernel: str
@@ -61,6 +88,7 @@ class ComparedRow:
     single: str = ""
     rounds: list[ComparedRound] = field(default_factory=list)
     spoiled: list[str] = field(default_factory=list)
+    launches: list[ComparedLaunch] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
