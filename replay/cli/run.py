@@ -189,6 +189,12 @@ def run(
             show_default=False,
         ),
     ] = None,
+    history: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            metavar="DIR", help="Add the result to this folder, for `replay history`.", show_default=False
+        ),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -205,6 +211,7 @@ def run(
     from replay.engine.relocation import run_and_prove
     from replay.engine.run import RunOptions, run_snapshot
     from replay.errors import ExitCode, UsageError
+    from replay.history.store import append
     from replay.inspection.folder import new_folder
     from replay.report.json import document
     from replay.report.progress import StageLine
@@ -267,6 +274,8 @@ def run(
     if output is not None:
         require_place(output)
     if window is None and output is None and not counters and (windows := list_windows(snapshot)):
+        if history is not None:
+            run_once = _kept(run_once, history)
         return _run_all(snapshot, windows, options, run_once, json=json, quiet=quiet)
     with StageLine(hidden=quiet or json) as line:
         try:
@@ -279,6 +288,8 @@ def run(
         print(f"replay: {result.driver.reason}", file=sys.stderr)
     if output is not None:
         write_result(output, result)
+    if history is not None:
+        append(history, result)
     if json:
         print(document(SCHEMA, result))
     elif quiet:
@@ -322,6 +333,18 @@ def _dtype(text: str) -> tuple[str, str]:
     if not equals or not buffer or not name:
         raise UsageError(f"{text[:60]!r} is not BUF=TYPE", where="--dtype", next="give for example 3=f16")
     return buffer, name
+
+
+def _kept(run_once: Callable[..., RunResult], folder: Path) -> Callable[..., RunResult]:
+    """As `run_once`; each result is added to a folder."""
+    from replay.history.store import append
+
+    def run(*arguments: object) -> RunResult:
+        result = run_once(*arguments)
+        append(folder, result)
+        return result
+
+    return run
 
 
 def _run_all(

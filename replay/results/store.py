@@ -64,12 +64,22 @@ def write_result(path: str | os.PathLike[str], result: RunResult) -> None:
 
 def read_result(path: str | os.PathLike[str]) -> RunResult:
     """Read a result file. Raises FileError, FormatError, VersionError, DamagedError or LimitError."""
+    value = read_map(path)
+    try:
+        return from_wire(RunResult, value)
+    except FormatError as error:
+        raise FormatError(error.what, where=path) from None
+
+
+def read_map(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The map of a result file, whose fields may be anything. Raises what `read_result` raises."""
     source = Path(path)
     try:
         if source.is_dir():
             raise FileError("is a folder", where=source, next="give the name of a result file (.rres)")
         with open(source, "rb") as file:
-            packed = file.read(MAXIMUM_FILE_BYTES + 1)
+            # A read makes room for all that is asked for.
+            packed = file.read(min(os.fstat(file.fileno()).st_size, MAXIMUM_FILE_BYTES) + 1)
     except OSError as error:
         raise FileError((error.strerror or str(error)).lower(), where=source) from None
     if len(packed) > MAXIMUM_FILE_BYTES:
@@ -87,10 +97,7 @@ def read_result(path: str | os.PathLike[str]) -> RunResult:
             where=source,
             next="install a newer replay",
         )
-    try:
-        return from_wire(RunResult, value)
-    except FormatError as error:
-        raise FormatError(error.what, where=source) from None
+    return dict(value)
 
 
 def _unpack(packed: bytes, source: Path) -> Any:

@@ -1,0 +1,69 @@
+"""`replay baseline`: the times that later results are held against."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from replay.cli.common import Json, Quiet
+
+SCHEMA = "replay.baseline/1"
+
+
+class Action(str, Enum):
+    """What to do with the baseline."""
+
+    set = "set"
+    show = "show"
+
+
+def baseline(
+    action: Annotated[Action, typer.Argument(help="Set it, or show it.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A folder of results (.rres).", show_default=False)
+    ],
+    kernel: Annotated[
+        str, typer.Option(metavar="REGEX", help="Only these kernels.", show_default=False)
+    ] = "",
+    device: Annotated[
+        str, typer.Option(metavar="REGEX", help="Only these devices.", show_default=False)
+    ] = "",
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Take the newest result of each kernel for its baseline, or show what is set.
+
+    A result whose outputs were wrong is never taken.
+    """
+    from replay.errors import UsageError
+    from replay.history import baseline as store
+    from replay.history.store import History, by_series
+    from replay.report.history import render_baseline
+    from replay.report.json import document
+    from replay.report.text import Screen
+
+    marks = {mark.series: mark for mark in store.read(folder)}
+    if action is Action.set:
+        with History(folder) as history:
+            history.update()
+            entries = [entry for entry in history.entries(kernel, device) if entry.outputs != "wrong"]
+        chosen = {key: store.mark_of(items[-1]) for key, items in by_series(entries).items()}
+        if not chosen:
+            raise UsageError("has no results with times that could be a baseline", where=folder)
+        marks.update(chosen)
+        store.write(folder, list(marks.values()))
+    shown = list(marks.values())
+    if json:
+        print(document(SCHEMA, {"marks": shown}))
+    elif quiet:
+        print(len(shown))
+    else:
+        print(render_baseline(shown, Screen.of_stdout()))
+
+
+def register(app: typer.Typer) -> None:
+    """Add `replay baseline`."""
+    app.command("baseline")(baseline)

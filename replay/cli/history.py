@@ -1,0 +1,60 @@
+"""`replay history`: how long kernels took over time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from replay.cli.common import Json, Quiet
+
+SCHEMA = "replay.history/1"
+
+
+def history(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A folder of results (.rres).", show_default=False)
+    ],
+    kernel: Annotated[
+        str, typer.Option(metavar="REGEX", help="Only these kernels.", show_default=False)
+    ] = "",
+    device: Annotated[
+        str, typer.Option(metavar="REGEX", help="Only these devices.", show_default=False)
+    ] = "",
+    last: Annotated[
+        Optional[int],  # noqa: UP045 (typer on Python 3.10)
+        typer.Option(metavar="N", min=1, help="Only the last N results of each.", show_default="all"),
+    ] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print every result as a line of CSV.")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """List kernels over time, draw their course, and mark where their level changed.
+
+    `replay run SNAP --history DIR` adds a result to the folder.
+    """
+    from replay.errors import UsageError
+    from replay.history.series import look
+    from replay.report.history import history_csv, render_history
+    from replay.report.json import document
+    from replay.report.text import Screen
+
+    if as_csv and json:
+        raise UsageError("--csv and --json exclude each other")
+    view = look(folder, kernel, device, last)
+    if json:
+        print(document(SCHEMA, view))
+    elif as_csv:
+        print(history_csv(view))
+    elif quiet:
+        for item in view.series:
+            for change in item.changes:
+                print(f"{item.kernel}: {(change.ratio - 1) * 100:+.1f} % on {change.created_utc}")
+    else:
+        print(render_history(view, Screen.of_stdout()))
+
+
+def register(app: typer.Typer) -> None:
+    """Add `replay history`."""
+    app.command("history")(history)

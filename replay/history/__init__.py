@@ -1,0 +1,1 @@
+"""Results over time: a folder of result files, an index of it, series, change points and baselines."""

@@ -1,0 +1,72 @@
+"""Which results a folder is held against: one for each series, in `baseline.json` of the folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from replay.errors import FormatError
+from replay.history.store import Entry
+
+NAME = "baseline.json"
+FORMAT = "replay.baseline/1"
+MAXIMUM_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The accepted time of one series, and the result that it is from."""
+
+    kernel: str
+    snapshot: str
+    window: int
+    device: str
+    source: str
+    variant: str
+    median_ns: float
+    path: str
+    created_utc: str
+
+    @property
+    def series(self) -> tuple[str, str, int, str, str, str]:
+        """As `Entry.series`."""
+        return self.kernel, self.snapshot, self.window, self.device, self.source, self.variant
+
+
+def mark_of(entry: Entry) -> Mark:
+    """Of an entry that has a time."""
+    return Mark(*entry.series, entry.median_ns or 0.0, entry.path, entry.created_utc)
+
+
+def read(folder: Path) -> list[Mark]:
+    """The baseline of a folder; nothing when there is none. Raises FormatError."""
+    path = folder / NAME
+    if not path.exists():
+        return []
+    try:
+        if path.stat().st_size > MAXIMUM_BYTES:
+            raise ValueError("too large")
+        value = json.loads(path.read_text("utf-8"))
+        if value["format"] != FORMAT:
+            raise ValueError("another format")
+        return [Mark(**{name: item[name] for name in Mark.__dataclass_fields__}) for item in value["marks"]]
+    except (ValueError, KeyError, TypeError):
+        raise FormatError("is no baseline", where=path, next="`replay baseline set` makes it anew") from None
+
+
+def write(folder: Path, marks: list[Mark]) -> Path:
+    """Replace the baseline as a whole."""
+    path = folder / NAME
+    temporary = folder / f".{NAME}.{os.getpid()}.tmp"
+    try:
+        text = json.dumps({"format": FORMAT, "marks": [asdict(mark) for mark in marks]}, indent=1)
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path

@@ -1,0 +1,88 @@
+"""What a folder of results says about each kernel over time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from replay.history import baseline
+from replay.history.changes import change_points
+from replay.history.store import Entry, History, by_series
+
+
+@dataclass(frozen=True)
+class Point:
+    """One result in time."""
+
+    created_utc: str
+    median_ns: float
+    driver_version: int
+    outputs: str
+    path: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of level: the first result of the new one, and the ratio of the medians."""
+
+    created_utc: str
+    path: str
+    ratio: float
+
+
+@dataclass(frozen=True)
+class Series:
+    """Results that can be compared over time, oldest first. baseline_ns: None when none is set."""
+
+    kernel: str
+    snapshot: str
+    window: int
+    device: str
+    source: str
+    variant: str
+    points: list[Point]
+    changes: list[Change] = field(default_factory=list)
+    baseline_ns: float | None = None
+
+    @property
+    def latest_ns(self) -> float:
+        """The newest time."""
+        return self.points[-1].median_ns
+
+
+@dataclass(frozen=True)
+class HistoryView:
+    """All series of a folder, and the files in it that are no results."""
+
+    folder: str
+    series: list[Series]
+    results: int
+    problems: list[tuple[str, str]] = field(default_factory=list)
+
+
+def look(folder: Path, kernel: str = "", device: str = "", last: int | None = None) -> HistoryView:
+    """Bring the index up to date and read it. last: so many results of each series. Raises UsageError."""
+    with History(folder) as history:
+        history.update()
+        entries = history.entries(kernel, device)
+        problems = history.problems
+    marks = {mark.series: mark.median_ns for mark in baseline.read(folder)}
+    found = [
+        _series(items if last is None else items[-last:], marks.get(key))
+        for key, items in by_series(entries).items()
+    ]
+    return HistoryView(
+        str(folder), sorted(found, key=lambda item: (item.kernel, item.device)), len(entries), problems
+    )
+
+
+def _series(items: list[Entry], baseline_ns: float | None) -> Series:
+    points = [
+        Point(item.created_utc, float(item.median_ns or 0), item.driver_version, item.outputs, item.path)
+        for item in items
+    ]
+    changes = [
+        Change(points[found.position].created_utc, points[found.position].path, found.ratio)
+        for found in change_points([point.median_ns for point in points])
+    ]
+    return Series(*items[0].series, points, changes, baseline_ns)

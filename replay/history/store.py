@@ -1,0 +1,206 @@
+"""A folder of result files, and an index of it that can always be made again.
+
+The files are the truth: they are only added, never changed. The index (`.replay-index.sqlite` in the folder) holds what
+lists and plots need, so that a hundred thousand results can be looked at without reading them; it is brought up to date
+by name, size and time of each file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from replay.errors import FileError, ReplayError, UsageError
+from replay.results.schema import RunResult
+from replay.results.store import read_map, write_result
+from replay.timing.statistics import quantile
+
+INDEX_NAME = ".replay-index.sqlite"
+INDEX_VERSION = 1
+MAXIMUM_RESULTS = 2_000_000
+_COLUMNS = (
+    "path", "size_bytes", "modified_ns", "created_utc", "kernel", "snapshot", "window", "device", "driver",
+    "driver_version", "source", "variant", "median_ns", "samples", "outputs", "problem",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One result as the index has it. path: relative to the folder. snapshot: identity. window: 0 for the only one.
+    source: measured or modelled. median_ns: of the cold GPU times, else of host times; None when it was not timed."""
+
+    path: str
+    created_utc: str
+    kernel: str
+    snapshot: str
+    window: int
+    device: str
+    driver: str
+    driver_version: int
+    source: str
+    variant: str
+    median_ns: float | None
+    samples: int
+    outputs: str
+
+    @property
+    def series(self) -> tuple[str, str, int, str, str, str]:
+        """What results must have in common to be compared over time."""
+        return self.kernel, self.snapshot, self.window, self.device, self.source, self.variant
+
+
+def append(folder: Path, result: RunResult) -> Path:
+    """Add a result under a name of its own, sorted by time. Raises FileError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    when = re.sub(r"[^0-9]", "", result.created_utc)[:14] or "0"
+    path = folder / f"{when}-{result.snapshot.identity[:8]}-{secrets.token_hex(4)}.rres"
+    write_result(path, result)
+    return path
+
+
+_KERNELS = "SELECT DISTINCT kernel FROM results WHERE problem = ''"
+_OF_KERNEL = f"SELECT {', '.join(Entry.__dataclass_fields__)} FROM results WHERE problem = '' AND kernel = ?"
+
+
+class History:
+    """The index of a folder. A context manager. Raises UsageError when there is no such folder."""
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            raise UsageError(
+                "is no folder of results", where=folder, next="`replay run SNAP --history DIR` makes one"
+            )
+        self.folder = folder
+        self.problems: list[tuple[str, str]] = []  # files that are no results, and why
+        try:
+            self._database = self._open(str(folder / INDEX_NAME))
+        except sqlite3.Error:
+            self._database = self._open(":memory:")  # a folder that cannot be written, or a damaged index
+
+    def __enter__(self) -> History:
+        return self
+
+    def __exit__(self, *ending: object) -> None:
+        self._database.close()
+
+    def _open(self, name: str) -> sqlite3.Connection:
+        database = sqlite3.connect(name, timeout=30)
+        try:
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+            if version != INDEX_VERSION:
+                database.execute("DROP TABLE IF EXISTS results")
+                database.execute(f"CREATE TABLE results ({', '.join(_COLUMNS)}, PRIMARY KEY (path))")
+                database.execute(
+                    "CREATE INDEX IF NOT EXISTS by_series ON results (kernel, device, created_utc)"
+                )
+                database.execute(f"PRAGMA user_version = {INDEX_VERSION}")
+                database.commit()
+            else:
+                database.execute("SELECT count(*) FROM results").fetchone()
+        except sqlite3.Error:
+            database.close()
+            raise
+        return database
+
+    def update(self) -> int:
+        """Read what is new or changed, forget what is gone. Returns how many files were read."""
+        known = {
+            path: (size, modified)
+            for path, size, modified in self._database.execute(
+                "SELECT path, size_bytes, modified_ns FROM results"
+            )
+        }
+        rows: list[tuple[Any, ...]] = []
+        seen: set[str] = set()
+        for path, status in _results_in(self.folder):
+            seen.add(path)
+            if known.get(path) != (status.st_size, status.st_mtime_ns):
+                rows.append(_row(self.folder, path, status))
+        with self._database:
+            marks = ", ".join("?" * len(_COLUMNS))
+            self._database.executemany(f"INSERT OR REPLACE INTO results VALUES ({marks})", rows)
+            gone = [(path,) for path in known if path not in seen]
+            self._database.executemany("DELETE FROM results WHERE path = ?", gone)
+        query = "SELECT path, problem FROM results WHERE problem != '' ORDER BY path"
+        self.problems = list(self._database.execute(query))
+        return len(rows)
+
+    def entries(self, kernel: str = "", device: str = "") -> list[Entry]:
+        """Results in the order of their time. kernel, device: regular expressions that are searched for."""
+        try:
+            kernels, devices = re.compile(kernel), re.compile(device)
+        except re.error as error:
+            raise UsageError(f"is no regular expression ({error})", where=kernel or device) from None
+        chosen = [name for (name,) in self._database.execute(_KERNELS) if kernels.search(name)]
+        found: list[Entry] = []
+        for name in chosen:  # of a hundred thousand results one kernel has a few
+            found += (Entry(*row) for row in self._database.execute(_OF_KERNEL, (name,)))
+        found = [entry for entry in found if devices.search(entry.device)]
+        return sorted(found, key=lambda entry: (entry.created_utc, entry.path))
+
+
+def by_series(entries: list[Entry]) -> dict[tuple[str, str, int, str, str, str], list[Entry]]:
+    """Entries that can be compared over time, those with times alone."""
+    found: dict[tuple[str, str, int, str, str, str], list[Entry]] = {}
+    for entry in entries:
+        if entry.median_ns:
+            found.setdefault(entry.series, []).append(entry)
+    return found
+
+
+def _results_in(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Result files, those in folders inside as well; links are not followed."""
+    count = 0
+    prefix = len(os.path.join(folder, ""))
+    for parent, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in files:
+            if not name.endswith(".rres") or name.startswith("."):
+                continue
+            count += 1
+            if count > MAXIMUM_RESULTS:
+                raise FileError(f"more than {MAXIMUM_RESULTS} results", where=folder)
+            path = os.path.join(parent, name)
+            with contextlib.suppress(FileNotFoundError):
+                yield path[prefix:], os.stat(path, follow_symlinks=False)
+
+
+def _row(folder: Path, path: str, status: os.stat_result) -> tuple[Any, ...]:
+    try:
+        facts = _facts(read_map(folder / path))
+        problem = ""
+    except ReplayError as error:
+        facts, problem = (None,) * 12, error.what
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        facts, problem = (None,) * 12, "is no result of a replay"
+    return (path, status.st_size, status.st_mtime_ns, *facts, problem)
+
+
+def _facts(value: dict[str, Any]) -> tuple[Any, ...]:
+    """The columns from `created_utc` to `outputs`, out of the map of a result."""
+    timing = value["timing"]
+    times = [] if timing is None else timing["gpu_time_ns"] or timing["host_time_ns"]
+    if not all(isinstance(time, (int, float)) and time >= 0 for time in times):
+        raise ValueError("times")
+    variant = value.get("variant") or {}
+    return (
+        str(value["created_utc"])[:40],
+        ", ".join(map(str, value["window"]["kernels"])),
+        str(value["snapshot"]["identity"]),
+        int(value["snapshot"].get("window") or 0),
+        str(value["device"]["name"]),
+        str(value["driver"]["choice"]),
+        int(value["driver"]["version"]),
+        "" if timing is None else str(timing["source"]),
+        str(variant.get("text", "")),
+        quantile(sorted(times), 0.5) if times else None,
+        len(times),
+        str(value["verification"]["verdict"]),
+    )

@@ -1,0 +1,120 @@
+"""Text of `replay history` and `replay baseline`."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+from replay.history.baseline import Mark
+from replay.history.series import HistoryView, Series
+from replay.report.text import Column, Screen, duration, heading, number, shown, table
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+PLOT_COLUMNS = 40
+SHOWN_PROBLEMS = 5
+
+
+def render_history(view: HistoryView, screen: Screen) -> str:
+    """A line for each series: how often, its course, where its level changed."""
+    if not view.series:
+        return "\n".join([f"{shown(view.folder)}: no results with times", *_problems(view)])
+    columns = [
+        Column("kernel", cut=True),
+        Column("device", cut=True),
+        Column("n", "right"),
+        Column("median", "right"),
+        Column("latest", "right"),
+        Column("baseline", "right"),
+        Column("course"),
+        Column("changes"),
+    ]
+    rows = [
+        [
+            shown(item.kernel) + (f" (window {item.window})" if item.window else "") + _suffix(item),
+            shown(item.device, 40),
+            str(len(item.points)),
+            duration(sorted(point.median_ns for point in item.points)[len(item.points) // 2]),
+            duration(item.latest_ns),
+            "" if item.baseline_ns is None else _percent(item.latest_ns / item.baseline_ns),
+            sparkline([point.median_ns for point in item.points]),
+            ", ".join(f"{_percent(change.ratio)} on {change.created_utc[:10]}" for change in item.changes),
+        ]
+        for item in view.series
+    ]
+    title = heading(f"{shown(view.folder)}: {number(view.results, 'result')}", screen)
+    parts = [title, table(columns, rows, screen)]
+    if any(item.source == "modelled" for item in view.series):
+        parts.append("Times of the CPU driver are modelled; they say nothing about the speed of a GPU.")
+    return "\n".join([*parts, *_problems(view)])
+
+
+def _suffix(item: Series) -> str:
+    modelled = ", modelled" if item.source == "modelled" else ""
+    return (f", {shown(item.variant, 60)}" if item.variant else "") + modelled
+
+
+def _percent(ratio: float) -> str:
+    return f"{(ratio - 1) * 100:+.1f} %"
+
+
+def _problems(view: HistoryView) -> list[str]:
+    lines = [
+        f"  left out: {shown(path)}: {shown(problem)}" for path, problem in view.problems[:SHOWN_PROBLEMS]
+    ]
+    more = len(view.problems) - SHOWN_PROBLEMS
+    return [*lines, f"  ... and {number(more, 'more file')}"] if more > 0 else lines
+
+
+def sparkline(values: Sequence[float], columns: int = PLOT_COLUMNS) -> str:
+    """A row of blocks from the smallest to the largest value; of more values than columns, medians of stretches."""
+    if not values:
+        return ""
+    if len(values) > columns:
+        edges = [len(values) * n // columns for n in range(columns + 1)]
+        values = [
+            sorted(values[begin:end])[(end - begin) // 2]
+            for begin, end in zip(edges, edges[1:], strict=False)
+        ]
+    low, high = min(values), max(values)
+    # Less than 2 % of scatter is drawn as a flat line, or noise would look like a change.
+    span = max(high - low, 0.02 * low) or 1.0
+    return "".join(_BLOCKS[min(7, int((value - low) / span * 8))] for value in values)
+
+
+def history_csv(view: HistoryView) -> str:
+    """Every result as a line."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["kernel", "snapshot", "window", "device", "source", "variant", "created_utc", "median_ns",
+                     "driver_version", "outputs", "path"])  # fmt: skip
+    for item in view.series:
+        for point in item.points:
+            writer.writerow([_cell(item.kernel), item.snapshot, item.window, _cell(item.device), item.source,
+                             _cell(item.variant), point.created_utc, point.median_ns, point.driver_version,
+                             point.outputs, _cell(point.path)])  # fmt: skip
+    return text.getvalue().rstrip("\n")
+
+
+def _cell(text: str) -> str:
+    """Names come from strangers; a spreadsheet must not take one for a formula."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+def render_baseline(marks: Sequence[Mark], screen: Screen) -> str:
+    """The accepted times."""
+    if not marks:
+        return "no baseline is set"
+    columns = [Column("kernel", cut=True), Column("device", cut=True), Column("time", "right"), Column("of"),
+               Column("result", cut=True)]  # fmt: skip
+    rows = [
+        [
+            shown(mark.kernel),
+            shown(mark.device, 40),
+            duration(mark.median_ns),
+            mark.created_utc[:10],
+            shown(mark.path),
+        ]
+        for mark in marks
+    ]
+    return table(columns, rows, screen)
