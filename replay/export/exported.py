@@ -20,7 +20,7 @@ cuMemcpyDtoDAsync_v2 cuMemcpy2D_v2 cuMemcpy2DUnaligned_v2 cuMemcpy2DAsync_v2 cuM
 cuMemsetD8_v2 cuMemsetD16_v2 cuMemsetD32_v2 cuMemsetD2D8_v2 cuMemsetD2D16_v2 cuMemsetD2D32_v2
 cuMemsetD8Async cuMemsetD16Async cuMemsetD32Async cuMemsetD2D8Async cuMemsetD2D16Async cuMemsetD2D32Async
 cuArrayCreate_v2 cuArray3DCreate_v2 cuArrayDestroy cuTexObjectCreate cuTexObjectDestroy cuSurfObjectCreate
-cuSurfObjectDestroy
+cuSurfObjectDestroy cuMipmappedArrayCreate cuMipmappedArrayGetLevel cuMipmappedArrayDestroy
 """
 
 FUNCTIONS = frozenset(_PLAIN.split())
@@ -36,16 +36,20 @@ MAY_FAIL = frozenset(
 
 # What an object of the window is destroyed with, so that the next iteration can make it again
 DESTROYERS = {
-    "CUevent": "cuEventDestroy_v2", "CUstream": "cuStreamDestroy_v2", "CUmodule": "cuModuleUnload",
-    "CUlibrary": "cuLibraryUnload", "CUarray": "cuArrayDestroy", "CUtexObject": "cuTexObjectDestroy",
+    "CUevent": "cuEventDestroy_v2",
+    "CUstream": "cuStreamDestroy_v2",
+    "CUmodule": "cuModuleUnload",
+    "CUlibrary": "cuLibraryUnload",
+    "CUarray": "cuArrayDestroy",
+    "CUmipmappedArray": "cuMipmappedArrayDestroy",
+    "CUtexObject": "cuTexObjectDestroy",
     "CUsurfObject": "cuSurfObjectDestroy",
-}  # fmt: skip
+}
 
 WHY_NOT = {
     "cuGraphLaunch": "a graph with conditional nodes runs as a whole, and exported graphs run node by node",
     "cuCtxCreate": "the application has a context of its own beside the primary one",
     "cuGreenCtx": "green contexts are not exported",
-    "cuMipmappedArray": "mipmapped arrays are not exported",
     "cuTexRef": "texture references are not exported",
     "cuMulticast": "multicast objects are not exported",
 }

@@ -76,6 +76,7 @@ class _Executor(Executor):
         made = super()._one_image(prepared, name, part)
         if not self.recorder.keep(made):
             raise EngineError("an image has come to lie at a captured address", next="try again")
+        self.recorder.raw_images.add(ctypes.addressof(made))
         return made
 
     def host_source(self, prepared: Prepared, name: str, captured: int, part: int = 0) -> Any:
@@ -178,8 +179,8 @@ class _Planning:
                 raise EngineError(
                     f"{describe(range_)} has another address on the device, which is not exported"
                 )
-            if range_.array is not None and len(range_.array.parts) > 1:
-                raise EngineError(f"{describe(range_)}: arrays of several levels or planes are not exported")
+            if range_.array is not None and any(part.plane for part in range_.array.parts):
+                raise EngineError(f"{describe(range_)}: arrays of several planes are not exported")
         if program.range_handles:
             self._note(
                 "handles of texture and surface objects that stand in memory keep their captured value"

@@ -28,11 +28,16 @@ _WRAPPER = WRAPPER_MAGIC.to_bytes(4, "little")
 _LAUNCH_CONFIG_STREAM, _LAUNCH_CONFIG_ATTRIBUTES, _ATTRIBUTE_BYTES = 32, 40, 72
 _JIT_LOGS = (3, 4, 5, 6)  # CUjit_option: buffers for what the compiler says
 _PER_THREAD_STREAM = 2
-# Offsets of memory type and host pointer of both sides in CUDA_MEMCPY2D and CUDA_MEMCPY3D
+# Offsets in CUDA_MEMCPY2D and CUDA_MEMCPY3D. Of each side: x, y, z, memory type, host pointer, pitch, rows of a slice
 _SIDES = {
-    STRUCT_BYTES[CUDA_MEMCPY2D]: ((16, 24, 48), (72, 80, 104), (112, 120, None)),
-    STRUCT_BYTES[CUDA_MEMCPY3D]: ((32, 40, 72), (120, 128, 160), (176, 184, 192)),
-}
+    STRUCT_BYTES[CUDA_MEMCPY2D]: (
+        (0, 8, None, 16, 24, 48, None), (56, 64, None, 72, 80, 104, None), (112, 120, None),
+    ),
+    STRUCT_BYTES[CUDA_MEMCPY3D]: (
+        (0, 8, 16, 32, 40, 72, 80), (88, 96, 104, 120, 128, 160, 168), (176, 184, 192),
+    ),
+}  # fmt: skip
+MAXIMUM_BLOCK_BYTES = 4 << 30  # of all that calls point to
 
 
 class RecordingDriver:
@@ -47,11 +52,15 @@ class RecordingDriver:
         self.layout: list[tuple[int, int]] | None = None
         self.what = ""
         self.references: dict[int, str] = {}
+        self.raw_images: set[int] = (
+            set()
+        )  # addresses of buffers that hold an image as it stands in the snapshot
         self._is_captured = is_captured
         self._mark = 0x9000 | secrets.randbits(12)  # of 16 bits; addresses have none of the upper ones set
         self._buffers: dict[int, Any] = {}  # by address
         self._blocks: dict[tuple[int, int], int] = {}  # real room that a call writes -> its block
         self._count = 0
+        self._block_bytes = 0
         self._current = 0
         self._own_context = 0
 
@@ -111,6 +120,11 @@ class RecordingDriver:
     def block(self, data: bytes, words: Iterable[tuple[int, Word]] = (), *, scan: bool = True) -> Block:
         """New memory of the program. scan: marked values in it are found at multiples of 8."""
         self._count += 1
+        self._block_bytes += len(data)
+        if self._block_bytes > MAXIMUM_BLOCK_BYTES:
+            raise EngineError(
+                "the calls of the window are given more than 4 GiB of data", next="capture a shorter window"
+            )
         found = dict(words)
         if scan:
             for at in range(0, len(data) - 7, 8):
@@ -232,7 +246,7 @@ class RecordingDriver:
             blocks.append(self.block(text + b"\0", scan=False))
             return Inside(blocks[-1].number)
         data = self._read(row, parameter, argument, word, words)
-        inside = self._inside(row, parameter, data, blocks)
+        inside = self._inside(parameter, word, data, blocks)
         blocks.append(self.block(data, inside, scan=role not in (Role.HOST_READ, Role.IMAGE)))
         return Inside(blocks[-1].number)
 
@@ -252,9 +266,9 @@ class RecordingDriver:
         raise EngineError(f"{row.symbol} points to memory that the snapshot does not hold ({parameter.name})")
 
     def _inside(
-        self, row: Function, parameter: Parameter, data: bytes, blocks: list[Block]
+        self, parameter: Parameter, word: int, data: bytes, blocks: list[Block]
     ) -> list[tuple[int, Word]]:
-        """What the pointers inside a struct point to."""
+        """What the pointers inside a struct of the engine's point to."""
         if parameter.name == "config":
             (address,) = struct.unpack_from("<Q", data, _LAUNCH_CONFIG_ATTRIBUTES)
             (count,) = struct.unpack_from("<I", data, _LAUNCH_CONFIG_ATTRIBUTES + 8)
@@ -262,11 +276,11 @@ class RecordingDriver:
                 return [(_LAUNCH_CONFIG_ATTRIBUTES, 0)]
             blocks.append(self.block(ctypes.string_at(address, count * _ATTRIBUTE_BYTES)))
             return [(_LAUNCH_CONFIG_ATTRIBUTES, Inside(blocks[-1].number))]
-        if (
-            parameter.role == Role.IMAGE
-            and len(data) >= WRAPPER_BYTES
-            and data[:4] == WRAPPER_MAGIC.to_bytes(4, "little")
-        ):
+        if parameter.role == Role.IMAGE and data[:4] == _WRAPPER:
+            if word in self.raw_images or len(data) != WRAPPER_BYTES:
+                raise EngineError(
+                    "a module image of the snapshot is no image, but pointers of another process"
+                )
             return self._containers(data, blocks)
         if parameter.name == "pCopy" and len(data) in _SIDES:
             return list(self._copied(data, blocks))
@@ -287,27 +301,33 @@ class RecordingDriver:
         return [(8, places[0]), (16, Inside(blocks[-1].number))]
 
     def _copied(self, data: bytes, blocks: list[Block]) -> Iterable[tuple[int, Word]]:
-        """Host memory on both sides of a copy of two or three dimensions, unless it is pinned."""
+        """Host memory on both sides of a copy of two or three dimensions, unless it is pinned.
+
+        A block begins at the first byte that is copied; what stands before it is not ours to read.
+        """
         source, target, extent = _SIDES[len(data)]
 
-        def get(offset: int) -> int:
-            return int.from_bytes(data[offset : offset + 8], "little")
+        def get(offset: int | None, otherwise: int = 0) -> int:
+            return otherwise if offset is None else int.from_bytes(data[offset : offset + 8], "little")
 
-        width, height, depth = (1 if offset is None else get(offset) for offset in extent)
-        for side, is_source in ((source, True), (target, False)):
-            kind, host, pitch = side
+        width, height, depth = get(extent[0]), get(extent[1]), get(extent[2], 1)
+        for side in (source, target):
+            x, y, z, kind, host, pitch, rows = side
             address = get(host)
             if get(kind) & 0xFFFFFFFF != MemoryType.HOST or self._is_captured(address):
                 continue
-            size = (get(pitch) or width) * height * depth
+            row = get(pitch) or width
+            piece = row * (get(rows) or height)
+            offset = get(z) * piece + get(y) * row + get(x)
+            size = max(depth - 1, 0) * piece + max(height - 1, 0) * row + width
             if not 0 < size <= 1 << 30:
                 raise EngineError(f"copies {size} bytes from or to the host at once")
-            blocks.append(
-                self.block(ctypes.string_at(address, size), scan=False)
-                if is_source
-                else self._room(address, size)
-            )
-            yield host, Inside(blocks[-1].number)
+            address = (address + offset) % 2**64
+            if side is source:
+                blocks.append(self.block(ctypes.string_at(address, size), scan=False))
+            else:
+                blocks.append(self._room(address, size))
+            yield host, Inside(blocks[-1].number, -offset)
 
     def _parameters(self, argument: Any, blocks: list[Block]) -> Word:
         """The array of pointers to the parameters of a kernel, as one block of parameters and one of pointers."""

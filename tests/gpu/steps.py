@@ -524,6 +524,52 @@ def profiler_steps(machine: Machine) -> None:
                 raise StepFailed("the profiler took no NVTX ranges")
 
 
+def variant_step(machine: Machine) -> None:
+    """Whether this driver takes other images and options, and what ptxas and its own compiler make of the same PTX."""
+    if not (machine.work / "vector_add.rsnap").exists():
+        return
+    sources = REPOSITORY / "samples" / "vector_add"
+    variants = {
+        "PTX": ["--swap", str(sources / "vector_add.ptx")],
+        "JIT options": ["--jit", "opt-level=1,lineinfo"],
+        "geometry": ["--block", "256"],
+    }
+    if ptxas := shutil.which("ptxas"):
+        variants["ptxas"] = ["--ptxas", ptxas]
+    if shutil.which("nvcc"):
+        variants["source"] = ["--swap", str(sources / "vector_add.cu")]
+    for name, options in variants.items():
+        with machine.record.step(f"variant: {name}") as step:
+            (machine.need_real_gpu if name == "ptxas" else machine.need_gpu)()
+            output = machine.replay("run", "vector_add.rsnap", "--quick", "--json", *options, timeout_s=90)
+            result = json.JSONDecoder().raw_decode(output[output.index("{") :])[0]
+            step.facts.update(variant=result["variant"], verdict=result["verification"]["verdict"])
+
+
+def export_step(machine: Machine) -> None:
+    """Exported programs, built and run without the package."""
+    library = ["-lcuda"]
+    include = [f"-I{path}" for path in ("/usr/local/cuda/include",) if Path(path, "cuda.h").exists()]
+    for sample in ("vector_add", "hidden_state", "matmul_tiled"):
+        with machine.record.step(f"export {sample}") as step:
+            machine.need_gpu()
+            if not (machine.work / f"{sample}.rsnap").exists():
+                raise StepSkipped("its snapshot was not made")
+            folder = machine.work / f"export-{sample}"
+            machine.replay("export", f"{sample}.rsnap", "--python", f"{folder}-python")
+            script = [sys.executable, f"{folder}-python/window.py"]
+            step.facts["python"] = machine.record.command(script, environment=machine.environment)
+            if not include or not shutil.which("g++"):
+                raise StepSkipped("no CUDA headers or no g++: the C++ program was not built")
+            machine.replay("export", f"{sample}.rsnap", "--cuda", str(folder))
+            program = str(folder / "window")
+            source = str(folder / "main.cpp")
+            machine.record.command(["g++", "-std=c++17", "-O1", *include, source, "-o", program, *library])
+            step.facts["cuda"] = machine.record.command(
+                [program], environment={**os.environ, "EXPORT_FOLDER": str(folder)}
+            )
+
+
 def _importable(name: str) -> bool:
     try:
         return importlib.util.find_spec(name) is not None
@@ -560,6 +606,8 @@ STEPS: dict[str, Callable[[Machine], None]] = {
     "stacks": stack_steps,
     "overhead": overhead_step,
     "timing": timing_step,
+    "variants": variant_step,
+    "export": export_step,
     "profilers": profiler_steps,
     "incremental": incremental_step,
     "end-to-end": end_to_end_step,

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
+import ctypes
+import struct
 from dataclasses import replace
 
 import pytest
 
+from replay.api import structs
 from replay.errors import EngineError
 from replay.export import cuda, python
 from replay.export.plan import plan_export
+from replay.export.recording import RecordingDriver
 from replay.export.rendering import comment
-from replay.export.steps import Call, Compare
+from replay.export.steps import Call, Compare, Inside
 from replay.snapshot.container import SnapshotReader
 
 from .snapshot_factory import CONTEXT, vector_add
@@ -64,6 +68,36 @@ def test_a_function_that_is_not_exported_is_named(tmp_path):
     factory.call("cuCtxCreate_v2", [0x7F00, 0, 0], outputs={"pctx": (CONTEXT + 1).to_bytes(8, "little")})
     with pytest.raises(EngineError, match="context of its own"):
         planned(factory, tmp_path)
+
+
+def test_an_image_that_holds_pointers_of_another_process_is_not_followed(tmp_path):
+    factory = vector_add(64)
+    wrapper = struct.pack("<IIQQ", 0x466243B1, 2, 0x1000, 0x2000)
+    digest = factory.image(wrapper)
+    load = next(number for number, call in enumerate(factory.calls) if call.function == "cuModuleLoadData")
+    factory.calls[load] = replace(factory.calls[load], inputs={"image": digest})
+    with pytest.raises(EngineError, match="is no image"):
+        planned(factory, tmp_path)
+
+
+def test_of_host_memory_only_the_bytes_that_are_copied_are_read():
+    """The pointer stands far in front of them."""
+    recorder = RecordingDriver(lambda address: False)
+    data = (ctypes.c_char * 8).from_buffer_copy(b"12345678")
+    copy = structs.CUDA_MEMCPY3D()
+    copy.srcMemoryType, copy.dstMemoryType = 1, 2
+    copy.srcXInBytes, copy.srcY, copy.srcPitch, copy.srcHeight = 1 << 20, 1 << 10, 1 << 21, 1 << 11
+    copy.srcHost = ctypes.addressof(data) - (1 << 20) - (1 << 31)
+    copy.dstDevice, copy.dstPitch, copy.dstHeight = 0x3000_0000_0000, 8, 1
+    copy.WidthInBytes, copy.Height, copy.Depth = 8, 1, 1
+    recorder.function("cuMemcpy3D_v2")(ctypes.addressof(copy))
+    (step,) = recorder.steps
+    source, struct_block = step.blocks
+    assert source.data == b"12345678"
+    assert (
+        structs.CUDA_MEMCPY3D.srcHost.offset,
+        Inside(source.number, -(1 << 20) - (1 << 31)),
+    ) in struct_block.words
 
 
 def test_a_window_that_ended_in_a_fault_is_refused(tmp_path):

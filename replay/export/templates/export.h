@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -51,7 +52,7 @@ static size_t compared_bytes;
 struct Memory {
   unsigned char *data = nullptr;
   size_t size = 0;
-  void *at(size_t offset) const { return data + offset; }
+  void *at(std::ptrdiff_t offset) const { return data + offset; }
 };
 
 // A pointer for whatever a function takes.
