@@ -591,6 +591,7 @@ void write_process_text(const char *text, size_t bytes);
 // Room for `bytes` in the blobs file, 64-byte aligned.
 uint64_t reserve_blob(uint64_t bytes);
 bool write_blob(uint64_t offset, const void *data, size_t bytes); // false: capture has stopped
+int store_blob(uint64_t offset, const void *data, size_t bytes);  // errno, 0: stored, or capture has stopped
 void stop_capture(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void close_writer(void); // at a clean end
 void abandon_writer_after_fork(void);

@@ -55,6 +55,7 @@ static void child_after_fork(void) {
   reset_physical_after_fork();
   forget_host_contents();
   reset_copied_after_fork();
+  reset_behind_after_fork();
   reset_device_hash_after_fork();
   reset_variables_after_fork();
   reset_arrays_after_fork();

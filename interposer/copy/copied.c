@@ -98,6 +98,7 @@ void begin_copy(struct copy_writer *writer, const struct range *range, enum mome
   writer->call = call;
   writer->flags = COPY_FIRST | (inherits ? COPY_INHERITS : 0);
   writer->count = 0;
+  writer->behind = NULL;
 }
 
 static bool flush(struct copy_writer *writer) {
@@ -115,51 +116,16 @@ static bool flush(struct copy_writer *writer) {
   return true;
 }
 
-static bool is_zero(const uint8_t *data, size_t bytes) {
-  static const uint8_t zeros[4096];
-  for (; bytes >= sizeof zeros; data += sizeof zeros, bytes -= sizeof zeros)
-    if (memcmp(data, zeros, sizeof zeros) != 0)
-      return false;
-  return memcmp(data, zeros, bytes) == 0;
-}
-
-bool write_chunks(struct copy_writer *writer, size_t chunk, const uint8_t *data, size_t bytes) {
-  while (bytes > 0) {
-    struct copy_entry run[COPY_ENTRIES];
-    size_t count = 0, run_bytes = 0;
-    // Chunks of zeros are left out of the file, so a run ends before one.
-    while (run_bytes < bytes && count < COPY_ENTRIES) {
-      size_t length = bytes - run_bytes < CHUNK_BYTES ? bytes - run_bytes : CHUNK_BYTES;
-      if (is_zero(data + run_bytes, length))
-        break;
-      run[count] =
-          (struct copy_entry){(uint32_t)(chunk + count), crc32c(0, data + run_bytes, length), run_bytes};
-      count++;
-      run_bytes += length;
-    }
-    if (count == 0) {
-      run_bytes = bytes < CHUNK_BYTES ? bytes : CHUNK_BYTES;
-      run[count++] = (struct copy_entry){(uint32_t)chunk, 0, UINT64_MAX};
-    } else {
-      uint64_t blob = reserve_blob(run_bytes);
-      if (!write_blob(blob, data, run_bytes))
-        return false;
-      for (size_t n = 0; n < count; n++)
-        run[n].blob += blob;
-    }
-    for (size_t n = 0; n < count; n++) {
-      if (writer->count == COPY_ENTRIES && !flush(writer))
-        return false;
-      writer->entries[writer->count++] = run[n];
-    }
-    chunk += count;
-    data += run_bytes;
-    bytes -= run_bytes;
-  }
+bool add_entry(struct copy_writer *writer, const struct copy_entry *entry) {
+  if (writer->count == COPY_ENTRIES && !flush(writer))
+    return false;
+  writer->entries[writer->count++] = *entry;
   return true;
 }
 
-void end_copy(struct copy_writer *writer) {
+bool end_copy(struct copy_writer *writer) {
+  if (!finish_pieces(writer))
+    return false;
   writer->flags |= COPY_LAST;
-  flush(writer);
+  return flush(writer);
 }

@@ -44,13 +44,34 @@ struct copy_writer {
   uint32_t flags; // of the next record
   uint32_t count;
   struct copy_entry entries[COPY_ENTRIES];
+  struct piece *behind; // is being written; its entries come when it is
 };
 void begin_copy(struct copy_writer *writer, const struct range *range, enum moment moment, uint64_t call,
                 bool inherits);
-// Contents of chunks that follow one another, from `chunk` on; zeros are written as such. False: capture has
-// stopped.
-bool write_chunks(struct copy_writer *writer, size_t chunk, const uint8_t *data, size_t bytes);
-void end_copy(struct copy_writer *writer); // it is whole
+bool add_entry(struct copy_writer *writer, const struct copy_entry *entry); // its blob is in the file
+bool end_copy(struct copy_writer *writer); // it is whole; false: capture has stopped
+
+// What is read at once of a range, and what of it is to be written; written while the next one is read.
+enum { PIECE_CHUNKS = PIECE_BYTES / CHUNK_BYTES };
+struct piece_run {
+  size_t offset, bytes;
+  uint32_t first_entry;
+};
+struct piece {
+  uint8_t *data; // PIECE_BYTES
+  struct copy_entry entries[PIECE_CHUNKS];
+  struct piece_run runs[PIECE_CHUNKS]; // chunks that follow one another and are not zero
+  uint32_t entry_count, run_count;
+  int error; // errno of the writing, 0: none
+};
+void begin_piece(struct piece *piece);
+// Chunks that have changed, from `chunk` on, at `offset` of the piece's data.
+void add_to_piece(struct piece *piece, size_t chunk, size_t offset, size_t bytes);
+// The data stay as they are until the next call of either function. False: capture has stopped.
+bool write_piece(struct copy_writer *writer, struct piece *piece);
+bool finish_pieces(struct copy_writer *writer);
+void end_writing_behind(void); // before the gate opens
+void reset_behind_after_fork(void);
 
 // Hashes of all chunks of a device range, made by a kernel of the shim in the range's context, which is
 // current. The device is idle. False: to be copied and hashed by the host. `call`: for a note.

@@ -11,8 +11,8 @@
 #include <time.h>
 
 atomic_bool host_memory_is_pending;
-static uint8_t *staging;      // used by the thread that closed the gate
-static uint64_t bytes_copied; // into the capture: what --max-bytes limits
+static struct piece pieces[2]; // used by the thread that closed the gate, and by the one that writes behind
+static uint64_t bytes_copied;  // into the capture: what --max-bytes limits
 struct perturbation perturbation;
 
 uint64_t now_ns(void) {
@@ -66,28 +66,29 @@ void write_contents(const struct range *range, uint64_t offset, const uint8_t *d
   end_record(&record);
 }
 
-static int read_piece(const struct range *range, uint64_t address, size_t bytes) {
+static int read_piece(const struct range *range, uint64_t address, size_t bytes, uint8_t *to) {
   // Pinned and registered host memory is read where it is; the device is idle.
   if (range->kind == RANGE_HOST)
-    return read_memory(staging, (const void *)(uintptr_t)address, bytes) ? SUCCESS : ERROR_INVALID_VALUE;
+    return read_memory(to, (const void *)(uintptr_t)address, bytes) ? SUCCESS : ERROR_INVALID_VALUE;
   if (range->kind == RANGE_ARRAY)
-    return read_array(range->base, address - range->base, bytes, staging);
+    return read_array(range->base, address - range->base, bytes, to);
   int (*copy)(void *, uint64_t, size_t) = driver_symbol("cuMemcpyDtoH_v2");
-  return copy != NULL ? copy(staging, address, bytes) : ERROR_SYMBOL_NOT_FOUND;
+  return copy != NULL ? copy(to, address, bytes) : ERROR_SYMBOL_NOT_FOUND;
 }
 
-static bool has_staging(void) {
-  if (staging == NULL) {
+static bool has_room(struct piece *piece) {
+  if (piece->data == NULL) {
     void *mapped = mmap(NULL, PIECE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped != MAP_FAILED)
-      staging = mapped;
+      piece->data = mapped;
   }
-  return staging != NULL;
+  return piece->data != NULL;
 }
 
 const uint8_t *read_contents(const struct range *range, uint64_t offset, size_t bytes, int *result) {
-  *result = has_staging() ? read_piece(range, range->base + offset, bytes) : ERROR_OUT_OF_MEMORY;
-  return *result == SUCCESS ? staging : NULL;
+  uint8_t *to = has_room(&pieces[0]) ? pieces[0].data : NULL;
+  *result = to != NULL ? read_piece(range, range->base + offset, bytes, to) : ERROR_OUT_OF_MEMORY;
+  return *result == SUCCESS ? to : NULL;
 }
 
 bool is_host_visible(uint64_t address) {
@@ -125,15 +126,7 @@ struct reading {
   bool compare;                // chunks that are as in the copy before are not written
   bool words_are_known;        // of chunks that are as in the copy before
   bool over_limit, disagrees;
-  uint64_t written_ns; // spent on writing
 };
-
-static bool write_run(struct reading *reading, size_t chunk, const uint8_t *data, size_t bytes) {
-  uint64_t begin_ns = now_ns();
-  bool written = write_chunks(&reading->writer, chunk, data, bytes);
-  reading->written_ns += now_ns() - begin_ns;
-  return written;
-}
 
 static bool within_limit(struct reading *reading, size_t bytes) {
   reading->over_limit =
@@ -142,10 +135,18 @@ static bool within_limit(struct reading *reading, size_t bytes) {
   return !reading->over_limit;
 }
 
+static bool add_run(struct reading *reading, struct piece *piece, size_t behind, size_t end, size_t bytes) {
+  if (!within_limit(reading, bytes))
+    return false;
+  add_to_piece(piece, behind - (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES, end - bytes, bytes);
+  return true;
+}
+
 // Chunks from `first` on, which were just read. False: this copy has ended.
-static bool take_chunks(struct reading *reading, size_t first, const uint8_t *data, size_t bytes) {
+static bool take_chunks(struct reading *reading, struct piece *piece, size_t first, size_t bytes) {
   struct copied *copied = reading->copied;
-  size_t run = 0; // changed bytes in front of `at` that are not written yet
+  const uint8_t *data = piece->data;
+  size_t run = 0; // changed bytes in front of `at` that are not taken yet
   for (size_t at = 0, chunk = first; at < bytes; at += CHUNK_BYTES, chunk++) {
     size_t length = bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES;
     struct hash hash = hash_chunk(data + at, length);
@@ -162,15 +163,20 @@ static bool take_chunks(struct reading *reading, size_t first, const uint8_t *da
     if (!same) {
       run += length;
     } else if (run > 0) {
-      if (!within_limit(reading, run) || !write_run(reading, chunk - run / CHUNK_BYTES, data + at - run, run))
+      if (!add_run(reading, piece, chunk, at, run))
         return false;
       run = 0;
     }
   }
-  size_t behind = first + (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
-  return run == 0 ||
-         (within_limit(reading, run) &&
-          write_run(reading, behind - (run + CHUNK_BYTES - 1) / CHUNK_BYTES, data + bytes - run, run));
+  return run == 0 || add_run(reading, piece, first + (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES, bytes, run);
+}
+
+// The one that is not being written; with room for one alone, that one when it is.
+static struct piece *free_piece(struct reading *reading) {
+  struct piece *piece = &pieces[reading->writer.behind == &pieces[0]];
+  if (has_room(piece))
+    return piece;
+  return finish_pieces(&reading->writer) ? &pieces[0] : NULL;
 }
 
 static int take_stretch(struct reading *reading, size_t first, uint64_t end) {
@@ -178,17 +184,23 @@ static int take_stretch(struct reading *reading, size_t first, uint64_t end) {
   for (uint64_t offset = first * (uint64_t)CHUNK_BYTES; offset < end && writer_is_open();
        offset += PIECE_BYTES) {
     size_t bytes = end - offset < PIECE_BYTES ? (size_t)(end - offset) : PIECE_BYTES;
-    uint64_t begin_ns = now_ns(), written_ns = reading->written_ns;
-    int result = read_piece(range, range->base + offset, bytes);
+    struct piece *piece = free_piece(reading);
+    if (piece == NULL)
+      break;
+    begin_piece(piece);
+    uint64_t begin_ns = now_ns();
+    int result = read_piece(range, range->base + offset, bytes, piece->data);
     if (result != SUCCESS)
       return result;
     atomic_fetch_add(&perturbation.copied_bytes, bytes);
     if (range->host_visible)
-      host_contents_were_read(range, offset, staging, bytes, reading->writer.moment, reading->writer.call);
-    if (!take_chunks(reading, (size_t)(offset / CHUNK_BYTES), staging, bytes))
-      break;
+      host_contents_were_read(range, offset, piece->data, bytes, reading->writer.moment,
+                              reading->writer.call);
+    bool goes_on = take_chunks(reading, piece, (size_t)(offset / CHUNK_BYTES), bytes);
     if (range->kind == RANGE_DEVICE && bytes == PIECE_BYTES)
-      host_look_took(now_ns() - begin_ns - (reading->written_ns - written_ns), bytes);
+      host_look_took(now_ns() - begin_ns, bytes);
+    if (!goes_on || (piece->entry_count > 0 && !write_piece(&reading->writer, piece)))
+      break;
   }
   return SUCCESS;
 }
@@ -245,6 +257,8 @@ static int read_range(struct reading *reading) {
     }
     device_hash_is_wrong(reading->writer.call);
     reading->disagrees = reading->compare = false;
+    if (!finish_pieces(&reading->writer))
+      return SUCCESS;
     begin_copy(&reading->writer, range, reading->writer.moment, reading->writer.call, false);
   }
   free(hashes);
@@ -288,6 +302,7 @@ static void copy_range(const struct range *range, enum moment moment, uint64_t c
   copied->whole = false;
   bool pushed = push_context_of(range);
   int result = read_range(&reading);
+  finish_pieces(&reading.writer);
   if (pushed)
     pop_context();
   if (result != SUCCESS) {
@@ -298,15 +313,14 @@ static void copy_range(const struct range *range, enum moment moment, uint64_t c
   } else if (reading.over_limit) {
     skip(range, call);
   } else if (writer_is_open()) {
-    end_copy(&reading.writer);
-    copied->whole = true;
+    copied->whole = end_copy(&reading.writer);
   }
 }
 
 void copy_contents(struct thread *thread, struct range_list *list, enum moment moment, uint64_t call,
                    bool follow) {
   (void)thread;
-  const char *problem = has_staging() ? NULL : "no memory for the copy";
+  const char *problem = has_room(&pieces[0]) ? NULL : "no memory for the copy";
   if (problem == NULL) {
     uint64_t begin_ns = now_ns();
     gate_is_waiting_for_device(true);
@@ -333,6 +347,7 @@ void copy_contents(struct thread *thread, struct range_list *list, enum moment m
     if (moment == MOMENT_BEFORE)
       memory_mark(range.base, range.serial, RANGE_LOST);
   }
+  end_writing_behind();
   atomic_fetch_add(&perturbation.copy_ns, now_ns() - begin_ns);
   if (!writer_is_open()) // capture has stopped: nothing of it stays in the application
     end_device_hashing(0);

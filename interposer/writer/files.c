@@ -98,6 +98,10 @@ static bool within_size_limit(uint64_t end) {
   return true;
 }
 
+// Of one call. The kernel takes memory for its page cache in blocks as large as what is written: small ones
+// it has at hand, large ones cost more than copying into them.
+enum { WRITE_BYTES = 128 << 10 };
+
 bool write_file(const struct file *file, uint64_t offset, const void *data, size_t bytes) {
   if (!file_is_ours(file)) {
     errno = EBADF;
@@ -107,7 +111,7 @@ bool write_file(const struct file *file, uint64_t offset, const void *data, size
     return false;
   const uint8_t *from = data;
   while (bytes > 0) {
-    ssize_t done = pwrite(file->descriptor, from, bytes, (off_t)offset);
+    ssize_t done = pwrite(file->descriptor, from, bytes < WRITE_BYTES ? bytes : WRITE_BYTES, (off_t)offset);
     if (done < 0 && errno == EINTR)
       continue;
     if (done <= 0) {

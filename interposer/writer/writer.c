@@ -360,13 +360,15 @@ void write_process_text(const char *text, size_t bytes) {
 
 uint64_t reserve_blob(uint64_t bytes) { return atomic_fetch_add(&blobs_end, (bytes + 63) / 64 * 64); }
 
+int store_blob(uint64_t offset, const void *data, size_t bytes) {
+  return !writer_is_open() || write_file(&blobs_file, offset, data, bytes) ? 0 : errno;
+}
+
 bool write_blob(uint64_t offset, const void *data, size_t bytes) {
-  if (!writer_is_open())
-    return false;
-  if (write_file(&blobs_file, offset, data, bytes))
-    return true;
-  stop_capture("contents could not be written: %s", strerror(errno));
-  return false;
+  int error = store_blob(offset, data, bytes);
+  if (error != 0)
+    stop_capture("contents could not be written: %s", strerror(error));
+  return writer_is_open();
 }
 
 // ---- ending -------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from .conftest import Runner
 
 BYTES = (8 << 20) + 20  # also a last piece that is shorter and fills no column of the hash
 LAUNCHES, STORED_BYTES = 7, 300_000
+RECORDS_BYTES = 4096 + 2 * (256 << 10)  # FORMAT.md: the halves, and nothing in the log yet
 OUT_OF_MEMORY, NO_BINARY, LAUNCH_FAILED = 2, 209, 719
 
 
@@ -127,9 +128,9 @@ def test_a_disk_that_is_full_in_the_middle_of_a_copy_of_changes(
 ) -> None:
     small = tmp_path / "small"
     small.mkdir()
-    # 16 MiB of records, the whole buffer, and some of the pieces of 256 KiB that change: two before each launch and one
+    # The records, the whole buffer, and some of the pieces of 256 KiB that change: two before each launch and one
     # in it.
-    room = (16 << 20) + (33 << 18) + (pieces << 18) + (64 << 10)
+    room = RECORDS_BYTES + (33 << 18) + (pieces << 18) + (64 << 10)
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={room}", "tmpfs", str(small)], capture_output=True, text=True
     )
