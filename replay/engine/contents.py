@@ -18,10 +18,11 @@ from typing import Any
 from blake3 import blake3
 
 from replay.compare.outputs import BufferComparison, Reading
+from replay.engine.addresses import AddressMap
 from replay.engine.arrays import LiveArrays, texel_at
 from replay.engine.driver import Driver, DriverFailure, call, query
 from replay.engine.loading import SMALLEST_BYTES, ChunksAhead, Piece
-from replay.engine.memory import AddressMap, home_address, is_array, is_global, is_host
+from replay.engine.memory import home_address, is_array, is_global, is_host
 from replay.engine.tensor_maps import LiveMaps, MapPlace
 from replay.errors import EngineError
 from replay.snapshot.container import SnapshotReader

@@ -19,6 +19,7 @@ from typing import Any
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import HANDLE_TYPES, Effect, Function, Keep, Parameter, Role, Term
 from replay.engine import custom
+from replay.engine.addresses import AddressMap
 from replay.engine.contents import HandleWord, Word
 from replay.engine.custom.graphs import LiveGraphs
 from replay.engine.devices import Devices
@@ -26,7 +27,6 @@ from replay.engine.driver import Driver, DriverFailure, argument_type, argument_
 from replay.engine.executed import NOT_EXECUTED, PLACED_BEFOREHAND
 from replay.engine.handles import HandleMap, ThreadContexts, captured_handles
 from replay.engine.inputs import MAXIMUM_BUFFER_BYTES, CallInputs, Prepared
-from replay.engine.memory import AddressMap
 from replay.engine.tensor_maps import LiveMaps, MapPlace
 from replay.errors import EngineError
 from replay.snapshot.container import SnapshotReader

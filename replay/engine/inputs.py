@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from replay.engine.addresses import AddressMap
 from replay.engine.contents import read_contents
-from replay.engine.memory import AddressMap
 from replay.errors import EngineError
 from replay.images.fatbin import WRAPPER_MAGIC
 from replay.snapshot.container import SnapshotReader

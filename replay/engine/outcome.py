@@ -293,8 +293,6 @@ def capture_notes(session: Session) -> list[str]:
     if len(unique) > MAXIMUM_RESULT_NOTES:
         more = len(unique) - MAXIMUM_RESULT_NOTES
         unique = [*unique[:MAXIMUM_RESULT_NOTES], f"and {more} more; `replay ls SNAPSHOT notes` lists them"]
-    if len({range_.device for range_ in session.program.ranges.values()}) > 1:
-        unique.append("memory of several devices is replayed on one")
     if any(by_symbol()[call_.function].twin and call_.per_thread for call_ in session.program.window):
         threads = {call_.thread for call_ in session.program.window if call_.per_thread}
         if len(threads) > 1:

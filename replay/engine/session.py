@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect
 from replay.compare.outputs import BufferComparison
+from replay.engine.addresses import AddressMap
 from replay.engine.contents import ContentStore, describe, with_live_handles
 from replay.engine.custom.memory import give_hint
 from replay.engine.devices import Devices, captured_devices
@@ -22,16 +23,7 @@ from replay.engine.execute import SMALLEST_CERTAIN_HANDLE, STICKY_RESULTS, Execu
 from replay.engine.handles import captured_handles
 from replay.engine.inputs import HostOutput, Prepared
 from replay.engine.mappings import Backing, Home
-from replay.engine.memory import (
-    AddressMap,
-    Placed,
-    Span,
-    home_address,
-    is_array,
-    is_global,
-    is_host,
-    place,
-)
+from replay.engine.memory import Placed, Span, home_address, is_array, is_global, is_host, place
 from replay.engine.program import Program
 from replay.engine.saving import OutputSaver
 from replay.engine.submission import Batch, in_batches

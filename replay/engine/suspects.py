@@ -4,6 +4,9 @@ were taken for pointers. Pure: reads the snapshot, needs no driver."""
 from __future__ import annotations
 
 import bisect
+import heapq
+import itertools
+import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -57,6 +60,7 @@ class Known:
     calls: list[Call]
     complete: bool = True  # whether everything was searched
     _ordered: list[Range] = field(default_factory=list)
+    _reach: list[int] = field(default_factory=list)  # the highest end of all ranges up to this one
 
     @classmethod
     def of(cls, reader: SnapshotReader) -> Known:
@@ -91,13 +95,14 @@ class Known:
     def range_at(self, address: int, slack_bytes: int = 0) -> Range | None:
         """The range that holds a captured address, its end included; else the one that ends less than slack_bytes
         before."""
+        if len(self._reach) != len(self._ordered):
+            ends = (one.address + one.size_bytes for one in self._ordered)
+            self._reach = list(itertools.accumulate(ends, max))
         at = bisect.bisect_right(self._ordered, address, key=lambda one: one.address) - 1
-        while at >= 0:
+        while at >= 0 and address <= self._reach[at] + slack_bytes:
             one = self._ordered[at]
             if address <= one.address + one.size_bytes + slack_bytes:
                 return one
-            if one.address + (1 << 44) < address:
-                break
             at -= 1
         return None
 
@@ -118,7 +123,8 @@ class Known:
         for call in self.calls:
             function = by_symbol().get(call.function)
             read = [one.name for one in function.parameters if one.role == Role.HOST_READ] if function else []
-            for name, data in call.inputs.items():
+            for key, data in call.inputs.items():
+                name = key.removesuffix(".0")
                 if name in _PARAMETERS and isinstance(data, bytes):
                     yield _parameter_site(call), data
                 elif name in read and not isinstance(data, str):
@@ -154,19 +160,20 @@ def find_missed(reader: SnapshotReader, known: Known, touched: int) -> list[Susp
     deadline = time.monotonic() + SEARCH_S
     found: list[SuspectWord] = []
     for site, data in known.buffers(reader):
-        found += _missed_in(known, site, data, 0, starts, ends)
+        found += _missed_in(known, site, data, 0, _listed(known, site), starts, ends)
     for site, contents in known.memory():
+        listed = _listed(known, site)
         before = b""
         for number, digest in enumerate(contents.chunk_digests()):
             if time.monotonic() > deadline or len(found) > 64 * MAXIMUM_SUSPECTS:
                 known.complete = False
                 break
-            size = min(CHUNK_BYTES, contents.size_bytes - number * CHUNK_BYTES)
             if digest == ZERO_DIGEST:
                 before = b""
                 continue
-            piece = read_chunk(reader, digest, size)
-            found += _missed_in(known, site, before + piece, number * CHUNK_BYTES - len(before), starts, ends)
+            first = number * CHUNK_BYTES
+            piece = read_chunk(reader, digest, min(CHUNK_BYTES, contents.size_bytes - first))
+            found += _missed_in(known, site, before + piece, first - len(before), listed, starts, ends)
             before = piece[-_EDGE_BYTES:]
     aim = known.range_at(touched, 1 << 21) if touched else None
     forms = ("word", "unaligned", "halves")
@@ -186,28 +193,34 @@ def find_missed(reader: SnapshotReader, known: Known, touched: int) -> list[Susp
     return sorted(unique.values(), key=rank)[:MAXIMUM_SUSPECTS]
 
 
+def _listed(known: Known, site: Site) -> NDArray[np.int64]:
+    """Where the census has words in a site."""
+    return np.array(sorted(offset for offset, _ in known.census.get(site, ())), "<i8")
+
+
 def _missed_in(
-    known: Known, site: Site, data: bytes, first: int, starts: NDArray[np.uint64], ends: NDArray[np.uint64]
-) -> list[SuspectWord]:
-    listed = {offset for offset, _ in known.census.get(site, ())}
+    known: Known, site: Site, data: bytes, first: int, listed: NDArray[np.int64],
+    starts: NDArray[np.uint64], ends: NDArray[np.uint64],
+) -> list[SuspectWord]:  # fmt: skip
+    here = listed[np.searchsorted(listed, first) : np.searchsorted(listed, first + len(data))]
     found: list[SuspectWord] = []
     for shift in range(min(8, len(data) - 7)):
         words = np.frombuffer(data, "<u8", (len(data) - shift) // 8, shift)
-        for place in _inside(words, starts, ends)[: 4 * MAXIMUM_SUSPECTS].tolist():
+        places = _inside(words, starts, ends)
+        places = places[~np.isin(first + shift + 8 * places, here)]
+        for place in places[: 4 * MAXIMUM_SUSPECTS].tolist():
             offset = first + shift + 8 * place
-            if offset not in listed:
-                found.append(
-                    _suspect(known, site, offset, int(words[place]), "unaligned" if offset % 8 else "word")
-                )
+            found.append(
+                _suspect(known, site, offset, int(words[place]), "unaligned" if offset % 8 else "word")
+            )
     skipped = -first % 4
     halves = np.frombuffer(data, "<u4", max(len(data) - skipped, 0) // 4, skipped)
     # The halves of words that are known to be pointers belong to these.
-    taken = np.zeros(len(halves), dtype=bool)
-    for offset in [*listed, *(word.offset_bytes for word in found)]:
-        at = (offset - first - skipped) // 4
-        if 0 <= at < len(halves):
-            taken[at : at + 2] = True
-    return found + _halves(known, site, halves, taken, first + skipped, starts, ends)
+    whole = np.concatenate([here, np.array([word.offset_bytes for word in found], "<i8")])
+    places = (whole - first - skipped) // 4
+    taken = np.zeros(len(halves) + 2, dtype=bool)
+    taken[places[places >= 0]] = taken[places[places >= 0] + 1] = True
+    return found + _halves(known, site, halves, taken[: len(halves)], first + skipped, starts, ends)
 
 
 def _inside(
@@ -281,7 +294,7 @@ def find_followed(
     first: Sequence[MovedWord], second: Sequence[MovedWord], placements: Sequence[Placement]
 ) -> list[Followed]:
     """Which differing words moved as a range did, in both of two replays that moved it by different distances."""
-    distances = _distances(placements)
+    numbers, distances = _distances(placements)
     others = {(word.label, word.offset_bytes): word for word in second}
     found: list[Followed] = []
     for word in first:
@@ -289,37 +302,37 @@ def find_followed(
         if other is None:
             continue
         for size, shift in ((8, 0), (4, 0), (4, 4)):
-            mask = _MASK[size]
-            moves = [((one.found - one.captured) >> 8 * shift) & mask for one in (word, other)]
-            if size == 4:
-                moves = [
-                    ((one.found >> 8 * shift) - (one.captured >> 8 * shift)) & mask for one in (word, other)
-                ]
-            followed = _followed(moves, mask, distances)
-            if followed is not None and any(moves):
-                found.append(Followed(word, size, word.offset_bytes + shift, *followed))
+            moves = [
+                ((one.found >> 8 * shift) - (one.captured >> 8 * shift)) & _MASK[size]
+                for one in (word, other)
+            ]
+            followed = _followed(moves, size, distances) if all(moves) else None
+            if followed is not None:
+                place, factor = followed
+                found.append(Followed(word, size, word.offset_bytes + shift, numbers[place], factor))
                 break
     return found
 
 
-def _distances(placements: Sequence[Placement]) -> list[tuple[int, list[int]]]:
-    """One range of each stretch that moved as one, with its distances."""
+def _distances(placements: Sequence[Placement]) -> tuple[list[int], NDArray[np.uint64]]:
+    """One range of each stretch that moved as one, and how far in each replay: a row for each."""
     tables = [{item.range: item for item in one.ranges if item.live_address} for one in placements]
     found: dict[tuple[int, ...], int] = {}
     for number in tables[0]:
         items = [table.get(number) for table in tables]
-        moves = tuple(item.live_address - item.address for item in items if item is not None)
+        moves = tuple((item.live_address - item.address) % 2**64 for item in items if item is not None)
         if len(moves) == len(tables) and all(moves):
             found.setdefault(moves, number)
-    return [(number, list(moves)) for moves, number in found.items()]
+    return list(found.values()), np.array(list(found), "<u8").reshape(len(found), len(tables))
 
 
-def _followed(moves: list[int], mask: int, distances: list[tuple[int, list[int]]]) -> tuple[int, int] | None:
-    factors = [factor for size in range(1, SMALL_FACTORS + 1) for factor in (size, -size)]
-    for factor in factors:
-        for number, steps in distances:
-            if all((step * factor - move) & mask == 0 for step, move in zip(steps, moves, strict=True)):
-                return number, factor
+def _followed(moves: list[int], size: int, distances: NDArray[np.uint64]) -> tuple[int, int] | None:
+    """The stretch whose distances, times a small factor, are these moves; and the factor."""
+    wanted, mask = np.array(moves, "<u8"), np.uint64(_MASK[size])
+    for factor in (factor for number in range(1, SMALL_FACTORS + 1) for factor in (number, -number)):
+        hits = (((distances * np.uint64(factor % 2**64)) - wanted) & mask == 0).all(axis=1)
+        if hits.any():
+            return int(np.flatnonzero(hits)[0]), factor
     return None
 
 
@@ -336,24 +349,29 @@ def find_false(known: Known, followed: Iterable[Followed], placement: Placement)
     for one in followed:
         half = one.word.captured >> 8 * (one.offset_bytes - one.word.offset_bytes) & _MASK[one.size_bytes]
         wanted.setdefault(moved(one.range_id), []).append(half)
-    found: list[tuple[tuple[bool, int, bool, int], SuspectWord]] = []
-    for site, words in known.census.items():
-        for offset, value in words:
-            target = known.range_at(value)
-            outputs = wanted.get(moved(target.id), []) if target is not None else []
-            distance = min(
-                (abs((value & 0xFFFFFFFF) - (output & 0xFFFFFFFF)) for output in outputs), default=0
-            )
-            key = (not outputs, distance, site.place == "parameters", offset)
-            found.append((key, _word("false", known, site, offset, value)))
-    found.sort(key=lambda pair: pair[0])
-    return [suspect for _, suspect in found[:MAXIMUM_SUSPECTS]]
+    deadline = time.monotonic() + SEARCH_S
+
+    def ranked() -> Iterator[tuple[tuple[bool, int, bool, int, int], Site, int, int]]:
+        count = 0
+        for site, words in known.census.items():
+            for offset, value in words:
+                count += 1
+                if count % 4096 == 0 and time.monotonic() > deadline:
+                    known.complete = False
+                    return
+                target = known.range_at(value) if wanted else None
+                outputs = wanted.get(moved(target.id), []) if target is not None else []
+                near = min((abs((value & _MASK[4]) - (output & _MASK[4])) for output in outputs), default=0)
+                yield (not outputs, near, site.place == "parameters", offset, count), site, offset, value
+
+    return [
+        _word("false", known, site, offset, value)
+        for _, site, offset, value in heapq.nsmallest(MAXIMUM_SUSPECTS, ranked(), key=lambda item: item[0])
+    ]
 
 
 def touched_address(text: str, known: Known) -> int:
     """The first captured address that an error message names; 0 if it names none."""
-    import re
-
     for match in re.finditer(r"0x([0-9a-fA-F]{6,16})\b", text):
         value = int(match.group(1), 16)
         if known.range_at(value, 1 << 21) is not None:

@@ -9,20 +9,20 @@ from __future__ import annotations
 import itertools
 import os
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 from replay.engine.run import RunOptions, run_snapshot
 
 STARTS = int(os.environ.get("REPLAY_TEST_STARTS", "24"))
-SAMPLES = (
-    "vector_add", "saxpy", "reduce", "matmul_tiled", "inplace_scan", "pointer_table", "two_streams", "hidden_state",
-    "cooperative", "graph_update", "texture_filter", "memory_kinds",
-)  # fmt: skip
+SAMPLES_FOLDER = Path(__file__).parents[2] / "samples"
+SAMPLES = sorted({path.parent.name for path in SAMPLES_FOLDER.glob("*/*.[cp]*")} - {"crash", "common"})
 
 
 @pytest.mark.timeout(120 + 3 * STARTS)
-def test_every_range_of_every_sample_is_at_its_address_in_many_starts(replay):
+def test_every_range_of_every_sample_is_at_its_address_in_many_starts(replay, monkeypatch):
+    monkeypatch.setenv("REPLAY_EMULATOR_DEVICES", "2")
     for sample in SAMPLES:
         replay.capture("--all", application=replay.application(sample), output=f"{sample}.rsnap")
     restarts: Counter[str] = Counter()

@@ -27,6 +27,7 @@ SAMPLES = {
     "memory_kinds": "accumulate",  # managed, pools, one memory at two addresses
     "reduce": "reduce",  # pinned memory
     "graph_update": "",
+    "graph_while": "",
     "texture_filter": "",
 }
 

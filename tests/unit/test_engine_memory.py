@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replay.engine.addresses import AddressMap
 from replay.engine.contents import Word, patch, written_stretches
 from replay.engine.memory import (
     GRANULE_BYTES,
     PAGE_BYTES,
     TAKEN,
-    AddressMap,
     AddressTaken,
     Placed,
     Span,

@@ -9,10 +9,11 @@ import graph_descriptions as written
 import pytest
 
 from replay.api.graphs import Node, NodeType, Part, parse_description
+from replay.engine.addresses import AddressMap
 from replay.engine.custom.graph_nodes import NodeParameters
 from replay.engine.custom.graphs import LiveGraphs
 from replay.engine.execute import Executor
-from replay.engine.memory import AddressMap, Placed, Span
+from replay.engine.memory import Placed, Span
 from replay.engine.tensor_maps import LiveMaps
 
 from .fake_driver import FakeDriver

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from replay.api.vocabulary import Moment
+from replay.engine.addresses import AddressMap
 from replay.engine.custom.arrays import MAXIMUM_RANK
 from replay.engine.execute import Executor
-from replay.engine.memory import AddressMap, Placed, Span
+from replay.engine.memory import Placed, Span
 from replay.engine.tensor_maps import LiveMaps, MapPlace, unpack_maps
 from replay.errors import EngineError, FormatError
 from replay.snapshot import schema
