@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Literal
@@ -13,12 +13,15 @@ from replay.engine.driver import call, passed_value, query
 from replay.engine.inputs import Prepared
 from replay.engine.measure import MAXIMUM_HELD_CALLS, WindowSampler
 from replay.engine.session import Session, is_launch, launch_streams
+from replay.engine.submission import Batch
 from replay.inspection.launches import with_kernels
 from replay.results.schema import LaunchTime
 from replay.snapshot.schema import Call
 
 # Launches of a window that are timed one by one; each takes two events
 MAXIMUM_TIMED_LAUNCHES = 16_384
+
+SMALLEST_PASS = 16  # launches; with fewer at a time a window is run too often
 
 _NO_NUMBER = -1  # of a call that the application did not make
 
@@ -34,42 +37,55 @@ class _Timed:
     times_ns: dict[Caches, list[int]] = field(default_factory=lambda: {"cold": [], "hot": []})
 
 
+@dataclass
+class _Pass:
+    """The window with events around some of its launches."""
+
+    window: Sequence[Prepared | Batch]
+    timed: list[_Timed]
+
+
 class LaunchTimer:
-    """Runs a session's window with events around its launches. notes: launches that are not timed, and why."""
+    """Runs a session's window with events around its launches, so many at a time as fit behind a held stream.
+
+    notes: launches that are not timed, or not as well as others, and why.
+    """
 
     def __init__(self, session: Session, sampler: WindowSampler) -> None:
         self._session = session
         self._sampler = sampler
         self.notes: list[str] = []
-        self._timed: list[_Timed] = []
-        self._window = session.submittable(self._with_events())
-        self._hold = sampler.commands + 2 * len(self._timed) <= MAXIMUM_HELD_CALLS
-        if self._timed and not sampler.hold_reason and not self._hold:
+        self._timed = self._with_events()
+        room = (MAXIMUM_HELD_CALLS - sampler.commands) // 2
+        self._hold = not sampler.hold_reason and (room >= SMALLEST_PASS or room >= len(self._timed))
+        if not self._hold and not sampler.hold_reason and self._timed:
             self.notes.append(
                 "times of single launches include gaps in which the device waits for the host: the window has too many "
                 "calls to hold its stream while they are queued"
             )
+        size = room if self._hold else len(self._timed)
+        self._passes = [
+            self._pass(self._timed[start : start + size])
+            for start in range(0, len(self._timed), max(size, 1))
+        ]
 
-    def _with_events(self) -> list[Prepared]:
-        session, window = self._session, []
+    def _with_events(self) -> list[_Timed]:
+        session = self._session
         handles = session.executor.handles
+        timed: list[_Timed] = []
         without_context = unlisted = 0
         for item in session.window:
             if not is_launch(item):
-                window.append(item)
-            elif len(self._timed) >= MAXIMUM_TIMED_LAUNCHES:
+                continue
+            if len(timed) >= MAXIMUM_TIMED_LAUNCHES:
                 unlisted += 1
-                window.append(item)
             elif item.context and handles.find("CUcontext", item.context) is None:
                 without_context += 1
-                window.append(item)
             else:
-                session.executor.switch(item.context)
+                session.executor.be_in(item.context)
                 events = [query(session.driver, "cuEventCreate", 0) for _ in range(2)]
                 streams = launch_streams(item)
-                timed = _Timed(item, streams[0] if streams else 0, events[0], events[1])
-                self._timed.append(timed)
-                window += self._between_events(timed)
+                timed.append(_Timed(item, streams[0] if streams else 0, events[0], events[1]))
         session.use_main_context()
         if unlisted:
             self.notes.append(
@@ -79,7 +95,15 @@ class LaunchTimer:
             self.notes.append(
                 f"{without_context:,} launches were not timed one by one: the window makes their context itself"
             )
-        return window
+        return timed
+
+    def _pass(self, timed: list[_Timed]) -> _Pass:
+        around = {id(item.prepared): item for item in timed}
+        window: list[Prepared] = []
+        for item in self._session.window:
+            chosen = around.get(id(item))
+            window += [item] if chosen is None else self._between_events(chosen)
+        return _Pass(self._session.submittable(window), timed)
 
     def _between_events(self, timed: _Timed) -> list[Prepared]:
         """The launch between calls that record its events; a stream that the window makes is looked up each time."""
@@ -104,23 +128,24 @@ class LaunchTimer:
 
         return [replace(item, first=[*item.first, before], then=[after, *item.then])]
 
-    def run_once(self, caches: Caches) -> None:
-        """One pass over a window that is ready to run. Raises EngineError when a call fails."""
-        if not self._timed:
-            return
-        self._sampler.run(window=self._window, hold=self._hold)
+    def run_once(self, caches: Caches, make_ready: Callable[[], None]) -> None:
+        """Time every launch once. make_ready: called before each run of the window. Raises EngineError when a call
+        fails."""
         elapsed_ms = ctypes.c_float(0)
-        for timed in self._timed:
-            if timed.prepared.call.result != 0:
-                continue  # it failed, as in the application, so its second event was not recorded
-            call(
-                self._session.driver,
-                "cuEventElapsedTime",
-                ctypes.addressof(elapsed_ms),
-                timed.begin,
-                timed.end,
-            )
-            timed.times_ns[caches].append(round(elapsed_ms.value * 1e6))
+        for one in self._passes:
+            make_ready()
+            self._sampler.run(window=one.window, hold=self._hold)
+            for timed in one.timed:
+                if timed.prepared.call.result != 0:
+                    continue  # it failed, as in the application, so its second event was not recorded
+                call(
+                    self._session.driver,
+                    "cuEventElapsedTime",
+                    ctypes.addressof(elapsed_ms),
+                    timed.begin,
+                    timed.end,
+                )
+                timed.times_ns[caches].append(round(elapsed_ms.value * 1e6))
 
     @property
     def launches(self) -> int:

@@ -204,9 +204,9 @@ class _Launches:
         self._messages.stage(f"timing each launch of the window with {caches} caches")
         for number in range(passes):
             self._messages.progress(f"{number} passes")
-            if restore:
-                self._sampler.make_ready(flush=caches == "cold")
-            self._timer.run_once(caches)
+            self._timer.run_once(
+                caches, lambda: self._sampler.make_ready(flush=caches == "cold") if restore else None
+            )
 
     def result(self) -> list[schema.LaunchTime]:
         """In the order of the window."""
