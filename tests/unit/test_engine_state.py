@@ -236,3 +236,20 @@ def test_a_launch_that_fails_in_a_timed_replay_is_named(replayed, monkeypatch):
     monkeypatch.setenv("REPLAY_EMULATOR_FAIL", "cuLaunchKernel:6:719")
     with pytest.raises(EngineError, match="call 7 of the window: cuLaunchKernel"):
         replayed(two_launches())
+
+
+def test_launches_of_a_long_window_are_timed_behind_a_hold_some_at_a_time(measured):
+    factory = SnapshotFactory()
+    factory.set_up(INCREMENT.encode(), "increment")
+    factory.range(BASE, u32(5), u32(5 + 400))
+    for _ in range(400):
+        factory.launch(u64(BASE), [(0, 8)], 1, 1)
+    result = measured(factory, caches="cold")
+    assert result.verification.verdict == "match"
+    assert result.timing.held
+    assert len(result.launch_times) == 400
+    assert all(len(item.cold_time_ns) == 2 and min(item.cold_time_ns) > 0 for item in result.launch_times)
+    assert not any("gaps" in note for note in result.notes)
+    assert sum(item.cold_ns for item in result.launch_times) == pytest.approx(
+        result.timing.gpu.median_ns, rel=0.01
+    )
