@@ -39,11 +39,10 @@ def check_parameters(session: Session) -> None:
         layout = known[handle]
         if layout is None:
             continue
-        captured = session.executor.optional(prepared, "kernelParams", 1)
-        data = session.executor.optional(prepared, "kernelParams") or session.executor.optional(
-            prepared, "extra"
-        )
-        if (problem := _compare(layout, captured, data)) is not None:
+        slots = session.executor.optional(prepared, "kernelParams", 1)
+        buffer = session.executor.optional(prepared, "kernelParams")
+        extra = session.executor.optional(prepared, "extra") if buffer is None else None
+        if (problem := _compare(layout, slots, buffer, extra)) is not None:
             raise EngineError(
                 f"the captured parameters do not fit the kernel: {problem}",
                 where=prepared.where,
@@ -52,12 +51,14 @@ def check_parameters(session: Session) -> None:
             )
 
 
-def _compare(layout: Layout, captured: bytes | None, data: bytes | None) -> str | None:
-    """What does not fit; None when all does."""
+def _compare(layout: Layout, captured: bytes | None, buffer: bytes | None, extra: bytes | None) -> str | None:
+    """What does not fit; None when all does. buffer: of the parameters; extra: one that the application made itself,
+    which may be longer. captured: the place of each parameter, where that is known."""
     end = max((offset + size for offset, size in layout), default=0)
-    length = len(data or b"")
+    length = len(buffer or extra or b"")
     if captured is None:
-        return None if length >= end else f"it takes {end} bytes, {length} were captured"
+        fits = length >= end if buffer is None else length == end
+        return None if fits else f"it takes {end} bytes, {length} were captured"
     slots = tuple(struct.iter_unpack("<II", captured[: len(captured) // 8 * 8]))
     if len(slots) != len(layout):
         return f"it takes {len(layout)}, {len(slots)} were captured"

@@ -213,6 +213,12 @@ def _image(image: ImageNeed, needs: Requirements, here: Here) -> Finding:
         f" and {len(image.kernels) - 3} more" if len(image.kernels) > 3 else ""
     )
     item = f"image {image.digest[:12]}" + (f" ({names})" if names else "")
+    if not image.intact:
+        return Finding(
+            item, "the image that the application loaded", "another one", "lacking",
+            f"{item} is not the one that the application loaded: its contents have another digest",
+            "somebody changed the snapshot; capture again, or --best-effort",
+        )  # fmt: skip
     if not image.known:
         return Finding(item, "a driver that reads it", f"{image.kind}, not looked into", "unknown")
     has = (

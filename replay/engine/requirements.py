@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
+from blake3 import blake3
+
 from replay.api.functions import by_symbol
 from replay.engine.devices import captured_ordinals
 from replay.engine.executed import executes
@@ -59,7 +61,8 @@ GLANCE = Limits(4_000, 4_000, 4 << 20)  # for `info`, which takes no time
 class ImageNeed:
     """A module image. cubins: targets such as "sm_90a". ptx: (target, version), "compute_90" and "8.5". left_out: what
     the capture left out of it. kernels: that the window launches from it. known: whether it could be read. required:
-    whether it must load; a library of which nothing is launched need not have code for the device."""
+    whether it must load; a library of which nothing is launched need not have code for the device. intact: its contents
+    are those that its digest names; always so where it was left out in part."""
 
     digest: str
     kind: str
@@ -69,6 +72,7 @@ class ImageNeed:
     kernels: list[str] = field(default_factory=list)
     known: bool = True
     required: bool = True
+    intact: bool = True
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,7 @@ def find_requirements(reader: SnapshotReader, limits: Limits = EVERYTHING) -> Re
     partial: list[str] = []
     summary = _first(reader, Summary, "summary")
     environment = _first(reader, Environment, "environment")
-    kernels = summary.kernels if summary else _all(reader, Kernel, "kernel")
+    kernels = (summary.kernels if summary else []) or _all(reader, Kernel, "kernel", limits.calls)
     notes: list[Note] = _all(reader, Note, "note", limits.calls)
     calls = list(islice(reader.objects("call"), limits.calls + 1))
     if len(calls) > limits.calls:
@@ -266,21 +270,26 @@ def _images(
         required = bool(names) or loaded.get(image.digest, False)
         room -= image.contents.size_bytes
         targets: tuple[list[str], list[tuple[str, str]]] | None = None
+        intact = True
         if room < 0:
             unread += 1
         else:
+            data = _bytes(reader, image.contents)
+            if not image.left_out and not image.loaded_bytes:
+                intact = blake3(data).hexdigest().startswith(image.digest)
             with suppress(ReplayError):  # the driver may know what it is
-                targets = _targets(reader, image)
+                targets = _targets(data)
         known = targets is not None
         cubins, ptx = targets or ([], [])
-        found.append(ImageNeed(image.digest, image.kind, cubins, ptx, image.left_out, names, known, required))
+        found.append(
+            ImageNeed(image.digest, image.kind, cubins, ptx, image.left_out, names, known, required, intact)
+        )
     if unread:
         partial.append(f"{unread} large module image{'s' if unread > 1 else ''}")
     return found
 
 
-def _targets(reader: SnapshotReader, image: Image) -> tuple[list[str], list[tuple[str, str]]]:
-    data = _bytes(reader, image.contents)
+def _targets(data: bytes) -> tuple[list[str], list[tuple[str, str]]]:
     kind = identify(data)
     if kind == "fatbin":
         entries = read_container(data)

@@ -480,6 +480,7 @@ class Session:
 
     def _checked_pass(self) -> _Outcome:
         outcome = _Outcome()
+        dropped: list[Prepared] = []
         self.contents.watch({change.range for changes in self.program.seen.values() for change in changes})
         for number, prepared in enumerate(self.window):
             if number % 1000 == 999:
@@ -488,7 +489,15 @@ class Session:
             if prepared.call.number in self.program.deaths:
                 self._compare_ranges(self.program.deaths[prepared.call.number], outcome)
             self._births(prepared.call.number)
-            code = self.executor.run(prepared)
+            try:
+                code = self.executor.run(prepared)
+            except EngineError as error:
+                # It needs something that was left out, and is from now on left out itself.
+                if isinstance(error, DriverFailure) or not self.program.best_effort:
+                    raise
+                self.program.left_out.append(f"left out: {error}")
+                dropped.append(prepared)
+                continue
             captured = prepared.call.result
             if code != captured and self.executor.result_matters(prepared):
                 if captured == 0:
@@ -523,6 +532,8 @@ class Session:
                 next="in the application the window ended well; `replay info` shows what the capture lacks",
             ) from None
         self.contents.watch(())
+        if dropped:
+            self.window = [item for item in self.window if item not in dropped]
         self._stage("comparing outputs")
         self._compare_alive(outcome)
         return outcome
