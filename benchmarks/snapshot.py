@@ -23,9 +23,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE] + [
+    str(HERE)
+]  # it has a replay.py
 INFO_TARGET_S = 0.4
 INFO_TARGET_BYTES = 100_000_000
-PACK_TARGET_RATIO = 0.8
+PACK_TARGET_RATIO = 1.0
 # Packing may keep a few chunks for each thread; it must not grow with the snapshot.
 PACK_TARGET_BYTES = 500_000_000
 
@@ -44,10 +47,12 @@ with open(sys.argv[1], "wb") as target:
 
 @dataclass(frozen=True)
 class Usage:
-    """What one process took: wall time in seconds, and the most memory it had resident, in bytes."""
+    """What one process took: wall time in seconds, and the most memory it had resident, in bytes. cpu_seconds: of user
+    and kernel, with the processes that it waited for; other work on the machine disturbs it less."""
 
     seconds: float
     resident_bytes: int
+    cpu_seconds: float
 
 
 def measured(command: list[str], output: Path | None = None) -> Usage:
@@ -56,6 +61,7 @@ def measured(command: list[str], output: Path | None = None) -> Usage:
     started = time.perf_counter()
     # The installed package: `python -m` would take one from the current folder, which has no native parts.
     environment = {**os.environ, "PYTHONSAFEPATH": "1"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its byte code
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment, cwd="/"
     )
@@ -69,7 +75,7 @@ def measured(command: list[str], output: Path | None = None) -> Usage:
     if process.returncode:
         print(f"`{' '.join(command)}` ended with status {process.returncode}", file=sys.stderr)
         raise SystemExit(3)
-    return Usage(seconds, usage.ru_maxrss * 1024)
+    return Usage(seconds, usage.ru_maxrss * 1024, usage.ru_utime + usage.ru_stime)
 
 
 def capture(folder: Path, size_bytes: int, driver: str | None) -> Path:
