@@ -262,6 +262,7 @@ def run(
         variant=make_variant(
             swap=swap or (),
             ptxas=ptxas,
+            lower_ptx=lower_ptx,
             jit=jit or (),
             grid=grid or (),
             block=block or (),

@@ -32,6 +32,10 @@ _SHAPE_NAMES = tuple(
 )  # as parameters of cuLaunchKernel, too
 _NODE_SHAPE_OFFSET = 8  # in CUDA_KERNEL_NODE_PARAMS
 
+# What a kernel may have without cuFuncSetAttribute: CUDA C++ Programming Guide, "Shared Memory"
+_ALWAYS_ALLOWED_BYTES = 48 << 10
+_MAXIMUM_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+
 # Captured handles of modules that no application loaded. No driver hands out such values: they are no addresses.
 _BESIDE = 0xFFFF_FE00_0000_0000
 
@@ -131,6 +135,7 @@ class _Rewriting:
                 yield from self._module_of_library(call, arguments)
             elif call.function in _GETTERS:
                 yield self._function(call, arguments)
+                yield from self._allowed(call)
             elif call.function in _ENUMERATORS and arguments.get(_ENUMERATORS[call.function]) in self._owners:
                 raise EngineError(
                     "the application got the kernels of this module by counting them, which a swap may change",
@@ -191,6 +196,20 @@ class _Rewriting:
             place = _position(call.function, _GETTERS[call.function])
             call = replace(call, arguments=_put(call.arguments, place, self._beside[owner]))
         return call
+
+    def _allowed(self, call: Call) -> Iterator[Call]:
+        """A kernel that gets more shared memory than every kernel may have must have been allowed it first."""
+        given = next((name for name in ("hfunc", "pKernel") if name in call.outputs), "")
+        data = call.outputs.get(given)
+        handle = int.from_bytes(data, "little") if isinstance(data, bytes) else 0
+        shapes = self._shapes.get(self._names.kernel(handle), ()) if call.result == 0 else ()
+        for shape in shapes:
+            if shape.what == "shared" and shape.value[0] > _ALWAYS_ALLOWED_BYTES:
+                words = [handle, _MAXIMUM_DYNAMIC_SHARED, shape.value[0]]
+                function = "cuFuncSetAttribute"
+                if given == "pKernel":
+                    function, words = "cuKernelSetAttribute", [*words[1:], handle, 0]
+                yield replace(call, function=function, arguments=words, inputs={}, outputs={})
 
     # -- geometry -----------------------------------------------------------------------------------------------
 

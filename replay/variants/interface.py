@@ -19,6 +19,7 @@ BLOCK_SHARED_BYTES = {
     89: 99 * _KIB, 90: 227 * _KIB, 100: 227 * _KIB, 103: 227 * _KIB, 110: 227 * _KIB, 120: 99 * _KIB, 121: 99 * _KIB,
 }  # fmt: skip
 _DRIVER_SHARED_BYTES = 1024  # that machine code of sm_90 and later counts as its own, and the limits do not
+MAXIMUM_THREADS = 1024  # of a block, on every architecture: the same table
 SHOWN_PARAMETERS = 12
 
 Dimensions = tuple[int, int, int]
@@ -135,13 +136,13 @@ def _threads(
     *,
     exact: bool,
 ) -> Fact:
+    limit = MAXIMUM_THREADS if variant is None else min(_product(variant), MAXIMUM_THREADS)
     problem = ""
-    for item in launches if variant is not None else ():
-        assert variant is not None
-        if exact and item.block != variant:
+    for item in launches:
+        if exact and variant is not None and item.block != variant:
             problem = f"it is launched with {_text(item.block)}"
-        elif not exact and _product(item.block) > _product(variant):
-            problem = f"it is launched with {_text(item.block)}, {_product(item.block)} threads"
+        elif not exact and _product(item.block) > limit:
+            problem = f"it is launched with {_text(item.block)}, {_product(item.block)} threads; {limit} are possible"
     return Fact(what, _text(captured), _text(variant), problem)
 
 

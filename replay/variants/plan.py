@@ -119,8 +119,8 @@ class _Planning:
         self._uses = image_uses(calls, ranges)
         self._launches = launched(calls, self._kernels)
         self._captured: dict[str, BuiltImage] = {}
-        builds = variant.swaps or variant.ptxas
-        self._architecture = device.architecture(driver, ordinal) if builds else None
+        decides = variant.swaps or variant.ptxas or variant.geometry
+        self._architecture = device.architecture(driver, ordinal) if decides else None
         self._notes: list[str] = []
 
     def plan(self) -> Plan:

@@ -147,7 +147,8 @@ def _assembled(command: list[str], text: bytes, folder: Path) -> tuple[Ran, byte
     source, target = folder / "kernel.ptx", folder / "kernel.cubin"
     source.write_bytes(text.rstrip(b"\0") + b"\n")
     ran = run_tool([*command, str(source), "-o", str(target)])
-    ran = Ran(ran.status, ran.log + ran.output.decode("utf-8", "replace"))
+    log = (ran.log + ran.output.decode("utf-8", "replace")).replace(f"{folder}{os.sep}", "")
+    ran = Ran(ran.status, log)
     return ran, target.read_bytes() if ran.status == 0 and target.is_file() else b""
 
 

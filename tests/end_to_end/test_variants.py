@@ -89,6 +89,22 @@ def test_another_geometry_is_launched(replay):
     assert "outputs match" in replay.run("x.rsnap", "--grid", "vector_add=1025", "--block", "256").stdout
 
 
+def test_kernels_of_graphs_are_launched_with_another_geometry(replay):
+    replay.capture("--all", application=replay.application("graph_update"))
+    kernels = json.loads(replay("ls", "x.rsnap", "kernels", "--json").stdout)["kernels"]
+    kernel = max(kernels, key=lambda item: item["launches"])
+    same, less = str(kernel["grid"][0]), str(max(kernel["grid"][0] // 2, 1))
+    assert "outputs match" in replay.run("x.rsnap", "--grid", f"^{kernel['name']}$={same}").stdout
+    replay.run("x.rsnap", "--grid", f"^{kernel['name']}$={less}", status=ExitCode.GATE_FAILED)
+
+
+def test_more_shared_memory_than_every_kernel_may_have_is_allowed_first(replay):
+    replay.capture("--kernel", "vector_add", application=replay.application("vector_add"))
+    assert "outputs match" in replay.run("x.rsnap", "--shared", "100000").stdout
+    done = replay.run("x.rsnap", "--shared", "300000", status=ExitCode.COULD_NOT)
+    assert "the device has" in done.stderr
+
+
 def test_what_does_not_fit_ends_before_anything_runs(replay):
     replay.capture("--kernel", "vector_add", application=replay.application("vector_add"))
     other = put(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 
 import pytest
@@ -14,11 +15,13 @@ from replay.inspection.launches import LaunchedKernel, launches
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Kernel
 from replay.variants import device
+from replay.variants.images import describe
 from replay.variants.interface import InterfaceMismatch, Launched, compare_interfaces, compare_variables
 from replay.variants.kernels import find_kernel
 from replay.variants.model import Variant, make_variant, parse, parse_swap
 from replay.variants.plan import plan_variant
-from replay.variants.ptxas import requirement, spills
+from replay.variants.ptxas import assemble, find_ptxas, requirement, spills
+from replay.variants.tools import BuildError
 
 from .snapshot_factory import FUNCTION, MODULE, SAMPLES, vector_add
 
@@ -269,3 +272,30 @@ ptxas info    : Function properties for k
     16 bytes stack frame, 32 bytes spill stores, 64 bytes spill loads
 ptxas info    : Used 12 registers"""
     assert spills(log) == {"k": (32, 64)}
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="needs a ptxas")
+def test_machine_code_is_compared_kernel_by_kernel(tmp_path):
+    """Two builds may differ in the file and have the same instructions."""
+    tool = find_ptxas(shutil.which("ptxas"))
+
+    def build(text, name):
+        return assemble(tool, text, name, 90)
+
+    captured = build(PTX, "captured")
+    again = build(b"// a comment\n" + PTX, "again")
+    other = build(PTX.replace(b"add.f32", b"sub.f32"), "other")
+    assert describe(again, "vector_add", 90, captured, "vector_add").same_code is True
+    assert describe(other, "vector_add", 90, captured, "vector_add").same_code is False
+    assert describe(other, "vector_add", 90, None, "vector_add").same_code is None
+
+
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="needs a ptxas")
+def test_ptx_that_is_too_new_is_lowered_only_when_asked():
+    tool = find_ptxas(shutil.which("ptxas"))
+    text = PTX.replace(b".version 7.0", b".version 99.0")
+    with pytest.raises(BuildError, match="99.0"):
+        assemble(tool, text, "new.ptx", 90)
+    lowered = assemble(tool, text, "new.ptx", 90, lower=True)
+    assert "lowered to" in lowered.compiler
+    assert lowered.code("vector_add", 90) == assemble(tool, PTX, "old.ptx", 90).code("vector_add", 90)
