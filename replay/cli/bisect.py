@@ -83,6 +83,12 @@ def bisect(
         typer.Option(min=0.1, metavar="S", help="Seconds without progress after which a replay is killed."),
     ] = 300.0,
     window: Window = None,
+    output: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            "-o", "--output", metavar="B.json", help="Write the bisection as JSON.", show_default=False
+        ),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -102,7 +108,10 @@ def bisect(
     from replay.report.json import document
     from replay.report.progress import StageLine
     from replay.report.text import Screen
+    from replay.results.store import require_place, write_whole
 
+    if output is not None:
+        require_place(output)
     if not over:
         raise UsageError("no candidates", next="name them with --over, e.g. --over ptxas=12.6..13.0")
     begin_s = time.monotonic()
@@ -133,6 +142,8 @@ def bisect(
     shown = "bad" if kind == "exec" else symptom.value
     result = _result(snapshot, over, shown, found, progress, outcome, time.monotonic() - begin_s, source)
     file.remove()
+    if output is not None:
+        write_whole(output, (document(SCHEMA, result) + "\n").encode())
     if json:
         print(document(SCHEMA, result))
     elif quiet:

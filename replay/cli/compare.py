@@ -110,7 +110,10 @@ def compare(
     from replay.report.json import document
     from replay.report.progress import StageLine
     from replay.report.text import Screen
+    from replay.results.store import require_place, write_whole
 
+    if output is not None:
+        require_place(output)
     if b is None and variant_a == variant_b:
         raise UsageError("nothing to compare", where=a, next="name a second file, or give --a and --b")
     right = a if b is None else b
@@ -136,7 +139,7 @@ def compare(
         with StageLine(hidden=quiet or json) as line:
             result = compare_windows(pairs, sides[0], sides[1], limits, unmatched, line.show)
     if output is not None:
-        output.write_text(document(SCHEMA, result) + "\n")
+        write_whole(output, (document(SCHEMA, result) + "\n").encode())
     if json:
         print(document(SCHEMA, result))
     elif quiet:

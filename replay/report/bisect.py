@@ -15,7 +15,7 @@ _BAR = 20
 def render_bisection(result: Bisection, screen: Screen) -> str:
     """The answer in plain words, then each candidate with what was seen of it."""
     parts = [heading(answer(result), screen)]
-    parts += [f"  {line}" for line in _more(result)]
+    parts += [f"  {line}" for line in more(result)]
     parts += ["", table(_columns(result), _rows(result), screen)]
     hidden = len(result.candidates) - SHOWN_CANDIDATES
     if hidden > 0:
@@ -50,7 +50,7 @@ def _percent(ratio: float) -> str:
     return f"{(ratio - 1) * 100:+.2f} %"
 
 
-def _more(result: Bisection) -> Iterator[str]:
+def more(result: Bisection) -> Iterator[str]:
     largest = max(result.steps, key=lambda step: abs((step.ratio or 1) - 1))
     for step in result.steps:
         if step is not largest:
@@ -88,13 +88,13 @@ def _rows(result: Bisection) -> Iterator[list[str]]:
             ">" if at in bad else "",
             shown(item.label, 200),
             str(len(item.observations)) if item.observations else "",
-            _seen(item, result.symptom),
+            seen(item, result.symptom),
             f"{item.probability:.1%}" if item.probability >= 0.0005 else "",
-            _said(item, at, result),
+            said(item, at, result) or "#" * round(item.probability * _BAR),
         ]
 
 
-def _seen(item: BisectedCandidate, symptom: str) -> str:
+def seen(item: BisectedCandidate, symptom: str) -> str:
     if not item.observations:
         return ""
     mean = sum(item.observations) / len(item.observations)
@@ -103,9 +103,9 @@ def _seen(item: BisectedCandidate, symptom: str) -> str:
     return _percent(math.exp(mean))
 
 
-def _said(item: BisectedCandidate, at: int, result: Bisection) -> str:
+def said(item: BisectedCandidate, at: int, result: Bisection) -> str:
     if item.skipped:
         return f"skipped: {shown(item.skipped, 120)}"
     if item.group != at:
         return f"same code as {shown(result.candidates[item.group].label, 60)}"
-    return "#" * round(item.probability * _BAR)
+    return ""

@@ -98,15 +98,15 @@ def _made_of(result: Comparison, screen: Screen) -> list[str]:
             if a == b or (a.code and a.code == b.code):
                 equal += 1
                 continue
-            values = (_both(getattr(a, name), getattr(b, name)) for name, _ in _MADE_OF)
+            values = (_both(getattr(a, name), getattr(b, name)) for name, _ in MADE_OF)
             rows.append([shown(a.name), *values, _code(a, b)])
     if not rows:
         return ["", "  The kernels of both sides are the same."] if equal else []
-    columns = [Column("kernel", cut=True), *(Column(title, "right") for _, title in _MADE_OF), Column("code")]
+    columns = [Column("kernel", cut=True), *(Column(title, "right") for _, title in MADE_OF), Column("code")]
     return ["", table(columns, rows, screen)]
 
 
-_MADE_OF = [
+MADE_OF = [
     ("registers", "registers"),
     ("shared_bytes", "shared"),
     ("local_bytes", "stack"),

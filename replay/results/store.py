@@ -33,9 +33,15 @@ def require_place(path: str | os.PathLike[str]) -> None:
 
 def write_result(path: str | os.PathLike[str], result: RunResult) -> None:
     """Write a result file, atomically. Raises FileError."""
+    write_whole(
+        path, zstandard.ZstdCompressor(level=6, write_checksum=True).compress(msgpack.packb(to_wire(result)))
+    )
+
+
+def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a file, atomically: whoever looks finds the one before or all of this one. Raises FileError."""
     require_place(path)
     target = Path(path)
-    packed = zstandard.ZstdCompressor(level=6, write_checksum=True).compress(msgpack.packb(to_wire(result)))
     try:
         descriptor, temporary = tempfile.mkstemp(".partial", f".{target.name}.", target.parent)
     except OSError as error:
@@ -49,7 +55,7 @@ def write_result(path: str | os.PathLike[str], result: RunResult) -> None:
             umask = os.umask(0)
             os.umask(umask)
             os.fchmod(file.fileno(), 0o666 & ~umask)
-            file.write(packed)
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)

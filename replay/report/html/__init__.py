@@ -1,0 +1,7 @@
+"""One offline page of comparisons, bisections, histories and results. Everything in it is escaped: names come from
+strangers. It has no script and loads nothing."""
+
+from replay.report.html.page import render_page
+from replay.report.html.sources import Sources, read_sources
+
+__all__ = ["Sources", "read_sources", "render_page"]

@@ -1,0 +1,67 @@
+"""What a report is made of: files that other commands wrote, recognised by what is in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from replay.errors import FormatError, ReplayError
+from replay.history.series import HistoryView, look
+from replay.results import bisection, comparison
+from replay.results.schema import RunResult
+from replay.results.store import read_result
+from replay.snapshot.schema import from_wire
+
+MAXIMUM_BYTES = 256 << 20
+
+
+@dataclass
+class Sources:
+    """Everything that was read, in the order in which it was named."""
+
+    comparisons: list[comparison.Comparison] = field(default_factory=list)
+    bisections: list[bisection.Bisection] = field(default_factory=list)
+    results: list[RunResult] = field(default_factory=list)
+    histories: list[HistoryView] = field(default_factory=list)
+
+
+def read_sources(paths: Sequence[Path]) -> Sources:
+    """Results (.rres), folders of them, and the JSON of `compare` and `bisect`. Raises FormatError, FileError."""
+    found = Sources()
+    for path in paths:
+        if path.is_dir():
+            found.histories.append(look(path))
+        elif path.suffix == ".rres":
+            found.results.append(read_result(path))
+        else:
+            _read_json(path, found)
+    return found
+
+
+def _read_json(path: Path, found: Sources) -> None:
+    with open(path, "rb") as file:
+        data = file.read(MAXIMUM_BYTES + 1)
+    if len(data) > MAXIMUM_BYTES:
+        raise FormatError("is larger than any result", where=path)
+    try:
+        value = json.loads(data)
+        schema = value["schema"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        schema = ""
+    try:
+        if schema == comparison.FORMAT:
+            found.comparisons.append(from_wire(comparison.Comparison, value))
+        elif schema == bisection.FORMAT:
+            found.bisections.append(from_wire(bisection.Bisection, value))
+        else:
+            raise FormatError(
+                "is nothing that a report can be made of",
+                where=path,
+                next="name .rres files, folders of them, or what `compare` and `bisect` print with --json",
+            )
+    except ReplayError as error:
+        raise FormatError(error.what, where=path, next=error.next) from None
+    except RecursionError:
+        raise FormatError("is nested too deeply", where=path) from None

@@ -1,0 +1,220 @@
+"""The page and the Markdown of `replay report`: complete, self-contained, and safe with names of strangers."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import zlib
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from replay.cli import main
+from replay.compare.run import compare_results
+from replay.compare.sides import StoredResult
+from replay.errors import FormatError
+from replay.history.store import append
+from replay.report.html import read_sources, render_page
+from replay.report.html.charts import Line, chart
+from replay.report.json import document
+from replay.report.markdown import render_markdown
+from replay.results import bisection, comparison
+from replay.results.bisection import BisectedCandidate, Bisection, Step
+from replay.results.store import write_result
+
+from .test_results import modelled, summary
+
+HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&{{7*7}}"
+VOID = {"meta", "img", "br", "input", "link"}
+
+
+class Checker(HTMLParser):
+    """Collects tags, attributes and text; notices what is never closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.text = ""
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_endtag(self, tag):
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open[-1] == tag, f"</{tag}> closes <{self.open[-1]}>"
+        self.open.pop()
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def timed(ns, kernel):
+    result = modelled()
+    timing = dataclasses.replace(result.timing, gpu_time_ns=[ns, ns], gpu=summary(float(ns)))
+    return dataclasses.replace(
+        result, timing=timing, window=dataclasses.replace(result.window, kernels=[kernel])
+    )
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    """One of everything, all with hostile names."""
+    a, b = (StoredResult(tmp_path / "x.rres", timed(ns, HOSTILE)) for ns in (1000, 1050))
+    compared = compare_results([a], [b], 0.01)
+    (tmp_path / "c.json").write_text(document(comparison.FORMAT, compared))
+    found = [
+        BisectedCandidate(f"{HOSTILE}{at}", "", at, observations=[0.05], probability=at / 3)
+        for at in range(3)
+    ]
+    searched = Bisection(bisection.FORMAT, "1", "", HOSTILE, f"ptxas={HOSTILE}", "slower", found,
+                         [Step(1, 2, 0.995, "SLOWER", 1.05, 1.04, 1.06, 1.0)], 20, "modelled", 1.05)  # fmt: skip
+    (tmp_path / "b.json").write_text(document(bisection.FORMAT, searched))
+    for ns in (1000, 1010, 1020):
+        append(tmp_path / "history", timed(ns, HOSTILE))
+    write_result(tmp_path / "r.rres", timed(1000, HOSTILE))
+    return [tmp_path / name for name in ("c.json", "b.json", "history", "r.rres")]
+
+
+def checked(page: str) -> Checker:
+    checker = Checker()
+    checker.feed(page)
+    assert checker.open == []
+    return checker
+
+
+def test_the_page_is_whole_and_escapes_every_name(inputs):
+    page = checked(render_page(read_sources(inputs)))
+    assert not page.tags & {"script", "img", "iframe", "object", "link", "form", "a"}
+    assert not {name for name in page.attributes if name.startswith("on") or name in ("src", "href", "style")}
+    assert page.text.count("<script>alert(1)</script>") >= 8
+    assert page.text.count("{{7*7}}") == page.text.count("<script>alert(1)</script>")  # text, not a template
+
+
+def test_the_page_allows_nothing_to_be_loaded(inputs):
+    page = render_page(read_sources(inputs))
+    assert "Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\"" in page
+    assert "http:" not in page
+    assert "https:" not in page
+
+
+def test_the_page_says_what_was_found(inputs):
+    text = checked(render_page(read_sources(inputs))).text
+    for part in (
+        "+5.00 %",
+        "first bad: ",
+        "History of 1 series",
+        "outputs match",
+        "modelled by the CPU driver",
+        "How to reproduce",
+    ):
+        assert part in text
+
+
+def test_every_input_alone_makes_a_page(inputs):
+    for path in inputs:
+        checked(render_page(read_sources([path])))
+    checked(render_page(read_sources([])))
+
+
+FOREIGN = [
+    b"",
+    b"nonsense",
+    b"[]",
+    b'{"schema": "other/1"}',
+    b'{"schema": "replay.comparison/1"}',
+    b'{"schema": "replay.bisection/1", "steps": 3}',
+    b"[" * 100_000,
+]
+
+
+@pytest.mark.parametrize("data", FOREIGN)
+def test_what_is_nothing_of_ours_is_refused(tmp_path, data):
+    (tmp_path / "x.json").write_bytes(data)
+    with pytest.raises(FormatError, match=r"x\.json"):
+        read_sources([tmp_path / "x.json"])
+
+
+def test_markdown_stays_inside_its_fences(tmp_path, inputs):
+    a = StoredResult(tmp_path / "x.rres", timed(1000, "```\n# no heading"))
+    (tmp_path / "f.json").write_text(document(comparison.FORMAT, compare_results([a], [a], 0.01)))
+    text = render_markdown(read_sources([tmp_path / "f.json"]))
+    fence = text.splitlines()[2].removesuffix("text")
+    assert len(fence) >= 4
+    assert text.count(fence) == 2
+    assert "\\<script\\>" in render_markdown(read_sources(inputs[:1]))
+
+
+def test_a_chart_of_nothing_or_one_value_is_drawn():
+    assert chart([], "x") == ""
+    assert "circle" in chart([Line("", [1.0])], "x")
+    assert "nan" not in chart([Line("", [0.0, 0.0])], "x")
+
+
+def test_the_command_writes_a_page(tmp_path, inputs, capsys):
+    names = [str(path) for path in inputs]
+    assert main(["report", *names, "-o", str(tmp_path / "page.html")]) == 0
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    assert main(["report", *names, "--markdown"]) == 0
+    assert "### " in capsys.readouterr().out
+    assert main(["report", *names]) == 2
+    assert main(["report", str(tmp_path / "nowhere.json"), "--markdown"]) == 3
+
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+PAPER = {"light": (255, 255, 255), "dark": (13, 17, 23)}
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on this machine (apt install chromium)")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 400])
+def test_a_real_browser_shows_it(tmp_path, inputs, width, scheme):
+    """Screenshots are kept in REPLAY_TEST_ARTEFACTS, when that names a folder, for people to look at."""
+    (tmp_path / "page.html").write_text(render_page(read_sources(inputs)))
+    folder = Path(os.environ.get("REPLAY_TEST_ARTEFACTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    picture = folder / f"report-{width}-{scheme}.png"
+    command = [
+        BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+        "--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
+        f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},2400", f"--screenshot={picture}",
+        f"--blink-settings=preferredColorScheme={0 if scheme == 'dark' else 1}", (tmp_path / "page.html").as_uri(),
+    ]  # fmt: skip
+    subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=100, check=True)
+    drawn_width, first_pixel, colours = look_at(picture)
+    assert drawn_width == width
+    assert first_pixel == PAPER[scheme]
+    assert colours > 50  # text and charts, not a blank page
+
+
+def look_at(picture: Path) -> tuple[int, tuple[int, ...], int]:
+    """Width, first pixel and how many different rows of raw bytes a PNG has."""
+    data = picture.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    width = int.from_bytes(data[16:20], "big")
+    packed, at = b"", 8
+    while at < len(data):
+        length = int.from_bytes(data[at : at + 4], "big")
+        if data[at + 4 : at + 8] == b"IDAT":
+            packed += data[at + 8 : at + 8 + length]
+        at += 12 + length
+    raw = zlib.decompress(packed)
+    row_bytes = len(raw) // int.from_bytes(data[20:24], "big")
+    rows = {raw[begin : begin + row_bytes] for begin in range(0, len(raw), row_bytes)}
+    return width, tuple(raw[1:4]), len(rows)  # the first pixel has no neighbours that a filter could take
+
+
+def test_json_of_the_sources_is_what_the_commands_print(inputs):
+    assert json.loads(inputs[0].read_text())["schema"] == comparison.FORMAT
