@@ -90,6 +90,12 @@ def run(
             "--shift", help="Move all memory on purpose, twice, and say whether outputs stay the same."
         ),
     ] = False,
+    relocate: Annotated[
+        bool,
+        typer.Option(
+            "--relocate/--no-relocate", help="Move memory whose captured address cannot be had, or refuse."
+        ),
+    ] = True,
     placement: Annotated[
         bool, typer.Option("--placement", help="Print where each captured range is in the replay.")
     ] = False,
@@ -216,7 +222,7 @@ def run(
     from replay.report.json import document
     from replay.report.progress import StageLine
     from replay.report.relocation import fails_to_move
-    from replay.report.run import outputs, render_run
+    from replay.report.run import render_run, verdicts
     from replay.report.text import Screen
     from replay.report.times import restores_wrongly
     from replay.results.store import require_place, write_result
@@ -247,6 +253,7 @@ def run(
         timing=replace(parameters, fixed_samples=samples) if timing else None,
         timeout_s=timeout,
         best_effort=best_effort,
+        relocate=relocate,
         expand_graphs=expand_graphs,
         counters=counters,
         window=window,
@@ -294,7 +301,7 @@ def run(
     if json:
         print(document(SCHEMA, result))
     elif quiet:
-        print(outputs(result))
+        print(verdicts(result))
     else:
         print(render_run(result, Screen.of_stdout(), placement=placement))
     matches = result.verification.verdict in ("match", "not_compared")

@@ -23,6 +23,9 @@ from replay.errors import EngineError
 from replay.snapshot.schema import Range
 
 TAKEN = "something in the replaying process has the address"
+STAY_ADVICE = (
+    "leave out --no-relocate: it is then elsewhere, known pointers follow; --shift says whether that is safe"
+)
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 HIGHEST_ADDRESS = 1 << 56  # of user space with five-level page tables; nothing captured lies above
 
@@ -278,7 +281,14 @@ def _place_device(
 
 
 def _elsewhere_device(driver: Driver, span: Span, home: Home, reason: str, backing: Backing) -> Placed:
-    got = query(driver, "cuMemAddressReserve", span.size_bytes, GRANULE_BYTES, 0, 0)
+    try:
+        got = query(driver, "cuMemAddressReserve", span.size_bytes, GRANULE_BYTES, 0, 0)
+    except DriverFailure as failure:
+        raise EngineError(
+            f"{span.size_bytes} bytes of device addresses cannot be had, at {span.address:#x} or anywhere else "
+            f"({failure.name})",
+            next="close other programs that use the device, or choose another one with --device",
+        ) from None
     _back_with_memory(driver, span, got, home, backing)
     return Placed(span, got, "relocated", reason)
 

@@ -41,7 +41,9 @@ def run_and_prove(
 ) -> schema.RunResult:
     """`run_snapshot`, and then whether its outputs are the same with all memory elsewhere. Raises what that raises."""
     result = run_snapshot(path, options, progress)
-    shifted = replace(options, timing=None, counters=False, save_outputs=None)
+    shifted = replace(
+        options, timing=None, counters=False, serialize=False, save_outputs=None, save_all=False
+    )
     return replace(result, relocation=prove(path, shifted, result, progress))
 
 

@@ -29,7 +29,7 @@ from replay.compare.tolerance import Tolerance
 from replay.drivers import SONAME, Driver, find_driver
 from replay.engine import layouts
 from replay.engine.isolation import SAMPLE_INTERVAL_S, MemoryWatch, WorkerLog
-from replay.engine.memory import is_global, plan_spans
+from replay.engine.memory import STAY_ADVICE, is_global, plan_spans
 from replay.errors import EngineError, ExitCode, GateFailed, ReplayError, TruncatedError, WorkerError
 from replay.results import schema
 from replay.results.preflight import Finding, Preflight
@@ -60,6 +60,7 @@ class RunOptions:
     expand_graphs: launch graphs node by node. counters: what the built-in CPU driver counts; another driver is refused.
     window: number of the one to replay, in a snapshot that has several. caches: with which the window is timed.
     serialize: also run the work of its streams one after another. profile: replay once, for a profiler; timing is None.
+    relocate: whether memory may be elsewhere where its captured address cannot be had.
     shift: number (from 1) of the way in which all memory is moved on purpose, 0 for not at all; census: what to change
     in the pointer census (`shift.change_census`).
     dtypes: element types of buffers, by number, address or name of the buffer. tolerance: of outputs; None for what
@@ -81,6 +82,7 @@ class RunOptions:
     caches: Literal["both", "cold", "hot"] = "both"
     serialize: bool = False
     profile: bool = False
+    relocate: bool = True
     shift: int = 0
     census: dict[str, list[list[int | str]]] = dataclasses.field(default_factory=dict)
     dtypes: tuple[tuple[str, str], ...] = ()
@@ -128,6 +130,7 @@ def run_snapshot(
         "best_effort": options.best_effort,
         "expand_graphs": options.expand_graphs,
         "relocate": False,
+        "must_stay": not options.relocate,
         "counters": options.counters,
         "window": options.window,
         "shift": options.shift,
@@ -204,7 +207,8 @@ def _ask_workers(
     restarts = refusals = 0
     given: list[str] = []
     while True:
-        request["relocate"] = restarts >= MAXIMUM_RESTARTS or refusals >= MAXIMUM_REFUSALS
+        last = restarts >= MAXIMUM_RESTARTS or refusals >= MAXIMUM_REFUSALS
+        request["relocate"] = last and options.relocate
         layout = layouts.ORDER[restarts % len(layouts.ORDER)]
         worker = Worker(
             request,
@@ -227,6 +231,9 @@ def _ask_workers(
             log.step("ended with a result")
             notes = [*answer["notes"], *([log.problem] if log.problem else [])]
             return {**answer, "notes": notes}, given
+        if last:
+            raise EngineError(f"memory cannot be had where it was captured: {worker.taken}", where=request["snapshot"],
+                              next=STAY_ADVICE)  # fmt: skip
         log.step("an address is taken, another worker tries")
         restarts += 1
         refusals += worker.refused_by_driver
@@ -273,6 +280,7 @@ class Worker:
         self._progress = progress
         self._stage = "starting"
         self.refused_by_driver = False
+        self.taken = ""  # which address, and why
         self._log: deque[str] = deque(maxlen=_LOG_LINES)
         self._partial_line = b""
 
@@ -354,6 +362,7 @@ class Worker:
                             return {**result, "notes": [*result["notes"], *self._said()]}
                         if "taken" in message:
                             self.refused_by_driver = bool(message["by_driver"])
+                            self.taken = str(message["taken"])
                             return None
                         if "error" in message:
                             self._drain_log(process)

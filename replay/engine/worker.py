@@ -98,13 +98,18 @@ def _replay(request: dict[str, Any], messages: Messages) -> None:
     if request.get("dry_run"):
         _look(request, messages)
         return
-    from replay.engine.memory import TAKEN, AddressTaken, Span, hold
+    from replay.engine.memory import STAY_ADVICE, TAKEN, AddressTaken, Span, hold
     from replay.engine.shift import hold_targets, hold_variables
+    from replay.errors import EngineError
 
     messages.stage("holding the captured addresses")
     spans = [Span(*fields) for fields in request["spans"]]
     taken = hold(spans)
     in_use = [span for span, reason in taken.items() if reason == TAKEN]
+    if len(taken) > len(in_use) and request.get("must_stay"):
+        span, reason = next((span, reason) for span, reason in taken.items() if reason != TAKEN)
+        raise EngineError(f"memory cannot be had where it was captured: {span.address:#x} ({span.size_bytes} bytes): "
+                          f"{reason}", where=request["snapshot"], next=STAY_ADVICE)  # fmt: skip
     if in_use and not request["relocate"]:
         raise AddressTaken(f"{in_use[0].address:#x} is in use")
     targets = None

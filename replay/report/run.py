@@ -120,6 +120,12 @@ def outputs(result: RunResult) -> str:
     return f"outputs {verdict(result.verification)}"
 
 
+def verdicts(result: RunResult) -> str:
+    """One line: the outputs, and whether memory may be moved, if that was asked."""
+    texts = [outputs(result), *([relocation(result.relocation)] if result.relocation is not None else [])]
+    return "; ".join(texts)
+
+
 def _headline(result: RunResult) -> str:
     where = "the built-in CPU driver" if result.driver.emulated else shown(result.device.name)
     window = "" if result.snapshot.window is None else f", window {result.snapshot.window}"
@@ -176,7 +182,9 @@ def _memory(result: RunResult) -> str:
     texts = [f"{count} ({size(placement.same_address_bytes)}) at the captured addresses"]
     if placement.relocated_ranges:
         moved = number(placement.relocated_ranges, "range")
-        texts.append(f"{moved} ({size(placement.relocated_bytes)}) RELOCATED, known pointers patched")
+        texts.append(
+            f"{moved} ({size(placement.relocated_bytes)}) RELOCATED, known pointers patched (safe? --shift)"
+        )
     if placement.globals:
         texts.append(
             f"{number(placement.globals, 'module variable')}, {placement.patched_globals} at another address (patched)"

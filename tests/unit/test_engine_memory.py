@@ -170,6 +170,32 @@ def test_relocation_says_why(free_address):
     assert "instead" in placed.reason
 
 
+def test_a_driver_that_reserves_nothing_anywhere_is_an_error_of_its_own(free_address):
+    span = Span(free_address, 2 * MIB, False)
+    driver = FakeDriver(cuMemAddressReserve=2)
+    with pytest.raises(
+        EngineError, match=r"2097152 bytes of device addresses.*anywhere else \(ERROR_2\).*--device"
+    ):
+        place(driver, [span], hold([span]), device=0, relocate=True)
+
+
+def test_a_moved_span_is_at_its_target_and_its_captured_address_stays_held(free_address):
+    span, target = Span(free_address, 2 * MIB, False), free_address + 8 * MIB
+    taken = hold([span])
+    assert hold([Span(target, 2 * MIB, False)]) == {}
+    (placed,) = place(granting(target), [span], taken, device=0, relocate=False, targets={span: target})
+    assert (placed.how, placed.live_address) == ("shifted", target)
+    assert mapped(free_address).startswith("---")
+
+
+def test_a_span_whose_target_the_driver_refuses_is_moved_to_where_it_likes(free_address):
+    span, target = Span(free_address, 2 * MIB, False), free_address + 8 * MIB
+    taken = hold([span])
+    driver = granting(0x7777_0000_0000)
+    (placed,) = place(driver, [span], taken, device=0, relocate=False, targets={span: target})
+    assert (placed.how, placed.live_address) == ("shifted", 0x7777_0000_0000)
+
+
 def test_host_memory_is_usable_at_its_address_and_registered(free_address):
     span = Span(free_address, 2 * PAGE_BYTES, True)
     driver = FakeDriver()

@@ -259,6 +259,17 @@ def test_addresses_that_are_taken_in_every_worker_are_relocated_in_the_end(repla
     ]
 
 
+def test_memory_that_must_not_move_is_an_error_that_says_why_and_what_to_do(replayed, monkeypatch):
+    """Beyond the address space; taken in every worker; refused by the driver."""
+    with pytest.raises(EngineError, match="where it was captured: .*no such address.*--no-relocate"):
+        replayed(increment(address=UNREACHABLE + (4 << 20)), relocate=False)
+    with pytest.raises(EngineError, match=f"where it was captured: {LOADER:#x} is in use.*--no-relocate"):
+        replayed(at_the_loader(monkeypatch, ("fixed",)), relocate=False)
+    monkeypatch.setenv("REPLAY_EMULATOR_FAIL", "cuMemAddressReserve:1:2")
+    with pytest.raises(EngineError, match="cuMemAddressReserve returned CUDA_ERROR_OUT_OF_MEMORY"):
+        replayed(increment(), relocate=False)
+
+
 def test_driver_that_refuses_an_address_is_asked_twice_and_then_moved_around(replayed, monkeypatch):
     monkeypatch.setenv("REPLAY_EMULATOR_FAIL", "cuMemAddressReserve:1:2")
     result = replayed(increment())
