@@ -147,7 +147,10 @@ class Programs:
 def _name(command: Sequence[str], sources: Sequence[Path]) -> str:
     """Sources may include whatever stands beside them."""
     digest = hashlib.sha256(repr(command).encode())
-    beside = {file for source in sources for file in source.parent.iterdir() if file.suffix in {".h", ".cuh"}}
+    folders = {folder for source in sources for folder in (source.parent, source.parent.parent)}
+    beside = {
+        file for folder in folders for file in folder.iterdir() if file.suffix in {".h", ".hpp", ".cuh"}
+    }
     for file in sorted({*sources, *beside}):
         if file.suffix in _READ_BY_COMPILERS:
             digest.update(repr((file.name, file.read_bytes())).encode())

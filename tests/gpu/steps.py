@@ -340,7 +340,7 @@ def texture_step(machine: Machine) -> None:
 def stack_steps(machine: Machine) -> None:
     """Python stacks where they are installed, and each of the captures that their first lines name. Their kernels are
     SASS, so only a GPU can replay them."""
-    for script in sorted((HERE / "stacks").glob("*.py")):
+    for script in sorted((HERE / "stacks").glob("*_stack.py")):
         name = script.stem.removesuffix("_stack")
         header = stack_header(script.read_text())
         application = [sys.executable, str(script)]

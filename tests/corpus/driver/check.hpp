@@ -2,12 +2,10 @@
 // memory.
 #pragma once
 
+#include "../checks.hpp"
+
 #include <cuda.h>
 
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -17,32 +15,8 @@ inline const char *error_name(CUresult error) {
   return cuGetErrorName(error, &name) == CUDA_SUCCESS ? name : "an unknown error";
 }
 
-#define CHECK(call)                                                                                          \
-  do {                                                                                                       \
-    CUresult result_ = (call);                                                                               \
-    if (result_ != CUDA_SUCCESS) {                                                                           \
-      std::printf("line %d: %s: %s\n", __LINE__, #call, error_name(result_));                                \
-      std::exit(1);                                                                                          \
-    }                                                                                                        \
-  } while (0)
-
-// The answer must be this error.
-#define EXPECT(call, error)                                                                                  \
-  do {                                                                                                       \
-    CUresult result_ = (call);                                                                               \
-    if (result_ != (error)) {                                                                                \
-      std::printf("line %d: %s: %s, not %s\n", __LINE__, #call, error_name(result_), #error);                \
-      std::exit(1);                                                                                          \
-    }                                                                                                        \
-  } while (0)
-
-#define REQUIRE(condition)                                                                                   \
-  do {                                                                                                       \
-    if (!(condition)) {                                                                                      \
-      std::printf("line %d: not so: %s\n", __LINE__, #condition);                                            \
-      std::exit(1);                                                                                          \
-    }                                                                                                        \
-  } while (0)
+#define CHECK(call) ANSWER_MUST_BE(call, CUDA_SUCCESS, error_name)
+#define EXPECT(call, error) ANSWER_MUST_BE(call, error, error_name)
 
 #define PTX_HEADER ".version 8.0\n.target sm_80\n.address_size 64\n"
 
@@ -140,15 +114,6 @@ inline std::vector<uint32_t> axpb(std::vector<uint32_t> values, uint32_t a, uint
   for (uint32_t &value : values)
     value = a * value + b;
   return values;
-}
-
-inline void equal(const char *what, const std::vector<uint32_t> &got, const std::vector<uint32_t> &expected) {
-  REQUIRE(got.size() == expected.size());
-  for (size_t i = 0; i < got.size(); i++)
-    if (got[i] != expected[i]) {
-      std::printf("%s[%zu]: %u, not %u\n", what, i, got[i], expected[i]);
-      std::exit(1);
-    }
 }
 
 // The last line of main: what was launched must have left no error either.
