@@ -19,6 +19,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
 import driver_api  # noqa: E402
+import graph_api  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -74,3 +75,9 @@ def fresh(emulator_dir: Path) -> Fresh:
         return done
 
     return run
+
+
+@pytest.fixture
+def graphs(cuda: driver_api.Driver) -> graph_api.Graphs:
+    """Graph calls on the driver of the test process."""
+    return graph_api.Graphs(cuda)
