@@ -41,7 +41,7 @@ $(INSTALLED): $(BUILD_TOOLS) $(SOURCES)
 	  $(BIN)/python -m pip install -q --no-build-isolation '.[test,stacks,lint]'
 	@touch $@
 
-demo: $(INSTALLED) ## capture and replay two sample programs; on the GPU when there is one, else on the CPU driver
+demo: $(INSTALLED) ## capture and replay two sample programs, and find a slow-down; on the GPU when there is one, else on the CPU driver
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash samples/demo.sh .demo
 
 test: $(INSTALLED) ## the whole test suite

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The demonstration behind `make demo`: captures one launch of a C program and one of a Python program, and replays both.
+# The demonstration behind `make demo`: captures one launch of a C program and one of a Python program, replays both, and
+# on the CPU driver finds a slow-down and the build that brought it.
 # usage: samples/demo.sh FOLDER    with `replay` on PATH; FOLDER is made anew
 set -euo pipefail
 folder=${1:?usage: samples/demo.sh FOLDER}
@@ -34,4 +35,18 @@ else:
 ${MAKE:-make} -s -C "$samples" OUT="$(cd "$folder" && pwd)"
 capture_and_replay vector_add "$folder/vector_add.rsnap" "$folder/vector_add"
 capture_and_replay saxpy "$folder/saxpy.rsnap" python "$samples/saxpy/saxpy.py"
+
+# What a slow-down looks like: one that the CPU driver injects, so that everybody sees the same.
+if python -I -c 'import sys; from replay.drivers import find_driver; sys.exit(not find_driver().emulated)'; then
+  injected=REPLAY_EMULATOR_SLOWDOWN=vector_add
+  for build in 1 2 3 4 5 6 7 8; do
+    echo "env=$injected:$([ "$build" -lt 6 ] && echo 1.00 || echo 1.03) env=BUILD=$build"
+  done >"$folder/builds.txt"
+  show replay compare "$folder/vector_add.rsnap" --b "env=$injected:1.03" -o "$folder/compare.json" | tee "$folder/compare.txt"
+  grep -q '^SLOWER' "$folder/compare.txt"
+  show replay bisect "$folder/vector_add.rsnap" --over "list=$folder/builds.txt" -o "$folder/bisect.json" | tee "$folder/bisect.txt"
+  grep -q '^first bad: .*BUILD=6' "$folder/bisect.txt"
+  show replay report "$folder/compare.json" "$folder/bisect.json" -o "$folder/page.html"
+  printf '\nA page of it, to be opened in a browser: %s\n' "$folder/page.html"
+fi
 printf '\nBoth replayed, outputs match. The snapshots are in %s.\n' "$folder"
