@@ -6,7 +6,8 @@ On the built-in CPU driver, side by side in rounds, the least of each side count
 
 - `replay run --quick` of a snapshot of 10 MB, whole command, beside a Python that only imports what a replay imports.
   Its kernel takes next to no time, so all of it is the tool's own.
-- a window of 10,000 launches of a kernel that does nothing, replayed, beside a loop in C that launches it as often.
+- a window of 10,000 launches of a kernel that does nothing, replayed, beside a loop in C that launches it as often;
+  what the replay adds to the loop is held against the target in nanoseconds.
 - loading memory, from the stage of that name to the next, beside `zstd -d` of the same bytes, compressed at level 1.
 
 CPU seconds do not count what other processes took: of a whole command the lesser of wall and CPU seconds is held
@@ -140,7 +141,7 @@ def launches(folder: Path, rounds: int, count: int) -> dict[str, object]:
         "ratio": ratio,
         "target_ns": LAUNCH_TARGET_NS,
         "target_ratio": LAUNCH_TARGET_RATIO,
-        "met": ratio <= LAUNCH_TARGET_RATIO and min(here) <= LAUNCH_TARGET_NS,
+        "met": ratio <= LAUNCH_TARGET_RATIO and min(here) - min(in_c) <= LAUNCH_TARGET_NS,
     }
 
 

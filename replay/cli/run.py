@@ -214,7 +214,6 @@ def run(
 
     from replay.compare.tolerance import parse
     from replay.engine.isolation import parse_size
-    from replay.engine.relocation import run_and_prove
     from replay.engine.run import RunOptions, run_snapshot
     from replay.errors import ExitCode, UsageError
     from replay.history.store import append
@@ -276,7 +275,9 @@ def run(
             shared=shared or (),
         ),
     )
-    run_once = run_and_prove if shift else run_snapshot
+    run_once = run_snapshot
+    if shift:
+        from replay.engine.relocation import run_and_prove as run_once  # brings in numpy
     if dry_run:
         return _look(snapshot, options, json=json, quiet=quiet)
     if output is not None:

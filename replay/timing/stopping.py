@@ -96,7 +96,9 @@ class StoppingRule:
         wanted = self._parameters
         if wanted.fixed_samples is not None:
             if self._count >= wanted.fixed_samples:
-                return Stop("sample-count", f"{self._count} {'sample' if self._count == 1 else 'samples'}, as asked")
+                return Stop(
+                    "sample-count", f"{self._count} {'sample' if self._count == 1 else 'samples'}, as asked"
+                )
             return None
         if self._modelled and self._all_equal and self._count >= wanted.modelled_samples:
             return Stop(
