@@ -107,8 +107,7 @@ class _Proof:
         self.progress("looking for pointers that were missed")
         touched = next((one.touched for one in replays if one.touched), 0)
         missed = find_missed(reader, known, touched)
-        # Of host memory that a call reads, halves cannot be patched.
-        can_try = [word for word in missed if word.form != "halves" or word.place != "host"]
+        can_try = [word for word in missed if _can_be_tried(word)]
         whole = [word for word in can_try if word.form != "halves"]
         for trial in dict.fromkeys((tuple(can_try[:1]), tuple(whole), tuple(can_try))):
             if trial and self._explains(trial):
@@ -118,7 +117,7 @@ class _Proof:
         if len(complete) == len(SHIFTS):
             followed = find_followed(replays[0].words, replays[1].words, complete)
         numbers = find_false(known, followed, complete[0]) if complete else []
-        for number in numbers:
+        for number in filter(_can_be_tried, numbers):
             if self.tried >= MAXIMUM_TRIALS:
                 break
             if self._explains((number,)):
@@ -164,6 +163,11 @@ class _Proof:
             return schema.ShiftedReplay(number, verdict, reason=_without_advice(error)), None  # type: ignore[arg-type]
         assert result.relocation is not None
         return result.relocation.replays[0], result.placement
+
+
+def _can_be_tried(word: schema.SuspectWord) -> bool:
+    """Halves are not patched in host memory that a call reads, and nothing is by choice in nodes of graphs."""
+    return word.place in KINDS and (word.form != "halves" or word.place != "host")
 
 
 def _without_advice(error: ReplayError) -> str:

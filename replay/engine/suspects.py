@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from replay.api.functions import by_symbol
+from replay.api.graphs import DESCRIBED, Part, parse_description
 from replay.api.vocabulary import Role
 from replay.engine.contents import describe, read_chunk, read_contents, unpack_words
 from replay.engine.memory import is_array
@@ -34,17 +35,19 @@ _MASK = {8: 2**64 - 1, 4: 2**32 - 1}
 
 
 # Kinds of sites, as `shift.change_census` knows them, by what `SuspectWord.place` calls them
+# (parameters of graph nodes are no site: words in them are patched by their looks alone)
 KINDS: dict[str, str] = {"parameters": "call", "memory": "range", "host": "host"}
 
 
 @dataclass(frozen=True)
 class Site:
-    """The parameter buffer of a call, the contents of a range when the window opened, or host memory that a call reads.
+    """The parameter buffer of a call, the contents of a range when the window opened, host memory that a call reads, or
+    the parameters of a node of the graph that a call describes.
 
     number: of the call or the range.
     """
 
-    place: Literal["parameters", "memory", "host"]
+    place: Literal["parameters", "memory", "host", "graph"]
     number: int
     title: str
 
@@ -54,9 +57,8 @@ class Known:
     """What a snapshot says of its addresses."""
 
     ranges: dict[int, Range]
-    census: dict[
-        Site, list[tuple[int, int]]
-    ]  # (offset, captured address); of host memory what looks like addresses
+    # (offset, captured address); of host memory and nodes of graphs, which have no census, what looks like addresses
+    census: dict[Site, list[tuple[int, int]]]
     calls: list[Call]
     complete: bool = True  # whether everything was searched
     _ordered: list[Range] = field(default_factory=list)
@@ -69,7 +71,7 @@ class Known:
         calls = {
             call.number: call
             for call in (from_wire(Call, value) for value in reader.objects("call"))
-            if call.section == "window"
+            if call.section == "window" or call.function in DESCRIBED
         }
         census: dict[Site, list[tuple[int, int]]] = {}
         for value in reader.objects("census"):
@@ -86,7 +88,7 @@ class Known:
         known = cls(ranges, census, list(calls.values()), True, ordered)
         starts, ends = known.edges()
         for site, data in known.buffers(reader):
-            if site.place == "host" and len(starts):
+            if site.place in ("host", "graph") and len(starts):
                 values = np.frombuffer(data, "<u8", len(data) // 8)
                 places = _inside(values, starts, ends).tolist()
                 census[site] = [(8 * place, int(values[place])) for place in places]
@@ -119,8 +121,12 @@ class Known:
         return np.array(starts, "<u8"), np.array(ends, "<u8")
 
     def buffers(self, reader: SnapshotReader) -> Iterator[tuple[Site, bytes]]:
-        """The parameter buffers of the window's launches, and the host memory that its calls read."""
+        """The parameter buffers of the window's launches, the host memory that its calls read, and the parameters of
+        the nodes of its graphs."""
         for call in self.calls:
+            yield from self._graph_buffers(reader, call)
+            if call.section != "window":
+                continue
             function = by_symbol().get(call.function)
             read = [one.name for one in function.parameters if one.role == Role.HOST_READ] if function else []
             for key, data in call.inputs.items():
@@ -135,6 +141,24 @@ class Known:
                     self.complete = self.complete and not large
                     if not large:
                         yield site, data if isinstance(data, bytes) else read_contents(reader, data)
+
+    @staticmethod
+    def _graph_buffers(reader: SnapshotReader, call: Call) -> Iterator[tuple[Site, bytes]]:
+        found = call.inputs.get(DESCRIBED.get(call.function, ""))
+        if found is None or isinstance(found, str):
+            return
+        if isinstance(found, Contents) and found.size_bytes > MAXIMUM_HOST_BYTES:
+            return
+        try:
+            graph = parse_description(
+                found if isinstance(found, bytes) else read_contents(reader, found)
+            ).graph
+        except ValueError:
+            return
+        for number, node in enumerate(graph.all_nodes(), 1):
+            if data := node.parts.get(Part.BUFFER):
+                title = f"parameters of node {number} of the graph of call {call.number} {call.function}"
+                yield Site("graph", call.number, title), data
 
     def memory(self) -> Iterator[tuple[Site, Contents]]:
         """What ranges held when the window opened."""

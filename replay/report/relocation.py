@@ -10,11 +10,11 @@ from replay.results.schema import Placement, Relocation, RunResult, ShiftedRepla
 SHOWN_WORDS = 4
 SHOWN_SUSPECTS = 4
 _HOW = {
-    "same_address": "captured address",
+    "same_address": "same",
     "relocated": "RELOCATED",
-    "shifted": "moved on purpose",
-    "loaded": "where the module is",
-    "handle": "has no address",
+    "shifted": "moved",
+    "loaded": "loaded",
+    "handle": "handle",
 }
 
 

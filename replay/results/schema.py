@@ -136,15 +136,16 @@ class SuspectWord:
     """A word of the snapshot that may be why moved memory gives other outputs.
 
     kind: missed (it points to captured memory, and the census lacks it) or false (the census has it, and it may be a
-    number). place: the parameters of a call, captured memory, or host memory that a call reads, of which there is no
-    census. site: the same for people; call or range: which, the other one 0. offset_bytes: inside it. form: word,
-    unaligned, halves (its low half is at offset_bytes, its high half at high_offset_bytes). value: the captured
-    address. target: the range it points to, for people. confirmed: a replay of moved memory with this word patched
-    (missed) or left alone (false) gave the right outputs.
+    number). place: the parameters of a call, captured memory, host memory that a call reads, or parameters of a node
+    of a graph; of the last two there is no census, what looks like an address counts as one. site: the same for
+    people; call or range: which, the other one 0. offset_bytes: inside it. form: word, unaligned, halves (its low half
+    is at offset_bytes, its high half at high_offset_bytes). value: the captured address. target: the range it points
+    to, for people. confirmed: a replay of moved memory with this word patched (missed) or left alone (false) gave the
+    right outputs.
     """
 
     kind: Literal["missed", "false"]
-    place: Literal["parameters", "memory", "host"]
+    place: Literal["parameters", "memory", "host", "graph"]
     site: str
     call: int
     range: int

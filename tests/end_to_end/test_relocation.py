@@ -144,6 +144,19 @@ def test_a_pointer_that_the_window_copies_in_unaligned_is_named(replay):
     assert (word["place"], word["offset_bytes"], word["confirmed"]) == ("host", 4, True)
 
 
+def test_a_packed_pointer_in_the_parameters_of_a_graph_node_is_named(replay):
+    proof = proof_of(replay, "graph", status=1)
+    (word,) = proof["suspects"]
+    assert (word["kind"], word["place"], word["form"], word["confirmed"]) == (
+        "missed",
+        "graph",
+        "unaligned",
+        False,
+    )
+    assert word["value"] == proof["replays"][0]["touched"]
+    assert "node 1 of the graph" in word["site"]
+
+
 def test_of_an_encoded_pointer_the_memory_that_it_points_to_is_named(replay):
     proof = proof_of(replay, "xor", status=1)
     assert proof["verdict"] == "failed"

@@ -1,6 +1,7 @@
 """Kernels that get at memory in ways that a search for aligned words cannot see, and numbers that look like addresses.
 
-usage: pointers.py plain|packed|halves|xor|end|number|scaled|hashed|address, one launch each of the kernel of that name.
+usage: pointers.py plain|packed|graph|halves|xor|end|number|scaled|hashed|address
+One launch of the kernel of that name.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ COUNT = 64
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 # out[i] = data[i] + 1, where %data comes from the table in a way of its own
 KERNEL = """
-.visible .entry {name}(.param .u64 table, .param .u64 out) {{
+.visible .entry {name}(.param .u64 table, .param .u64 out, .param .align 4 .b8 packed[12]) {{
     .reg .b32 %r<8>; .reg .b64 %rd<12>, %table, %out, %data; .reg .pred %p;
     ld.param.u64 %table, [table]; ld.param.u64 %out, [out];
     {get}
@@ -41,6 +42,7 @@ GET = {
     "plain": "ld.global.u64 %data, [%table];",
     "packed": "ld.global.u32 %r2, [%table+4]; ld.global.u32 %r3, [%table+8]; mov.b64 %data, {%r2, %r3};",
     "halves": "ld.global.u32 %r2, [%table+16]; ld.global.u32 %r3, [%table]; mov.b64 %data, {%r2, %r3};",
+    "graph": "ld.param.u32 %r2, [packed+4]; ld.param.u32 %r3, [packed+8]; mov.b64 %data, {%r2, %r3};",
     "xor": f"ld.global.u64 %data, [%table]; xor.b64 %data, %data, {KEY};",
     # from the end: the last element stands 4 * COUNT bytes before it
     "end": f"ld.global.u64 %data, [%table]; sub.u64 %data, %data, {4 * COUNT};",
@@ -102,9 +104,19 @@ def main(kind: str) -> None:
         table = memory(4096, table_for(kind, data))
         source = KERNEL.format(name=kind, get=GET[kind])
     function = made("cuModuleGetFunction", made("cuModuleLoadData", (HEAD + source).encode()), kind.encode())
-    values = [ctypes.c_uint64(table), ctypes.c_uint64(out)]
-    parameters = (ctypes.c_void_p * 2)(*map(ctypes.addressof, values))
-    call("cuLaunchKernel", function, *map(ctypes.c_uint32, (1, 1, 1, COUNT, 1, 1, 0)), 0, parameters, None)
+    packed = struct.pack(
+        "<III", 7, data & 0xFFFFFFFF if kind == "graph" else 0, data >> 32 if kind == "graph" else 0
+    )
+    values = [ctypes.c_uint64(table), ctypes.c_uint64(out), ctypes.create_string_buffer(packed, 12)]
+    parameters = (ctypes.c_void_p * 3)(*map(ctypes.addressof, values))
+    shape = (1, 1, 1, COUNT, 1, 1, 0)
+    if kind == "graph":
+        graph = made("cuGraphCreate", 0)
+        node = struct.pack("<Q7I4xQQQQ", function, *shape, ctypes.addressof(parameters), 0, 0, 0)
+        made("cuGraphAddKernelNode_v2", graph, None, 0, node)
+        call("cuGraphLaunch", made("cuGraphInstantiateWithFlags", graph, 0), 0)
+    else:
+        call("cuLaunchKernel", function, *map(ctypes.c_uint32, shape), 0, parameters, None)
     call("cuMemcpyDtoH_v2", host, out, 8 * COUNT)
     print(kind, host.raw[:32].hex())
 
