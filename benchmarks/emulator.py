@@ -1,13 +1,14 @@
 """How fast the built-in CPU driver executes kernels, each beside a plain C loop of the same kernel in the same run.
 
-    python benchmarks/emulator.py [--rounds N] [--unchecked DIR] [--output FILE.json]
+    python benchmarks/emulator.py [--rounds N] [--unchecked DIR] [--uncounted DIR] [--output FILE.json]
 
 The kernels are emulator/kernels.ptx (from kernels.cu), the loops emulator/loops.c, compiled by cc -O2 for this
 processor. Rounds of {kernel, loop} alternate in one process; times are CPU time of the thread, the least of all rounds
 counts, because whatever else runs on the machine only ever adds to it. A lane-operation is one PTX instruction of one
 thread, as the driver counts it. Two cores are compared in wall time, so the machine must be idle for that figure.
---unchecked names a build of the driver without bounds checks (cmake -DREPLAY_EMULATOR_UNCHECKED=ON), which is made for
-this comparison and never installed. REPLAY_TEST_EMULATOR_DIR names another build than the installed package's.
+--unchecked names a build of the driver without bounds checks (cmake -DREPLAY_EMULATOR_UNCHECKED=ON), --uncounted one
+without counters of memory accesses (-DREPLAY_EMULATOR_UNCOUNTED=ON); they are made for this comparison and never
+installed. REPLAY_TEST_EMULATOR_DIR names another build than the installed package's.
 Exits 1 when a target is missed.
 """
 
@@ -36,6 +37,7 @@ TARGETS: dict[str, tuple[str, float]] = {
     "matmul32_s": ("at most, s", 0.4),
     "two_cores": ("at least, times as fast", 1.8),
     "checks": ("at most, share of the time", 0.10),
+    "counters": ("at most, share of the time", 0.10),
     "load_25_mb_s": ("at most, s", 1.0),
 }
 MODULE_BYTES = 25 << 20
@@ -246,10 +248,22 @@ def in_process(what: str, rounds: int, loops: Path, folder: Path, threads: int =
     return json.loads(done.stdout)
 
 
+def share_of_time(rounds: int, loops: Path, whole: Path, without: Path, only: str) -> dict[str, float]:
+    """What the build `without` saves of each kernel's time. Rounds of both alternate, so that what else the machine
+    does meets both."""
+    times: dict[Path, dict[str, list[float]]] = {whole: {}, without: {}}
+    for turn in range(4):
+        for folder in (whole, without) if turn % 2 == 0 else (without, whole):
+            for kernel, one in in_process("cases", rounds, loops, folder, only=only).items():
+                times[folder].setdefault(kernel, []).append(one["kernel_s"])
+    return {kernel: min(times[whole][kernel]) / min(times[without][kernel]) - 1 for kernel in times[whole]}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--unchecked", type=Path, metavar="DIR", help="a build without bounds checks")
+    parser.add_argument("--uncounted", type=Path, metavar="DIR", help="a build without counters of memory")
     parser.add_argument("--output", type=Path)
     parser.add_argument("--only", default="", help="one kernel alone")
     parser.add_argument("--measure", choices=["cases", "cores", "load"], help=argparse.SUPPRESS)
@@ -287,18 +301,15 @@ def main() -> int:
             figures[f"{kernel}_s"] = one["kernel_s"]
             ratio = one["kernel_s"] / one["loop_s"]
             print(f"{kernel:12}{one['kernel_s']:10.4f}{one['loop_s']:10.4f}{ratio:8.1f}{rate:22.2f}")
-        unchecked: dict[str, Any] = {}
-        if options.unchecked:
-            # Rounds of both builds alternate, so that what else the machine does meets both.
-            with_checks: dict[str, list[float]] = {}
-            without: dict[str, list[float]] = {}
-            for _ in range(3):
-                for folder_, into in ((folder, with_checks), (options.unchecked, without)):
-                    for kernel, one in in_process("cases", rounds, loops, folder_, only=options.only).items():
-                        into.setdefault(kernel, []).append(one["kernel_s"])
-            unchecked = {kernel: min(with_checks[kernel]) / min(without[kernel]) - 1 for kernel in without}
-            figures["checks"] = max(unchecked.values())
-            print("bounds checks cost: " + ", ".join(f"{k} {v:+.1%}" for k, v in unchecked.items()))
+        shares: dict[str, dict[str, float]] = {}
+        for what, words, without in (
+            ("checks", "bounds checks", options.unchecked),
+            ("counters", "counters of memory", options.uncounted),
+        ):
+            if without:
+                shares[what] = share_of_time(rounds, loops, folder, without, options.only)
+                figures[what] = max(shares[what].values())
+                print(f"{words} cost: " + ", ".join(f"{k} {v:+.1%}" for k, v in shares[what].items()))
         if not options.only:
             one, two = (in_process("cores", rounds, loops, folder, threads)["wall_s"] for threads in (1, 2))
             figures["two_cores"] = one / two
@@ -319,7 +330,8 @@ def main() -> int:
         "rounds": options.rounds,
         "kernels": found,
         "figures": figures,
-        "checks_share": unchecked,
+        "checks_share": shares.get("checks", {}),
+        "counters_share": shares.get("counters", {}),
         "targets": {name: {"what": what, "bound": bound} for name, (what, bound) in TARGETS.items()},
         "met": met,
         "load_average": os.getloadavg(),

@@ -209,7 +209,7 @@ BY_HAND = {
     "sust": "as suld; `.p` takes integers too large for a channel as its largest",
     "sured": "`.b` and `.p`; `.add .min .max .and .or`",
     "istypep": "`.texref .samplerref .surfref`",
-    "cp": "`.async`, `.async.bulk`; `.tensor` tiled, without interleaving, elements as they are",
+    "cp": "`.async`, `.async.bulk`; `.tensor` of tiles, `.im2col`, `.tile::gather4` and `.tile::scatter4`, without interleaving, elements as they are",
 }
 
 # What stays out, with an opcode for each that a test sees refused.
@@ -239,9 +239,8 @@ REFUSED = {
         "vmad.u32.u32.u32",
         "vset4.u32.u32.eq",
     ),
-    "copies through tensor maps other than tiled ones": (
-        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes",
-        "cp.async.bulk.tensor.2d.shared::cta.global.tile::gather4.mbarrier::complete_tx::bytes",
+    "wide im2col copies, and changes of a tensor map's element type": (
+        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col::w.mbarrier::complete_tx::bytes",
         "tensormap.replace.tile.elemtype.global.b1024.b32",
     ),
 }

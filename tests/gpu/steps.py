@@ -337,6 +337,35 @@ def texture_step(machine: Machine) -> None:
         machine.record.command([str(program)], environment=machine.environment)
 
 
+def tensor_map_step(machine: Machine) -> None:
+    """Copies through tensor maps on the device, by the CPU driver's tests: the order under a swizzle, im2col."""
+    with machine.record.step("tensor maps") as step:
+        machine.need_real_gpu()
+        if not (_importable("pytest") and _importable("numpy")):
+            raise StepSkipped("pytest or numpy is not installed")
+        program = "import ctypes; ctypes.CDLL('libcuda.so.1'); print(open('/proc/self/maps').read())"
+        maps = machine.record.command([sys.executable, "-c", program])
+        library = re.search(r"(/\S*)/libcuda\.so\.", maps)
+        if not library:
+            raise StepSkipped("where libcuda.so.1 lies is not to be seen")
+        tests = REPOSITORY / "tests" / "emulator"
+        report = machine.work / "tensor-maps.xml"
+        environment = {**machine.environment, "REPLAY_TEST_EMULATOR_DIR": library[1], "PYTHONSAFEPATH": "1"}
+        arguments = [sys.executable, "-m", "pytest", "-q", "--junitxml", str(report)]
+        arguments += ["-k", "loaded or stored or gathered or scattered or changed"]
+        if not _importable("pytest_timeout"):
+            arguments += ["-o", "timeout=", "-p", "no:timeout"]
+        try:
+            machine.record.command(
+                [*arguments, str(tests / "test_tensor_maps.py"), str(tests / "test_tensor_map_shapes.py")],
+                timeout_s=120,
+                environment=environment,
+            )
+        finally:
+            if report.exists():
+                step.facts.update(_counts(report))
+
+
 def stack_steps(machine: Machine) -> None:
     """Python stacks where they are installed, and each of the captures that their first lines name. Their kernels are
     SASS, so only a GPU can replay them."""
@@ -603,6 +632,7 @@ STEPS: dict[str, Callable[[Machine], None]] = {
     "cross": cross_step,
     "runtime": runtime_steps,
     "textures": texture_step,
+    "tensor-maps": tensor_map_step,
     "stacks": stack_steps,
     "overhead": overhead_step,
     "timing": timing_step,

@@ -1,4 +1,5 @@
-// cuTensorMapEncodeTiled and cuTensorMapReplaceAddress: what they document is checked, then written down.
+// cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col and cuTensorMapReplaceAddress: what they document is
+// checked, then written down.
 #include "exec/tensor_map.hpp"
 #include "core/driver.hpp"
 
@@ -41,6 +42,72 @@ uint64_t address_alignment(CUtensorMapDataType type, CUtensorMapInterleave inter
 
 void require_supported() { require(settings().compute_capability.sm() >= 90, CUDA_ERROR_NOT_SUPPORTED); }
 
+// What both ways of encoding ask of a tensor. `inner`: elements of a row of the box.
+TensorMap describe(CUtensorMap *tensorMap, CUtensorMapDataType type, cuuint32_t rank, void *globalAddress,
+                   const cuuint64_t *globalDim, const cuuint64_t *globalStrides, uint64_t inner,
+                   const cuuint32_t *elementStrides, CUtensorMapInterleave interleave,
+                   CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion,
+                   CUtensorMapFloatOOBfill oobFill) {
+  auto address = reinterpret_cast<uint64_t>(globalAddress);
+  bool wide = type == CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN16B || type == CU_TENSOR_MAP_DATA_TYPE_16U6_ALIGN16B;
+  bool plain = interleave == CU_TENSOR_MAP_INTERLEAVE_NONE;
+  require_value(reinterpret_cast<uint64_t>(tensorMap) % 64 == 0);
+  require_value(static_cast<unsigned>(type) <= CU_TENSOR_MAP_DATA_TYPE_16U6_ALIGN16B &&
+                static_cast<unsigned>(interleave) <= CU_TENSOR_MAP_INTERLEAVE_32B &&
+                static_cast<unsigned>(swizzle) <= CU_TENSOR_MAP_SWIZZLE_128B_ATOM_64B &&
+                static_cast<unsigned>(l2Promotion) <= CU_TENSOR_MAP_L2_PROMOTION_L2_256B &&
+                static_cast<unsigned>(oobFill) <= CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA);
+  require_value(rank >= (plain ? 1u : 3u) && rank <= 5);
+  uint64_t alignment = address_alignment(type, interleave);
+  require_value(address != 0 && address % alignment == 0);
+  require_value(inner >= 1 && inner <= 256);
+  TensorMap map;
+  for (unsigned d = 0; d < rank; ++d) {
+    require_value(globalDim[d] >= 1 && globalDim[d] <= uint64_t{1} << 32);
+    require_value(elementStrides[d] >= 1 && elementStrides[d] <= 8);
+    map.last_index[d] = static_cast<uint32_t>(globalDim[d] - 1);
+    map.element_stride[d] = static_cast<uint8_t>(elementStrides[d]);
+    if (d > 0) {
+      require_value(globalStrides[d - 1] % alignment == 0 && globalStrides[d - 1] < uint64_t{1} << 40);
+      map.stride[d - 1] = globalStrides[d - 1];
+    }
+  }
+  require_value(!wide || (globalDim[0] % 128 == 0 && inner == 128));
+  require_value(type != CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN8B || globalDim[0] % 2 == 0);
+  uint64_t inner_bytes = is_packed(type) ? (type == CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN8B ? inner / 2 : inner)
+                                         : inner * element_bytes(type);
+  if (plain) {
+    require_value(inner_bytes % 16 == 0);
+    require_value(swizzle == CU_TENSOR_MAP_SWIZZLE_NONE ||
+                  inner_bytes <= (swizzle == CU_TENSOR_MAP_SWIZZLE_32B   ? 32u
+                                  : swizzle == CU_TENSOR_MAP_SWIZZLE_64B ? 64u
+                                                                         : 128u));
+  }
+  require_value(interleave != CU_TENSOR_MAP_INTERLEAVE_32B || swizzle == CU_TENSOR_MAP_SWIZZLE_32B);
+  if (type == CU_TENSOR_MAP_DATA_TYPE_16U6_ALIGN16B)
+    require_value(plain);
+  if (wide)
+    require_value(
+        swizzle == CU_TENSOR_MAP_SWIZZLE_NONE || swizzle == CU_TENSOR_MAP_SWIZZLE_128B ||
+        swizzle == CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B ||
+        (swizzle == CU_TENSOR_MAP_SWIZZLE_128B_ATOM_64B && type == CU_TENSOR_MAP_DATA_TYPE_16U6_ALIGN16B));
+  require_value(oobFill == CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE || is_float(type));
+  map.address = address;
+  map.box[0] = static_cast<uint16_t>(inner);
+  map.type = static_cast<uint8_t>(type);
+  map.rank = static_cast<uint8_t>(rank);
+  map.interleave = static_cast<uint8_t>(interleave);
+  map.swizzle = static_cast<uint8_t>(swizzle);
+  map.promotion = static_cast<uint8_t>(l2Promotion);
+  map.fill = static_cast<uint8_t>(oobFill);
+  return map;
+}
+
+void write(CUtensorMap *to, const TensorMap &map) {
+  static_assert(sizeof(CUtensorMap) == sizeof map);
+  std::memcpy(to, &map, sizeof map);
+}
+
 } // namespace
 
 CUresult CUDAAPI cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType,
@@ -52,64 +119,46 @@ CUresult CUDAAPI cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataT
   return enter("cuTensorMapEncodeTiled", Needs::initialised, [&](Call &) {
     require_value(tensorMap && globalDim && boxDim && elementStrides && (globalStrides || tensorRank == 1));
     require_supported();
-    auto address = reinterpret_cast<uint64_t>(globalAddress);
-    auto type = tensorDataType;
-    bool wide =
-        type == CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN16B || type == CU_TENSOR_MAP_DATA_TYPE_16U6_ALIGN16B;
-    bool plain = interleave == CU_TENSOR_MAP_INTERLEAVE_NONE;
-    require_value(reinterpret_cast<uint64_t>(tensorMap) % 64 == 0);
-    require_value(static_cast<unsigned>(type) <= CU_TENSOR_MAP_DATA_TYPE_16U6_ALIGN16B &&
-                  static_cast<unsigned>(interleave) <= CU_TENSOR_MAP_INTERLEAVE_32B &&
-                  static_cast<unsigned>(swizzle) <= CU_TENSOR_MAP_SWIZZLE_128B_ATOM_64B &&
-                  static_cast<unsigned>(l2Promotion) <= CU_TENSOR_MAP_L2_PROMOTION_L2_256B &&
-                  static_cast<unsigned>(oobFill) <= CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA);
-    require_value(tensorRank >= (plain ? 1u : 3u) && tensorRank <= 5);
-    uint64_t alignment = address_alignment(type, interleave);
-    require_value(address != 0 && address % alignment == 0);
-    TensorMap map;
+    TensorMap map = describe(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides,
+                             boxDim[0], elementStrides, interleave, swizzle, l2Promotion, oobFill);
     for (unsigned d = 0; d < tensorRank; ++d) {
-      require_value(globalDim[d] >= 1 && globalDim[d] <= uint64_t{1} << 32);
       require_value(boxDim[d] >= 1 && boxDim[d] <= 256);
-      require_value(elementStrides[d] >= 1 && elementStrides[d] <= 8);
-      map.last_index[d] = static_cast<uint32_t>(globalDim[d] - 1);
       map.box[d] = static_cast<uint16_t>(boxDim[d]);
-      map.element_stride[d] = static_cast<uint8_t>(elementStrides[d]);
-      if (d > 0) {
-        require_value(globalStrides[d - 1] % alignment == 0 && globalStrides[d - 1] < uint64_t{1} << 40);
-        map.stride[d - 1] = globalStrides[d - 1];
-      }
     }
-    require_value(!wide || (globalDim[0] % 128 == 0 && boxDim[0] == 128));
-    require_value(type != CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN8B || globalDim[0] % 2 == 0);
-    uint64_t inner = is_packed(type)
-                         ? (type == CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN8B ? boxDim[0] / 2 : boxDim[0])
-                         : boxDim[0] * element_bytes(type);
-    if (plain) {
-      require_value(inner % 16 == 0);
-      require_value(swizzle == CU_TENSOR_MAP_SWIZZLE_NONE ||
-                    inner <= (swizzle == CU_TENSOR_MAP_SWIZZLE_32B   ? 32u
-                              : swizzle == CU_TENSOR_MAP_SWIZZLE_64B ? 64u
-                                                                     : 128u));
-    }
-    require_value(interleave != CU_TENSOR_MAP_INTERLEAVE_32B || swizzle == CU_TENSOR_MAP_SWIZZLE_32B);
-    if (type == CU_TENSOR_MAP_DATA_TYPE_16U6_ALIGN16B)
-      require_value(plain);
-    if (wide)
-      require_value(
-          swizzle == CU_TENSOR_MAP_SWIZZLE_NONE || swizzle == CU_TENSOR_MAP_SWIZZLE_128B ||
-          swizzle == CU_TENSOR_MAP_SWIZZLE_128B_ATOM_32B ||
-          (swizzle == CU_TENSOR_MAP_SWIZZLE_128B_ATOM_64B && type == CU_TENSOR_MAP_DATA_TYPE_16U6_ALIGN16B));
-    require_value(oobFill == CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE || is_float(type));
     map.magic = TensorMap::tiled;
-    map.address = address;
-    map.type = static_cast<uint8_t>(type);
-    map.rank = static_cast<uint8_t>(tensorRank);
-    map.interleave = static_cast<uint8_t>(interleave);
-    map.swizzle = static_cast<uint8_t>(swizzle);
-    map.promotion = static_cast<uint8_t>(l2Promotion);
-    map.fill = static_cast<uint8_t>(oobFill);
-    static_assert(sizeof(CUtensorMap) == sizeof map);
-    std::memcpy(tensorMap, &map, sizeof map);
+    write(tensorMap, map);
+  });
+}
+
+// Corners are those of W, H and D in turn, the order of the dimensions (not yet seen on a GPU: the header
+// lists them the other way round).
+CUresult CUDAAPI cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType,
+                                         cuuint32_t tensorRank, void *globalAddress,
+                                         const cuuint64_t *globalDim, const cuuint64_t *globalStrides,
+                                         const int *pixelBoxLowerCorner, const int *pixelBoxUpperCorner,
+                                         cuuint32_t channelsPerPixel, cuuint32_t pixelsPerColumn,
+                                         const cuuint32_t *elementStrides, CUtensorMapInterleave interleave,
+                                         CUtensorMapSwizzle swizzle, CUtensorMapL2promotion l2Promotion,
+                                         CUtensorMapFloatOOBfill oobFill) {
+  return enter("cuTensorMapEncodeIm2col", Needs::initialised, [&](Call &) {
+    require_value(tensorMap && globalDim && globalStrides && pixelBoxLowerCorner && pixelBoxUpperCorner &&
+                  elementStrides);
+    require_supported();
+    require_value(tensorRank >= 3 && tensorRank <= 5);
+    TensorMap map = describe(tensorMap, tensorDataType, tensorRank, globalAddress, globalDim, globalStrides,
+                             channelsPerPixel, elementStrides, interleave, swizzle, l2Promotion, oobFill);
+    require_value(pixelsPerColumn >= 1 && pixelsPerColumn <= 1024);
+    map.box[1] = static_cast<uint16_t>(pixelsPerColumn);
+    const int limit = tensorRank == 3 ? 32768 : tensorRank == 4 ? 128 : 16;
+    for (unsigned d = 0; d + 2 < tensorRank; ++d) {
+      int lower = pixelBoxLowerCorner[d], upper = pixelBoxUpperCorner[d];
+      require_value(lower >= -limit && lower < limit && upper >= -limit && upper < limit);
+      require_value(static_cast<int64_t>(globalDim[d + 1]) + upper > lower);
+      map.lower[d] = static_cast<int16_t>(lower);
+      map.upper[d] = static_cast<int16_t>(upper);
+    }
+    map.magic = TensorMap::im2col;
+    write(tensorMap, map);
   });
 }
 
@@ -120,11 +169,11 @@ CUresult CUDAAPI cuTensorMapReplaceAddress(CUtensorMap *tensorMap, void *globalA
     TensorMap map;
     std::memcpy(static_cast<void *>(&map), tensorMap, sizeof map);
     auto address = reinterpret_cast<uint64_t>(globalAddress);
-    require_value(map.magic == TensorMap::tiled && address != 0 &&
+    require_value((map.magic == TensorMap::tiled || map.magic == TensorMap::im2col) && address != 0 &&
                   address % address_alignment(static_cast<CUtensorMapDataType>(map.type),
                                               static_cast<CUtensorMapInterleave>(map.interleave)) ==
                       0);
     map.address = address;
-    std::memcpy(tensorMap, &map, sizeof map);
+    write(tensorMap, map);
   });
 }

@@ -17,6 +17,8 @@ void Lowering::copy_tensor(Opcode opcode, bool reduces) {
   };
   auto op = asynchronous::Operator::replace;
   bool loads = false, stores = false, signals = false, hint = false, multicast = false, prefetches = false;
+  auto shape = tensor_copies::Shape::tile;
+  bool gathers = false, scatters = false, has_distance = false;
   uint32_t rank = 0;
   for (std::string_view m : opcode.modifiers) {
     bool found = false;
@@ -31,6 +33,10 @@ void Lowering::copy_tensor(Opcode opcode, bool reduces) {
       (stores ? stores : loads) = true; // the first of the two spaces is the destination
     else if (m == "global")
       (loads ? loads : stores) = true;
+    else if (m == "im2col" || m == "im2col_no_offs")
+      shape = tensor_copies::Shape::pixels, has_distance = m == "im2col";
+    else if (m == "tile::gather4" || m == "tile::scatter4")
+      shape = tensor_copies::Shape::rows, (m == "tile::gather4" ? gathers : scatters) = true;
     else if (m == "prefetch")
       prefetches = true;
     else if (m == "mbarrier::complete_tx::bytes")
@@ -44,15 +50,18 @@ void Lowering::copy_tensor(Opcode opcode, bool reduces) {
     else
       unsupported("(tensor maps)");
   }
-  if (rank == 0)
+  bool pixels = shape == tensor_copies::Shape::pixels;
+  if (rank == 0 || ((gathers || scatters) && rank != 2) || (pixels && rank < 3))
     unsupported("(tensor maps)");
   if (prefetches) {
     nothing();
     return;
   }
-  if (loads == stores || loads != signals || (reduces && (loads || op == asynchronous::Operator::replace)) ||
+  if (loads == stores || loads != signals || (gathers && !loads) || (scatters && (!stores || reduces)) ||
+      (pixels && loads != has_distance) || (reduces && (loads || op == asynchronous::Operator::replace)) ||
       (multicast && !loads) ||
-      operand_count() != 2u + (signals ? 1 : 0) + (multicast ? 1 : 0) + (hint ? 1 : 0))
+      operand_count() !=
+          2u + (signals ? 1 : 0) + (has_distance ? 1 : 0) + (multicast ? 1 : 0) + (hint ? 1 : 0))
     unsupported("with " + std::to_string(operand_count()) + " operands");
   const Operand &tensor = operand(loads ? 1 : 0);
   if (tensor.kind != Kind::memory || tensor.base != Kind::vector || tensor.count != 2)
@@ -63,17 +72,26 @@ void Lowering::copy_tensor(Opcode opcode, bool reduces) {
   rows[tensor_copies::map] = source(element(tensor, 0), Type::u64);
   const Operand &place = element(tensor, 1);
   bool vector = place.kind == Kind::vector;
-  if ((vector ? place.count : 1) < rank)
+  uint32_t coordinates = shape == tensor_copies::Shape::rows ? 5 : rank;
+  if ((vector ? place.count : 1) < coordinates)
     unsupported("with too few coordinates");
-  for (uint32_t d = 0; d < rank; ++d)
+  for (uint32_t d = 0; d < coordinates; ++d)
     rows[tensor_copies::coordinate + d] = source(vector ? element(place, d) : place, Type::s32);
   rows[tensor_copies::shared] = generic_row(operand(loads ? 0 : 1), Space::shared);
   if (signals)
     rows[tensor_copies::signal] = generic_row(operand(2), Space::shared);
+  if (has_distance) {
+    const Operand &distance = operand(3);
+    bool several = distance.kind == Kind::vector;
+    if ((several ? distance.count : 1) < rank - 2)
+      unsupported("with too few offsets");
+    for (uint32_t d = 0; d < rank - 2; ++d)
+      rows[tensor_copies::distance + d] = source(several ? element(distance, d) : distance, Type::u16);
+  }
   if (multicast)
-    rows[tensor_copies::blocks] = source(operand(3), Type::u16);
+    rows[tensor_copies::blocks] = source(operand(has_distance ? 4 : 3), Type::u16);
   Lowered &lowered = emit_list(loads ? tensor_copies::load : tensor_copies::store, std::move(rows));
-  lowered.instruction.immediate = rank | static_cast<int64_t>(op) << 8;
+  lowered.instruction.immediate = rank | static_cast<int64_t>(op) << 8 | static_cast<int64_t>(shape) << 16;
   lowered.counted = 1;
   apply_guard(lowered);
 }

@@ -17,6 +17,8 @@ namespace {
 
 constexpr uint32_t shared_alignment = 128; // PTX ISA: of the box in shared memory
 constexpr uint32_t map_alignment = 64;
+constexpr uint32_t gathered_rows = 4;
+constexpr uint64_t most_box_bytes = 1 << 20; // more than any shared memory
 
 // CUtensorMapDataType in turn; `none`: formats whose bits change on the way, in ways that are not documented.
 constexpr ptx::Type types[] = {ptx::Type::u8,   ptx::Type::u16,  ptx::Type::u32,  ptx::Type::s32,
@@ -39,10 +41,13 @@ template <typename T> T operand(Warp &w, const Instruction *i, uint32_t place, u
 // One copy of one thread.
 struct Box {
   TensorMap map;
+  Shape shape = Shape::tile;
   ptx::Type type = ptx::Type::none;
   uint32_t element_bytes = 0;
-  uint32_t count[5] = {1, 1, 1, 1, 1}; // elements along each dimension
+  uint32_t count[5] = {1, 1, 1, 1,
+                       1}; // elements along each dimension; of other shapes than tiles: rows in [1]
   int64_t first[5] = {0, 0, 0, 0, 0};
+  uint32_t distance[3] = {0, 0, 0};
 
   uint32_t row_bytes() const { return count[0] * element_bytes; }
   uint32_t bytes() const { return row_bytes() * count[1] * count[2] * count[3] * count[4]; }
@@ -59,8 +64,13 @@ Box box_of(Warp &w, const Instruction *i, uint32_t lane) {
   Box box;
   std::memcpy(static_cast<void *>(&box.map), reinterpret_cast<const void *>(at), sizeof box.map);
   const TensorMap &m = box.map;
-  if (m.magic != TensorMap::tiled)
+  box.shape = static_cast<Shape>(i->immediate >> 16 & 0xff);
+  if (m.magic != TensorMap::tiled && m.magic != TensorMap::im2col)
     refuse(w, i, lane, "what lies at the address of the tensor map is none that this driver made");
+  if ((m.magic == TensorMap::im2col) != (box.shape == Shape::pixels))
+    refuse(w, i, lane,
+           box.shape == Shape::pixels ? "an im2col copy through a tensor map for tiles"
+                                      : "a copy of a tile through a tensor map for im2col");
   uint32_t rank = static_cast<uint32_t>(i->immediate & 0xff);
   if (m.rank != rank)
     refuse(w, i, lane, "a tensor map of " + std::to_string(m.rank) + " dimensions");
@@ -70,14 +80,30 @@ Box box_of(Warp &w, const Instruction *i, uint32_t lane) {
     refuse(w, i, lane, "a tensor map of a data type that changes on the way, which this driver has not");
   box.type = types[m.type];
   box.element_bytes = ptx::size_bytes(box.type);
+  for (uint32_t d = 0; d < (box.shape == Shape::rows ? 1 + gathered_rows : rank); ++d)
+    box.first[d] = operand<int32_t>(w, i, coordinate + d, lane);
   for (uint32_t d = 0; d < rank; ++d) {
     // Dimension 0 has no stride.
     uint32_t stride = d == 0 ? 1 : m.element_stride[d];
-    if (m.box[d] == 0 || m.box[d] > 256 || stride == 0)
+    bool pixels = box.shape == Shape::pixels;
+    uint32_t extent = pixels && d > 1 ? 1 : m.box[d], most = pixels && d == 1 ? 1024 : 256;
+    if (extent == 0 || extent > most || stride == 0)
       refuse(w, i, lane, "a tensor map without a box");
-    box.count[d] = (m.box[d] + stride - 1) / stride;
-    box.first[d] = operand<int32_t>(w, i, coordinate + d, lane);
+    box.count[d] = pixels ? extent : (extent + stride - 1) / stride;
   }
+  if (box.shape == Shape::rows) {
+    if (box.count[1] != 1)
+      refuse(w, i, lane, "a gather or scatter of rows through a tensor map whose box has more than one row");
+    box.count[1] = gathered_rows;
+  }
+  for (uint32_t d = 0; d < 3; ++d)
+    if (has(w, i, distance + d))
+      box.distance[d] = operand<uint16_t>(w, i, distance + d, lane);
+  uint64_t bytes = box.element_bytes;
+  for (uint32_t count : box.count)
+    bytes *= count; // at most 2^43
+  if (bytes > most_box_bytes)
+    refuse(w, i, lane, "a box of " + std::to_string(bytes) + " bytes, more than shared memory has");
   if (box.row_bytes() % 16 != 0)
     refuse(w, i, lane, "a box whose rows are no multiples of 16 bytes");
   static constexpr uint32_t spans[] = {0, 32, 64, 128, 128};
@@ -105,16 +131,15 @@ uint64_t swizzled(uint64_t offset, uint8_t swizzle) {
   }
 }
 
-// Calls visit(offset in the box, address, elements, inside) for the parts of rows that lie in the tensor or
-// not.
-template <typename Visit> void each_part(const Box &box, Visit visit) {
+// Calls visit(address, inside) for each row of the box: where its element 0 of the tensor is, unless it lies
+// outside.
+template <typename Visit> void each_row_of_tile(const Box &box, Visit visit) {
   const TensorMap &m = box.map;
-  uint32_t offset = 0;
   uint32_t k[5] = {};
   for (k[4] = 0; k[4] < box.count[4]; ++k[4])
     for (k[3] = 0; k[3] < box.count[3]; ++k[3])
       for (k[2] = 0; k[2] < box.count[2]; ++k[2])
-        for (k[1] = 0; k[1] < box.count[1]; ++k[1], offset += box.row_bytes()) {
+        for (k[1] = 0; k[1] < box.count[1]; ++k[1]) {
           bool inside = true;
           uint64_t row = m.address;
           for (uint32_t d = 1; d < m.rank; ++d) {
@@ -122,20 +147,67 @@ template <typename Visit> void each_part(const Box &box, Visit visit) {
             inside = inside && index >= 0 && index <= int64_t{m.last_index[d]};
             row += static_cast<uint64_t>(index) * m.stride[d - 1];
           }
-          int64_t begin = box.first[0], end = begin + box.count[0];
-          int64_t low = std::max<int64_t>(begin, 0), high = std::min(end, int64_t{m.last_index[0]} + 1);
-          if (!inside || low >= high) {
-            visit(offset, uint64_t{0}, box.count[0], false);
-            continue;
-          }
-          uint32_t before = static_cast<uint32_t>(low - begin), size = box.element_bytes;
-          uint32_t within = static_cast<uint32_t>(high - low);
-          if (before != 0)
-            visit(offset, uint64_t{0}, before, false);
-          visit(offset + before * size, row + static_cast<uint64_t>(low) * size, within, true);
-          if (before + within < box.count[0])
-            visit(offset + (before + within) * size, uint64_t{0}, box.count[0] - before - within, false);
+          visit(row, inside);
         }
+}
+
+// Positions run through the box of positions, the first spatial dimension fastest, and on into the next
+// image. The pixel that is copied lies `distance` further.
+template <typename Visit> void each_pixel(const Box &box, Visit visit) {
+  const TensorMap &m = box.map;
+  const uint32_t images = m.rank - 1u; // the last dimension
+  int64_t position[5];
+  std::copy(std::begin(box.first), std::end(box.first), position);
+  for (uint32_t pixel = 0; pixel < box.count[1]; ++pixel) {
+    bool inside = true;
+    uint64_t row = m.address;
+    for (uint32_t d = 1; d <= images; ++d) {
+      int64_t index = position[d] + (d < images ? box.distance[d - 1] : 0);
+      inside = inside && index >= 0 && index <= int64_t{m.last_index[d]};
+      row += static_cast<uint64_t>(index) * m.stride[d - 1];
+    }
+    visit(row, inside);
+    for (uint32_t d = 1; d <= images; ++d) {
+      position[d] += m.element_stride[d];
+      if (d == images || position[d] <= int64_t{m.last_index[d]} + m.upper[d - 1])
+        break;
+      position[d] = m.lower[d - 1];
+    }
+  }
+}
+
+template <typename Visit> void each_row(const Box &box, Visit visit) {
+  const TensorMap &m = box.map;
+  if (box.shape == Shape::tile)
+    each_row_of_tile(box, visit);
+  else if (box.shape == Shape::pixels)
+    each_pixel(box, visit);
+  else
+    for (uint32_t r = 1; r <= gathered_rows; ++r)
+      visit(m.address + static_cast<uint64_t>(box.first[r]) * m.stride[0],
+            box.first[r] >= 0 && box.first[r] <= int64_t{m.last_index[1]});
+}
+
+// Calls visit(offset in the box, address, elements, inside) for the parts of rows that lie in the tensor or
+// not.
+template <typename Visit> void each_part(const Box &box, Visit visit) {
+  const int64_t begin = box.first[0], end = begin + box.count[0];
+  const int64_t low = std::max<int64_t>(begin, 0), high = std::min(end, int64_t{box.map.last_index[0]} + 1);
+  uint32_t offset = 0;
+  each_row(box, [&](uint64_t row, bool inside) {
+    if (!inside || low >= high) {
+      visit(offset, uint64_t{0}, box.count[0], false);
+    } else {
+      uint32_t before = static_cast<uint32_t>(low - begin), size = box.element_bytes;
+      uint32_t within = static_cast<uint32_t>(high - low);
+      if (before != 0)
+        visit(offset, uint64_t{0}, before, false);
+      visit(offset + before * size, row + static_cast<uint64_t>(low) * size, within, true);
+      if (before + within < box.count[0])
+        visit(offset + (before + within) * size, uint64_t{0}, box.count[0] - before - within, false);
+    }
+    offset += box.row_bytes();
+  });
 }
 
 uint64_t shared_base_of(Warp &w, const Instruction *i, uint32_t lane, uint64_t address, const Box &box,

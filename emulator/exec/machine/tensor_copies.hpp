@@ -13,12 +13,19 @@ enum Place : uint32_t {
   coordinate = 2, // five, s32
   signal = 7,     // mbarrier
   blocks = 8,     // mask
-  places = 9,
+  distance = 9,   // three, u16: of the pixels that are copied from those that the box has (im2col)
+  places = 12,
 };
 
-// immediate: how many coordinates there are.
+enum class Shape : uint8_t {
+  tile,
+  pixels, // im2col: columns of pixels in a box of positions
+  rows,   // tile::gather4 and scatter4: four rows, wherever they are
+};
+
+// immediate: dimensions of the tensor | asynchronous::Operator << 8 | Shape << 16.
 const Instruction *load(Warp &w, const Instruction *i);
-// immediate: likewise, and asynchronous::Operator << 8 (replace: a plain store).
+// Operator `replace` is a plain store.
 const Instruction *store(Warp &w, const Instruction *i);
 
 enum class MapField : uint8_t {

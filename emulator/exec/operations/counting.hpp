@@ -91,7 +91,10 @@ inline u32 count_sectors(const Reach &r, u64 lowest) {
   return back == 0 ? steps + 1 : static_cast<u32>(__builtin_popcount(first_of_each(sector)));
 }
 
-inline void count_global(Warp &w, const Reach &r, u64 lowest, u32 bytes, AccessKind kind) {
+inline void count_global([[maybe_unused]] Warp &w, [[maybe_unused]] const Reach &r,
+                         [[maybe_unused]] u64 lowest, [[maybe_unused]] u32 bytes,
+                         [[maybe_unused]] AccessKind kind) {
+#ifndef EMULATOR_UNCOUNTED
   GlobalCounters &c = w.counters->global[static_cast<size_t>(kind)];
   u64 asked = u64{bytes} * r.lanes;
   u64 sectors = r.pattern == Pattern::uniform      ? 1
@@ -102,12 +105,17 @@ inline void count_global(Warp &w, const Reach &r, u64 lowest, u32 bytes, AccessK
   c.bytes += asked;
   c.sectors += sectors;
   c.least_sectors += least < sectors ? least : sectors;
+#endif
 }
 
 // What one access to the block's own shared memory costs, however often it is repeated with other offsets of
 // the instruction: a bank is 4 bytes of 128, so these move all lanes alike.
 inline const SharedCounters &cost_of_shared(Reach &r, u32 bytes, bool atomic) {
   SharedCounters &cost = r.cost[atomic];
+#ifdef EMULATOR_UNCOUNTED
+  (void)bytes;
+  return cost;
+#endif
   if (cost.requests != 0)
     return cost;
   u32 parts = bytes <= 4 ? 1 : bytes >= 16 ? 4 : 2;
@@ -125,12 +133,15 @@ inline const SharedCounters &cost_of_shared(Reach &r, u32 bytes, bool atomic) {
   return cost;
 }
 
-inline void count_shared(Warp &w, const SharedCounters &cost, AccessKind kind) {
+inline void count_shared([[maybe_unused]] Warp &w, [[maybe_unused]] const SharedCounters &cost,
+                         [[maybe_unused]] AccessKind kind) {
+#ifndef EMULATOR_UNCOUNTED
   SharedCounters &c = w.counters->shared[static_cast<size_t>(kind)];
   c.requests += cost.requests;
   c.bytes += cost.bytes;
   c.wavefronts += cost.wavefronts;
   c.bank_conflicts += cost.bank_conflicts;
+#endif
 }
 
 } // namespace

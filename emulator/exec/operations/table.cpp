@@ -1,6 +1,7 @@
 #include "exec/operations/table.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace emulator {
 
@@ -17,7 +18,10 @@ const OperationTable &operation_table() {
     OperationTable result;
 #ifdef EMULATOR_HAS_AVX2
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) {
+    // Tests run the operations of older processors on newer ones.
+    bool baseline_only = std::getenv("REPLAY_EMULATOR_BASELINE") != nullptr;
+    if (!baseline_only && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+        __builtin_cpu_supports("bmi2")) {
       avx2::add_operations(result);
       return result;
     }

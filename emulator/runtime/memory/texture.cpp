@@ -5,6 +5,7 @@
 #include "core/same.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 using namespace emulator::runtime;
 
@@ -88,16 +89,14 @@ constexpr FlagField flag_fields[] = {
     {CU_TRSF_SEAMLESS_CUBEMAP, &cudaTextureDesc::seamlessCubemap},
 };
 
-CUDA_TEXTURE_DESC driver_texture(const cudaTextureDesc &from) {
-  CUDA_TEXTURE_DESC to{};
+// Fields of the same names and, enumerations apart, types.
+template <typename To, typename From> To sampling_of(const From &from) {
+  To to{};
   for (int d = 0; d < 3; ++d)
-    to.addressMode[d] = static_cast<CUaddress_mode>(from.addressMode[d]);
-  to.filterMode = static_cast<CUfilter_mode>(from.filterMode);
-  to.flags = from.readMode == cudaReadModeElementType ? CU_TRSF_READ_AS_INTEGER : 0;
-  for (const FlagField &each : flag_fields)
-    to.flags |= from.*each.field ? each.flag : 0;
+    to.addressMode[d] = static_cast<std::decay_t<decltype(to.addressMode[d])>>(from.addressMode[d]);
+  to.filterMode = static_cast<decltype(to.filterMode)>(from.filterMode);
   to.maxAnisotropy = from.maxAnisotropy;
-  to.mipmapFilterMode = static_cast<CUfilter_mode>(from.mipmapFilterMode);
+  to.mipmapFilterMode = static_cast<decltype(to.mipmapFilterMode)>(from.mipmapFilterMode);
   to.mipmapLevelBias = from.mipmapLevelBias;
   to.minMipmapLevelClamp = from.minMipmapLevelClamp;
   to.maxMipmapLevelClamp = from.maxMipmapLevelClamp;
@@ -105,20 +104,19 @@ CUDA_TEXTURE_DESC driver_texture(const cudaTextureDesc &from) {
   return to;
 }
 
+CUDA_TEXTURE_DESC driver_texture(const cudaTextureDesc &from) {
+  auto to = sampling_of<CUDA_TEXTURE_DESC>(from);
+  to.flags = from.readMode == cudaReadModeElementType ? CU_TRSF_READ_AS_INTEGER : 0;
+  for (const FlagField &each : flag_fields)
+    to.flags |= from.*each.field ? each.flag : 0;
+  return to;
+}
+
 cudaTextureDesc runtime_texture(const CUDA_TEXTURE_DESC &from) {
-  cudaTextureDesc to{};
-  for (int d = 0; d < 3; ++d)
-    to.addressMode[d] = static_cast<cudaTextureAddressMode>(from.addressMode[d]);
-  to.filterMode = static_cast<cudaTextureFilterMode>(from.filterMode);
+  auto to = sampling_of<cudaTextureDesc>(from);
   to.readMode = from.flags & CU_TRSF_READ_AS_INTEGER ? cudaReadModeElementType : cudaReadModeNormalizedFloat;
   for (const FlagField &each : flag_fields)
     to.*each.field = (from.flags & each.flag) != 0;
-  to.maxAnisotropy = from.maxAnisotropy;
-  to.mipmapFilterMode = static_cast<cudaTextureFilterMode>(from.mipmapFilterMode);
-  to.mipmapLevelBias = from.mipmapLevelBias;
-  to.minMipmapLevelClamp = from.minMipmapLevelClamp;
-  to.maxMipmapLevelClamp = from.maxMipmapLevelClamp;
-  std::copy_n(from.borderColor, 4, to.borderColor);
   return to;
 }
 
@@ -134,6 +132,17 @@ template <typename To, typename From> To view_of(const From &from) {
   to.firstLayer = from.firstLayer;
   to.lastLayer = from.lastLayer;
   return to;
+}
+
+// What the driver tells of an object, in the runtime's structure.
+template <typename Told, typename Description, typename Ask>
+cudaError_t tell_of(Told *to, Told (*convert)(const Description &), Ask ask) {
+  return enter(Needs::context, [&] {
+    require(to != nullptr, cudaErrorInvalidValue);
+    Description found;
+    require(ask(&found));
+    *to = convert(found);
+  });
 }
 
 } // namespace
@@ -158,32 +167,20 @@ cudaError_t CUDARTAPI cudaCreateTextureObject(cudaTextureObject_t *pTexObject,
 
 cudaError_t CUDARTAPI cudaGetTextureObjectResourceDesc(cudaResourceDesc *pResDesc,
                                                        cudaTextureObject_t texObject) {
-  return enter(Needs::context, [&] {
-    require(pResDesc != nullptr, cudaErrorInvalidValue);
-    CUDA_RESOURCE_DESC resource;
-    require(driver.call_cuTexObjectGetResourceDesc(&resource, texObject));
-    *pResDesc = runtime_resource(resource);
-  });
+  return tell_of(pResDesc, runtime_resource,
+                 [&](auto *found) { return driver.call_cuTexObjectGetResourceDesc(found, texObject); });
 }
 
 cudaError_t CUDARTAPI cudaGetTextureObjectTextureDesc(cudaTextureDesc *pTexDesc,
                                                       cudaTextureObject_t texObject) {
-  return enter(Needs::context, [&] {
-    require(pTexDesc != nullptr, cudaErrorInvalidValue);
-    CUDA_TEXTURE_DESC texture;
-    require(driver.call_cuTexObjectGetTextureDesc(&texture, texObject));
-    *pTexDesc = runtime_texture(texture);
-  });
+  return tell_of(pTexDesc, runtime_texture,
+                 [&](auto *found) { return driver.call_cuTexObjectGetTextureDesc(found, texObject); });
 }
 
 cudaError_t CUDARTAPI cudaGetTextureObjectResourceViewDesc(cudaResourceViewDesc *pResViewDesc,
                                                            cudaTextureObject_t texObject) {
-  return enter(Needs::context, [&] {
-    require(pResViewDesc != nullptr, cudaErrorInvalidValue);
-    CUDA_RESOURCE_VIEW_DESC view;
-    require(driver.call_cuTexObjectGetResourceViewDesc(&view, texObject));
-    *pResViewDesc = view_of<cudaResourceViewDesc>(view);
-  });
+  return tell_of(pResViewDesc, view_of<cudaResourceViewDesc, CUDA_RESOURCE_VIEW_DESC>,
+                 [&](auto *found) { return driver.call_cuTexObjectGetResourceViewDesc(found, texObject); });
 }
 
 cudaError_t CUDARTAPI cudaCreateSurfaceObject(cudaSurfaceObject_t *pSurfObject,
@@ -200,12 +197,8 @@ cudaError_t CUDARTAPI cudaCreateSurfaceObject(cudaSurfaceObject_t *pSurfObject,
 
 cudaError_t CUDARTAPI cudaGetSurfaceObjectResourceDesc(cudaResourceDesc *pResDesc,
                                                        cudaSurfaceObject_t surfObject) {
-  return enter(Needs::context, [&] {
-    require(pResDesc != nullptr, cudaErrorInvalidValue);
-    CUDA_RESOURCE_DESC resource;
-    require(driver.call_cuSurfObjectGetResourceDesc(&resource, surfObject));
-    *pResDesc = runtime_resource(resource);
-  });
+  return tell_of(pResDesc, runtime_resource,
+                 [&](auto *found) { return driver.call_cuSurfObjectGetResourceDesc(found, surfObject); });
 }
 
 // clang-format off
