@@ -192,6 +192,7 @@ class ContentStore:
     inside: Callable[[int], AbstractContextManager[None]] = lambda context: nullcontext()
     maps: LiveMaps | None = None
     reading: Callable[[Range], Reading] = lambda range_: Reading()  # the types of its elements
+    reading_of_part: Callable[[Range, int, int], Reading] = lambda range_, offset, size: Reading()
     map_places: dict[int, list[MapPlace]] = field(default_factory=dict)  # in `before` contents, by range id
     loaded_bytes: int = 0
     # Called with label, range id (0: host memory), offset, and what was captured, expected and found there
@@ -332,7 +333,8 @@ class ContentStore:
         host's to write, not the device's, so only others count. Also gives a digest of what is there."""
         range_ = self.ranges[change.range]
         label = f"{describe(range_)} as seen behind call {number}"
-        result = BufferComparison(label, range_.address, len(data))
+        reading = partial(self.reading_of_part, range_, change.offset, len(data))
+        result = BufferComparison(label, range_.address + change.offset, len(data), reading=reading)
         if self.addresses.find(home_address(range_)) is None:
             return result, b""
         actual = self._read(range_, self.live(range_) + change.offset, len(data))
@@ -346,7 +348,7 @@ class ContentStore:
             then = bytes(self._mirrors[range_.id][change.offset : change.offset + len(data)])
             was, now, want = (numpy.frombuffer(item, "u1") for item in (then, actual, data))
             data = numpy.where(now == was, now, want).tobytes()
-        result.add(change.offset, data, actual)
+        result.add(0, data, actual)
         if data != actual:
             self.on_difference(label, range_.id, change.offset, captured, data, actual)
         return result, blake3(actual).digest(length=DIGEST_BYTES)

@@ -92,7 +92,8 @@ def carry_out(
         tolerance_of(request.get("tolerance")),
         Here(request["emulated"], device["compute_capability"]),
     )
-    session.contents.reading = readings.of
+    session.contents.reading, session.contents.reading_of_part = readings.of, readings.of_part
+    session.reading_of_copy = readings.of_copy
     saver = None
     if request.get("save_outputs"):
         saver = session.saver = OutputSaver.into(request["save_outputs"], request.get("save_all", False))

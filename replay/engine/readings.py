@@ -18,6 +18,7 @@ from replay.compare.elements import TYPES, ElementType, Region
 from replay.compare.outputs import Reading
 from replay.compare.tolerance import Tolerance
 from replay.engine.contents import read_contents
+from replay.engine.copied_types import Places, copy_of, part, spread
 from replay.engine.memory import is_array
 from replay.engine.program import Program
 from replay.errors import ReplayError
@@ -25,7 +26,7 @@ from replay.images import identify, read_container
 from replay.images.ptx_body import KernelBody, kernel_body
 from replay.images.ptx_types import types_of
 from replay.inspection.launches import Launch, launches
-from replay.snapshot.schema import Environment, Kernel, Range, from_wire
+from replay.snapshot.schema import Call, Environment, Kernel, Range, from_wire
 
 DECLARED, ARRAY_FORMAT, INFERRED = "declared", "array format", "inferred from PTX"
 MAXIMUM_LAUNCHES = 20_000  # that are looked at
@@ -102,13 +103,36 @@ class Readings:
         ]
         return approximate.allowance(found)
 
+    def of_part(self, range_: Range, offset: int, size_bytes: int) -> Reading:
+        """Of some bytes of a range, as a buffer of their own."""
+        self._used = True
+        return Reading(part(self._regions(range_), offset, size_bytes, 0), self.tolerance)
+
+    def of_copy(self, call: Call) -> Reading:
+        """Of what a call copied to memory of the host."""
+        copy = copy_of(call)
+        place = None if copy is None else self._places.find(copy.source)
+        if copy is None or place is None:
+            self._used = True
+            return Reading((), self.tolerance)
+        return self.of_part(*place, copy.size_bytes)
+
+    @cached_property
+    def _places(self) -> Places:
+        return Places(self._program.ranges.values())
+
     def _regions(self, range_: Range) -> list[Region]:
+        certain = self._certain(range_)
+        return self._inferred.get(range_.id, []) if certain is None else certain
+
+    def _certain(self, range_: Range) -> list[Region] | None:
+        """Of what was declared, or is an array; None for all others."""
         if range_.id in self._declared:
             return [_whole(range_, self._declared[range_.id], DECLARED)]
         if range_.array is not None:
             known = _ARRAY_TYPES.get(range_.array.format)
             return [] if known is None else [_whole(range_, TYPES[known], ARRAY_FORMAT)]
-        return self._inferred.get(range_.id, [])
+        return None
 
     # -- inferring ----------------------------------------------------------------------------------------------
 
@@ -152,7 +176,10 @@ class Readings:
                         regions.append(Region(offset, end, TYPES[name], INFERRED, origin))
             if regions:
                 found[range_.id] = _joined(regions)
-        return found
+        for range_ in self._program.ranges.values():
+            if (certain := self._certain(range_)) is not None:
+                found[range_.id] = certain
+        return spread(found, self._program.ranges.values(), self._program.window)
 
     def _pointers(self, launch: Launch) -> Iterator[tuple[int, str, int]]:
         """(offset in the parameter buffer, element type, address) of each parameter whose target's type is known."""

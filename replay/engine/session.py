@@ -10,10 +10,11 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect
-from replay.compare.outputs import BufferComparison
+from replay.compare.outputs import BufferComparison, Reading
 from replay.engine.addresses import AddressMap
 from replay.engine.contents import ContentStore, describe, with_live_handles
 from replay.engine.custom.memory import give_hint
@@ -190,6 +191,7 @@ class Session:
         }
         self.executor.graphs.best_effort = program.best_effort
         self.executor.graphs.expand = program.expand_graphs
+        self.reading_of_copy: Callable[[Call], Reading] = lambda call_: Reading()
         self.saver: OutputSaver | None = None  # gets each buffer that the first replay is compared by
         self._set_up()
         stage("loading memory")
@@ -512,7 +514,7 @@ class Session:
                 )
                 return outcome
             for output in prepared.host_outputs:
-                self._compare_host(output, outcome)
+                self._compare_host(output, prepared.call, outcome)
             self._compare_seen(prepared.call.number, outcome)
         try:
             self.use_main_context()
@@ -626,10 +628,11 @@ class Session:
             else:
                 outcome.unreached.append(f"{describe(range_)}: nothing that was replayed loads it")
 
-    def _compare_host(self, output: HostOutput, outcome: _Outcome) -> None:
+    def _compare_host(self, output: HostOutput, call_: Call, outcome: _Outcome) -> None:
         expected = self.executor.attachment(output.expected)
         actual = ctypes.string_at(output.address, min(len(expected), output.size_bytes))
-        comparison = BufferComparison(output.label, 0, output.size_bytes)
+        reading = partial(self.reading_of_copy, call_)
+        comparison = BufferComparison(output.label, 0, output.size_bytes, reading=reading)
         captured = expected[: len(actual)]
         wanted = self.contents.following(captured, actual)
         wanted, count = with_live_handles(wanted, actual, self.executor.handles_here)
