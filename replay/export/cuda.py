@@ -77,6 +77,7 @@ class _Cuda(Renderer):
                 yield f"{name} = bytes(bytes_{block.number}, {block.size_bytes});"
         for number, file in self.plan.files.items():
             yield f'{self.contents(number)} = read_file("{file.name}", {file.size_bytes});'
+        yield from self.pointers()
 
     @staticmethod
     def _function(name: str, lines: Iterable[str], parameter: str = "") -> Iterator[str]:

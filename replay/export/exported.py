@@ -25,9 +25,12 @@ cuSurfObjectDestroy cuMipmappedArrayCreate cuMipmappedArrayGetLevel cuMipmappedA
 
 FUNCTIONS = frozenset(_PLAIN.split())
 
-# What a replay needs of them happens otherwise: memory is placed, the context is the program's own, and graphs are
-# launched node by node, so that only the work of their nodes reaches the driver.
-ANSWERED = ("cuInit", "cuDevice", "cuCtxGetCurrent", "cuCtxSetCurrent", "cuGraph")
+# What a replay needs of them happens otherwise: memory is placed whatever pool it came from, the context is the
+# program's own, and graphs are launched node by node, so that only the work of their nodes reaches the driver.
+ANSWERED = (
+    "cuInit", "cuDevice", "cuCtxGetCurrent", "cuCtxSetCurrent", "cuGraph",
+    "cuMemPool", "cuMemGetDefaultMemPool", "cuMemGetMemPool", "cuMemSetMemPool",
+)  # fmt: skip
 
 # Whatever it says, nothing follows from it
 MAY_FAIL = frozenset(

@@ -66,6 +66,7 @@ class _Python(Renderer):
                 yield f'{name} = constant(bytes.fromhex("{block.data.hex()}"))'
         for number, file in self.plan.files.items():
             yield f"{self.contents(number)} = read_file({file.name!r}, {file.size_bytes})"
+        yield from self.pointers()
 
     @staticmethod
     def _function(

@@ -61,6 +61,7 @@ class RecordingDriver:
         self._blocks: dict[tuple[int, int], int] = {}  # real room that a call writes -> its block
         self._count = 0
         self._block_bytes = 0
+        self._constants: dict[tuple[bytes, tuple[tuple[int, Word], ...]], Block] = {}
         self._current = 0
         self._own_context = 0
 
@@ -118,19 +119,24 @@ class RecordingDriver:
         return self.reference(value) or value
 
     def block(self, data: bytes, words: Iterable[tuple[int, Word]] = (), *, scan: bool = True) -> Block:
-        """New memory of the program. scan: marked values in it are found at multiples of 8."""
-        self._count += 1
-        self._block_bytes += len(data)
-        if self._block_bytes > MAXIMUM_BLOCK_BYTES:
-            raise EngineError(
-                "the calls of the window are given more than 4 GiB of data", next="capture a shorter window"
-            )
+        """Memory of the program with these contents, which nothing writes: equal ones are one.
+
+        scan: marked values in it are found at multiples of 8.
+        """
         found = dict(words)
         if scan:
             for at in range(0, len(data) - 7, 8):
                 if at not in found and (known := self.reference(int.from_bytes(data[at : at + 8], "little"))):
                     found[at] = known
-        return Block(self._count, len(data), data, tuple(sorted(found.items())))
+        key = (data, tuple(sorted(found.items())))
+        if key not in self._constants:
+            self._count += 1
+            self._block_bytes += len(data)
+            if self._block_bytes > MAXIMUM_BLOCK_BYTES:
+                text = "the calls of the window are given more than 4 GiB of data"
+                raise EngineError(text, next="capture a shorter window")
+            self._constants[key] = Block(self._count, len(data), data, key[1])
+        return self._constants[key]
 
     def _room(self, address: int, size_bytes: int) -> Block:
         self._count += 1

@@ -92,7 +92,8 @@ class Renderer(ABC):
             yield self.remark(comment(step.what))
         for block in step.blocks:
             for offset, word in block.words:
-                yield self.statement("put", self.block(block.number), str(offset), self.word(word))
+                if isinstance(word, Reference):  # which may be another one in the next iteration
+                    yield self.statement("put", self.block(block.number), str(offset), self.word(word))
         arguments = []
         for position, (parameter, given) in enumerate(
             zip(step.function.parameters, step.arguments, strict=True)
@@ -106,6 +107,13 @@ class Renderer(ABC):
         yield self.call(step.function.symbol, arguments, step.function.symbol in MAY_FAIL)
         for position, reference in step.receives.items():
             yield from self.received(position, reference)
+
+    def pointers(self) -> Iterator[str]:
+        """Addresses of blocks in other blocks, once all of them are there."""
+        for block in self.blocks.values():
+            for offset, word in block.words:
+                if isinstance(word, Inside):
+                    yield self.statement("put", self.block(block.number), str(offset), self.word(word))
 
     def name(self, reference: Reference) -> str:
         """The variable of an object: `stream_3`; of an address `variable_4`."""
