@@ -97,7 +97,8 @@ def test_the_cpp_program_builds_without_replay_and_leaves_the_captured_outputs(r
 @pytest.mark.parametrize(
     ("sample", "selection"),
     [("reduce", ("--kernel", "reduce_blocks", "--launch", "2")), ("two_streams", ("--all",)),
-     ("cooperative", ("--all",)), ("own_pool", ("--all",)), ("texture_filter", ("--all",)), ("hidden_state", ("--all",)),
+     ("cooperative", ("--all",)), ("own_pool", ("--all",)),
+     ("texture_filter", ("--all",)), ("hidden_state", ("--all",)),
      ("inplace_scan", ("--kernel", "inplace_scan", "--launch", "3"))],
 )  # fmt: skip
 def test_the_script_runs_without_replay_and_leaves_the_captured_outputs(replay, sample, selection):
