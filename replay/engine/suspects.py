@@ -19,7 +19,7 @@ from replay.api.functions import by_symbol
 from replay.api.graphs import DESCRIBED, Part, parse_description
 from replay.api.vocabulary import Role
 from replay.engine.contents import describe, read_chunk, read_contents, unpack_words
-from replay.engine.memory import is_array
+from replay.engine.memory import HIGHEST_ADDRESS, is_array
 from replay.results.schema import MovedWord, Placement, SuspectWord
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Call, Census, Contents, Range, from_wire
@@ -84,7 +84,8 @@ class Known:
                 continue
             words = unpack_words(one.words, ranges, f"{one.kind} {one.site}")
             census.setdefault(site, []).extend((word.offset, word.target) for word in words)
-        ordered = sorted((one for one in ranges.values() if not is_array(one)), key=lambda one: one.address)
+        placed = (one for one in ranges.values() if not is_array(one) and one.address <= HIGHEST_ADDRESS)
+        ordered = sorted(placed, key=lambda one: one.address)
         known = cls(ranges, census, list(calls.values()), True, ordered)
         starts, ends = known.edges()
         for site, data in known.buffers(reader):

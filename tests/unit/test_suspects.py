@@ -162,3 +162,15 @@ def test_numbers_are_ranked_by_what_the_outputs_followed(searched):
     assert [(word.place, word.offset_bytes, word.kind) for word in words] == [
         ("memory", 8, "false"), ("memory", 0, "false"), ("parameters", 0, "false"),
     ]  # fmt: skip
+
+
+def test_ranges_at_the_end_of_all_addresses_break_nothing(tmp_path):
+    factory = SnapshotFactory()
+    factory.set_up(b".version 7.0", "kernel")
+    factory.range(2**64 - 8, bytes(64), None, kind="global", name="table", owner=1)
+    factory.range(DATA, u64(DATA, 2**64 - 8), None)
+    factory.launch(u64(DATA), [(0, 8)], 1, 1)
+    with SnapshotReader(factory.write(tmp_path / "x.rsnap")) as reader:
+        known = Known.of(reader)
+        assert {word.value for word in find_missed(reader, known, 2**64 - 1)} == {DATA}
+        assert known.range_at(2**64 - 1) is None
