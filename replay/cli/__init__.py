@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("replay.cli.run", "Replay a snapshot in a fresh process, check its outputs and time it."),
     "compare": ("replay.cli.compare", "Say whether one snapshot or variant is slower than another."),
     "bisect": ("replay.cli.bisect", "Find the first of several compilers, drivers or images that is slower."),
+    "check": ("replay.cli.check", "Replay a folder of snapshots and hold them against a baseline."),
     "report": ("replay.cli.report", "Make an HTML page or Markdown of what other commands found."),
     "history": ("replay.cli.history", "List kernels over time, and mark where their level changed."),
     "baseline": ("replay.cli.baseline", "Set or show the times that later results are held against."),

@@ -1,0 +1,238 @@
+"""The gate over a folder of snapshots. Knows how to decide; replaying and comparing is done elsewhere.
+
+A finding becomes an alert only when replays that know nothing of each other agree: the first one that looks slow or
+wrong is repeated, twice, in fresh processes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from replay import __version__
+from replay.check.config import Config
+from replay.compare.run import APART_MINIMUM_EFFECT, observation
+from replay.compare.sides import SnapshotWindow, windows_at
+from replay.compare.verdict import MINIMUM_EFFECT
+from replay.engine.run import RunOptions, run_snapshot
+from replay.errors import FormatError, ReplayError, UsageError
+from replay.history import baseline as marks
+from replay.history.store import Entry, History, append, by_series
+from replay.results.check import FORMAT, Check, CheckedCase
+from replay.results.schema import RunResult
+from replay.results.store import write_whole
+from replay.snapshot.schema import from_wire, to_wire
+
+REPEATS = 2  # independent replays behind a finding
+STATE_FORMAT = "replay.check.state/1"
+MAXIMUM_STATE_BYTES = 64 << 20
+Series = tuple[str, str, int, str, str, str]
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Accepted times by series. name: for people."""
+
+    name: str
+    times_ns: dict[Series, float]
+
+    def of(self, result: RunResult) -> float | None:
+        """The accepted time of the same window on the same device, None when there is none."""
+        timing = result.timing
+        if timing is None:
+            return None
+        variant = result.variant.text if result.variant is not None else ""
+        key = (", ".join(result.window.kernels), result.snapshot.identity, result.snapshot.window or 0,
+               result.device.name, timing.source, variant)  # fmt: skip
+        return self.times_ns.get(key)
+
+
+def read_baseline(folder: Path) -> Baseline:
+    """What `replay baseline set` chose, or the newest right result of each series. Raises UsageError, FormatError."""
+    chosen = {mark.series: mark.median_ns for mark in marks.read(folder)} if folder.is_dir() else {}
+    if not chosen:
+        with History(folder) as history:
+            history.update()
+            right: list[Entry] = [entry for entry in history.entries() if entry.outputs != "wrong"]
+        chosen = {key: float(items[-1].median_ns or 0) for key, items in by_series(right).items()}
+    if not chosen:
+        raise UsageError(
+            "has no results with times", where=folder, next="`replay run SNAP --history DIR` adds one"
+        )
+    return Baseline(folder.name, chosen)
+
+
+def corpus_of(folder: Path) -> list[SnapshotWindow]:
+    """Every window of every snapshot in a folder and the folders in it. Raises UsageError when there is none."""
+    if not folder.is_dir():
+        return windows_at(folder)
+    files = sorted(path for path in folder.rglob("*.rsnap") if path.is_file())
+    if not files:
+        raise UsageError("holds no snapshots (.rsnap)", where=folder)
+    found: list[SnapshotWindow] = []
+    for file in files:
+        try:
+            found += windows_at(file)
+        except ReplayError:
+            found.append(SnapshotWindow(file, None, ()))  # its replay says what is wrong with it
+    return found
+
+
+class CheckState:
+    """Which cases are done, on disk. path None: nothing is kept."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self.done: dict[str, CheckedCase] = {}
+        if path is None or not path.exists():
+            return
+        try:
+            if path.stat().st_size > MAXIMUM_STATE_BYTES:
+                raise ValueError("too large")
+            value = json.loads(path.read_text("utf-8"))
+            if value["format"] != STATE_FORMAT:
+                raise ValueError("another format")
+            self.done = {str(key): from_wire(CheckedCase, case) for key, case in value["done"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, FormatError):
+            raise FormatError("is no state of a check", where=path, next="remove it to begin again") from None
+
+    def keep(self, key: str, case: CheckedCase) -> None:
+        """One more is done."""
+        self.done[key] = case
+        if self._path is not None:
+            done = {name: to_wire(item) for name, item in self.done.items()}
+            write_whole(self._path, json.dumps({"format": STATE_FORMAT, "done": done}).encode())
+
+    def remove(self) -> None:
+        """All are done."""
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+
+
+def check(
+    folder: Path,
+    windows: Sequence[SnapshotWindow],
+    baseline: Baseline,
+    config: Config,
+    options: RunOptions,
+    state: CheckState,
+    *,
+    history: Path | None = None,
+    progress: Callable[[str], None] = lambda text: None,
+    replay: Callable[[SnapshotWindow, RunOptions], RunResult] | None = None,
+    today: datetime.date | None = None,
+) -> Check:
+    """Replay every window that `state` has not done. history: results are added to this folder."""
+    begin_s = time.monotonic()
+    day = today or datetime.datetime.now(datetime.timezone.utc).date()
+    replay_once = replay or _replay_once
+    cases = []
+    for number, window in enumerate(windows, 1):
+        name = os.path.relpath(window.path, folder) if folder.is_dir() else window.path.name
+        key = f"{name}#{window.window or 0}#{window.path.stat().st_size}#{window.path.stat().st_mtime_ns}"
+        if key not in state.done:
+            progress(f"{number} of {len(windows)}: {name}")
+
+            def once(window: SnapshotWindow = window) -> RunResult:
+                result = replay_once(window, dataclasses.replace(options, window=window.window))
+                if history is not None:
+                    append(history, result)
+                return result
+
+            state.keep(key, _case(name, window, once, baseline, config, day))
+        cases.append(state.done[key])
+    return Check(
+        format=FORMAT,
+        tool_version=__version__,
+        created_utc=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        corpus=folder.name,
+        baseline=baseline.name,
+        cases=cases,
+        notes=_notes(cases),
+        wall_s=round(time.monotonic() - begin_s, 3),
+    )
+
+
+def _replay_once(window: SnapshotWindow, options: RunOptions) -> RunResult:
+    return run_snapshot(window.path, options)
+
+
+def _case(
+    name: str,
+    window: SnapshotWindow,
+    replay: Callable[[], RunResult],
+    baseline: Baseline,
+    config: Config,
+    day: datetime.date,
+) -> CheckedCase:
+    begin_s = time.monotonic()
+    kernel = ", ".join(window.kernels) or "no kernel"
+    owner, quarantine = config.owner(kernel), config.quarantine(kernel, day)
+    case = CheckedCase(
+        name, window.window, kernel, "FAILED",
+        quarantined="" if quarantine is None else quarantine.reason or "quarantined",
+        team="" if owner is None else owner.team, link="" if owner is None else owner.link,
+    )  # fmt: skip
+    findings: list[CheckedCase] = []
+    while True:
+        findings.append(_finding(case, replay, baseline, config))
+        if findings[0].verdict in ("PASS", "FASTER", "NEW") or len(findings) > REPEATS:
+            break
+        if findings[-1].verdict != findings[0].verdict:
+            break
+    found = findings[0]
+    if len({item.verdict for item in findings}) > 1:
+        verdicts = ", ".join(item.verdict for item in findings)
+        found = dataclasses.replace(
+            found, verdict="NOISY", reason=f"independent replays disagree: {verdicts}"
+        )
+    alert = found.verdict in ("SLOWER", "WRONG", "FAILED") and quarantine is None
+    return dataclasses.replace(
+        found, replays=len(findings), alert=alert, wall_s=round(time.monotonic() - begin_s, 3)
+    )
+
+
+def _finding(
+    case: CheckedCase, replay: Callable[[], RunResult], baseline: Baseline, config: Config
+) -> CheckedCase:
+    """What one replay says."""
+    try:
+        result = replay()
+        seen = observation(result)
+    except ReplayError as error:
+        return dataclasses.replace(case, verdict="FAILED", reason=str(error))
+    source = "" if result.timing is None else result.timing.source
+    case = dataclasses.replace(case, time_ns=seen.time_ns, source=source)
+    if seen.wrong:
+        return dataclasses.replace(case, verdict="WRONG", reason=seen.wrong)
+    accepted_ns = baseline.of(result)
+    if not accepted_ns:
+        return dataclasses.replace(
+            case, verdict="NEW", reason="the baseline has no time of it on this device"
+        )
+    ratio = seen.time_ns / accepted_ns
+    effect = config.effect(case.kernel, MINIMUM_EFFECT if seen.exact else APART_MINIMUM_EFFECT)
+    verdict = "SLOWER" if ratio >= 1 + effect else "FASTER" if ratio <= 1 / (1 + effect) else "PASS"
+    reason = "" if verdict == "PASS" else f"a change of at least {effect:.3g} counts"
+    return dataclasses.replace(case, verdict=verdict, reason=reason, ratio=ratio, baseline_ns=accepted_ns)
+
+
+def _notes(cases: Sequence[CheckedCase]) -> list[str]:
+    notes = []
+    if any(case.source == "measured" for case in cases):
+        notes.append(
+            "times of the baseline were measured on another day: only a change of "
+            f"{APART_MINIMUM_EFFECT:.0%} or more counts, unless the configuration says otherwise; `replay compare` "
+            "measures both sides next to each other"
+        )
+    if any(case.source == "modelled" for case in cases):
+        notes.append(
+            "times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU"
+        )
+    return notes

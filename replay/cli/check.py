@@ -1,0 +1,136 @@
+"""`replay check`: the nightly gate."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from replay.cli.common import Json, Quiet
+
+SCHEMA = "replay.check/1"
+_GITHUB_SUMMARY = "GITHUB_STEP_SUMMARY"
+
+
+def check(
+    corpus: Annotated[
+        Path, typer.Argument(metavar="CORPUS", help="A folder of snapshots.", show_default=False)
+    ],
+    baseline: Annotated[
+        Optional[Path],  # noqa: UP045 (typer on Python 3.10)
+        typer.Option(metavar="DIR", help="A folder of results to hold them against.", show_default=False),
+    ] = None,
+    config: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="FILE.toml", help="Owners, quarantine and limits.", show_default=False),
+    ] = None,
+    variant: Annotated[
+        str,
+        typer.Option(metavar="VARIANT", help="Replay everything so, e.g. driver=DIR.", show_default=False),
+    ] = "",
+    driver: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(
+            metavar="system|emulator|DIR",
+            help="The driver to replay on.",
+            show_default="a GPU's if there is one",
+        ),
+    ] = None,
+    history: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(metavar="DIR", help="Add every result to this folder.", show_default=False),
+    ] = None,
+    junit_file: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("--junit", metavar="FILE.xml", help="Write JUnit XML.", show_default=False),
+    ] = None,
+    github: Annotated[
+        bool, typer.Option("--github", help="Print annotations, and add to the summary of a GitHub job.")
+    ] = False,
+    state: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            "--state",
+            "--resume",
+            metavar="FILE",
+            help="Keep what is done here, and go on from it.",
+            show_default=False,
+        ),
+    ] = None,
+    timeout: Annotated[
+        float,
+        typer.Option(min=0.1, metavar="S", help="Seconds without progress after which a replay is killed."),
+    ] = 300.0,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer samples in each replay.")] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
+    """Replay every snapshot of a folder and hold it against a baseline.
+
+    What looks slow or wrong is replayed twice more, each in a fresh process; only when all agree it is an alert. What
+    cannot be replayed fails its own case and no other.
+
+    Exit code 0: no alerts. 1: alerts.
+    """
+    from replay.check.config import read_config
+    from replay.check.run import CheckState, corpus_of, read_baseline
+    from replay.check.run import check as run_check
+    from replay.engine.run import RunOptions
+    from replay.errors import ExitCode, UsageError
+    from replay.report.check import github_annotations, github_summary, headline, junit, render_check
+    from replay.report.json import document
+    from replay.report.progress import StageLine
+    from replay.report.text import Screen
+    from replay.results.store import require_place, write_whole
+    from replay.timing.stopping import QUICK, StoppingParameters
+    from replay.variants.model import parse
+
+    if baseline is None:
+        raise UsageError(
+            "nothing to hold the replays against", next="--baseline DIR names a folder of results"
+        )
+    for path in (junit_file, state):
+        if path is not None:
+            require_place(path)
+    options = RunOptions(
+        driver=driver,
+        timing=QUICK if quick else StoppingParameters(),
+        timeout_s=timeout,
+        caches="cold",
+        variant=parse(variant),
+    )
+    kept = CheckState(state)
+    with StageLine(hidden=quiet or json) as line:
+        result = run_check(
+            corpus,
+            corpus_of(corpus),
+            read_baseline(baseline),
+            read_config(config),
+            options,
+            kept,
+            history=history,
+            progress=line.show,
+        )
+    kept.remove()
+    if junit_file is not None:
+        write_whole(junit_file, junit(result).encode("utf-8"))
+    if github:
+        for annotation in github_annotations(result):
+            print(annotation)
+        if summary := os.environ.get(_GITHUB_SUMMARY):
+            with open(summary, "a", encoding="utf-8") as file:
+                file.write(github_summary(result))
+    if json:
+        print(document(SCHEMA, result))
+    elif quiet:
+        print(headline(result))
+    else:
+        print(render_check(result, Screen.of_stdout()))
+    return ExitCode.GATE_FAILED if result.alerts else ExitCode.DONE
+
+
+def register(app: typer.Typer) -> None:
+    """Add `replay check`."""
+    app.command("check")(check)

@@ -1,0 +1,163 @@
+"""Text of `replay check`, JUnit XML, and the annotations and summary of a GitHub workflow."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as xml
+from collections import Counter
+from collections.abc import Iterator
+
+from replay.report.text import Column, Screen, duration, heading, number, shown, table
+from replay.results.check import Check, CheckedCase
+
+_ORDER = ("WRONG", "FAILED", "SLOWER", "NOISY", "NEW", "FASTER", "PASS")
+SHOWN_CASES = 200
+_LONGEST_NAME = 200
+
+
+def headline(result: Check) -> str:
+    """How many cases, alerts and verdicts."""
+    counts = Counter(case.verdict for case in result.cases)
+    verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _ORDER if counts[verdict])
+    return f"{number(len(result.alerts), 'alert')} in {number(len(result.cases), 'case')}: {verdicts}"
+
+
+def render_check(result: Check, screen: Screen) -> str:
+    """Everything that did not simply pass, alerts first, with who is told."""
+    parts = [heading(headline(result), screen)]
+    rows = sorted((case for case in result.cases if case.verdict != "PASS"),
+                  key=lambda case: (not case.alert, _ORDER.index(case.verdict)))  # fmt: skip
+    if rows:
+        columns = [
+            Column("verdict"),
+            Column("kernel", cut=True),
+            Column("snapshot", cut=True),
+            Column("before", "right"),
+            Column("now", "right"),
+            Column("change", "right"),
+            Column("team"),
+            Column("why", cut=True),
+        ]
+        parts += ["", table(columns, [_row(case) for case in rows[:SHOWN_CASES]], screen)]
+        if len(rows) > SHOWN_CASES:
+            parts.append(f"  ... and {number(len(rows) - SHOWN_CASES, 'more case')}: --json shows all")
+    return "\n".join([*parts, *(["", *(f"  {note}" for note in result.notes)] if result.notes else [])])
+
+
+def _row(case: CheckedCase) -> list[str]:
+    quarantined = f"quarantined: {case.quarantined}; " if case.quarantined else ""
+    return [
+        case.verdict,
+        shown(case.kernel),
+        shown(_name(case)),
+        "" if case.baseline_ns is None else duration(case.baseline_ns),
+        "" if case.time_ns is None else duration(case.time_ns),
+        "" if case.ratio is None else f"{(case.ratio - 1) * 100:+.1f} %",
+        shown(case.team),
+        shown(quarantined + case.reason, 300),
+    ]
+
+
+def _name(case: CheckedCase) -> str:
+    return case.snapshot + ("" if case.window is None else f" window {case.window}")
+
+
+def junit(result: Check) -> str:
+    """One test case for each window. Alerts are failures, what could not be replayed is an error, the rest of what did
+    not pass is skipped or system output."""
+    suite = xml.Element("testsuite", name="replay check", tests=str(len(result.cases)), time=f"{result.wall_s:.3f}",
+                        timestamp=result.created_utc)  # fmt: skip
+    failures = errors = skipped = 0
+    for case in result.cases:
+        element = xml.SubElement(suite, "testcase", classname=_plain(case.snapshot), name=_plain(_title(case)),
+                                 time=f"{case.wall_s:.3f}")  # fmt: skip
+        text = _plain(_explained(case))
+        if case.alert and case.verdict == "FAILED":
+            errors += 1
+            xml.SubElement(element, "error", type=case.verdict, message=text)
+        elif case.alert:
+            failures += 1
+            xml.SubElement(element, "failure", type=case.verdict, message=text)
+        elif case.verdict in ("NEW", "NOISY", "WRONG", "FAILED", "SLOWER"):
+            skipped += 1
+            xml.SubElement(element, "skipped", message=text)
+        elif case.verdict == "FASTER":
+            xml.SubElement(element, "system-out").text = text
+    suite.set("failures", str(failures))
+    suite.set("errors", str(errors))
+    suite.set("skipped", str(skipped))
+    xml.indent(suite)
+    return xml.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _title(case: CheckedCase) -> str:
+    return case.kernel[:_LONGEST_NAME] + ("" if case.window is None else f" (window {case.window})")
+
+
+def _explained(case: CheckedCase) -> str:
+    change = "" if case.ratio is None else f" {(case.ratio - 1) * 100:+.1f} %"
+    team = f" [{case.team}]" if case.team else ""
+    link = f" {case.link}" if case.link else ""
+    reason = f": {case.reason}" if case.reason else ""
+    return f"{case.verdict}{change}{team}{reason}{link}"
+
+
+def _plain(text: str) -> str:
+    """What XML can hold: control characters are shown."""
+    return shown(text)
+
+
+def github_annotations(result: Check) -> Iterator[str]:
+    """Workflow commands: errors for alerts, warnings for what is noisy or quarantined."""
+    for case in result.cases:
+        level = (
+            "error"
+            if case.alert
+            else "warning"
+            if case.verdict in ("NOISY", "WRONG", "SLOWER", "FAILED")
+            else ""
+        )
+        if level:
+            title, text = (
+                _escaped(f"{case.verdict} {_title(case)}", True),
+                _escaped(f"{_name(case)}: {_explained(case)}"),
+            )
+            yield f"::{level} title={title}::{text}"
+
+
+def _escaped(text: str, is_property: bool = False) -> str:
+    """As GitHub's runner unescapes it; a name must not end the command and begin another."""
+    text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return text.replace(":", "%3A").replace(",", "%2C") if is_property else text
+
+
+def github_summary(result: Check) -> str:
+    """Markdown for the summary of a job."""
+    lines = [f"### replay check: {headline(result)}", ""]
+    rows = [case for case in result.cases if case.verdict not in ("PASS", "NEW")]
+    if rows:
+        lines += [
+            "| verdict | kernel | snapshot | change | team | why |",
+            "| --- | --- | --- | --- | --- | --- |",
+        ]
+        for case in rows[:SHOWN_CASES]:
+            change = "" if case.ratio is None else f"{(case.ratio - 1) * 100:+.1f} %"
+            team = f"[{_cell(case.team or case.link)}]({_link(case.link)})" if case.link else _cell(case.team)
+            quarantined = f"quarantined: {case.quarantined}; " if case.quarantined else ""
+            names = [_cell(case.kernel[:_LONGEST_NAME]), _cell(_name(case))]
+            cells = [case.verdict, *names, change, team, _cell(quarantined + case.reason)]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, "", *result.notes, ""])
+
+
+def _cell(text: str) -> str:
+    """Text that is neither HTML nor Markdown, and does not end its cell."""
+    text = shown(text)
+    for character in "\\`*_{}[]<>()#+!|&~":
+        text = text.replace(character, f"&#{ord(character)};") if character != "&" else text
+    return text
+
+
+def _link(text: str) -> str:
+    return "".join(
+        c if c.isalnum() or c in "-._~:/?#@!$&'*+,;=%" else f"%{ord(c):02X}" for c in text if ord(c) < 128
+    )

@@ -1,0 +1,52 @@
+"""What the gate found: `replay.check/1`. docs/check.md describes every field. Fields are only added, with defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+FORMAT = "replay.check/1"
+
+
+@dataclass(frozen=True)
+class CheckedCase:
+    """One window of one snapshot. snapshot: path in the corpus. time_ns: median of the first replay.
+
+    verdict: PASS, SLOWER, FASTER, WRONG, FAILED (it could not be replayed), NOISY (the replays disagree), NEW (nothing
+    to hold it against). alert: it fails the gate. replays: how many were done; a finding is only kept when independent
+    replays agree. quarantined: why it does not count, "" when it does.
+    """
+
+    snapshot: str
+    window: int | None
+    kernel: str
+    verdict: str
+    reason: str = ""
+    ratio: float | None = None
+    time_ns: float | None = None
+    baseline_ns: float | None = None
+    source: str = ""
+    replays: int = 0
+    alert: bool = False
+    quarantined: str = ""
+    team: str = ""
+    link: str = ""
+    wall_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Check:
+    """All cases."""
+
+    format: str
+    tool_version: str
+    created_utc: str
+    corpus: str
+    baseline: str
+    cases: list[CheckedCase]
+    notes: list[str] = field(default_factory=list)
+    wall_s: float = 0.0
+
+    @property
+    def alerts(self) -> list[CheckedCase]:
+        """What fails the gate."""
+        return [case for case in self.cases if case.alert]
