@@ -172,6 +172,10 @@ def stream_position(function: Function) -> int:
     places = (place for place, parameter in enumerate(function.parameters) if parameter.c_type == "CUstream")
     return next(places, -1)
 
+# Behind which parameters something stands that ENTER or LEAVE holds (interposer/call/encode.c).
+INPUT_ROLES = frozenset((Role.IN, Role.INOUT, Role.STRING, Role.IMAGE, Role.HOST_READ))
+OUTPUT_ROLES = frozenset((Role.OUT, Role.INOUT, Role.HOST_WRITE))
+
 
 def functions_data() -> str:
     """PARAMETER(role, size_bytes, element_bytes, count) and FUNCTION(...) rows."""
@@ -191,6 +195,8 @@ def functions_data() -> str:
             for name, on in (
                 ("FLAG_CUSTOM", function.custom),
                 ("FLAG_SYNCHRONIZES", function.synchronizes),
+                ("FLAG_INPUTS", any(p.role in INPUT_ROLES for p in function.parameters)),
+                ("FLAG_OUTPUTS", any(p.role in OUTPUT_ROLES for p in function.parameters)),
             )
             if on
         )

@@ -38,7 +38,7 @@ enum { MAX_PARAMETERS = 16, MAX_TERMS = 3 };
 
 // ---- the table (table.c) ------------------------------------------------------------------------
 
-enum { FLAG_CUSTOM = 1, FLAG_SYNCHRONIZES = 2 };
+enum { FLAG_CUSTOM = 1, FLAG_SYNCHRONIZES = 2, FLAG_INPUTS = 4, FLAG_OUTPUTS = 8 };
 
 // arguments[first] * arguments[second] * scale; -1: no such factor.
 struct term {

@@ -125,6 +125,20 @@ static bool makes_context_or_module(unsigned id) {
   }
 }
 
+// No object begins or ends by such a call.
+static bool only_touches_memory(const struct function *function) {
+  switch (function->effect) {
+  case EFFECT_LAUNCH:
+  case EFFECT_READ:
+  case EFFECT_WRITE:
+  case EFFECT_COPY:
+  case EFFECT_CUSTOM:
+    return true;
+  default:
+    return false;
+  }
+}
+
 static void follow_effect(struct call *call) {
   const struct function *function = call->function;
   uint64_t value[2] = {term_value(call, &function->effect_terms[0]),
@@ -390,10 +404,13 @@ void end_call(struct call *call, int result) {
     encode_leave(call, result);
   if (call->timing != NULL)
     launch_was_timed(call, result);
-  note_modules(call, result);
   int now = current_mode();
-  follow_graph_call(call, result);
-  if (result == SUCCESS && (now == MODE_CLOSED || now == MODE_OPEN)) {
+  bool changes_objects = !only_touches_memory(call->function);
+  if (changes_objects) {
+    note_modules(call, result);
+    follow_graph_call(call, result);
+  }
+  if (changes_objects && result == SUCCESS && (now == MODE_CLOSED || now == MODE_OPEN)) {
     if (!call->in_capture)
       follow_effect(call);
     follow_arrays(call);
@@ -418,7 +435,7 @@ void end_call(struct call *call, int result) {
     look_after_wait(call);
   if ((call->number != 0 || call->selected) && !call->in_capture)
     finish_launch(call);
-  if (selection.profiler && result == SUCCESS)
+  if (selection.profiler && changes_objects && result == SUCCESS)
     follow_profiler(call);
   thread->depth--;
   errno = error;

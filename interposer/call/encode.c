@@ -220,7 +220,8 @@ static void attach_outputs(struct call *call) {
 }
 
 void encode_enter(struct call *call) {
-  attach_inputs(call);
+  if (call->function->flags & FLAG_INPUTS)
+    attach_inputs(call);
   if (call->function->flags & FLAG_CUSTOM)
     custom_enter(call);
   struct record record;
@@ -237,7 +238,7 @@ void encode_leave(struct call *call, int result) {
   // ENTER's attachments are on disk; their room serves LEAVE's.
   call->attachment_count = 0;
   call->scratch_used = MAX_ATTACHMENTS * sizeof *call->attachments;
-  if (result == SUCCESS)
+  if (result == SUCCESS && (call->function->flags & FLAG_OUTPUTS))
     attach_outputs(call);
   if (call->function->flags & FLAG_CUSTOM)
     custom_leave(call, result);

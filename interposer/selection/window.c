@@ -266,6 +266,8 @@ static struct touch touch_of(const struct call *call) {
   const struct function *function = call->function;
   struct touch touch = {.count = 0};
   uint64_t value[MAX_TERMS];
+  if (is_any_launch(function))
+    return touch;
   for (int n = 0; n < MAX_TERMS; n++)
     value[n] = term_value(call, &function->effect_terms[n]);
   switch (function->effect) {
@@ -479,8 +481,21 @@ static void copy_before_graph_ends_it(struct call *call) {
   list_free(&ending);
 }
 
+static void prepare_touched_memory(struct call *call) {
+  copy_before_first_touch(call);
+  if (may_write_host_memory_later(call)) {
+    atomic_store(&host_memory_is_pending, true);
+    device_may_write_host_memory();
+  }
+}
+
 void prepare_memory(struct call *call) {
   bool open = current_mode() == MODE_OPEN;
+  if (call->function->effect == EFFECT_LAUNCH) { // the most frequent by far
+    if (open)
+      prepare_touched_memory(call);
+    return;
+  }
   uint64_t address = term_value(call, &call->function->effect_terms[0]);
   uint64_t bytes = term_value(call, &call->function->effect_terms[1]);
   switch (call->function->effect) {
@@ -518,10 +533,6 @@ void prepare_memory(struct call *call) {
       break;
     if (call->function->effect == EFFECT_GRAPH_LAUNCH)
       copy_before_graph_ends_it(call);
-    copy_before_first_touch(call);
-    if (may_write_host_memory_later(call)) {
-      atomic_store(&host_memory_is_pending, true);
-      device_may_write_host_memory();
-    }
+    prepare_touched_memory(call);
   }
 }
