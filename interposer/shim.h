@@ -161,8 +161,9 @@ static inline bool enter_closed(struct thread *thread) {
 
 static inline void leave_closed(struct thread *thread) { count_outside(thread); }
 
-void pass_gate(
-    struct thread *thread); // waits while the gate is closed by another thread, then counts as inside
+// Waits while the gate is closed by another thread, then counts as inside. False: it went past the closed
+// gate, because who closed it has waited for the device for too long.
+bool pass_gate(struct thread *thread);
 // Makes this thread the only one that touches memory through the driver, as far as that can be had in bounded
 // time. False: another thread kept the gate closed for too long.
 bool close_gate(struct thread *thread, uint64_t call);
@@ -170,6 +171,12 @@ void open_gate(struct thread *thread);
 void gate_is_waiting_for_device(bool waiting); // others wait a bounded time only while this holds
 void prepare_gate(void);
 void reset_gate_after_fork(void);
+// A build for tests: threads lose time wherever another one may overtake them.
+#ifdef LOSE_TIME
+void lose_time(void);
+#else
+static inline void lose_time(void) {}
+#endif
 void pause_briefly(void); // 20 us and what the system adds; keeps errno
 
 // ---- one call (call.c) --------------------------------------------------------------------------
@@ -208,12 +215,15 @@ struct call {
   uint64_t ending_array;   // DESTROY: the address of the array's range, 0 when none ends
   uint16_t record_function;
   bool nested, inside;
-  bool in_capture;                     // the call goes into a stream capture: nothing runs
-  uint64_t stream;                     // LAUNCH that is timed
-  struct timing *timing;               // LAUNCH: its events; NULL when it is not timed
-  uint32_t window;                     // LAUNCH that is recorded: the window it belongs to
-  bool selected;                       // LAUNCH: the window stays open until it has left the driver
-  struct module *loading;              // the module that the call is about to load (variables.c)
+  bool waits_for_window;  // GRAPH: it is recorded when the next window opens
+  bool is_busy;           // what a window has of it could not be recorded: other threads were in the way
+  uint32_t opened;        // LAUNCH: the window that it opened, 0 for none
+  bool in_capture;        // the call goes into a stream capture: nothing runs
+  uint64_t stream;        // LAUNCH that is timed
+  struct timing *timing;  // LAUNCH: its events; NULL when it is not timed
+  uint32_t window;        // LAUNCH that is recorded: the window it belongs to
+  bool selected;          // LAUNCH: the window stays open until it has left the driver
+  struct module *loading; // the module that the call is about to load (variables.c)
   uint32_t matched, selected_launches; // launches in it that match, and that are selected
   struct description *description;     // GRAPH: graph_describe.c
   struct attachment *attachments;      // in scratch
@@ -244,7 +254,8 @@ void attach_copy(struct call *call, unsigned parameter, unsigned part, const voi
 // The same for memory that may turn out not to be readable: nothing is attached then.
 bool attach_unsafe(struct call *call, unsigned parameter, unsigned part, const void *data, uint64_t length);
 void *take_scratch(struct call *call, size_t bytes); // NULL when there is no room left
-void encode_enter(struct call *call);
+bool belongs_to_window(const struct call *call);
+bool encode_enter(struct call *call); // false: it was not written
 void encode_leave(struct call *call, int result);
 bool read_memory(void *destination, const void *source, size_t bytes); // false: not readable
 
@@ -310,12 +321,16 @@ bool name_is_selected(const char *name);
 void select_launch(struct call *call);  // may open the window
 void finish_launch(struct call *call);  // may close it
 void prepare_memory(struct call *call); // copies what the call may touch for the first time, or what it ends
-// ordinal: of the launch that opens it, 0 when no launch does.
-void open_window(struct thread *thread, uint64_t call, uint64_t ordinal);
+// ordinal: of the launch that opens it, 0 when no launch does. Gives its number, 0: one is open, or none will
+// be.
+uint32_t open_window(struct thread *thread, uint64_t call, uint64_t ordinal);
 void open_window_for(struct call *call); // LAUNCH: if none is open
 extern _Atomic uint32_t window_number;   // of the present window, or of the last one
-void close_window(struct thread *thread, uint64_t call);
-void finish_selection(void); // at exit
+void close_window(struct thread *thread, uint64_t call, uint32_t number); // unless it is closed already
+void reset_windows_after_fork(void);
+bool launch_is_outside(void); // counts a matching launch, unless the selection has to look at it
+void count_after_end(void);   // a matching launch when the capture is complete or has stopped
+void finish_selection(void);  // at exit
 
 enum { REACH_REACHABLE, REACH_PARAMETERS, REACH_LIVE };
 struct selection {
@@ -348,6 +363,12 @@ void graph_reach(uint64_t handle, struct range_list *reached);
 void graph_ending_memory(uint64_t handle, struct range_list *ending);
 void follow_graph_launch(uint64_t handle);
 void reset_graphs_after_fork(void);
+// Changes while no window is open (graph_changes.c).
+bool graph_change_can_wait(const struct call *call);
+void keep_graph_change(struct call *call);
+void forget_graph_changes(uint64_t graph);
+void write_graph_changes(void);
+void reset_graph_changes_after_fork(void);
 void reset_conditions_after_fork(void);
 
 // Whether a call goes into a stream capture that is under way (stream_capture.c).
@@ -511,6 +532,12 @@ struct perturbation {
   _Atomic uint64_t copied_bytes, copy_ns; // to the host; hashing and writing are part of the time
   _Atomic uint64_t hashed_bytes;          // on the device, instead of being copied
   _Atomic uint64_t asked_ns;              // for the variables of modules
+  // Launches that match the selection, and of these the ones that no window holds.
+  _Atomic uint64_t launches_matched;
+  _Atomic uint64_t outside_selection; // of --launch and its like
+  _Atomic uint64_t busy_threads;      // their window could not be had
+  _Atomic uint64_t after_end;         // the selection was complete, or the capture had stopped
+  _Atomic uint64_t in_stream_capture; // not part of launches_matched: they ran as nodes of graphs, if at all
 };
 extern struct perturbation perturbation;
 void describe_perturbation(void);
@@ -578,6 +605,9 @@ const char *blobs_file_name(void);
 // Between begin and end the writer's lock is held. `bytes` counts the payload. False: capture has stopped.
 bool begin_record(struct record *record, enum record_kind kind, uint16_t function, uint64_t call,
                   size_t bytes);
+// False also when another window than `window` is open by the notes in the file; 0: whichever is.
+bool begin_record_in(uint32_t window, struct record *record, enum record_kind kind, uint16_t function,
+                     uint64_t call, size_t bytes);
 void end_record(struct record *record);
 void put_bytes(struct record *record, const void *data, size_t bytes); // padded to 8
 static inline void put_u64(struct record *record, uint64_t value) {

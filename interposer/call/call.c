@@ -68,6 +68,8 @@ static void child_after_fork(void) {
   reset_timings_after_fork();
   reset_ranges_after_fork();
   reset_graphs_after_fork();
+  reset_graph_changes_after_fork();
+  reset_windows_after_fork();
   reset_conditions_after_fork();
   atomic_store(&calls, 0);
   atomic_store(&launches_in_window, 0);
@@ -241,16 +243,29 @@ static bool is_first_in_window(const struct call *call) {
          atomic_load_explicit(&call->kernel->described_window, memory_order_relaxed) != call->window;
 }
 
-static void write_enter(struct call *call) {
+// What was prepared for one window is never recorded in another: the writer sees to it.
+bool belongs_to_window(const struct call *call) {
+  return call->inside && call->function->keep == KEEP_WINDOW;
+}
+
+// False: it was not written, and the call is not recorded.
+static bool write_enter(struct call *call) {
   if (call->ordinal != 0 && is_first_in_window(call))
     note_matches(call);
   if (current_mode() == MODE_OPEN && call->function->unsupported[0] != '\0')
     write_note(NOTE_UNSUPPORTED_CALL, call->record_function, call->number, "%s: %s", call->function->symbol,
                call->function->unsupported);
-  encode_enter(call);
+  if (!encode_enter(call)) {
+    call->is_busy = writer_is_open();
+    if (call->is_busy)
+      write_note(NOTE_THREADS_BUSY, call->record_function, call->number,
+                 "its window closed before this call came to be recorded, and it is in none");
+    return false;
+  }
   if (call->function->effect == EFFECT_LAUNCH)
     launch_is_described(call);
   keep_image(call);
+  return true;
 }
 
 static void look_at_listed(struct call *call) {
@@ -260,7 +275,10 @@ static void look_at_listed(struct call *call) {
     call->ending_context = context_that_ends(call);
 }
 
-// Differs between any two windows, and between a window and the time before or after it.
+enum { WINDOW_IS_OPEN = 1 };
+
+// Differs between any two windows, and between a window and the time around it: the number is raised just
+// before a window opens, so the time just before one and the time behind it are the same here.
 static uint64_t window_now(void) {
   uint32_t number;
   bool open;
@@ -312,6 +330,8 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
   call->matched = call->selected_launches = 0;
   call->description = NULL;
   call->in_capture = false;
+  call->waits_for_window = call->is_busy = false;
+  call->opened = 0;
   bool touches = call->function->effect != EFFECT_NONE;
   bool may_be_recorded = false;
   if (current_mode() >= MODE_CLOSED && current_mode() != MODE_DONE && thread_has_scratch(thread)) {
@@ -322,8 +342,11 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
     }
     if (call->function->effect == EFFECT_GRAPH)
       describe_graph_call(call);
-    if (call->in_capture && call->function->effect == EFFECT_LAUNCH)
+    if (call->in_capture && call->function->effect == EFFECT_LAUNCH) {
       call->kernel = kernel_of_handle(arguments[call->function->effect_terms[0].first]);
+      if (kernel_matches(call->kernel))
+        atomic_fetch_add(&perturbation.in_stream_capture, 1);
+    }
     if (selection.list)
       look_at_listed(call);
     else if (is_any_launch(call->function) && !call->in_capture)
@@ -331,27 +354,36 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
     may_be_recorded = true;
   }
   bool recorded = false;
+  uint64_t prepared_for;
   for (unsigned attempt = 0;; attempt++) {
-    uint64_t prepared_for = window_now();
-    recorded = may_be_recorded && is_recorded(call->function);
+    prepared_for = window_now();
+    lose_time();
+    bool in_window = (prepared_for & WINDOW_IS_OPEN) != 0;
+    recorded =
+        may_be_recorded && is_recorded(call->function) && (in_window || call->function->keep == KEEP_ALWAYS);
     if (recorded)
       prepare_call(call, touches);
     if (call->ending_context != 0)
       collect_timings(call->ending_context);
     if (touches && !call->inside) {
-      pass_gate(thread);
+      if (!pass_gate(thread) && recorded)
+        write_note(NOTE_THREADS_BUSY, call->record_function, call->number,
+                   "another thread waits for the device and reads memory; this call did not wait any longer");
       call->inside = true;
     }
     // While this thread waited, the window may have closed, and another one opened for which nothing was
     // copied yet.
-    if (window_now() == prepared_for && !(call->selected && current_mode() == MODE_CLOSED))
+    if (window_now() == prepared_for && (in_window || !call->selected))
       break;
-    if (!may_be_recorded || current_mode() == MODE_DONE)
+    if (!may_be_recorded || current_mode() == MODE_DONE) {
+      recorded = false;
       break;
+    }
     if (attempt == MAX_WINDOWS_WAITED_FOR) {
       write_note(NOTE_THREADS_BUSY, call->record_function, call->number,
                  "windows of other threads opened and closed %d times; this call is not recorded", attempt);
       recorded = false;
+      call->is_busy = true;
       break;
     }
     if (call->inside)
@@ -364,13 +396,18 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
   }
   if (call->ending_context != 0)
     end_device_hashing(call->ending_context);
+  lose_time();
   // Only now, inside the gate: a call whose ENTER stands before WINDOW_CLOSE has ended when the window's
   // memory is read, and one that had to wait for that is not recorded any more.
-  if (recorded && is_recorded(call->function)) {
-    call->window = atomic_load(&window_number);
-    write_enter(call);
-    if (is_any_launch(call->function) && !call->in_capture &&
-        is_timed(atomic_fetch_add(&launches_in_window, 1) + 1))
+  if (recorded && current_mode() == MODE_CLOSED && graph_change_can_wait(call)) {
+    call->waits_for_window = true;
+    call->number = 0;
+  } else if (recorded && (belongs_to_window(call) || is_recorded(call->function))) {
+    call->window = (uint32_t)(prepared_for >> 1);
+    if (!write_enter(call))
+      call->number = 0;
+    else if (is_any_launch(call->function) && !call->in_capture &&
+             is_timed(atomic_fetch_add(&launches_in_window, 1) + 1))
       begin_timing(call, NULL);
   } else {
     call->number = 0;
@@ -433,7 +470,7 @@ void end_call(struct call *call, int result) {
     count_outside(thread);
   if (call->number != 0 && result == SUCCESS && current_mode() == MODE_OPEN)
     look_after_wait(call);
-  if ((call->number != 0 || call->selected) && !call->in_capture)
+  if ((call->number != 0 || call->matched > 0) && !call->in_capture)
     finish_launch(call);
   if (selection.profiler && changes_objects && result == SUCCESS)
     follow_profiler(call);

@@ -219,19 +219,20 @@ static void attach_outputs(struct call *call) {
   }
 }
 
-void encode_enter(struct call *call) {
+bool encode_enter(struct call *call) {
   if (call->function->flags & FLAG_INPUTS)
     attach_inputs(call);
   if (call->function->flags & FLAG_CUSTOM)
     custom_enter(call);
   struct record record;
   size_t words = (size_t)call->function->parameter_count * 8;
-  if (!begin_record(&record, RECORD_ENTER, call->record_function, call->number,
-                    words + attachments_bytes(call)))
-    return;
+  if (!begin_record_in(belongs_to_window(call) ? call->window : 0, &record, RECORD_ENTER,
+                       call->record_function, call->number, words + attachments_bytes(call)))
+    return false;
   put_bytes(&record, call->arguments, words);
   put_attachments(&record, call);
   end_record(&record);
+  return true;
 }
 
 void encode_leave(struct call *call, int result) {

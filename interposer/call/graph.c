@@ -402,8 +402,10 @@ static void change_graph(const struct call *call, struct node_list *nodes) {
 
 void follow_graph_call(struct call *call, int result) {
   follow_conditions(call, result);
-  if (result == SUCCESS && call->function->id == ID_cuGraphExecDestroy)
+  if (result == SUCCESS && call->function->id == ID_cuGraphExecDestroy) {
     forget_graph(call->arguments[0]);
+    forget_graph_changes(call->arguments[0]);
+  }
   if (call->description == NULL)
     return;
   if (result == SUCCESS) {
@@ -412,9 +414,12 @@ void follow_graph_call(struct call *call, int result) {
       uint64_t handle;
       memcpy(&handle, (const void *)(uintptr_t)call->arguments[0], 8);
       add_graph(handle, nodes);
+      forget_graph_changes(handle);
     } else {
       change_graph(call, &nodes);
       free_nodes(&nodes);
+      if (call->waits_for_window)
+        keep_graph_change(call);
     }
   }
   free_description(call->description);

@@ -40,6 +40,19 @@ void pause_briefly(void) {
   errno = error;
 }
 
+#ifdef LOSE_TIME
+void lose_time(void) {
+  static _Thread_local uint64_t state;
+  if (state == 0)
+    state = (uint64_t)(uintptr_t)&state;
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  int error = errno;
+  if (state >> 63 == 0) // one time in two, up to half a millisecond
+    nanosleep(&(struct timespec){0, (long)(state >> 33 & 0x7ffff)}, NULL);
+  errno = error;
+}
+#endif
+
 static void hand_thread_on(void *thread) {
   this_thread = NULL;
   atomic_store(&((struct thread *)thread)->inside, 0);
@@ -93,8 +106,10 @@ static bool wait_at_gate(struct thread *thread) {
   uint64_t waiting_since = 0;
   for (;;) {
     struct thread *owner = atomic_load(&gate_owner);
-    if (owner == NULL || owner == thread)
+    if (owner == NULL || owner == thread) {
+      lose_time();
       return true;
+    }
     if (owner != waited_for || !atomic_load(&owner_waits_for_device))
       waiting_since = 0;
     else if (waiting_since == 0)
@@ -108,12 +123,15 @@ static bool wait_at_gate(struct thread *thread) {
 
 // A gate that is open while this thread waits may be closed by the next before it counts as inside, so it
 // looks again.
-void pass_gate(struct thread *thread) {
+bool pass_gate(struct thread *thread) {
   for (bool patient = true;;) {
     count_inside(thread);
+    lose_time();
     struct thread *owner = atomic_load_explicit(&gate_owner, memory_order_relaxed);
-    if (LIKELY(owner == NULL || owner == thread) || !patient)
-      return;
+    if (LIKELY(owner == NULL || owner == thread))
+      return true;
+    if (!patient)
+      return false;
     count_outside(thread);
     patient = wait_at_gate(thread);
   }
@@ -129,6 +147,7 @@ bool close_gate(struct thread *thread, uint64_t call) {
     if (!wait_at_gate(thread))
       return false;
   }
+  lose_time();
   // After this, a thread that did not see the gate closed has its `inside` visible here.
   syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
   atomic_thread_fence(memory_order_seq_cst);

@@ -51,10 +51,17 @@ static struct row *find_row(struct rows *rows, uint64_t handle) {
 }
 
 bool launch_matters(struct thread *thread, uint64_t handle) {
-  if (current_mode() != MODE_CLOSED || thread->depth > 0)
+  int now = current_mode();
+  if ((now != MODE_CLOSED && now != MODE_DONE) || thread->depth > 0)
     return false;
   struct row *row = find_row(atomic_load_explicit(&table, memory_order_acquire), handle);
-  return row == NULL || atomic_load_explicit(&row->state, memory_order_relaxed) != KERNEL_OTHER;
+  uint32_t state = row != NULL ? atomic_load_explicit(&row->state, memory_order_relaxed) : KERNEL_NEW;
+  if (UNLIKELY(now == MODE_DONE)) { // what is new by then is not looked at
+    if (state == KERNEL_MATCHES && !selection.bounded)
+      count_after_end();
+    return false;
+  }
+  return state == KERNEL_NEW || (state == KERNEL_MATCHES && !launch_is_outside());
 }
 
 static struct row *insert_row(struct rows *rows, uint64_t handle, struct kernel *kernel, uint32_t state) {

@@ -13,9 +13,11 @@ static char *nvtx_range; // selection.nvtx_range
 
 static regex_t kernel_expression;
 static char *(*demangle)(const char *, char *, size_t *, int *);
-static _Atomic uint64_t launches_matched, launches_recorded;
-static _Atomic uint64_t launches_finished;               // of those that were selected
-static atomic_bool window_was_opened, window_is_closing; // the present one, or the one to come
+static _Atomic uint64_t launches_recorded;
+static _Atomic uint64_t launches_finished; // of those that were selected
+// Windows open and close under it. It is not held while memory is read.
+static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
+static bool window_is_closing; // the present one
 static atomic_bool any_window;
 _Atomic uint32_t window_number; // of the present one, or of the last one
 
@@ -61,11 +63,10 @@ bool read_selection(void) {
     compiled = true;
     selection.has_kernel = true;
   }
-  atomic_store(&launches_matched, 0);
+  memset((void *)&perturbation, 0, sizeof perturbation);
   atomic_store(&launches_recorded, 0);
   atomic_store(&launches_finished, 0);
-  atomic_store(&window_was_opened, false);
-  atomic_store(&window_is_closing, false);
+  window_is_closing = false;
   atomic_store(&any_window, false);
   return true;
 }
@@ -97,41 +98,72 @@ bool name_is_selected(const char *name) {
 
 // ---- opening and closing ------------------------------------------------------------------------
 
-void open_window(struct thread *thread, uint64_t call, uint64_t ordinal) {
+void reset_windows_after_fork(void) { pthread_mutex_init(&changing, NULL); }
+
+uint32_t open_window(struct thread *thread, uint64_t call, uint64_t ordinal) {
   (void)thread;
-  if (atomic_exchange(&window_was_opened, true))
-    return;
-  atomic_store(&any_window, true);
-  atomic_fetch_add(&window_number, 1);
-  atomic_store(&host_memory_is_pending, true); // calls that were not recorded
+  uint32_t number = 0;
   if (!selection.all)
-    refresh_hints();
-  write_note(NOTE_WINDOW_OPEN, 0, call, ordinal == 0 ? "everything" : "launch %llu",
-             (unsigned long long)ordinal);
-  int closed = MODE_CLOSED;
-  atomic_compare_exchange_strong(&mode, &closed, MODE_OPEN);
+    refresh_hints(); // calls the application
+  lose_time();
+  pthread_mutex_lock(&changing);
+  if (current_mode() == MODE_CLOSED) {
+    atomic_store(&any_window, true);
+    number = atomic_fetch_add(&window_number, 1) + 1;
+    lose_time();
+    atomic_store(&host_memory_is_pending, true); // calls that were not recorded
+    write_graph_changes();
+    write_note(NOTE_WINDOW_OPEN, 0, call, ordinal == 0 ? "everything" : "launch %llu",
+               (unsigned long long)ordinal);
+    int closed = MODE_CLOSED;
+    atomic_compare_exchange_strong(&mode, &closed, MODE_OPEN);
+    write_graph_changes(); // those that came in between
+  }
+  pthread_mutex_unlock(&changing);
+  return number;
+}
+
+// With a window for each launch: the launches that are selected, if all of them come.
+static uint64_t windows_at_most(void) {
+  return (selection.last_launch - selection.first_launch) / selection.every + 1;
+}
+
+// A launch that is selected and has not come to its window yet needs another one.
+static bool more_windows_follow(void) {
+  return selection.every != 0 && writer_is_open() && atomic_load(&launches_finished) < windows_at_most() &&
+         (selection.max_launches == 0 || atomic_load(&launches_recorded) < selection.max_launches);
 }
 
 // With a window for each launch there may be more to come: all memory counts as untouched again.
 static void end_window(void) {
-  bool more = selection.every != 0 && writer_is_open() &&
-              atomic_load(&launches_matched) < selection.last_launch &&
-              (selection.max_launches == 0 || atomic_load(&launches_recorded) < selection.max_launches);
+  pthread_mutex_lock(&changing);
+  bool more = more_windows_follow();
   if (more) {
     memory_forget_touches();
     forget_host_contents();
     forget_window_timings();
-    atomic_store(&window_was_opened, false);
-    atomic_store(&window_is_closing, false);
   } else {
     end_device_hashing(0);
   }
+  window_is_closing = false;
   int open = MODE_OPEN;
   atomic_compare_exchange_strong(&mode, &open, more ? MODE_CLOSED : MODE_DONE);
+  pthread_mutex_unlock(&changing);
 }
 
-void close_window(struct thread *thread, uint64_t call) {
-  if (current_mode() != MODE_OPEN || atomic_exchange(&window_is_closing, true))
+// True for one thread alone.
+static bool begin_closing(uint32_t number) {
+  lose_time();
+  pthread_mutex_lock(&changing);
+  bool closes = current_mode() == MODE_OPEN && !window_is_closing && atomic_load(&window_number) == number;
+  if (closes)
+    window_is_closing = true;
+  pthread_mutex_unlock(&changing);
+  return closes;
+}
+
+void close_window(struct thread *thread, uint64_t call, uint32_t number) {
+  if (!begin_closing(number))
     return;
   struct range_list list = {0};
   bool owns_gate = close_gate(thread, call);
@@ -148,20 +180,26 @@ void close_window(struct thread *thread, uint64_t call) {
   describe_perturbation();
   write_note(NOTE_WINDOW_CLOSE, 0, call, "%llu launches",
              (unsigned long long)atomic_load(&launches_recorded));
+  lose_time();
   end_window();
+  lose_time();
   if (owns_gate)
     open_gate(thread);
   list_free(&list);
 }
 
 void finish_selection(void) {
-  if (selection.list)
+  if (selection.list) {
     collect_timings(0);
-  else if (current_mode() == MODE_OPEN)
-    close_window(current_thread(), last_call_number());
-  else if (!atomic_load(&any_window) && writer_is_open())
+    return;
+  }
+  if (current_mode() == MODE_OPEN)
+    close_window(current_thread(), last_call_number(), atomic_load(&window_number));
+  else
+    describe_perturbation();
+  if (!atomic_load(&any_window) && writer_is_open())
     write_note(NOTE_NO_WINDOW, 0, 0, "%llu launches matched",
-               (unsigned long long)atomic_load(&launches_matched));
+               (unsigned long long)atomic_load(&perturbation.launches_matched));
 }
 
 static bool is_selected(uint64_t ordinal) {
@@ -183,7 +221,8 @@ static void select_graph(struct call *call) {
   visit_matching_kernels(call->arguments[0], count_match, &count);
   if (count == 0 || (selection.bounded && !inside_selected_range()))
     return;
-  call->ordinal = atomic_fetch_add(&launches_matched, count) + 1;
+  call->ordinal = atomic_fetch_add(&perturbation.launches_matched, count) + 1;
+  call->matched = count;
   uint64_t opens = 0;
   for (uint64_t ordinal = call->ordinal; ordinal < call->ordinal + count; ordinal++)
     if (is_selected(ordinal)) {
@@ -207,8 +246,9 @@ void select_launch(struct call *call) {
   call->kernel = kernel_of_handle(call->arguments[call->function->effect_terms[0].first]);
   if (!kernel_matches(call->kernel) || (selection.bounded && !inside_selected_range()))
     return;
-  uint64_t ordinal = atomic_fetch_add(&launches_matched, 1) + 1;
+  uint64_t ordinal = atomic_fetch_add(&perturbation.launches_matched, 1) + 1;
   call->ordinal = ordinal;
+  call->matched = 1;
   bool selected = is_selected(ordinal);
   call->selected_launches = selected;
   call->selected = selected && !selection.all;
@@ -217,15 +257,44 @@ void select_launch(struct call *call) {
 }
 
 void open_window_for(struct call *call) {
-  if (current_mode() == MODE_CLOSED) {
-    number_call(call);
-    open_window(call->thread, call->number, call->ordinal);
-  }
+  if (current_mode() != MODE_CLOSED)
+    return;
+  number_call(call);
+  uint32_t opened = open_window(call->thread, call->number, call->ordinal);
+  call->opened = opened != 0 ? opened : call->opened;
+}
+
+bool launch_is_outside(void) {
+  if (selection.list || selection.bounded || atomic_load(&captures_under_way) > 0)
+    return false;
+  uint64_t before = atomic_load(&perturbation.launches_matched);
+  do { // a note is written of every launch whose number is a power of two
+    if ((before & (before + 1)) == 0 || is_selected(before + 1))
+      return false;
+  } while (!atomic_compare_exchange_weak(&perturbation.launches_matched, &before, before + 1));
+  atomic_fetch_add(&perturbation.outside_selection, 1);
+  return true;
+}
+
+void count_after_end(void) {
+  atomic_fetch_add_explicit(&perturbation.launches_matched, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&perturbation.after_end, 1, memory_order_relaxed);
+}
+
+static void count_skipped(const struct call *call) {
+  if (call->is_busy)
+    atomic_fetch_add(&perturbation.busy_threads, call->matched);
+  else if (call->selected_launches > 0)
+    atomic_fetch_add(&perturbation.after_end, call->matched);
+  else
+    atomic_fetch_add(&perturbation.outside_selection, call->matched);
 }
 
 void finish_launch(struct call *call) {
   if (!is_any_launch(call->function))
     return;
+  if (call->matched > 0 && call->number == 0)
+    count_skipped(call);
   uint64_t launches = call->function->effect == EFFECT_LAUNCH ? 1 : kernels_in_graph(call->arguments[0]);
   uint64_t recorded = call->number != 0 ? atomic_fetch_add(&launches_recorded, launches) + launches : 0;
   // Threads overtake one another: the launch with the last number need not be the last to leave the driver.
@@ -234,17 +303,19 @@ void finish_launch(struct call *call) {
                      : 0;
   if (selection.every != 0) {
     // The launches of other threads that had entered the driver by then belong to this window; another
-    // thread's window may be open when they have left.
-    if (call->selected && call->window == atomic_load(&window_number))
-      close_window(call->thread, call->number);
+    // thread's window may be open when they have left. A window whose launch was not recorded is closed, too.
+    if (call->selected && call->number != 0)
+      close_window(call->thread, call->number, call->window);
+    else if (call->selected && call->opened != 0)
+      close_window(call->thread, last_call_number(), call->opened);
     int closed = MODE_CLOSED;
-    if (finished >= (selection.last_launch - selection.first_launch) / selection.every + 1)
+    if (finished >= windows_at_most())
       atomic_compare_exchange_strong(&mode, &closed, MODE_DONE);
     return;
   }
   if ((call->selected && finished >= selection.last_launch - selection.first_launch + 1) ||
       (selection.max_launches != 0 && recorded >= selection.max_launches))
-    close_window(call->thread, call->number);
+    close_window(call->thread, call->number, atomic_load(&window_number));
 }
 
 // ---- before a call ------------------------------------------------------------------------------

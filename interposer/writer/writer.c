@@ -48,11 +48,12 @@ static atomic_bool is_open;
 static char *directory_path;
 static char name_suffix[64]; // <pid>.bin, or <pid>.<n>.bin
 static struct file calls_file = {-1, 0, 0}, blobs_file = {-1, 0, 0}, held_file = {-1, 0, 0};
-static uint8_t *mapped;   // the header and the halves
-static unsigned present;  // the half that takes records
-static size_t used;       // of it
-static bool populated[2]; // the pages of the halves
-static uint8_t *large;    // a record that no half has room for
+static uint8_t *mapped;         // the header and the halves
+static unsigned present;        // the half that takes records
+static size_t used;             // of it
+static bool populated[2];       // the pages of the halves
+static uint8_t *large;          // a record that no half has room for
+static uint32_t window_in_file; // which one is open by the notes that were written; 0: none is
 static _Atomic uint64_t blobs_end;
 
 static struct file_header *file_header(void) { return (struct file_header *)(void *)mapped; }
@@ -127,6 +128,7 @@ bool open_writer(const char *directory, uint32_t forked_from) {
     present = 0;
     used = 0;
     populated[0] = populated[1] = false;
+    window_in_file = 0;
     atomic_store(&blobs_end, 0);
     atomic_store(&is_open, true);
     return true;
@@ -280,8 +282,13 @@ static bool make_room(struct record *record, size_t whole) {
 
 bool begin_record(struct record *record, enum record_kind kind, uint16_t function, uint64_t call,
                   size_t bytes) {
+  return begin_record_in(0, record, kind, function, call, bytes);
+}
+
+bool begin_record_in(uint32_t window, struct record *record, enum record_kind kind, uint16_t function,
+                     uint64_t call, size_t bytes) {
   pthread_mutex_lock(&lock);
-  if (!make_room(record, HEADER_BYTES + (bytes + 7) / 8 * 8)) {
+  if ((window != 0 && window != window_in_file) || !make_room(record, HEADER_BYTES + (bytes + 7) / 8 * 8)) {
     pthread_mutex_unlock(&lock);
     return false;
   }
@@ -316,6 +323,10 @@ static void put_note(enum note code, uint16_t function, uint64_t call, const cha
   struct record record;
   if (!begin_record(&record, RECORD_NOTE, function, call, 8 + bytes))
     return;
+  if (code == NOTE_WINDOW_OPEN)
+    window_in_file = atomic_load(&window_number);
+  else if (code == NOTE_WINDOW_CLOSE)
+    window_in_file = 0;
   put_u64(&record, (uint32_t)code | (uint64_t)bytes << 32);
   put_bytes(&record, text, bytes);
   end_record(&record);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from replay.report.perturbation import skipped_launches
 from replay.report.text import duration, number, shown, size
 from replay.snapshot.contents import COURSE_NOTES
 
@@ -39,6 +40,8 @@ def snapshot_lines(item: PackedSnapshot) -> list[str]:
             + (f", {duration(changes.asked_ns)} to find variables of modules" if changes.asked_ns else "")
             + (f", {size(changes.hashed_bytes)} looked through on the device" if changes.hashed_bytes else "")
         )
+    if changes is not None and (skipped := skipped_launches(changes)):
+        lines.append(f"not in the snapshot: {skipped}")
     missing = [
         f"{shown(code)} ({count})"
         for code, count in sorted(summary.notes.items())

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from replay.images.demangle import demangle
+from replay.report.perturbation import skipped_launches, what_it_did
 from replay.report.preflight import needs_lines
 from replay.report.text import (
     Column,
     Screen,
     dimensions,
-    duration,
     fields,
     heading,
     number,
@@ -119,20 +119,13 @@ def _window(summary: Summary) -> list[tuple[str, str]]:
     pointers = f"{number(summary.census_words, 'pointer')} found inside" if summary.census_words else ""
     images = f"{number(len(summary.images), 'module image')}, {size(sum(summary.images.values()))}"
     changes = summary.perturbation
-    perturbation = (
-        f"waited {number(changes.waits, 'time')} for the device ({duration(changes.wait_ns)}), copied "
-        f"{size(changes.copied_bytes)} ({duration(changes.copy_ns)})"
-        + (f", looked for variables ({duration(changes.asked_ns)})" if changes.asked_ns else "")
-        + (f", looked through {size(changes.hashed_bytes)} on the device" if changes.hashed_bytes else "")
-        if changes is not None
-        else ""
-    )
     return [
         ("raw capture", state),
         ("selection", shown(summary.selection, 200)),
         ("window", ", ".join(filter(None, window))),
         ("memory", ", ".join(filter(None, (memory, changed, pointers)))),
-        ("perturbation", perturbation),
+        ("perturbation", what_it_did(changes) if changes is not None else ""),
+        ("skipped", skipped_launches(changes) if changes is not None else ""),
         ("stored", f"{size(summary.stored_bytes)} of distinct memory before compression; {images}"),
     ]
 

@@ -183,7 +183,13 @@ class Call:
 class Perturbation:
     """What capture did to the application beside recording its calls: how often and how long it waited for the device
     to become idle, and what it copied after that; hashed_bytes: what it found unchanged or changed on the device, by a
-    kernel of its own, which copy_ns includes; asked_ns: how long it looked for the variables of modules."""
+    kernel of its own, which copy_ns includes; asked_ns: how long it looked for the variables of modules.
+
+    launches_matched: launches that the selection matches. Of these no window holds: outside_selection, those that
+    --launch or --each leaves out; busy_threads, those whose window other threads kept closed; after_end, those that
+    came when the selection was complete or a quota had ended the capture (of kernels known by then). in_stream_capture:
+    launches that went into a stream capture; they are none of launches_matched, the launches of their graph are.
+    """
 
     waits: int = 0
     wait_ns: int = 0
@@ -191,6 +197,11 @@ class Perturbation:
     copy_ns: int = 0
     hashed_bytes: int = 0
     asked_ns: int = 0
+    launches_matched: int = 0
+    outside_selection: int = 0
+    busy_threads: int = 0
+    after_end: int = 0
+    in_stream_capture: int = 0
 
 
 @dataclass(frozen=True)

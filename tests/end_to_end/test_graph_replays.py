@@ -122,6 +122,62 @@ def test_each_launch_of_a_graph_can_have_a_window_of_its_own(replay, warm_progra
     assert "outputs of 4 of 4 windows match" in replay.run().stdout
 
 
+MANY_CHANGES = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import ctypes, driver_api, graph_api
+driver = driver_api.Driver("libcuda.so.1")
+driver.start()
+function = driver.function(driver.module('''.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry set_value(.param .u64 out, .param .u32 value) {
+  .reg .b64 %out; .reg .b32 %value;
+  ld.param.u64 %out, [out]; ld.param.u32 %value, [value];
+  st.global.u32 [%out], %value;
+  ret;
+}
+'''), "set_value")
+out, value = ctypes.c_uint64(driver.alloc(4096)), ctypes.c_uint32(7)
+values = (ctypes.c_void_p * 2)(ctypes.addressof(out), ctypes.addressof(value))
+node = graph_api.KernelNode(function, (1, 1, 1), (1, 1, 1), 0, ctypes.addressof(values), None, None, None)
+graph = driver.make("cuGraphCreate", 0)
+kernel = driver.make("cuGraphAddKernelNode_v2", graph, None, 0, ctypes.byref(node))
+executable = driver.make("cuGraphInstantiateWithFlags", graph, 0)
+driver.do("cuGraphLaunch", executable, 0)
+for value.value in range(1, int(sys.argv[2]) + 1):
+    driver.do("cuGraphExecKernelNodeSetParams_v2", executable, kernel, ctypes.byref(node))
+    driver.do("cuGraphNodeSetEnabled", executable, kernel, value.value % 2)
+    driver.do("cuGraphNodeSetEnabled", executable, kernel, 1)
+    driver.do("cuGraphExecUpdate_v2", executable, graph, (ctypes.c_char * 64)())
+    driver.do("cuGraphExecKernelNodeSetParams_v2", executable, kernel, ctypes.byref(node))
+driver.do("cuGraphLaunch", executable, 0)
+driver.do("cuCtxSynchronize")
+print(driver.words(out.value, 1)[0])
+"""
+
+
+def test_changes_while_no_window_is_open_do_not_grow_the_capture(replay):
+    """Tens of thousands of changes between two launches; the window finds the last ones, in their order."""
+    sizes = {}
+    for updates in (10, 10_000):
+        application = [sys.executable, "-c", MANY_CHANGES, str(TESTS / "emulator"), str(updates)]
+        name = f"{updates}.rsnap"
+        options = ("--kernel", "set_value", "--launch", "2", "--keep-raw")
+        done = replay.capture(*options, application=application, output=name)
+        assert done.stdout == f"{updates}\n"
+        (calls,) = (replay.folder / f"{updates}.rcap").glob("calls.*.bin")
+        sizes[updates] = calls.stat().st_size
+        listing = json.loads(replay("ls", name, "calls", "--json").stdout)["calls"]
+        names = [call["function"] for call in listing]
+        assert [name for name in names if name.startswith(("cuGraphExec", "cuGraphNode"))] == [
+            "cuGraphNodeSetEnabled", "cuGraphExecUpdate_v2", "cuGraphExecKernelNodeSetParams_v2",
+        ]  # fmt: skip
+        for expand in ((), ("--expand-graphs",)):
+            assert "outputs match" in replay.run(name, *expand).stdout
+    assert sizes[10_000] - sizes[10] < 4096, sizes
+
+
 def test_a_host_node_is_refused_by_name_or_left_out_on_request(replay, programs: toolchain.Programs):
     program = programs.compile([CORPUS / "runtime" / "graph_explicit.cu"])
     done = replay.capture("--kernel", "add", "--launch", "1", application=[str(program)])

@@ -267,6 +267,38 @@ def test_name_and_layout_stand_in_the_first_launch_of_each_window(
             assert call.inputs["kernelParams.1"].data == first.entered[kernel_parameters, 1]
 
 
+def skipped(file: ProcessFile) -> dict[str, int]:
+    """The counts of launches that are not 0, by the names of docs/capture.md."""
+    names = ("launches_matched", "outside_selection", "after_end", "busy_threads", "in_stream_capture")
+    counts = {name: int(file.process[f"perturbation.{name}"]) for name in names}
+    return {name: count for name, count in counts.items() if count}
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"launch": "3"}, {"outside_selection": 2, "after_end": 7}),
+        ({"launch": "1-10"}, {}),
+        ({"launch": "2-9", "each": 3}, {"outside_selection": 5, "after_end": 2}),  # 2, 5 and 8
+        ({"launch": "11"}, {"outside_selection": 10}),
+        ({"max_launches": 4}, {"after_end": 8}),  # two of plain among four
+    ],
+)
+def test_launches_that_are_left_out_are_counted_with_the_reason(
+    run: Runner, program: Callable[..., Path], settings: dict[str, object], expected: dict[str, int]
+) -> None:
+    """Ten launches of `plain`."""
+    assert skipped(Memory(run, program, "many", kernel="plain", **settings).file) == {
+        "launches_matched": 10,
+        **expected,
+    }
+
+
+def test_launches_into_a_stream_capture_are_counted(run: Runner, program: Callable[..., Path]) -> None:
+    file = Memory(run, program, "captured", kernel="increment", launch=1).file
+    assert skipped(file) == {"launches_matched": 1, "in_stream_capture": 1}
+
+
 def test_a_limit_on_launches_closes_the_window(run: Runner, program: Callable[..., Path]) -> None:
     memory = Memory(run, program, "many", kernel="plain", max_launches=4)
     assert len(memory.launches()) == 4

@@ -153,6 +153,8 @@ class Surveyor:
                 self.survey.gpu_times_ns[int(call)] = int(value)
             else:
                 self.survey.process[key] = value
+                if key == "perturbation.launches_matched" and value.isdecimal() and len(value) < 20:
+                    self.matched_launches = max(self.matched_launches, int(value))
 
     def _note(self, note: RawNote) -> None:
         survey = self.survey

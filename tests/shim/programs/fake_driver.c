@@ -389,7 +389,7 @@ static int launch(uint64_t function, void **values) {
   if (strstr(name, "increment") != NULL) {
     uint32_t *data = *(uint32_t **)values[0], count = *(uint32_t *)values[1];
     for (uint32_t n = 0; n < count; n++)
-      data[n]++;
+      __atomic_fetch_add(&data[n], 1, __ATOMIC_RELAXED);
   } else if (strstr(name, "by_struct") != NULL) {
     uint32_t *data = ((uint32_t **)values[0])[1], count = *(uint32_t *)values[1];
     for (uint32_t n = 0; n < count; n++)

@@ -1,5 +1,6 @@
 // A program of launches that ends in the way it is told.
-// usage: work THREADS LAUNCHES ENDING [KERNEL]
+// usage: work THREADS LAUNCHES ENDING [KERNEL [shared]]
+// shared: all threads launch on the same numbers.
 // ENDING: return, exit, _exit, abort, segv (in the program), kill, faults / kills / aborts / exits (inside
 // the driver),
 //         thread-exits (a thread ends inside the driver, the program goes on), exec, fork, fork-dies,
@@ -22,6 +23,7 @@ static int (*to_host)(void *, uint64_t, uint64_t);
 static int (*launch)(uint64_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, uint64_t,
                      void **, void **);
 static int launches, failures, alive;
+static uint64_t shared;
 static const char *kernel_name = "increment";
 
 #define FAIL_IF(condition) __atomic_fetch_add(&failures, (condition), __ATOMIC_RELAXED)
@@ -30,10 +32,15 @@ static void *work(void *unused) {
   uint64_t kernel, data;
   uint32_t count = 256, result[256];
   FAIL_IF(get(&kernel, 1, kernel_name) != 0);
-  FAIL_IF(alloc(&data, sizeof result) != 0);
+  if (shared == 0)
+    FAIL_IF(alloc(&data, sizeof result) != 0);
+  else
+    data = shared;
   void *values[] = {&data, &count};
   for (int n = 0; n < launches; n++)
     FAIL_IF(launch(kernel, 1, 1, 1, 256, 1, 1, 0, 0, values, NULL) != 0);
+  if (shared != 0)
+    return NULL;
   FAIL_IF(to_host(result, data, sizeof result) != 0);
   for (int n = 0; n < 256; n++)
     FAIL_IF(result[n] != (uint32_t)launches);
@@ -90,6 +97,15 @@ int main(int count, char **words) {
     waitpid(child, NULL, 0);
   }
   init(0);
+  if (count > 5 && !strcmp(words[5], "shared")) {
+    uint32_t result[256];
+    FAIL_IF(alloc(&shared, sizeof result) != 0);
+    run_all(threads);
+    FAIL_IF(to_host(result, shared, sizeof result) != 0);
+    for (int n = 0; n < 256; n++)
+      FAIL_IF(result[n] != (uint32_t)(threads * launches));
+    return failures;
+  }
   if (!strcmp(ending, "chdir") && chdir("/") != 0)
     return 9;
   run_all(threads);
