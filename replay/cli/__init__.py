@@ -39,6 +39,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "bisect": ("replay.cli.bisect", "Find the first of several compilers, drivers or images that is slower."),
     "check": ("replay.cli.check", "Replay a folder of snapshots and hold them against a baseline."),
     "report": ("replay.cli.report", "Make an HTML page or Markdown of what other commands found."),
+    "explain": ("replay.cli.explain", "Say in a few sentences what a result is evidence of."),
     "history": ("replay.cli.history", "List kernels over time, and mark where their level changed."),
     "baseline": ("replay.cli.baseline", "Set or show the times that later results are held against."),
     "doctor": ("replay.cli.doctor", "Say what is wrong with this machine, and how to cure it."),
