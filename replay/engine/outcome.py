@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -84,8 +85,7 @@ def carry_out(
     device = device_facts(driver, session.device, session.devices.ordinal)
     clocks = Clocks(None if request["emulated"] else management_library(), device["uuid"])
     moved_words = MovedWords()
-    if targets is not None:
-        session.contents.on_difference = moved_words.add
+    session.contents.on_difference = moved_words.add
     readings = Readings(
         program,
         {number: TYPES[name] for number, name in request.get("dtypes", [])},
@@ -104,6 +104,7 @@ def carry_out(
         verified, profile = replay_for_profiler(session)
     else:
         verified = session.verify()
+    differing_digest = moved_words.digest  # before timing, which compares once more
     if saver is not None:
         saver.finish()
     counters = read_counters(Path(os.environ[SETTING]), verified.replays) if request["counters"] else None
@@ -146,7 +147,11 @@ def carry_out(
         "serialized": None if timed.serialized is None else to_wire(timed.serialized),
         "profile": None if profile is None else to_wire(profile),
         "restore": None if timed.restore is None else to_wire(timed.restore),
-        "verification": to_wire(verification(verified, readings.applied, saver)),
+        "verification": to_wire(
+            dataclasses.replace(
+                verification(verified, readings.applied, saver), differing_digest=differing_digest
+            )
+        ),
         "notes": notes,
         "nodes": to_wire(nodes),
         "counters": None if counters is None else to_wire(counters),

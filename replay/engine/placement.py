@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from blake3 import blake3
+
 from replay.engine.memory import Placed, home_address, is_array, is_global, is_host
 from replay.engine.session import Session, Verified
 from replay.results import schema
@@ -81,9 +83,11 @@ def _span_of(address: int, placed: list[Placed]) -> Placed | None:
 
 
 class MovedWords:
-    """Collects the words of the outputs that differ in a replay with all memory moved, and says how it went."""
+    """Collects the words of the outputs that differ, and says how a replay with all memory moved went."""
 
     def __init__(self) -> None:
+        self._hash = blake3()
+        self._any = False
         self.words: list[schema.MovedWord] = []
         self._seen: set[tuple[str, int]] = set()
 
@@ -91,10 +95,16 @@ class MovedWords:
         self, label: str, number: int, offset: int, captured: bytes, expected: bytes, found: bytes
     ) -> None:
         """A piece of memory that differs, from `offset` of the range `number` on."""
-        if len(self.words) >= MAXIMUM_WORDS:
-            return
         import numpy
 
+        wanted_bytes, bytes_here = (numpy.frombuffer(data, "u1") for data in (expected, found))
+        places = numpy.flatnonzero(wanted_bytes != bytes_here)
+        self._any = True
+        self._hash.update(f"{label} {offset} {len(places)} ".encode())
+        self._hash.update(places.astype("<u4").tobytes())
+        self._hash.update(bytes_here[places].tobytes())
+        if len(self.words) >= MAXIMUM_WORDS:
+            return
         count = len(found) // 8
         words, wanted, here = (numpy.frombuffer(data, "<u8", count) for data in (captured, expected, found))
         for place in numpy.flatnonzero(wanted != here)[:MAXIMUM_WORDS].tolist():
@@ -103,6 +113,12 @@ class MovedWords:
                 self._seen.add(key)
                 values = (int(words[place]), int(wanted[place]), int(here[place]))
                 self.words.append(schema.MovedWord(label, number, key[1], *values))
+
+    @property
+    def digest(self) -> str:
+        """Of everything that was added: equal in two replays whose outputs differ by the same bytes from what was
+        expected. "" when nothing differs."""
+        return self._hash.hexdigest(length=16) if self._any else ""
 
     def outcome(self, session: Session, verified: Verified, number: int) -> schema.Relocation:
         """What the worker knows of the proof."""

@@ -55,13 +55,12 @@ def prove(
 ) -> schema.Relocation:
     """Replay with all memory moved, twice. `result` is that of the replay at the captured addresses."""
     verdict = result.verification.verdict
-    if verdict != "match":
-        why = {
-            "wrong": "the outputs differ from the captured ones before anything is moved",
-            "nondeterministic": "the outputs differ between two replays of the same input, moved or not",
-        }.get(verdict, f"no outputs can be compared: {result.verification.reason}")
+    if verdict not in ("match", "wrong"):
+        why = f"no outputs can be compared: {result.verification.reason}"
+        if verdict == "nondeterministic":
+            why = "the outputs differ between two replays of the same input, moved or not"
         return schema.Relocation("unsure", why)
-    return _Proof(path, options, progress).carry_out()
+    return _Proof(path, options, progress, result.verification).carry_out()
 
 
 @dataclass
@@ -71,6 +70,7 @@ class _Proof:
     path: str | os.PathLike[str]
     options: RunOptions
     progress: Progress
+    unmoved: schema.Verification
     tried: int = 0
 
     def carry_out(self) -> schema.Relocation:
@@ -80,7 +80,8 @@ class _Proof:
         if all(one.verdict == "match" for one in replays):
             if any(one.unmoved_ranges for one in replays):
                 return schema.Relocation("unsure", "not all memory could be moved", replays)
-            return schema.Relocation("proven", "", replays)
+            alike = "the outputs differ from the captured ones in the same bytes, moved or not"
+            return schema.Relocation("proven", alike if self.unmoved.differing_digest else "", replays)
         failed = [one for one in replays if one.verdict in ("wrong", "failed")]
         if not failed:
             return schema.Relocation(
@@ -162,7 +163,13 @@ class _Proof:
             verdict = "failed" if done else "not_done"
             return schema.ShiftedReplay(number, verdict, reason=_without_advice(error)), None  # type: ignore[arg-type]
         assert result.relocation is not None
-        return result.relocation.replays[0], result.placement
+        replayed = result.relocation.replays[0]
+        if replayed.verdict in ("match", "wrong"):
+            # What counts is the replay at the captured addresses, be its outputs the captured ones or not.
+            moved, unmoved = result.verification, self.unmoved
+            alike = (moved.differing_digest, moved.results) == (unmoved.differing_digest, unmoved.results)
+            replayed = replace(replayed, verdict="match" if alike else "wrong")
+        return replayed, result.placement
 
 
 def _can_be_tried(word: schema.SuspectWord) -> bool:

@@ -34,7 +34,8 @@ def relocation(proof: Relocation) -> str:
         return "proven relocatable: none of its memory has an address"
     words = max(one.following_words for one in proof.replays)
     along = f", {number(words, 'address', 'addresses')} in them moved along" if words else ""
-    return f"proven relocatable: outputs match with {number(moved, 'range')} moved, in two ways{along}"
+    same = "are the same" if proof.reason else "match"
+    return f"proven relocatable: outputs {same} with {number(moved, 'range')} moved, in two ways{along}"
 
 
 def render_relocation(result: RunResult, screen: Screen) -> list[str]:

@@ -252,6 +252,7 @@ class Verification:
     memory was not compared. results: calls whose CUresult was another one than captured. tolerance: None when every bit
     had to agree. within_tolerance: the verdict is match although bits differ, since all of them are within it.
     varying: buffers that differ between two replays of the same input. saved: files with outputs (--save-outputs).
+    differing_digest: of all output bytes that differ, and where; equal in two results whose outputs differ alike.
     """
 
     verdict: Literal["match", "wrong", "nondeterministic", "not_compared"]
@@ -266,6 +267,7 @@ class Verification:
     tolerance: OutputTolerance | None = None
     within_tolerance: bool = False
     varying: list[str] = field(default_factory=list)
+    differing_digest: str = ""
     saved: list[str] = field(default_factory=list)
 
 

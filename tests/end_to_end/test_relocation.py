@@ -94,16 +94,17 @@ def test_memory_of_two_devices_is_moved(replay, programs, monkeypatch):
     assert {item["device"] for item in result["placement"]["ranges"]} == {0, 1}
 
 
-def test_nothing_is_said_of_outputs_that_differ_anyway(replay):
-    """Captured with another kernel than the one that is replayed: nothing to compare moved memory with."""
+def test_outputs_that_differ_anyway_must_differ_alike(replay):
+    """Replayed with another kernel: what counts is what that leaves at the captured addresses."""
     replay.capture("--kernel", "vector_add", "--launch", "1", application=replay.application("vector_add"))
     ptx = replay.folder / "other.ptx"
     text = (replay.samples / "vector_add.ptx").read_text()
     assert "add.f32" in text
     ptx.write_text(text.replace("add.f32", "sub.f32"))
-    proof = shifted(replay, "x.rsnap", "--swap", f"vector_add={ptx}", status=1)["relocation"]
-    assert proof["verdict"] == "unsure"
-    assert "before anything is moved" in proof["reason"]
+    result = shifted(replay, "x.rsnap", "--swap", f"vector_add={ptx}", status=1)
+    assert result["verification"]["differing_digest"]
+    assert result["relocation"]["verdict"] == "proven", result["relocation"]
+    assert "differ from the captured ones" in result["relocation"]["reason"]
 
 
 # -- what keeps memory from being moved -----------------------------------------------------------------------------
