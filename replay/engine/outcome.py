@@ -66,7 +66,7 @@ def carry_out(
         change_census(program, request["census"])
     messages.stage("looking at what the snapshot needs")
     needs = find_requirements(reader)
-    replaced = {item.digest for item in changes.replacements}
+    replaced = {item.digest for item in changes.replacements if not item.second}
     needs = replace(needs, images=[image for image in needs.images if image.digest not in replaced])
     here = look(driver, request["device"], request["emulated"], needs, memory=False)
     refuse(judge(needs, here), reader.path, request["best_effort"], program.left_out.append)

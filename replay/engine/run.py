@@ -170,8 +170,10 @@ def dry_run(
                                next="make it again with `replay pack`, or get the file again")  # fmt: skip
         choose_window(reader, options.window)
         facts = _snapshot_facts(reader, options.window)
+        plan = plan_variant(options.variant, reader, driver, device, progress)
     request = {
         "dry_run": True,
+        "replaced": [item.digest for item in plan.replacements if not item.second],
         "snapshot": str(Path(path).absolute()),
         "device": device,
         "emulated": driver.emulated,
@@ -183,6 +185,8 @@ def dry_run(
     finally:
         log.close()
     findings = [from_wire(Finding, item) for item in answer["findings"]]
+    if plan.facts is not None:  # one that does not fit has ended this already
+        findings.append(Finding("variant", plan.facts.text, "its interface fits", "ok"))
     return Preflight(
         facts,
         schema.DriverFacts(

@@ -137,6 +137,8 @@ def _replay(request: dict[str, Any], messages: Messages) -> None:
 
 def _look(request: dict[str, Any], messages: Messages) -> None:
     """What this driver and device lack for the snapshot; nothing of it is loaded or executed."""
+    from dataclasses import replace
+
     from replay.engine.driver import LoadedDriver
     from replay.engine.preflight import judge, look
     from replay.engine.requirements import find_requirements
@@ -148,6 +150,7 @@ def _look(request: dict[str, Any], messages: Messages) -> None:
         choose_window(reader, request["window"])
         messages.stage("looking at what the snapshot needs")
         needs = find_requirements(reader)
+    needs = replace(needs, images=[item for item in needs.images if item.digest not in request["replaced"]])
     messages.stage("loading the driver")
     here = look(LoadedDriver(), request["device"], request["emulated"], needs, memory=True)
     messages.send(

@@ -10,7 +10,7 @@ import pytest
 
 from replay.errors import ExitCode
 
-from .conftest import REPOSITORY
+from .conftest import DRIVER, REPOSITORY
 
 emulator_only = pytest.mark.skipif(
     os.environ.get("REPLAY_TEST_DRIVER", "emulator") != "emulator",
@@ -114,6 +114,14 @@ def test_what_does_not_fit_ends_before_anything_runs(replay):
     assert "4 bytes at 24" in done.stderr
     assert "8 bytes at 24" in done.stderr
     assert not (replay.folder / "x.rres").exists()
+    for options in (["--dry-run"], []):
+        done = replay(
+            "run", "x.rsnap", "--driver", DRIVER, "--swap", other, *options, status=ExitCode.COULD_NOT
+        )
+        assert "another size or offset" in done.stderr
+    fits = put(replay, "fits.ptx", "// changed\n" + ptx("vector_add"))
+    done = replay("run", "x.rsnap", "--driver", DRIVER, "--dry-run", "--swap", fits)
+    assert "its interface fits" in done.stdout
     replay.run("x.rsnap", "--swap", "nowhere.ptx", status=ExitCode.USAGE)
     replay.run("x.rsnap", "--swap", f"saxpy={other}", status=ExitCode.USAGE)
 
