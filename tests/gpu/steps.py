@@ -575,6 +575,49 @@ def variant_step(machine: Machine) -> None:
             step.facts.update(variant=result["variant"], verdict=result["verification"]["verdict"])
 
 
+def verdict_steps(machine: Machine) -> None:
+    """Samples against themselves: whether equal sides are ever called different, and the noise of a round. Then the same
+    PTX compiled with fewer and fewer optimisations by the driver."""
+    for sample in ("vector_add", "reduce", "matmul_tiled", "inplace_scan"):
+        with machine.record.step(f"compare {sample} with itself") as step:
+            machine.need_gpu()
+            if not (machine.work / f"{sample}.rsnap").exists():
+                raise StepSkipped("its snapshot was not made")
+            output = machine.replay(
+                "compare",
+                f"{sample}.rsnap",
+                f"{sample}.rsnap",
+                "--quick",
+                "--budget",
+                "60s",
+                "--json",
+                timeout_s=150,
+            )
+            row = json.loads(output[output.index("{") :])["rows"][0]
+            ratios = [item["b_ns"] / item["a_ns"] for item in row["rounds"]]
+            step.facts.update(
+                verdict=row["verdict"], ratio=row["ratio"], low=row["low"], high=row["high"], ratios=ratios
+            )
+            if row["verdict"] in ("SLOWER", "FASTER", "WRONG"):
+                raise StepFailed(f"{sample} is {row['verdict']} against itself: {row['reason']}")
+    with machine.record.step("bisect over compiler options") as step:
+        machine.need_real_gpu()
+        if not (machine.work / "matmul_tiled.rsnap").exists():
+            raise StepSkipped("its snapshot was not made")
+        over = "jit=opt-level=4..0"  # of the driver's compiler: -O0 is certain to be slower
+        output = machine.replay(
+            "bisect",
+            "matmul_tiled.rsnap",
+            "--over",
+            over,
+            "--quick",
+            "--json",
+            timeout_s=200,
+            statuses=(0, 3),
+        )
+        step.facts["answer"] = output[-4000:]
+
+
 def export_step(machine: Machine) -> None:
     """Exported programs, built and run without the package."""
     library = ["-lcuda"]
@@ -637,6 +680,7 @@ STEPS: dict[str, Callable[[Machine], None]] = {
     "overhead": overhead_step,
     "timing": timing_step,
     "variants": variant_step,
+    "verdicts": verdict_steps,
     "export": export_step,
     "profilers": profiler_steps,
     "incremental": incremental_step,
