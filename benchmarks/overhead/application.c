@@ -1,10 +1,28 @@
-// Times launches like those of vector_add (three pointers and a count), and calls of a function that is never
-// swapped in. usage: application KERNEL BATCHES CALLS_PER_BATCH     prints: launch_ns never_ns wall_launch_ns
+// Times launches like those of vector_add (three pointers and a count), copies to the device, and calls of a
+// function that is never swapped in; each thread for itself, the least of its batches.
+// usage: application KERNEL THREADS BATCHES CALLS_PER_BATCH COPIES WORK
+//   COPIES   1: copies are called, too
+//   WORK     rounds of arithmetic before each launch; 0: none
+// prints, of the slowest thread: launch_ns wall_launch_ns copy_ns never_ns    (CPU time, but for
+// wall_launch_ns)
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+
+enum { KINDS = 4, MAX_THREADS = 64 };
+
+static int (*version)(int *), (*alloc)(uint64_t *, uint64_t);
+static int (*get)(uint64_t *, uint64_t, const char *);
+static int (*copy)(uint64_t, const void *, uint64_t, uint64_t);
+static int (*launch)(uint64_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, uint64_t,
+                     void **, void **);
+static const char *kernel;
+static int batches, calls, copies, work;
+static pthread_barrier_t all_are_ready;
+static double least[MAX_THREADS][KINDS];
 
 static double now_ns(clockid_t clock) {
   struct timespec now;
@@ -12,50 +30,79 @@ static double now_ns(clockid_t clock) {
   return now.tv_sec * 1e9 + now.tv_nsec;
 }
 
-static int by_size(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
+static void keep_least(double *place, double value) {
+  if (*place == 0 || value < *place)
+    *place = value;
+}
+
+static uint64_t arithmetic(uint64_t value) {
+  for (int n = 0; n < work; n++)
+    value = value * 6364136223846793005u + 1442695040888963407u;
+  return value;
+}
+
+static void *run(void *place) {
+  double *found = place;
+  uint64_t function, a, b, c, n = 1024;
+  static const char host[64];
+  volatile uint64_t sink = 0;
+  int number;
+  get(&function, 1, kernel);
+  alloc(&a, 4096), alloc(&b, 4096), alloc(&c, 4096);
+  void *values[] = {&a, &b, &c, &n};
+  for (int batch = -1; batch < batches; batch++) { // the first is warm-up
+    pthread_barrier_wait(&all_are_ready);
+    double wall = now_ns(CLOCK_MONOTONIC), start = now_ns(CLOCK_THREAD_CPUTIME_ID);
+    for (int call = 0; call < calls; call++) {
+      if (work > 0)
+        sink = arithmetic(sink);
+      launch(function, 1, 1, 1, 256, 1, 1, 0, 0, values, NULL);
+    }
+    double launched = now_ns(CLOCK_THREAD_CPUTIME_ID), wall_end = now_ns(CLOCK_MONOTONIC);
+    for (int call = 0; copies && call < calls; call++)
+      copy(a, host, sizeof host, 0);
+    double copied = now_ns(CLOCK_THREAD_CPUTIME_ID);
+    for (int call = 0; call < calls; call++)
+      version(&number);
+    double end = now_ns(CLOCK_THREAD_CPUTIME_ID);
+    if (batch < 0)
+      continue;
+    keep_least(&found[0], (launched - start) / calls);
+    keep_least(&found[1], (wall_end - wall) / calls);
+    keep_least(&found[2], (copied - launched) / calls);
+    keep_least(&found[3], (end - copied) / calls);
+  }
+  return NULL;
 }
 
 int main(int count, char **words) {
-  int batches = atoi(words[2]), calls = atoi(words[3]);
+  pthread_t started[MAX_THREADS];
+  int threads = atoi(words[2]);
+  kernel = words[1], batches = atoi(words[3]), calls = atoi(words[4]), copies = atoi(words[5]);
+  work = atoi(words[6]);
   void *driver = dlopen("libcuda.so.1", RTLD_NOW);
   if (driver == NULL)
     return fprintf(stderr, "%s\n", dlerror()), 1;
   int (*init)(unsigned) = dlsym(driver, "cuInit");
-  int (*version)(int *) = dlsym(driver, "cuDriverGetVersion");
-  int (*get)(uint64_t *, uint64_t, const char *) = dlsym(driver, "cuModuleGetFunction");
-  int (*alloc)(uint64_t *, uint64_t) = dlsym(driver, "cuMemAlloc_v2");
-  int (*launch)(uint64_t, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, uint64_t,
-                void **, void **) = dlsym(driver, "cuLaunchKernel");
-  uint64_t function, a, b, c, n = 1024;
-  int number;
+  version = dlsym(driver, "cuDriverGetVersion"), get = dlsym(driver, "cuModuleGetFunction");
+  alloc = dlsym(driver, "cuMemAlloc_v2"), launch = dlsym(driver, "cuLaunchKernel");
+  copy = dlsym(driver, "cuMemcpyHtoDAsync_v2");
   init(0);
-  get(&function, 1, words[1]);
-  alloc(&a, 4096), alloc(&b, 4096), alloc(&c, 4096);
   for (int other = 0; other < 200; other++) { // a process has more memory than one launch uses
     uint64_t unused;
     alloc(&unused, 4096);
   }
-  void *values[] = {&a, &b, &c, &n};
-  double *launch_ns = calloc(batches, sizeof *launch_ns), *never_ns = calloc(batches, sizeof *never_ns);
-  double *wall_ns = calloc(batches, sizeof *wall_ns);
-  for (int batch = -1; batch < batches; batch++) { // the first is warm-up
-    double wall = now_ns(CLOCK_MONOTONIC), start = now_ns(CLOCK_THREAD_CPUTIME_ID);
-    for (int call = 0; call < calls; call++)
-      launch(function, 1, 1, 1, 256, 1, 1, 0, 0, values, NULL);
-    double middle = now_ns(CLOCK_THREAD_CPUTIME_ID), wall_end = now_ns(CLOCK_MONOTONIC);
-    for (int call = 0; call < calls; call++)
-      version(&number);
-    if (batch >= 0) {
-      launch_ns[batch] = (middle - start) / calls;
-      never_ns[batch] = (now_ns(CLOCK_THREAD_CPUTIME_ID) - middle) / calls;
-      wall_ns[batch] = (wall_end - wall) / calls;
-    }
+  pthread_barrier_init(&all_are_ready, NULL, threads);
+  for (int n = 1; n < threads; n++)
+    pthread_create(&started[n], NULL, run, least[n]);
+  run(least[0]);
+  for (int n = 1; n < threads; n++)
+    pthread_join(started[n], NULL);
+  for (int kind = 0; kind < KINDS; kind++) {
+    double slowest = 0;
+    for (int n = 0; n < threads; n++)
+      slowest = least[n][kind] > slowest ? least[n][kind] : slowest;
+    printf("%f ", slowest);
   }
-  qsort(launch_ns, batches, sizeof *launch_ns, by_size);
-  qsort(never_ns, batches, sizeof *never_ns, by_size);
-  qsort(wall_ns, batches, sizeof *wall_ns, by_size);
-  printf("%f %f %f\n", launch_ns[batches / 2], never_ns[batches / 2], wall_ns[batches / 2]);
   return 0;
 }

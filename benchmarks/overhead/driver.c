@@ -20,6 +20,7 @@ EXPORT int cuFuncGetParamInfo(uint64_t function, uint64_t index, uint64_t *offse
 EXPORT int cuMemAlloc_v2(uint64_t *address, uint64_t bytes) {
   return *address = (uint64_t)(uintptr_t)calloc(1, bytes), 0;
 }
+EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, uint64_t bytes, uint64_t stream) { return 0; }
 EXPORT int cuMemcpyDtoH_v2(void *to, uint64_t from, uint64_t bytes) { return 0; }
 EXPORT int cuStreamQuery(uint64_t stream) { return 0; }
 EXPORT int cuCtxSynchronize(void) { return 0; }
