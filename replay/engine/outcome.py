@@ -65,7 +65,7 @@ def carry_out(
     if request.get("census"):
         change_census(program, request["census"])
     messages.stage("looking at what the snapshot needs")
-    needs = find_requirements(reader)
+    needs = find_requirements(reader, known=[*program.setup, *program.window])
     replaced = {item.digest for item in changes.replacements if not item.second}
     needs = replace(needs, images=[image for image in needs.images if image.digest not in replaced])
     here = look(driver, request["device"], request["emulated"], needs, memory=False)

@@ -26,6 +26,7 @@ from replay.snapshot.contents import changed_bytes
 from replay.snapshot.schema import (
     CHUNK_BYTES,
     ZERO_DIGEST,
+    Call,
     Contents,
     Environment,
     Image,
@@ -121,14 +122,20 @@ class Requirements:
         return name, since
 
 
-def find_requirements(reader: SnapshotReader, limits: Limits = EVERYTHING) -> Requirements:
-    """What the chosen window of a snapshot asks for. Raises FormatError, DamagedError."""
+def find_requirements(
+    reader: SnapshotReader, limits: Limits = EVERYTHING, known: Iterable[Call] | None = None
+) -> Requirements:
+    """What the chosen window of a snapshot asks for. known: its calls, where somebody has read them already.
+
+    Raises FormatError, DamagedError.
+    """
     partial: list[str] = []
     summary = _first(reader, Summary, "summary")
     environment = _first(reader, Environment, "environment")
     kernels = (summary.kernels if summary else []) or _all(reader, Kernel, "kernel", limits.calls)
     notes: list[Note] = _all(reader, Note, "note", limits.calls)
-    calls = list(islice(reader.objects("call"), limits.calls + 1))
+    values = reader.objects("call") if known is None else map(vars, known)
+    calls = list(islice(values, limits.calls + 1))
     if len(calls) > limits.calls:
         calls = calls[: limits.calls]
         partial.append(f"driver calls behind the first {limits.calls:,}")

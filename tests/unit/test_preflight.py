@@ -23,7 +23,7 @@ from replay.engine.requirements import (
 )
 from replay.errors import EngineError
 from replay.snapshot.container import SnapshotReader
-from replay.snapshot.schema import Note
+from replay.snapshot.schema import Call, Note, from_wire
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -73,6 +73,12 @@ def test_requirements_name_memory_code_and_driver(needs):
     assert "cuMemAlloc_v2" not in found.functions  # memory is placed, not allocated again
     assert found.captured_capability == "9.0"
     assert not found.partial
+
+
+def test_calls_that_were_read_already_say_the_same(tmp_path):
+    with SnapshotReader(vector_add().write(tmp_path / "x.rsnap")) as reader:
+        calls = [from_wire(Call, value) for value in reader.objects("call")]
+        assert find_requirements(reader, known=calls) == find_requirements(reader)
 
 
 def test_what_was_not_looked_at_is_told(needs):
