@@ -106,4 +106,4 @@ def allowance(found: Iterable[Use]) -> Tolerance | None:
         return None
     reasons = [use.text for use in distinct.values()]
     # One unit in the last place, since a difference in a wider type may turn the rounding to a narrower one.
-    return Tolerance(1, relative, absolute, "op table", tuple(reasons))
+    return Tolerance(1, relative, absolute, "op table", tuple(reasons), scaled=True)

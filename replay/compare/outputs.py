@@ -70,8 +70,8 @@ class RegionDifference:
     special: int = 0
     beyond: int = 0
 
-    def add(self, expected: bytes, actual: bytes, tolerance: Tolerance | None) -> None:
-        """Differing elements, one after another."""
+    def add(self, expected: bytes, actual: bytes, tolerance: Tolerance | None, nearby: bytes) -> None:
+        """Differing elements, one after another. nearby: all expected elements of the same piece."""
         import numpy
 
         type_ = self.region.type
@@ -100,7 +100,8 @@ class RegionDifference:
             if tolerance is None or tolerance.bitwise:
                 self.beyond += len(ulp)
             else:
-                self.beyond += int((~tolerance.holds(ulp, relative, absolute, type_)).sum())
+                largest = _largest(values(nearby, type_)) if tolerance.scaled else 1.0
+                self.beyond += int((~tolerance.holds(ulp, relative, absolute, type_, largest)).sum())
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,7 @@ class BufferComparison:
         places = numpy.flatnonzero((a != b).any(axis=1))
         found = self.regions.setdefault(region, RegionDifference(region))
         assert self._known is not None
-        found.add(a[places].tobytes(), b[places].tobytes(), self._known.tolerance)
+        found.add(a[places].tobytes(), b[places].tobytes(), self._known.tolerance, expected)
         for place in places[: max(0, FIRST_MISMATCHES - len(self.mismatches))].tolist():
             at = offset + place * size
             self.mismatches.append(
@@ -227,6 +228,14 @@ class BufferComparison:
                 )
             else:
                 self.guess = None
+
+
+def _largest(numbers: Any) -> float:
+    """The largest magnitude among those that are finite."""
+    import numpy
+
+    finite = numpy.abs(numbers[numpy.isfinite(numbers)])
+    return float(finite.max()) if len(finite) else 0.0
 
 
 def guess_floats(expected: bytes, actual: bytes) -> FloatGuess | None:

@@ -23,13 +23,18 @@ _NUMBER = re.compile(r"(abs=)?([0-9.]+(?:[eE][+-]?\d+)?)")
 @dataclass(frozen=True)
 class Tolerance:
     """An element may differ if any one of the limits holds: ulp units in the last place of its own type, a relative
-    error (of the expected value), an absolute error. source: "asked for" or "op table", with its reasons."""
+    error (of the expected value), an absolute error. source: "asked for" or "op table", with its reasons.
+
+    scaled: the absolute error is that of results up to 1, as sines are, so it counts in units of the largest value
+    nearby; else a buffer of tiny numbers would match whatever it holds.
+    """
 
     ulp: int = 0
     relative: float = 0.0
     absolute: float = 0.0
     source: str = "asked for"
     reasons: tuple[str, ...] = field(default_factory=tuple)
+    scaled: bool = False
 
     @property
     def bitwise(self) -> bool:
@@ -40,11 +45,12 @@ class Tolerance:
         """The units in the last place of a type that it allows: a relative error in units of the type's own."""
         return max(self.ulp, math.ceil(self.relative * 2.0 ** (type_.mantissa_bits + 1)))
 
-    def holds(self, ulp: Any, relative: Any, absolute: Any, type_: ElementType) -> Any:
-        """Arrays of distances -> which elements are within it."""
+    def holds(self, ulp: Any, relative: Any, absolute: Any, type_: ElementType, largest: float) -> Any:
+        """Arrays of distances -> which elements are within it. largest: of the expected values nearby."""
         if type_.kind != "float":
             return ulp == 0
-        return (ulp <= self.ulp) | (relative <= self.relative) | (absolute <= self.absolute)
+        limit = self.absolute * (largest if self.scaled else 1.0)
+        return (ulp <= self.ulp) | (relative <= self.relative) | (absolute <= limit)
 
     def __str__(self) -> str:
         parts = [f"{self.ulp} ULP"] if self.ulp else []

@@ -295,6 +295,26 @@ def cross_step(machine: Machine) -> None:
                 raise StepFailed("`replay run --driver emulator` did not say that the outputs match")
 
 
+def output_step(machine: Machine) -> None:
+    """How far approximate operations of this GPU are from the CPU driver's, operation by operation, and whether the
+    allowance of docs/outputs.md covers it; and what a look at this device and driver says of the samples."""
+    with machine.record.step("outputs") as step:
+        machine.need_gpu()
+        application = [sys.executable, str(HERE / "programs" / "approximate.py")]
+        machine.capture_and_run("approximate", launch_of("^approximate$", "1"), application)
+        options = ("--driver", "emulator", "--no-timing", "--json")
+        output = machine.replay("run", "approximate.rsnap", *options, timeout_s=120, statuses=(0, 1))
+        result = json.JSONDecoder().raw_decode(output[output.index("{") :])[0]
+        step.facts["verification"] = result["verification"]
+        for sample in SAMPLES:
+            if (machine.work / f"{sample}.rsnap").exists():
+                output = machine.replay("run", f"{sample}.rsnap", "--driver", "system", "--dry-run", "--json")
+                found = json.JSONDecoder().raw_decode(output[output.index("{") :])[0]
+                step.facts[f"dry run of {sample}"] = found["findings"]
+        if result["verification"]["verdict"] != "match":
+            raise StepFailed("approximate operations differ by more than their documented bounds allow")
+
+
 def runtime_steps(machine: Machine) -> None:
     """CUDA runtime programs, with the runtime linked in both ways: how their lookups reach the shim."""
     programs = {"runtime_api": "scale", "entry_point": "fill"}
@@ -673,6 +693,7 @@ STEPS: dict[str, Callable[[Machine], None]] = {
     "starts": start_step,
     "arrays": array_steps,
     "cross": cross_step,
+    "outputs": output_step,
     "runtime": runtime_steps,
     "textures": texture_step,
     "tensor-maps": tensor_map_step,

@@ -131,6 +131,15 @@ def test_tolerance_holds_for_each_limit_alone():
         )
 
 
+def test_absolute_error_of_an_operation_counts_in_units_of_the_values_nearby():
+    """Else a buffer of tiny numbers would match whatever it holds."""
+    region = Region(0, 8, F32, "inferred from PTX")
+    tolerance = Tolerance(absolute=2.0**-20, source="op table", scaled=True)
+    assert compare(floats(1, 0), floats(1, 1e-7), region, tolerance=tolerance).acceptable
+    assert not compare(floats(1e-3, 0), floats(1e-3, 1e-7), region, tolerance=tolerance).acceptable
+    assert compare(floats(1000, 0), floats(1000, 1e-4), region, tolerance=tolerance).acceptable
+
+
 def test_integers_and_bytes_of_unknown_type_must_be_equal_under_every_tolerance():
     wide = Tolerance(ulp=1 << 40, relative=0.9, absolute=1e30)
     assert not compare(
