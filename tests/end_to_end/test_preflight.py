@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit"))
 
+from image_factory import make_cubin  # noqa: E402
 from rewriting import add_note, swap_image  # noqa: E402
-from test_images import make_cubin  # noqa: E402
 
 
 def run(replay, *arguments, status=ExitCode.COULD_NOT):
