@@ -328,12 +328,12 @@ def emulator_definitions() -> set[str]:
 
 # ---- docs/coverage.md ------------------------------------------------------------------------------------------------
 
-_ROUND_TRIPS = Path(__file__).resolve().parent.parent / "tests" / "shim" / "round_trip" / "recipes.py"
+_ROUND_TRIPS = Path(__file__).resolve().parent.parent / "tests" / "shim" / "round_trip" / "exceptions.py"
 
 
 def untested() -> dict[str, str]:
     """Captured functions that the round trips leave out, with the reasons: the list that their test holds them to."""
-    specification = importlib.util.spec_from_file_location("round_trip_recipes", _ROUND_TRIPS)
+    specification = importlib.util.spec_from_file_location("round_trip_exceptions", _ROUND_TRIPS)
     assert specification is not None
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)

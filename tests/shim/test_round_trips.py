@@ -1,6 +1,6 @@
 """Every captured function, called at random: shim -> file -> decoder -> engine asks the driver for the same thing.
 
-The functions are those of the table. One that is neither compared here nor named in `recipes.EXCEPTIONS` fails the
+The functions are those of the table. One that is neither compared here nor named in `exceptions.EXCEPTIONS` fails the
 test, so a new row needs a round trip. docs/coverage.md is made from the same exceptions.
 """
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import fakes
 import pytest
 from conftest import HERE, Runner
-from round_trip import recipes, replayer
+from round_trip import exceptions, recipes, replayer
 from round_trip.caller import captured_functions, described_functions
 
 from replay.api.vocabulary import Effect, Function, Keep
@@ -59,7 +59,7 @@ def test_calls_of_the_window_mean_the_same_when_they_are_replayed(
     result = round_trip(run, recording_dir, "window", seed)
     assert not result.problems, "\n".join(result.problems[:40])
     functions = [*captured_functions(), *described_functions()]
-    expected = symbols([f for f in functions if f.symbol not in recipes.EXCEPTIONS])
+    expected = symbols([f for f in functions if f.symbol not in exceptions.EXCEPTIONS])
     missing = sorted(expected - result.compared)
     assert not missing, f"captured functions without a round trip: {missing}"
 
@@ -70,8 +70,8 @@ def test_calls_before_the_window_mean_the_same_in_the_setup(run: Runner, recordi
         for function in captured_functions()
         if function.keep == Keep.ALWAYS
         and function.effect in (Effect.NONE, Effect.GLOBAL, Effect.GRAPH)
-        and function.symbol not in recipes.EXCEPTIONS
-        and function.meaning not in recipes.NOT_OF_A_SETUP
+        and function.symbol not in exceptions.EXCEPTIONS
+        and function.meaning not in exceptions.NOT_OF_A_SETUP
     ]
     seen: set[str] = set()
     missing: set[str] = set()
@@ -88,7 +88,7 @@ def test_calls_before_the_window_mean_the_same_in_the_setup(run: Runner, recordi
 
 def test_each_exception_and_recipe_is_about_a_captured_function() -> None:
     known = {function.symbol for function in [*captured_functions(), *described_functions()]}
-    assert recipes.EXCEPTIONS.keys() <= known
-    assert all(reason for reason in recipes.EXCEPTIONS.values())
+    assert exceptions.EXCEPTIONS.keys() <= known
+    assert all(reason for reason in exceptions.EXCEPTIONS.values())
     assert recipes.RECIPES.keys() <= known
     assert {symbol for symbol, _ in recipes.OTHERWISE} <= known

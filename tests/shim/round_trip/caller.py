@@ -21,7 +21,7 @@ import fakes  # noqa: E402
 
 from replay.api.functions import by_symbol, listed_functions  # noqa: E402
 from replay.api.vocabulary import HANDLE_TYPES, Effect, Function, Keep, Parameter, Role  # noqa: E402
-from round_trip import recipes  # noqa: E402
+from round_trip import exceptions, launches, recipes  # noqa: E402
 from round_trip.graphs import GraphCaller  # noqa: E402
 from round_trip.recorder import PRIMARY_CONTEXT, RESOURCE, Recorder  # noqa: E402
 
@@ -120,7 +120,7 @@ class Caller:
         function = by_symbol()[symbol]
         recipe = recipes.RECIPES.get(function.symbol)
         if recipe is None and function.effect == Effect.LAUNCH:
-            recipe = recipes.launch
+            recipe = launches.launch
         chosen = {**(recipe(self, function) if recipe else {}), **given}
         words = self._words(function, chosen)
         result = self.call(symbol, words)
@@ -310,7 +310,7 @@ class Caller:
                 "".join(rng.choice("abcµ_") for _ in range(rng.randrange(30))).encode() + b"\0"
             )
         elif role == Role.IMAGE:
-            words[position] = self.buffer(recipes.new_image(self).encode() + b"\0")
+            words[position] = self.buffer(launches.new_image(self).encode() + b"\0")
         elif role in _COUNTED and counts:
             words[position] = self.buffer(rng.randrange(1, 5).to_bytes(parameter.element_bytes, "little"))
         elif role == Role.OUT:
@@ -389,7 +389,7 @@ class Caller:
 
 def _takes(function: Function, c_type: str) -> bool:
     by_value = any(p.role == Role.HANDLE and p.c_type == c_type for p in function.parameters)
-    return by_value and function.effect != Effect.GRAPH and function.symbol not in recipes.EXCEPTIONS
+    return by_value and function.effect != Effect.GRAPH and function.symbol not in exceptions.EXCEPTIONS
 
 
 def _ends(function: Function) -> bool:
@@ -423,7 +423,7 @@ def _ctype(parameter: Parameter) -> Any:
 def main() -> None:
     which, seed, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
     caller = Caller(seed, folder)
-    functions = [f for f in captured_functions() if f.symbol not in recipes.EXCEPTIONS]
+    functions = [f for f in captured_functions() if f.symbol not in exceptions.EXCEPTIONS]
     try:
         if which == "window":
             caller.open_window()

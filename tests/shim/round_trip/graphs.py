@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from . import recipes
+from . import copies, launches
 
 if TYPE_CHECKING:
     from .caller import Caller
@@ -108,7 +108,7 @@ class Graphs:
         )
         if node.kind == MEMCPY:
             held = self._own(member[16:])
-            return [*described, recipes.rectangle_rows(recorder, held, True)]
+            return [*described, copies.rectangle_rows(recorder, held, True)]
         if node.kind == MEMSET:
             return [*described, recorder.address(_word(member, 0)), member[8:40].hex()]
         if node.kind in (WAIT, RECORD):
@@ -130,7 +130,7 @@ class Graphs:
         """A kernel that decides over a conditional node has its handle for an address."""
         known = self._conditions.get(_word(_bytes(at, 8), 0))
         if known is None:
-            return recipes.parameter_buffer(self._recorder, at)
+            return launches.parameter_buffer(self._recorder, at)
         return ["the condition that begins with", known[1]]
 
     # -- building ---------------------------------------------------------------------------------------------------
@@ -144,9 +144,9 @@ class Graphs:
         """The caller's memory may go, so what it points to is kept."""
         data = bytearray(member.ljust(_MEMBER_BYTES.get(kind, 0), b"\0"))
         if kind == KERNEL:
-            packed = recipes.packed_parameters(_word(data, 40), _word(data, 48))
+            packed = launches.packed_parameters(_word(data, 40), _word(data, 48))
             start = self._own(packed)
-            pointers = self._own(struct.pack("<3Q", *(start + offset for offset, _ in recipes.LAYOUT)))
+            pointers = self._own(struct.pack("<3Q", *(start + offset for offset, _ in launches.LAYOUT)))
             struct.pack_into("<QQ", data, 40, pointers, 0)
         if kind == BATCH:
             count = int.from_bytes(data[8:12], "little")
@@ -414,7 +414,9 @@ class GraphCaller:
     def _kernel(self, with_kernel: bool, first: int = 0) -> bytes:
         caller, rng = self._caller, self._rng
         packed = struct.pack("<QI4xQ", first or caller.block(64), rng.getrandbits(28), caller.block(64))
-        pointers = struct.pack("<3Q", *(caller.buffer(packed[at : at + size]) for at, size in recipes.LAYOUT))
+        pointers = struct.pack(
+            "<3Q", *(caller.buffer(packed[at : at + size]) for at, size in launches.LAYOUT)
+        )
         geometry = struct.pack("<7I4x", *(rng.randrange(1, 9) for _ in range(7)))
         use_kernel = with_kernel and rng.random() < 0.5
         function = 0 if use_kernel else caller.object("CUfunction")
@@ -422,7 +424,7 @@ class GraphCaller:
         return struct.pack("<Q", function) + geometry + struct.pack("<QQ", caller.buffer(pointers), 0) + tail
 
     def _copy(self) -> bytes:
-        return recipes.device_rectangle(self._caller)
+        return copies.device_rectangle(self._caller)
 
     def _fill(self) -> bytes:
         rng = self._rng

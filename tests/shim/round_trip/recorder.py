@@ -20,7 +20,7 @@ from typing import Any
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import HANDLE_TYPES, Effect, Function, Parameter, Role
 
-from . import recipes
+from . import launches, recipes
 from .graphs import Graphs
 
 HOOK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_uint64))
@@ -228,7 +228,7 @@ class Recorder:
         if role == Role.STRING:
             return (ctypes.string_at(word) or b"").decode()
         if role == Role.IMAGE:
-            return recipes.image_at(word)
+            return launches.image_at(word)
         if role in (Role.IN, Role.INOUT):
             if parameter.kind == "struct":
                 return ctypes.string_at(word, parameter.size_bytes).hex()
@@ -400,10 +400,10 @@ class Recorder:
         self._put(arguments["pdptr"], arguments["p"], 8)
 
     def _layout(self, arguments: dict[str, int], label: int | None) -> int:
-        """Every kernel has the parameters of `recipes.LAYOUT`."""
-        if arguments["paramIndex"] >= len(recipes.LAYOUT):
+        """Every kernel has the parameters of `launches.LAYOUT`."""
+        if arguments["paramIndex"] >= len(launches.LAYOUT):
             return 1
-        offset, size = recipes.LAYOUT[arguments["paramIndex"]]
+        offset, size = launches.LAYOUT[arguments["paramIndex"]]
         self._put(arguments["paramOffset"], offset, 8)
         if arguments["paramSize"]:
             self._put(arguments["paramSize"], size, 8)
