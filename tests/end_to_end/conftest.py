@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+PROGRAMS = Path(__file__).resolve().parent / "programs"
 DRIVER = os.environ.get("REPLAY_TEST_DRIVER", "emulator")
 TIMEOUT_S = 90  # for one command; on one loaded core everything here takes a few seconds
 
@@ -139,3 +141,16 @@ def wait_for_pause() -> Callable[[Path, subprocess.Popen[str]], int]:
         return int(pause_file.read_text())
 
     return wait
+
+
+@pytest.fixture
+def program(replay: Replay) -> Callable[..., list[str]]:
+    """Writes a Python program, and gives the command that runs it. It can import what stands in `programs/`."""
+
+    def write(text: str, *arguments: object) -> list[str]:
+        path = replay.folder / "program.py"
+        beside = f"import sys\nsys.path.insert(0, {str(PROGRAMS)!r})\n"
+        path.write_text(beside + textwrap.dedent(text))
+        return [sys.executable, str(path), *map(str, arguments)]
+
+    return write

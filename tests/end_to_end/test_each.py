@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-import textwrap
 
 import pytest
 
@@ -14,15 +12,9 @@ from replay.errors import ExitCode
 CHANGING = """
     import os, signal, sys
     import numpy as np
-    from cuda.bindings import driver as cu
+    from driver_calls import check, cu, function, launch, load, start, words
 
-    def check(answer):
-        assert answer[0] == cu.CUresult.CUDA_SUCCESS, answer
-        return answer[1] if len(answer) == 2 else answer[1:]
-
-    PTX = b'''.version 7.0
-    .target sm_50
-    .address_size 64
+    PTX = '''
     .global .u32 calls;
     .visible .entry add(.param .u64 p, .param .u32 v) {
         .reg .u64 %a, %c; .reg .u32 %v, %o;
@@ -32,11 +24,9 @@ CHANGING = """
         ret;
     }'''
 
-    check(cu.cuInit(0))
-    context = check(cu.cuDevicePrimaryCtxRetain(0))
-    check(cu.cuCtxSetCurrent(context))
-    module = check(cu.cuModuleLoadData(PTX))
-    add = check(cu.cuModuleGetFunction(module, b"add"))
+    context = start()
+    module = load(PTX)
+    add = function(module, "add")
     calls, _ = check(cu.cuModuleGetGlobal(module, b"calls"))
     memory = check(cu.cuMemAlloc(4096))
     check(cu.cuMemsetD32(memory, 7, 1024))
@@ -47,35 +37,25 @@ CHANGING = """
             check(cu.cuMemsetD32(memory, 1000, 2048))
         if n == 6:
             check(cu.cuModuleUnload(module))
-            module = check(cu.cuModuleLoadData(PTX))
-            add = check(cu.cuModuleGetFunction(module, b"add"))
+            module = load(PTX)
+            add = function(module, "add")
             calls, _ = check(cu.cuModuleGetGlobal(module, b"calls"))
         stream = check(cu.cuStreamCreate(n % 2))
         if n == 7 and "die" in sys.argv:
             os.kill(os.getpid(), signal.SIGKILL)
-        pointer, number = np.array([int(memory)], np.uint64), np.array([n], np.uint32)
-        arguments = np.array([pointer.ctypes.data, number.ctypes.data], np.uint64)
-        check(cu.cuLaunchKernel(add, 1, 1, 1, 1, 1, 1, 0, stream, arguments.ctypes.data, 0))
+        launch(add, memory, np.uint32(n), stream=stream)
         check(cu.cuStreamSynchronize(stream))
         check(cu.cuStreamDestroy(stream))
-    host = np.zeros(1, np.uint32)
-    check(cu.cuMemcpyDtoH(host.ctypes.data, memory, 4))
-    print("sum", host[0])
+    print("sum", words(memory, 1)[0])
 """
 
 # Eight threads, each with memory of its own.
 THREADS = """
     import threading
     import numpy as np
-    from cuda.bindings import driver as cu
+    from driver_calls import check, cu, function, launch, load, start, words
 
-    def check(answer):
-        assert answer[0] == cu.CUresult.CUDA_SUCCESS, answer
-        return answer[1] if len(answer) == 2 else answer[1:]
-
-    PTX = b'''.version 7.0
-    .target sm_50
-    .address_size 64
+    PTX = '''
     .visible .entry bump(.param .u64 p) {
         .reg .u64 %a; .reg .u32 %v;
         ld.param.u64 %a, [p];
@@ -83,11 +63,9 @@ THREADS = """
         ret;
     }'''
 
-    check(cu.cuInit(0))
-    context = check(cu.cuDevicePrimaryCtxRetain(0))
-    check(cu.cuCtxSetCurrent(context))
-    module = check(cu.cuModuleLoadData(PTX))
-    bump = check(cu.cuModuleGetFunction(module, b"bump"))
+    context = start()
+    module = load(PTX)
+    bump = function(module, "bump")
     totals = []
 
     def work():
@@ -95,30 +73,16 @@ THREADS = """
         memory = check(cu.cuMemAlloc(4))
         check(cu.cuMemsetD32(memory, 0, 1))
         stream = check(cu.cuStreamCreate(1))
-        pointer = np.array([int(memory)], np.uint64)
-        arguments = np.array([pointer.ctypes.data], np.uint64)
         for _ in range(2):
-            check(cu.cuLaunchKernel(bump, 1, 1, 1, 1, 1, 1, 0, stream, arguments.ctypes.data, 0))
+            launch(bump, memory, stream=stream)
         check(cu.cuStreamSynchronize(stream))
-        host = np.zeros(1, np.uint32)
-        check(cu.cuMemcpyDtoH(host.ctypes.data, memory, 4))
-        totals.append(int(host[0]))
+        totals.append(int(words(memory, 1)[0]))
 
     threads = [threading.Thread(target=work) for _ in range(8)]
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
     print("totals", sorted(totals))
 """
-
-
-@pytest.fixture
-def program(replay):
-    def write(text):
-        path = replay.folder / "program.py"
-        path.write_text(textwrap.dedent(text))
-        return [sys.executable, str(path)]
-
-    return write
 
 
 def windows_of(replay, name="x.rsnap"):

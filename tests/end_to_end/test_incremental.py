@@ -7,8 +7,6 @@ import json
 import os
 import random
 import signal
-import sys
-import textwrap
 import time
 from pathlib import Path
 
@@ -22,15 +20,9 @@ from replay.snapshot.contents import Snapshot
 RANDOM = """
     import hashlib, json, random, sys
     import numpy as np
-    from cuda.bindings import driver as cu
+    from driver_calls import check, cu, function, launch, load, start
 
-    def check(answer):
-        assert answer[0] == cu.CUresult.CUDA_SUCCESS, answer
-        return answer[1] if len(answer) == 2 else answer[1:]
-
-    PTX = b'''.version 7.0
-    .target sm_50
-    .address_size 64
+    PTX = '''
     .visible .entry change(.param .u64 p, .param .u64 t, .param .u32 i) {
         .reg .u64 %p, %t, %q, %k; .reg .u32 %i, %v;
         ld.param.u64 %p, [p]; ld.param.u64 %t, [t]; ld.param.u32 %i, [i];
@@ -52,8 +44,7 @@ RANDOM = """
     seed, contexts = int(sys.argv[1]), int(sys.argv[2])
     rng = random.Random(seed)
     bits = np.random.default_rng(seed)
-    check(cu.cuInit(0))
-    made = [check(cu.cuDevicePrimaryCtxRetain(0))]
+    made = [start()]
     while len(made) < contexts:
         try:
             made.append(check(cu.cuCtxCreate(0, 0)))
@@ -62,8 +53,8 @@ RANDOM = """
     kernels, buffers, tables = [], [], []
     for context in made:
         check(cu.cuCtxSetCurrent(context))
-        module = check(cu.cuModuleLoadData(PTX))
-        kernels.append(check(cu.cuModuleGetFunction(module, b"change")))
+        module = load(PTX)
+        kernels.append(function(module, "change"))
         sizes = [5_000_000, 1_300_008, 40_000, 2_000_000]
         found = [(check(cu.cuMemAlloc(size)), size) for size in sizes]
         for address, size in found:
@@ -90,8 +81,8 @@ RANDOM = """
             check(cu.cuMemcpyHtoD(int(address) + begin, data.ctypes.data, data.nbytes))
         other = int(buffers[which][rng.randrange(4)][0]) + rng.randrange(9_000) // 4 * 4
         if rng.random() < 0.5 or step == 1:
-            words = np.array([other], np.uint64)
-            check(cu.cuMemcpyHtoD(int(tables[which]) + 8 * step, words.ctypes.data, 8))
+            place = np.array([other], np.uint64)
+            check(cu.cuMemcpyHtoD(int(tables[which]) + 8 * step, place.ctypes.data, 8))
             last = step
         entry = np.zeros(1, np.uint64)
         for slot in range(step, 0, -1):  # the last one that was written, if what it points to still exists
@@ -100,14 +91,11 @@ RANDOM = """
                 break
         else:
             slot = step
-            words = np.array([int(buffers[which][2][0])], np.uint64)
-            check(cu.cuMemcpyHtoD(int(tables[which]) + 8 * slot, words.ctypes.data, 8))
+            place = np.array([int(buffers[which][2][0])], np.uint64)
+            check(cu.cuMemcpyHtoD(int(tables[which]) + 8 * slot, place.ctypes.data, 8))
         begin = rng.randrange(size - 512) // 4 * 4
-        values = [np.array([int(address) + begin], np.uint64), np.array([int(tables[which])], np.uint64),
-                  np.array([slot], np.uint32)]
-        arguments = np.array([value.ctypes.data for value in values], np.uint64)
         before = digests(which)
-        check(cu.cuLaunchKernel(kernels[which], 1, 1, 1, 96, 1, 1, 0, 0, arguments.ctypes.data, 0))
+        launch(kernels[which], int(address) + begin, tables[which], np.uint32(slot), block=96)
         seen[step] = [before, digests(which)]
     with open(sys.argv[4], "w") as file:
         json.dump(seen, file)
@@ -117,15 +105,9 @@ RANDOM = """
 THREADS = """
     import threading
     import numpy as np
-    from cuda.bindings import driver as cu
+    from driver_calls import check, cu, function, launch, load, start, words
 
-    def check(answer):
-        assert answer[0] == cu.CUresult.CUDA_SUCCESS, answer
-        return answer[1] if len(answer) == 2 else answer[1:]
-
-    PTX = b'''.version 7.0
-    .target sm_50
-    .address_size 64
+    PTX = '''
     .visible .entry bump(.param .u64 p) {
         .reg .u64 %a; .reg .u32 %v;
         ld.param.u64 %a, [p];
@@ -133,11 +115,9 @@ THREADS = """
         ret;
     }'''
 
-    check(cu.cuInit(0))
-    context = check(cu.cuDevicePrimaryCtxRetain(0))
-    check(cu.cuCtxSetCurrent(context))
-    module = check(cu.cuModuleLoadData(PTX))
-    bump = check(cu.cuModuleGetFunction(module, b"bump"))
+    context = start()
+    module = load(PTX)
+    bump = function(module, "bump")
     shared = check(cu.cuMemAlloc(8 << 20))
     check(cu.cuMemsetD8(shared, 1, 8 << 20))
     totals = []
@@ -146,30 +126,16 @@ THREADS = """
         check(cu.cuCtxSetCurrent(context))
         stream = check(cu.cuStreamCreate(1))
         place = int(shared) + number * (1 << 20) + 4096
-        pointer = np.array([place], np.uint64)
-        arguments = np.array([pointer.ctypes.data], np.uint64)
         for _ in range(3):
-            check(cu.cuLaunchKernel(bump, 1, 1, 1, 1, 1, 1, 0, stream, arguments.ctypes.data, 0))
+            launch(bump, place, stream=stream)
         check(cu.cuStreamSynchronize(stream))
-        host = np.zeros(1, np.uint32)
-        check(cu.cuMemcpyDtoH(host.ctypes.data, place, 4))
-        totals.append(int(host[0]))
+        totals.append(int(words(place, 1)[0]))
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
     assert totals == [0x01010104] * 8, totals
 """
-
-
-@pytest.fixture
-def program(replay):
-    def write(text, *arguments):
-        path = replay.folder / "program.py"
-        path.write_text(textwrap.dedent(text))
-        return [sys.executable, str(path), *map(str, arguments)]
-
-    return write
 
 
 def memory_of(folder, name):
@@ -248,15 +214,9 @@ def test_threads_share_a_buffer_of_which_each_changes_a_part(replay, program):
 ENDLESS = """
     import sys
     import numpy as np
-    from cuda.bindings import driver as cu
+    from driver_calls import check, cu, function, launch, load, start
 
-    def check(answer):
-        assert answer[0] == cu.CUresult.CUDA_SUCCESS, answer
-        return answer[1] if len(answer) == 2 else answer[1:]
-
-    PTX = b'''.version 7.0
-    .target sm_50
-    .address_size 64
+    PTX = '''
     .visible .entry bump(.param .u64 p) {
         .reg .u64 %a; .reg .u32 %v;
         ld.param.u64 %a, [p];
@@ -264,16 +224,13 @@ ENDLESS = """
         ret;
     }'''
 
-    check(cu.cuInit(0))
-    check(cu.cuCtxSetCurrent(check(cu.cuDevicePrimaryCtxRetain(0))))
-    bump = check(cu.cuModuleGetFunction(check(cu.cuModuleLoadData(PTX)), b"bump"))
+    start()
+    bump = function(load(PTX), "bump")
     data = check(cu.cuMemAlloc(16 << 20))
     check(cu.cuMemsetD8(data, 1, 16 << 20))
     number = 0
     while True:
-        pointer = np.array([int(data) + number * 300_000 // 4 * 4 % (15 << 20)], np.uint64)
-        arguments = np.array([pointer.ctypes.data], np.uint64)
-        check(cu.cuLaunchKernel(bump, 1, 1, 1, 1, 1, 1, 0, 0, arguments.ctypes.data, 0))
+        launch(bump, int(data) + number * 300_000 // 4 * 4 % (15 << 20))
         number += 1
         open(sys.argv[1], "w").write(str(number))
 """

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
-import textwrap
 
 import pytest
 
@@ -15,15 +13,9 @@ from replay.errors import ExitCode
 THREADS = """
     import sys, threading
     import numpy as np
-    from cuda.bindings import driver as cu
+    from driver_calls import check, cu, function, launch, load, start, words
 
-    def check(answer):
-        assert answer[0] == cu.CUresult.CUDA_SUCCESS, answer
-        return answer[1] if len(answer) == 2 else answer[1:]
-
-    PTX = b'''.version 7.0
-    .target sm_50
-    .address_size 64
+    PTX = '''
     .visible .entry bump(.param .u64 p) {
         .reg .u64 %a; .reg .u32 %v;
         ld.param.u64 %a, [p];
@@ -31,31 +23,25 @@ THREADS = """
         ret;
     }'''
 
-    check(cu.cuInit(0))
-    context = check(cu.cuDevicePrimaryCtxRetain(0))
-    check(cu.cuCtxSetCurrent(context))
-    module = check(cu.cuModuleLoadData(PTX))
-    bump = check(cu.cuModuleGetFunction(module, b"bump"))
+    context = start()
+    module = load(PTX)
+    bump = function(module, "bump")
     memory = check(cu.cuMemAlloc(4))
     check(cu.cuMemsetD32(memory, 0, 1))
-    pointer = np.array([int(memory)], dtype=np.uint64)
-    arguments = np.array([pointer.ctypes.data], dtype=np.uint64)
 
     def work(launches):
         check(cu.cuCtxSetCurrent(context))
         stream = check(cu.cuStreamCreate(1))
         for n in range(launches):
             block = 64 if n % 4 == 0 else 32
-            check(cu.cuLaunchKernel(bump, 1, 1, 1, block, 1, 1, 0, stream, arguments.ctypes.data, 0))
+            launch(bump, memory, block=block, stream=stream)
         check(cu.cuStreamSynchronize(stream))
         check(cu.cuStreamDestroy(stream))
 
     threads = [threading.Thread(target=work, args=(40,)) for _ in range(8)]
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
-    host = np.zeros(1, dtype=np.uint32)
-    check(cu.cuMemcpyDtoH(host.ctypes.data, memory, 4))
-    print("total", int(host[0]), flush=True)
+    print("total", int(words(memory, 1)[0]), flush=True)
     if "die" in sys.argv:
         import os, signal
         os.kill(os.getpid(), signal.SIGKILL)
@@ -65,10 +51,8 @@ THREADS = """
 
 
 @pytest.fixture
-def threads_program(replay):
-    path = replay.folder / "threads.py"
-    path.write_text(textwrap.dedent(THREADS))
-    return [sys.executable, str(path)]
+def threads_program(program):
+    return program(THREADS)
 
 
 def listed(replay, *application, status=0):
