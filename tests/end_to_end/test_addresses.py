@@ -1,6 +1,6 @@
 """Every range of every sample is at its captured address, start after start.
 
-REPLAY_TEST_STARTS: how many fresh workers in a row, spread over all samples (24). Managed memory that shares a granule
+REPLAY_TEST_STARTS: how many fresh workers in a row, spread over all samples (19). Managed memory that shares a granule
 with other memory is device memory in the replay, at its address like all the rest.
 """
 
@@ -15,7 +15,7 @@ import pytest
 
 from replay.engine.run import RunOptions, run_snapshot
 
-STARTS = int(os.environ.get("REPLAY_TEST_STARTS", "24"))
+STARTS = int(os.environ.get("REPLAY_TEST_STARTS", "19"))
 SAMPLES_FOLDER = Path(__file__).parents[2] / "samples"
 SAMPLES = sorted({path.parent.name for path in SAMPLES_FOLDER.glob("*/*.[cp]*")} - {"crash", "common"})
 

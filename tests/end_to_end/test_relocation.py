@@ -25,10 +25,8 @@ SAMPLES = {
     "pointer_table": "pointer_table",  # pointers in memory and in structs
     "hidden_state": "account",  # variables of modules, one a pointer
     "memory_kinds": "accumulate",  # managed, pools, one memory at two addresses
-    "reduce": "reduce",  # pinned memory
     "graph_update": "",
     "graph_while": "",
-    "texture_filter": "",
 }
 
 
@@ -59,14 +57,13 @@ def test_memory_of_every_kind_is_moved(replay, programs, emulator_dir):
     lines = [f"alloc {slot} {kind} 3000\nfill {slot} {slot + 5}" for slot, kind in enumerate(KINDS)]
     lines += [f"scale {slot} 3 1\nsum {(slot + 1) % len(KINDS)} {slot}" for slot in range(len(KINDS))]
     (replay.folder / "script").write_text("\n".join([*lines, "wait"]) + "\n")
-    for selection in (("--all",), ("--kernel", "sum", "--launch", "2-8")):
-        replay.capture(*selection, application=[str(program), "script"])
-        result = shifted(replay)
-        proof = result["relocation"]
-        assert proof["verdict"] == "proven", proof
-        assert proof["replays"][0]["moved_ranges"] == len(result["placement"]["ranges"])
-        kinds = {item["kind"] for item in result["placement"]["ranges"]}
-        assert {"device", "managed", "host", "registered"} <= kinds
+    replay.capture("--kernel", "sum", "--launch", "2-8", application=[str(program), "script"])
+    result = shifted(replay)
+    proof = result["relocation"]
+    assert proof["verdict"] == "proven", proof
+    assert proof["replays"][0]["moved_ranges"] == len(result["placement"]["ranges"])
+    kinds = {item["kind"] for item in result["placement"]["ranges"]}
+    assert {"device", "managed", "host", "registered"} <= kinds
 
 
 @pytest.mark.parametrize("program", ["arrays.py", "textures.py", "tensor_maps.py"])
@@ -81,8 +78,6 @@ def test_every_window_of_several_is_tried(replay):
     replay.capture("--kernel", "pointer_table", "--each", application=replay.application("pointer_table"))
     result = shifted(replay)
     assert [one["result"]["relocation"]["verdict"] for one in result["windows"]] == ["proven"] * 3
-    text = replay("run", "x.rsnap", "--driver", "emulator", "--no-timing", "--shift").stdout
-    assert text.count("proven") == 3
 
 
 def test_memory_of_two_devices_is_moved(replay, programs, monkeypatch):
@@ -159,14 +154,18 @@ def test_a_packed_pointer_in_the_parameters_of_a_graph_node_is_named(replay):
 
 
 def test_of_an_encoded_pointer_the_memory_that_it_points_to_is_named(replay):
-    proof = proof_of(replay, "xor", status=1)
-    assert proof["verdict"] == "failed"
-    assert proof["suspects"] == []
-    assert proof["replays"][0]["touched"]
+    replay.capture(
+        "--kernel",
+        "xor",
+        "--memory",
+        "live",
+        application=[sys.executable, str(PROGRAMS / "pointers.py"), "xor"],
+    )
     text = replay("run", "x.rsnap", "--driver", "emulator", "--no-timing", "--shift", status=1).stdout
     assert "NOT RELOCATABLE" in text
     assert "in kernel xor" in text
     assert "a pointer to it was not patched" in text
+    assert "no word of parameters or memory explains it" in text
 
 
 @pytest.mark.parametrize("kind", ["scaled", "hashed"])
