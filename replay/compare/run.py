@@ -122,6 +122,7 @@ def _compare_window(
             run = dataclasses.replace(
                 options.run,
                 window=window.window,
+                caches="cold",
                 environment={
                     **own_noise(2 * state.processes + (state.name == "B")),
                     **options.run.environment,

@@ -14,7 +14,7 @@ from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect
 from replay.engine.driver import passed_value, query
 from replay.engine.inputs import Prepared
-from replay.engine.restoring import WAITS_FOR_VALUES, differing_buffers
+from replay.engine.restoring import WAITS_FOR_VALUES, differing_buffers, far_from_captured
 from replay.engine.session import Session, launch_streams
 from replay.engine.submission import Batch
 from replay.snapshot.schema import Call
@@ -68,13 +68,16 @@ def serial(session: Session) -> SerialWindow:
 def compare_orders(session: Session, window: SerialWindow) -> list[str]:
     """Run the window as recorded and one after another, both from restored memory: the buffers that differ."""
     left = []
+    compared: dict[str, int] = {}
     for calls in (None, window.calls):
         session.restore()
         session.synchronize()
         session.run_window(calls)
         session.synchronize()
         left.append(session.contents.written_digests())
-    return differing_buffers(session, left[0], left[1])
+        if calls is None and session.executor.window_objects:
+            compared = far_from_captured(session)
+    return differing_buffers(session, left[0], left[1], compared)
 
 
 def _is_work(item: Prepared) -> bool:
