@@ -43,6 +43,9 @@ DESCRIBED = {
 # What the content of executable graphs follows from
 CHANGING = frozenset((*DESCRIBED, ENABLE, "cuGraphExecDestroy"))
 
+# Recorded when the next window opens, unless one is open (interposer/call/graph_changes.c)
+WAITING = CHANGING - {*MAKERS, "cuGraphExecDestroy"}
+
 _PAIR = struct.Struct("<II")
 _HEAD = struct.Struct("<QIIII")  # handle, type, dependencies, parts, zero
 _DEPENDENCY = struct.Struct("<II8s")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from replay.api.functions import by_symbol
+from replay.api.graphs import WAITING
 from replay.api.vocabulary import Effect, Function, Role
 from replay.engine.driver import argument_type
 from replay.engine.execute import Executor
@@ -76,7 +77,8 @@ def labels_of(calls: Sequence[Call], application: Sequence[AppCall]) -> dict[int
     for call in sorted(calls, key=lambda call: call.number):
         row = by_symbol()[call.function]
         symbol = row.twin if call.per_thread else row.symbol
-        for candidate in range(at, len(application)):
+        waited = call.section == "setup" and call.function in WAITING
+        for candidate in reversed(range(len(application))) if waited else range(at, len(application)):
             wanted, words, _ = application[candidate]
             same = all(
                 parameter.size_bytes > 8 or (ours ^ word) & ((1 << 8 * parameter.size_bytes) - 1) == 0
@@ -84,7 +86,7 @@ def labels_of(calls: Sequence[Call], application: Sequence[AppCall]) -> dict[int
             )
             if symbol == wanted and same:
                 place[call.number] = candidate
-                at = candidate + 1
+                at = at if waited else candidate + 1
                 break
     return place
 
