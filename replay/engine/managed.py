@@ -1,8 +1,10 @@
 """Managed memory of the replay at its captured address, where the driver can be brought to give it.
 
-cuMemAllocManaged takes no address. The kernel gives a mapping the highest free stretch of addresses that it fits into;
-so for a moment every other stretch is filled up, and what remains is the captured one. Whether NVIDIA's driver places
-managed memory by what is free is not yet seen on a GPU: its answer is checked, and device memory is the fallback.
+cuMemAllocManaged takes no address. The kernel gives a mapping the highest free stretch of addresses that it fits into,
+below the place where it began for this process, and only when there is none the lowest one above. So for a moment the
+stretches that would be chosen first are filled up: those above the captured one, or, where that is not enough, all.
+Whether NVIDIA's driver places managed memory by what is free is not yet seen on a GPU: its answer is checked, and
+device memory is the fallback.
 """
 
 from __future__ import annotations
@@ -17,8 +19,14 @@ _MAP_PRIVATE, _MAP_ANONYMOUS, _MAP_NORESERVE, _MAP_FIXED_NOREPLACE = 0x02, 0x20,
 _ATTACH_GLOBAL = 1  # CUmemAttach_flags
 GRANULE_BYTES = 2 << 20
 SMALL_BYTES = (1 << 20) + 4096  # what is smaller may be packed together with other memory
-_ROOM_GRANULES = (0, 1, 2, 3)  # a driver asks the kernel for more than it gives, to align it
+# A driver asks the kernel for more than it gives, to align it: filled everywhere, granules left free below and above
+_ROOM_GRANULES = (
+    *((False, 0, above) for above in (0, 1, 2, 3)),
+    *((True, below, above) for below in (0, 1) for above in (0, 1, 2, 3)),
+)
 LOWEST_FREE_ADDRESS = 1 << 40  # stretches below are never chosen before those above
+_LOWEST_ADDRESS, _HIGHEST_ADDRESS = 1 << 16, 1 << 47
+_STACK_BYTES = 64 << 20  # left free below the stack of the process, which may grow
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
@@ -42,21 +50,25 @@ def _mapped() -> list[tuple[int, int]]:
         return [(int(start, 16), int(end, 16)) for start, _, end in edges]
 
 
-def _fill_free_stretches(above: int, size_bytes: int) -> list[tuple[int, int]]:
+def _fill_free_stretches(low: int, high: int, size_bytes: int, everywhere: bool) -> list[tuple[int, int]]:
+    """Fill what is free outside low..high, in stretches of size_bytes at least: above it, or everywhere."""
     filled = []
-    mapped = _mapped()
-    for (_, end), (start, _) in zip(mapped, mapped[1:], strict=False):
-        end = max(end, above)
-        if end >= LOWEST_FREE_ADDRESS and start - end >= size_bytes and _hold(end, start - end):
-            filled.append((end, start - end))
+    mapped = [(0, _LOWEST_ADDRESS), *(item for item in _mapped() if item[0] < _HIGHEST_ADDRESS)]
+    for place, ((_, end), (start, _)) in enumerate(zip(mapped, mapped[1:], strict=False), 1):
+        if everywhere and place == len(mapped) - 1:
+            start = max(end, start - _STACK_BYTES)
+        for first, last in ((end, min(start, low)), (max(end, high), start)):
+            chosen = everywhere or first >= max(high, LOWEST_FREE_ADDRESS)
+            if chosen and last - first >= size_bytes and _hold(first, last - first):
+                filled.append((first, last - first))
     return filled
 
 
-def _held_beyond(end: int, size_bytes: int, holds: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """What of the held stretches lies in the `size_bytes` from `end` on."""
+def _held_in(place: int, size_bytes: int, holds: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """What of the held stretches lies in the `size_bytes` from `place` on."""
     found = []
     for start, held_end in holds:
-        low, high = max(start, end), min(held_end, end + size_bytes)
+        low, high = max(start, place), min(held_end, place + size_bytes)
         if low < high:
             found.append((low, high))
     return found
@@ -72,12 +84,13 @@ def allocate_managed(
     """
     wanted = min(max(used_bytes, SMALL_BYTES), size_bytes)
     end = address + size_bytes
-    for room in _ROOM_GRANULES:
-        beyond = _held_beyond(end, room * GRANULE_BYTES, holds)
+    for everywhere, below, above in _ROOM_GRANULES:
+        low_end, high_end = address - below * GRANULE_BYTES, end + above * GRANULE_BYTES
+        beyond = _held_in(end, high_end - end, holds) + _held_in(low_end, address - low_end, holds)
         _libc.munmap(address, size_bytes)
         for low, high in beyond:
             _libc.munmap(low, high - low)
-        filled = _fill_free_stretches(end + room * GRANULE_BYTES, GRANULE_BYTES // 2)
+        filled = _fill_free_stretches(low_end, high_end, GRANULE_BYTES // 2, everywhere)
         try:
             got = query(driver, "cuMemAllocManaged", wanted, _ATTACH_GLOBAL)
         except DriverFailure as failure:

@@ -347,3 +347,27 @@ def test_a_pool_has_its_properties_again_and_is_the_current_one(replay):
     result = json.loads(replay.run("x.rsnap", "--json").stdout)
     assert result["verification"]["verdict"] == "match"
     assert not [note for note in result["notes"] if "Pool" in note]
+
+
+ABOVE = """
+from replay.engine import managed
+from replay.engine.driver import LoadedDriver, call, query
+
+driver = LoadedDriver()
+call(driver, "cuCtxSetCurrent", query(driver, "cuDevicePrimaryCtxRetain", 0))
+mapped = [item for item in managed._mapped() if item[0] < managed._HIGHEST_ADDRESS]
+(_, end), (start, _) = mapped[-2:]  # what lies between the place where mappings begin and the stack
+size = 2 * managed.GRANULE_BYTES
+address = (end + (start - end) * 3 // 4) // managed.GRANULE_BYTES * managed.GRANULE_BYTES
+before = len(managed._mapped())
+assert managed._hold(address, size)
+problem = managed.allocate_managed(driver, address, size, size, [])
+assert problem == "", problem
+assert len(managed._mapped()) <= before + 4, "what was filled is free again"
+print("ok")
+"""
+
+
+def test_managed_memory_is_had_above_where_mappings_of_this_process_begin(replay, emulator_dir: Path):
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(emulator_dir), "REPLAY_EMULATOR_QUIET": "1"}
+    assert replay._finish([sys.executable, "-c", ABOVE], 0, env=environment).stdout == "ok\n"
