@@ -35,7 +35,8 @@ import driver_api as api  # noqa: E402
 from kernel_mutants import ENTRY, mutant  # noqa: E402
 
 ROOM = 1 << 21  # bytes of the buffers that kernels are given
-PLACE = 0x300000000000  # so that addresses, which kernels store, are the same in every run
+# So that addresses, which kernels store, are the same in every run; ThreadSanitizer keeps most of the space to itself.
+PLACE = 0x4000000000 if "TSAN_OPTIONS" in os.environ else 0x300000000000
 # Arguments and geometries, mostly ones with which a kernel can run.
 OFFSETS = (*[0, 4096, 65536, 1 << 19] * 4, ROOM - 64, ROOM - 4096, 4, 1)
 WILD = (0, 1, 64, 1000, PLACE + ROOM, PLACE - 8, 1 << 40, (1 << 64) - 8, 0x7FF0 << 48)
