@@ -68,22 +68,22 @@ def differing_buffers(
 ) -> list[str]:
     """The buffers that differ, with the first place.
 
-    compared: differing bytes by label, of an earlier comparison with the captured outputs. Objects that the window
-    makes get another handle in each run, which may stand in its outputs; such a buffer counts as equal when it is as
-    far from the captured one as before, since that comparison knows handles.
+    compared: differing bytes by label, of an earlier comparison with the captured outputs, which knows handles and
+    pointers. Objects and modules that the window makes get other ones in each run, which may stand in its outputs: a
+    buffer that matches the captured one both times counts as equal, and with such objects one that is as far from it.
     """
     places: dict[int, list[int]] = {}
     for (range_id, offset), digest in sorted(expected.items()):
         if actual.get((range_id, offset)) != digest:
             places.setdefault(range_id, []).append(offset)
-    if session.executor.window_objects and compared is not None:
-        for range_id in list(places):
-            range_ = session.program.ranges[range_id]
-            if range_.after is None:
-                continue
-            found = session.contents.compare(range_, {})
-            if found.differing_bytes == compared.get(found.label):
-                del places[range_id]
+    for range_id in list(places) if compared is not None else ():
+        range_ = session.program.ranges[range_id]
+        if range_.after is None:
+            continue
+        found = session.contents.compare(range_, {})
+        as_before = found.differing_bytes == (compared or {}).get(found.label)
+        if as_before and (found.equal or session.executor.window_objects):
+            del places[range_id]
     return [
         f"{describe(session.program.ranges[range_id])}, from offset {offsets[0]:#x}"
         for range_id, offsets in list(places.items())[:SHOWN_BUFFERS]
