@@ -134,7 +134,7 @@ def find_requirements(
     environment = _first(reader, Environment, "environment")
     kernels = (summary.kernels if summary else []) or _all(reader, Kernel, "kernel", limits.calls)
     notes: list[Note] = _all(reader, Note, "note", limits.calls)
-    values = reader.objects("call") if known is None else map(vars, known)
+    values = map(_sound, reader.objects("call")) if known is None else map(vars, known)
     calls = list(islice(values, limits.calls + 1))
     if len(calls) > limits.calls:
         calls = calls[: limits.calls]
@@ -180,6 +180,22 @@ def find_requirements(
         environment.emulated if environment else False,
         partial,
     )
+
+
+def _sound(value: Any) -> dict[str, Any]:
+    """A call as its file has it, with what is of another type than it should be left out: a glance reads many calls and
+    checks none of them in full."""
+    item = value if isinstance(value, dict) else {}
+    kept = {name: item[name] for name, kind in _KINDS.items() if isinstance(item.get(name), kind)}
+    if not all(isinstance(word, int) for word in kept.get("arguments", ())):
+        del kept["arguments"]
+    return kept
+
+
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "number": int, "function": str, "section": str, "in_capture": bool, "arguments": (list, tuple), "inputs": dict,
+    "result": int,
+}  # fmt: skip
 
 
 def unfaithful(window: Iterable[tuple[int, str, bool]], notes: Iterable[Note]) -> list[tuple[int, str]]:
