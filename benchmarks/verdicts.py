@@ -22,9 +22,11 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from replay.bisect.run import Progress, bisect
-from replay.compare.rounds import Observation, RoundLimits, take_rounds
-from replay.errors import EngineError
+sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).resolve().parent]
+
+from replay.bisect.run import Progress, bisect  # noqa: E402
+from replay.compare.rounds import Observation, RoundLimits, take_rounds  # noqa: E402
+from replay.errors import EngineError  # noqa: E402
 
 ROUND_NOISE = 0.009
 OUTLIERS = 0.03
