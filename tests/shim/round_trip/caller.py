@@ -35,6 +35,7 @@ _APPEARS = (
     Effect.ALLOC, Effect.HOST_ALLOC, Effect.HOST_REGISTER, Effect.MANAGED_ALLOC, Effect.IMPORT, Effect.GLOBAL,
 )  # fmt: skip
 _DISAPPEARS = (Effect.FREE, Effect.HOST_FREE, Effect.HOST_UNREGISTER, Effect.UNMAP)
+_EFFECTS_OF_GRAPHS = (Effect.GRAPH, Effect.GRAPH_LAUNCH, Effect.BEGIN_CAPTURE, Effect.END_CAPTURE)
 _OF_GRAPHS = ("cuGraphExecDestroy", "cuGraphUpload", "cuGraphUpload_ptsz")
 _COUNTED = (Role.IN, Role.OUT, Role.INOUT)
 
@@ -115,14 +116,18 @@ class Caller:
         self.calls.append((symbol, words, result))
         return result
 
-    def make(self, symbol: str, **given: int) -> dict[str, int]:
-        """One valid call. Gives the argument words by name."""
+    def words_for(self, symbol: str, **given: int) -> list[int]:
+        """The arguments of a valid call."""
         function = by_symbol()[symbol]
         recipe = recipes.RECIPES.get(function.symbol)
         if recipe is None and function.effect == Effect.LAUNCH:
             recipe = launches.launch
-        chosen = {**(recipe(self, function) if recipe else {}), **given}
-        words = self._words(function, chosen)
+        return self._words(function, {**(recipe(self, function) if recipe else {}), **given})
+
+    def make(self, symbol: str, **given: int) -> dict[str, int]:
+        """One valid call. Gives the argument words by name."""
+        function = by_symbol()[symbol]
+        words = self.words_for(symbol, **given)
         result = self.call(symbol, words)
         assert result == 0, f"{symbol} was refused with {result}: {self.recorder.errors}"
         named = dict(zip((p.name for p in function.parameters), words, strict=True))
@@ -379,9 +384,11 @@ class Caller:
     def everything(self, functions: list[Function]) -> None:
         todo = [symbol for f in functions for symbol in (f.symbol, f.twin) if symbol for _ in range(CALLS)]
         self.rng.shuffle(todo)
-        self._objects["CUgraphExec"] = GraphCaller(self).everything()
+        graphs = GraphCaller(self)
+        graphs.captures()
+        self._objects["CUgraphExec"] = graphs.everything()
         for symbol in todo:
-            if by_symbol()[symbol].effect in (Effect.GRAPH, Effect.GRAPH_LAUNCH) or symbol in _OF_GRAPHS:
+            if by_symbol()[symbol].effect in _EFFECTS_OF_GRAPHS or symbol in _OF_GRAPHS:
                 continue  # by GraphCaller
             if symbol not in ("cuInit", "cuProfilerStop") and (self.in_window or symbol != "cuProfilerStart"):
                 self.make(symbol)

@@ -11,9 +11,6 @@ if TYPE_CHECKING:
     pass
 
 
-_GRAPHS = "its graph is compared by tests/end_to_end/test_graph_replays.py on the CPU driver"
-
-
 EXCEPTIONS: dict[str, str] = {
     **dict.fromkeys(
         (
@@ -21,13 +18,6 @@ EXCEPTIONS: dict[str, str] = {
             "cuTensorMapReplaceAddress",
         ),
         "called again only for maps that stand in parameters or memory; see test_tensor_maps.py",
-    ),
-    **dict.fromkeys(
-        (
-            "cuStreamBeginCapture", "cuStreamBeginCapture_v2", "cuStreamBeginCaptureToGraph", "cuStreamEndCapture",
-            "cuStreamUpdateCaptureDependencies", "cuStreamUpdateCaptureDependencies_v2",
-        ),
-        _GRAPHS,
     ),
     **dict.fromkeys(
         ("cuGraphAddHostNode", "cuGraphHostNodeSetParams", "cuGraphExecHostNodeSetParams"),

@@ -24,6 +24,7 @@ _BODIES = (
     16 + 16
 )  # where the driver puts the address of its handles of the graphs inside, in CUgraphNodeParams
 _OPERATION_BYTES, _VALUE_BYTES = 48, 64
+_SET_DEPENDENCIES = 1  # CU_STREAM_SET_CAPTURE_DEPENDENCIES
 _WRITE_VALUE_32 = 2
 
 
@@ -64,6 +65,8 @@ class Graphs:
         self._executable: dict[int, list[Node]] = {}
         self._conditions: dict[int, tuple[int, int, int]] = {}  # graph, default value, flags
         self._kept: list[Any] = []
+        self._capturing: dict[int, int] = {}  # stream -> graph
+        self._frontier: dict[int, list[int]] = {}  # stream -> nodes that the next one depends on
 
     # -- what they hold ---------------------------------------------------------------------------------------------
 
@@ -258,6 +261,48 @@ class Graphs:
         self._graphs[graph].remove(node)
         for other in self._graphs[graph]:
             other.edges = tuple(pair for pair in other.edges if pair[0] != node.handle)
+
+    # -- stream capture: launches become nodes ----------------------------------------------------------------------
+
+    def _begin_capture(self, a: dict[str, int], label: int | None) -> None:
+        graph = a.get("hGraph") or self._recorder.new_handle()
+        self._graphs.setdefault(graph, [])
+        self._capturing[a["hStream"]] = graph
+        count = a.get("numDependencies", 0)
+        self._frontier[a["hStream"]] = [number(a["dependencies"] + 8 * n, 8) for n in range(count)]
+
+    _cuStreamBeginCapture = _cuStreamBeginCapture_v2 = _cuStreamBeginCaptureToGraph = _begin_capture
+
+    def _cuStreamEndCapture(self, a: dict[str, int], label: int | None) -> None:
+        _put(a["phGraph"], self._capturing.pop(a["hStream"]).to_bytes(8, "little"))
+
+    def _cuStreamIsCapturing(self, a: dict[str, int], label: int | None) -> None:
+        _put(a["captureStatus"], int(a["hStream"] in self._capturing).to_bytes(4, "little"))
+
+    def frontier(self, stream: int) -> list[int]:
+        """What a node that is captured from this stream now would depend on."""
+        return list(self._frontier[stream])
+
+    def _set_frontier(self, a: dict[str, int], label: int | None) -> None:
+        given = [number(a["dependencies"] + 8 * n, 8) for n in range(a["numDependencies"])]
+        before = [] if a["flags"] == _SET_DEPENDENCIES else self._frontier[a["hStream"]]
+        self._frontier[a["hStream"]] = [*before, *given]
+
+    _cuStreamUpdateCaptureDependencies = _cuStreamUpdateCaptureDependencies_v2 = _set_frontier
+
+    def _cuLaunchKernel(self, a: dict[str, int], label: int | None) -> None:
+        graph = self._capturing.get(a["hStream"])
+        if graph is None:
+            return
+        geometry = [a[name + axis] for name in ("gridDim", "blockDim") for axis in "XYZ"]
+        member = struct.pack(
+            "<Q7I4xQQ", a["f"], *geometry, a["sharedMemBytes"], a["kernelParams"], a["extra"]
+        )
+        edges = tuple((node, bytes(8)) for node in self._frontier[a["hStream"]])
+        node = Node(self._recorder.new_handle(), KERNEL, self._copied(KERNEL, member), edges)
+        self._graphs[graph].append(node)
+        self._nodes[node.handle] = (graph, node)
+        self._frontier[a["hStream"]] = [node.handle]
 
     # -- changing ---------------------------------------------------------------------------------------------------
 
@@ -596,6 +641,39 @@ class GraphCaller:
         other = self._made("cuGraphClone", inner)
         self._call("cuGraphExecChildGraphNodeSetParams", executable, kinds[CHILD][0], other)
         self.launch(executable)
+
+    def capture(self, begin: str, end: str, update: str) -> int:
+        """A graph of two kernels beside each other behind a third, from a stream. Gives it made executable."""
+        stream, graph, kernels = self._caller.object("CUstream"), 0, []
+        for _ in range(3):  # while a stream is captured, no memory may be touched for the first time
+            kernels.append(self._caller.words_for("cuLaunchKernel", hStream=stream))
+        if "ToGraph" in begin:
+            graph = self._made("cuGraphCreate", 0)
+            first = self._caller.buffer(struct.pack("<Q", self._add("cuGraphAddEmptyNode", graph, [])))
+            self._call(begin, stream, graph, first, 0, 1, 0)
+        else:
+            self._call(begin, stream, *([0] if "_v2" in begin else []))
+        self._call("cuLaunchKernel", *kernels.pop())
+        after_first = self._caller.recorder.graphs.frontier(stream)
+        self._call("cuLaunchKernel", *kernels.pop())
+        place = self._caller.buffer(struct.pack(f"<{len(after_first)}Q", *after_first))
+        edges = [0] if "_v2" in update else []
+        self._call(update, stream, place, *edges, len(after_first), _SET_DEPENDENCIES)
+        self._call("cuLaunchKernel", *kernels.pop())
+        captured = self._caller.buffer(bytes(8))
+        self._call(end, stream, captured)
+        return self.instantiate("cuGraphInstantiateWithFlags", number(captured, 8))
+
+    def captures(self) -> None:
+        """Every function that begins, changes and ends the capture of a stream."""
+        begins = ("cuStreamBeginCapture", "cuStreamBeginCapture_v2", "cuStreamBeginCaptureToGraph")
+        for twin in ("", "_ptsz"):
+            for place, begin in enumerate(begins):
+                version = "_v2" if place % 2 else ""
+                update = f"cuStreamUpdateCaptureDependencies{version}{twin}"
+                executable = self.capture(begin + twin, f"cuStreamEndCapture{twin}", update)
+                self.launch(executable)
+                self._call("cuGraphExecDestroy", executable)
 
     def everything(self) -> list[int]:
         """Every function that builds, changes and launches graphs. Gives the executable graphs that are left."""

@@ -235,7 +235,9 @@ def compare(application: Sequence[AppCall], first: dict[int, list[Asked]], secon
                 other.section == "setup" for other in second.calls.values()
             )
             said = any(note.startswith(f"{function.symbol} was not executed: ") for note in second.notes)
-            known = said or outlives or function.meaning in NOT_EXECUTED or function.meaning in CURRENCY
+            # What went into the capture of a stream is seen in the graphs that are compared.
+            captured = call.in_capture or function.effect in (Effect.BEGIN_CAPTURE, Effect.END_CAPTURE)
+            known = said or outlives or captured or function.meaning in (*NOT_EXECUTED, *CURRENCY)
             if not known:
                 result.problems.append(f"{where}: was not replayed")
             result.problems += _compare_record(where, function, asked, call)
