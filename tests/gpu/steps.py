@@ -596,8 +596,8 @@ def variant_step(machine: Machine) -> None:
 
 
 def verdict_steps(machine: Machine) -> None:
-    """Samples against themselves: whether equal sides are ever called different, and the noise of a round. Then PTX that
-    the driver compiles with fewer and fewer optimisations."""
+    """Samples against themselves: are equal sides ever called different, and how noisy is a round? Then PTX that the
+    driver compiles with fewer and fewer optimisations."""
     for sample in ("vector_add", "reduce", "matmul_tiled", "inplace_scan"):
         with machine.record.step(f"compare {sample} with itself") as step:
             machine.need_gpu()
