@@ -584,9 +584,9 @@ def test_device_that_does_not_exist_is_named(replayed):
 def test_hanging_kernel_is_killed_and_reported(replayed, monkeypatch):
     monkeypatch.setenv("REPLAY_EMULATOR_HANG", "increment")
     begin = time.monotonic()
-    with pytest.raises(WorkerError, match="no progress for 2 s while replaying the window"):
-        replayed(increment(), timeout_s=2.0)
-    assert time.monotonic() - begin < 20
+    with pytest.raises(WorkerError, match="no progress for 6 s while replaying the window"):
+        replayed(increment(), timeout_s=6.0)
+    assert time.monotonic() - begin < 40
     assert workers() == []
 
 
