@@ -579,7 +579,7 @@ void reset_physical_after_fork(void);
 
 void host_contents_were_read(const struct range *range, uint64_t offset, const uint8_t *data, size_t bytes,
                              enum moment moment, uint64_t call);
-bool host_writes_matter(const struct call *call); // before the call; touches: see window.c
+bool host_writes_matter(const struct call *call); // before the call; touches: see touch.c
 void look_for_host_writes(struct call *call, struct range_list *reached, bool follow);
 void look_after_wait(struct call *call); // LEAVE of a call that may have waited for the device
 void device_may_write_host_memory(void);
