@@ -6,6 +6,7 @@ whatever the buffer's size. Pieces begin at multiples of 8 bytes.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -95,8 +96,9 @@ class RegionDifference:
         self.beyond += int(special.sum())
         if len(ulp):
             self.maximum_ulp = max(self.maximum_ulp, int(ulp.max()))
-            self.maximum_relative = max(self.maximum_relative, float(relative.max()))
-            self.maximum_absolute = max(self.maximum_absolute, float(absolute.max()))
+            # At most the largest float: JSON has no infinity.
+            self.maximum_relative = max(self.maximum_relative, min(float(relative.max()), sys.float_info.max))
+            self.maximum_absolute = max(self.maximum_absolute, min(float(absolute.max()), sys.float_info.max))
             if tolerance is None or tolerance.bitwise:
                 self.beyond += len(ulp)
             else:
