@@ -20,7 +20,7 @@ from replay.engine.devices import captured_ordinals
 from replay.engine.executed import executes
 from replay.engine.memory import is_array, is_global, plan_spans
 from replay.errors import ReplayError
-from replay.images import identify, read_container, target_of
+from replay.images import identify, image_size, read_container, target_of
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.contents import changed_bytes
 from replay.snapshot.schema import (
@@ -302,8 +302,8 @@ def _images(
                 intact = blake3(data).hexdigest().startswith(image.digest)
             with suppress(ReplayError):  # the driver may know what it is
                 targets = _targets(data)
-        known = targets is not None
         cubins, ptx = targets or ([], [])
+        known = bool(cubins or ptx)  # what has neither is of a sort that the driver may know
         found.append(
             ImageNeed(image.digest, image.kind, cubins, ptx, image.left_out, names, known, required, intact)
         )
@@ -315,6 +315,8 @@ def _images(
 def _targets(data: bytes) -> tuple[list[str], list[tuple[str, str]]]:
     kind = identify(data)
     if kind == "fatbin":
+        if image_size(data) != len(data):
+            return [], []  # more containers behind the first: relocatable code and its parts
         entries = read_container(data)
         return (
             [item.target for item in entries if item.kind == "cubin"],
