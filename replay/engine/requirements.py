@@ -240,6 +240,8 @@ def _features(reader: SnapshotReader, kernels: list[Kernel], ranges: list[Range]
     if any(item.kind == "managed" for item in ranges):
         need("managed memory", MANAGED_MEMORY, 1, "the window uses managed memory")
     for kernel in kernels:
+        if kernel.refused:
+            continue
         name = (kernel.demangled or kernel.name)[:80]
         for text in kernel.launch_attributes:
             if text.startswith("CLUSTER_DIMENSION"):

@@ -122,7 +122,7 @@ def describe_kernel(draft: KernelDraft, images: ImageStore, sm: int | None, emul
                 attributes[attribute] = value
     return schema.Kernel(
         draft.name, demangle(draft.name), draft.image, slots, draft.launches, list(draft.grid),
-        list(draft.block), draft.shared_bytes, attributes, draft.launch_attributes,
+        list(draft.block), draft.shared_bytes, attributes, draft.launch_attributes, draft.refused,
     )  # fmt: skip
 
 

@@ -145,6 +145,7 @@ class Kernel:
     launch_attributes: list[str] = field(
         default_factory=list
     )  # of the first launch: "CLUSTER_DIMENSION 4x1x1"
+    refused: bool = False  # the driver took none of its launches
 
 
 # What a pointer parameter pointed to: bytes; Contents when large; the digest (str) of an Image.

@@ -15,10 +15,11 @@ MAXIMUM_NOTES = 100_000  # kept with their text; all are counted
 
 @dataclass
 class KernelDraft:
-    """A kernel that the window launches; geometry and layout are those of its first launch.
+    """A kernel that the window launches; geometry and layout are those of its first launch that the driver took.
 
     layout: the bytes of part 1 of kernelParams, None when the buffer came through `extra`.
     attributes: the bytes of part 1 of the function, what the driver said of the kernel; None when it was not asked.
+    refused: the driver took none of its launches.
     """
 
     name: str
@@ -30,6 +31,7 @@ class KernelDraft:
     attributes: bytes | None
     launches: int = 0
     launch_attributes: list[str] = field(default_factory=list)
+    refused: bool = False
 
 
 @dataclass

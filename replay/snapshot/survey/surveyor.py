@@ -290,6 +290,10 @@ class Surveyor:
                     word for (word,) in struct.iter_unpack("<Q", buffer.data[: len(buffer.data) // 8 * 8])
                 )
         draft = survey.kernels.get((image, name))
+        refused = call.result not in (None, 0)
+        if draft is not None and draft.refused and not refused:  # which no device need be able to launch
+            draft.grid, draft.block, draft.shared_bytes = launch_geometry(call)
+            draft.launch_attributes, draft.refused = self._launch_attributes(call), False
         if draft is None:
             layout = call.inputs.get("kernelParams.1")
             grid, block, shared_bytes = launch_geometry(call)
@@ -297,7 +301,7 @@ class Surveyor:
             draft = KernelDraft(
                 name, image, grid, block, shared_bytes,
                 layout.data if layout else None, asked.data if asked else None,
-                launch_attributes=self._launch_attributes(call),
+                launch_attributes=self._launch_attributes(call), refused=refused,
             )  # fmt: skip
             survey.kernels[image, name] = draft
         draft.launches += 1
