@@ -19,7 +19,7 @@ class KernelDraft:
 
     layout: the bytes of part 1 of kernelParams, None when the buffer came through `extra`.
     attributes: the bytes of part 1 of the function, what the driver said of the kernel; None when it was not asked.
-    refused: the driver took none of its launches.
+    taken: how many of its launches the driver took; refused: it refused them all.
     """
 
     name: str
@@ -31,6 +31,7 @@ class KernelDraft:
     attributes: bytes | None
     launches: int = 0
     launch_attributes: list[str] = field(default_factory=list)
+    taken: int = 0
     refused: bool = False
 
 

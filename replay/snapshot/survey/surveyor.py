@@ -76,6 +76,7 @@ class Surveyor:
         self._matched_names: dict[int, str] = {}
         self._names_of_handles: dict[int, str] = {}  # in this window, of kernels that no recorded call made
         self._noted: set[str] = set()  # functions that are not captured and were called
+        self._under_way: dict[int, KernelDraft] = {}  # launches that the driver has not answered
         self._before_launch: list[int] = []  # places of their notes that wait for a launch
         self._modules_launched: set[int] = set()  # by id() of their Made
         self._parameter_words: set[int] = set()  # that might be handles of objects
@@ -132,6 +133,7 @@ class Surveyor:
         self._names_of_handles.clear()
         self._noted.clear()
         self._before_launch.clear()
+        self._under_way.clear()
         self._modules_launched.clear()
         self._parameter_words.clear()
         self._refusals.clear()
@@ -209,6 +211,8 @@ class Surveyor:
         ended = self.objects.apply(call)
         device = self.objects.device_of(context)
         self.allocations.apply(call, context, device, call.in_window, ended)
+        if (draft := self._under_way.pop(call.number, None)) is not None:
+            self._launched(call, draft)
         if call.result != 0 or call.in_capture:
             return
         self._tensor_maps.apply(call)
@@ -290,10 +294,6 @@ class Surveyor:
                     word for (word,) in struct.iter_unpack("<Q", buffer.data[: len(buffer.data) // 8 * 8])
                 )
         draft = survey.kernels.get((image, name))
-        refused = call.result not in (None, 0)
-        if draft is not None and draft.refused and not refused:  # which no device need be able to launch
-            draft.grid, draft.block, draft.shared_bytes = launch_geometry(call)
-            draft.launch_attributes, draft.refused = self._launch_attributes(call), False
         if draft is None:
             layout = call.inputs.get("kernelParams.1")
             grid, block, shared_bytes = launch_geometry(call)
@@ -301,10 +301,21 @@ class Surveyor:
             draft = KernelDraft(
                 name, image, grid, block, shared_bytes,
                 layout.data if layout else None, asked.data if asked else None,
-                launch_attributes=self._launch_attributes(call), refused=refused,
+                launch_attributes=self._launch_attributes(call),
             )  # fmt: skip
             survey.kernels[image, name] = draft
         draft.launches += 1
+        self._under_way[call.number] = draft
+
+    def _launched(self, call: RawCall, draft: KernelDraft) -> None:
+        """What the driver said of a launch. The geometry of one that it refused need fit no device."""
+        if call.result != 0:
+            draft.refused = draft.taken == 0
+            return
+        if draft.refused:
+            draft.grid, draft.block, draft.shared_bytes = launch_geometry(call)
+            draft.launch_attributes, draft.refused = self._launch_attributes(call), False
+        draft.taken += 1
 
     def _launch_attributes(self, call: RawCall) -> list[str]:
         if call.function.meaning == "cuLaunchCooperativeKernel":
