@@ -536,3 +536,16 @@ def test_unified_copy_takes_either_side_from_where_it_is(executor, driver):
     driver.answers["cuMemcpy"] = lambda target, source, size: seen.append((target, bytes_at(source, size)))
     executor.run(executor.prepare(call("cuMemcpy", [BASE + 4, 0x7F00, 5], inputs={"src.1": b"hello"})))
     assert seen == [(LIVE + 4, b"hello")]
+
+
+def test_pageable_memory_that_shares_a_page_with_captured_memory_is_not_part_of_it(executor, driver):
+    """Registered memory is mapped page by page; what stood behind it may reach beyond its last page."""
+    seen = []
+    driver.answers["cuMemcpy"] = lambda target, source, size: seen.append((target, source, size))
+    behind = BASE + SIZE - 8
+    prepared = executor.prepare(call("cuMemcpy", [behind, BASE, 16], outputs={"dst.2": b"x" * 16}))
+    executor.run(prepared)
+    (output,) = prepared.host_outputs
+    ((target, source, size),) = seen
+    assert (target, source, size) == (output.address, LIVE, 16)
+    assert not LIVE <= target < LIVE + SIZE

@@ -46,7 +46,10 @@ def _copy(executor: Executor, prepared: Prepared, function: Function) -> Argumen
         arguments["src"] = _address(executor.host_source(prepared, "src", source, 1))
     elif executor.addresses.find(source) is None:
         raise EngineError("the host memory that it reads was not captured", where=prepared.where)
-    if executor.addresses.find(target) is None:
+    live = executor.addresses.find(target)
+    # The page of registered memory is in the replay, and what stands behind it on that page may be any memory.
+    whole = live is not None and executor.addresses.find(target + size) == live + size
+    if not whole or "dst.2" in prepared.call.outputs:
         arguments["dst"] = _address(executor.host_target(prepared, "dst", target, size, 2))
     return arguments
 
