@@ -209,7 +209,10 @@ BY_HAND = {
     "sust": "as suld; `.p` takes integers too large for a channel as its largest",
     "sured": "`.b` and `.p`; `.add .min .max .and .or`",
     "istypep": "`.texref .samplerref .surfref`",
-    "cp": "`.async`, `.async.bulk`; `.tensor` of tiles, `.im2col`, `.tile::gather4` and `.tile::scatter4`, without interleaving, elements as they are",
+    "cp": (
+        "`.async`, `.async.bulk`; `.tensor` of tiles, `.im2col`, `.tile::gather4` and `.tile::scatter4`, without "
+        "interleaving, elements as they are"
+    ),
 }
 
 # What stays out, with an opcode for each that a test sees refused.

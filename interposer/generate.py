@@ -172,6 +172,7 @@ def stream_position(function: Function) -> int:
     places = (place for place, parameter in enumerate(function.parameters) if parameter.c_type == "CUstream")
     return next(places, -1)
 
+
 # Behind which parameters something stands that ENTER or LEAVE holds (interposer/call/encode.c).
 INPUT_ROLES = frozenset((Role.IN, Role.INOUT, Role.STRING, Role.IMAGE, Role.HOST_READ))
 OUTPUT_ROLES = frozenset((Role.OUT, Role.INOUT, Role.HOST_WRITE))

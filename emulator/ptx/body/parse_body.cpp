@@ -1,6 +1,6 @@
 // The inside of a function: scopes, registers, labels, instructions.
-#include "ptx/body/parser.hpp"
 #include "ptx/body/known_names.hpp"
+#include "ptx/body/parser.hpp"
 
 namespace emulator::ptx {
 

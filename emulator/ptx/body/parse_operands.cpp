@@ -1,6 +1,6 @@
 // The operands of an instruction, and what their names stand for.
-#include "ptx/body/parser.hpp"
 #include "ptx/body/known_names.hpp"
+#include "ptx/body/parser.hpp"
 
 namespace emulator::ptx {
 
