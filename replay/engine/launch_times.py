@@ -9,7 +9,7 @@ from statistics import median
 from typing import Literal
 
 from replay.api.functions import by_symbol
-from replay.engine.driver import call, passed_value, query
+from replay.engine.driver import DriverFailure, call, passed_value, query
 from replay.engine.inputs import Prepared
 from replay.engine.measure import MAXIMUM_HELD_CALLS, WindowSampler
 from replay.engine.session import Session, is_launch, launch_streams
@@ -24,6 +24,7 @@ MAXIMUM_TIMED_LAUNCHES = 16_384
 SMALLEST_PASS = 16  # launches; with fewer at a time a window is run too often
 
 _NO_NUMBER = -1  # of a call that the application did not make
+_OF_EVENTS = ("cuEventRecord", "cuEventElapsedTime")
 
 Caches = Literal["cold", "hot"]
 
@@ -129,8 +130,26 @@ class LaunchTimer:
         return [replace(item, first=[*item.first, before], then=[after, *item.then])]
 
     def run_once(self, caches: Caches, make_ready: Callable[[], None]) -> None:
-        """Time every launch once. make_ready: called before each run of the window. Raises EngineError when a call
-        fails."""
+        """Time every launch once. make_ready: called before each run of the window. Raises EngineError when a call of
+        the window fails. An event that cannot be used (the window makes its contexts anew) ends it, with a note."""
+        try:
+            self._run_once(caches, make_ready)
+        except DriverFailure as failure:
+            if failure.function not in _OF_EVENTS or failure.where not in (
+                None,
+                f"call {_NO_NUMBER} of the window",
+            ):
+                raise
+            self.notes.append(
+                f"launches were not timed one by one: {failure.function} returned {failure.name}; the window may make "
+                "or destroy the contexts that it launches in"
+            )
+            self._passes.clear()
+            for timed in self._timed:
+                timed.times_ns["cold"].clear()
+                timed.times_ns["hot"].clear()
+
+    def _run_once(self, caches: Caches, make_ready: Callable[[], None]) -> None:
         elapsed_ms = ctypes.c_float(0)
         for one in self._passes:
             make_ready()

@@ -72,7 +72,10 @@ def look(folder: Path, kernel: str = "", device: str = "", last: int | None = No
         for key, items in by_series(entries).items()
     ]
     return HistoryView(
-        str(folder), sorted(found, key=lambda item: (item.kernel, item.device)), len(entries), problems
+        str(folder),
+        sorted(found, key=lambda item: (item.kernel, item.device, item.window)),
+        len(entries),
+        problems,
     )
 
 

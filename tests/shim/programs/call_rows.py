@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import platform
 import random
 import struct
 import sys
@@ -49,8 +50,9 @@ class Caller:
             ctypes.c_uint64,
             [ctypes.c_uint64, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long],
         )
-        self.low = mmap(0x20000000, 1 << 20, 3, 0x22, -1, 0)
-        assert self.low < 2**32
+        flags = 0x22 | (0x40 if platform.machine() == "x86_64" else 0)
+        hints = [0, *range(0x20000000, 0xF0000000, 0x10000000)]  # one may be taken
+        self.low = next(found for hint in hints if (found := mmap(hint, 1 << 20, 3, flags, -1, 0)) < 2**32)
 
     def buffer(self, data: bytes) -> int:
         holder = ctypes.create_string_buffer(data, max(len(data), 1))
