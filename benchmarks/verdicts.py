@@ -24,7 +24,7 @@ from pathlib import Path
 
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).resolve().parent]
 
-from replay.bisect.run import Progress, bisect  # noqa: E402
+from replay.bisect.run import Progress, find_slower  # noqa: E402
 from replay.compare.rounds import Observation, RoundLimits, take_rounds  # noqa: E402
 from replay.errors import EngineError  # noqa: E402
 
@@ -74,10 +74,6 @@ class Simulated:
         self.measured[candidate] += 1
         return side(self._generator, 1 + BISECT_STEP if candidate >= self._first_bad else 1)
 
-    def shows_symptom(self, candidate: int) -> bool:
-        """Not asked for times."""
-        raise AssertionError(candidate)
-
 
 def simulate_bisections(count: int) -> dict[str, float]:
     """Searches over 34 candidates: the share that is right, rounds until the search was sure, rounds in all."""
@@ -88,7 +84,7 @@ def simulate_bisections(count: int) -> dict[str, float]:
         bench = Simulated(generator, generator.randrange(1, BISECT_CANDIDATES))
         progress = Progress(BISECT_CANDIDATES)
         try:
-            found = bisect(bench, progress, RoundLimits(), timed=True)
+            found = find_slower(bench, progress, RoundLimits())
         except EngineError:
             continue  # the ends were not told apart: not right
         first_bad = found.steps[0].first_bad if len(found.steps) == 1 else -1

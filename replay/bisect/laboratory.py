@@ -121,10 +121,6 @@ class CommandLaboratory:
         """Not known."""
         return ""
 
-    def time(self, candidate: int) -> Observation:
-        """A command says good or bad, not how long."""
-        raise NotImplementedError
-
     def shows_symptom(self, candidate: int) -> bool:
         """Run it once. Raises SkippedError for 125 and for time out, EngineError when it cannot be run."""
         argument = self.candidates[candidate].argument

@@ -34,9 +34,17 @@ class Laboratory(Protocol):
         """Equal for candidates of equal machine code; "" when it is not known. Raises SkippedError."""
         ...
 
+
+class Stopwatch(Laboratory, Protocol):
+    """A laboratory for candidates that take longer."""
+
     def time(self, candidate: int) -> Observation:
         """Replay it once in a fresh process. Raises SkippedError."""
         ...
+
+
+class Examiner(Laboratory, Protocol):
+    """A laboratory for candidates that show a symptom."""
 
     def shows_symptom(self, candidate: int) -> bool:
         """Replay it once and look for the symptom. Raises SkippedError."""
@@ -83,40 +91,52 @@ class Found:
     steps: list[Step]
     ratio: float | None
     posterior: list[float]
-    source_is_exact: bool = False
 
 
-def bisect(
-    laboratory: Laboratory,
+def find_slower(
+    laboratory: Stopwatch,
     progress: Progress,
     limits: RoundLimits,
     *,
-    timed: bool,
     save: Callable[[], None] = lambda: None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Found:
-    """Find the first bad candidate. timed: the symptom is a longer time; else `shows_symptom` is asked.
+    """Find the first candidate that takes longer. save: called after each round.
 
-    save: called after each round. Raises EngineError when the ends do not differ or cannot be observed.
+    Raises EngineError when the ends do not differ or cannot be observed.
     """
+    return _Timed(laboratory, progress, limits, save, say).find(_kept(laboratory, progress, save, say))
+
+
+def find_symptom(
+    laboratory: Examiner,
+    progress: Progress,
+    *,
+    save: Callable[[], None] = lambda: None,
+    say: Callable[[str], None] = lambda text: None,
+) -> Found:
+    """Find the first candidate that shows a symptom; otherwise as `find_slower`."""
+    return _Symptom(laboratory, progress, save, say).find(_kept(laboratory, progress, save, say))
+
+
+def _kept(
+    laboratory: Laboratory, progress: Progress, save: Callable[[], None], say: Callable[[str], None]
+) -> list[int]:
+    """The candidates to observe, from the good end to the bad one, one of each machine code."""
     _group(laboratory, progress, say)
     save()
-    kept = [at for at in range(progress.count) if at not in progress.skipped and progress.groups[at] == at]
-    if 0 in progress.skipped or progress.groups[progress.count - 1] in progress.skipped:
-        end = 0 if 0 in progress.skipped else progress.count - 1
-        raise EngineError(f"the {'good' if end == 0 else 'bad'} end cannot be observed: "
-                          f"{progress.skipped[progress.groups[end]]}", next="choose other ends")  # fmt: skip
     bad_end = progress.groups[progress.count - 1]
+    for end, name in ((0, "good"), (bad_end, "bad")):
+        if end in progress.skipped:
+            raise EngineError(
+                f"the {name} end cannot be observed: {progress.skipped[end]}", next="choose other ends"
+            )
     if bad_end == 0:
-        raise EngineError("both ends have the same machine code", next="the change lies in something else: the driver, "
-                          "the clocks, the launch")  # fmt: skip
-    kept = [at for at in kept if at <= bad_end]
-    work = (
-        _Timed(laboratory, progress, limits, save, say)
-        if timed
-        else _Symptom(laboratory, progress, save, say)
-    )
-    return work.find(kept)
+        raise EngineError(
+            "both ends have the same machine code",
+            next="the change lies in something else: the driver, the clocks, the launch",
+        )
+    return [at for at in range(bad_end + 1) if at not in progress.skipped and progress.groups[at] == at]
 
 
 def _group(laboratory: Laboratory, progress: Progress, say: Callable[[str], None]) -> None:
@@ -136,7 +156,6 @@ def _group(laboratory: Laboratory, progress: Progress, say: Callable[[str], None
 
 @dataclass
 class _Work:
-    laboratory: Laboratory
     progress: Progress
     save: Callable[[], None]
     say: Callable[[str], None]
@@ -183,13 +202,14 @@ class _Work:
 class _Timed(_Work):
     def __init__(
         self,
-        laboratory: Laboratory,
+        laboratory: Stopwatch,
         progress: Progress,
         limits: RoundLimits,
         save: Callable[[], None],
         say: Callable[[str], None],
     ) -> None:
-        super().__init__(laboratory, progress, save, say)
+        super().__init__(progress, save, say)
+        self.laboratory = laboratory
         self.limits = limits
 
     def find(self, kept: list[int]) -> Found:
@@ -205,7 +225,7 @@ class _Timed(_Work):
         evidence = self.evidence(ends)
         steps = self.steps_between(kept, ends, total, evidence)
         steps.sort(key=lambda step: step.first_bad)
-        return Found(steps, found.ratio, self.posterior(kept, evidence), self.progress.exact)
+        return Found(steps, found.ratio, self.posterior(kept, evidence))
 
     def evidence(self, ends: Rounds) -> StepEvidence:
         found = ends.judgement.estimate
@@ -286,6 +306,16 @@ class _Timed(_Work):
 
 
 class _Symptom(_Work):
+    def __init__(
+        self,
+        laboratory: Examiner,
+        progress: Progress,
+        save: Callable[[], None],
+        say: Callable[[str], None],
+    ) -> None:
+        super().__init__(progress, save, say)
+        self.laboratory = laboratory
+
     def find(self, kept: list[int]) -> Found:
         bad = self.rate(kept[-1], "the bad end", 0)
         good = self.rate(kept[0], "the good end", 0 if bad[0] == bad[1] else CALIBRATION_RUNS)

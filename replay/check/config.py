@@ -18,7 +18,7 @@ from __future__ import annotations
 import datetime
 import re
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,6 @@ class Config:
     owners: tuple[Owner, ...] = ()
     quarantined: tuple[Quarantine, ...] = ()
     minimum_effect: float | None = None
-    _known: frozenset[str] = field(default=frozenset({"limits", "owner", "quarantine"}), repr=False)
 
     def owner(self, kernel: str) -> Owner | None:
         """The first whose expression is found in the name."""

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from replay.cli.common import Json, Quiet, Window
+from replay.cli.common import DEFAULT_TIMEOUT_S, Json, Quick, Quiet, ReplayDriver, Timeout, Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from replay.bisect.candidates import Candidate
-    from replay.bisect.run import Found, Laboratory, Progress
+    from replay.bisect.run import Found, Progress
+    from replay.engine.run import RunOptions
     from replay.results.bisection import Bisection
 
 SCHEMA = "replay.bisection/1"
@@ -59,14 +58,7 @@ def bisect(
             "--min-effect", min=0.0001, max=1.0, metavar="FRACTION", help="Smaller changes do not count."
         ),
     ] = 0.01,
-    driver: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            metavar="system|emulator|DIR",
-            help="The driver to replay on.",
-            show_default="a GPU's if there is one",
-        ),
-    ] = None,
+    driver: ReplayDriver = None,
     state: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(
@@ -77,11 +69,8 @@ def bisect(
             show_default=False,
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer samples in each replay.")] = False,
-    timeout: Annotated[
-        float,
-        typer.Option(min=0.1, metavar="S", help="Seconds without progress after which a replay is killed."),
-    ] = 300.0,
+    quick: Quick = False,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
     window: Window = None,
     output: Annotated[
         Optional[Path],  # noqa: UP045
@@ -100,7 +89,8 @@ def bisect(
     Exit code 0: found. 3: the ends do not differ, or cannot be observed.
     """
     from replay.bisect.candidates import candidates
-    from replay.bisect.run import bisect as search
+    from replay.bisect.laboratory import CommandLaboratory, ReplayLaboratory
+    from replay.bisect.run import find_slower, find_symptom
     from replay.bisect.state import StateFile
     from replay.compare.rounds import RoundLimits
     from replay.errors import ExitCode, UsageError
@@ -127,18 +117,25 @@ def bisect(
     file = StateFile(state, question)
     progress = file.load(len(found))
     with StageLine(hidden=quiet or json) as line:
-        laboratory = _laboratory(
-            kind, over, snapshot, found, symptom, driver, window, quick, timeout, line.show
-        )
-        outcome = search(
-            laboratory,
-            progress,
-            RoundLimits(minimum_effect),
-            timed=kind != "exec" and symptom is Symptom.slower,
-            save=lambda: file.save(progress),
-            say=line.show,
-        )
-    source = next((r.timing.source for r in getattr(laboratory, "results", {}).values() if r.timing), "")
+
+        def save() -> None:
+            file.save(progress)
+
+        source = ""
+        if snapshot is None:
+            judge = CommandLaboratory(over.partition("=")[2], found)
+            outcome = find_symptom(judge, progress, save=save, say=line.show)
+        else:
+            options = _options(symptom, driver, window, quick, timeout)
+            laboratory = ReplayLaboratory(snapshot, options, found, symptom.value, line.show)
+            if symptom is Symptom.slower:
+                outcome = find_slower(
+                    laboratory, progress, RoundLimits(minimum_effect), save=save, say=line.show
+                )
+                timings = (result.timing for result in laboratory.results.values())
+                source = next((timing.source for timing in timings if timing is not None), "")
+            else:
+                outcome = find_symptom(laboratory, progress, save=save, say=line.show)
     shown = "bad" if kind == "exec" else symptom.value
     result = _result(snapshot, over, shown, found, progress, outcome, time.monotonic() - begin_s, source)
     file.remove()
@@ -160,27 +157,14 @@ def _versions() -> list[str]:
     return sorted((tool.version for tool in installed()), key=version_key)
 
 
-def _laboratory(
-    kind: str,
-    over: str,
-    snapshot: Path | None,
-    found: list[Candidate],
-    symptom: Symptom,
-    driver: str | None,
-    window: int | None,
-    quick: bool,
-    timeout_s: float,
-    say: Callable[[str], None],
-) -> Laboratory:
-    from replay.bisect.laboratory import CommandLaboratory, ReplayLaboratory
+def _options(
+    symptom: Symptom, driver: str | None, window: int | None, quick: bool, timeout_s: float
+) -> RunOptions:
     from replay.engine.run import RunOptions
     from replay.timing.stopping import QUICK, StoppingParameters
 
-    if snapshot is None:
-        return CommandLaboratory(over.partition("=")[2], found)
     timing = None if symptom is not Symptom.slower else QUICK if quick else StoppingParameters()
-    options = RunOptions(driver=driver, timing=timing, timeout_s=timeout_s, window=window, caches="cold")
-    return ReplayLaboratory(snapshot, options, found, symptom.value, say)
+    return RunOptions(driver=driver, timing=timing, timeout_s=timeout_s, window=window, caches="cold")
 
 
 def _result(

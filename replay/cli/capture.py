@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from replay.cli.common import Json, Quiet
+from replay.cli.common import Json, Quiet, driver_option
 
 if TYPE_CHECKING:
     from replay.capture.selection import Selection
@@ -84,14 +84,7 @@ def capture(
             help="Copy everything to find what changed, instead of asking a small kernel on the device.",
         ),
     ] = False,
-    driver: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            metavar="system|emulator|DIR",
-            help="The driver that the application gets.",
-            show_default="a GPU's if there is one",
-        ),
-    ] = None,
+    driver: Annotated[Optional[str], driver_option("The driver that the application gets.")] = None,  # noqa: UP045
     output: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(

@@ -8,7 +8,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from replay.cli.common import Json, Quiet
+from replay.cli.common import DEFAULT_TIMEOUT_S, Json, Quick, Quiet, ReplayDriver, Timeout
 
 SCHEMA = "replay.check/1"
 _GITHUB_SUMMARY = "GITHUB_STEP_SUMMARY"
@@ -30,14 +30,7 @@ def check(
         str,
         typer.Option(metavar="VARIANT", help="Replay everything so, e.g. driver=DIR.", show_default=False),
     ] = "",
-    driver: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            metavar="system|emulator|DIR",
-            help="The driver to replay on.",
-            show_default="a GPU's if there is one",
-        ),
-    ] = None,
+    driver: ReplayDriver = None,
     history: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(metavar="DIR", help="Add every result to this folder.", show_default=False),
@@ -59,11 +52,8 @@ def check(
             show_default=False,
         ),
     ] = None,
-    timeout: Annotated[
-        float,
-        typer.Option(min=0.1, metavar="S", help="Seconds without progress after which a replay is killed."),
-    ] = 300.0,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer samples in each replay.")] = False,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    quick: Quick = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Any, Optional
 
 import typer
 
@@ -13,6 +13,22 @@ Window = Annotated[
     Optional[int],  # noqa: UP045 (typer on Python 3.10)
     typer.Option("--window", metavar="N", min=1, help="Only this window, of a snapshot that has several."),
 ]
+Quick = Annotated[bool, typer.Option("--quick", help="Fewer samples in each replay, for a first look.")]
+Timeout = Annotated[
+    float,
+    typer.Option(min=0.1, metavar="S", help="Seconds without progress after which a replay is killed."),
+]
+DEFAULT_TIMEOUT_S = 300.0
+
+
+def driver_option(help: str) -> Any:
+    """`--driver`. help: what the driver is for."""
+    return typer.Option(
+        "--driver", metavar="system|emulator|DIR", help=help, show_default="a GPU's if there is one"
+    )
+
+
+ReplayDriver = Annotated[Optional[str], driver_option("The driver to replay on.")]  # noqa: UP045
 Quiet = Annotated[
     bool, typer.Option("-q", "--quiet", help="Print nothing but what was asked for and errors.")
 ]

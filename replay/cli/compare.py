@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from replay.cli.common import Json, Quiet
+from replay.cli.common import DEFAULT_TIMEOUT_S, Json, Quick, Quiet, Timeout, driver_option
 
 if TYPE_CHECKING:
     from replay.compare.run import SideOptions
@@ -72,19 +72,9 @@ def compare(
     across: Annotated[
         bool, typer.Option("--across", help="Compare also results of different devices or snapshots.")
     ] = False,
-    driver: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            metavar="system|emulator|DIR",
-            help="The driver of a side whose variant names none.",
-            show_default="a GPU's if there is one",
-        ),
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer samples in each replay.")] = False,
-    timeout: Annotated[
-        float,
-        typer.Option(min=0.1, metavar="S", help="Seconds without progress after which a replay is killed."),
-    ] = 300.0,
+    driver: Annotated[Optional[str], driver_option("The driver of a side whose variant names none.")] = None,  # noqa: UP045
+    quick: Quick = False,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
     output: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(

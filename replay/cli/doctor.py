@@ -6,20 +6,13 @@ from typing import Annotated, Optional
 
 import typer
 
-from replay.cli.common import Json, Quiet
+from replay.cli.common import Json, Quiet, driver_option
 
 SCHEMA = "replay.doctor/1"
 
 
 def doctor(
-    driver: Annotated[
-        Optional[str],  # noqa: UP045 (typer on Python 3.10)
-        typer.Option(
-            metavar="system|emulator|DIR",
-            help="The driver to look at.",
-            show_default="a GPU's if there is one",
-        ),
-    ] = None,
+    driver: Annotated[Optional[str], driver_option("The driver to look at.")] = None,  # noqa: UP045
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:

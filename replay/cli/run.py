@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from replay.cli.common import Json, Quiet, SnapshotPath, Window
+from replay.cli.common import (
+    DEFAULT_TIMEOUT_S,
+    Json,
+    Quick,
+    Quiet,
+    ReplayDriver,
+    SnapshotPath,
+    Timeout,
+    Window,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,14 +35,7 @@ SCHEMA_OF_ALL = "replay.run.windows/1"
 
 def run(
     snapshot: SnapshotPath,
-    driver: Annotated[
-        Optional[str],  # noqa: UP045 (typer on Python 3.10)
-        typer.Option(
-            metavar="system|emulator|DIR",
-            help="The driver to replay on.",
-            show_default="a GPU's if there is one",
-        ),
-    ] = None,
+    driver: ReplayDriver = None,
     device: Annotated[int, typer.Option(min=0, help="Ordinal of the device.")] = 0,
     samples: Annotated[
         Optional[int],  # noqa: UP045
@@ -46,7 +48,7 @@ def run(
             show_default="until stable",
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer samples, for a first look.")] = False,
+    quick: Quick = False,
     rigorous: Annotated[
         bool, typer.Option("--rigorous", help="More samples and a tighter limit on noise.")
     ] = False,
@@ -68,10 +70,7 @@ def run(
     profile: Annotated[
         bool, typer.Option("--profile", help="Replay exactly once, without timing, for a profiler around it.")
     ] = False,
-    timeout: Annotated[
-        float,
-        typer.Option(min=0.1, metavar="S", help="Seconds without progress after which the worker is killed."),
-    ] = 300.0,
+    timeout: Timeout = DEFAULT_TIMEOUT_S,
     best_effort: Annotated[
         bool, typer.Option("--best-effort", help="Leave out what cannot be replayed instead of refusing.")
     ] = False,

@@ -6,7 +6,6 @@ docs/bisect.md describes every field. Fields are only added, with defaults.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 FORMAT = "replay.bisection/1"
 
@@ -59,6 +58,3 @@ class Bisection:
     ratio: float | None = None
     notes: list[str] = field(default_factory=list)
     wall_s: float = 0.0
-
-
-State = dict[str, Any]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from replay.bisect.run import Progress, SkippedError, bisect
+from replay.bisect.run import Progress, SkippedError, find_slower, find_symptom
 from replay.compare.rounds import Observation, RoundLimits
 from replay.errors import EngineError
 
@@ -55,7 +55,10 @@ def steps_of(count, *steps):
 
 
 def search(bench, count, *, timed=True, progress=None, save=lambda: None):
-    return bisect(bench, progress or Progress(count), RoundLimits(), timed=timed, save=save)
+    known = progress or Progress(count)
+    if not timed:
+        return find_symptom(bench, known, save=save)
+    return find_slower(bench, known, RoundLimits(), save=save)
 
 
 @pytest.mark.parametrize("first_bad", [1, 2, 17, 33])

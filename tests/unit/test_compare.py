@@ -13,7 +13,7 @@ from replay.compare.sides import SnapshotWindow, StoredResult, holds_results, ma
 from replay.errors import UsageError
 from replay.report.compare import headline, render_comparison
 from replay.report.text import Screen
-from replay.results.comparison import ComparedRow, ComparedSide
+from replay.results.comparison import ComparedRow
 from replay.results.schema import OutputDifference, SnapshotFacts, Verification
 from replay.results.store import write_result
 
@@ -149,12 +149,6 @@ def test_names_of_strangers_reach_no_terminal_raw(tmp_path):
     facts = dataclasses.replace(make_result().window, kernels=["\x1b[31mred"])
     item = stored(tmp_path, timed(modelled(), 1000, window=facts))
     assert "\x1b" not in render_comparison(compare_results([item], [item], 0.01), WIDE)
-
-
-def test_rows_carry_what_a_reader_needs():
-    side = ComparedSide("x.rsnap", 3, "ptxas=12.6")
-    row = ComparedRow("f", side, side, "SLOWER", "", 1.05, 1.04, 1.06)
-    assert row.a.variant == "ptxas=12.6"
 
 
 @pytest.mark.parametrize(("text", "expected"), [("90", 90), ("90s", 90), ("5m", 300), ("1.5h", 5400)])

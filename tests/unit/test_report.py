@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import shutil
 import subprocess
@@ -228,7 +227,3 @@ def look_at(picture: Path) -> tuple[int, tuple[int, ...], int]:
     row_bytes = len(raw) // int.from_bytes(data[20:24], "big")
     rows = {raw[begin : begin + row_bytes] for begin in range(0, len(raw), row_bytes)}
     return width, tuple(raw[1:4]), len(rows)  # the first pixel has no neighbours that a filter could take
-
-
-def test_json_of_the_sources_is_what_the_commands_print(inputs):
-    assert json.loads(inputs[0].read_text())["schema"] == comparison.FORMAT
