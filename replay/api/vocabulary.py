@@ -34,7 +34,7 @@ class Role(enum.IntEnum):
     HOST_WRITE = 9  # host memory that the call copies to, `count` bytes
     HOST_ADDRESS = 10  # a host pointer whose identity matters (pinned, registered, managed memory)
     OPAQUE = 11  # a callback, user data, a buffer for a log: its value alone is recorded
-    CUSTOM = 12  # interposer/call/custom.c encodes it, replay/engine/execute.py rebuilds it
+    CUSTOM = 12  # interposer/call/custom.c encodes it, replay/engine/execution/executor.py rebuilds it
 
 
 class Effect(enum.IntEnum):
@@ -214,7 +214,9 @@ class Function:
     keep: Keep
     effect: Effect = Effect.NONE
     effect_terms: tuple[Term, ...] = ()
-    custom: bool = False  # interposer/call/custom.c and replay/engine/execute.py hold a named exception
+    custom: bool = (
+        False  # interposer/call/custom.c and replay/engine/execution/executor.py hold a named exception
+    )
     synchronizes: bool = False  # HOST_WRITE contents are final when the call returns
     unsupported: str = ""  # why it is not captured; "" when it is
     out_of_scope: bool = False  # ... and it is not meant to be

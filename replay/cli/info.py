@@ -20,7 +20,7 @@ def info(snapshot: SnapshotPath, window: Window = None, json: Json = False, quie
     """
     from contextlib import suppress
 
-    from replay.engine.requirements import GLANCE, find_requirements
+    from replay.engine.preflight.requirements import GLANCE, find_requirements
     from replay.errors import ReplayError
     from replay.report.json import document
     from replay.report.snapshot import render_info

@@ -276,7 +276,7 @@ def run(
     )
     run_once = run_snapshot
     if shift:
-        from replay.engine.relocation import run_and_prove as run_once  # brings in numpy
+        from replay.engine.checking.relocation import run_and_prove as run_once  # brings in numpy
     if dry_run:
         return _look(snapshot, options, json=json, quiet=quiet)
     if output is not None:

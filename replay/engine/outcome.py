@@ -13,17 +13,19 @@ from replay.api.functions import by_symbol
 from replay.compare.elements import TYPES
 from replay.compare.outputs import BufferComparison
 from replay.compare.tolerance import Tolerance
-from replay.engine.counters import SETTING, read_counters
+from replay.engine.checking.readings import Here, Readings
+from replay.engine.checking.shift import change_census
+from replay.engine.contents.saving import OutputSaver
 from replay.engine.driver import Driver, call, management_library, query, query_int
-from replay.engine.memory import Span
-from replay.engine.parameters import check_parameters
-from replay.engine.placement import MovedWords, placement
-from replay.engine.preflight import judge, look, refuse
-from replay.engine.profiling import replay_for_profiler
+from replay.engine.measuring.counters import SETTING, read_counters
+from replay.engine.measuring.profiling import replay_for_profiler
+from replay.engine.measuring.timed import Timed, time_session
+from replay.engine.placing.memory import Span
+from replay.engine.placing.placement import MovedWords, placement
+from replay.engine.preflight.findings import judge, look, refuse
+from replay.engine.preflight.parameters import check_parameters
+from replay.engine.preflight.requirements import find_requirements
 from replay.engine.program import Program
-from replay.engine.readings import Here, Readings
-from replay.engine.requirements import find_requirements
-from replay.engine.saving import OutputSaver
 from replay.engine.session import (
     ATTRIBUTE_L2_BYTES,
     ATTRIBUTE_MAJOR,
@@ -35,8 +37,6 @@ from replay.engine.session import (
     is_launch,
     launch_streams,
 )
-from replay.engine.shift import change_census
-from replay.engine.timed import Timed, time_session
 from replay.engine.variants import read_changes
 from replay.results import schema
 from replay.snapshot.container import SnapshotReader

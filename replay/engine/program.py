@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from replay.api.structs import TENSOR_MAP_BYTES
-from replay.engine.contents import HandleWord, Word, describe, unpack_handles, unpack_words
-from replay.engine.mappings import find_families
-from replay.engine.memory import is_array, is_global
-from replay.engine.requirements import unfaithful
-from replay.engine.tensor_maps import MapPlace, unpack_maps
+from replay.engine.contents.store import HandleWord, Word, describe, unpack_handles, unpack_words
+from replay.engine.contents.tensor_maps import MapPlace, unpack_maps
+from replay.engine.placing.mappings import find_families
+from replay.engine.placing.memory import is_array, is_global
+from replay.engine.preflight.requirements import unfaithful
 from replay.engine.variants import Changes, apply
 from replay.errors import EngineError
 from replay.snapshot.container import SnapshotReader

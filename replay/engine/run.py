@@ -27,9 +27,9 @@ from blake3 import blake3
 from replay import __version__, settings
 from replay.compare.tolerance import Tolerance
 from replay.drivers import SONAME, Driver, find_driver
-from replay.engine import layouts
 from replay.engine.isolation import SAMPLE_INTERVAL_S, MemoryWatch, WorkerLog
-from replay.engine.memory import STAY_ADVICE, is_global, plan_spans
+from replay.engine.placing import layouts
+from replay.engine.placing.memory import STAY_ADVICE, is_global, plan_spans
 from replay.errors import EngineError, ExitCode, GateFailed, ReplayError, TruncatedError, WorkerError
 from replay.results import schema
 from replay.results.preflight import Finding, Preflight

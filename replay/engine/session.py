@@ -15,20 +15,20 @@ from functools import partial
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect
 from replay.compare.outputs import BufferComparison, Reading
-from replay.engine.addresses import AddressMap
-from replay.engine.contents import ContentStore, describe, with_live_handles
-from replay.engine.custom.memory import give_hint
-from replay.engine.devices import Devices, captured_devices
+from replay.engine.contents.saving import OutputSaver
+from replay.engine.contents.store import ContentStore, describe, with_live_handles
+from replay.engine.contents.tensor_maps import LiveMaps
 from replay.engine.driver import Driver, DriverFailure, call, query
-from replay.engine.execute import SMALLEST_CERTAIN_HANDLE, STICKY_RESULTS, Executor
-from replay.engine.handles import captured_handles
-from replay.engine.inputs import HostOutput, Prepared
-from replay.engine.mappings import Backing, Home
-from replay.engine.memory import Placed, Span, home_address, is_array, is_global, is_host, place
+from replay.engine.execution.custom.memory import give_hint
+from replay.engine.execution.executor import SMALLEST_CERTAIN_HANDLE, STICKY_RESULTS, Executor
+from replay.engine.execution.handles import captured_handles
+from replay.engine.execution.inputs import HostOutput, Prepared
+from replay.engine.execution.submission import Batch, in_batches
+from replay.engine.placing.addresses import AddressMap
+from replay.engine.placing.devices import Devices, captured_devices
+from replay.engine.placing.mappings import Backing, Home
+from replay.engine.placing.memory import Placed, Span, home_address, is_array, is_global, is_host, place
 from replay.engine.program import Program
-from replay.engine.saving import OutputSaver
-from replay.engine.submission import Batch, in_batches
-from replay.engine.tensor_maps import LiveMaps
 from replay.errors import EngineError
 from replay.snapshot.schema import Call, Change, Range
 

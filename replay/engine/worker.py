@@ -77,7 +77,7 @@ def _die_first() -> None:
 
 
 def _report(error: Exception, messages: Messages) -> None:
-    from replay.engine.memory import AddressTaken
+    from replay.engine.placing.memory import AddressTaken
     from replay.errors import ReplayError
 
     if isinstance(error, AddressTaken):
@@ -98,8 +98,8 @@ def _replay(request: dict[str, Any], messages: Messages) -> None:
     if request.get("dry_run"):
         _look(request, messages)
         return
-    from replay.engine.memory import STAY_ADVICE, TAKEN, AddressTaken, Span, hold
-    from replay.engine.shift import hold_targets, hold_variables
+    from replay.engine.checking.shift import hold_targets, hold_variables
+    from replay.engine.placing.memory import STAY_ADVICE, TAKEN, AddressTaken, Span, hold
     from replay.errors import EngineError
 
     messages.stage("holding the captured addresses")
@@ -118,8 +118,8 @@ def _replay(request: dict[str, Any], messages: Messages) -> None:
         targets = hold_targets(spans, request["shift"])
 
     # Only now: these bring in shared libraries, threads and the driver.
-    from replay.engine.counters import SETTING
     from replay.engine.driver import LoadedDriver
+    from replay.engine.measuring.counters import SETTING
     from replay.engine.outcome import carry_out
     from replay.snapshot.container import SnapshotReader
     from replay.snapshot.windows import choose_window
@@ -140,8 +140,8 @@ def _look(request: dict[str, Any], messages: Messages) -> None:
     from dataclasses import replace
 
     from replay.engine.driver import LoadedDriver
-    from replay.engine.preflight import judge, look
-    from replay.engine.requirements import find_requirements
+    from replay.engine.preflight.findings import judge, look
+    from replay.engine.preflight.requirements import find_requirements
     from replay.snapshot.container import SnapshotReader
     from replay.snapshot.schema import to_wire
     from replay.snapshot.windows import choose_window

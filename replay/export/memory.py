@@ -5,11 +5,11 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-from replay.engine.addresses import AddressMap
-from replay.engine.arrays import LiveArrays
-from replay.engine.contents import describe, read_chunk, read_contents
-from replay.engine.execute import Executor
-from replay.engine.memory import home_address, is_global, is_host
+from replay.engine.contents.arrays import LiveArrays
+from replay.engine.contents.store import describe, read_chunk, read_contents
+from replay.engine.execution.executor import Executor
+from replay.engine.placing.addresses import AddressMap
+from replay.engine.placing.memory import home_address, is_global, is_host
 from replay.engine.program import Program
 from replay.export.recording import RecordingDriver
 from replay.export.steps import (

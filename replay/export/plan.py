@@ -11,14 +11,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from replay.api.graphs import NodeType, layout_of
-from replay.engine.addresses import AddressMap
-from replay.engine.contents import describe
-from replay.engine.custom.graph_steps import Step as NodeStep
-from replay.engine.devices import Devices, captured_devices
-from replay.engine.execute import STICKY_RESULTS, Executor
-from replay.engine.handles import captured_handles
-from replay.engine.inputs import HostOutput, Prepared
-from replay.engine.memory import Placed, Span, home_address, is_array, is_global, is_host, plan_spans
+from replay.engine.contents.store import describe
+from replay.engine.execution.custom.graph_steps import Step as NodeStep
+from replay.engine.execution.executor import STICKY_RESULTS, Executor
+from replay.engine.execution.handles import captured_handles
+from replay.engine.execution.inputs import HostOutput, Prepared
+from replay.engine.placing.addresses import AddressMap
+from replay.engine.placing.devices import Devices, captured_devices
+from replay.engine.placing.memory import Placed, Span, home_address, is_array, is_global, is_host, plan_spans
 from replay.engine.program import Program
 from replay.engine.session import is_launch, launch_streams
 from replay.errors import EngineError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from replay.report.text import Column, Screen, heading, number, shown, size, table
 
 if TYPE_CHECKING:
-    from replay.engine.requirements import Requirements
+    from replay.engine.preflight.requirements import Requirements
     from replay.results.preflight import Preflight
 
 SHOWN_FINDINGS = 60

@@ -23,7 +23,7 @@ from replay.snapshot.contents import SnapshotInfo, Verification, WindowInfo, cha
 from replay.snapshot.schema import Call, Environment, Image, Kernel, Note, Range, Summary, Window
 
 if TYPE_CHECKING:
-    from replay.engine.requirements import Requirements
+    from replay.engine.preflight.requirements import Requirements
     from replay.inspection.dump import DumpResult
 
 INFO_KERNELS = 12  # rows on the one screen of `info`; `ls kernels` shows all

@@ -350,7 +350,7 @@ def test_a_pool_has_its_properties_again_and_is_the_current_one(replay):
 
 
 ABOVE = """
-from replay.engine import managed
+from replay.engine.placing import managed
 from replay.engine.driver import LoadedDriver, call, query
 
 driver = LoadedDriver()

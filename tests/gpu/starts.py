@@ -13,7 +13,7 @@ import sys
 from collections import Counter
 from typing import Any
 
-from replay.engine import layouts
+from replay.engine.placing import layouts
 from replay.engine.run import RunOptions, run_snapshot
 from replay.errors import ReplayError
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replay.compare.elements import TYPES, Region
-from replay.engine.copied_types import part, spread
+from replay.engine.checking.copied_types import part, spread
 from replay.snapshot.schema import Call, Range
 
 F32, F64 = TYPES["f32"], TYPES["f64"]

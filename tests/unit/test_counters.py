@@ -9,7 +9,7 @@ import pytest
 
 from replay.drivers import Driver
 from replay.engine import run as engine_run
-from replay.engine.counters import SCHEMA, read_counters
+from replay.engine.measuring.counters import SCHEMA, read_counters
 from replay.errors import EngineError
 
 

@@ -9,10 +9,10 @@ import struct
 import pytest
 
 from replay.api.structs import CUDA_MEMCPY3D
-from replay.engine.addresses import AddressMap
-from replay.engine.arrays import LiveArrays, boxes, texel_at
-from replay.engine.contents import ContentStore, unpack_handles
-from replay.engine.memory import plan_spans
+from replay.engine.contents.arrays import LiveArrays, boxes, texel_at
+from replay.engine.contents.store import ContentStore, unpack_handles
+from replay.engine.placing.addresses import AddressMap
+from replay.engine.placing.memory import plan_spans
 from replay.errors import EngineError, FormatError
 from replay.snapshot.allocations import read_array
 from replay.snapshot.contents import Snapshot

@@ -11,12 +11,12 @@ import pytest
 
 from replay.api.functions import by_symbol, listed_functions
 from replay.api.vocabulary import Effect, Keep
-from replay.engine.addresses import AddressMap
-from replay.engine.contents import Word
-from replay.engine.custom import EXCEPTIONS
+from replay.engine.contents.store import Word
 from replay.engine.driver import argument_type, argument_value
-from replay.engine.execute import Executor
-from replay.engine.memory import Placed, Span
+from replay.engine.execution.custom import EXCEPTIONS
+from replay.engine.execution.executor import Executor
+from replay.engine.placing.addresses import AddressMap
+from replay.engine.placing.memory import Placed, Span
 from replay.errors import EngineError
 from replay.snapshot.schema import Call
 

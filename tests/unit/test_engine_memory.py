@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.engine.addresses import AddressMap
-from replay.engine.contents import Word, patch, written_stretches
-from replay.engine.memory import (
+from replay.engine.contents.store import Word, patch, written_stretches
+from replay.engine.placing.addresses import AddressMap
+from replay.engine.placing.memory import (
     GRANULE_BYTES,
     PAGE_BYTES,
     TAKEN,

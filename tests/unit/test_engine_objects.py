@@ -9,11 +9,11 @@ import struct
 import pytest
 
 from replay.api import structs
-from replay.engine.addresses import AddressMap
-from replay.engine.contents import HandleWord, with_live_handles
-from replay.engine.custom.arrays import MAXIMUM_FILLERS
-from replay.engine.execute import SMALLEST_CERTAIN_HANDLE, Executor
-from replay.engine.inputs import Prepared
+from replay.engine.contents.store import HandleWord, with_live_handles
+from replay.engine.execution.custom.arrays import MAXIMUM_FILLERS
+from replay.engine.execution.executor import SMALLEST_CERTAIN_HANDLE, Executor
+from replay.engine.execution.inputs import Prepared
+from replay.engine.placing.addresses import AddressMap
 from replay.snapshot.schema import Call
 
 from .fake_driver import FakeDriver

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from replay import drivers
-from replay.engine import layouts
 from replay.engine import run as engine_run
+from replay.engine.placing import layouts
 from replay.engine.run import RunOptions, Worker, run_snapshot
 from replay.errors import EngineError, ReplayError, TruncatedError, WorkerError
 from replay.results.store import read_result

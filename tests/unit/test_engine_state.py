@@ -93,7 +93,7 @@ def test_a_buffer_that_is_captured_as_unchanged_and_written_is_found_and_restore
     "code",
     [
         """
-from replay.engine.contents import ContentStore
+from replay.engine.contents.store import ContentStore
 remember = ContentStore.remember_loaded
 def spoil(self):
     remember(self)
@@ -102,7 +102,7 @@ def spoil(self):
 ContentStore.remember_loaded = spoil
 """,
         """
-from replay.engine.contents import ContentStore
+from replay.engine.contents.store import ContentStore
 restore = ContentStore.restore
 ContentStore.restore = lambda self, range_: None if range_.address == 0x330000000000 else restore(self, range_)
 """,
@@ -172,7 +172,9 @@ def test_window_that_would_not_end_again_without_a_restore_costs_the_hot_time_on
 ):
     """Deferred streams run when somebody waits for them: this one, which polls, waits for a value that never comes."""
     monkeypatch.setenv("REPLAY_EMULATOR_DEFERRED", "1")
-    sabotage("import replay.engine.restoring; replay.engine.restoring.WAITS_FOR_VALUES = ('-',)")
+    sabotage(
+        "import replay.engine.checking.restoring; replay.engine.checking.restoring.WAITS_FOR_VALUES = ('-',)"
+    )
     factory = SnapshotFactory()
     factory.set_up(INCREMENT.encode(), "increment")
     factory.range(BASE, u32(5), u32(6))

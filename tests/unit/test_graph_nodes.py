@@ -9,12 +9,12 @@ import graph_descriptions as written
 import pytest
 
 from replay.api.graphs import Node, NodeType, Part, parse_description
-from replay.engine.addresses import AddressMap
-from replay.engine.custom.graph_nodes import NodeParameters
-from replay.engine.custom.graphs import LiveGraphs
-from replay.engine.execute import Executor
-from replay.engine.memory import Placed, Span
-from replay.engine.tensor_maps import LiveMaps
+from replay.engine.contents.tensor_maps import LiveMaps
+from replay.engine.execution.custom.graph_nodes import NodeParameters
+from replay.engine.execution.custom.graphs import LiveGraphs
+from replay.engine.execution.executor import Executor
+from replay.engine.placing.addresses import AddressMap
+from replay.engine.placing.memory import Placed, Span
 
 from .fake_driver import FakeDriver
 from .test_engine_objects import OneDevice

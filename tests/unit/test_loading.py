@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from replay.engine import loading
-from replay.engine.loading import KEPT_FRAMES, ChunksAhead
+from replay.engine.contents import loading
+from replay.engine.contents.loading import KEPT_FRAMES, ChunksAhead
 from replay.errors import DamagedError, FormatError
 from replay.snapshot.container import SnapshotReader, SnapshotWriter
 from replay.snapshot.schema import CHUNK_BYTES

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from replay.engine.preflight import Here, judge, refuse
-from replay.engine.requirements import (
+from replay.engine.preflight.findings import Here, judge, refuse
+from replay.engine.preflight.requirements import (
     CLUSTER_LAUNCH,
     COOPERATIVE_LAUNCH,
     EVERYTHING,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from replay.engine.nvtx import VARIABLE, Nvtx
+from replay.engine.measuring.nvtx import VARIABLE, Nvtx
 from replay.engine.run import RunOptions, run_snapshot
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))

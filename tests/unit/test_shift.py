@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.engine import layouts
-from replay.engine.memory import GRANULE_BYTES, Span
-from replay.engine.shift import AREAS, plan_targets
+from replay.engine.checking.shift import AREAS, plan_targets
+from replay.engine.placing import layouts
+from replay.engine.placing.memory import GRANULE_BYTES, Span
 
 MIB = 1 << 20
 BASE = 0x7F00_0000_0000

@@ -7,8 +7,8 @@ import ctypes
 import pytest
 
 from replay.drivers import submission_library
-from replay.engine.inputs import Prepared
-from replay.engine.submission import WORDS, Batch, in_batches
+from replay.engine.execution.inputs import Prepared
+from replay.engine.execution.submission import WORDS, Batch, in_batches
 from replay.snapshot.schema import Call
 
 pytestmark = pytest.mark.skipif(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from replay.engine.suspects import Known, find_false, find_followed, find_missed, touched_address
+from replay.engine.checking.suspects import Known, find_false, find_followed, find_missed, touched_address
 from replay.results.schema import MovedWord, PlacedRange, Placement
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import CHUNK_BYTES, Census

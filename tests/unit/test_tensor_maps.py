@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from replay.api.vocabulary import Moment
-from replay.engine.addresses import AddressMap
-from replay.engine.custom.arrays import MAXIMUM_RANK
-from replay.engine.execute import Executor
-from replay.engine.memory import Placed, Span
-from replay.engine.tensor_maps import LiveMaps, MapPlace, unpack_maps
+from replay.engine.contents.tensor_maps import LiveMaps, MapPlace, unpack_maps
+from replay.engine.execution.custom.arrays import MAXIMUM_RANK
+from replay.engine.execution.executor import Executor
+from replay.engine.placing.addresses import AddressMap
+from replay.engine.placing.memory import Placed, Span
 from replay.errors import EngineError, FormatError
 from replay.snapshot import schema
 from replay.snapshot.builder import pack

@@ -12,10 +12,10 @@ from replay.api.functions import by_symbol
 from replay.api.graphs import WAITING
 from replay.api.vocabulary import Effect, Function, Role
 from replay.engine.driver import argument_type
-from replay.engine.execute import Executor
-from replay.engine.executed import NOT_EXECUTED
-from replay.engine.inputs import Prepared
-from replay.engine.memory import plan_spans
+from replay.engine.execution.executed import NOT_EXECUTED
+from replay.engine.execution.executor import Executor
+from replay.engine.execution.inputs import Prepared
+from replay.engine.placing.memory import plan_spans
 from replay.engine.program import Program
 from replay.engine.session import Session
 from replay.snapshot.builder import pack

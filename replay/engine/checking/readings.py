@@ -1,0 +1,248 @@
+"""What is known of the element types of captured memory, and how far they may differ: for `compare/outputs.py`.
+
+A type is declared (`--dtype`), or that of an array's format, or inferred from the loads and stores of the kernels that
+were launched with a pointer to it. Inferring reads PTX, so it waits for the first buffer that differs.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import islice
+
+from replay.compare import approximate
+from replay.compare.elements import TYPES, ElementType, Region
+from replay.compare.outputs import Reading
+from replay.compare.tolerance import Tolerance
+from replay.engine.checking.copied_types import Places, copy_of, part, spread
+from replay.engine.contents.store import read_contents
+from replay.engine.placing.memory import is_array
+from replay.engine.program import Program
+from replay.errors import ReplayError
+from replay.images import identify, read_container
+from replay.images.ptx_body import KernelBody, kernel_body
+from replay.images.ptx_types import types_of
+from replay.inspection.launches import Launch, launches
+from replay.snapshot.schema import Call, Environment, Kernel, Range, from_wire
+
+DECLARED, ARRAY_FORMAT, INFERRED = "declared", "array format", "inferred from PTX"
+MAXIMUM_LAUNCHES = 20_000  # that are looked at
+MAXIMUM_IMAGE_BYTES = 256 << 20
+_ARRAY_TYPES = {
+    0x01: "u8",
+    0x02: "u16",
+    0x03: "u32",
+    0x08: "i8",
+    0x09: "i16",
+    0x0A: "i32",
+    0x10: "f16",
+    0x20: "f32",
+}
+
+
+@dataclass(frozen=True)
+class Here:
+    """The device that replays."""
+
+    emulated: bool
+    compute_capability: str
+
+
+class Readings:
+    """declared: types by range id. tolerance: None for the one that follows from the kernels and the devices."""
+
+    def __init__(
+        self,
+        program: Program,
+        declared: Mapping[int, ElementType],
+        tolerance: Tolerance | None,
+        here: Here | None = None,
+    ) -> None:
+        self._program = program
+        self._declared = declared
+        self._asked_for = tolerance
+        self._here = here
+        self._bodies: dict[tuple[str, str], KernelBody | None] = {}
+        self._used = False  # whether anything differed
+
+    def of(self, range_: Range) -> Reading:
+        """Of one range."""
+        self._used = True
+        return Reading(self._regions(range_), self.tolerance)
+
+    @property
+    def applied(self) -> Tolerance | None:
+        """The tolerance, if it was asked for or anything differed; to find out another one takes time."""
+        return self.tolerance if self._used else self._asked_for
+
+    @cached_property
+    def tolerance(self) -> Tolerance | None:
+        """How far elements may differ; None where every bit must agree."""
+        if self._asked_for is not None or self._here is None:
+            return self._asked_for
+        value = self._program.reader.first("environment")
+        environment = None if value is None else from_wire(Environment, value)
+        if environment is None or not environment.devices:
+            return None
+        captured = environment.devices[0].compute_capability
+        same = environment.emulated == self._here.emulated and (
+            self._here.emulated or captured == self._here.compute_capability
+        )
+        if same:
+            return None
+        found = [
+            use
+            for launch in self._launches
+            if (body := self._body(launch.kernel, launch.image)) is not None
+            for use in approximate.uses(
+                body.instructions, _threads(launch), environment.emulated, self._here.emulated
+            )
+        ]
+        return approximate.allowance(found)
+
+    def of_part(self, range_: Range, offset: int, size_bytes: int) -> Reading:
+        """Of some bytes of a range, as a buffer of their own."""
+        self._used = True
+        return Reading(part(self._regions(range_), offset, size_bytes, 0), self.tolerance)
+
+    def of_copy(self, call: Call) -> Reading:
+        """Of what a call copied to memory of the host."""
+        copy = copy_of(call)
+        place = None if copy is None else self._places.find(copy.source)
+        if copy is None or place is None:
+            self._used = True
+            return Reading((), self.tolerance)
+        return self.of_part(*place, copy.size_bytes)
+
+    @cached_property
+    def _places(self) -> Places:
+        return Places(self._program.ranges.values())
+
+    def _regions(self, range_: Range) -> list[Region]:
+        certain = self._certain(range_)
+        return self._inferred.get(range_.id, []) if certain is None else certain
+
+    def _certain(self, range_: Range) -> list[Region] | None:
+        """Of what was declared, or is an array; None for all others."""
+        if range_.id in self._declared:
+            return [_whole(range_, self._declared[range_.id], DECLARED)]
+        if range_.array is not None:
+            known = _ARRAY_TYPES.get(range_.array.format)
+            return [] if known is None else [_whole(range_, TYPES[known], ARRAY_FORMAT)]
+        return None
+
+    # -- inferring ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _launches(self) -> list[Launch]:
+        program = self._program
+        kernels = (from_wire(Kernel, value) for value in program.reader.objects("kernel"))
+        return list(islice(launches([*program.setup, *program.window], kernels), MAXIMUM_LAUNCHES))
+
+    @cached_property
+    def _inferred(self) -> dict[int, list[Region]]:
+        """Regions by range id. Each begins where a pointer parameter points to, and ends where the next one begins."""
+        ranges = sorted(
+            (item for item in self._program.ranges.values() if not is_array(item)),
+            key=lambda item: item.address,
+        )
+        starts = [item.address for item in ranges]
+        said: dict[tuple[int, int], dict[str, str]] = defaultdict(
+            dict
+        )  # (range id, offset) -> type -> origin
+        for launch in self._launches:
+            for offset, name, pointer in self._pointers(launch):
+                place = bisect.bisect_right(starts, pointer) - 1
+                if place >= 0 and pointer < ranges[place].address + ranges[place].size_bytes:
+                    held = said[ranges[place].id, pointer - ranges[place].address]
+                    held.setdefault(name, f"{launch.kernel[:80]}, parameter at byte {offset}")
+        by_range: dict[int, list[int]] = defaultdict(list)
+        for number, offset in sorted(said):
+            by_range[number].append(offset)
+        found: dict[int, list[Region]] = {}
+        for range_ in ranges:
+            places = by_range.get(range_.id, [])
+            regions = []
+            for offset, end in zip(places, [*places[1:], range_.size_bytes], strict=False):
+                types = said[range_.id, offset]
+                if len(types) == 1:
+                    ((name, origin),) = types.items()
+                    size = TYPES[name].size_bytes
+                    if offset % size == 0 and end - offset >= size:
+                        end = offset + (end - offset) // size * size
+                        regions.append(Region(offset, end, TYPES[name], INFERRED, origin))
+            if regions:
+                found[range_.id] = _joined(regions)
+        for range_ in self._program.ranges.values():
+            if (certain := self._certain(range_)) is not None:
+                found[range_.id] = certain
+        return spread(found, self._program.ranges.values(), self._program.window)
+
+    def _pointers(self, launch: Launch) -> Iterator[tuple[int, str, int]]:
+        """(offset in the parameter buffer, element type, address) of each parameter whose target's type is known."""
+        if launch.parameters is None:
+            return
+        for offset, name in self._types(launch.kernel, launch.image).items():
+            for parameter in launch.parameters:
+                inside = offset - parameter.offset
+                if 0 <= inside <= len(parameter.data) - 8:
+                    yield offset, name, int.from_bytes(parameter.data[inside : inside + 8], "little")
+
+    @lru_cache(maxsize=1024)  # noqa: B019 (lives as long as the process)
+    def _types(self, kernel: str, image: str) -> dict[int, str]:
+        body = self._body(kernel, image)
+        return {} if body is None else types_of(body)
+
+    def _body(self, kernel: str, image: str) -> KernelBody | None:
+        """The kernel's PTX; None where the image has none."""
+        key = (kernel, image)
+        if key not in self._bodies:
+            try:
+                texts = self._texts(image)
+                self._bodies[key] = next(
+                    (body for text in texts if (body := kernel_body(text, kernel))), None
+                )
+            except ReplayError:  # what cannot be read says nothing of types
+                self._bodies[key] = None
+        return self._bodies[key]
+
+    @lru_cache(maxsize=4)  # noqa: B019
+    def _texts(self, digest: str) -> list[bytes]:
+        image = self._program.images.get(digest)
+        if image is None or image.contents.size_bytes > MAXIMUM_IMAGE_BYTES:
+            return []
+        data = read_contents(self._program.reader, image.contents)
+        kind = identify(data)
+        if kind == "ptx":
+            return [data]
+        return (
+            [entry.contents() for entry in read_container(data) if entry.kind == "ptx"]
+            if kind == "fatbin"
+            else []
+        )
+
+
+def _whole(range_: Range, type_: ElementType, source: str) -> Region:
+    return Region(0, range_.size_bytes // type_.size_bytes * type_.size_bytes, type_, source)
+
+
+def _joined(regions: list[Region]) -> list[Region]:
+    """Neighbours of one type as one."""
+    joined: list[Region] = []
+    for region in regions:
+        if joined and joined[-1].end == region.start and joined[-1].type == region.type:
+            last = joined[-1]
+            joined[-1] = Region(last.start, region.end, last.type, last.source, last.origin)
+        else:
+            joined.append(region)
+    return joined
+
+
+def _threads(launch: Launch) -> int:
+    count = 1
+    for extent in (*launch.grid, *launch.block):
+        count *= max(extent, 1)
+    return count

@@ -1,0 +1,136 @@
+"""Whether a session brings back what its window starts from: checked once, before anything is timed.
+
+What is restored is found from the captured outputs. That is checked in three ways: memory that the first replay wrote
+although it was captured as unchanged is restored as well; restored memory is compared with what was loaded; and a
+replay from restored memory must leave what the first one left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from replay.api.functions import by_symbol
+from replay.api.vocabulary import Keep
+from replay.engine.contents.store import describe
+from replay.engine.session import Session, Verified
+from replay.results.schema import Restore
+
+SHOWN_BUFFERS = 8
+WAITS_FOR_VALUES = ("cuStreamWaitValue", "cuStreamBatchMemOp")
+
+Digests = Mapping[tuple[int, int], bytes]  # by (range id, offset)
+
+
+class StillRunning(Exception):
+    """The device is at work on something that does not end."""
+
+
+def check_restore(session: Session, verified: Verified) -> Restore:
+    """Restore, compare with what was loaded (`ContentStore.remember_loaded`), replay once more and compare with what
+    the last replay left. Sets the verdict to nondeterministic where two replays from equal memory differ. Raises
+    EngineError when a call fails.
+    """
+    contents = session.contents
+    first = contents.written_digests()
+    session.restore_found_writes()
+    session.restore()
+    session.synchronize()
+    restored = contents.written_digests()
+    wrong = differing_buffers(session, contents.loaded_digests, restored)
+    facts = Restore(
+        verdict="wrong" if wrong else "right",
+        ranges=len({range_id for range_id, _ in restored}),
+        size_bytes=contents.copied_bytes,
+        written_elsewhere=list(session.found_written),
+        problems=[f"{text} does not hold what was loaded after a restore" for text in wrong],
+    )
+    if wrong:
+        return facts
+    session.run_window()
+    session.synchronize()
+    differing = differing_buffers(
+        session,
+        first,
+        contents.written_digests(),
+        {item.label: item.differing_bytes for item in verified.comparisons},
+    )
+    if differing and verified.verdict in ("match", "wrong") and not verified.within_tolerance:
+        verified.verdict = "nondeterministic"
+        verified.reason = (
+            f"two replays from equal memory leave different contents in {differing[0]}: the order of atomics, or state "
+            "that is not in the snapshot"
+        )
+    return facts
+
+
+def differing_buffers(
+    session: Session, expected: Digests, actual: Digests, compared: Mapping[str, int] | None = None
+) -> list[str]:
+    """The buffers that differ, with the first place.
+
+    compared: differing bytes by label, of an earlier comparison with the captured outputs, which knows handles and
+    pointers. Objects and modules that the window makes get other ones in each run, which may stand in its outputs: a
+    buffer that matches the captured one both times counts as equal, and with such objects one that is as far from it.
+    """
+    places: dict[int, list[int]] = {}
+    for (range_id, offset), digest in sorted(expected.items()):
+        if actual.get((range_id, offset)) != digest:
+            places.setdefault(range_id, []).append(offset)
+    for range_id in list(places) if compared is not None else ():
+        range_ = session.program.ranges[range_id]
+        if range_.after is None:
+            continue
+        found = session.contents.compare(range_, {})
+        as_before = found.differing_bytes == (compared or {}).get(found.label)
+        if as_before and (found.equal or session.executor.window_objects):
+            del places[range_id]
+    return [
+        f"{describe(session.program.ranges[range_id])}, from offset {offsets[0]:#x}"
+        for range_id, offsets in list(places.items())[:SHOWN_BUFFERS]
+    ]
+
+
+def far_from_captured(session: Session) -> dict[str, int]:
+    """Differing bytes, by label, of what is restored and was captured behind the window."""
+    contents = session.contents
+    written = [item for item in session.restorable if item.after is not None and contents.is_restored(item)]
+    found = [contents.compare(range_, {}) for range_ in written]
+    return {item.label: item.differing_bytes for item in found}
+
+
+def same_outputs_again(session: Session, finishes: Callable[[], bool]) -> str:
+    """Run the window from restored memory, then again from what that left. "" when both leave the same; else the reason
+    why memory must be restored before each run.
+
+    finishes: whether what was queued ends in reasonable time. A kernel may wait for ever for a counter that a restore
+    would have set back: raises StillRunning then, and the device can do nothing more. Raises EngineError when a call
+    fails.
+    """
+    if reason := _why_not_twice(session):
+        return reason
+    session.restore()
+    session.synchronize()
+    session.run_window()
+    session.synchronize()
+    first = session.contents.written_digests()
+    session.run_window()
+    if not finishes():
+        raise StillRunning
+    session.synchronize()
+    return "" if session.contents.written_digests() == first else "the window changes what it reads"
+
+
+def _why_not_twice(session: Session) -> str:
+    """What only `Session.restore` undoes."""
+    program = session.program
+    if program.births or program.deaths:
+        return "memory is allocated or freed inside the window"
+    if program.changes or program.seen:
+        return "the application's host code wrote memory inside the window"
+    for item in session.window:
+        symbol = item.call.function
+        if symbol.startswith(WAITS_FOR_VALUES):
+            return f"{symbol} inside the window waits for a value in memory"
+        if item.creates or by_symbol()[symbol].keep == Keep.ALWAYS:
+            return f"{symbol} inside the window makes, changes or ends an object"
+    return ""

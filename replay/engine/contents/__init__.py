@@ -1,0 +1,1 @@
+"""What captured memory, arrays and tensor maps hold: loaded, restored, written out."""

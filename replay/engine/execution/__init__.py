@@ -1,0 +1,1 @@
+"""Captured calls made again on a live driver."""

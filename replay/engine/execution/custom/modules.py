@@ -1,0 +1,126 @@
+"""Modules, libraries, their variables, and contexts."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from typing import TYPE_CHECKING, Any
+
+from replay.api.vocabulary import Function
+from replay.engine.execution.custom.common import Arguments, Rebuild
+
+if TYPE_CHECKING:
+    from replay.engine.execution.executor import Executor
+    from replay.engine.execution.inputs import Prepared
+
+# CUjit_option: buffers for logs (3 to 6) and the linker's symbol names and addresses (17, 18, 19 the count) are
+# pointers into the application.
+_JIT_POINTERS = frozenset((3, 4, 5, 6, 17, 18, 19))
+_JIT_ERROR_LOG_BUFFER, _JIT_ERROR_LOG_BYTES = 5, 6
+_LIBRARY_POINTERS = frozenset((0,))  # CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE
+_LOG_BYTES = 4096
+
+
+def _options(
+    executor: Executor, prepared: Prepared, keys: str, values: str, dropped: frozenset[int]
+) -> tuple[list[int], list[int]]:
+    """An option array and its values, without those that point into the application."""
+    key_bytes = executor.optional(prepared, keys) or b""
+    value_bytes = executor.optional(prepared, values) or b""
+    pairs = list(
+        zip(
+            (key for (key,) in struct.iter_unpack("<I", key_bytes[: len(key_bytes) // 4 * 4])),
+            (value for (value,) in struct.iter_unpack("<Q", value_bytes[: len(value_bytes) // 8 * 8])),
+            strict=False,
+        )
+    )
+    kept = [(key, value) for key, value in pairs if key not in dropped]
+    return [key for key, _ in kept], [value for _, value in kept]
+
+
+def _option_arguments(prepared: Prepared, keys: list[int], values: list[int]) -> tuple[Any, Any, int]:
+    if not keys:
+        return None, None, 0
+    key_array = (ctypes.c_uint32 * len(keys))(*keys)
+    value_array = (ctypes.c_void_p * len(values))(*values)
+    prepared.keep += [key_array, value_array]
+    return key_array, value_array, len(keys)
+
+
+def _with_log(executor: Executor, prepared: Prepared, keys: list[int], values: list[int]) -> None:
+    """Ask the driver for the reason when it refuses an image."""
+    log = executor.buffer(prepared, bytes(_LOG_BYTES))
+    keys += [_JIT_ERROR_LOG_BUFFER, _JIT_ERROR_LOG_BYTES]
+    values += [ctypes.addressof(log), _LOG_BYTES]
+
+
+def _module_load_data_ex(executor: Executor, prepared: Prepared, function: Function) -> Arguments:
+    keys, values = _options(executor, prepared, "options", "optionValues", _JIT_POINTERS)
+    _with_log(executor, prepared, keys, values)
+    options, option_values, count = _option_arguments(prepared, keys, values)
+    return {"options": options, "optionValues": option_values, "numOptions": count}
+
+
+def _module_load(executor: Executor, prepared: Prepared, function: Function) -> Arguments:
+    return {"fname": executor.image(prepared, "fname", 1)}
+
+
+def _library_load_data(executor: Executor, prepared: Prepared, function: Function) -> Arguments:
+    keys, values = _options(executor, prepared, "jitOptions", "jitOptionsValues", _JIT_POINTERS)
+    jit, jit_values, jit_count = _option_arguments(prepared, keys, values)
+    keys, values = _options(executor, prepared, "libraryOptions", "libraryOptionValues", _LIBRARY_POINTERS)
+    library, library_values, library_count = _option_arguments(prepared, keys, values)
+    return {
+        "jitOptions": jit, "jitOptionsValues": jit_values, "numJitOptions": jit_count,
+        "libraryOptions": library, "libraryOptionValues": library_values, "numLibraryOptions": library_count,
+    }  # fmt: skip
+
+
+def _library_load_file(executor: Executor, prepared: Prepared, function: Function) -> Arguments:
+    return _library_load_data(executor, prepared, function) | {
+        "fileName": executor.image(prepared, "fileName", 1)
+    }
+
+
+def _get_global(executor: Executor, prepared: Prepared, function: Function) -> Arguments:
+    """Where the driver put a variable; from now on captured pointers to it go there."""
+    address, size = ctypes.c_uint64(0), ctypes.c_uint64(0)
+    prepared.keep += [address, size]
+    if prepared.call.by_capture:
+        prepared.context = prepared.call.arguments[0]  # FORMAT.md
+    outputs = prepared.call.outputs
+    captured = outputs.get("name.1", b"")
+    if not isinstance(captured, bytes) or len(captured) != 16:
+        captured = b"".join(
+            part.ljust(8, b"\0") if isinstance(part := outputs.get(name, b""), bytes) else bytes(8)
+            for name in ("dptr", "bytes")
+        )
+    captured_address, captured_bytes = struct.unpack("<QQ", captured[:16])
+
+    def bind() -> None:
+        if captured_address:
+            executor.addresses.bind(captured_address, max(captured_bytes, size.value), address.value)
+            executor.on_global(captured_address, prepared.call.number)
+
+    prepared.then.append(bind)
+    return {"dptr": ctypes.addressof(address), "bytes": ctypes.addressof(size)}
+
+
+def _create_context(executor: Executor, prepared: Prepared, function: Function) -> Arguments:
+    position = next(i for i, p in enumerate(function.parameters) if p.name == "ctxCreateParams")
+    if prepared.call.arguments[position]:
+        executor.note("cuCtxCreate_v4 was given no creation parameters: they point into the application")
+    return {"ctxCreateParams": None}
+
+
+EXCEPTIONS: dict[str, Rebuild] = {
+    "cuModuleLoad": _module_load,
+    "cuModuleLoadDataEx": _module_load_data_ex,
+    "cuLibraryLoadData": _library_load_data,
+    "cuLibraryLoadFromFile": _library_load_file,
+    "cuModuleGetGlobal": _get_global,
+    "cuModuleGetGlobal_v2": _get_global,
+    "cuLibraryGetGlobal": _get_global,
+    "cuLibraryGetManaged": _get_global,
+    "cuCtxCreate_v4": _create_context,
+}

@@ -1,0 +1,31 @@
+"""One clean replay for a profiler: the window between cuProfilerStart and cuProfilerStop, and in an NVTX range.
+
+Nothing is timed here, held, flushed or run twice, so that what the profiler sees is the window and nothing else. Not
+yet seen on a GPU.
+"""
+
+from __future__ import annotations
+
+from replay.engine.driver import call
+from replay.engine.measuring.nvtx import nvtx
+from replay.engine.session import Session, Verified
+from replay.results.schema import Profile
+
+RESTORE_RANGE, WINDOW_RANGE = "replay restore", "replay window"
+
+
+def replay_for_profiler(session: Session) -> tuple[Verified, Profile]:
+    """Restore, replay the window once, compare what it left. Raises EngineError when a call fails."""
+    ranges = nvtx()
+    with ranges.range(RESTORE_RANGE):
+        session.restore()
+        session.synchronize()
+    call(session.driver, "cuProfilerStart")
+    try:
+        with ranges.range(WINDOW_RANGE):
+            session.run_window()
+            session.synchronize()
+    finally:
+        call(session.driver, "cuProfilerStop")
+    facts = Profile([RESTORE_RANGE, WINDOW_RANGE] if not ranges.unavailable else [], ranges.unavailable)
+    return session.compare_left(), facts

@@ -1,0 +1,242 @@
+"""Everything that `replay run` times in one session: the window with cold and with hot caches, and each launch in it.
+
+The order matters: that memory is restored as it should be is known before anything is timed, and the one step that may
+never end, running the window from what it left, comes last.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from replay.engine.checking.restoring import StillRunning, check_restore, same_outputs_again
+from replay.engine.measuring.launch_times import Caches, LaunchTimer
+from replay.engine.measuring.measure import HotSampler, WindowSampler
+from replay.engine.measuring.serialize import compare_orders, serial, why_not_serial
+from replay.engine.session import Session, Verified
+from replay.results import schema
+from replay.timing.clocks import Clocks
+from replay.timing.sampler import Measurable, Measurement, Sample, measure
+from replay.timing.statistics import summarize
+from replay.timing.stopping import StoppingParameters
+from replay.timing.warnings import DeviceConditions, warnings
+
+SERIAL_SAMPLES = 30
+# How long a window that is started again without a restore may take before it counts as not ending
+AGAIN_LIMIT_S, AGAIN_LIMIT_RUNS = 2.0, 20
+
+if TYPE_CHECKING:
+    from replay.engine.worker import Messages
+
+
+@dataclass
+class Timed:
+    """What was timed; None where it was not asked for. notes: what could not be."""
+
+    restore: schema.Restore | None = None
+    serialized: schema.Serialized | None = None
+    cold: schema.Timing | None = None
+    hot: schema.Timing | None = None
+    launches: list[schema.LaunchTime] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    is_alive: bool = True  # False: the device is at work on something that does not end
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether the window can be replayed again."""
+        return self.is_alive and self.restore is not None and self.restore.verdict == "right"
+
+
+def time_session(
+    session: Session, verified: Verified, clocks: Clocks, request: dict[str, Any], messages: Messages
+) -> Timed:
+    """Check that the window can be run again from equal memory, then time it as `request` asks.
+
+    A restore that is wrong is in the result, and nothing is timed. Raises EngineError when a call fails.
+    """
+    timed = Timed()
+    parameters = StoppingParameters(**request["timing"])
+    caches, emulated = request.get("caches", "both"), request["emulated"]
+    messages.stage("checking that memory is restored")
+    timed.restore = check_restore(session, verified)
+    if timed.restore.verdict == "wrong":
+        timed.notes.append("not timed: what the window starts from cannot be brought back")
+        return timed
+    sampler = WindowSampler(session, clocks, emulated=emulated)
+
+    def take(window: Measurable, hot: HotSampler | None) -> schema.Timing:
+        sampler.throttled.clear()
+        messages.stage(f"timing the window with {'cold' if hot is None else 'hot'} caches")
+        measurement = measure(
+            window,
+            parameters,
+            modelled=emulated,
+            now_ns=time.perf_counter_ns,
+            sleep_s=time.sleep,
+            progress=lambda count: messages.progress(f"{count} samples"),
+        )
+        return _timing(measurement, sampler, clocks, parameters, session.contents.copied_bytes, emulated, hot)
+
+    if caches != "hot":
+        timed.cold = take(sampler, None)
+    launches = _Launches(timed, session, sampler, messages)
+    if timed.cold is not None:
+        launches.take("cold", _passes(timed.cold, parameters, emulated))
+    if request.get("serialize"):
+        messages.stage("running the streams of the window one after another")
+        timed.serialized = _time_serial(session, sampler, parameters, emulated)
+    if caches != "cold":
+        messages.stage("timing the window with hot caches")
+        try:
+            hot = _hot_sampler(timed.cold, session, sampler, emulated)
+        except StillRunning:
+            timed.is_alive = False
+            timed.notes.append(
+                "not timed with hot caches: started again without a restore, the window did not end, since it waits "
+                "for something that only a restore sets back; --cold leaves this out"
+            )
+        else:
+            timed.hot = take(hot, hot)
+            launches.take("hot", _passes(timed.hot, parameters, emulated), restore=bool(hot.restore_each))
+    timed.launches = launches.result()
+    return timed
+
+
+def _hot_sampler(
+    cold: schema.Timing | None, session: Session, sampler: WindowSampler, emulated: bool
+) -> HotSampler:
+    """Raises StillRunning, and EngineError when a call fails."""
+    if emulated:
+        # Its model knows of no caches, and a kernel that does not end would take this process with it.
+        return HotSampler(sampler, restore_each="the times are modelled", run_ns=0, single=True)
+    if cold is not None:
+        run_ns = (cold.gpu or cold.host).median_ns
+    else:
+        first = sampler.sample()
+        run_ns = float(first.host_ns if first.gpu_ns is None else first.gpu_ns)
+    if sampler.event_reason:
+        return HotSampler(sampler, restore_each=sampler.event_reason, run_ns=run_ns, single=True)
+    limit_s = max(AGAIN_LIMIT_S, AGAIN_LIMIT_RUNS * run_ns / 1e9)
+    reason = same_outputs_again(session, lambda: sampler.finishes(limit_s))
+    hot = HotSampler(sampler, restore_each=reason, run_ns=run_ns, single=False)
+    sampler.make_ready(flush=False)
+    return hot
+
+
+def _timing(
+    measurement: Measurement,
+    sampler: WindowSampler,
+    clocks: Clocks,
+    parameters: StoppingParameters,
+    restored_bytes: int,
+    emulated: bool,
+    hot: HotSampler | None,
+) -> schema.Timing:
+    gpu_times = [sample.gpu_ns for sample in measurement.samples if sample.gpu_ns is not None]
+    host_times = [sample.host_ns for sample in measurement.samples]
+    device = DeviceConditions(list(sampler.throttled), clocks.state())
+    restored = hot is None or bool(hot.restore_each)
+    return schema.Timing(
+        mode="cold" if hot is None else "hot",
+        source="modelled" if emulated else "measured",
+        gpu_time_ns=gpu_times,
+        host_time_ns=host_times,
+        gpu=_summary(gpu_times) if gpu_times else None,
+        host=_summary(host_times),
+        sm_clock_mhz=[s.sm_clock_mhz for s in measurement.samples if s.sm_clock_mhz is not None],
+        first_gpu_ns=measurement.first.gpu_ns if measurement.first else None,
+        first_host_ns=measurement.first.host_ns if measurement.first else None,
+        discarded=measurement.discarded,
+        stop_code=measurement.stop.code if measurement.stop else "",
+        stop_text=measurement.stop.text if measurement.stop else "",
+        gpu_time_reason=sampler.event_reason,
+        held=not sampler.hold_reason,
+        held_reason=sampler.hold_reason,
+        flushed=hot is None and not sampler.flush_reason,
+        flushed_reason="the caches are to be hot" if hot is not None else sampler.flush_reason,
+        restored_bytes=restored_bytes if restored else 0,
+        warnings=warnings(measurement, parameters, device, modelled=emulated, batch=hot.batch if hot else 1),
+        batch=hot.batch if hot else 1,
+        restored_each=restored,
+    )
+
+
+def _summary(samples: list[int]) -> schema.TimeSummary:
+    summary = summarize(samples)
+    return schema.TimeSummary(
+        count=summary.count,
+        median_ns=float(summary.median),
+        mean_ns=float(summary.mean),
+        minimum_ns=summary.minimum,
+        maximum_ns=summary.maximum,
+        lower_quartile_ns=float(summary.lower_quartile),
+        upper_quartile_ns=float(summary.upper_quartile),
+        noise=summary.noise,
+    )
+
+
+def _passes(timing: schema.Timing, parameters: StoppingParameters, emulated: bool) -> int:
+    constant = emulated and len(set(timing.gpu_time_ns)) == 1 and parameters.fixed_samples is None
+    return 1 if constant else (parameters.fixed_samples or parameters.launch_passes)
+
+
+class _Launches:
+    """Times each launch between two events, in passes of their own, so that the window's figures are undisturbed.
+
+    A window that is one launch and nothing else has the times of that launch already.
+    """
+
+    def __init__(self, timed: Timed, session: Session, sampler: WindowSampler, messages: Messages) -> None:
+        self._timed, self._sampler, self._messages = timed, sampler, messages
+        self._timer = LaunchTimer(session, sampler)
+        self._alone = len(session.window) == 1 and self._timer.launches == 1 and not sampler.event_reason
+        timed.notes += self._timer.notes
+
+    def take(self, caches: Caches, passes: int, restore: bool = True) -> None:
+        """So many passes, behind a restore each or one right after the other."""
+        if self._alone:
+            timing = self._timed.cold if caches == "cold" else self._timed.hot
+            self._timer.add(caches, timing.gpu_time_ns if timing else [])
+            return
+        self._messages.stage(f"timing each launch of the window with {caches} caches")
+        for number in range(passes):
+            self._messages.progress(f"{number} passes")
+            self._timer.run_once(
+                caches, lambda: self._sampler.make_ready(flush=caches == "cold") if restore else None
+            )
+
+    def result(self) -> list[schema.LaunchTime]:
+        """In the order of the window."""
+        return self._timer.result()
+
+
+def _time_serial(
+    session: Session, sampler: WindowSampler, parameters: StoppingParameters, emulated: bool
+) -> schema.Serialized:
+    """As many cold samples with the work one after another as the window itself got, at most SERIAL_SAMPLES."""
+    if reason := why_not_serial(session):
+        return schema.Serialized(reason=reason)
+    window = serial(session)
+    differing = compare_orders(session, window)
+    count = parameters.fixed_samples or (parameters.modelled_samples if emulated else SERIAL_SAMPLES)
+    times: dict[str, list[int]] = {"recorded": [], "serial": []}
+    for _ in range(count):  # in turns, so that a drift of the clock meets both
+        for order, calls in (("recorded", None), ("serial", window.calls)):
+            sampler.make_ready()
+            sample = sampler.run(window=calls)
+            if sample.gpu_ns is not None:
+                times[order].append(sample.gpu_ns)
+    return schema.Serialized(
+        streams=window.streams,
+        edges=window.edges,
+        recorded_ns=float(median(times["recorded"])) if times["recorded"] else None,
+        serial_ns=float(median(times["serial"])) if times["serial"] else None,
+        serial_time_ns=times["serial"],
+        differing=differing,
+    )
+
+
+__all__ = ["Sample", "Timed", "time_session"]

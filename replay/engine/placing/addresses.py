@@ -1,0 +1,113 @@
+"""Captured addresses and the live ones that stand for them."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterable
+
+from replay.engine.placing.memory import Placed
+from replay.errors import EngineError
+
+
+class AddressMap:
+    """Captured device or host address -> live address."""
+
+    def __init__(self, placed: Iterable[Placed] = ()) -> None:
+        self._placed = sorted(placed, key=lambda item: item.span.address)
+        self._starts = [item.span.address for item in self._placed]
+        self._loose: dict[int, tuple[int, int | None]] = {}  # captured address -> size, live address
+
+    def expect(self, captured: int, size_bytes: int) -> None:
+        """Memory that is in no span and whose place is not known yet: a variable of a module.
+
+        It may have been captured at an address inside a span, which does not make it part of that.
+        """
+        self._loose[captured] = (size_bytes, None)
+
+    def bind(self, captured: int, size_bytes: int, live: int) -> None:
+        """Memory that is in no span: a variable of a loaded module, or pinned memory as the device sees it."""
+        self._loose[captured] = (size_bytes, live)
+
+    def is_bound(self, captured: int) -> bool:
+        """Whether `bind` was called for this captured address."""
+        return self._loose.get(captured, (0, None))[1] is not None
+
+    def state(self) -> dict[int, tuple[int, int | None]]:
+        """What is expected and bound now, for `return_to`."""
+        return dict(self._loose)
+
+    def return_to(self, state: dict[int, tuple[int, int | None]]) -> None:
+        """Undo every `expect` and `bind` since `state` was taken."""
+        self._loose = dict(state)
+
+    def patch_lookalikes(self, data: bytes) -> tuple[bytes, int]:
+        """`data` with every aligned word that looks like a pointer into moved memory made to follow it, and how many.
+
+        For bytes of which no census exists. A number may look like a pointer, so this is a guess that must be told.
+        """
+        moved = self._moved()
+        if not moved or len(data) < 8:
+            return data, 0
+        import numpy
+
+        captured = numpy.frombuffer(data, "<u8", len(data) // 8)
+        words = captured.copy()
+        changed = numpy.zeros(len(words), dtype=bool)
+        for start, end, live in moved:
+            inside = (captured >= start) & (captured < end) & ~changed
+            if inside.any():
+                words[inside] += numpy.uint64((live - start) % 2**64)
+                changed |= inside
+        count = int(changed.sum())
+        return (words.tobytes() + data[len(words) * 8 :], count) if count else (data, 0)
+
+    def points_to_unplaced(self, data: bytes) -> int:
+        """How many aligned words of `data` look like pointers to memory whose place is not known yet."""
+        unknown = [(start, size) for start, (size, live) in self._loose.items() if live is None]
+        if not unknown or len(data) < 8:
+            return 0
+        import numpy
+
+        words = numpy.frombuffer(data, "<u8", len(data) // 8)
+        return sum(int(((words >= start) & (words < start + size)).sum()) for start, size in unknown)
+
+    def _moved(self) -> list[tuple[int, int, int]]:
+        """(captured start, captured end, live start) of all memory that is elsewhere; variables of modules first, since
+        one may have been captured at an address inside a span."""
+        loose = [
+            (start, start + size, live)
+            for start, (size, live) in self._loose.items()
+            if live is not None and live != start
+        ]
+        return loose + [
+            (item.span.address, item.span.end, item.live_address)
+            for item in self._placed
+            if item.live_address != item.span.address
+        ]
+
+    def find(self, captured: int) -> int | None:
+        """The live address; None for an address that belongs to no captured range."""
+        if captured == 0:
+            return 0
+        for start, (size, live) in self._loose.items():
+            if start <= captured < start + size:
+                return None if live is None else live + captured - start
+        at = bisect.bisect_right(self._starts, captured) - 1
+        # The end of a span belongs to it: programs form pointers just past their last element.
+        if at >= 0 and captured <= self._placed[at].span.end:
+            return self._placed[at].live_address + captured - self._placed[at].span.address
+        for start, (size, live) in self._loose.items():
+            if captured == start + size:
+                return None if live is None else live + size
+        return None
+
+    def live(self, captured: int, where: object = None) -> int:
+        """The live address. Raises EngineError for an address that belongs to no captured range."""
+        found = self.find(captured)
+        if found is None:
+            raise EngineError(
+                f"uses the address {captured:#x}, which belongs to no captured memory",
+                where=where,
+                next="capture again with `--memory live`",
+            )
+        return found

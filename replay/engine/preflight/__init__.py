@@ -1,0 +1,1 @@
+"""What a snapshot asks of a device, its driver and its images, compared with what is there."""
