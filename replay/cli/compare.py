@@ -63,6 +63,12 @@ def compare(
             metavar="TIME", help="No round of a row begins after this: 90s, 5m, 1h.", show_default=False
         ),
     ] = "",
+    samples: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            min=1, metavar="N", help="Exactly so many samples in each replay.", show_default="until stable"
+        ),
+    ] = None,
     fail_on: Annotated[
         Optional[list[FailOn]],  # noqa: UP045
         typer.Option(
@@ -113,14 +119,15 @@ def compare(
             "a result and a snapshot cannot be compared", next="replay the snapshot, or name two of a kind"
         )
     if stored:
-        if variant_a or variant_b or rounds or budget:
+        if variant_a or variant_b or rounds or budget or samples:
             raise UsageError(
-                "results are compared as they are", next="--a, --b, --rounds and --budget need snapshots"
+                "results are compared as they are",
+                next="--a, --b, --rounds, --samples and --budget need snapshots",
             )
         result = compare_results(results_at(a), results_at(right), minimum_effect, across=across)
     else:
         limits = RoundLimits(minimum_effect, rounds, seconds(budget) if budget else None)
-        sides = [_side(text, driver, quick, timeout) for text in (variant_a, variant_b)]
+        sides = [_side(text, driver, quick, samples, timeout) for text in (variant_a, variant_b)]
         pairs, unmatched = matched(windows_at(a), windows_at(right))
         if not pairs:
             raise UsageError(
@@ -149,13 +156,15 @@ def _exit_code(result: Comparison, fail_on: list[FailOn]) -> int:
     return ExitCode.GATE_FAILED if verdicts & gates else ExitCode.DONE
 
 
-def _side(text: str, driver: str | None, quick: bool, timeout_s: float) -> SideOptions:
+def _side(text: str, driver: str | None, quick: bool, samples: int | None, timeout_s: float) -> SideOptions:
+    import dataclasses
+
     from replay.compare.run import SideOptions
     from replay.engine.run import RunOptions
     from replay.timing.stopping import QUICK, StoppingParameters
     from replay.variants.model import parse
 
-    timing = QUICK if quick else StoppingParameters()
+    timing = dataclasses.replace(QUICK if quick else StoppingParameters(), fixed_samples=samples)
     run = RunOptions(driver=driver, timing=timing, timeout_s=timeout_s, caches="cold", variant=parse(text))
     return SideOptions(run, text)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from replay.compare.verdict import (
@@ -104,12 +104,20 @@ def take_rounds(
         if wrong:
             taken.judgement = Judgement(Verdict.WRONG, "; ".join(wrong), None)
             return taken
-        exact = all(side.exact for item in taken.rounds for side in (item.a, item.b))
+        exact = is_exact(taken.rounds)
         look = len(taken.rounds) == maximum if limits.exactly else is_look(len(taken.rounds), exact=exact)
         if look and (found := _judge(taken, limits)) is not None:
             taken.judgement = found
             return taken
     return _ended(taken, limits, f"undecided after {_count(taken)}")
+
+
+def is_exact(rounds: Sequence[Round]) -> bool:
+    """Whether the clock is deterministic: it says so of each process, and all processes of a side took as long."""
+    sides = [[item.a for item in rounds], [item.b for item in rounds]]
+    return all(side.exact for items in sides for side in items) and all(
+        len({side.time_ns for side in items}) <= 1 for items in sides
+    )
 
 
 def _judge(taken: Rounds, limits: RoundLimits) -> Judgement | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import statistics
 import struct
 
 import driver_api as api
@@ -238,6 +239,18 @@ def test_noise_is_seeded_and_has_its_deviation(fresh):
     assert distinct > 50
     assert timed(fresh, NOISE="0.02")[3] == timed(fresh, NOISE="0.02", NOISE_SEED="1")[3]
     assert timed(fresh, NOISE="0.02", NOISE_SEED="2")[3] != timed(fresh, NOISE="0.02")[3]
+
+
+def test_noise_of_a_process_is_one_factor_of_all_its_kernels(fresh):
+    plain = timed(fresh)[0]
+    means = []
+    for seed in range(1, 9):
+        mean, deviation, _, _ = timed(fresh, PROCESS_NOISE="0.02", NOISE_SEED=str(seed))
+        assert deviation <= 1e-3 * mean
+        means.append(mean / plain)
+    assert len(set(means)) == 8
+    assert 0.005 < statistics.stdev(means) < 0.05
+    assert statistics.fmean(means) == pytest.approx(1, abs=0.03)
 
 
 def test_streams_overlap_in_modelled_time(fresh):

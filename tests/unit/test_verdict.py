@@ -94,6 +94,13 @@ def test_deterministic_clocks_need_two_rounds():
     assert len(taken.rounds) == 2
 
 
+def test_a_clock_whose_processes_differ_is_no_exact_one():
+    """Each process may be deterministic, and still have a factor of its own."""
+    pairs = [(Observation(1000 + n % 3, exact=True), Observation(1030, exact=True)) for n in range(28)]
+    taken = take_rounds(*sides(*pairs), RoundLimits())
+    assert len(taken.rounds) >= 6
+
+
 def test_the_order_alternates():
     order = []
 

@@ -21,14 +21,21 @@ double uniform(uint64_t seed, uint64_t number) {
 }
 
 // A factor around 1, cut at four deviations so that a time is never absurd.
-double noise_factor(uint64_t launch_number) {
-  const Settings &knobs = settings();
-  if (knobs.noise <= 0)
+double factor(double deviation, uint64_t number) {
+  if (deviation <= 0)
     return 1.0;
-  double radius = std::sqrt(-2.0 * std::log(uniform(knobs.noise_seed, 2 * launch_number)));
-  double angle = 2.0 * 3.14159265358979323846 * uniform(knobs.noise_seed, 2 * launch_number + 1);
+  uint64_t seed = static_cast<uint64_t>(settings().noise_seed);
+  double radius = std::sqrt(-2.0 * std::log(uniform(seed, 2 * number)));
+  double angle = 2.0 * 3.14159265358979323846 * uniform(seed, 2 * number + 1);
   double normal = std::clamp(radius * std::cos(angle), -4.0, 4.0);
-  return std::max(0.05, 1.0 + knobs.noise * normal);
+  return std::max(0.05, 1.0 + deviation * normal);
+}
+
+// No launch has this number, so the draw of the process is none of theirs.
+constexpr uint64_t process_draw = uint64_t{1} << 62;
+
+double noise_factor(uint64_t launch_number) {
+  return factor(settings().noise, launch_number) * factor(settings().process_noise, process_draw);
 }
 
 } // namespace
