@@ -32,7 +32,7 @@ from replay.engine.run import RunOptions, run_snapshot
 from replay.errors import ReplayError, UsageError
 from replay.images.demangle import demangle
 from replay.results import comparison
-from replay.results.schema import RunResult
+from replay.results.schema import RunResult, Timing
 from replay.timing.statistics import quantile
 
 # Results of different times: the device may have drifted between them, which no number of samples shows.
@@ -151,8 +151,8 @@ def _compare_window(
     assert first is not None
     row = comparison.ComparedRow(
         kernel=_kernels(window_a.kernels),
-        a=_side(window_a, a, states[0].result, [item.a.time_ns for item in rounds.rounds]),
-        b=_side(window_b, b, states[1].result, [item.b.time_ns for item in rounds.rounds]),
+        a=_side(window_a, a, states[0].result, [item.a for item in rounds.rounds]),
+        b=_side(window_b, b, states[1].result, [item.b for item in rounds.rounds]),
         verdict=rounds.judgement.verdict.value,
         time="GPU time" if first.timing is not None and first.timing.gpu is not None else "host time",
         source="measured" if first.timing is None else first.timing.source,
@@ -206,7 +206,6 @@ def observation(result: RunResult) -> Observation:
         )
     times = timing.gpu_time_ns or timing.host_time_ns
     time_ns = quantile(sorted(times), 0.5)
-    clocks = sorted(timing.sm_clock_mhz)
     wrong = ""
     if result.verification.verdict == "wrong":
         wrong = "outputs differ from the captured ones" + (
@@ -216,11 +215,20 @@ def observation(result: RunResult) -> Observation:
         )
     return Observation(
         time_ns=time_ns,
-        cycles=time_ns * quantile(clocks, 0.5) / 1000 if clocks and timing.source == "measured" else None,
+        cycles=_cycles(timing, time_ns),
         exact=timing.source == "modelled" and len(set(times)) == 1,
         spoiled=next((item.text for item in timing.warnings if item.code in _SPOILING_WARNINGS), ""),
         wrong=wrong,
     )
+
+
+def _cycles(timing: Timing, time_ns: float) -> float | None:
+    """SM cycles: stamped on the device, else from the clock that NVML gave behind each sample. The clock of the CPU
+    driver's model never changes, so modelled cycles change as modelled times do."""
+    if timing.cycles:
+        return float(quantile(sorted(timing.cycles), 0.5))
+    clocks = sorted(timing.sm_clock_mhz)
+    return time_ns * quantile(clocks, 0.5) / 1000 if clocks and timing.source == "measured" else None
 
 
 # ---- stored results -----------------------------------------------------------------------------
@@ -325,8 +333,8 @@ def _compare_stored(
         )
     row = comparison.ComparedRow(
         kernel=_kernels(a[0].kernels),
-        a=_stored_side(a[0], [item.a.time_ns for item in rounds]),
-        b=_stored_side(b[0], [item.b.time_ns for item in rounds]),
+        a=_stored_side(a[0], [item.a for item in rounds]),
+        b=_stored_side(b[0], [item.b for item in rounds]),
         verdict=judgement.verdict.value,
         time="GPU time" if first.timing.gpu is not None else "host time",
         source=first.timing.source,
@@ -406,29 +414,34 @@ def _deviation(row: comparison.ComparedRow) -> float:
 
 
 def _side(
-    window: SnapshotWindow, options: SideOptions, result: RunResult | None, times_ns: Sequence[float] = ()
+    window: SnapshotWindow,
+    options: SideOptions,
+    result: RunResult | None,
+    observed: Sequence[Observation] = (),
 ) -> comparison.ComparedSide:
     side = comparison.ComparedSide(
         window.path.name, window.window, options.text, kernels=list(window.made_of)
     )
-    return side if result is None else _described(side, result, times_ns)
+    return side if result is None else _described(side, result, observed)
 
 
-def _stored_side(item: StoredResult, times_ns: Sequence[float]) -> comparison.ComparedSide:
+def _stored_side(item: StoredResult, observed: Sequence[Observation]) -> comparison.ComparedSide:
     side = comparison.ComparedSide(item.result.snapshot.file, item.result.snapshot.window, "")
-    return _described(side, item.result, times_ns)
+    return _described(side, item.result, observed)
 
 
 def _described(
-    side: comparison.ComparedSide, result: RunResult, times_ns: Sequence[float]
+    side: comparison.ComparedSide, result: RunResult, observed: Sequence[Observation]
 ) -> comparison.ComparedSide:
+    cycles = [item.cycles for item in observed if item.cycles is not None]
     return dataclasses.replace(
         side,
         identity=result.snapshot.identity,
         device=result.device.name,
         driver=result.driver.choice,
         driver_version=result.driver.version,
-        time_ns=quantile(sorted(times_ns), 0.5) if times_ns else None,
+        time_ns=_median([item.time_ns for item in observed]) if observed else None,
+        cycles=_median(cycles) if cycles else None,
         outputs=result.verification.verdict,
         kernels=_made_of(result) or side.kernels,
     )

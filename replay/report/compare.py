@@ -83,6 +83,11 @@ def _rows(result: Comparison) -> Iterator[list[str]]:
 
 def _reasons(result: Comparison) -> Iterator[str]:
     for row in result.rows:
+        if row.a.cycles and row.b.cycles and (len(result.rows) == 1 or row.verdict in ("SLOWER", "FASTER")):
+            of = "" if len(result.rows) == 1 else f" of {shown(row.kernel, 60)}"
+            how = ", modelled" if row.source == "modelled" else ""
+            ratio = f"B / A {row.b.cycles / row.a.cycles:.4f}"
+            yield f"SM cycles{how}{of}: A {row.a.cycles:,.0f}, B {row.b.cycles:,.0f}, {ratio}"
         if row.reason and row.verdict != "SAME":
             yield f"{row.verdict} {shown(row.kernel, 60)}: {shown(row.reason, 400)}"
         if row.spoiled:

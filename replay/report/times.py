@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import median
 
 from replay.images.demangle import demangle
 from replay.report.text import Column, Screen, duration, heading, number, shown, size, table
@@ -124,6 +125,7 @@ def _how(timing: Timing) -> Iterator[str]:
     yield f"stopped: {timing.stop_text}" + (f"; {timing.discarded} discarded" if timing.discarded else "")
     if timing.gpu_time_reason:
         yield f"no GPU time: {timing.gpu_time_reason}"
+    yield from _cycles(timing)
     if timing.source == "measured":
         hold = "stream held while queueing" if timing.held else f"stream not held: {timing.held_reason}"
         restored = f"{size(timing.restored_bytes)} restored before each run"
@@ -138,6 +140,19 @@ def _how(timing: Timing) -> Iterator[str]:
             yield f"{hold}; a sample is the mean of {number(timing.batch, 'run')} behind each other"
     for warning in timing.warnings:
         yield f"warning ({warning.code}): {shown(warning.text)}; {shown(warning.advice)}"
+
+
+def _cycles(timing: Timing) -> Iterator[str]:
+    """SM cycles beside the time, and the clock they were counted at."""
+    if timing.cycles and timing.effective_clock_mhz:
+        how = "modelled" if timing.cycles_source == "modelled" else "stamped on the device around the window"
+        clocks = sorted(timing.effective_clock_mhz)
+        spread = f"{clocks[0]:,.0f}" + (
+            f" .. {clocks[-1]:,.0f}" if round(clocks[-1]) != round(clocks[0]) else ""
+        )
+        yield f"SM cycles, {how}: median {median(timing.cycles):,.0f}, at {spread} MHz"
+    elif timing.cycles_reason and not timing.gpu_time_reason:
+        yield f"no SM cycles: {shown(timing.cycles_reason)}"
 
 
 def _profile(item: Profile) -> Iterator[str]:

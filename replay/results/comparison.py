@@ -40,7 +40,8 @@ class ComparedLaunch:
 @dataclass(frozen=True)
 class ComparedSide:
     """One side of one row. variant: what was chosen otherwise than in the snapshot, "" nothing. time_ns: median over
-    the rounds of the medians of their samples; None when nothing was measured."""
+    the rounds of the medians of their samples; None when nothing was measured. cycles: the same in SM cycles, None
+    where they are not known."""
 
     snapshot: str
     window: int | None
@@ -52,6 +53,7 @@ class ComparedSide:
     time_ns: float | None = None
     outputs: str = ""
     kernels: list[ComparedKernel] = field(default_factory=list)
+    cycles: float | None = None
 
 
 @dataclass(frozen=True)

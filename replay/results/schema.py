@@ -304,7 +304,9 @@ class Timing:
     gpu_time_ns, host_time_ns and sm_clock_mhz hold one value per kept sample; gpu_time_ns is empty when events could
     not be used (gpu_time_reason says why), sm_clock_mhz when clocks are unavailable. Host times include the driver's
     and this program's own work. held, flushed: whether the stream was held while the window was queued, and the L2
-    cache flushed before each run.
+    cache flushed before each run. cycles: SM cycles of the window, a value for each kept sample; effective_clock_mhz:
+    the clock they were counted at. cycles_source: stamped (on the device, around the window), modelled (the clock of
+    the CPU driver's cost model), or "" where there are none, for cycles_reason.
     """
 
     mode: Literal["cold", "hot"]
@@ -328,6 +330,10 @@ class Timing:
     warnings: list[Warning_] = field(default_factory=list)
     batch: int = 1
     restored_each: bool = True
+    cycles: list[int] = field(default_factory=list)
+    effective_clock_mhz: list[float] = field(default_factory=list)
+    cycles_source: Literal["stamped", "modelled", ""] = ""
+    cycles_reason: str = ""
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,17 @@ MAXIMUM_DISCARDED = 64
 @dataclass(frozen=True)
 class Sample:
     """One run of the window. gpu_ns: between the events, None where they could not be used. host_ns: from before
-    the first call until the device was idle. sm_clock_mhz: None where unknown. slow_clock: the clock was too low to
-    count. runs: how many the times are the mean of."""
+    the first call until the device was idle. sm_clock_mhz: what NVML says behind it, None where unknown. slow_clock:
+    the clock was too low to count. runs: how many the times are the mean of. cycles: of the SM clock in gpu_ns;
+    effective_clock_mhz: which was that clock; None where no stamps were taken."""
 
     gpu_ns: int | None
     host_ns: int
     sm_clock_mhz: int | None = None
     slow_clock: bool = False
     runs: int = 1
+    cycles: int | None = None
+    effective_clock_mhz: float | None = None
 
 
 class Measurable(Protocol):

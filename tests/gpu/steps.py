@@ -532,6 +532,8 @@ def timing_step(machine: Machine) -> None:
             if result["restore"]["verdict"] != "right":
                 raise StepFailed("the restore is wrong")
             for mode in ("timing", "hot"):
+                if not machine.emulated and result[mode]["cycles_source"] != "stamped":
+                    raise StepFailed(f"no SM cycles: {result[mode]['cycles_reason']}")
                 if not machine.emulated and not result[mode]["held"]:
                     raise StepFailed(f"the stream was not held: {result[mode]['held_reason']}")
 

@@ -9,16 +9,20 @@ import ctypes
 import math
 import time
 from collections.abc import Sequence
+from typing import Literal
 
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Keep
 from replay.engine.driver import DriverFailure, call, query, query_int
 from replay.engine.execution.inputs import Prepared
 from replay.engine.execution.submission import Batch
+from replay.engine.measuring.stamps import COMMANDS as STAMP_COMMANDS
+from replay.engine.measuring.stamps import ClockStamps, nominal_clock_mhz
 from replay.engine.session import ATTRIBUTE_L2_BYTES, Session, is_launch, launch_streams
 from replay.errors import EngineError
 from replay.timing.clocks import SLOWEST_CLOCK, Clocks
 from replay.timing.sampler import Sample
+from replay.timing.stamps import cycles_of
 
 # Commands that may wait behind a held stream. The launch queue of a stream takes 1,024; a launch that finds it full
 # waits for the stream, which waits for us.
@@ -54,6 +58,12 @@ class WindowSampler:
             session.use_main_context()
             self._start, self._end = (query(self._driver, "cuEventCreate", _EVENT_DEFAULT) for _ in range(2))
             self._joins = [query(self._driver, "cuEventCreate", _EVENT_DISABLE_TIMING) for _ in self._streams]
+        self._nominal_mhz = nominal_clock_mhz(self._driver, session.device)
+        self._stamps: ClockStamps | None = None
+        self.cycles_reason = self._prepare_stamps(emulated)
+        self.cycles_source: Literal["stamped", "modelled", ""] = ""
+        if not self.cycles_reason:
+            self.cycles_source = "modelled" if self._stamps is None else "stamped"
         self.flush_reason, self._flush_address, self._flush_bytes = self._prepare_flush(emulated)
         self._flag: int = 0
         self.hold_reason = self._why_no_hold(emulated)
@@ -83,6 +93,8 @@ class WindowSampler:
         """
         session = self._session
         held = False
+        if self._stamps is not None:
+            self._stamps.begin(self._live(self._main))
         begin_ns = time.perf_counter_ns()
         try:
             if self._flag and hold is not False:
@@ -103,6 +115,8 @@ class WindowSampler:
             if not self.event_reason:
                 session.use_main_context()
                 self._close()
+                if self._stamps is not None:
+                    self._stamps.behind(self._live(self._main))
         finally:
             if held:
                 ctypes.c_uint32.from_address(self._flag).value = 1
@@ -114,10 +128,19 @@ class WindowSampler:
             call(self._driver, "cuEventElapsedTime", ctypes.addressof(self._elapsed), self._start, self._end)
             gpu_ns = round(self._elapsed.value * 1e6 / times)
         clock = self._clocks.sm_mhz()
+        exact_mhz = self._clock_of(gpu_ns, times)
         self.throttled.update(dict.fromkeys(self._clocks.throttle_reasons()))
-        default = self._clocks.default_mhz
-        slow = clock is not None and default is not None and clock < SLOWEST_CLOCK * default
-        return Sample(gpu_ns, host_ns, clock, slow, times)
+        default = self._clocks.default_mhz or (None if self._stamps is None else self._nominal_mhz)
+        seen = clock if exact_mhz is None else exact_mhz
+        slow = seen is not None and default is not None and seen < SLOWEST_CLOCK * default
+        cycles = None if exact_mhz is None or gpu_ns is None else cycles_of(gpu_ns, exact_mhz)
+        return Sample(gpu_ns, host_ns, clock, slow, times, cycles, exact_mhz)
+
+    def _clock_of(self, gpu_ns: int | None, times: int) -> float | None:
+        """The SM clock around the window that just ran; on the CPU driver that of its model. None: not known."""
+        if gpu_ns is None or self.cycles_reason:
+            return None
+        return self._nominal_mhz if self._stamps is None else self._stamps.clock_mhz(gpu_ns * times)
 
     def finishes(self, limit_s: float) -> bool:
         """Whether everything in the window's streams ends within `limit_s`. Raises EngineError when a call fails."""
@@ -137,6 +160,20 @@ class WindowSampler:
         """How many commands one run of the window queues, at most."""
         return sum(item.commands for item in self._session.window)
 
+    def _prepare_stamps(self, emulated: bool) -> str:
+        """Reason why there are no cycles; "" when there are."""
+        if self.event_reason:
+            return "no GPU time"
+        if emulated:
+            return "" if self._nominal_mhz else "the CPU driver does not say the clock of its model"
+        self._session.use_main_context()
+        stamps = ClockStamps(
+            self._driver, self._session.device, self._live(self._main), self._session.synchronize
+        )
+        if not stamps.reason:
+            self._stamps = stamps
+        return stamps.reason
+
     def _prepare_hold(self) -> str:
         """Allocate the flag and try a wait that is already fulfilled. Returns the reason why it cannot be used."""
         try:
@@ -155,6 +192,8 @@ class WindowSampler:
     def _open(self) -> None:
         """Start event on the main stream; the window's other streams wait for it."""
         record, wait = self._driver.function("cuEventRecord"), self._driver.function("cuStreamWaitEvent")
+        if self._stamps is not None:
+            self._stamps.before(self._live(self._main))
         record(self._start, self._live(self._main))
         for stream in self._streams[1:]:
             wait(self._live(stream), self._start, 0)
@@ -200,7 +239,8 @@ class WindowSampler:
             return "the modelled clock does not run while the host works"
         window = self._session.window
         # The other streams wait for the start event, which is behind the hold: all of them are held.
-        if self.commands + 2 * len(self._streams) > MAXIMUM_HELD_CALLS:
+        stamps = 0 if self._stamps is None else STAMP_COMMANDS
+        if self.commands + 2 * len(self._streams) + stamps > MAXIMUM_HELD_CALLS:
             return f"the window queues more than {MAXIMUM_HELD_CALLS} calls"
         waiting = next((item for item in window if _waits_for_device(item)), None)
         if waiting is not None:

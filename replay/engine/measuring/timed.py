@@ -161,6 +161,12 @@ def _timing(
         warnings=warnings(measurement, parameters, device, modelled=emulated, batch=hot.batch if hot else 1),
         batch=hot.batch if hot else 1,
         restored_each=restored,
+        cycles=[s.cycles for s in measurement.samples if s.cycles is not None],
+        effective_clock_mhz=[
+            round(s.effective_clock_mhz, 3) for s in measurement.samples if s.effective_clock_mhz is not None
+        ],
+        cycles_source=sampler.cycles_source,
+        cycles_reason=sampler.cycles_reason,
     )
 
 

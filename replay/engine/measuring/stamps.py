@@ -1,0 +1,149 @@
+"""Stamps of the SM clock on the device, in front of the window and behind it, on its main stream.
+
+The kernel is PTX of our own, which the driver compiles for the device once in each worker. Where the driver does not
+take it, there are no cycles and a reason. On the CPU driver the cycles are those of its cost model.
+Not yet seen on a GPU.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+from replay.engine.driver import Driver, DriverFailure, call, query, query_int
+from replay.errors import EngineError
+from replay.timing.stamps import STAMP_BYTES, clock_between, decode_stamps
+
+# CUdevice_attribute
+_MULTIPROCESSORS, _CLOCK_RATE_KHZ = 16, 13
+COMMANDS = 3  # that one pair of stamps queues: two launches, and a fill in front of them
+
+# One block of one thread a stamp. The first block on a multiprocessor takes its place in the table, waits for a tick of
+# the global timer, so that the timer's step does not count, and leaves both clocks. Old instructions alone, so that
+# every driver of CUDA 12 and 13 can compile it; a timer that does not tick within the loop leaves no stamp.
+STAMP_PTX = """
+.version 6.0
+.target sm_50
+.address_size 64
+
+.visible .entry replay_clock_stamp(.param .u64 stamps, .param .u32 places)
+{
+	.reg .pred %p<4>;
+	.reg .b32 %r<8>;
+	.reg .b64 %rd<8>;
+	mov.u32 %r1, %smid;
+	ld.param.u32 %r2, [places];
+	setp.ge.u32 %p1, %r1, %r2;
+	@%p1 bra done;
+	ld.param.u64 %rd1, [stamps];
+	cvta.to.global.u64 %rd2, %rd1;
+	mul.wide.u32 %rd3, %r1, 32;
+	add.s64 %rd4, %rd2, %rd3;
+	atom.global.exch.b32 %r3, [%rd4+16], 1;
+	setp.ne.u32 %p1, %r3, 0;
+	@%p1 bra done;
+	mov.u32 %r4, 0;
+	mov.u64 %rd5, %globaltimer;
+again:
+	mov.u64 %rd6, %globaltimer;
+	mov.u64 %rd7, %clock64;
+	setp.ne.u64 %p2, %rd6, %rd5;
+	@%p2 bra ticked;
+	add.u32 %r4, %r4, 1;
+	setp.lt.u32 %p3, %r4, 4096;
+	@%p3 bra again;
+	bra done;
+ticked:
+	st.global.u64 [%rd4], %rd6;
+	st.global.u64 [%rd4+8], %rd7;
+done:
+	ret;
+}
+"""
+
+
+class ClockStamps:
+    """Takes pairs of stamps. reason: why there are none, "" where there are; then only `clock_mhz` may be called.
+
+    To be made in the context of the stream that the stamps go to.
+    """
+
+    def __init__(self, driver: Driver, device: int, stream: int, synchronize: Callable[[], None]) -> None:
+        """stream: live handle. synchronize: waits for the device. One pair is tried at once."""
+        self._driver = driver
+        self._buffer = bytearray()
+        self.reason = ""
+        try:
+            multiprocessors = query_int(driver, "cuDeviceGetAttribute", _MULTIPROCESSORS, device)
+            self._blocks = 2 * max(multiprocessors, 1)  # more than one each, for none says where it is put
+            # Numbers of multiprocessors may have gaps.
+            self._places = max(256, 4 * self._blocks)
+            module = query(driver, "cuModuleLoadData", STAMP_PTX.encode() + b"\0")
+            self._function = query(driver, "cuModuleGetFunction", module, b"replay_clock_stamp")
+            self._bytes = self._places * STAMP_BYTES
+            self._address = query(driver, "cuMemAlloc_v2", 2 * self._bytes)
+            self._buffer = bytearray(2 * self._bytes)
+            self._arguments = [
+                (ctypes.c_uint64(self._address + half * self._bytes), ctypes.c_uint32(self._places))
+                for half in range(2)
+            ]
+            self._parameters = [
+                (ctypes.c_void_p * 2)(*(ctypes.addressof(item) for item in pair)) for pair in self._arguments
+            ]
+            self.begin(stream)
+            self.before(stream)
+            self.behind(stream)
+            synchronize()
+            if self.clock_mhz(0) is None:
+                self.reason = "the clocks that the stamp kernel read say nothing"
+        except (DriverFailure, EngineError) as error:
+            self.reason = f"the driver does not run the stamp kernel ({error.what})"
+
+    def begin(self, stream: int) -> None:
+        """Forget the stamps before; queued in the stream."""
+        call(self._driver, "cuMemsetD8Async", self._address, 0, 2 * self._bytes, stream)
+
+    def before(self, stream: int) -> None:
+        """Queue the stamp in front of the window."""
+        self._launch(0, stream)
+
+    def behind(self, stream: int) -> None:
+        """Queue the stamp behind the window."""
+        self._launch(1, stream)
+
+    def _launch(self, half: int, stream: int) -> None:
+        parameters = ctypes.addressof(self._parameters[half])
+        call(
+            self._driver,
+            "cuLaunchKernel",
+            self._function,
+            self._blocks,
+            1,
+            1,
+            1,
+            1,
+            1,
+            0,
+            stream,
+            parameters,
+            0,
+        )
+
+    def clock_mhz(self, window_ns: int) -> float | None:
+        """The SM clock between the two stamps; None where they do not say. The device is idle."""
+        target = (ctypes.c_char * len(self._buffer)).from_buffer(self._buffer)
+        call(self._driver, "cuMemcpyDtoH_v2", ctypes.addressof(target), self._address, len(self._buffer))
+        del target
+        data = bytes(self._buffer)
+        return clock_between(
+            decode_stamps(data[: self._bytes]), decode_stamps(data[self._bytes :]), window_ns
+        )
+
+
+def nominal_clock_mhz(driver: Driver, device: int) -> float | None:
+    """The clock that the device says it has; on the CPU driver, the one its cost model counts with."""
+    try:
+        khz = query_int(driver, "cuDeviceGetAttribute", _CLOCK_RATE_KHZ, device)
+    except EngineError:
+        return None
+    return khz / 1000 if khz > 0 else None
