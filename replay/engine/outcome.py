@@ -98,7 +98,7 @@ def carry_out(
     if request.get("save_outputs"):
         saver = session.saver = OutputSaver.into(request["save_outputs"], request.get("save_all", False))
     if request["timing"] is not None:
-        session.contents.remember_loaded()
+        session.contents.copies.remember_loaded()
     profile = None
     if request.get("profile"):
         verified, profile = replay_for_profiler(session)

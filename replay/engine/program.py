@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from replay.api.structs import TENSOR_MAP_BYTES
-from replay.engine.contents.store import HandleWord, Word, describe, unpack_handles, unpack_words
+from replay.engine.contents.reading import describe
 from replay.engine.contents.tensor_maps import MapPlace, unpack_maps
+from replay.engine.contents.words import HandleWord, Word, unpack_handles, unpack_words
 from replay.engine.placing.mappings import find_families
 from replay.engine.placing.memory import is_array, is_global
 from replay.engine.preflight.requirements import unfaithful

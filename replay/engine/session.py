@@ -15,9 +15,11 @@ from functools import partial
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect
 from replay.compare.outputs import BufferComparison, Reading
+from replay.engine.contents.reading import describe
 from replay.engine.contents.saving import OutputSaver
-from replay.engine.contents.store import ContentStore, describe, with_live_handles
+from replay.engine.contents.store import ContentStore
 from replay.engine.contents.tensor_maps import LiveMaps
+from replay.engine.contents.words import with_live_handles
 from replay.engine.driver import Driver, DriverFailure, call, query
 from replay.engine.execution.custom.memory import give_hint
 from replay.engine.execution.executor import SMALLEST_CERTAIN_HANDLE, STICKY_RESULTS, Executor
@@ -290,7 +292,7 @@ class Session:
             for range_ in ranges:
                 self.contents.load(range_)
         self._stage("copying what the window writes")
-        self.contents.keep_copies(ranges, whole=self.program.shared | self.program.changed)
+        self.contents.copies.keep(ranges, whole=self.program.shared | self.program.changed)
         self.found_written: list[str] = []  # buffers that a replay wrote where the capture saw no change
         self.restorable = ranges
         self._restored_ids = {range_.id for range_ in ranges}
@@ -378,7 +380,7 @@ class Session:
         self.use_main_context()
         self.backing.return_to_start()
         for range_ in self.restorable:
-            self.contents.restore(range_)
+            self.contents.copies.restore(range_)
 
     def restore_found_writes(self) -> None:
         """Restore, from now on, what the replay that was just compared wrote outside of what the capture tells. The
@@ -568,7 +570,7 @@ class Session:
         expected = {comparison.label: comparison.differing_bytes for comparison in verified.comparisons}
         outcome = _Outcome()
         dead = {range_.id for ranges in self.program.deaths.values() for range_ in ranges}
-        written = [r for r in self.restorable if r.id not in dead and self.contents.is_restored(r)]
+        written = [r for r in self.restorable if r.id not in dead and self.contents.copies.is_restored(r)]
         self._compare_ranges(written, outcome)
         for comparison in outcome.comparisons:
             if verified.within_tolerance and comparison.acceptable:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from replay.engine.contents.store import read_chunk
+from replay.engine.contents.reading import read_chunk
 from replay.errors import EngineError, FileError, TruncatedError
 from replay.export.rendering import Renderer
 from replay.export.steps import ContentsFile, ExportPlan

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable
 
 from replay.engine.contents.arrays import LiveArrays
-from replay.engine.contents.store import describe, read_chunk, read_contents
+from replay.engine.contents.reading import describe, read_chunk, read_contents
 from replay.engine.execution.executor import Executor
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.memory import home_address, is_global, is_host

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from replay.api.graphs import NodeType, layout_of
-from replay.engine.contents.store import describe
+from replay.engine.contents.reading import describe
 from replay.engine.execution.custom.graph_steps import Step as NodeStep
 from replay.engine.execution.executor import STICKY_RESULTS, Executor
 from replay.engine.execution.handles import captured_handles

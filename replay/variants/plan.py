@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from replay.drivers import Driver
-from replay.engine.contents.store import read_contents
+from replay.engine.contents.reading import read_contents
 from replay.engine.variants import Replacement, Shape, reshaped_geometry
 from replay.errors import EngineError, ImageError, UsageError
 from replay.images.model import KernelInfo, Parameter

@@ -10,7 +10,8 @@ import pytest
 
 from replay.api.structs import CUDA_MEMCPY3D
 from replay.engine.contents.arrays import LiveArrays, boxes, texel_at
-from replay.engine.contents.store import ContentStore, unpack_handles
+from replay.engine.contents.store import ContentStore
+from replay.engine.contents.words import unpack_handles
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.memory import plan_spans
 from replay.errors import EngineError, FormatError

@@ -11,7 +11,7 @@ import pytest
 
 from replay.api.functions import by_symbol, listed_functions
 from replay.api.vocabulary import Effect, Keep
-from replay.engine.contents.store import Word
+from replay.engine.contents.words import Word
 from replay.engine.driver import argument_type, argument_value
 from replay.engine.execution.custom import EXCEPTIONS
 from replay.engine.execution.executor import Executor

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.engine.contents.store import Word, patch, written_stretches
+from replay.engine.contents.reading import written_stretches
+from replay.engine.contents.words import Word, patch
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.memory import (
     GRANULE_BYTES,

@@ -9,7 +9,7 @@ import struct
 import pytest
 
 from replay.api import structs
-from replay.engine.contents.store import HandleWord, with_live_handles
+from replay.engine.contents.words import HandleWord, with_live_handles
 from replay.engine.execution.custom.arrays import MAXIMUM_FILLERS
 from replay.engine.execution.executor import SMALLEST_CERTAIN_HANDLE, Executor
 from replay.engine.execution.inputs import Prepared

@@ -93,18 +93,18 @@ def test_a_buffer_that_is_captured_as_unchanged_and_written_is_found_and_restore
     "code",
     [
         """
-from replay.engine.contents.store import ContentStore
-remember = ContentStore.remember_loaded
+from replay.engine.contents.copies import Copies
+remember = Copies.remember_loaded
 def spoil(self):
     remember(self)
     segment = next(one for some in self._segments.values() for one in some)
-    self.driver.function("cuMemsetD8_v2")(segment.copy + 3, 0x5A, 1)
-ContentStore.remember_loaded = spoil
+    self._driver.function("cuMemsetD8_v2")(segment.copy + 3, 0x5A, 1)
+Copies.remember_loaded = spoil
 """,
         """
-from replay.engine.contents.store import ContentStore
-restore = ContentStore.restore
-ContentStore.restore = lambda self, range_: None if range_.address == 0x330000000000 else restore(self, range_)
+from replay.engine.contents.copies import Copies
+restore = Copies.restore
+Copies.restore = lambda self, range_: None if range_.address == 0x330000000000 else restore(self, range_)
 """,
     ],
 )

@@ -18,7 +18,7 @@ from replay.compare.elements import TYPES, ElementType, Region
 from replay.compare.outputs import Reading
 from replay.compare.tolerance import Tolerance
 from replay.engine.checking.copied_types import Places, copy_of, part, spread
-from replay.engine.contents.store import read_contents
+from replay.engine.contents.reading import read_contents
 from replay.engine.placing.memory import is_array
 from replay.engine.program import Program
 from replay.errors import ReplayError

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Keep
-from replay.engine.contents.store import describe
+from replay.engine.contents.reading import describe
 from replay.engine.session import Session, Verified
 from replay.results.schema import Restore
 
@@ -26,21 +26,21 @@ class StillRunning(Exception):
 
 
 def check_restore(session: Session, verified: Verified) -> Restore:
-    """Restore, compare with what was loaded (`ContentStore.remember_loaded`), replay once more and compare with what
+    """Restore, compare with what was loaded (`Copies.remember_loaded`), replay once more and compare with what
     the last replay left. Sets the verdict to nondeterministic where two replays from equal memory differ. Raises
     EngineError when a call fails.
     """
     contents = session.contents
-    first = contents.written_digests()
+    first = contents.copies.written_digests()
     session.restore_found_writes()
     session.restore()
     session.synchronize()
-    restored = contents.written_digests()
-    wrong = differing_buffers(session, contents.loaded_digests, restored)
+    restored = contents.copies.written_digests()
+    wrong = differing_buffers(session, contents.copies.loaded_digests, restored)
     facts = Restore(
         verdict="wrong" if wrong else "right",
         ranges=len({range_id for range_id, _ in restored}),
-        size_bytes=contents.copied_bytes,
+        size_bytes=contents.copies.copied_bytes,
         written_elsewhere=list(session.found_written),
         problems=[f"{text} does not hold what was loaded after a restore" for text in wrong],
     )
@@ -51,7 +51,7 @@ def check_restore(session: Session, verified: Verified) -> Restore:
     differing = differing_buffers(
         session,
         first,
-        contents.written_digests(),
+        contents.copies.written_digests(),
         {item.label: item.differing_bytes for item in verified.comparisons},
     )
     if differing and verified.verdict in ("match", "wrong") and not verified.within_tolerance:
@@ -93,7 +93,9 @@ def differing_buffers(
 def far_from_captured(session: Session) -> dict[str, int]:
     """Differing bytes, by label, of what is restored and was captured behind the window."""
     contents = session.contents
-    written = [item for item in session.restorable if item.after is not None and contents.is_restored(item)]
+    written = [
+        item for item in session.restorable if item.after is not None and contents.copies.is_restored(item)
+    ]
     found = [contents.compare(range_, {}) for range_ in written]
     return {item.label: item.differing_bytes for item in found}
 
@@ -112,12 +114,12 @@ def same_outputs_again(session: Session, finishes: Callable[[], bool]) -> str:
     session.synchronize()
     session.run_window()
     session.synchronize()
-    first = session.contents.written_digests()
+    first = session.contents.copies.written_digests()
     session.run_window()
     if not finishes():
         raise StillRunning
     session.synchronize()
-    return "" if session.contents.written_digests() == first else "the window changes what it reads"
+    return "" if session.contents.copies.written_digests() == first else "the window changes what it reads"
 
 
 def _why_not_twice(session: Session) -> str:

@@ -68,7 +68,7 @@ def change_census(program: Any, change: CensusChange) -> None:
     number of those whose high half stands elsewhere; `leave` are [site kind, site, offset] of words that may be
     numbers. Sites are of kind range, call, or host (memory that
     the call of this number reads)."""
-    from replay.engine.contents.store import Word
+    from replay.engine.contents.words import Word
 
     by_kind = {"range": program.range_words, "call": program.call_words}
     for kind, site, offset, *captured in [*change.get("leave", ()), *change.get("patch", ())]:

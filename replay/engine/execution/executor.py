@@ -18,8 +18,8 @@ from typing import Any
 
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import HANDLE_TYPES, Effect, Function, Keep, Parameter, Role, Term
-from replay.engine.contents.store import HandleWord, Word
 from replay.engine.contents.tensor_maps import LiveMaps, MapPlace
+from replay.engine.contents.words import HandleWord, Word
 from replay.engine.driver import Driver, DriverFailure, argument_type, argument_value, passed_value
 from replay.engine.execution import custom
 from replay.engine.execution.custom.graphs import LiveGraphs

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from replay.engine.contents.store import read_contents
+from replay.engine.contents.reading import read_contents
 from replay.engine.placing.addresses import AddressMap
 from replay.errors import EngineError
 from replay.images.fatbin import WRAPPER_MAGIC

@@ -74,7 +74,7 @@ def compare_orders(session: Session, window: SerialWindow) -> list[str]:
         session.synchronize()
         session.run_window(calls)
         session.synchronize()
-        left.append(session.contents.written_digests())
+        left.append(session.contents.copies.written_digests())
         if calls is None:
             compared = far_from_captured(session)
     return differing_buffers(session, left[0], left[1], compared)

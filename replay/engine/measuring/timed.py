@@ -78,7 +78,9 @@ def time_session(
             sleep_s=time.sleep,
             progress=lambda count: messages.progress(f"{count} samples"),
         )
-        return _timing(measurement, sampler, clocks, parameters, session.contents.copied_bytes, emulated, hot)
+        return _timing(
+            measurement, sampler, clocks, parameters, session.contents.copies.copied_bytes, emulated, hot
+        )
 
     if caches != "hot":
         timed.cold = take(sampler, None)

@@ -7,7 +7,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from replay.api.vocabulary import Function
-from replay.engine.contents.store import HandleWord, patch
+from replay.engine.contents.words import HandleWord, patch
 from replay.engine.execution.custom.common import Arguments, Rebuild
 from replay.errors import EngineError
 

@@ -1,0 +1,94 @@
+"""Live memory of every kind: read and written by the host, through the driver where that has to do it."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from replay.engine.contents.arrays import LiveArrays
+from replay.engine.contents.loading import Piece
+from replay.engine.contents.reading import describe
+from replay.engine.driver import Driver, call
+from replay.engine.placing.addresses import AddressMap
+from replay.engine.placing.memory import home_address, is_array, is_host
+from replay.errors import EngineError
+from replay.snapshot.schema import CHUNK_BYTES, Range
+
+ZEROS = bytes(CHUNK_BYTES)
+WIDEST_VIEW_BYTES = 4 << 20  # enough for threads to share the work of a digest
+
+
+class LiveMemory:
+    """Where ranges live now. find_handle and inside: as `LiveArrays` has them."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        addresses: AddressMap,
+        find_handle: Callable[[str, int], int | None] = lambda c_type, captured: None,
+        inside: Callable[[int], AbstractContextManager[None]] = lambda context: nullcontext(),
+    ) -> None:
+        self._driver = driver
+        self._addresses = addresses
+        self.arrays = LiveArrays(driver, find_handle, inside)
+        self._landing = ctypes.create_string_buffer(CHUNK_BYTES)
+        self._wide_landing: bytearray | None = None
+
+    def find(self, range_: Range) -> int | None:
+        """Where a range lives now, of an array its captured address, from which offsets are counted; None when it is
+        not there."""
+        return self._addresses.find(home_address(range_))
+
+    def address(self, range_: Range) -> int:
+        """The same of a range that has to be there. Raises EngineError."""
+        found = self.find(range_)
+        if found is None:
+            raise EngineError(f"{describe(range_)} is not loaded", next="capture again with `--all`")
+        return found
+
+    def write(self, range_: Range, address: int, data: bytes | bytearray | Piece) -> None:
+        """Copy to `address`."""
+        # ctypes passes the inside of a bytes object without a copy.
+        source: Any
+        if isinstance(data, Piece):
+            source = data.address
+        else:
+            source = data if isinstance(data, bytes) else (ctypes.c_char * len(data)).from_buffer(data)
+        if is_array(range_):
+            held = ctypes.create_string_buffer(bytes(data), len(data))
+            self.arrays.write(range_, address - range_.address, len(data), ctypes.addressof(held))
+        elif is_host(range_):
+            ctypes.memmove(address, source, len(data))
+        else:
+            call(self._driver, "cuMemcpyHtoD_v2", address, source, len(data))
+
+    def fill_zero(self, range_: Range, address: int, size: int) -> None:
+        """Clear `size` bytes."""
+        if is_array(range_):
+            self.write(range_, address, ZEROS[:size])
+        elif is_host(range_):
+            ctypes.memset(address, 0, size)
+        else:
+            call(self._driver, "cuMemsetD8_v2", address, 0, size)
+
+    def read(self, range_: Range, address: int, size: int) -> bytes:
+        """A copy of what is there, at most a chunk."""
+        if is_host(range_):
+            return ctypes.string_at(address, size)
+        if is_array(range_):
+            self.arrays.read(range_, address - range_.address, size, ctypes.addressof(self._landing))
+            return ctypes.string_at(self._landing, size)
+        call(self._driver, "cuMemcpyDtoH_v2", self._landing, address, size)
+        return ctypes.string_at(self._landing, size)
+
+    def view(self, range_: Range, address: int, size: int) -> bytes | memoryview:
+        """What memory holds; valid until the next call. At most WIDEST_VIEW_BYTES, of arrays a chunk."""
+        if is_array(range_) or is_host(range_):
+            return self.read(range_, address, size)
+        if self._wide_landing is None:
+            self._wide_landing = bytearray(WIDEST_VIEW_BYTES)
+        landing = (ctypes.c_char * size).from_buffer(self._wide_landing)
+        call(self._driver, "cuMemcpyDtoH_v2", landing, address, size)
+        return memoryview(self._wide_landing)[:size]

@@ -1,0 +1,58 @@
+"""What a snapshot says of contents: their pieces, what the window writes of them. Nothing here knows a driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from replay.engine.placing.memory import is_global
+from replay.snapshot.container import SnapshotReader
+from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Contents, Range
+
+
+def read_contents(reader: SnapshotReader, contents: Contents) -> bytes:
+    """All bytes of an attachment or image."""
+    digests = contents.chunk_digests()
+    return b"".join(
+        read_chunk(reader, digest, min(CHUNK_BYTES, contents.size_bytes - number * CHUNK_BYTES))
+        for number, digest in enumerate(digests)
+    )
+
+
+def read_chunk(reader: SnapshotReader, digest: bytes, size_bytes: int) -> bytes:
+    """One chunk, checked; zeros for ZERO_DIGEST."""
+    return bytes(size_bytes) if digest == ZERO_DIGEST else reader.chunk(digest, size_bytes)
+
+
+def written_stretches(range_: Range) -> list[tuple[int, int]]:
+    """(offset, bytes) of what the window writes in a range, neighbours joined."""
+    before, after = range_.before, range_.after
+    if before is None:
+        return []
+    if after is None or after.size_bytes != before.size_bytes:
+        return [(0, before.size_bytes)]
+    stretches: list[tuple[int, int]] = []
+    for number, (old, new) in enumerate(zip(before.chunk_digests(), after.chunk_digests(), strict=True)):
+        if old != new:
+            offset = number * CHUNK_BYTES
+            size = min(CHUNK_BYTES, before.size_bytes - offset)
+            if stretches and sum(stretches[-1]) == offset:
+                stretches[-1] = (stretches[-1][0], stretches[-1][1] + size)
+            else:
+                stretches.append((offset, size))
+    return stretches
+
+
+def describe(range_: Range) -> str:
+    """A range for people."""
+    if is_global(range_):
+        return f"global {range_.name or hex(range_.address)} ({range_.size_bytes} bytes)"
+    if range_.array is not None:
+        return f"array {range_.owner:#x} ({range_.array}, {range_.size_bytes} bytes)"
+    return f"{range_.kind} buffer {range_.address:#x} ({range_.size_bytes} bytes)"
+
+
+def pieces(contents: Contents) -> Iterable[tuple[int, bytes, int]]:
+    """(offset, digest, bytes) of each chunk."""
+    for number, digest in enumerate(contents.chunk_digests()):
+        offset = number * CHUNK_BYTES
+        yield offset, digest, min(CHUNK_BYTES, contents.size_bytes - offset)
