@@ -29,7 +29,7 @@ class Observation:
 
     time_ns: median of its samples. cycles: the same in SM cycles, None when the clock is not known. exact: the clock is
     deterministic and its samples are all equal. spoiled: why the time does not count, "" when it does. wrong: what is
-    wrong with the outputs, "" when they are right.
+    wrong with the outputs, "" when they are right. power_w: that the device drew, None when it is not known.
     """
 
     time_ns: float
@@ -37,6 +37,7 @@ class Observation:
     exact: bool = False
     spoiled: str = ""
     wrong: str = ""
+    power_w: float | None = None
 
 
 @dataclass(frozen=True)

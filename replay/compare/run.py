@@ -158,7 +158,13 @@ def _compare_window(
         source="measured" if first.timing is None else first.timing.source,
         rounds=[
             comparison.ComparedRound(
-                item.a.time_ns, item.b.time_ns, item.b_first, item.a.cycles, item.b.cycles
+                item.a.time_ns,
+                item.b.time_ns,
+                item.b_first,
+                item.a.cycles,
+                item.b.cycles,
+                item.a.power_w,
+                item.b.power_w,
             )
             for item in rounds.rounds
         ],
@@ -219,6 +225,7 @@ def observation(result: RunResult) -> Observation:
         exact=timing.source == "modelled" and len(set(times)) == 1,
         spoiled=next((item.text for item in timing.warnings if item.code in _SPOILING_WARNINGS), ""),
         wrong=wrong,
+        power_w=power / 1000 if isinstance(power := result.device.clocks.get("power_draw_mw"), int) else None,
     )
 
 
@@ -338,7 +345,8 @@ def _compare_stored(
         verdict=judgement.verdict.value,
         time="GPU time" if first.timing.gpu is not None else "host time",
         source=first.timing.source,
-        rounds=[comparison.ComparedRound(item.a.time_ns, item.b.time_ns, False, item.a.cycles, item.b.cycles)
+        rounds=[comparison.ComparedRound(item.a.time_ns, item.b.time_ns, False, item.a.cycles, item.b.cycles,
+                                         item.a.power_w, item.b.power_w)
                 for item in rounds],
         **_judged(judgement),
     )  # fmt: skip

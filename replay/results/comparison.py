@@ -58,13 +58,16 @@ class ComparedSide:
 
 @dataclass(frozen=True)
 class ComparedRound:
-    """One round: medians of two neighbouring fresh processes. cycles: of the SM clock, None where it is not known."""
+    """One round: medians of two neighbouring fresh processes. cycles: of the SM clock; power_w: that the device drew in
+    watts, as NVML said beside the samples; both None where they are not known."""
 
     a_ns: float
     b_ns: float
     b_first: bool
     a_cycles: float | None = None
     b_cycles: float | None = None
+    a_power_w: float | None = None
+    b_power_w: float | None = None
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
-import os
-import shutil
-import subprocess
-import zlib
+import hashlib
+import html
+import re
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 
@@ -97,17 +96,26 @@ def checked(page: str) -> Checker:
 
 def test_the_page_is_whole_and_escapes_every_name(inputs):
     page = checked(render_page(read_sources(inputs)))
-    assert not page.tags & {"script", "img", "iframe", "object", "link", "form", "a"}
+    assert not page.tags & {"img", "iframe", "object", "link", "form", "a"}
     assert not {name for name in page.attributes if name.startswith("on") or name in ("src", "href", "style")}
-    assert page.text.count("<script>alert(1)</script>") >= 8
-    assert page.text.count("{{7*7}}") == page.text.count("<script>alert(1)</script>")  # text, not a template
+    text = page.text.partition("/*! https://github.com/leeoniya/uPlot")[0]
+    assert text.count("<script>alert(1)</script>") >= 8
+    assert text.count("{{7*7}}") == text.count("<script>alert(1)</script>")  # text, not a template
 
 
-def test_the_page_allows_nothing_to_be_loaded(inputs):
+def test_the_page_allows_its_own_script_and_nothing_to_be_loaded(inputs):
     page = render_page(read_sources(inputs))
-    assert "Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\"" in page
-    assert "http:" not in page
-    assert "https:" not in page
+    policy = html.unescape(re.findall(r'Content-Security-Policy" content="([^"]*)"', page)[0])
+    assert re.fullmatch(
+        r"default-src 'none'; script-src 'sha256-\S+'; style-src 'sha256-\S+'; base-uri 'none'; form-action 'none'",
+        policy,
+    )
+    script, style = (re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL) for tag in ("script", "style"))
+    assert len(script) == len(style) == 1
+    for text in (*script, *style):
+        assert base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() in policy
+    addresses = set(re.findall(r"https?://[^\s)\"']*", page))
+    assert addresses == {"https://github.com/leeoniya/uPlot"}  # its licence's own comment
 
 
 def test_the_page_says_what_was_found(inputs):
@@ -184,46 +192,3 @@ def test_the_command_writes_a_page(tmp_path, inputs, capsys):
     assert "### " in capsys.readouterr().out
     assert main(["report", *names]) == 2
     assert main(["report", str(tmp_path / "nowhere.json"), "--markdown"]) == 3
-
-
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-PAPER = {"light": (255, 255, 255), "dark": (13, 17, 23)}
-
-
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium or Chrome on this machine (apt install chromium)")
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1400, 400])
-def test_a_real_browser_shows_it(tmp_path, inputs, width, scheme):
-    """Screenshots are kept in REPLAY_TEST_ARTEFACTS, when that names a folder, for people to look at."""
-    (tmp_path / "page.html").write_text(render_page(read_sources(inputs)))
-    folder = Path(os.environ.get("REPLAY_TEST_ARTEFACTS") or tmp_path)
-    folder.mkdir(parents=True, exist_ok=True)
-    picture = folder / f"report-{width}-{scheme}.png"
-    command = [
-        BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-        "--disable-background-networking", "--disable-component-update", "--hide-scrollbars",
-        f"--user-data-dir={tmp_path / 'profile'}", f"--window-size={width},2400", f"--screenshot={picture}",
-        f"--blink-settings=preferredColorScheme={0 if scheme == 'dark' else 1}", (tmp_path / "page.html").as_uri(),
-    ]  # fmt: skip
-    subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=100, check=True)
-    drawn_width, first_pixel, colours = look_at(picture)
-    assert drawn_width == width
-    assert first_pixel == PAPER[scheme]
-    assert colours > 50  # text and charts, not a blank page
-
-
-def look_at(picture: Path) -> tuple[int, tuple[int, ...], int]:
-    """Width, first pixel and how many different rows of raw bytes a PNG has."""
-    data = picture.read_bytes()
-    assert data[:8] == b"\x89PNG\r\n\x1a\n"
-    width = int.from_bytes(data[16:20], "big")
-    packed, at = b"", 8
-    while at < len(data):
-        length = int.from_bytes(data[at : at + 4], "big")
-        if data[at + 4 : at + 8] == b"IDAT":
-            packed += data[at + 8 : at + 8 + length]
-        at += 12 + length
-    raw = zlib.decompress(packed)
-    row_bytes = len(raw) // int.from_bytes(data[20:24], "big")
-    rows = {raw[begin : begin + row_bytes] for begin in range(0, len(raw), row_bytes)}
-    return width, tuple(raw[1:4]), len(rows)  # the first pixel has no neighbours that a filter could take

@@ -3,6 +3,7 @@ template (the result is markup)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -10,27 +11,35 @@ from markupsafe import Markup, escape
 
 WIDTH, HEIGHT = 640, 180
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 12, 12, 26
-MAXIMUM_POINTS = 4000
 
 
 @dataclass(frozen=True)
 class Line:
-    """Values in their order. style: a CSS class (a, b, plain). joined: with a line through them."""
+    """Values in their order, None where there is none. style: a CSS class (a, b, clock, power). joined: with a line
+    through them. titles: of each value, behind it."""
 
     name: str
-    values: Sequence[float]
+    values: Sequence[float | None]
     style: str = "plain"
     joined: bool = False
     titles: Sequence[str] = field(default_factory=list)
 
 
 def chart(
-    lines: Sequence[Line], label: str, unit: str = "", marks: Sequence[int] = (), level: float | None = None
+    lines: Sequence[Line],
+    label: str,
+    unit: str = "",
+    marks: Sequence[int] = (),
+    level: float | None = None,
+    places: Sequence[int] = (),
+    count: int = 0,
 ) -> Markup:
     """Lines over one axis. label: what it shows, for who cannot see it. marks: positions of upright lines. level: a
-    horizontal one."""
-    values = [value for line in lines for value in line.values] + ([] if level is None else [level])
-    count = max((len(line.values) for line in lines), default=0)
+    horizontal one. places, count: where each value stands among so many; left out: one after another."""
+    known = [value for line in lines for value in line.values if value is not None]
+    values = known + ([] if level is None else [level])
+    places = places or range(max((len(line.values) for line in lines), default=0))
+    count = count or len(places)
     if not values:
         return Markup("")
     low, high = min(values), max(values)
@@ -38,7 +47,7 @@ def chart(
     margin = max((high - low) * 0.08, abs(high) * 0.02, 1e-9)
     low, high = low - margin, high + margin
 
-    def x(place: int) -> float:
+    def x(place: float) -> float:
         return _LEFT + (WIDTH - _LEFT - _RIGHT) * (place + 0.5) / max(1, count)
 
     def y(value: float) -> float:
@@ -46,39 +55,28 @@ def chart(
 
     parts = [Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">').format(WIDTH, HEIGHT, label)]
     for tick in _ticks(low, high):
-        parts.append(
-            Markup('<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>').format(
-                _LEFT, WIDTH - _RIGHT, y(tick), y(tick)
-            )
-        )
-        parts.append(
-            Markup('<text class="tick" x="{}" y="{:.1f}" text-anchor="end">{}</text>').format(
-                _LEFT - 6, y(tick) + 4, f"{tick:g} {unit}".strip()
-            )
-        )
+        parts.append(_upright_or_level("grid", _LEFT, WIDTH - _RIGHT, y(tick), y(tick)))
+        parts.append(_text(_LEFT - 6, y(tick) + 4, "end", f"{tick:g} {unit}".strip()))
+    for place in _whole_ticks(count):
+        parts.append(_text(x(place - 1), HEIGHT - 8, "middle", f"{place:,}"))
     if level is not None:
-        parts.append(
-            Markup('<line class="level" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>').format(
-                _LEFT, WIDTH - _RIGHT, y(level), y(level)
-            )
-        )
-    parts += [
-        Markup('<line class="mark" x1="{0:.1f}" x2="{0:.1f}" y1="{1}" y2="{2}"/>').format(
-            x(place) - (WIDTH - _LEFT - _RIGHT) / max(1, count) / 2, _TOP, HEIGHT - _BOTTOM
-        )
-        for place in marks
-    ]
+        parts.append(_upright_or_level("level", _LEFT, WIDTH - _RIGHT, y(level), y(level)))
+    for place in marks:
+        parts.append(_upright_or_level("mark", x(place - 0.5), x(place - 0.5), _TOP, HEIGHT - _BOTTOM))
     for line in lines:
-        step = max(1, len(line.values) // MAXIMUM_POINTS)
-        places = range(0, len(line.values), step)
-        if line.joined and len(line.values) > 1:
-            points = " ".join(f"{x(place):.1f},{y(line.values[place]):.1f}" for place in places)
+        drawn = [
+            (x(place), y(value), value, line.titles[at] if at < len(line.titles) else "")
+            for at, (place, value) in enumerate(zip(places, line.values, strict=False))
+            if value is not None
+        ]
+        if line.joined and len(drawn) > 1:
+            points = " ".join(f"{left:.1f},{top:.1f}" for left, top, _, _ in drawn)
             parts.append(Markup('<polyline class="{}" points="{}"/>').format(line.style, points))
-        for place in places:
-            title = line.titles[place] if place < len(line.titles) else f"{line.values[place]:g} {unit}"
+        for left, top, value, title in drawn:
+            text = f"{value:g} {unit}".strip() + (f", {title}" if title else "")
             parts.append(
                 Markup('<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="3"><title>{}</title></circle>').format(
-                    line.style, x(place), y(line.values[place]), title
+                    line.style, left, top, text
                 )
             )
     parts.append(Markup("</svg>"))
@@ -92,10 +90,20 @@ def bar(fraction: float, text: str) -> Markup:
     ).format(escape(text), 100 * min(1.0, max(0.0, fraction)))
 
 
+def _upright_or_level(style: str, x1: float, x2: float, y1: float, y2: float) -> Markup:
+    return Markup('<line class="{}" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>').format(
+        style, x1, x2, y1, y2
+    )
+
+
+def _text(x: float, y: float, anchor: str, text: str) -> Markup:
+    return Markup('<text class="tick" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(
+        x, y, anchor, text
+    )
+
+
 def _ticks(low: float, high: float) -> list[float]:
     """Three to six round values between both."""
-    import math
-
     span = high - low
     step = 10 ** math.floor(math.log10(span / 3)) if span > 0 else 1.0
     for factor in (5, 2):
@@ -104,3 +112,10 @@ def _ticks(low: float, high: float) -> list[float]:
             break
     first = math.ceil(low / step)
     return [round(n * step, 12) for n in range(first, math.floor(high / step) + 1)][:8]
+
+
+def _whole_ticks(count: int) -> list[int]:
+    """Up to ten round places from 1 to count."""
+    steps = (size * 10**power for power in range(12) for size in (1, 2, 5))
+    step = next(step for step in steps if count <= step * 10)
+    return list(range(step, count + 1, step))

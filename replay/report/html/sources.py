@@ -9,7 +9,7 @@ from pathlib import Path
 
 from replay.errors import FormatError, ReplayError
 from replay.history.series import HistoryView, look
-from replay.results import bisection, comparison
+from replay.results import bisection, check, comparison
 from replay.results.schema import RunResult
 from replay.results.store import read_result
 from replay.snapshot.schema import from_wire
@@ -23,12 +23,13 @@ class Sources:
 
     comparisons: list[comparison.Comparison] = field(default_factory=list)
     bisections: list[bisection.Bisection] = field(default_factory=list)
+    checks: list[check.Check] = field(default_factory=list)
     results: list[RunResult] = field(default_factory=list)
     histories: list[HistoryView] = field(default_factory=list)
 
 
 def read_sources(paths: Sequence[Path]) -> Sources:
-    """Results (.rres), folders of them, and the JSON of `compare` and `bisect`. Raises FormatError, FileError."""
+    """Results (.rres), folders of them, and the JSON of `compare`, `bisect`, `check`. Raises FormatError, FileError."""
     found = Sources()
     for path in paths:
         if path.is_dir():
@@ -55,11 +56,13 @@ def _read_json(path: Path, found: Sources) -> None:
             found.comparisons.append(from_wire(comparison.Comparison, value))
         elif schema == bisection.FORMAT:
             found.bisections.append(from_wire(bisection.Bisection, value))
+        elif schema == check.FORMAT:
+            found.checks.append(from_wire(check.Check, value))
         else:
             raise FormatError(
                 "is nothing that a report can be made of",
                 where=path,
-                next="name .rres files, folders of them, or what `compare` and `bisect` print with --json",
+                next="name .rres files, folders of them, or what `compare`, `bisect` and `check` print with --json",
             )
     except ReplayError as error:
         raise FormatError(error.what, where=path, next=error.next) from None

@@ -1,0 +1,169 @@
+"""The section of one comparison."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from replay.report import compare as compare_text
+from replay.report.html.model import MAXIMUM_ROWS, MODELLED, Section, Table, scale, worst
+from replay.report.html.plots import Curve, Panel, Plot
+from replay.report.text import duration, number, shown
+from replay.results.comparison import ComparedRound, ComparedRow, ComparedSide, Comparison
+
+_ORDER = ("WRONG", "FAILED", "SLOWER", "UNSURE", "FASTER", "SAME")
+SHOWN_UNMATCHED = 20
+SHOWN_LAUNCHES = 20
+SHOWN_COMMANDS = 5  # rows of which they are given
+
+
+def comparison_section(result: Comparison) -> Section:
+    """Verdict, what differs between the sides, the table, and each row with its rounds."""
+    verdict = worst((row.verdict for row in result.rows), _ORDER)
+    section = Section(compare_text.headline(result).removeprefix(verdict).lstrip(" :"), verdict)
+    if any(row.source == "modelled" for row in result.rows):
+        section.lines.append(MODELLED)
+    if differences := list(_environment(result)):
+        section.tables.append(("What differs between the sides", Table(["", "A", "B"], differences)))
+    rows = Table(["kernel", "A", "B", "B / A", "interval", "rounds", "verdict", "why"])
+    for row in result.rows[:MAXIMUM_ROWS]:
+        rows.rows.append([
+            shown(row.kernel) + (f" (window {row.a.window})" if row.a.window is not None else ""),
+            "" if row.a.time_ns is None else duration(row.a.time_ns),
+            "" if row.b.time_ns is None else duration(row.b.time_ns),
+            "" if row.ratio is None else f"{row.ratio:.4f}",
+            "" if row.low is None or row.high is None else f"{row.low:.4f} .. {row.high:.4f}",
+            len(row.rounds),
+            row.verdict,
+            shown(row.reason, 200) if row.verdict != "SAME" else "",
+        ])  # fmt: skip
+    if rows.rows:
+        section.tables.append(("", rows.without_empty()))
+    else:
+        section.lines.append("No window of one side has a partner on the other.")
+    section.notes += [*_totals(result), *(shown(text) for text in result.notes)]
+    if len(result.rows) > MAXIMUM_ROWS:
+        section.notes.append(
+            f"... and {len(result.rows) - MAXIMUM_ROWS:,} more rows: `replay compare --json` has all"
+        )
+    section.details += [_row(row) for row in result.rows[:MAXIMUM_ROWS]]
+    section.notes += [shown(text) for text in result.unmatched[:SHOWN_UNMATCHED]]
+    if len(result.unmatched) > SHOWN_UNMATCHED:
+        section.notes.append(f"... and {len(result.unmatched) - SHOWN_UNMATCHED:,} more without a partner")
+    section.commands = list(dict.fromkeys(_commands(result)))
+    return section
+
+
+def _totals(result: Comparison) -> Iterator[str]:
+    if result.total_a_ns and result.total_b_ns and len(result.rows) > 1:
+        change = (result.total_b_ns / result.total_a_ns - 1) * 100
+        yield f"All rows together: {duration(result.total_a_ns)} and {duration(result.total_b_ns)}, {change:+.2f} %."
+    if result.mean is not None:
+        low, mean, high = (
+            (value - 1) * 100 for value in (result.mean.low, result.mean.ratio, result.mean.high)
+        )
+        yield f"Geometric mean of {number(result.mean.rows, 'row')}: {mean:+.2f} % [{low:+.2f} %, {high:+.2f} %]."
+
+
+def _environment(result: Comparison) -> Iterator[list[object]]:
+    """Fields of the sides that differ in any row; the first such row stands for all."""
+    names = {"snapshot": "snapshot", "identity": "its content", "variant": "variant", "device": "device",
+             "driver": "driver", "driver_version": "driver version"}  # fmt: skip
+    for name, title in names.items():
+        for row in result.rows:
+            a, b = getattr(row.a, name), getattr(row.b, name)
+            if a != b:
+                yield [title, shown(a) or "as captured", shown(b) or "as captured"]
+                break
+
+
+def _row(row: ComparedRow) -> Section:
+    section = Section(shown(row.kernel), row.verdict)
+    if row.reason:
+        section.lines.append(shown(row.reason, 2000))
+    if row.spoiled:
+        section.lines.append(f"{number(len(row.spoiled), 'round')} repeated: {shown(row.spoiled[0], 300)}")
+    if row.rounds:
+        section.charts.append(
+            (f"median of each round, {row.source} {row.time}: A solid, B dashed", _plot(row))
+        )
+    made_of = Table(["kernel", "", *(title for _, title in compare_text.MADE_OF), "code"])
+    for a, b in zip(row.a.kernels, row.b.kernels, strict=False):
+        for name, kernel in (("A", a), ("B", b)) if a != b else ():
+            known = (getattr(kernel, field) for field, _ in compare_text.MADE_OF)
+            code = (kernel.code or kernel.image)[:12]
+            made_of.rows.append(
+                [shown(kernel.name), name, *("" if item is None else item for item in known), code]
+            )
+    if made_of.rows:
+        section.tables.append(
+            ("What the kernels are made of, where the sides differ", made_of.without_empty())
+        )
+    if row.launches:
+        table = Table(["call", "launch", "A", "B", "change"])
+        table.rows = [
+            [item.call, shown(item.kernel), duration(item.a_ns), duration(item.b_ns),
+             f"{(item.b_ns / item.a_ns - 1) * 100:+.2f} %" if item.a_ns else ""]
+            for item in row.launches[:SHOWN_LAUNCHES]
+        ]  # fmt: skip
+        section.tables.append(("Launches of the window, the largest change first", table))
+        if len(row.launches) > SHOWN_LAUNCHES:
+            section.lines.append(f"{len(row.launches):,} launches, of which {SHOWN_LAUNCHES} are listed")
+    return section
+
+
+def _plot(row: ComparedRow) -> Plot:
+    divisor, unit = scale([time for item in row.rounds for time in (item.a_ns, item.b_ns)])
+    titles = ["B was replayed first" if item.b_first else "A was replayed first" for item in row.rounds]
+    return Plot(
+        f"rounds of {shown(row.kernel, 200)}",
+        "round",
+        [
+            Panel(row.time, unit, [
+                Curve("A", [item.a_ns / divisor for item in row.rounds], "a", True),
+                Curve("B", [item.b_ns / divisor for item in row.rounds], "b", True),
+            ]),
+            Panel("SM clock", "MHz", [
+                Curve("A", [_clock(item, item.a_cycles, item.a_ns) for item in row.rounds], "a", True),
+                Curve("B", [_clock(item, item.b_cycles, item.b_ns) for item in row.rounds], "b", True),
+            ]),
+            Panel("power", "W", [
+                Curve("A", [item.a_power_w for item in row.rounds], "a", True),
+                Curve("B", [item.b_power_w for item in row.rounds], "b", True),
+            ]),
+        ],
+        titles,
+    )  # fmt: skip
+
+
+def _clock(item: ComparedRound, cycles: float | None, time_ns: float) -> float | None:
+    return None if cycles is None or not time_ns else cycles / time_ns * 1000
+
+
+def _commands(result: Comparison) -> Iterator[str]:
+    for row in result.rows[:SHOWN_COMMANDS]:
+        words = ["replay", "compare", row.a.snapshot]
+        words += [row.b.snapshot] if row.b.snapshot != row.a.snapshot else []
+        words += ["--a", row.a.variant] if row.a.variant else []
+        words += ["--b", row.b.variant] if row.b.variant else []
+        yield shown(shlex.join(words))
+        for side in (row.a, row.b):
+            yield _run_command(side)
+
+
+def _run_command(side: ComparedSide) -> str:
+    window = [] if side.window is None else ["--window", str(side.window)]
+    return shown(shlex.join(["replay", "run", side.snapshot, *window, *_options(side.variant)]))
+
+
+def _options(variant: str) -> Iterator[str]:
+    """The words of a variant as options of `replay run`."""
+    try:
+        words = shlex.split(variant)
+    except ValueError:
+        return
+    for word in words:
+        key, _, value = word.partition("=")
+        yield f"--{key}"
+        if key != "lower-ptx":
+            yield value

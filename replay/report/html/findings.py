@@ -1,0 +1,229 @@
+"""The sections of a bisection, a history, a result, and what the nightly gate found."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from replay.report import bisect as bisect_text
+from replay.report import check as check_text
+from replay.report import run as run_text
+from replay.report.html.charts import bar
+from replay.report.html.model import MAXIMUM_ROWS, MODELLED, Section, Table, scale, scaled, worst
+from replay.report.html.plots import Curve, Panel, Plot
+from replay.report.text import duration, number, shown
+from replay.results.bisection import Bisection
+from replay.results.check import Check, CheckedCase
+from replay.results.schema import RunResult
+
+if TYPE_CHECKING:
+    from replay.history.series import HistoryView, Series
+
+SHOWN_LAUNCHES = 200
+SHOWN_PASSED = 100
+SHOWN_PROBLEMS = 10
+
+
+def bisection_section(result: Bisection) -> Section:
+    """The answer, and every candidate with the probability that it is the first bad one."""
+    section = Section(
+        bisect_text.answer(result) if result.steps else "nothing was found",
+        "SLOWER" if result.steps else "UNSURE",
+    )
+    if result.symptom != "slower" and result.steps:
+        section.verdict = "WRONG"
+    if result.source == "modelled":
+        section.lines.append(MODELLED)
+    section.lines += [shown(text) for text in (bisect_text.more(result) if result.steps else ())]
+    section.notes += [shown(text) for text in result.notes]
+    against = "against good" if result.symptom == "slower" else "shows it"
+    table = Table(["", "candidate", "rounds", against, "first bad?", "probability", ""])
+    bad = {step.first_bad for step in result.steps}
+    for at, item in enumerate(result.candidates[:MAXIMUM_ROWS]):
+        likely = item.probability >= 0.0005
+        table.rows.append([
+            "first bad" if at in bad else "",
+            shown(item.label),
+            len(item.observations) or "",
+            bisect_text.seen(item, result.symptom),
+            f"{item.probability:.1%}" if likely else "",
+            bar(item.probability, f"{item.probability:.1%}") if likely else "",
+            bisect_text.said(item, at, result),
+        ])  # fmt: skip
+    section.tables.append(("", table.without_empty()))
+    if len(result.candidates) > MAXIMUM_ROWS:
+        section.lines.append(f"... and {len(result.candidates) - MAXIMUM_ROWS:,} more candidates")
+    words = ["replay", "bisect", *([result.snapshot] if result.snapshot else []), "--over", result.over]
+    words += [] if result.symptom == "slower" else ["--symptom", result.symptom]
+    section.commands = [shown(shlex.join(words))]
+    return section
+
+
+def history_section(view: HistoryView) -> Section:
+    """The course of each series, those that changed first."""
+    series = sorted(view.series, key=lambda item: not item.changes)
+    changed = sum(len(item.changes) for item in series)
+    title = f"History of {number(len(series), 'series', 'series')}, {number(view.results, 'result')}"
+    section = Section(title + (f": {number(changed, 'change')} of level" if changed else ""))
+    if any(item.source == "modelled" for item in series):
+        section.lines.append(MODELLED)
+    if not series:
+        section.lines.append("There are no results with times in this folder.")
+    section.lines += [f"{shown(path)}: {shown(why, 200)}" for path, why in view.problems[:SHOWN_PROBLEMS]]
+    if len(view.problems) > SHOWN_PROBLEMS:
+        section.lines.append(
+            f"... and {len(view.problems) - SHOWN_PROBLEMS:,} more files that are no results"
+        )
+    section.details = [_series(item) for item in series[:MAXIMUM_ROWS]]
+    if len(series) > MAXIMUM_ROWS:
+        section.lines.append(
+            f"... and {len(series) - MAXIMUM_ROWS:,} more series: `replay history` lists them"
+        )
+    section.commands = [shown(shlex.join(["replay", "history", view.folder]))]
+    return section
+
+
+def _series(item: Series) -> Section:
+    divisor, unit = scale([point.median_ns for point in item.points])
+    paths = {change.path for change in item.changes}
+    marks = [place for place, point in enumerate(item.points) if point.path in paths]
+    plot = Plot(
+        f"history of {shown(item.kernel, 200)}",
+        "result",
+        [
+            Panel(
+                "median",
+                unit,
+                [Curve("median", [point.median_ns / divisor for point in item.points], "a", True)],
+                None if item.baseline_ns is None else item.baseline_ns / divisor,
+            )
+        ],
+        [f"{point.created_utc}, CUDA {_version(point.driver_version)}" for point in item.points],
+        marks,
+    )
+    detail = Section(shown(item.kernel) + (f", {shown(item.variant)}" if item.variant else ""))
+    results = number(len(item.points), "result")
+    detail.lines.append(f"{shown(item.device)}, {item.source}, {results}, latest {duration(item.latest_ns)}")
+    detail.lines += [
+        f"{(change.ratio - 1) * 100:+.1f} % on {shown(change.created_utc)} ({shown(change.path)})"
+        for change in item.changes
+    ]
+    legend = ["median of each result"]
+    legend += ["upright, dashed: the level changed"] if marks else []
+    legend += ["level, dashed: the baseline"] if item.baseline_ns is not None else []
+    detail.charts.append(("; ".join(legend), plot))
+    return detail
+
+
+def result_section(result: RunResult) -> Section:
+    """Outputs, where it ran, and its samples in order."""
+    verdict = {"match": "SAME", "wrong": "WRONG"}.get(result.verification.verdict, "UNSURE")
+    names = ", ".join(shown(name) for name in result.window.kernels[:8]) or shown(result.snapshot.file)
+    more = f" and {len(result.window.kernels) - 8} more" if len(result.window.kernels) > 8 else ""
+    section = Section(f"{names}{more}: {run_text.outputs(result)}", verdict)
+    if result.driver.emulated:
+        section.lines.append(MODELLED)
+    facts = Table(["", ""])
+    clocks = result.device.clocks
+    facts.rows = [
+        ["snapshot", f"{shown(result.snapshot.file)}, {shown(result.snapshot.identity)}"],
+        [
+            "device",
+            f"{shown(result.device.name)}, compute capability {shown(result.device.compute_capability)}",
+        ],
+        ["driver", f"{shown(result.driver.choice)}, {_version(result.driver.version)}"],
+        ["variant", shown(result.variant.text) if result.variant else "as captured"],
+        ["when", shown(result.created_utc)],
+    ]
+    if "power_draw_mw" in clocks:
+        drawn, limit = (_watts(clocks.get(name)) for name in ("power_draw_mw", "power_limit_mw"))
+        facts.rows.append(["power", f"{drawn} of {limit}"])
+    section.tables.append(("", facts))
+    section.lines += [shown(line) for line in _differences(result)]
+    timing = result.timing or result.hot
+    if timing is not None:
+        values, unit = scaled([float(time) for time in timing.gpu_time_ns or timing.host_time_ns])
+        what = "GPU time" if timing.gpu_time_ns else "host time"
+        clock_mhz = [float(clock) for clock in timing.sm_clock_mhz]
+        panels = [Panel(what, unit, [Curve("time", list(values), "a")])]
+        panels += [Panel("SM clock", "MHz", [Curve("clock", list(clock_mhz), "clock")])] if clock_mhz else []
+        below = f"samples in order, {timing.source} {what}, {timing.mode} caches"
+        section.charts.append((below, Plot("samples", "sample", panels)))
+        section.lines += [f"{shown(item.text)}; {shown(item.advice)}" for item in timing.warnings]
+    if len(result.launch_times) > 1:
+        section.tables.append(_launches(result))
+    section.notes += [shown(text, 400) for text in result.notes[:SHOWN_PROBLEMS]]
+    window = [] if result.snapshot.window is None else ["--window", str(result.snapshot.window)]
+    section.commands = [shown(shlex.join(["replay", "run", result.snapshot.file, *window]))]
+    return section
+
+
+def _differences(result: RunResult) -> Iterator[str]:
+    for item in result.verification.differences[:SHOWN_PROBLEMS]:
+        yield f"{item.label}: {item.differing_bytes:,} of {item.compared_bytes:,} bytes differ"
+
+
+def _launches(result: RunResult) -> tuple[str, Table]:
+    table = Table(["call", "kernel", "stream", "cold", "hot", "in the application"])
+    table.rows = [
+        [item.call, shown(item.kernel or item.function), f"{item.stream:#x}",
+         *("" if time is None else duration(time) for time in (item.cold_ns, item.hot_ns, item.application_ns))]
+        for item in result.launch_times[:SHOWN_LAUNCHES]
+    ]  # fmt: skip
+    count = len(result.launch_times)
+    shown_first = f", the first {SHOWN_LAUNCHES} of {count:,}" if count > SHOWN_LAUNCHES else ""
+    return f"Launches of the window{shown_first}", table.without_empty()
+
+
+_CHECK_ORDER = ("WRONG", "FAILED", "SLOWER", "NOISY", "NEW", "FASTER", "PASS")
+
+
+def check_section(result: Check) -> Section:
+    """What the gate found, alerts first."""
+    verdict = worst((case.verdict for case in result.alerts), _CHECK_ORDER)
+    section = Section(check_text.headline(result), verdict or "PASS")
+    if any(case.source == "modelled" for case in result.cases):
+        section.lines.append(MODELLED)
+    section.notes += [shown(note, 400) for note in result.notes]
+    if not result.cases:
+        section.lines.append("There was no snapshot in the corpus.")
+    alerts = [case for case in result.cases if case.alert]
+    others = [case for case in result.cases if not case.alert and case.verdict != "PASS"]
+    passed = [case for case in result.cases if not case.alert and case.verdict == "PASS"]
+    for caption, cases, limit in (
+        ("Alerts", alerts, MAXIMUM_ROWS),
+        ("What did not simply pass", others, MAXIMUM_ROWS),
+        ("Passed", passed, SHOWN_PASSED),
+    ):
+        if cases:
+            hidden = f", {limit} of {len(cases):,}" if len(cases) > limit else ""
+            section.tables.append((caption + hidden, _cases(cases[:limit])))
+    section.commands = [shown(shlex.join(["replay", "check", result.corpus, "--baseline", result.baseline]))]
+    return section
+
+
+def _cases(cases: list[CheckedCase]) -> Table:
+    table = Table(["verdict", "kernel", "snapshot", "before", "now", "change", "why", "team", "link"])
+    for case in cases:
+        quarantined = f"quarantined: {case.quarantined}; " if case.quarantined else ""
+        table.rows.append([
+            case.verdict,
+            shown(case.kernel),
+            shown(case.snapshot) + ("" if case.window is None else f" window {case.window}"),
+            "" if case.baseline_ns is None else duration(case.baseline_ns),
+            "" if case.time_ns is None else duration(case.time_ns),
+            "" if case.ratio is None else f"{(case.ratio - 1) * 100:+.1f} %",
+            shown(quarantined + case.reason, 300),
+            shown(case.team),
+            shown(case.link),
+        ])  # fmt: skip
+    return table.without_empty()
+
+
+def _watts(milliwatts: int | str | None) -> str:
+    return f"{milliwatts / 1000:.0f} W" if isinstance(milliwatts, int) else "unknown"
+
+
+def _version(version: int) -> str:
+    return f"{version // 1000}.{version % 1000 // 10}"

@@ -1,0 +1,78 @@
+"""What the template is given: sections of text, tables and figures. Plain values; what is markup says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from replay.report.html.plots import Plot
+
+MODELLED = "Times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU."
+MAXIMUM_ROWS = 2000
+_SCALES = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))
+
+
+@dataclass
+class Table:
+    """Cells are text, or markup that is safe already."""
+
+    titles: list[str]
+    rows: list[list[object]] = field(default_factory=list)
+
+    def without_empty(self) -> Table:
+        """Columns in which nothing is known say nothing."""
+        kept = [at for at in range(len(self.titles)) if any(row[at] not in ("", None) for row in self.rows)]
+        return Table([self.titles[at] for at in kept], [[row[at] for at in kept] for row in self.rows])
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Lines of a difference. Each begins with "+", "-", "@" or a blank."""
+
+    title: str
+    lines: list[str]
+
+
+@dataclass
+class Section:
+    """One part of the page. verdict: a word that gets a colour. lines, notes: in front of the tables and behind them.
+    charts: each with what stands above it. commands: how to come to the same."""
+
+    title: str
+    verdict: str = ""
+    lines: list[str] = field(default_factory=list)
+    tables: list[tuple[str, Table]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    charts: list[tuple[str, Plot]] = field(default_factory=list)
+    listings: list[Listing] = field(default_factory=list)
+    details: list[Section] = field(default_factory=list)
+    commands: list[str] = field(default_factory=list)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its details are shown unfolded. What changed nothing can wait."""
+        return self.verdict not in ("SAME", "PASS")
+
+    def figures(self) -> int:
+        """Charts in it and its details."""
+        return len(self.charts) + sum(detail.figures() for detail in self.details)
+
+
+def scaled(values: list[float]) -> tuple[list[float], str]:
+    """In the unit that suits the largest."""
+    divisor, unit = scale(values)
+    return [value / divisor for value in values], unit
+
+
+def scale(values: list[float]) -> tuple[float, str]:
+    """The divisor that leaves the largest with at least one, and its unit."""
+    top = max(values, default=1.0)
+    return next(((d, u) for d, u in _SCALES if top >= d), (1.0, "ns"))
+
+
+def worst(verdicts: Iterator[str], order: tuple[str, ...]) -> str:
+    """The first in `order` of those found."""
+    found = set(verdicts)
+    return next((verdict for verdict in order if verdict in found), "")

@@ -1,0 +1,197 @@
+// Turns each figure that carries data into plots that can be zoomed and asked for values. Without this script the
+// drawing in the figure stays. Names of strangers are set as text alone, never as markup.
+(() => {
+  "use strict";
+
+  const HEIGHT_FIRST = 220, HEIGHT_OTHER = 130, AXIS = 76;
+  const style = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+  const shown = (value) => String(Number(value.toPrecision(5)));
+  const live = [];
+
+  function element(kind, name, parent) {
+    const made = document.createElement(kind);
+    made.className = name;
+    parent.append(made);
+    return made;
+  }
+
+  // Half a place of room on both sides, so that the first and the last point are whole.
+  const whole = (plot) => [plot.data[0][0] - 0.5, plot.data[0][plot.data[0].length - 1] + 0.5];
+
+  function heights(level) {
+    return (plot, low, high) => {
+      if (low == null) return [0, 1];
+      if (level != null) { low = Math.min(low, level); high = Math.max(high, level); }
+      // At least 4 % of height, or the smallest noise would look like mountains.
+      const margin = Math.max((high - low) * 0.08, Math.abs(high) * 0.02, 1e-9);
+      return [low - margin, high + margin];
+    };
+  }
+
+  function lines(data, panel) {
+    return (plot) => {
+      const { left, top, width, height } = plot.bbox, draw = plot.ctx;
+      draw.save();
+      draw.beginPath(); draw.rect(left, top, width, height); draw.clip();
+      draw.lineWidth = 1.5 * devicePixelRatio;
+      for (const place of data.marks) {
+        const x = plot.valToPos(place - 0.5, "x", true);
+        draw.strokeStyle = style("bad"); draw.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
+        draw.beginPath(); draw.moveTo(x, top); draw.lineTo(x, top + height); draw.stroke();
+      }
+      if (panel.level != null) {
+        const y = plot.valToPos(panel.level, "y", true);
+        draw.strokeStyle = style("good"); draw.setLineDash([6 * devicePixelRatio, 4 * devicePixelRatio]);
+        draw.beginPath(); draw.moveTo(left, y); draw.lineTo(left + width, y); draw.stroke();
+      }
+      draw.restore();
+    };
+  }
+
+  function panelPlot(data, panel, first, holder, together) {
+    const axis = { stroke: () => style("soft"), grid: { stroke: () => style("line"), width: 1 },
+                   ticks: { stroke: () => style("line"), width: 1 } };
+    const options = {
+      width: Math.max(200, holder.clientWidth),
+      height: first ? HEIGHT_FIRST : HEIGHT_OTHER,
+      cursor: { sync: { key: together.key }, drag: { x: true, y: false }, points: { size: 9 } },
+      scales: { x: { time: false, range: (plot, low, high) => {
+                       const [first, last] = whole(plot);
+                       return low == null || (low <= first + 0.5 && high >= last - 0.5) ? [first, last] : [low, high];
+                     } },
+                y: { range: heights(panel.level) } },
+      series: [
+        { label: data.x, value: (plot, value) =>
+          value == null ? "–" : value + (data.titles.length ? ", " + data.titles[data.xs.indexOf(value)] : "") },
+        ...panel.curves.map((curve) => ({
+          label: curve.name, spanGaps: false, width: curve.joined ? 1.5 : 0,
+          stroke: () => style(curve.style), dash: curve.style === "b" ? [6, 4] : undefined,
+          points: { show: true, size: 6, fill: () => style(curve.style), stroke: () => style(curve.style) },
+          paths: curve.joined ? undefined : () => null,
+          value: (plot, value) => (value == null ? "–" : shown(value) + " " + panel.unit),
+        })),
+      ],
+      axes: [
+        { ...axis, size: 34, space: 60, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 1e4, 1e5, 1e6] },
+        { ...axis, size: AXIS, space: 32, values: (plot, places) => places.map((place) => shown(place) + " " + panel.unit) },
+      ],
+      hooks: {
+        draw: [lines(data, panel)],
+        setScale: [(plot, key) => { if (key === "x") together.follow(plot); }],
+        setSeries: [(plot, at) => {
+          const row = plot.root.querySelectorAll(".u-series")[at];
+          if (row) row.querySelector("th").setAttribute("aria-checked", String(plot.series[at].show));
+        }],
+      },
+    };
+    const plot = new uPlot(options, [data.xs, ...panel.curves.map((curve) => curve.values)], holder);
+    plot.root.tabIndex = 0;
+    plot.root.setAttribute("role", "group");
+    plot.root.setAttribute("aria-label", panel.name + ". Arrow keys move the cursor, + and - zoom, Escape shows all.");
+    plot.root.querySelectorAll(".u-series").forEach((row, at) => {
+      if (at === 0) return;
+      const name = row.querySelector("th");
+      name.tabIndex = 0;
+      name.setAttribute("role", "switch");
+      name.setAttribute("aria-checked", "true");
+      name.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault(); event.stopPropagation();
+        plot.setSeries(at, { show: !plot.series[at].show });
+      });
+    });
+    plot.root.addEventListener("keydown", (event) => key(event, plot, data, together));
+    return plot;
+  }
+
+  function key(event, plot, data, together) {
+    const last = data.xs.length - 1, now = plot.cursor.idx;
+    const places = { ArrowLeft: now == null ? last : Math.max(0, now - 1),
+                     ArrowRight: now == null ? 0 : Math.min(last, now + 1), Home: 0, End: last };
+    if (event.key in places) {
+      const x = data.xs[places[event.key]], { min, max } = plot.scales.x;
+      if (x < min || x > max) together.zoom(x - (max - min) / 2, x + (max - min) / 2);
+      plot.setCursor({ left: plot.valToPos(x, "x"), top: plot.over.clientHeight / 2 });
+    } else if (event.key === "+") together.scale(0.5, plot);
+    else if (event.key === "-") together.scale(2, plot);
+    else if (event.key === "Escape") together.zoom(...whole(plot));
+    else return;
+    event.preventDefault();
+  }
+
+  // All panels of a figure show the same stretch.
+  function companions(key) {
+    const plots = [];
+    const zoom = (low, high) => plots.forEach((plot) => plot.setScale("x", { min: low, max: high }));
+    return {
+      key, plots, zoom,
+      follow(leader) {
+        const { min, max } = leader.scales.x;
+        for (const plot of plots) {
+          if (plot !== leader && (plot.scales.x.min !== min || plot.scales.x.max !== max)) plot.setScale("x", { min, max });
+        }
+      },
+      scale(factor, plot) {
+        const { min, max } = plot.scales.x, [first, last] = whole(plot);
+        const at = plot.cursor.idx == null ? (min + max) / 2 : plot.data[0][plot.cursor.idx];
+        const half = Math.max(1, ((max - min) / 2) * factor);
+        if (half * 2 >= last - first) zoom(first, last);
+        else zoom(Math.max(first, at - half), Math.min(last, at + half));
+      },
+    };
+  }
+
+  function button(text, label, parent, act) {
+    const made = element("button", "", parent);
+    made.type = "button"; made.textContent = text; made.title = label; made.setAttribute("aria-label", label);
+    made.addEventListener("click", act);
+  }
+
+  function build(figure, number) {
+    const data = JSON.parse(figure.querySelector("script").textContent);
+    const holder = element("div", "plots", figure);
+    figure.classList.add("live");
+    const together = companions("figure" + number);
+    try {
+      data.panels.forEach((panel, at) => {
+        if (data.panels.length > 1) element("div", "panel", holder).textContent = panel.name;
+        together.plots.push(panelPlot(data, panel, at === 0, holder, together));
+      });
+      const tools = element("div", "tools", holder);
+      button("+", "Zoom in", tools, () => together.scale(0.5, together.plots[0]));
+      button("−", "Zoom out", tools, () => together.scale(2, together.plots[0]));
+      button("all", "Show all", tools, () => together.zoom(...whole(together.plots[0])));
+      element("span", "hint", tools).textContent = "Drag to zoom, double click for all; click a name to hide it.";
+    } catch (error) {
+      holder.remove();
+      figure.classList.remove("live");
+      throw error;
+    }
+    const size = new ResizeObserver(() => {
+      const width = Math.max(200, holder.clientWidth);
+      for (const plot of together.plots) if (plot.width !== width) plot.setSize({ width, height: plot.height });
+    });
+    size.observe(holder);
+    live.push({ figure, number, holder, together, size });
+  }
+
+  // Those far below, or in what is folded, are made when they come into sight.
+  const figures = [...document.querySelectorAll("figure.plot")];
+  const sight = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      sight.unobserve(entry.target);
+      build(entry.target, figures.indexOf(entry.target));
+    }
+  }, { rootMargin: "400px" });
+  figures.forEach((figure) => sight.observe(figure));
+
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    for (const { figure, number, holder, together, size } of live.splice(0)) {
+      size.disconnect();
+      together.plots.forEach((plot) => plot.destroy());
+      holder.remove();
+      build(figure, number);
+    }
+  });
+})();
