@@ -19,10 +19,8 @@ def data_of(drawn: plots.Drawn):
 
 def test_the_vendored_files_are_those_that_the_readme_states():
     folder = resources.files("replay.report.html").joinpath("uplot")
-    stated = dict(
-        re.findall(r"([0-9a-f]{64})  (\S+)", folder.joinpath("README.md").read_text())[i][::-1]
-        for i in range(3)
-    )
+    lines = re.findall(r"([0-9a-f]{64})  (\S+)", folder.joinpath("README.md").read_text())
+    stated = {name: digest for digest, name in lines}
     for name, digest in stated.items():
         assert hashlib.sha256(folder.joinpath(name).read_bytes()).hexdigest() == digest
     assert set(stated) == {"LICENSE", "uPlot.iife.min.js", "uPlot.min.css"}
