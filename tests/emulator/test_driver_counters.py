@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -197,3 +198,86 @@ def test_a_modelled_time_is_the_documented_formula(fresh: Fresh, tmp_path: Path)
     assert times[0] < times[1] == times[2]  # a last wave costs what a full one costs
     assert resident[4] > resident[5]
     assert times[4] < times[5]  # fewer warps take turns
+
+
+# Each lane reads its offset from `places`, then loads and stores SIZE bytes there and at distances behind it, in global
+# and in shared memory; lanes from `lanes` on do nothing.
+SCATTERED = (
+    HEADER
+    + """
+.visible .entry scattered(.param .u64 places, .param .u64 memory, .param .u32 lanes)
+{{
+  .shared .align 16 .b8 block[8192];
+  .reg .pred %p1; .reg .b32 %r<6>; .reg .b64 %rd<6>; .reg .{type} %v<5>;
+  ld.param.u64 %rd1, [places]; ld.param.u64 %rd2, [memory]; ld.param.u32 %r1, [lanes];
+  mov.u32 %r2, %tid.x;
+  setp.ge.u32 %p1, %r2, %r1;
+  @%p1 bra done;
+  mul.wide.u32 %rd3, %r2, 4; add.u64 %rd3, %rd1, %rd3;
+  ld.global.u32 %r3, [%rd3];
+  cvt.u64.u32 %rd4, %r3; add.u64 %rd4, %rd2, %rd4;
+  mov.u32 %r4, block; add.u32 %r4, %r4, %r3;
+  ld.global.{type} %v1, [%rd4]; ld.global.{type} %v2, [%rd4+{size}]; ld.global.{type} %v3, [%rd4+96];
+  st.global.{type} [%rd4+1024], %v1; st.global.{type} [%rd4+1040], %v2;
+  ld.shared.{type} %v1, [%r4]; ld.shared.{type} %v2, [%r4+{size}]; ld.shared.{type} %v3, [%r4+96];
+  st.shared.{type} [%r4+1024], %v1; st.shared.{type} [%r4+1040], %v2; st.shared.{type} [%r4+2048], %v3;
+done:
+  ret;
+}}
+"""
+)
+
+
+def sectors(places: list[int]) -> int:
+    """Distinct pieces of 32 bytes of one access; none of its elements crosses one."""
+    return len({place // 32 for place in places})
+
+
+def wavefronts(places: list[int], size: int) -> int:
+    """Passes over 32 banks of 4 bytes: half-warps for 8 bytes, quarter-warps for 16; one word is one pass."""
+    words, lanes = max(size // 4, 1), 32 // max(size // 4, 1)
+    total = 0
+    for first in range(0, len(places), lanes):
+        units = {place // (4 * words) for place in places[first : first + lanes]}
+        banks = [unit % (32 // words) for unit in units]
+        total += max(banks.count(bank) for bank in banks)
+    return total
+
+
+@pytest.mark.parametrize(("kind", "size"), [("u8", 1), ("u16", 2), ("u32", 4), ("u64", 8), ("b128", 16)])
+def test_scattered_accesses_are_counted_as_the_page_says(
+    fresh: Fresh, tmp_path: Path, kind: str, size: int
+) -> None:
+    chance = random.Random(size)
+    cases: list[list[int]] = []
+    for span in (32, 64, 160, 512, 1000):
+        for lanes in (32, 32, 17, 2):
+            cases.append([size * chance.randrange(span // size) for _ in range(lanes)])
+    cases += [sorted(case) for case in cases]
+    file = tmp_path / "counters"
+    fresh(
+        f"""
+f = d.function(d.module({SCATTERED.format(type=kind, size=size)!r}), "scattered")
+places, memory = d.alloc(128), d.alloc(8192)
+for case in {cases!r}:
+    d.write(places, struct.pack(f"{{len(case)}}I", *case))
+    assert d.launch(f, [1], [32], [places, memory, ctypes.c_uint32(len(case))]) == 0
+d.do("cuCtxSynchronize")
+""",
+        COUNTERS=str(file),
+    )
+    lines = file.read_text().splitlines()
+    assert len(lines) == len(cases)
+    for case, line in zip(cases, lines, strict=True):
+        counters = json.loads(line)["counters"]
+        moved = [[place + by for place in case] for by in (0, size, 96, 1024, 1040, 2048)]
+        first = (4 * len(case) + 31) // 32  # of reading `places`
+        assert counters["global_load_sectors"] == first + sum(map(sectors, moved[:3])), case
+        assert counters["global_store_sectors"] == sum(map(sectors, moved[3:5])), case
+        assert counters["shared_load_requests"] == counters["shared_store_requests"] == 3
+        assert counters["shared_load_bytes"] == counters["shared_store_bytes"] == 3 * size * len(case)
+        for access, which in (("load", moved[:3]), ("store", moved[3:])):
+            needed = -(-len(case) // (32 // max(size // 4, 1)))
+            passes = [wavefronts(places, size) for places in which]
+            assert counters[f"shared_{access}_wavefronts"] == sum(passes), case
+            assert counters[f"shared_{access}_bank_conflicts"] == sum(passes) - 3 * needed, case

@@ -95,6 +95,11 @@ def test_pointer_attributes_tell_kinds_apart(cuda: Driver):
     assert attribute(cuda, host_pointer, pinned + 5) == pinned + 5
     assert cuda.cuPointerGetAttribute(api.out(api.handle()), host_pointer, device) == api.INVALID_VALUE
     assert cuda.cuPointerGetAttribute(api.out(api.handle()), memory_type, 0x1234) == api.INVALID_VALUE
+    assert [attribute(cuda, 21, p) for p in (device, managed, pinned)] == [
+        0,
+        0,
+        0,
+    ]  # IS_HW_DECOMPRESS_CAPABLE
     assert len({attribute(cuda, 7, p) for p in (device, managed, pinned)}) == 3  # buffer ids
 
 

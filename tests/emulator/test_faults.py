@@ -94,6 +94,7 @@ def test_kernels_cannot_write_constants(fresh):
     ("what", "error", "named"),
     [
         ("st.global.u64 [%rd1+4], %rd2;", 716, "misaligned address: 8 bytes at 0x"),
+        ("st.global.u64 [%rd1+4], %rd2;", 716, "in memory: inside the "),
         ("ld.global.u32 %r1, [%rd1-4];", 700, "illegal read of 4 bytes"),
         ("st.shared.u32 [s+64], %r1;", 700, "in shared memory, where the block has 64 bytes"),
         (

@@ -70,6 +70,7 @@ bool get(void *data, CUpointer_attribute attribute, CUdeviceptr pointer, const C
     put<int>(data, allocation && allocation->kind == MemoryKind::device && !allocation->pool);
     return allocation;
   case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE:
+  case CU_POINTER_ATTRIBUTE_IS_HW_DECOMPRESS_CAPABLE:
     put<int>(data, 0);
     return allocation;
   case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES:

@@ -55,10 +55,12 @@ void misaligned(Warp &w, const Instruction *i, uint32_t lane, uint64_t address, 
   uint64_t shown = i->space == ptx::Space::shared  ? address - w.shared_base
                    : i->space == ptx::Space::local ? address - w.local_base - lane * w.local_stride
                                                    : address;
-  fail(w, i, LaunchStatus::misaligned_address,
-       "misaligned address: " + std::to_string(bytes) + " bytes at " + hexadecimal(shown) + " in " +
-           space_name(i->space),
-       lane);
+  std::string what = "misaligned address: " + std::to_string(bytes) + " bytes at " + hexadecimal(shown) +
+                     " in " + space_name(i->space);
+  std::string nearest = shown == address ? w.block->launch->memory->describe(address) : "";
+  if (!nearest.empty())
+    what += ": " + nearest;
+  fail(w, i, LaunchStatus::misaligned_address, what, lane);
 }
 
 void check_access(Warp &w, const Instruction *i, uint32_t lane, uint64_t address, uint32_t bytes,

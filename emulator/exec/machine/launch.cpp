@@ -24,7 +24,9 @@ constexpr uint64_t most_parked_bytes = uint64_t{2} << 30;
 constexpr auto worth_a_thread = std::chrono::microseconds(200);
 
 // What the worker counted, its accounts spread over the classes.
-LaunchCounters counters_of(const Worker &worker) {
+LaunchCounters counters_of(Worker &worker) {
+  for (uint32_t s = 1; s <= reach_slots; ++s)
+    worker.reach.settle(s, worker.counters);
   LaunchCounters sum = worker.counters;
   const std::vector<Account> &accounts = worker.launch->program->accounts;
   for (size_t a = 0; a < accounts.size(); ++a)
@@ -52,7 +54,7 @@ struct Outcome {
       fault = what;
     }
   }
-  void add(const Worker &worker) {
+  void add(Worker &worker) {
     std::lock_guard<std::mutex> hold(lock);
     emulator::add(counters, counters_of(worker));
   }

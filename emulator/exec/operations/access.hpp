@@ -45,8 +45,24 @@ constexpr uint32_t reach_slots = 8;
 struct ReachSlots {
   uint32_t known = 0; // bit s: slot s, from 1, holds what its first instruction found
   Reach slot[reach_slots];
+  // Loads and stores to shared memory that repeat what the slot's first access cost: counted by number alone
+  // until the slot is filled anew or the launch ends. Index: slot - 1, AccessKind.
+  uint64_t repeats[reach_slots][2] = {};
   void set_known(uint32_t s, bool is_known) {
     known = (known & ~(uint32_t{1} << s)) | static_cast<uint32_t>(is_known) << s;
+  }
+  void settle(uint32_t s, LaunchCounters &counters) {
+    for (size_t kind = 0; kind < 2; ++kind) {
+      if (uint64_t &times = repeats[s - 1][kind]; times != 0) {
+        const SharedCounters &cost = slot[s - 1].cost[0];
+        SharedCounters &sum = counters.shared[kind];
+        sum.requests += times * cost.requests;
+        sum.bytes += times * cost.bytes;
+        sum.wavefronts += times * cost.wavefronts;
+        sum.bank_conflicts += times * cost.bank_conflicts;
+        times = 0;
+      }
+    }
   }
 };
 

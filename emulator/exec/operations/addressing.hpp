@@ -170,6 +170,7 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
     ReachSlots &slots = w.worker->reach;
     found = &slots.slot[i->slot - 1];
     if (!(slots.known >> i->known_slot & 1) || found->active != w.active) {
+      slots.settle(i->slot, *w.counters);
       find_reach(w, i, *found, at, bytes);
       slots.set_known(i->slot, found->pattern != Pattern::far_apart);
     }
@@ -229,10 +230,11 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
 #endif
   bool global = i->space == ptx::Space::global || (generic && !shared && !local);
   if (shared)
-    count_shared(w, cost_of_shared(r, bytes, kind == AccessKind::atomic), kind);
+    count_shared(w, cost_of_shared(r, lowest, bytes, kind == AccessKind::atomic), kind);
   else if (global)
     count_global(w, r, lowest, bytes, kind);
-  if (i->slot != 0 && inside && (shared ? kind != AccessKind::atomic : global)) {
+  if (i->slot != 0 && inside &&
+      (shared ? kind != AccessKind::atomic && costs_alike_everywhere(r, bytes) : global)) {
     r.checked = r.active;
     r.writable = writable;
     r.is_shared = shared;
@@ -257,10 +259,13 @@ inline Reach &reach(Warp &w, const Instruction *i, Reach &fresh, Addresses &at, 
   if (static_cast<u64>(i->immediate) + r.origin > r.room)
     return nullptr;
 #endif
-  if (r.is_shared)
-    count_shared(w, r.cost[0], kind);
-  else
+  if (r.is_shared) {
+#ifndef EMULATOR_UNCOUNTED
+    ++slots.repeats[i->known_slot - 1][kind == AccessKind::store];
+#endif
+  } else {
     count_global(w, r, r.lowest + static_cast<u64>(i->immediate), bytes, kind);
+  }
   return &r;
 }
 

@@ -8,30 +8,31 @@ namespace emulator::EMULATOR_ISA {
 
 namespace {
 
-// Bit l: no lower lane has the value of lane l. Values are less than 2^32 - 1.
-inline u32 first_of_each(const u32 *values) {
-  alignas(64) u32 padded[2 * lanes_per_warp];
-  alignas(64) u32 again[lanes_per_warp] = {};
-  EACH_LANE(l) padded[l] = ~u32{0};
-  EACH_LANE(l) padded[lanes_per_warp + l] = values[l];
-  for (u32 distance = 1; distance < lanes_per_warp; ++distance) {
-    const u32 *lower = padded + lanes_per_warp - distance;
-    EACH_LANE(l) again[l] |= lower[l] == values[l] ? 1u : 0u;
+// A set of at most 32 numbers.
+struct FewNumbers {
+  // False when the number was there already.
+  bool add(u32 value) {
+    u32 at = value * 0x9e3779b1u >> 26;
+    for (; taken >> at & 1; at = (at + 1) % 64)
+      if (number[at] == value)
+        return false;
+    taken |= u64{1} << at;
+    number[at] = value;
+    return true;
   }
-  u32 bits = 0;
-  EACH_LANE(l) bits |= again[l] ? 0 : u32{1} << l;
-  return bits;
-}
+  u64 taken = 0; // bit n: number[n] is one of the set
+  u32 number[64];
+};
 
 // Passes over the 32 banks of 4 bytes. Accesses of 8 bytes are served by half-warps and of 16 bytes by
 // quarter-warps. Lanes that read or write one word share a pass; atomic operations on one word take one each.
-inline u32 count_wavefronts(const Reach &r, u32 bytes, bool atomic) {
+inline u32 count_wavefronts(const Reach &r, u64 lowest, u32 bytes, bool atomic) {
   u32 unit = bytes < 4 ? 4 : bytes < 16 ? bytes : 16;
   u32 parts = unit / 4, part_lanes = lanes_per_warp / parts;
   if (!atomic) {
     if (r.pattern == Pattern::contiguous)
       return (r.lanes + part_lanes - 1) / part_lanes;
-    if (r.pattern == Pattern::uniform || (parts == 1 && r.span <= 128 && r.lowest % 4 == 0)) {
+    if (r.pattern == Pattern::uniform || (parts == 1 && r.span <= 128 && lowest % 4 == 0)) {
       u32 used = 0;
       for (u32 p = 0; p < parts; ++p)
         used += (r.active >> (p * part_lanes) & static_cast<u32>((u64{1} << part_lanes) - 1)) != 0;
@@ -39,7 +40,7 @@ inline u32 count_wavefronts(const Reach &r, u32 bytes, bool atomic) {
     }
   }
   alignas(64) u32 place[lanes_per_warp];
-  u32 low = static_cast<u32>(r.lowest % 128);
+  u32 low = static_cast<u32>(lowest % 128);
   u32 uniform = r.pattern == Pattern::uniform;
   u32 contiguous = r.pattern == Pattern::contiguous;
   for (u32 l = 0; l < lanes_per_warp; ++l)
@@ -50,23 +51,14 @@ inline u32 count_wavefronts(const Reach &r, u32 bytes, bool atomic) {
     u32 lanes = r.active & mask;
     if (lanes == 0)
       continue;
-    if (!atomic) {
-      // Lanes of other parts, and inactive ones, must not stand for lanes of this one.
-      alignas(64) u32 own[lanes_per_warp];
-      u32 first = place[__builtin_ctz(lanes)];
-      for (u32 l = 0; l < lanes_per_warp; ++l)
-        own[l] = lanes >> l & 1 ? place[l] : first;
-      u32 firsts = first_of_each(own);
-      // The value of the first active lane may have been put into an inactive one below it.
-      bool moved = (firsts & ~lanes) != 0;
-      lanes &= firsts;
-      if (moved)
-        lanes |= u32{1} << __builtin_ctz(r.active & mask);
-    }
+    FewNumbers seen;
     u8 in_bank[lanes_per_warp] = {};
     u8 most = 0;
     for (; lanes; lanes &= lanes - 1) {
-      u8 now = ++in_bank[place[__builtin_ctz(lanes)] % part_lanes];
+      u32 mine = place[__builtin_ctz(lanes)];
+      if (!atomic && !seen.add(mine))
+        continue;
+      u8 now = ++in_bank[mine % part_lanes];
       most = now > most ? now : most;
     }
     total += most;
@@ -88,7 +80,13 @@ inline u32 count_sectors(const Reach &r, u64 lowest) {
     back |= sector[l] < sector[l - 1] ? 1u : 0u;
     steps += sector[l] != sector[l - 1] ? 1u : 0u;
   }
-  return back == 0 ? steps + 1 : static_cast<u32>(__builtin_popcount(first_of_each(sector)));
+  if (back == 0)
+    return steps + 1;
+  FewNumbers seen;
+  u32 distinct = 0;
+  for (u32 l = 0; l < lanes_per_warp; ++l)
+    distinct += seen.add(sector[l]);
+  return distinct;
 }
 
 inline void count_global([[maybe_unused]] Warp &w, [[maybe_unused]] const Reach &r,
@@ -108,15 +106,21 @@ inline void count_global([[maybe_unused]] Warp &w, [[maybe_unused]] const Reach 
 #endif
 }
 
-// What one access to the block's own shared memory costs, however often it is repeated with other offsets of
-// the instruction: a bank is 4 bytes of 128, so these move all lanes alike.
-inline const SharedCounters &cost_of_shared(Reach &r, u32 bytes, bool atomic) {
+// Whether what an access costs stays the same when all lanes move by the same distance, aligned as its width
+// asks: a bank is 4 bytes of 128, so only lanes that may share a word in part tell one place from another.
+inline bool costs_alike_everywhere(const Reach &r, u32 bytes) {
+  return bytes >= 4 || r.pattern == Pattern::uniform || r.pattern == Pattern::contiguous;
+}
+
+// What one access to the block's own shared memory from `lowest` on costs; found once for all the offsets at
+// which it is the same.
+inline const SharedCounters &cost_of_shared(Reach &r, u64 lowest, u32 bytes, bool atomic) {
   SharedCounters &cost = r.cost[atomic];
 #ifdef EMULATOR_UNCOUNTED
-  (void)bytes;
+  (void)lowest, (void)bytes;
   return cost;
 #endif
-  if (cost.requests != 0)
+  if (cost.requests != 0 && costs_alike_everywhere(r, bytes))
     return cost;
   u32 parts = bytes <= 4 ? 1 : bytes >= 16 ? 4 : 2;
   u32 needed = 1;
@@ -128,7 +132,7 @@ inline const SharedCounters &cost_of_shared(Reach &r, u32 bytes, bool atomic) {
   }
   cost.requests = 1;
   cost.bytes = u64{bytes} * r.lanes;
-  cost.wavefronts = count_wavefronts(r, bytes, atomic);
+  cost.wavefronts = count_wavefronts(r, lowest, bytes, atomic);
   cost.bank_conflicts = cost.wavefronts - needed;
   return cost;
 }
