@@ -6,6 +6,7 @@ UNSURE, UNSUPPORTED) is a recorded value with a reason, never an exception.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import ClassVar
 
@@ -17,6 +18,21 @@ class ExitCode(IntEnum):
     GATE_FAILED = 1  # a check that was asked for did not hold: checksums or outputs differ, --fail-on
     USAGE = 2  # the command line is wrong; nothing was started
     COULD_NOT = 3  # the request was clear but could not be carried out
+
+
+@dataclass(frozen=True)
+class ErrorPrinted:
+    """Why a command did not do it. exit_code: its exit status (2: the command line makes no sense, 3: could not, 130:
+    stopped). kind: of the error, such as FileError. what: what is wrong. where: the file, option or kernel that it is
+    about, null when there is no such place. next: what to do about it, null when `what` says so. details: more lines
+    for people, such as the log of a compiler."""
+
+    exit_code: int
+    kind: str
+    what: str
+    where: str | None = None
+    next: str | None = None
+    details: str = ""
 
 
 class ReplayError(Exception):

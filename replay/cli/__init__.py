@@ -13,16 +13,13 @@ or an exit code, and raises `replay.errors.ReplayError` for everything that goes
 
 from __future__ import annotations
 
-import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from contextlib import suppress
 
-from replay.errors import ExitCode, ReplayError
-
-if TYPE_CHECKING:
-    from types import TracebackType
+from replay.errors import ErrorPrinted, ExitCode, FileError, ReplayError, UsageError
+from replay.report import output
 
 # name -> (module, one line for `replay --help`), in the order in which help shows them
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -53,36 +50,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments: the command line without the program's name; None takes it from the process.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(
-            errors="backslashreplace"
-        )  # a name that the terminal cannot show is no failure
+    output.begin()
+    code: int = ExitCode.DONE
     try:
         code = _dispatch(arguments)
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        return _reader_is_gone()
+        output.drop()  # the reader (`| head`) has seen enough
+        return code
     except SystemExit as end:
         # typer answers a broken pipe itself, with a status that means something else here.
         if isinstance(end.__context__, BrokenPipeError):
-            return _reader_is_gone()
+            output.drop()
+            return code
         raise
-    except KeyboardInterrupt:
-        print("replay: stopped", file=sys.stderr)
-        return 130  # 128 + SIGINT, as shells report it
+    except KeyboardInterrupt as error:
+        return _report(ReplayError("stopped"), error, 130)  # 128 + SIGINT, as shells report it
     except ReplayError as error:
         for line in error.details.splitlines():
             print(_printable(line), file=sys.stderr)
-        return _report(str(error), error.exit_code, error.__traceback__)
+        return _report(error, error)
     except MemoryError as error:
-        return _report("not enough memory", ExitCode.COULD_NOT, error.__traceback__)
+        return _report(ReplayError("not enough memory"), error)
     except OSError as error:
-        where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
-        return _report(f"{where}{error.strerror or error}", ExitCode.COULD_NOT, error.__traceback__)
+        where = "standard output" if _stdout_fails() else None
+        if error.filename is not None:
+            where = os.fsdecode(error.filename)
+        return _report(FileError(error.strerror or str(error), where=where), error)
     except Exception as error:
-        text = f"defect in replay: {type(error).__name__}: {error}; set REPLAY_TRACEBACK=1 and report what it prints"
-        return _report(text, ExitCode.COULD_NOT, error.__traceback__)
+        what = f"defect in replay: {type(error).__name__}: {error}"
+        return _report(ReplayError(what, next="set REPLAY_TRACEBACK=1 and report what it prints"), error)
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -102,28 +100,58 @@ def _dispatch(arguments: list[str]) -> int:
     except command_line_error as error:  # type: ignore[misc]
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "replay"
-        message = " ".join(error.format_message().split())
-        print(f"{command}: {message.rstrip('.')}; see `{command} --help`", file=sys.stderr)
+        message = " ".join(error.format_message().split()).rstrip(".")
+        print(f"{command}: {message}; see `{command} --help`", file=sys.stderr)
+        if _seems_to_want_json(arguments):
+            told = UsageError(message, where=command, next=f"see `{command} --help`")
+            _print_error(told, type(error).__name__, ExitCode.USAGE)
         return ExitCode.USAGE
     if no_command:
         return ExitCode.USAGE
     return int(outcome) if isinstance(outcome, int) else ExitCode.DONE
 
 
-def _reader_is_gone() -> int:
-    """The reader (`| head`) has seen enough. Python would report it once more while it shuts down."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno() if sys.__stdout__ else 1)
-    return ExitCode.DONE
+def _seems_to_want_json(arguments: Sequence[str]) -> bool:
+    """Whether a command line that cannot be parsed asks for JSON. What stands behind `--`, or in any other place of a
+    capture, may be the application's."""
+    if "--" in arguments:
+        return "--json" in arguments[: arguments.index("--")]
+    return "--json" in arguments and "capture" not in arguments
 
 
-def _report(message: str, code: int, traceback: TracebackType | None) -> int:
-    """Print one line on stderr."""
+def _stdout_fails() -> bool:
+    """Whether what was written to stdout did not get there, as on a full disk. Then nothing more goes there."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        output.drop()
+        return True
+    return False
+
+
+def _report(told: ReplayError, error: BaseException, code: int | None = None) -> int:
+    """Print one line on stderr, and with --json the same as the document of stdout. told: `error` for people."""
     if _wants_traceback():
-        import traceback as formatting
+        import traceback
 
-        formatting.print_tb(traceback)
-    print(f"replay: {_printable(message)}", file=sys.stderr)
+        traceback.print_tb(error.__traceback__)
+    code = told.exit_code if code is None else code
+    print(f"replay: {_printable(str(told))}", file=sys.stderr)
+    if output.is_json():
+        _print_error(told, type(error).__name__, code)
     return code
+
+
+def _print_error(error: ReplayError, kind: str, code: int) -> None:
+    """`replay.error/1` on stdout, where nothing of another document is there yet."""
+    if output.has_begun():
+        return
+    from replay.report.json import print_document
+    from replay.results.documents import ERROR
+
+    details = error.details.rstrip("\n")
+    with suppress(OSError):  # stdout may be what is wrong
+        print_document(ERROR, ErrorPrinted(int(code), kind, error.what, error.where, error.next, details))
 
 
 def _printable(text: str) -> str:

@@ -10,8 +10,6 @@ import typer
 
 from replay.cli.common import Json, Quiet
 
-SCHEMA = "replay.baseline/1"
-
 
 class Action(str, Enum):
     """What to do with the baseline."""
@@ -42,8 +40,10 @@ def baseline(
     from replay.history import baseline as store
     from replay.history.store import History, by_series
     from replay.report.history import render_baseline
-    from replay.report.json import document
+    from replay.report.json import print_document
+    from replay.report.output import put
     from replay.report.text import Screen
+    from replay.results.documents import BASELINE
 
     marks = {mark.series: mark for mark in store.read(folder)}
     if action is Action.set:
@@ -57,11 +57,11 @@ def baseline(
         store.write(folder, list(marks.values()))
     shown = list(marks.values())
     if json:
-        print(document(SCHEMA, {"marks": shown}))
+        print_document(BASELINE, store.Baseline(shown))
     elif quiet:
-        print(len(shown))
+        put(str(len(shown)))
     else:
-        print(render_baseline(shown, Screen.of_stdout()))
+        put(render_baseline(shown, Screen.of_stdout()))
 
 
 def register(app: typer.Typer) -> None:

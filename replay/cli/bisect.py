@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from replay.engine.run import RunOptions
     from replay.results.bisection import Bisection
 
-SCHEMA = "replay.bisection/1"
-
 
 class Symptom(str, Enum):
     """What makes a candidate bad."""
@@ -95,9 +93,11 @@ def bisect(
     from replay.compare.rounds import RoundLimits
     from replay.errors import ExitCode, UsageError
     from replay.report.bisect import answer, render_bisection
-    from replay.report.json import document
+    from replay.report.json import document, print_document
+    from replay.report.output import put
     from replay.report.progress import StageLine
     from replay.report.text import Screen
+    from replay.results.documents import BISECTION
     from replay.results.store import require_place, write_whole
 
     if output is not None:
@@ -140,13 +140,13 @@ def bisect(
     result = _result(snapshot, over, shown, found, progress, outcome, time.monotonic() - begin_s, source)
     file.remove()
     if output is not None:
-        write_whole(output, (document(SCHEMA, result) + "\n").encode())
+        write_whole(output, (document(BISECTION, result) + "\n").encode())
     if json:
-        print(document(SCHEMA, result))
+        print_document(BISECTION, result)
     elif quiet:
-        print(answer(result))
+        put(answer(result))
     else:
-        print(render_bisection(result, Screen.of_stdout()))
+        put(render_bisection(result, Screen.of_stdout()))
     return ExitCode.DONE
 
 

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from replay.capture.selection import Selection
     from replay.drivers import Driver
 
-SCHEMA = "replay.capture/1"
-LIST_SCHEMA = "replay.launches/1"
-
 
 def capture(
     application: Annotated[
@@ -112,8 +109,6 @@ def capture(
 
     Exit code: that of the application when it failed (128 + signal when it was killed); 3 when there is no snapshot.
     """
-    from json import dumps
-
     from replay.cli.packing import import_numpy_without_threads, prepare_to_pack
 
     import_numpy_without_threads()
@@ -122,8 +117,9 @@ def capture(
     from replay.capture.session import content_bytes, default_output
     from replay.drivers import find_driver
     from replay.report.capture import capture_value, render_capture
-    from replay.report.json import plain
+    from replay.report.json import print_document
     from replay.report.progress import Progress
+    from replay.results.documents import CAPTURE
     from replay.snapshot.builder import PackReport, pack
 
     if listing and (everything or each or launch is not None or output is not None or keep_raw):
@@ -163,7 +159,7 @@ def capture(
         for line in render_capture(report):
             print(f"replay: {line}", file=sys.stderr)
     if json:
-        print(dumps({"schema": SCHEMA, **plain(capture_value(report))}), flush=True)
+        print_document(CAPTURE, capture_value(report), indent=None)
     return report.exit_code
 
 
@@ -176,12 +172,11 @@ def _list(
     json: bool,
     quiet: bool,
 ) -> int:
-    from json import dumps
-
     from replay.capture.launches import list_launches
-    from replay.report.json import plain
+    from replay.report.json import print_document
     from replay.report.launches import launches_value, render_launches
     from replay.report.text import Screen, shown
+    from replay.results.documents import LAUNCHES
 
     report = list_launches(application, selection, driver, driver_option)
     told = [report.how_it_ended(), *report.problems]
@@ -191,7 +186,7 @@ def _list(
         if line and (not quiet or report.failure):
             print(f"replay: {shown(line)}", file=sys.stderr)
     if json:
-        print(dumps({"schema": LIST_SCHEMA, **plain(launches_value(report))}), flush=True)
+        print_document(LAUNCHES, launches_value(report), indent=None)
     elif report.processes:
         print(render_launches(report, Screen.of_stdout()), flush=True)
     return report.exit_code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -10,7 +11,6 @@ import typer
 
 from replay.cli.common import DEFAULT_TIMEOUT_S, Json, Quick, Quiet, ReplayDriver, Timeout
 
-SCHEMA = "replay.check/1"
 _GITHUB_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 
@@ -70,9 +70,11 @@ def check(
     from replay.engine.run import RunOptions
     from replay.errors import ExitCode, UsageError
     from replay.report.check import github_annotations, github_summary, headline, junit, render_check
-    from replay.report.json import document
+    from replay.report.json import print_document
+    from replay.report.output import put
     from replay.report.progress import StageLine
     from replay.report.text import Screen
+    from replay.results.documents import CHECK
     from replay.results.store import require_place, write_whole
     from replay.timing.stopping import QUICK, StoppingParameters
     from replay.variants.model import parse
@@ -108,16 +110,16 @@ def check(
         write_whole(junit_file, junit(result).encode("utf-8"))
     if github:
         for annotation in github_annotations(result):
-            print(annotation)
+            print(annotation, file=sys.stderr if json else sys.stdout)
         if summary := os.environ.get(_GITHUB_SUMMARY):
             with open(summary, "a", encoding="utf-8") as file:
                 file.write(github_summary(result))
     if json:
-        print(document(SCHEMA, result))
+        print_document(CHECK, result)
     elif quiet:
-        print(headline(result))
+        put(headline(result))
     else:
-        print(render_check(result, Screen.of_stdout()))
+        put(render_check(result, Screen.of_stdout()))
     return ExitCode.GATE_FAILED if result.alerts else ExitCode.DONE
 
 

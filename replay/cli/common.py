@@ -7,8 +7,13 @@ from typing import Annotated, Any, Optional
 
 import typer
 
+from replay.report.output import ask_for_json
+
 SnapshotPath = Annotated[Path, typer.Argument(metavar="SNAP", help="The .rsnap file.", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document with a versioned schema.")]
+Json = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON document with a versioned schema.", callback=ask_for_json),
+]
 Window = Annotated[
     Optional[int],  # noqa: UP045 (typer on Python 3.10)
     typer.Option("--window", metavar="N", min=1, help="Only this window, of a snapshot that has several."),

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from replay.compare.run import SideOptions
     from replay.results.comparison import Comparison
 
-SCHEMA = "replay.comparison/1"
-
 
 class FailOn(str, Enum):
     """Verdicts that can be asked to fail the command."""
@@ -103,9 +101,11 @@ def compare(
     from replay.compare.sides import holds_results, matched, results_at, windows_at
     from replay.errors import ExitCode, UsageError
     from replay.report.compare import headline, render_comparison
-    from replay.report.json import document
+    from replay.report.json import document, print_document
+    from replay.report.output import put
     from replay.report.progress import StageLine
     from replay.report.text import Screen
+    from replay.results.documents import COMPARISON
     from replay.results.store import require_place, write_whole
 
     if output is not None:
@@ -136,13 +136,13 @@ def compare(
         with StageLine(hidden=quiet or json) as line:
             result = compare_windows(pairs, sides[0], sides[1], limits, unmatched, line.show)
     if output is not None:
-        write_whole(output, (document(SCHEMA, result) + "\n").encode())
+        write_whole(output, (document(COMPARISON, result) + "\n").encode())
     if json:
-        print(document(SCHEMA, result))
+        print_document(COMPARISON, result)
     elif quiet:
-        print(headline(result))
+        put(headline(result))
     else:
-        print(render_comparison(result, Screen.of_stdout()))
+        put(render_comparison(result, Screen.of_stdout()))
     return _exit_code(result, fail_on or []) or ExitCode.DONE
 
 

@@ -8,8 +8,6 @@ import typer
 
 from replay.cli.common import Json, Quiet, driver_option
 
-SCHEMA = "replay.doctor/1"
-
 
 def doctor(
     driver: Annotated[Optional[str], driver_option("The driver to look at.")] = None,  # noqa: UP045
@@ -23,16 +21,18 @@ def doctor(
     from replay.doctor.checks import examine
     from replay.errors import ExitCode
     from replay.report.doctor import headline, render_examination
-    from replay.report.json import document
+    from replay.report.json import print_document
+    from replay.report.output import put
     from replay.report.text import Screen
+    from replay.results.documents import DOCTOR
 
     result = examine(driver)
     if json:
-        print(document(SCHEMA, result))
+        print_document(DOCTOR, result)
     elif quiet:
-        print(headline(result))
+        put(headline(result))
     else:
-        print(render_examination(result, Screen.of_stdout()))
+        put(render_examination(result, Screen.of_stdout()))
     return ExitCode.GATE_FAILED if result.problems else ExitCode.DONE
 
 

@@ -9,8 +9,6 @@ import typer
 
 from replay.cli.common import Json, Quiet, SnapshotPath, Window
 
-SCHEMA = "replay.dump/1"
-
 
 def dump(
     snapshot: SnapshotPath,
@@ -41,9 +39,10 @@ def dump(
     """
     from replay.errors import ExitCode
     from replay.inspection.dump import dump as write
-    from replay.report.json import document
+    from replay.report.json import print_document
     from replay.report.progress import Progress
     from replay.report.snapshot import render_dump
+    from replay.results.documents import DUMP
     from replay.snapshot.contents import Snapshot
 
     with Snapshot(snapshot, tolerant=True) as opened:
@@ -61,7 +60,7 @@ def dump(
                 progress=progress.advance,
             )
     if json:
-        print(document(SCHEMA, result))
+        print_document(DUMP, result)
     elif not quiet:
         print(render_dump(result))
     for what in result.skipped:

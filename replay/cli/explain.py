@@ -9,8 +9,6 @@ import typer
 
 from replay.cli.common import Json, Quiet
 
-SCHEMA = "replay.explanation/1"
-
 
 def explain(
     inputs: Annotated[
@@ -33,12 +31,13 @@ def explain(
 
     from replay.report.explain import explain as sentences
     from replay.report.html.sources import read_sources
-    from replay.report.json import document
+    from replay.report.json import print_document
     from replay.report.text import Screen
+    from replay.results.documents import EXPLANATION
 
     paragraphs = sentences(read_sources(inputs))
     if json:
-        print(document(SCHEMA, {"paragraphs": paragraphs}))
+        print_document(EXPLANATION, {"paragraphs": paragraphs})
         return
     width = Screen.of_stdout().width if sys.stdout.isatty() else 100_000
     for number, paragraph in enumerate(paragraphs):

@@ -10,8 +10,6 @@ import typer
 
 from replay.cli.common import Json, Quiet, SnapshotPath, Window
 
-SCHEMA = "replay.export/1"
-
 
 def export(
     snapshot: SnapshotPath,
@@ -43,8 +41,9 @@ def export(
     """
     from replay.errors import UsageError
     from replay.export.folder import export as write
-    from replay.report.json import document
+    from replay.report.json import print_document
     from replay.report.text import number, shown, size
+    from replay.results.documents import EXPORT
 
     chosen = [(name, folder) for name, folder in (("cuda", cuda), ("python", python)) if folder is not None]
     if not chosen:
@@ -55,7 +54,7 @@ def export(
         raise UsageError("--cuda and --python name the same folder")
     done = [write(snapshot, name, folder, force=force, window=window) for name, folder in chosen]
     if json:
-        print(document(SCHEMA, {"programs": done}))
+        print_document(EXPORT, done)
     elif not quiet:
         for item in done:
             text = f"{number(len(item.files), 'file')}, {size(item.size_bytes)}, {number(item.steps, 'step')}"

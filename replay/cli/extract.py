@@ -10,8 +10,6 @@ import typer
 
 from replay.cli.common import Json, Quiet, SnapshotPath
 
-SCHEMA = "replay.extract/1"
-
 
 def extract(
     snapshot: SnapshotPath,
@@ -35,14 +33,16 @@ def extract(
     The new file holds everything the window needs. The snapshot stays as it is.
     """
     from replay.capture.session import check_output
-    from replay.report.json import document
+    from replay.report.json import print_document
     from replay.report.text import shown, size
+    from replay.results.documents import EXTRACT
+    from replay.results.listed import ExtractPrinted
     from replay.snapshot.extract import extract as cut
 
     check_output(output)
     file_bytes = cut(snapshot, window, output)
     if json:
-        print(document(SCHEMA, {"path": output, "window": window, "file_bytes": file_bytes}))
+        print_document(EXTRACT, ExtractPrinted(output, window, file_bytes))
     elif not quiet:
         print(f"replay: wrote {shown(output)} ({size(file_bytes)}): window {window}", file=sys.stderr)
     return 0

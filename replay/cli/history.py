@@ -9,8 +9,6 @@ import typer
 
 from replay.cli.common import Json, Quiet
 
-SCHEMA = "replay.history/1"
-
 
 def history(
     folder: Annotated[
@@ -37,22 +35,24 @@ def history(
     from replay.errors import UsageError
     from replay.history.series import look
     from replay.report.history import history_csv, render_history
-    from replay.report.json import document
+    from replay.report.json import print_document
+    from replay.report.output import put
     from replay.report.text import Screen
+    from replay.results.documents import HISTORY
 
     if as_csv and json:
         raise UsageError("--csv and --json exclude each other")
     view = look(folder, kernel, device, last)
     if json:
-        print(document(SCHEMA, view))
+        print_document(HISTORY, view)
     elif as_csv:
-        print(history_csv(view))
+        put(history_csv(view))
     elif quiet:
         for item in view.series:
             for change in item.changes:
                 print(f"{item.kernel}: {(change.ratio - 1) * 100:+.1f} % on {change.created_utc}")
     else:
-        print(render_history(view, Screen.of_stdout()))
+        put(render_history(view, Screen.of_stdout()))
 
 
 def register(app: typer.Typer) -> None:

@@ -6,8 +6,6 @@ import typer
 
 from replay.cli.common import Json, Quiet, SnapshotPath, Window
 
-SCHEMA = "replay.info/1"
-
 
 def info(snapshot: SnapshotPath, window: Window = None, json: Json = False, quiet: Quiet = False) -> int:
     """Say what is in a snapshot, on one screen.
@@ -22,9 +20,12 @@ def info(snapshot: SnapshotPath, window: Window = None, json: Json = False, quie
 
     from replay.engine.preflight.requirements import GLANCE, find_requirements
     from replay.errors import ReplayError
-    from replay.report.json import document
+    from replay.report.json import print_document
+    from replay.report.output import put
     from replay.report.snapshot import render_info
     from replay.report.text import Screen
+    from replay.results.documents import INFO
+    from replay.results.listed import InfoPrinted
     from replay.snapshot.contents import Snapshot
 
     with Snapshot(snapshot, tolerant=True) as opened:
@@ -36,9 +37,9 @@ def info(snapshot: SnapshotPath, window: Window = None, json: Json = False, quie
             with suppress(ReplayError):  # what is damaged is told anyway
                 needs = find_requirements(opened.reader, GLANCE)
     if json:
-        print(document(SCHEMA, {**vars(found), "requirements": needs}))
+        print_document(INFO, InfoPrinted(**vars(found), requirements=needs))
     elif not quiet:
-        print(render_info(found, Screen.of_stdout(), needs))
+        put(render_info(found, Screen.of_stdout(), needs))
     return 0
 
 

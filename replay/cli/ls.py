@@ -51,8 +51,9 @@ def ls(
 
     -q leaves out what is said about damage to the file.
     """
-    from replay.report.json import streamed
+    from replay.report.json import print_streamed
     from replay.report.text import Screen
+    from replay.results.documents import LISTS
     from replay.snapshot.contents import Snapshot
 
     keep = _filter(subject, section, function)
@@ -61,14 +62,11 @@ def ls(
             opened.choose_window(window)
         whole = window is None and subject is not Subject.windows
         if json:
-            items = _items_of_all(opened, subject, keep) if whole else _items(opened, subject, keep)
-            lines = streamed(f"replay.ls.{subject.value}/1", subject.value, items)
-        elif whole:
-            lines = _lines_of_all(opened, subject, keep, Screen.of_stdout())
+            print_streamed(LISTS[subject.value], _items(opened, subject, keep, whole=whole))
         else:
-            lines = _lines(opened, subject, keep, Screen.of_stdout())
-        for line in lines:
-            print(line)
+            list_lines = _lines_of_all if whole else _lines
+            for line in list_lines(opened, subject, keep, Screen.of_stdout()):
+                print(line)
         if not quiet and not (opened.reader.condition.whole and not opened.reader.damages):
             typer.echo(f"replay: {snapshot}: {opened.reader.condition}; see `replay verify`", err=True)
     return 0
@@ -95,15 +93,6 @@ def _filter(subject: Subject, section: str, function: str) -> Any:
     return lambda call: (not section or call.section == section) and pattern.search(call.function)
 
 
-def _items_of_all(opened: Snapshot, subject: Subject, keep: Any) -> Iterator[Any]:
-    for window in opened.each_window():
-        for item in _items(opened, subject, keep):
-            if window is None:
-                yield item
-            else:
-                yield {"window": window.number, **(item if isinstance(item, dict) else vars(item))}
-
-
 def _lines_of_all(opened: Snapshot, subject: Subject, keep: Any, screen: Screen) -> Iterator[str]:
     from replay.report.snapshot import render_window_title
 
@@ -113,25 +102,32 @@ def _lines_of_all(opened: Snapshot, subject: Subject, keep: Any, screen: Screen)
         yield from _lines(opened, subject, keep, screen)
 
 
-def _items(opened: Snapshot, subject: Subject, keep: Any) -> Iterator[Any]:
+def _items(opened: Snapshot, subject: Subject, keep: Any, *, whole: bool) -> Iterator[Any]:
+    """For JSON. whole: of all windows, one after another."""
     from replay.inspection.launches import with_kernels
+    from replay.results import listed
     from replay.snapshot.contents import describe_images
 
-    if subject is Subject.calls:
-        for call, kernel in with_kernels(opened.calls()):
-            if keep(call):
-                yield {**vars(call), "kernel": kernel.name, "image": kernel.image}
-    elif subject is Subject.kernels:
-        yield from opened.kernels()
-    elif subject is Subject.memory:
-        yield from opened.ranges()
-    elif subject is Subject.notes:
-        yield from opened.notes()
-    elif subject is Subject.windows:
+    if subject is Subject.windows:
         yield from opened.windows()
-    else:
-        for image, holds in describe_images(opened):
-            yield {**vars(image), "holds": holds}
+        return
+    for part in opened.each_window() if whole else (None,):
+        window = None if part is None else part.number
+        if subject is Subject.calls:
+            for call, kernel in with_kernels(opened.calls()):
+                if keep(call):
+                    yield listed.ListedCall(
+                        **vars(call), kernel=kernel.name, image=kernel.image, window=window
+                    )
+        elif subject is Subject.kernels:
+            yield from (listed.ListedKernel(**vars(item), window=window) for item in opened.kernels())
+        elif subject is Subject.memory:
+            yield from (listed.ListedRange(**vars(item), window=window) for item in opened.ranges())
+        elif subject is Subject.notes:
+            yield from (listed.ListedNote(**vars(item), window=window) for item in opened.notes())
+        else:
+            for image, holds in describe_images(opened):
+                yield listed.ListedImage(**vars(image), holds=holds, window=window)
 
 
 def _lines(opened: Snapshot, subject: Subject, keep: Any, screen: Screen) -> Iterator[str]:

@@ -10,8 +10,6 @@ import typer
 
 from replay.cli.common import Json, Quiet
 
-SCHEMA = "replay.pack/1"
-
 
 def pack(
     raw: Annotated[Path, typer.Argument(metavar="RAW.rcap", help="The raw capture.", show_default=False)],
@@ -42,10 +40,12 @@ def pack(
     import_numpy_without_threads()
     from replay.capture.session import check_output, content_bytes, explain_absence
     from replay.errors import CaptureError
-    from replay.report.capture import snapshot_lines, snapshot_value
-    from replay.report.json import document
+    from replay.report.capture import snapshot_lines
+    from replay.report.json import print_document
     from replay.report.progress import Progress
     from replay.report.text import shown
+    from replay.results.captured import PackPrinted
+    from replay.results.documents import PACK
     from replay.snapshot.builder import pack as build
     from replay.snapshot.builder import read_launcher
 
@@ -63,12 +63,7 @@ def pack(
         what, advice = explain_absence(report, str(launcher.get("selection", "")), str(command[0]))
         raise CaptureError(what, where=raw, next=advice)
     if json:
-        value = {
-            "snapshots": [snapshot_value(item) for item in report.snapshots],
-            "processes_without_window": report.skipped,
-            "problems": report.problems,
-        }
-        print(document(SCHEMA, value))
+        print_document(PACK, PackPrinted(report.snapshots, report.skipped, report.problems))
     return 0
 
 

@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     from replay.results.schema import RunResult
     from replay.snapshot.schema import Window as SnapshotWindow
 
-SCHEMA = "replay.run/1"
-SCHEMA_OF_VARIANT = "replay.run.variant/1"  # of one that was built, and that this driver cannot execute
-SCHEMA_OF_DRY_RUN = "replay.run.preflight/1"
-SCHEMA_OF_ALL_DRY_RUNS = "replay.run.preflight.windows/1"
-SCHEMA_OF_ALL = "replay.run.windows/1"
-
 
 def run(
     snapshot: SnapshotPath,
@@ -217,12 +211,14 @@ def run(
     from replay.errors import ExitCode, UsageError
     from replay.history.store import append
     from replay.inspection.folder import new_folder
-    from replay.report.json import document
+    from replay.report.json import print_document
+    from replay.report.output import put
     from replay.report.progress import StageLine
     from replay.report.relocation import fails_to_move
     from replay.report.run import render_run, verdicts
     from replay.report.text import Screen
     from replay.report.times import restores_wrongly
+    from replay.results import documents
     from replay.results.store import require_place, write_result
     from replay.snapshot.windows import list_windows
     from replay.timing.stopping import QUICK, RIGOROUS, StoppingParameters
@@ -290,7 +286,7 @@ def run(
             result = run_once(snapshot, options, line.show)
         except NotExecutable as error:
             if json:
-                print(document(SCHEMA_OF_VARIANT, error.facts))
+                print_document(documents.RUN_VARIANT, error.facts)
             raise
     if result.driver.reason and not quiet:
         print(f"replay: {result.driver.reason}", file=sys.stderr)
@@ -299,11 +295,11 @@ def run(
     if history is not None:
         append(history, result)
     if json:
-        print(document(SCHEMA, result))
+        print_document(documents.RUN, result)
     elif quiet:
-        print(verdicts(result))
+        put(verdicts(result))
     else:
-        print(render_run(result, Screen.of_stdout(), placement=placement))
+        put(render_run(result, Screen.of_stdout(), placement=placement))
     matches = result.verification.verdict in ("match", "not_compared")
     matches = matches and not fails_to_move(result) and not restores_wrongly(result)
     return ExitCode.DONE if matches else ExitCode.GATE_FAILED
@@ -315,21 +311,22 @@ def _look(snapshot: Path, options: RunOptions, *, json: bool, quiet: bool) -> in
 
     from replay.engine.run import dry_run
     from replay.errors import ExitCode
-    from replay.report.json import document, streamed
+    from replay.report.json import print_document
+    from replay.report.output import put
     from replay.report.preflight import render_preflight
     from replay.report.text import Screen
+    from replay.results import documents
     from replay.snapshot.windows import list_windows
 
     numbers: list[int | None] = [window.number for window in list_windows(snapshot)]
     chosen = numbers if numbers and options.window is None else [options.window]
     found = [dry_run(snapshot, replace(options, window=number)) for number in chosen]
     if json and len(found) > 1:
-        for text in streamed(SCHEMA_OF_ALL_DRY_RUNS, "windows", found):
-            print(text)
+        print_document(documents.PREFLIGHT_WINDOWS, found)
     elif json:
-        print(document(SCHEMA_OF_DRY_RUN, found[0]))
+        print_document(documents.PREFLIGHT, found[0])
     elif not quiet:
-        print("\n\n".join(render_preflight(one, Screen.of_stdout()) for one in found))
+        put("\n\n".join(render_preflight(one, Screen.of_stdout()) for one in found))
     return ExitCode.DONE if all(one.can_run for one in found) else ExitCode.COULD_NOT
 
 
@@ -368,12 +365,15 @@ def _run_all(
     from dataclasses import replace
 
     from replay.errors import ExitCode, ReplayError
-    from replay.report.json import streamed
+    from replay.report.json import print_document
+    from replay.report.output import put
     from replay.report.progress import StageLine
     from replay.report.relocation import fails_to_move
-    from replay.report.run import WindowResult, render_window_results
+    from replay.report.run import render_window_results
     from replay.report.text import Screen
     from replay.report.times import restores_wrongly
+    from replay.results import documents
+    from replay.results.schema import WindowResult
 
     results: list[WindowResult] = []
     with StageLine(hidden=quiet or json) as line:
@@ -394,10 +394,9 @@ def _run_all(
     if done and done[0].driver.reason and not quiet:
         print(f"replay: {done[0].driver.reason}", file=sys.stderr)
     if json:
-        for text in streamed(SCHEMA_OF_ALL, "windows", results):
-            print(text)
+        print_document(documents.RUN_WINDOWS, results)
     else:
-        print(render_window_results(str(snapshot), results, quiet, Screen.of_stdout()))
+        put(render_window_results(str(snapshot), results, quiet, Screen.of_stdout()))
     if len(done) < len(results):
         return ExitCode.COULD_NOT
     matches = all(

@@ -6,8 +6,6 @@ import typer
 
 from replay.cli.common import Json, Quiet, SnapshotPath
 
-SCHEMA = "replay.verify/1"
-
 
 def verify(snapshot: SnapshotPath, json: Json = False, quiet: Quiet = False) -> int:
     """Check every checksum of a snapshot, and that everything it refers to is in it.
@@ -15,9 +13,12 @@ def verify(snapshot: SnapshotPath, json: Json = False, quiet: Quiet = False) -> 
     Exit code 0: all is well. 1: damaged or cut off; what and where is printed. 3: nothing of the file can be read.
     """
     from replay.errors import ExitCode
-    from replay.report.json import document
+    from replay.report.json import print_document
+    from replay.report.output import put
     from replay.report.progress import Progress
     from replay.report.snapshot import render_verification
+    from replay.results.documents import VERIFY
+    from replay.results.listed import VerifyPrinted
     from replay.snapshot.contents import Snapshot
 
     with Snapshot(snapshot, tolerant=True) as opened:
@@ -25,10 +26,10 @@ def verify(snapshot: SnapshotPath, json: Json = False, quiet: Quiet = False) -> 
         with progress:
             result = opened.verify(progress.advance)
     if json:
-        print(document(SCHEMA, {"good": result.good, **vars(result)}))
+        print_document(VERIFY, VerifyPrinted(result.good, **vars(result)))
     else:
         for line in render_verification(result, quiet):
-            print(line)
+            put(line)
     return ExitCode.DONE if result.good else ExitCode.GATE_FAILED
 
 

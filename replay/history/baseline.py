@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from replay.errors import FormatError
 from replay.history.store import Entry
+from replay.report.json import document
+from replay.results.documents import BASELINE
 
 NAME = "baseline.json"
 FORMAT = "replay.baseline/1"
@@ -33,6 +35,14 @@ class Mark:
     def series(self) -> tuple[str, str, int, str, str, str]:
         """As `Entry.series`."""
         return self.kernel, self.snapshot, self.window, self.device, self.source, self.variant
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The accepted times of a folder, and what `baseline.json` holds."""
+
+    marks: list[Mark]
+    format: str = FORMAT
 
 
 def mark_of(entry: Entry) -> Mark:
@@ -61,7 +71,7 @@ def write(folder: Path, marks: list[Mark]) -> Path:
     path = folder / NAME
     temporary = folder / f".{NAME}.{os.getpid()}.tmp"
     try:
-        text = json.dumps({"format": FORMAT, "marks": [asdict(mark) for mark in marks]}, indent=1)
+        text = document(BASELINE, Baseline(marks))
         with open(temporary, "w", encoding="utf-8") as file:
             file.write(text + "\n")
             file.flush()

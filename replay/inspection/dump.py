@@ -7,12 +7,11 @@ written chunk by chunk, and zeros as holes, so neither memory nor disk depends o
 from __future__ import annotations
 
 import bisect
-import json
 import os
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -22,6 +21,9 @@ from replay.errors import FileError, LimitError, ReplayError, UsageError
 from replay.images.fatbin import MAX_ENTRY_BYTES
 from replay.inspection.folder import OutputFolder
 from replay.inspection.launches import Launch, launches
+from replay.report.json import document, streamed
+from replay.results.documents import DUMP, PARAMETERS
+from replay.results.files import DumpedLaunch, DumpedParameter
 from replay.snapshot.contents import MAX_LISTED, Snapshot
 from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Contents, Image, Range
 
@@ -115,8 +117,7 @@ def dump(
             except ReplayError as error:
                 result.skipped.append(f"{what}: {error.what}")
         with output.create("manifest.json") as (file, _):
-            document = {"schema": "replay.dump/1", **_manifest(result)}
-            file.write(json.dumps(document, indent=2).encode())
+            file.write(document(DUMP, replace(result, folder=".")).encode())
         return result
     finally:
         output.close()
@@ -143,10 +144,6 @@ def element_type(dtype: str) -> tuple[str, int]:
             next="give one like float16, float32 or int32",
         )
     return found.newbyteorder("<").str, found.itemsize
-
-
-def _manifest(result: DumpResult) -> dict[str, object]:
-    return {"files": [vars(file) for file in result.files], "skipped": result.skipped}
 
 
 # -- choosing -----------------------------------------------------------------------------------------------
@@ -286,26 +283,18 @@ def _write_parameters(opened: Snapshot, ranges: list[Range], output: OutputFolde
             return None
         return f"memory {ordered[place].id} + {address - ordered[place].address}"
 
-    def plain(launch: Launch) -> dict[str, object]:
+    def described(launch: Launch) -> DumpedLaunch:
         parameters = None
         if launch.parameters is not None:
             parameters = [
-                {
-                    "offset": item.offset,
-                    "size": item.size,
-                    "bytes": item.data.hex(),
-                    "points_to": target(item.data),
-                }
+                DumpedParameter(item.offset, item.size, item.data.hex(), target(item.data))
                 for item in launch.parameters
             ]
-        return {**vars(launch), "parameters": parameters}
+        return DumpedLaunch(**{**vars(launch), "parameters": parameters})
 
-    separator = b"\n"
     with output.create("parameters.json") as (file, name):
-        file.write(b'{"schema": "replay.parameters/1", "launches": [')
-        for launch in launches(opened.calls(), opened.kernels()):
-            file.write(separator + json.dumps(plain(launch)).encode())
-            separator = b",\n"
-        file.write(b"\n]}\n")
+        found = launches(opened.calls(), opened.kernels())
+        for line in streamed(PARAMETERS, map(described, found)):
+            file.write(line.encode() + b"\n")
         written = file.tell()
     return [DumpedFile(name, "parameters", written)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from replay.report.perturbation import skipped_launches
 from replay.report.text import duration, number, shown, size
@@ -10,6 +10,7 @@ from replay.snapshot.contents import COURSE_NOTES
 
 if TYPE_CHECKING:
     from replay.capture.session import CaptureReport
+    from replay.results.captured import CapturePrinted
     from replay.snapshot.builder import PackedSnapshot
 
 SHOWN_KERNELS = 3
@@ -75,31 +76,19 @@ def render_capture(report: CaptureReport) -> list[str]:
     return lines
 
 
-def snapshot_value(item: PackedSnapshot) -> dict[str, Any]:
+def capture_value(report: CaptureReport) -> CapturePrinted:
     """For JSON."""
-    return {
-        "path": item.path,
-        "pid": item.pid,
-        "file_bytes": item.file_bytes,
-        "summary": item.summary,
-        "windows": item.windows,
-    }
+    from replay.results.captured import ApplicationEnd, CapturePrinted, ChosenDriver
 
-
-def capture_value(report: CaptureReport) -> dict[str, Any]:
-    """For JSON: the schema replay.capture/1."""
-    return {
-        "application": {"pid": report.application.pid, "exit_status": report.application.status},
-        "driver": {
-            "name": report.driver.name,
-            "library": report.driver.library,
-            "emulated": report.driver.emulated,
-        },
-        "selection": report.selection,
-        "snapshots": [snapshot_value(item) for item in report.snapshots],
-        "raw": report.raw,
-        "failure": report.failure,
-        "advice": report.advice,
-        "processes_without_window": report.skipped,
-        "problems": report.problems,
-    }
+    driver = report.driver
+    return CapturePrinted(
+        ApplicationEnd(report.application.pid, report.application.status),
+        ChosenDriver(driver.name, driver.library, driver.emulated),
+        report.selection,
+        report.snapshots,
+        report.raw,
+        report.failure,
+        report.advice,
+        report.skipped,
+        report.problems,
+    )

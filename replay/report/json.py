@@ -1,15 +1,19 @@
 """JSON output of every command: one document with a versioned `schema`, keys as in the dataclasses.
 
-Bytes become hexadecimal strings, paths become strings. Long lists are written as they are made, so that listing a
-million calls takes no memory.
+Bytes become hexadecimal strings, paths become strings, numbers that JSON has not (NaN, infinities) null. Long lists are
+written as they are made, so that listing a million calls takes no memory.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any
+
+from replay.report.output import begin_document, put
+from replay.results.documents import Document
 
 
 def plain(value: Any) -> Any:
@@ -22,21 +26,44 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value).hex()
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, (bool, int, str)):
         return value
     return str(value)
 
 
-def document(schema: str, value: Any) -> str:
-    """One JSON document: `{"schema": schema, ...}` with the fields of `value`, indented."""
-    return json.dumps({"schema": schema, **plain(value)}, indent=2, ensure_ascii=True)
+def document(kind: Document, value: Any, *, indent: int | None = 2) -> str:
+    """One JSON document: `{"schema": ..., ...}` with the fields of `value`, a dataclass or a list; without `indent` on
+    one line."""
+    body = {kind.items: plain(value)} if kind.items else plain(value)
+    return json.dumps({"schema": kind.schema, **body}, indent=indent, ensure_ascii=True, allow_nan=False)
 
 
-def streamed(schema: str, key: str, items: Iterable[Any]) -> Iterator[str]:
-    """Lines of a document whose list `key` is written item by item, one item a line."""
-    yield f'{{"schema": {json.dumps(schema)}, {json.dumps(key)}: ['
-    separator = ""
+def streamed(kind: Document, items: Iterable[Any]) -> Iterator[str]:
+    """Lines of a document that is a list, written item by item, one item a line."""
+    head, separator = f'{{"schema": {json.dumps(kind.schema)}, {json.dumps(kind.items)}: [', ""
     for item in items:
-        yield separator + json.dumps(plain(item), ensure_ascii=True)
+        text = json.dumps(plain(item), ensure_ascii=True, allow_nan=False)
+        if head:  # only now: what cannot be read at all leaves no beginning of a document
+            yield head
+            head = ""
+        yield separator + text
         separator = ","
+    if head:
+        yield head
     yield "]}"
+
+
+def print_document(kind: Document, value: Any, *, indent: int | None = 2) -> None:
+    """Write one document to stdout."""
+    text = document(kind, value, indent=indent)
+    begin_document()
+    put(text)
+
+
+def print_streamed(kind: Document, items: Iterable[Any]) -> None:
+    """Write a document that is a list to stdout, as its items come. Raises BrokenPipeError when the reader has gone."""
+    for line in streamed(kind, items):
+        begin_document()
+        print(line)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from replay.report.text import Column, Screen, dimensions, duration, heading, number, shown, size, table
 
 if TYPE_CHECKING:
     from replay.capture.launches import LaunchList, ListedLaunch, ListReport
+    from replay.results.captured import LaunchesPrinted
 
 SHOWN_COMMANDS = 5
 WIDE = 120  # columns: from here on there is room for the spread of times
@@ -77,43 +78,38 @@ def _spread(row: ListedLaunch) -> str:
     return f"{duration(row.shortest_ns)} .. {duration(row.longest_ns)}"
 
 
-def launches_value(report: ListReport) -> dict[str, Any]:
-    """For JSON: the schema replay.launches/1."""
-    return {
-        "application": {"pid": report.application.pid, "exit_status": report.application.status},
-        "driver": {
-            "name": report.driver.name,
-            "library": report.driver.library,
-            "emulated": report.driver.emulated,
-        },
-        "times_are_modelled": report.driver.emulated,
-        "processes": [
-            {
-                "pid": process.pid,
-                "launches": process.launches,
-                "launches_in_graphs": process.in_graphs,
-                "launches_unlisted": process.unlisted,
-                "rows": [
-                    {
-                        "kernel": row.name,
-                        "demangled": row.demangled,
-                        "launches": row.launches,
-                        "first": row.first,
-                        "grid": row.grid,
-                        "block": row.block,
-                        "shared_bytes": row.shared_bytes,
-                        "timed": row.timed,
-                        "mean_ns": row.mean_ns,
-                        "shortest_ns": row.shortest_ns,
-                        "longest_ns": row.longest_ns,
-                        "command": report.capture_command(row),
-                    }
-                    for row in process.rows
-                ],
-            }
+def launches_value(report: ListReport) -> LaunchesPrinted:
+    """For JSON."""
+    from replay.results.captured import (
+        ApplicationEnd,
+        ChosenDriver,
+        LaunchesOfProcess,
+        LaunchesPrinted,
+        LaunchesRow,
+    )
+
+    def row_of(row: ListedLaunch) -> LaunchesRow:
+        return LaunchesRow(
+            row.name, row.demangled, row.launches, row.first, row.grid, row.block, row.shared_bytes, row.timed,
+            row.mean_ns, row.shortest_ns, row.longest_ns, report.capture_command(row),
+        )  # fmt: skip
+
+    driver = report.driver
+    return LaunchesPrinted(
+        ApplicationEnd(report.application.pid, report.application.status),
+        ChosenDriver(driver.name, driver.library, driver.emulated),
+        driver.emulated,
+        [
+            LaunchesOfProcess(
+                process.pid,
+                process.launches,
+                process.in_graphs,
+                process.unlisted,
+                [row_of(row) for row in process.rows],
+            )
             for process in report.processes
         ],
-        "failure": report.failure,
-        "advice": report.advice,
-        "problems": report.problems,
-    }
+        report.failure,
+        report.advice,
+        report.problems,
+    )

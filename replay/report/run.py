@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from replay.images.demangle import demangle
 from replay.report.counters import render_counters
@@ -12,7 +11,7 @@ from replay.report.relocation import relocation, render_placement, render_reloca
 from replay.report.text import Column, Screen, duration, fields, heading, number, shown, size, table
 from replay.report.times import render_times
 from replay.report.variant import variant_fields
-from replay.results.schema import RunResult
+from replay.results.schema import RunResult, WindowResult
 
 SHOWN_KERNELS = 4
 SHOWN_DIFFERENCES = 6
@@ -60,15 +59,6 @@ def render_nodes(result: RunResult, screen: Screen) -> list[str]:
     more = len(result.nodes) - SHOWN_NODES
     lines = [heading("Nodes of graphs, each launched on its own", screen), table(columns, rows, screen)]
     return [*lines, f"  ... and {number(more, 'more node')}: --json shows all"] if more > 0 else lines
-
-
-@dataclass(frozen=True)
-class WindowResult:
-    """What became of one window of several. failure: why there is no result."""
-
-    number: int
-    result: RunResult | None
-    failure: str = ""
 
 
 def render_window_results(path: str, results: list[WindowResult], quiet: bool, screen: Screen) -> str:

@@ -8,22 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from replay.results.schema import CompiledKernel
+
 FORMAT = "replay.comparison/1"
 
 
 @dataclass(frozen=True)
-class ComparedKernel:
-    """What a side's kernel is made of; None where it is not known. shared_bytes: static. local_bytes: stack frame of a
-    thread. code: digest of its machine code, hex; "" when there is none or it is not known. image: digest of the image
-    of its module."""
+class ComparedKernel(CompiledKernel):
+    """A kernel of a side. image: digest of the image of its module."""
 
-    name: str
-    registers: int | None = None
-    shared_bytes: int | None = None
-    local_bytes: int | None = None
-    spill_store_bytes: int | None = None
-    spill_load_bytes: int | None = None
-    code: str = ""
     image: str = ""
 
 

@@ -479,10 +479,11 @@ class NodeTime:
 
 
 @dataclass(frozen=True)
-class VariantKernel:
-    """A kernel of an image that a variant put in. None: not known, as registers of PTX. shared_bytes: static.
-    local_bytes: stack frame of a thread; spill_*: what ptxas said. code: digest of its machine code alone, hex, which
-    two builds may have in common; "" for PTX. same_code: it is that of the captured image; None: not known."""
+class CompiledKernel:
+    """What a kernel is made of. name: mangled. registers: of a thread. shared_bytes: static. local_bytes: stack frame
+    of a thread. spill_store_bytes, spill_load_bytes: what ptxas said. code: digest of its machine code alone, hex,
+    which two builds may have in common; "" for PTX and where it is not known. All others are None where they are not
+    known, as registers of PTX."""
 
     name: str
     registers: int | None = None
@@ -491,6 +492,13 @@ class VariantKernel:
     spill_store_bytes: int | None = None
     spill_load_bytes: int | None = None
     code: str = ""
+
+
+@dataclass(frozen=True)
+class VariantKernel(CompiledKernel):
+    """A kernel of an image that a variant put in. same_code: its machine code is that of the captured image; None: not
+    known."""
+
     same_code: bool | None = None
 
 
@@ -554,3 +562,12 @@ class RunResult:
     profile: Profile | None = None
     relocation: Relocation | None = None
     variant: VariantFacts | None = None
+
+
+@dataclass(frozen=True)
+class WindowResult:
+    """What became of one window of several. number: of the window. result: null when there is none. failure: why."""
+
+    number: int
+    result: RunResult | None
+    failure: str = ""

@@ -145,5 +145,6 @@ def test_several_steps_are_all_told():
 
 def test_results_are_plain_json():
     from replay.report.json import document
+    from replay.results.documents import BISECTION
 
-    assert json.loads(document("replay.bisection/1", result([])))["candidates"][3]["label"] == "ptxas 3"
+    assert json.loads(document(BISECTION, result([])))["candidates"][3]["label"] == "ptxas 3"

@@ -21,7 +21,7 @@ from replay.report.html import read_sources, render_page
 from replay.report.html.charts import Line, chart
 from replay.report.json import document
 from replay.report.markdown import render_markdown
-from replay.results import bisection, comparison
+from replay.results import bisection, documents
 from replay.results.bisection import BisectedCandidate, Bisection, Step
 from replay.results.store import write_result
 
@@ -73,14 +73,14 @@ def inputs(tmp_path):
     """One of everything, all with hostile names."""
     a, b = (StoredResult(tmp_path / "x.rres", timed(ns, HOSTILE)) for ns in (1000, 1050))
     compared = compare_results([a], [b], 0.01)
-    (tmp_path / "c.json").write_text(document(comparison.FORMAT, compared))
+    (tmp_path / "c.json").write_text(document(documents.COMPARISON, compared))
     found = [
         BisectedCandidate(f"{HOSTILE}{at}", "", at, observations=[0.05], probability=at / 3)
         for at in range(3)
     ]
     searched = Bisection(bisection.FORMAT, "1", "", HOSTILE, f"ptxas={HOSTILE}", "slower", found,
                          [Step(1, 2, 0.995, "SLOWER", 1.05, 1.04, 1.06, 1.0)], 20, "modelled", 1.05)  # fmt: skip
-    (tmp_path / "b.json").write_text(document(bisection.FORMAT, searched))
+    (tmp_path / "b.json").write_text(document(documents.BISECTION, searched))
     for ns in (1000, 1010, 1020):
         append(tmp_path / "history", timed(ns, HOSTILE))
     write_result(tmp_path / "r.rres", timed(1000, HOSTILE))
@@ -157,7 +157,7 @@ def test_what_is_nothing_of_ours_is_refused(tmp_path, data):
 
 def test_markdown_stays_inside_its_fences(tmp_path, inputs):
     a = StoredResult(tmp_path / "x.rres", timed(1000, "```\n# no heading"))
-    (tmp_path / "f.json").write_text(document(comparison.FORMAT, compare_results([a], [a], 0.01)))
+    (tmp_path / "f.json").write_text(document(documents.COMPARISON, compare_results([a], [a], 0.01)))
     text = render_markdown(read_sources([tmp_path / "f.json"]))
     fence = text.splitlines()[2].removesuffix("text")
     assert len(fence) >= 4

@@ -6,7 +6,6 @@ types that numpy lacks (bf16, e4m3, e5m2) widened to f32, which is exact.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -17,6 +16,9 @@ from replay.compare.elements import Region, values
 from replay.compare.outputs import BufferComparison
 from replay.inspection.dump import npy_header
 from replay.inspection.folder import OutputFolder
+from replay.report.json import document
+from replay.results.documents import OUTPUTS
+from replay.results.files import OutputsManifest, SavedBuffer, SavedFile
 from replay.snapshot.schema import Range
 
 if TYPE_CHECKING:
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 MAXIMUM_BYTES = 4 << 30  # of all files together
 MAXIMUM_BUFFERS = 1000
 MAXIMUM_REGIONS = 16  # of one buffer, as .npy
-SCHEMA = "replay.outputs/1"
 _SIDES = ("expected", "actual")
 
 
@@ -38,7 +39,7 @@ class OutputSaver:
     saved: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     _written_bytes: int = 0
-    _buffers: list[dict[str, Any]] = field(default_factory=list)
+    _buffers: list[SavedBuffer] = field(default_factory=list)
 
     @classmethod
     def into(cls, path: str, all_: bool) -> OutputSaver:
@@ -62,14 +63,13 @@ class OutputSaver:
     def save_host(self, comparison: BufferComparison, expected: bytes, actual: bytes) -> None:
         """What a call of the window wrote into memory of the host."""
         if self._wanted(comparison, len(actual)):
-            number = sum(item["host"] for item in self._buffers) + 1
+            number = sum(item.host for item in self._buffers) + 1
             self._write(f"host-{number:04d}", comparison, len(actual), [(0, expected, actual)], ())
 
     def finish(self) -> None:
         """Write `manifest.json`, which says what the files are."""
         with self.folder.create("manifest.json") as (file, _):
-            document = {"schema": SCHEMA, "buffers": self._buffers, "skipped": self.skipped}
-            file.write(json.dumps(document, indent=2).encode())
+            file.write(document(OUTPUTS, OutputsManifest(self._buffers, self.skipped)).encode())
         self.folder.close()
 
     def _wanted(self, comparison: BufferComparison, size: int) -> bool:
@@ -97,12 +97,12 @@ class OutputSaver:
     ) -> None:
         typed = [item for item in regions if item.start < size][:MAXIMUM_REGIONS]
         self.folder.check_space(2 * size * (1 + 2 * bool(typed)))
-        files: list[dict[str, Any]] = []
+        files: list[SavedFile] = []
         with ExitStack() as stack:
 
             def create(wanted: str, **facts: Any) -> BinaryIO:
                 file, given = stack.enter_context(self.folder.create(wanted))
-                files.append({"file": given, **facts})
+                files.append(SavedFile(given, **facts))
                 self.saved.append(given)
                 return file
 
@@ -128,11 +128,15 @@ class OutputSaver:
                     if last > first:
                         file.write(_array_bytes((expected, actual)[number % 2][first:last], region))
         self._buffers.append(
-            {
-                "label": comparison.label, "address": f"{comparison.address:#x}", "size_bytes": size,
-                "differing_bytes": comparison.differing_bytes, "host": name.startswith("host"), "files": files,
-            }
-        )  # fmt: skip
+            SavedBuffer(
+                comparison.label,
+                f"{comparison.address:#x}",
+                size,
+                comparison.differing_bytes,
+                name.startswith("host"),
+                files,
+            )
+        )
 
 
 def _widened(region: Region) -> bool:

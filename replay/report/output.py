@@ -1,0 +1,75 @@
+"""Standard output of a command: what is written there, and what happens when nobody takes it.
+
+A reader that has gone (`| head`) changes nothing about the exit code of a command that has found out something.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import NoReturn
+
+
+class _State:
+    """Of the command that runs. json: its output is JSON. begun: something of a document is on stdout."""
+
+    json = False
+    begun = False
+
+
+class ClosedOutput(io.TextIOBase):
+    """Stands for a stdout that was closed before the process began. Writing to it is an error."""
+
+    def write(self, text: str) -> NoReturn:
+        raise OSError(9, "is closed", "standard output")
+
+
+def begin() -> None:
+    """A command begins; it has written nothing yet."""
+    _State.json = _State.begun = False
+    if sys.stdout is None:
+        sys.stdout = ClosedOutput()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A name that the terminal cannot show is no failure.
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def ask_for_json(value: bool) -> bool:
+    """`--json` was parsed: so errors are documents, too."""
+    _State.json = _State.json or value
+    return value
+
+
+def is_json() -> bool:
+    """Whether --json was given."""
+    return _State.json
+
+
+def has_begun() -> bool:
+    """Whether something of a document is on stdout; an error behind it has no place there."""
+    return _State.begun
+
+
+def begin_document() -> None:
+    """A document begins."""
+    _State.begun = True
+
+
+def put(text: str) -> None:
+    """Write a line or several at once, whether or not there is still a reader. Raises OSError for a full disk."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        drop()
+
+
+def drop() -> None:
+    """Nothing more goes to stdout, nor will Python try it once more while it shuts down."""
+    try:
+        descriptor = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return  # it is no file
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, descriptor)
+    os.close(null)

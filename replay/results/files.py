@@ -1,0 +1,64 @@
+"""JSON files that `replay dump` and `replay run --save-outputs` write beside others. Fields are only added."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class DumpedParameter:
+    """One parameter of a launch. offset, size: in bytes, in the parameter buffer. bytes: in hex. points_to: which
+    memory, null when it is no address of any."""
+
+    offset: int
+    size: int
+    bytes: str
+    points_to: str | None
+
+
+@dataclass(frozen=True)
+class DumpedLaunch:
+    """A launch of a window. call: its number. kernel: mangled, "" when no recorded call names it. image: digest of its
+    module's image. grid, block: x, y, z. shared_bytes: dynamic. parameters: null when they were not captured."""
+
+    call: int
+    kernel: str
+    image: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    parameters: list[DumpedParameter] | None
+
+
+@dataclass(frozen=True)
+class SavedFile:
+    """A file with outputs. side: expected or actual. dtype, source, origin: of an array of a known type, as in the
+    `elements` of a result; offset_bytes: where it begins in the buffer. All four are null for raw bytes."""
+
+    file: str
+    side: str
+    dtype: str | None = None
+    source: str | None = None
+    origin: str | None = None
+    offset_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class SavedBuffer:
+    """A buffer whose outputs were saved. address: captured, in hex. host: it is memory of the host that a call wrote.
+    files: in the folder."""
+
+    label: str
+    address: str
+    size_bytes: int
+    differing_bytes: int
+    host: bool
+    files: list[SavedFile]
+
+
+@dataclass(frozen=True)
+class OutputsManifest:
+    """The files of --save-outputs. skipped: what was left out, and why."""
+
+    buffers: list[SavedBuffer]
+    skipped: list[str]
