@@ -234,6 +234,7 @@ WORDS = {
     "host_time_ns": "One value for each kept sample",
     "sm_clock_mhz": "One value for each kept sample; empty without clocks",
     "gpu_time_reason": "Why there are no GPU times",
+    "cycles_reason": "Why there are no cycles",
     "first_gpu_ns": "The first timed run, which is not among the samples",
     "first_host_ns": "The first timed run, which is not among the samples",
     "discarded": "Samples thrown away since the clock was below 75 %",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from replay.engine.requirements import Requirements
+from replay.engine.preflight.requirements import Requirements
 from replay.snapshot import schema
 from replay.snapshot.container import VerifyReport
 from replay.snapshot.contents import SnapshotInfo
