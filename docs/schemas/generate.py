@@ -43,7 +43,14 @@ COMMENT = (
     "Exactly what this version of replay writes. Later versions add fields and keep the number; a reader passes over "
     "fields that it does not know (docs/machine-readable.md)."
 )
-UNITS = {"ns": "nanoseconds", "s": "seconds", "bytes": "bytes", "mhz": "MHz", "utc": "ISO 8601, UTC"}
+UNITS = {
+    "ns": "nanoseconds",
+    "s": "seconds",
+    "bytes": "bytes",
+    "mhz": "MHz",
+    "w": "watts",
+    "utc": "ISO 8601, UTC",
+}
 
 
 def schema_of(document: Document) -> dict[str, Any]:
