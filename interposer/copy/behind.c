@@ -1,8 +1,9 @@
-// Writes a piece of a range while the next one is read: writing is the longer half of a copy.
+// What is done of a piece of a range by other threads while the next one is read: hashing it, and writing it,
+// which is the longer half of a copy.
 //
-// The thread that does it is there only while contents are copied; the gate is closed, and it is joined
-// before the gate opens. It takes no signals, calls no driver and writes no records: it checks bytes and puts
-// them into the blobs file. Where it cannot be had, the copying thread does the same by itself.
+// These two threads are there only while contents are copied; the gate is closed, and they are joined before
+// the gate opens. They take no signals, call no driver and write no records: one hashes, the other puts bytes
+// into the blobs file. Where a thread cannot be had, the copying thread does the same by itself.
 #define _GNU_SOURCE
 #include "copy/copy.h"
 
@@ -10,11 +11,18 @@
 #include <signal.h>
 #include <string.h>
 
+struct worker {
+  void (*const work)(struct piece *);
+  struct piece *handed_over; // NULL: the thread has nothing to do
+  bool is_running, has_to_end;
+  pthread_t thread;
+};
+static void hash_chunks(struct piece *piece);
+static void store(struct piece *piece);
+static struct worker hashing = {.work = hash_chunks}, writing = {.work = store};
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static struct piece *handed_over; // NULL: the thread has nothing to do
-static bool is_running, has_to_end;
-static pthread_t writing;
 
 static bool is_zero(const uint8_t *data, size_t bytes) {
   static const uint8_t zeros[4096];
@@ -24,7 +32,11 @@ static bool is_zero(const uint8_t *data, size_t bytes) {
   return memcmp(data, zeros, bytes) == 0;
 }
 
-void begin_piece(struct piece *piece) { piece->entry_count = piece->run_count = 0; }
+void begin_piece(struct piece *piece, size_t first_chunk, size_t bytes) {
+  piece->first_chunk = first_chunk;
+  piece->bytes = bytes;
+  piece->entry_count = piece->run_count = 0;
+}
 
 void add_to_piece(struct piece *piece, size_t chunk, size_t offset, size_t bytes) {
   struct piece_run *run = NULL;
@@ -35,6 +47,7 @@ void add_to_piece(struct piece *piece, size_t chunk, size_t offset, size_t bytes
     if (is_zero(piece->data + offset, length)) { // left out of the file, so a run ends before it
       run = NULL;
     } else {
+      entry->check = crc32c(0, piece->data + offset, length);
       if (run == NULL) {
         run = &piece->runs[piece->run_count++];
         *run = (struct piece_run){offset, 0, piece->entry_count};
@@ -46,82 +59,114 @@ void add_to_piece(struct piece *piece, size_t chunk, size_t offset, size_t bytes
   }
 }
 
+static void hash_chunks(struct piece *piece) {
+  uint64_t begin_ns = now_ns();
+  for (size_t at = 0, chunk = 0; at < piece->bytes; at += CHUNK_BYTES, chunk++)
+    piece->hashes[chunk] =
+        hash_chunk(piece->data + at, piece->bytes - at < CHUNK_BYTES ? piece->bytes - at : CHUNK_BYTES);
+  piece->hash_ns = now_ns() - begin_ns;
+}
+
 static void store(struct piece *piece) {
   piece->error = 0;
   for (struct piece_run *run = piece->runs; run < piece->runs + piece->run_count && piece->error == 0;
        run++) {
     uint64_t blob = reserve_blob(run->bytes);
-    const uint8_t *data = piece->data + run->offset;
     struct copy_entry *entry = &piece->entries[run->first_entry];
-    for (size_t at = 0; at < run->bytes; at += CHUNK_BYTES, entry++) {
-      entry->check = crc32c(0, data + at, run->bytes - at < CHUNK_BYTES ? run->bytes - at : CHUNK_BYTES);
+    for (size_t at = 0; at < run->bytes; at += CHUNK_BYTES, entry++)
       entry->blob = blob + at;
-    }
-    piece->error = store_blob(blob, data, run->bytes);
+    piece->error = store_blob(blob, piece->data + run->offset, run->bytes);
   }
 }
 
-static void *write_pieces(void *unused) {
-  (void)unused;
+static void *work_behind(void *argument) {
+  struct worker *worker = argument;
   pthread_mutex_lock(&lock);
-  while (!has_to_end) {
-    if (handed_over == NULL) {
+  while (!worker->has_to_end) {
+    struct piece *piece = worker->handed_over;
+    if (piece == NULL) {
       pthread_cond_wait(&changed, &lock);
       continue;
     }
-    struct piece *piece = handed_over;
     pthread_mutex_unlock(&lock);
-    store(piece);
+    worker->work(piece);
     pthread_mutex_lock(&lock);
-    handed_over = NULL;
+    worker->handed_over = NULL;
     pthread_cond_broadcast(&changed);
   }
   pthread_mutex_unlock(&lock);
   return NULL;
 }
 
-static bool start(void) {
-  if (is_running)
+static bool start(struct worker *worker) {
+  if (worker->is_running)
     return true;
   sigset_t all, before;
   sigfillset(&all);
-  has_to_end = false;
+  worker->has_to_end = false;
   if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
     return false;
-  is_running = pthread_create(&writing, NULL, write_pieces, NULL) == 0;
+  worker->is_running = pthread_create(&worker->thread, NULL, work_behind, worker) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
-  return is_running;
+  return worker->is_running;
 }
 
-void end_writing_behind(void) {
-  if (!is_running)
+static void end(struct worker *worker) {
+  if (!worker->is_running)
     return;
   pthread_mutex_lock(&lock);
-  has_to_end = true;
+  worker->has_to_end = true;
   pthread_cond_broadcast(&changed);
   pthread_mutex_unlock(&lock);
-  pthread_join(writing, NULL);
-  is_running = false;
+  pthread_join(worker->thread, NULL);
+  worker->is_running = false;
 }
 
-void reset_behind_after_fork(void) { // the thread is the parent's
+static void hand_over(struct worker *worker, struct piece *piece, bool alone) {
+  if (alone || !start(worker)) {
+    worker->work(piece);
+    return;
+  }
+  pthread_mutex_lock(&lock);
+  worker->handed_over = piece;
+  pthread_cond_broadcast(&changed);
+  pthread_mutex_unlock(&lock);
+}
+
+static void wait_for(struct worker *worker) {
+  if (!worker->is_running)
+    return;
+  pthread_mutex_lock(&lock);
+  while (worker->handed_over != NULL)
+    pthread_cond_wait(&changed, &lock);
+  pthread_mutex_unlock(&lock);
+}
+
+void end_work_behind(void) {
+  end(&hashing);
+  end(&writing);
+}
+
+void reset_behind_after_fork(void) { // the threads are the parent's
   pthread_mutex_init(&lock, NULL);
   pthread_cond_init(&changed, NULL);
-  handed_over = NULL;
-  is_running = false;
+  hashing.handed_over = writing.handed_over = NULL;
+  hashing.is_running = writing.is_running = false;
 }
+
+void hash_piece(struct piece *piece, bool more_follow) {
+  wait_for_hashes();
+  hand_over(&hashing, piece, !more_follow);
+}
+
+void wait_for_hashes(void) { wait_for(&hashing); }
 
 bool finish_pieces(struct copy_writer *writer) {
   struct piece *piece = writer->behind;
   if (piece == NULL)
     return true;
   writer->behind = NULL;
-  if (is_running) {
-    pthread_mutex_lock(&lock);
-    while (handed_over != NULL)
-      pthread_cond_wait(&changed, &lock);
-    pthread_mutex_unlock(&lock);
-  }
+  wait_for(&writing);
   if (piece->error != 0) {
     stop_capture("contents could not be written: %s", strerror(piece->error));
     return false;
@@ -136,13 +181,6 @@ bool write_piece(struct copy_writer *writer, struct piece *piece) {
   if (!finish_pieces(writer))
     return false;
   writer->behind = piece;
-  if (writer->range->bytes <= PIECE_BYTES || !start()) {
-    store(piece);
-    return true;
-  }
-  pthread_mutex_lock(&lock);
-  handed_over = piece;
-  pthread_cond_broadcast(&changed);
-  pthread_mutex_unlock(&lock);
+  hand_over(&writing, piece, writer->range->bytes <= PIECE_BYTES);
   return true;
 }

@@ -51,7 +51,8 @@ void begin_copy(struct copy_writer *writer, const struct range *range, enum mome
 bool add_entry(struct copy_writer *writer, const struct copy_entry *entry); // its blob is in the file
 bool end_copy(struct copy_writer *writer); // it is whole; false: capture has stopped
 
-// What is read at once of a range, and what of it is to be written; written while the next one is read.
+// What is read at once of a range, and what of it is to be written; hashed and written while the next ones
+// are read.
 enum { PIECE_CHUNKS = PIECE_BYTES / CHUNK_BYTES };
 struct piece_run {
   size_t offset, bytes;
@@ -59,18 +60,24 @@ struct piece_run {
 };
 struct piece {
   uint8_t *data; // PIECE_BYTES
+  size_t first_chunk, bytes;
+  uint64_t read_ns, hash_ns;
+  struct hash hashes[PIECE_CHUNKS];
   struct copy_entry entries[PIECE_CHUNKS];
   struct piece_run runs[PIECE_CHUNKS]; // chunks that follow one another and are not zero
   uint32_t entry_count, run_count;
   int error; // errno of the writing, 0: none
 };
-void begin_piece(struct piece *piece);
+void begin_piece(struct piece *piece, size_t first_chunk, size_t bytes);
+// The hashes are there after wait_for_hashes, or when the next piece is hashed.
+void hash_piece(struct piece *piece, bool more_follow);
+void wait_for_hashes(void);
 // Chunks that have changed, from `chunk` on, at `offset` of the piece's data.
 void add_to_piece(struct piece *piece, size_t chunk, size_t offset, size_t bytes);
 // The data stay as they are until the next call of either function. False: capture has stopped.
 bool write_piece(struct copy_writer *writer, struct piece *piece);
 bool finish_pieces(struct copy_writer *writer);
-void end_writing_behind(void); // before the gate opens
+void end_work_behind(void); // before the gate opens
 void reset_behind_after_fork(void);
 
 // Hashes of all chunks of a device range, made by a kernel of the shim in the range's context, which is

@@ -11,8 +11,9 @@
 #include <time.h>
 
 atomic_bool host_memory_is_pending;
-static struct piece pieces[2]; // used by the thread that closed the gate, and by the one that writes behind
-static uint64_t bytes_copied;  // into the capture: what --max-bytes limits
+// One is read, one hashed, one written; used by the thread that closed the gate, and by those behind it.
+static struct piece pieces[3];
+static uint64_t bytes_copied; // into the capture: what --max-bytes limits
 struct perturbation perturbation;
 
 uint64_t now_ns(void) {
@@ -150,14 +151,15 @@ static bool add_run(struct reading *reading, struct piece *piece, size_t behind,
   return true;
 }
 
-// Chunks from `first` on, which were just read. False: this copy has ended.
-static bool take_chunks(struct reading *reading, struct piece *piece, size_t first, size_t bytes) {
+// The chunks of a piece that was read and hashed. False: this copy has ended.
+static bool take_chunks(struct reading *reading, struct piece *piece) {
   struct copied *copied = reading->copied;
   const uint8_t *data = piece->data;
+  size_t first = piece->first_chunk, bytes = piece->bytes;
   size_t run = 0; // changed bytes in front of `at` that are not taken yet
   for (size_t at = 0, chunk = first; at < bytes; at += CHUNK_BYTES, chunk++) {
     size_t length = bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES;
-    struct hash hash = hash_chunk(data + at, length);
+    struct hash hash = piece->hashes[chunk - first];
     if (reading->expected != NULL && memcmp(&hash, &reading->expected[chunk], sizeof hash) != 0) {
       reading->disagrees = true;
       return false;
@@ -179,38 +181,65 @@ static bool take_chunks(struct reading *reading, struct piece *piece, size_t fir
   return run == 0 || add_run(reading, piece, first + (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES, bytes, run);
 }
 
-// The one that is not being written; with room for one alone, that one when it is.
-static struct piece *free_piece(struct reading *reading) {
-  struct piece *piece = &pieces[reading->writer.behind == &pieces[0]];
-  if (has_room(piece))
-    return piece;
-  return finish_pieces(&reading->writer) ? &pieces[0] : NULL;
+// Takes the piece and has it written. One is hashed while another is read and taken: the longer time counts.
+static bool take_piece(struct reading *reading, struct piece *piece) {
+  uint64_t begin_ns = now_ns();
+  bool goes_on = take_chunks(reading, piece);
+  uint64_t copying_ns = piece->read_ns + now_ns() - begin_ns;
+  if (reading->writer.range->kind == RANGE_DEVICE && piece->bytes == PIECE_BYTES)
+    host_look_took(copying_ns > piece->hash_ns ? copying_ns : piece->hash_ns, piece->bytes);
+  return goes_on && (piece->entry_count == 0 || write_piece(&reading->writer, piece));
+}
+
+// One that is neither being written nor hashed; with no room for more, one that has been.
+static struct piece *free_piece(struct reading *reading, const struct piece *hashed) {
+  for (size_t n = 0; n < sizeof pieces / sizeof *pieces; n++)
+    if (&pieces[n] != reading->writer.behind && &pieces[n] != hashed && has_room(&pieces[n]))
+      return &pieces[n];
+  struct piece *behind = reading->writer.behind; // NULL when only one has room, and that one is being hashed
+  return behind != NULL && finish_pieces(&reading->writer) ? behind : NULL;
 }
 
 static int take_stretch(struct reading *reading, size_t first, uint64_t end) {
   const struct range *range = reading->writer.range;
+  struct piece *hashed = NULL; // or on its way to be; nothing was taken of it yet
+  int result = SUCCESS;
   for (uint64_t offset = first * (uint64_t)CHUNK_BYTES; offset < end && writer_is_open();
        offset += PIECE_BYTES) {
     size_t bytes = end - offset < PIECE_BYTES ? (size_t)(end - offset) : PIECE_BYTES;
-    struct piece *piece = free_piece(reading);
+    struct piece *piece = free_piece(reading, hashed);
+    if (piece == NULL && hashed != NULL) {
+      struct piece *last = hashed;
+      hashed = NULL;
+      wait_for_hashes();
+      if (!take_piece(reading, last))
+        break;
+      piece = free_piece(reading, NULL);
+    }
     if (piece == NULL)
       break;
-    begin_piece(piece);
+    begin_piece(piece, (size_t)(offset / CHUNK_BYTES), bytes);
     uint64_t begin_ns = now_ns();
-    int result = read_piece(range, range->base + offset, bytes, piece->data);
+    result = read_piece(range, range->base + offset, bytes, piece->data);
     if (result != SUCCESS)
-      return result;
+      break;
     atomic_fetch_add(&perturbation.copied_bytes, bytes);
     if (range->host_visible)
       host_contents_were_read(range, offset, piece->data, bytes, reading->writer.moment,
                               reading->writer.call);
-    bool goes_on = take_chunks(reading, piece, (size_t)(offset / CHUNK_BYTES), bytes);
-    if (range->kind == RANGE_DEVICE && bytes == PIECE_BYTES)
-      host_look_took(now_ns() - begin_ns, bytes);
-    if (!goes_on || (piece->entry_count > 0 && !write_piece(&reading->writer, piece)))
+    piece->read_ns = now_ns() - begin_ns;
+    hash_piece(piece, offset + bytes < end);
+    struct piece *last = hashed;
+    hashed = piece;
+    if (last != NULL && !take_piece(reading, last)) {
+      hashed = NULL;
       break;
+    }
   }
-  return SUCCESS;
+  wait_for_hashes();
+  if (hashed != NULL && result == SUCCESS && writer_is_open())
+    take_piece(reading, hashed);
+  return result;
 }
 
 // Reads the chunks that the device says have changed, and those whose pointers are to be followed. What a
@@ -355,7 +384,7 @@ void copy_contents(struct thread *thread, struct range_list *list, enum moment m
     if (moment == MOMENT_BEFORE)
       memory_mark(range.base, range.serial, RANGE_LOST);
   }
-  end_writing_behind();
+  end_work_behind();
   atomic_fetch_add(&perturbation.copy_ns, now_ns() - begin_ns);
   if (!writer_is_open()) // capture has stopped: nothing of it stays in the application
     end_device_hashing(0);

@@ -17,17 +17,18 @@ from replay.snapshot.contents import Snapshot
 from .conftest import Runner
 
 BYTES = (8 << 20) + 20  # also a last piece that is shorter and fills no column of the hash
+SEVERAL_PIECES_BYTES = (41 << 20) + 20  # of 8 MiB: one is read, one hashed, one written at the same time
 LAUNCHES, STORED_BYTES = 7, 300_000
 RECORDS_BYTES = 4096 + 2 * (256 << 10)  # FORMAT.md: the halves, and nothing in the log yet
 OUT_OF_MEMORY, NO_BINARY, LAUNCH_FAILED = 2, 209, 719
 
 
-def states() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def states(size_bytes: int, stored_bytes: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """What the program's buffer holds before and after each launch."""
-    data = np.zeros(BYTES // 4, np.uint32)
+    data = np.zeros(size_bytes // 4, np.uint32)
     for number in range(LAUNCHES + 1):
-        length = (STORED_BYTES if number else BYTES) // 4
-        begin = number * STORED_BYTES % (BYTES - STORED_BYTES) // 4 if number else 0
+        length = (stored_bytes if number else size_bytes) // 4
+        begin = number * stored_bytes % (size_bytes - stored_bytes) // 4 if number else 0
         data[begin : begin + length] = (np.arange(length, dtype=np.uint32) + np.uint32(number)) * np.uint32(
             2654435761
         )
@@ -45,6 +46,8 @@ class Captured:
     notes: set[tuple[str, str]]
     hashed_bytes: list[int]
     problems: list[str]
+    size_bytes: int
+    stored_bytes: int
 
     def reasons(self) -> list[str]:
         """Why the host copied all memory to compare it."""
@@ -55,14 +58,19 @@ class Captured:
 def capture(run: Runner, program: Callable[..., Path], tmp_path: Path) -> Callable[..., Captured]:
     """Captures the program, whose own results are compared, and packs."""
 
-    def captured(directory: Path | None = None) -> Captured:
+    def captured(
+        directory: Path | None = None,
+        size_bytes: int = BYTES,
+        stored_bytes: int = STORED_BYTES,
+        **selection: object,
+    ) -> Captured:
         result = tmp_path / "result"
         directory = directory or tmp_path / "x.rcap"
         directory.mkdir()
-        command: list[object] = [program("changing"), BYTES, LAUNCHES, STORED_BYTES, result]
-        done, _ = run(command, directory=directory, read=False, kernel="increment", each=1)
+        command: list[object] = [program("changing"), size_bytes, LAUNCHES, stored_bytes, result]
+        done, _ = run(command, directory=directory, read=False, kernel="increment", each=1, **selection)
         assert (done.returncode, done.stdout) == (0, "failures 0\n")
-        *_, (_, last) = states()
+        *_, (_, last) = states(size_bytes, stored_bytes)
         assert result.read_bytes() == last.tobytes()
         path = tmp_path / "x.rsnap"
         problems = pack(directory, path).problems
@@ -75,16 +83,17 @@ def capture(run: Runner, program: Callable[..., Path], tmp_path: Path) -> Callab
                 assert summary.perturbation is not None
                 hashed_bytes.append(summary.perturbation.hashed_bytes)
             assert not snapshot.reader.verify().damages
-        return Captured(path, notes, hashed_bytes, problems)
+        return Captured(path, notes, hashed_bytes, problems, size_bytes, stored_bytes)
 
     return captured
 
 
-def windows_that_are_right(path: Path) -> int:
+def windows_that_are_right(captured: Captured) -> int:
     """The windows whose contents are whole, which all are as the buffer was then."""
     right = 0
-    with Snapshot(path) as snapshot:
-        for _, (before, after) in zip(snapshot.each_window(), states(), strict=False):
+    expected_states = states(captured.size_bytes, captured.stored_bytes)
+    with Snapshot(captured.path) as snapshot:
+        for _, (before, after) in zip(snapshot.each_window(), expected_states, strict=False):
             [item] = snapshot.ranges()
             for contents, expected in ((item.before, before), (item.after, after)):
                 assert contents is None or snapshot.read(contents, 1 << 30) == expected.tobytes()
@@ -94,7 +103,7 @@ def windows_that_are_right(path: Path) -> int:
 
 def test_the_kernel_that_looks_for_changes_finds_all_of_them(capture: Callable[..., Captured]) -> None:
     captured = capture()
-    assert windows_that_are_right(captured.path) == LAUNCHES
+    assert windows_that_are_right(captured) == LAUNCHES
     assert captured.reasons() == []
     # The first window begins with a copy of everything.
     assert captured.hashed_bytes == [BYTES] + [2 * BYTES] * (LAUNCHES - 1)
@@ -116,10 +125,17 @@ def test_without_that_kernel_the_host_copies_and_compares(
 ) -> None:
     run.environment.update(environment)
     captured = capture()
-    assert windows_that_are_right(captured.path) == LAUNCHES
+    assert windows_that_are_right(captured) == LAUNCHES
     [why] = captured.reasons()
     assert why.startswith(f"what changed is found by copying and comparing: {reason}")
     assert sum(captured.hashed_bytes) == looks * BYTES
+
+
+@pytest.mark.parametrize("stored_bytes", [300_000, 12_000_000])
+def test_the_host_finds_changes_in_many_pieces(capture: Callable[..., Captured], stored_bytes: int) -> None:
+    captured = capture(size_bytes=SEVERAL_PIECES_BYTES, stored_bytes=stored_bytes, device_hash=0)
+    assert windows_that_are_right(captured) == LAUNCHES
+    assert sum(captured.hashed_bytes) == 0
 
 
 @pytest.mark.parametrize(("pieces", "whole"), [(0, 1), (2, 1), (3, 2), (5, 2)])
@@ -144,4 +160,4 @@ def test_a_disk_that_is_full_in_the_middle_of_a_copy_of_changes(
     told = [text for code, text in captured.notes if code == "CAPTURE_STOPPED"] + captured.problems
     assert len(told) == 1
     assert "contents could not be written: No space left on device" in told[0]
-    assert windows_that_are_right(captured.path) == whole
+    assert windows_that_are_right(captured) == whole
