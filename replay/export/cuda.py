@@ -62,7 +62,7 @@ class _Cuda(Renderer):
         yield ""
         yield "int main(int argc, char **argv) {"
         yield "  const Program program = {prepare, places, set_up, load_all, restore, window, compare_all, clean_up,"
-        yield f"                           {main}, other_streams}};"
+        yield f"                           {main}, other_streams, {self.text(plan.hold_reason)}}};"
         yield "  return run(program, argc, argv);"
         yield "}"
 

@@ -16,6 +16,7 @@ from replay.engine.execution.custom.graph_steps import Step as NodeStep
 from replay.engine.execution.executor import STICKY_RESULTS, Executor
 from replay.engine.execution.handles import captured_handles
 from replay.engine.execution.inputs import HostOutput, Prepared
+from replay.engine.measuring.measure import MAXIMUM_HELD_CALLS, may_wait
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.devices import Devices, captured_devices
 from replay.engine.placing.memory import Placed, Span, home_address, is_array, is_global, is_host, plan_spans
@@ -26,6 +27,7 @@ from replay.export.exported import DESTROYERS
 from replay.export.memory import ExportedMemory
 from replay.export.recording import RecordingDriver
 from replay.export.steps import (
+    Call,
     Compare,
     CompareBlock,
     ExportPlan,
@@ -295,6 +297,21 @@ class _Planning:
             live = [recorder.word(self._executor.handles.live("CUstream", item)) for item in streams]
             self._plan.main_stream = live[0] if live else 0
             self._plan.other_streams = live[1:]
+            self._plan.hold_reason = self._why_no_hold()
+        else:
+            self._plan.hold_reason = "the window makes its own streams"
+
+    def _why_no_hold(self) -> str:
+        """As a replay decides it; see `timing/METHOD.md`."""
+        steps = [step for step in self._plan.window if not isinstance(step, (Compare, CompareBlock))]
+        if len(steps) + 2 * len(self._plan.other_streams) + 2 > MAXIMUM_HELD_CALLS:
+            return f"the window queues more than {MAXIMUM_HELD_CALLS} calls"
+        for step in steps:
+            if not isinstance(step, Call):
+                return "the host writes into memory inside the window"
+            if may_wait(step.function.symbol):
+                return f"{step.function.symbol} inside the window waits for the device"
+        return ""
 
     def _run_in_window(self, prepared: Prepared) -> None:
         before = len(self._recorder.steps)

@@ -53,6 +53,8 @@ class _Python(Renderer):
         main = "None" if plan.main_stream is None else self.word(plan.main_stream)
         others = ", ".join(self.word(word) for word in plan.other_streams)
         yield from self._function("streams", [f"return {main}, [{others}]"])
+        yield f"HOLD_REASON = {self.text(plan.hold_reason)}"
+        yield ""
         yield tail.rstrip("\n")
 
     def _prepare(self) -> Iterator[str]:

@@ -125,7 +125,8 @@ class ExportPlan:
     """The whole program. contents: files by number, each a name and where its bytes come from (plan.py).
 
     main_stream: what the window's first launch runs in; other_streams: the rest, for which it waits at the end; None
-    and empty when the window makes its own, which then has no GPU time.
+    and empty when the window makes its own, which then has no GPU time. hold_reason: why the stream is not held while
+    the window is queued, "" where it is.
     """
 
     name: str
@@ -140,6 +141,7 @@ class ExportPlan:
     references: dict[int, str] = field(default_factory=dict)  # number -> C type
     main_stream: Word | None = None
     other_streams: list[Word] = field(default_factory=list)
+    hold_reason: str = ""
     device_bytes: int = 0
     architecture: str = ""
     kernels: list[str] = field(default_factory=list)

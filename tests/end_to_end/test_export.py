@@ -54,9 +54,9 @@ def build(folder):
     return [str(folder / "window")]
 
 
-def run(command, folder, *arguments, status=0):
+def run(command, folder, *arguments, status=0, **words):
     done = subprocess.run(
-        [*command, *arguments], env=environment(EXPORT_FOLDER=str(folder)), cwd="/", capture_output=True, text=True,
+        [*command, *arguments], env=environment(EXPORT_FOLDER=str(folder), **words), cwd="/", capture_output=True, text=True,
         timeout=TIMEOUT_S,
     )  # fmt: skip
     assert done.returncode == status, f"{done.stdout}\n{done.stderr}"
@@ -120,6 +120,33 @@ def test_the_time_is_that_of_a_replay(replay):
     median_us = float(text.split("GPU time of the window, modelled: median ")[1].split()[0])
     result = json.loads(replay.run("x.rsnap", "--json").stdout)
     assert round(median_us * 1000) == pytest.approx(result["timing"]["gpu"]["median_ns"], rel=1e-3)
+
+
+@needs_compiler
+def test_the_stream_is_held_while_the_window_is_queued(replay):
+    """On the CPU driver only when it is asked for, since its modelled clock does not run while the host works."""
+    replay.capture("--kernel", ".*", "--launch", "1-4", application=replay.application("two_streams"))
+    replay("export", "x.rsnap", "--python", "script", "--cuda", "out")
+    script = [sys.executable, str(replay.folder / "script" / "window.py")]
+    for program, folder in ((build(replay.folder / "out"), "out"), (script, "script")):
+        held = run(program, replay.folder / folder, "3", EXPORT_HOLD="1")
+        assert "the stream was held while the window was queued" in held
+        assert "outputs match" in held
+        not_held = run(program, replay.folder / folder, "3")
+        assert "the stream was not held: the modelled clock does not run" in not_held
+        assert _gpu_time(held) == _gpu_time(not_held)
+
+
+def _gpu_time(text):
+    return next(line for line in text.splitlines() if line.startswith("GPU time"))
+
+
+def test_a_window_that_waits_for_the_device_is_not_held(replay):
+    replay.capture("--all", application=replay.application("vector_add"))
+    replay("export", "x.rsnap", "--python", "out")
+    program = [sys.executable, str(replay.folder / "out" / "window.py")]
+    text = run(program, replay.folder / "out", "2", EXPORT_HOLD="1")
+    assert "was not held: cuModuleLoadDataEx inside the window waits for the device" in text
 
 
 def test_a_program_is_written_into_an_empty_folder_alone(replay):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from replay.api.functions import by_symbol
-from replay.api.vocabulary import Keep
+from replay.api.vocabulary import Effect, Keep
 from replay.engine.driver import DriverFailure, call, query, query_int
 from replay.engine.execution.inputs import Prepared
 from replay.engine.execution.submission import Batch
@@ -242,7 +242,7 @@ class WindowSampler:
         stamps = 0 if self._stamps is None else STAMP_COMMANDS
         if self.commands + 2 * len(self._streams) + stamps > MAXIMUM_HELD_CALLS:
             return f"the window queues more than {MAXIMUM_HELD_CALLS} calls"
-        waiting = next((item for item in window if _waits_for_device(item)), None)
+        waiting = next((item for item in window if may_wait(item.call.function)), None)
         if waiting is not None:
             return f"{waiting.call.function} inside the window waits for the device"
         return ""
@@ -287,12 +287,12 @@ def _copies(item: Prepared) -> bool:
     return item.call.function.startswith(("cuMemcpy", "cuMemset"))
 
 
-def _waits_for_device(item: Prepared) -> bool:
+def may_wait(symbol: str) -> bool:
     """Whether a call may not return before the work in front of it is done, so that holding would deadlock."""
-    symbol = item.call.function
     function = by_symbol()[symbol]
     if function.keep == Keep.ALWAYS:
         return True  # creating and destroying objects may synchronise
-    queues = is_launch(item) or symbol in ("cuEventRecord", "cuEventRecordWithFlags", "cuStreamWaitEvent")
+    launches = function.effect in (Effect.LAUNCH, Effect.GRAPH_LAUNCH)
+    queues = launches or symbol in ("cuEventRecord", "cuEventRecordWithFlags", "cuStreamWaitEvent")
     device_only = symbol.startswith(("cuMemsetD", "cuMemcpyDtoDAsync")) and "Async" in symbol
     return not (queues or device_only)

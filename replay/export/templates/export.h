@@ -33,8 +33,10 @@ static const size_t granule = 2u << 20;
 static const int most_tries = 16;
 static int compared, different;
 static size_t compared_bytes;
+static volatile uint32_t *gate;  // 0: work in the held stream waits
 
 [[noreturn]] static void fail(const std::string &what) {
+  if (gate) *gate = 1;  // a device that waits for ever would keep this process
   std::fprintf(stderr, "%s\n", what.c_str());
   std::exit(3);
 }
@@ -227,12 +229,32 @@ struct Program {
   void (*set_up)(bool), (*load_all)(bool), (*restore)(bool), (*window)(bool), (*compare_all)(bool), (*clean_up)(bool);
   CUstream *main_stream;  // nullptr: the window makes its streams itself
   std::vector<CUstream> (*other_streams)();
+  const char *hold_reason;  // why the stream is not held while the window is queued; "" where it is
 };
 
 [[maybe_unused]] static void print_times(const char *what, std::vector<double> times_us) {
   std::sort(times_us.begin(), times_us.end());
   std::printf("%s: median %.3f us, min %.3f us, max %.3f us, n %zu\n", what, times_us[times_us.size() / 2], times_us.front(),
               times_us.back(), times_us.size());
+}
+
+// So that the time in which the host queues the window does not count, its stream waits until all of it is queued.
+// Returns why that is not done, "" where it is.
+[[maybe_unused]] static std::string prepare_hold(const Program &program, bool modelled, CUdeviceptr *flag) {
+  const char *asked = std::getenv("EXPORT_HOLD");
+  if (asked && std::strcmp(asked, "0") == 0) return "EXPORT_HOLD=0";
+  if (*program.hold_reason) return program.hold_reason;
+  if (modelled && !asked) return "the modelled clock does not run while the host works";
+  void *memory = nullptr;
+  if (cuMemHostAlloc(&memory, sizeof *gate, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP) != CUDA_SUCCESS)
+    return "no memory for the flag";
+  *(volatile uint32_t *)memory = 1;
+  if (cuMemHostGetDevicePointer(flag, memory, 0) != CUDA_SUCCESS ||
+      cuStreamWaitValue32(*program.main_stream, *flag, 1, CU_STREAM_WAIT_VALUE_EQ) != CUDA_SUCCESS)
+    return "the driver cannot hold a stream";
+  CHECK(cuCtxSynchronize());
+  gate = (volatile uint32_t *)memory;
+  return "";
 }
 
 [[maybe_unused]] static void time_window(const Program &program, int samples, CUdevice device, bool modelled) {
@@ -246,13 +268,22 @@ struct Program {
   CHECK(cuEventCreate(&begin, CU_EVENT_DEFAULT));
   CHECK(cuEventCreate(&end, CU_EVENT_DEFAULT));
   CHECK(cuEventCreate(&join, CU_EVENT_DISABLE_TIMING));
+  CUdeviceptr flag = 0;
+  const std::string not_held = program.main_stream ? prepare_hold(program, modelled, &flag) : program.hold_reason;
   std::vector<double> gpu_us, host_us;
   for (int i = 0; i < samples; i++) {
     program.restore(false);
     if (flush) CHECK(cuMemsetD8(flush, 0, flush_bytes));
     CHECK(cuCtxSynchronize());
     const auto start = std::chrono::steady_clock::now();
-    if (program.main_stream) CHECK(cuEventRecord(begin, *program.main_stream));
+    if (gate) {
+      *gate = 0;
+      CHECK(cuStreamWaitValue32(*program.main_stream, flag, 1, CU_STREAM_WAIT_VALUE_EQ));
+    }
+    if (program.main_stream) {
+      CHECK(cuEventRecord(begin, *program.main_stream));
+      for (CUstream other : others) CHECK(cuStreamWaitEvent(other, begin, 0));
+    }
     program.window(false);
     if (program.main_stream) {
       for (CUstream other : others) {
@@ -261,6 +292,7 @@ struct Program {
       }
       CHECK(cuEventRecord(end, *program.main_stream));
     }
+    if (gate) *gate = 1;
     CHECK(cuCtxSynchronize());
     host_us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
     if (program.main_stream) {
@@ -272,6 +304,8 @@ struct Program {
   }
   if (!gpu_us.empty()) print_times(modelled ? "GPU time of the window, modelled" : "GPU time of the window", gpu_us);
   print_times(modelled ? "host time of the window on the CPU driver" : "host time of the window", host_us);
+  std::printf(not_held.empty() ? "the stream was held while the window was queued%s\n" : "the stream was not held: %s\n",
+              not_held.c_str());
 }
 
 [[maybe_unused]] static int run(const Program &program, int argc, char **argv) {
