@@ -141,6 +141,11 @@ class BufferComparison:
         return self.differing_bytes == 0
 
     @property
+    def tolerance(self) -> Tolerance | None:
+        """How far the buffer's elements may differ; None while nothing differs."""
+        return None if self._known is None else self._known.tolerance
+
+    @property
     def acceptable(self) -> bool:
         """Whether all that differs is within the tolerance."""
         return not self.untyped_bytes and not any(item.beyond for item in self.regions.values())

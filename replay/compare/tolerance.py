@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +27,7 @@ class Tolerance:
     error (of the expected value), an absolute error. source: "asked for" or "op table", with its reasons.
 
     scaled: the absolute error is that of results up to 1, as sines are, so it counts in units of the largest value
-    nearby; else a buffer of tiny numbers would match whatever it holds.
+    nearby; else a buffer of tiny numbers would match whatever it holds. kernels: whose operations it comes from.
     """
 
     ulp: int = 0
@@ -35,6 +36,7 @@ class Tolerance:
     source: str = "asked for"
     reasons: tuple[str, ...] = field(default_factory=tuple)
     scaled: bool = False
+    kernels: tuple[str, ...] = ()
 
     @property
     def bitwise(self) -> bool:
@@ -57,6 +59,24 @@ class Tolerance:
         parts += [f"relative error {self.relative:.3g}"] if self.relative else []
         parts += [f"absolute error {self.absolute:.3g}"] if self.absolute else []
         return " or ".join(parts) or "every bit"
+
+
+def largest_of(tolerances: Iterable[Tolerance | None]) -> Tolerance | None:
+    """The largest of each limit, with the reasons and kernels of those that have it. None where nothing may differ."""
+    found = [item for item in tolerances if item is not None]
+    if not found:
+        return None
+    relative, absolute = max(item.relative for item in found), max(item.absolute for item in found)
+    counted = [item for item in found if item.relative == relative or item.absolute == absolute > 0]
+    return Tolerance(
+        max(item.ulp for item in found),
+        relative,
+        absolute,
+        counted[0].source,
+        tuple(dict.fromkeys(text for item in counted for text in item.reasons)),
+        any(item.scaled for item in found),
+        tuple(dict.fromkeys(name for item in counted for name in item.kernels)),
+    )
 
 
 def parse(text: str) -> Tolerance | None:

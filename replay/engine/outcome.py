@@ -199,7 +199,11 @@ def window_facts(session: Session) -> schema.WindowFacts:
 
 def tolerance_of(value: dict[str, Any] | None) -> Tolerance | None:
     """What the request says of it."""
-    return None if value is None else Tolerance(**{**value, "reasons": tuple(value["reasons"])})
+    return (
+        None
+        if value is None
+        else Tolerance(**{**value, "reasons": tuple(value["reasons"]), "kernels": tuple(value["kernels"])})
+    )
 
 
 def verification(
@@ -217,18 +221,18 @@ def verification(
         unverified=verified.unverified,
         reason=verified.reason,
         replays=verified.replays,
-        tolerance=None
-        if tolerance is None or tolerance.bitwise
-        else schema.OutputTolerance(
-            tolerance.ulp,
-            tolerance.relative,
-            tolerance.absolute,
-            tolerance.source,
-            list(tolerance.reasons),
-        ),
+        tolerance=_tolerance(tolerance),
         within_tolerance=verified.within_tolerance,
         varying=verified.varying,
         saved=list(saver.saved) if saver is not None else [],
+    )
+
+
+def _tolerance(item: Tolerance | None) -> schema.OutputTolerance | None:
+    if item is None or item.bitwise:
+        return None
+    return schema.OutputTolerance(
+        item.ulp, item.relative, item.absolute, item.source, list(item.reasons), list(item.kernels)
     )
 
 
@@ -273,6 +277,7 @@ def _difference(item: BufferComparison) -> schema.OutputDifference:
             for region, found in item.regions.items()
         ],
         within_tolerance=item.acceptable,
+        tolerance=_tolerance(item.tolerance),
     )
 
 

@@ -80,7 +80,7 @@ def parameter_types(data: bytes, kernel: str) -> dict[int, str]:
 
 def types_of(body: KernelBody) -> dict[int, str]:
     """The same of a kernel that was read already."""
-    origins = _origins(body)
+    origins = origins_of(body)
     evidence = _evidence(body)
     loads: dict[int, set[str]] = defaultdict(set)
     stores: dict[int, set[str]] = defaultdict(set)
@@ -141,7 +141,7 @@ def _element(instruction: Instruction, value: str, evidence: _Evidence) -> str:
     return f"{'i' if signed else 'u'}{8 * width}"
 
 
-def _origins(body: KernelBody) -> dict[str, set[int]]:
+def origins_of(body: KernelBody) -> dict[str, set[int]]:
     """Register -> offsets in the parameter buffer of the words whose value its address comes from."""
     offsets = {parameter.name: parameter.offset for parameter in body.parameters}
     origins: dict[str, set[int]] = defaultdict(set)

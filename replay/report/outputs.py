@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from replay.images.demangle import demangle
 from replay.report.text import number, shown, size
 from replay.results.schema import OutputDifference, OutputMismatch, OutputTolerance, Verification
 
@@ -59,7 +60,9 @@ def tolerance_lines(verification: Verification) -> Iterator[tuple[str, str]]:
     """Facts beside the verdict."""
     tolerance = verification.tolerance
     if tolerance is not None and tolerance.source != "asked for":
-        yield "tolerance", f"{_limits(tolerance)}: {shown('; '.join(tolerance.reasons), 400)}"
+        alike = all(item.tolerance == tolerance for item in verification.differences)
+        limits = _limits(tolerance) if alike else f"by buffer, at most {_limits(tolerance)}"
+        yield "tolerance", f"{limits}: {shown('; '.join(tolerance.reasons), 400)}{_kernels(tolerance)}"
     if verification.varying:
         names = ", ".join(shown(name, 100) for name in verification.varying[:SHOWN_NAMES])
         more = len(verification.varying) - SHOWN_NAMES
@@ -71,6 +74,14 @@ def tolerance_lines(verification: Verification) -> Iterator[tuple[str, str]]:
         yield "saved", f"{number(len(verification.saved), 'file')} with expected and actual outputs"
 
 
+def _kernels(tolerance: OutputTolerance) -> str:
+    if not tolerance.kernels:
+        return ""
+    more = len(tolerance.kernels) - SHOWN_NAMES
+    names = ", ".join(shown(demangle(name), 60) for name in tolerance.kernels[:SHOWN_NAMES])
+    return f" (kernels: {names}{f' and {more} more' if more > 0 else ''})"
+
+
 def difference_lines(item: OutputDifference) -> Iterator[str]:
     """One buffer: how much of it differs and how far, and the first places."""
     yield (
@@ -79,6 +90,8 @@ def difference_lines(item: OutputDifference) -> Iterator[str]:
            f"{item.guess_maximum_relative:.2g}" if item.guess_dtype else "")
         + (", all within the tolerance" if item.within_tolerance else "")
     )  # fmt: skip
+    if item.tolerance is not None and item.tolerance.source != "asked for":
+        yield f"    allowed here: {_limits(item.tolerance)}{_kernels(item.tolerance)}"
     for found in item.elements:
         origin = f": {shown(found.origin, 120)}" if found.origin else ""
         start = f" from offset {found.offset_bytes:,} on" if found.offset_bytes else ""

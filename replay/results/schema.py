@@ -213,9 +213,24 @@ class OutputElements:
 
 
 @dataclass(frozen=True)
+class OutputTolerance:
+    """How far elements may be from the captured ones: any one of the limits suffices. source: "asked for"
+    (--tolerance), or "op table": the replay ran on another kind of device, and the kernels have approximate operations
+    (reasons). kernels: which those are, of the buffer concerned."""
+
+    ulp: int
+    relative: float
+    absolute: float
+    source: str
+    reasons: list[str] = field(default_factory=list)
+    kernels: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class OutputDifference:
     """One buffer that differs. guess_*: how far the values are apart if they are floats; a guess from the bytes
-    alone, of those whose type is not known. elements: of those whose type is known."""
+    alone, of those whose type is not known. elements: of those whose type is known. tolerance: of this buffer, None
+    where every bit must agree."""
 
     label: str
     address: int
@@ -228,19 +243,7 @@ class OutputDifference:
     guess_maximum_relative: float = 0.0
     elements: list[OutputElements] = field(default_factory=list)
     within_tolerance: bool = False
-
-
-@dataclass(frozen=True)
-class OutputTolerance:
-    """How far elements may be from the captured ones: any one of the limits suffices. source: "asked for"
-    (--tolerance), or "op table": the replay ran on another kind of device, and the kernels have approximate operations
-    (reasons)."""
-
-    ulp: int
-    relative: float
-    absolute: float
-    source: str
-    reasons: list[str] = field(default_factory=list)
+    tolerance: OutputTolerance | None = None
 
 
 @dataclass(frozen=True)

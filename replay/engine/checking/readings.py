@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
@@ -16,13 +16,15 @@ from itertools import islice
 from replay.compare import approximate
 from replay.compare.elements import TYPES, ElementType, Region
 from replay.compare.outputs import Reading
-from replay.compare.tolerance import Tolerance
-from replay.engine.checking.copied_types import Places, copy_of, part, spread
+from replay.compare.tolerance import Tolerance, largest_of
+from replay.engine.checking.allowances import Allowances, Operations
+from replay.engine.checking.copied_types import Places, copies, copy_of, part, spread
 from replay.engine.contents.reading import read_contents
 from replay.engine.placing.memory import is_array
 from replay.engine.program import Program
 from replay.errors import ReplayError
 from replay.images import identify, read_container
+from replay.images.ptx_accesses import Accesses, accesses_of
 from replay.images.ptx_body import KernelBody, kernel_body
 from replay.images.ptx_types import types_of
 from replay.inspection.launches import Launch, launches
@@ -66,23 +68,34 @@ class Readings:
         self._asked_for = tolerance
         self._here = here
         self._bodies: dict[tuple[str, str], KernelBody | None] = {}
-        self._used = False  # whether anything differed
+        self._accesses: dict[tuple[str, str], Accesses] = {}
+        self._applied: list[Tolerance | None] = []  # to what differed
 
     def of(self, range_: Range) -> Reading:
         """Of one range."""
-        self._used = True
-        return Reading(self._regions(range_), self.tolerance)
+        return self._reading(self._regions(range_), self.tolerance_of(range_))
+
+    def _reading(self, regions: Sequence[Region], tolerance: Tolerance | None) -> Reading:
+        self._applied.append(tolerance)
+        return Reading(regions, tolerance)
 
     @property
     def applied(self) -> Tolerance | None:
-        """The tolerance, if it was asked for or anything differed; to find out another one takes time."""
-        return self.tolerance if self._used else self._asked_for
+        """The tolerance that was asked for, or the largest of those of the buffers that differed."""
+        return self._asked_for if self._asked_for is not None else largest_of(self._applied)
+
+    def tolerance_of(self, range_: Range | None) -> Tolerance | None:
+        """How far elements of a range may differ; None where every bit must agree. range_: None where it is not known
+        where contents come from."""
+        if self._asked_for is not None or self._allowances is None:
+            return self._asked_for
+        return self._allowances.largest if range_ is None else self._allowances.of(range_.id)
 
     @cached_property
-    def tolerance(self) -> Tolerance | None:
-        """How far elements may differ; None where every bit must agree."""
-        if self._asked_for is not None or self._here is None:
-            return self._asked_for
+    def _allowances(self) -> Allowances | None:
+        """None on the same kind of device as in the capture."""
+        if self._here is None:
+            return None
         value = self._program.reader.first("environment")
         environment = None if value is None else from_wire(Environment, value)
         if environment is None or not environment.devices:
@@ -93,28 +106,32 @@ class Readings:
         )
         if same:
             return None
-        found = [
-            use
-            for launch in self._launches
-            if (body := self._body(launch.kernel, launch.image)) is not None
-            for use in approximate.uses(
-                body.instructions, _threads(launch), environment.emulated, self._here.emulated
-            )
-        ]
-        return approximate.allowance(found)
+        here = self._here.emulated
+
+        def operations(launch: Launch) -> Operations:
+            body = self._body(launch.kernel, launch.image)
+            if body is None:
+                return Operations()
+            key = (launch.kernel, launch.image)
+            if key not in self._accesses:
+                self._accesses[key] = accesses_of(body)
+            found = approximate.uses(body.instructions, _threads(launch), environment.emulated, here)
+            return Operations(frozenset(found), self._accesses[key])
+
+        program = self._program
+        return Allowances(program.ranges.values(), self._launches, copies(program.window), operations)
 
     def of_part(self, range_: Range, offset: int, size_bytes: int) -> Reading:
         """Of some bytes of a range, as a buffer of their own."""
-        self._used = True
-        return Reading(part(self._regions(range_), offset, size_bytes, 0), self.tolerance)
+        regions = part(self._regions(range_), offset, size_bytes, 0)
+        return self._reading(regions, self.tolerance_of(range_))
 
     def of_copy(self, call: Call) -> Reading:
         """Of what a call copied to memory of the host."""
         copy = copy_of(call)
         place = None if copy is None else self._places.find(copy.source)
         if copy is None or place is None:
-            self._used = True
-            return Reading((), self.tolerance)
+            return self._reading((), self.tolerance_of(None))
         return self.of_part(*place, copy.size_bytes)
 
     @cached_property
