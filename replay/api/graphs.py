@@ -10,6 +10,7 @@ import enum
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 VERSION = 1
 MAXIMUM_NODES = 1 << 20  # in one description, child graphs included
@@ -135,7 +136,7 @@ class Node:
     """One node. handle: the captured CUgraphNode. dependencies: in the order of the edges, of nodes of the same graph.
 
     child: the graph inside a child graph node; bodies: those inside a conditional node. problem: why it cannot be
-    replayed, "" when it can.
+    replayed, "" when it can. chosen: what whoever replays it does to words of its parameters (`engine`).
     """
 
     handle: int
@@ -145,6 +146,7 @@ class Node:
     child: Graph | None = None
     problem: str = ""
     bodies: tuple[Graph, ...] = ()
+    chosen: list[Any] = field(default_factory=list, compare=False)
 
     @property
     def parameters(self) -> bytes:

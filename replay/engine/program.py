@@ -12,6 +12,7 @@ from replay.api.structs import TENSOR_MAP_BYTES
 from replay.engine.contents.reading import describe
 from replay.engine.contents.tensor_maps import MapPlace, unpack_maps
 from replay.engine.contents.words import HandleWord, Word, unpack_handles, unpack_words
+from replay.engine.placing.addresses import ChosenWord
 from replay.engine.placing.mappings import find_families
 from replay.engine.placing.memory import is_array, is_global
 from replay.engine.preflight.requirements import unfaithful
@@ -57,8 +58,8 @@ class Program:
         self.window = [call for call in calls if call.section == "window"]
         self.call_words: dict[int, list[Word]] = {}
         self.range_words: dict[int, list[Word]] = {}
-        # Of host memory that a call reads: (offset, captured address to patch there, or None to leave a word alone)
-        self.host_words: dict[int, list[tuple[int, int | None]]] = {}
+        self.host_words: dict[int, list[ChosenWord]] = {}  # of host memory that a call reads
+        self.node_words: dict[tuple[int, int], list[ChosenWord]] = {}  # (call, number of a node of its graph)
         self.call_handles: dict[int, list[HandleWord]] = {}
         self.range_handles: dict[int, list[HandleWord]] = {}
         self.tensor_maps = {one.id: one for one in self._objects(TensorMap, "tensor_map")}

@@ -151,6 +151,7 @@ class Session:
         self.executor.map_places = program.call_maps
         self.executor.handle_words = program.call_handles
         self.executor.host_words = program.host_words
+        self.executor.node_words = program.node_words
         self.executor.window_objects = {
             (c_type, captured)
             for call_ in program.window
@@ -189,7 +190,7 @@ class Session:
             handles_here=self.executor.handles_here,
         )
         self.contents.followed = {
-            target for words in program.host_words.values() for _, target in words if target is not None
+            word.target for words in program.host_words.values() for word in words if word.target is not None
         }
         self.executor.graphs.best_effort = program.best_effort
         self.executor.graphs.expand = program.expand_graphs

@@ -138,8 +138,9 @@ class SuspectWord:
     kind: missed (it points to captured memory, and the census lacks it) or false (the census has it, and it may be a
     number). place: the parameters of a call, captured memory, host memory that a call reads, or parameters of a node
     of a graph; of the last two there is no census, what looks like an address counts as one. site: the same for
-    people; call or range: which, the other one 0. offset_bytes: inside it. form: word, unaligned, halves (its low half
-    is at offset_bytes, its high half at high_offset_bytes). value: the captured address. target: the range it points
+    people; call or range: which, the other one 0; node: of the graph that the call describes, from 1, else 0.
+    offset_bytes: inside it. form: word, unaligned, halves (its low half is at offset_bytes, its high half at
+    high_offset_bytes). value: the captured address. target: the range it points
     to, for people. confirmed: a replay of moved memory with this word patched (missed) or left alone (false) gave the
     right outputs.
     """
@@ -155,6 +156,7 @@ class SuspectWord:
     form: Literal["word", "unaligned", "halves"] = "word"
     high_offset_bytes: int = 0
     confirmed: bool = False
+    node: int = 0
 
 
 @dataclass(frozen=True)

@@ -147,8 +147,9 @@ def test_a_packed_pointer_in_the_parameters_of_a_graph_node_is_named(replay):
         "missed",
         "graph",
         "unaligned",
-        False,
+        True,
     )
+    assert word["node"] == 1
     assert word["value"] == proof["replays"][0]["touched"]
     assert "node 1 of the graph" in word["site"]
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 
 from replay.engine.checking.shift import CensusChange
 from replay.engine.checking.suspects import (
-    KINDS,
     Known,
     find_false,
     find_followed,
     find_missed,
+    kind_of,
     touched_address,
 )
 from replay.engine.run import RunOptions, run_snapshot
@@ -108,9 +108,8 @@ class _Proof:
         self.progress("looking for pointers that were missed")
         touched = next((one.touched for one in replays if one.touched), 0)
         missed = find_missed(reader, known, touched)
-        can_try = [word for word in missed if _can_be_tried(word)]
-        whole = [word for word in can_try if word.form != "halves"]
-        for trial in dict.fromkeys((tuple(can_try[:1]), tuple(whole), tuple(can_try))):
+        whole = [word for word in missed if word.form != "halves"]
+        for trial in dict.fromkeys((tuple(missed[:1]), tuple(whole), tuple(missed))):
             if trial and self._explains(trial):
                 return [replace(word, confirmed=True) for word in trial]
         complete = [placement for placement in placements if placement is not None]
@@ -118,7 +117,7 @@ class _Proof:
         if len(complete) == len(SHIFTS):
             followed = find_followed(replays[0].words, replays[1].words, complete)
         numbers = find_false(known, followed, complete[0]) if complete else []
-        for number in filter(_can_be_tried, numbers):
+        for number in numbers:
             if self.tried >= MAXIMUM_TRIALS:
                 break
             if self._explains((number,)):
@@ -133,7 +132,7 @@ class _Proof:
         change: CensusChange = {"patch": [], "leave": []}
         for word in words:
             place: list[int | str] = [
-                KINDS[word.place],
+                kind_of(word),
                 word.call or word.range,
                 word.offset_bytes,
             ]
@@ -170,11 +169,6 @@ class _Proof:
             alike = (moved.differing_digest, moved.results) == (unmoved.differing_digest, unmoved.results)
             replayed = replace(replayed, verdict="match" if alike else "wrong")
         return replayed, result.placement
-
-
-def _can_be_tried(word: schema.SuspectWord) -> bool:
-    """Halves are not patched in host memory that a call reads, and nothing is by choice in nodes of graphs."""
-    return word.place in KINDS and (word.form != "halves" or word.place != "host")
 
 
 def _without_advice(error: ReplayError) -> str:

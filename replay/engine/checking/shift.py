@@ -66,19 +66,23 @@ def hold_variables(places: Iterable[tuple[int, int]]) -> None:
 def change_census(program: Any, change: CensusChange) -> None:
     """Try out another census: `patch` are words [site kind, site, offset, captured address] that it lacks, with a fifth
     number of those whose high half stands elsewhere; `leave` are [site kind, site, offset] of words that may be
-    numbers. Sites are of kind range, call, or host (memory that
-    the call of this number reads)."""
+    numbers. Sites are of kind range, call, host (memory that the call of this number reads), or `graph N` (node N of
+    the graph that the call of this number describes)."""
     from replay.engine.contents.words import Word
+    from replay.engine.placing.addresses import ChosenWord
 
     by_kind = {"range": program.range_words, "call": program.call_words}
     for kind, site, offset, *captured in [*change.get("leave", ()), *change.get("patch", ())]:
         number, at = int(site), int(offset)
-        if kind == "host":
-            words = program.host_words.setdefault(number, [])
-            words.append((at, int(captured[0]) if captured else None))
-        elif captured:
-            high = int(captured[1]) if len(captured) > 1 else None
-            by_kind[str(kind)].setdefault(number, []).append(Word(at, int(captured[0]), high))
+        target = int(captured[0]) if captured else None
+        high = int(captured[1]) if len(captured) > 1 else None
+        name, _, node = str(kind).partition(" ")
+        if name == "host":
+            program.host_words.setdefault(number, []).append(ChosenWord(at, target, high))
+        elif name == "graph":
+            program.node_words.setdefault((number, int(node)), []).append(ChosenWord(at, target, high))
+        elif target is not None:
+            by_kind[name].setdefault(number, []).append(Word(at, target, high))
         else:
-            known = by_kind[str(kind)]
+            known = by_kind[name]
             known[number] = [word for word in known.get(number, ()) if word.offset != at]

@@ -36,8 +36,12 @@ _MASK = {8: 2**64 - 1, 4: 2**32 - 1}
 
 
 # Kinds of sites, as `shift.change_census` knows them, by what `SuspectWord.place` calls them
-# (parameters of graph nodes are no site: words in them are patched by their looks alone)
-KINDS: dict[str, str] = {"parameters": "call", "memory": "range", "host": "host"}
+_KINDS = {"parameters": "call", "memory": "range", "host": "host", "graph": "graph"}
+
+
+def kind_of(word: SuspectWord) -> str:
+    """The kind of site that a word is in, for `shift.change_census`."""
+    return f"{_KINDS[word.place]} {word.node}" if word.node else _KINDS[word.place]
 
 
 @dataclass(frozen=True)
@@ -45,12 +49,13 @@ class Site:
     """The parameter buffer of a call, the contents of a range when the window opened, host memory that a call reads, or
     the parameters of a node of the graph that a call describes.
 
-    number: of the call or the range.
+    number: of the call or the range. node: of the graph, from 1.
     """
 
     place: Literal["parameters", "memory", "host", "graph"]
     number: int
     title: str
+    node: int = 0
 
 
 @dataclass
@@ -160,7 +165,7 @@ class Known:
         for number, node in enumerate(graph.all_nodes(), 1):
             if data := node.parts.get(Part.BUFFER):
                 title = f"parameters of node {number} of the graph of call {call.number} {call.function}"
-                yield Site("graph", call.number, title), data
+                yield Site("graph", call.number, title, number), data
 
     def memory(self) -> Iterator[tuple[Site, Contents]]:
         """What ranges held when the window opened."""
@@ -214,7 +219,8 @@ def find_missed(reader: SnapshotReader, known: Known, touched: int) -> list[Susp
         )
 
     unique = {
-        (word.call, word.range, word.offset_bytes): word for word in sorted(found, key=rank, reverse=True)
+        (word.call, word.range, word.node, word.offset_bytes): word
+        for word in sorted(found, key=rank, reverse=True)
     }
     return sorted(unique.values(), key=rank)[:MAXIMUM_SUSPECTS]
 
@@ -294,7 +300,9 @@ def _word(
 ) -> SuspectWord:
     call, range_id = (0, site.number) if site.place == "memory" else (site.number, 0)
     target = _target(known, value)
-    return SuspectWord(kind, site.place, site.title, call, range_id, offset, value, target, form, high)
+    return SuspectWord(
+        kind, site.place, site.title, call, range_id, offset, value, target, form, high, node=site.node
+    )
 
 
 def _target(known: Known, address: int) -> str:

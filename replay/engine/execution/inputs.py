@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from replay.engine.contents.reading import read_contents
-from replay.engine.placing.addresses import AddressMap
+from replay.engine.placing.addresses import AddressMap, ChosenWord
 from replay.errors import EngineError
 from replay.images.fatbin import WRAPPER_MAGIC
 from replay.snapshot.container import SnapshotReader
@@ -69,8 +69,9 @@ class CallInputs:
         self.notes: dict[str, None] = {}
         self.temporary: list[Range] = []  # host memory that was pinned for a part of the window only
         self.variant_images: dict[str, bytes] = {}  # that no snapshot holds, by digest
-        # Of host memory that a call reads: (offset, captured address to patch there, or None to leave the word alone)
-        self.host_words: dict[int, list[tuple[int, int | None]]] = {}
+        # Of host memory that a call reads, by its number; of nodes of the graph that it describes, by both numbers
+        self.host_words: dict[int, list[ChosenWord]] = {}
+        self.node_words: dict[tuple[int, int], list[ChosenWord]] = {}
         self._images = images
         self._image_buffers: dict[str, Any] = {}
 
@@ -177,7 +178,9 @@ class CallInputs:
         captured = self.required(prepared, name, part)
         data, guessed = self.addresses.patch_lookalikes(captured)
         if prepared.call.number in self.host_words:
-            data = self._chosen_words(captured, data, self.host_words[prepared.call.number])
+            changed = bytearray(data)
+            self.addresses.patch_chosen(changed, captured, self.host_words[prepared.call.number])
+            data = bytes(changed)
         buffer = self.buffer(prepared, data)
         late = self.addresses.points_to_unplaced(captured)
         if guessed or late:
@@ -194,15 +197,6 @@ class CallInputs:
             prepared.first.append(follow)
         self.follow_objects(prepared, ctypes.addressof(buffer), captured)
         return buffer, len(data)
-
-    def _chosen_words(self, captured: bytes, data: bytes, words: list[tuple[int, int | None]]) -> bytes:
-        """`data` with words that are patched, or left alone, whatever they look like."""
-        changed = bytearray(data)
-        for offset, target in words:
-            live = None if target is None else self.addresses.find(target)
-            kept = captured[offset : offset + 8] if live is None else live.to_bytes(8, "little")
-            changed[offset : offset + 8] = kept[: max(len(data) - offset, 0)]
-        return bytes(changed)
 
     def follow_objects(self, prepared: Prepared, address: int, data: bytes) -> None:
         """Words of `data`, which stands at the live `address`, that hold handles of objects get the live ones."""

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from replay.engine.placing.memory import Placed
 from replay.errors import EngineError
+
+
+class ChosenWord(NamedTuple):
+    """A word of bytes that have no census: it is patched to follow `target`, a captured address, or for None left
+    alone, whatever it looks like. high_offset: of its upper half, where that stands elsewhere."""
+
+    offset: int
+    target: int | None
+    high_offset: int | None = None
 
 
 class AddressMap:
@@ -60,6 +70,25 @@ class AddressMap:
                 changed |= inside
         count = int(changed.sum())
         return (words.tobytes() + data[len(words) * 8 :], count) if count else (data, 0)
+
+    def patch_chosen(self, data: bytearray, captured: bytes, words: Iterable[ChosenWord]) -> None:
+        """Put the chosen words of `captured` into `data`, which may have been patched by its looks. Words that do not
+        lie in it do nothing."""
+        for word in words:
+            halves = word.high_offset is not None
+            last = max(word.offset + (4 if halves else 8), (word.high_offset or 0) + 4)
+            if min(word.offset, word.high_offset or 0) < 0 or last > min(len(data), len(captured)):
+                continue
+            live = None if word.target is None else self.find(word.target)
+            for place, half in (
+                ((word.offset, 0), (word.high_offset, 4)) if halves else ((word.offset, None),)
+            ):
+                assert place is not None
+                width = 8 if half is None else 4
+                new = captured[place : place + width]
+                if live is not None:
+                    new = live.to_bytes(8, "little")[half or 0 : (half or 0) + width]
+                data[place : place + width] = new
 
     def points_to_unplaced(self, data: bytes) -> int:
         """How many aligned words of `data` look like pointers to memory whose place is not known yet."""

@@ -114,6 +114,7 @@ class NodeParameters:
                 live = self._live_word(word, end - start == 8, own)
                 if live is not None and live != word:
                     data[at : at + 8] = live.to_bytes(8, "little")
+        self._executor.addresses.patch_chosen(data, node.parts.get(Part.BUFFER, b""), node.chosen)
         buffer = (ctypes.c_char * len(data)).from_buffer_copy(bytes(data))
         if Part.LAYOUT in node.parts:
             pointers = (ctypes.c_void_p * max(len(slots), 1))(*(_address(buffer) + at for at, _ in slots))

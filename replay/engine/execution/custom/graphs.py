@@ -387,7 +387,7 @@ def _exchange(items: list[LiveNode], nodes: list[Node]) -> None:
             parts[graphs.Part.ATTRIBUTES] = item.node.parts[graphs.Part.ATTRIBUTES]
         item.node = Node(
             item.node.handle, node.type, item.node.dependencies, parts, item.node.child, node.problem,
-            item.node.bodies,
+            item.node.bodies, node.chosen,
         )  # fmt: skip
 
 
@@ -400,9 +400,13 @@ def _description(executor: Executor, prepared: Prepared) -> Description:
     if data is None:
         raise EngineError("the graph was not described", where=prepared.where, next="capture again")
     try:
-        return graphs.parse_description(data)
+        description = graphs.parse_description(data)
     except ValueError as error:
         raise EngineError(str(error), where=prepared.where) from None
+    if executor.node_words:
+        for number, node in enumerate(description.graph.all_nodes(), 1):
+            node.chosen.extend(executor.node_words.get((prepared.call.number, number), ()))
+    return description
 
 
 def _all_given(function: Function) -> Arguments:
