@@ -113,6 +113,49 @@ def test_one_memory_at_two_addresses(cuda: Driver):
     assert cuda.read(second, 6) == b"shared"
 
 
+PIECE = 256 << 10  # large enough for what nothing has written yet to be written through its file
+
+
+def test_first_writes_of_every_sort_and_order_leave_the_right_bytes(cuda: Driver):
+    memory = physical(cuda, GRANULE)
+    address, other = reserve(cuda, GRANULE), reserve(cuda, GRANULE)
+    for place in (address, other):
+        cuda.do("cuMemMap", place, GRANULE, 0, memory, 0)
+        assert allow(cuda, place, GRANULE) == api.SUCCESS
+    expected = bytearray(GRANULE)
+
+    def write(offset: int, data: bytes) -> None:
+        cuda.write(address + offset, data)
+        expected[offset : offset + len(data)] = data
+
+    def clear(offset: int, size: int) -> None:
+        cuda.do("cuMemsetD8_v2", other + offset, 0, size)
+        expected[offset : offset + size] = bytes(size)
+
+    clear(0, GRANULE)
+    write(PIECE + 100, os.urandom(PIECE))  # no border of a page
+    assert cuda.read(other, GRANULE) == expected
+    write(PIECE - 7, os.urandom(2 * PIECE))  # partly written before
+    clear(PIECE + 4000, PIECE)
+    clear(4 * PIECE, PIECE)
+    write(4 * PIECE + 1, b"x")
+    clear(3 * PIECE, 2 * PIECE)  # its end was written
+    write(GRANULE - PIECE, os.urandom(PIECE))
+    assert cuda.read(address, GRANULE) == expected
+
+
+def test_a_first_copy_over_neighbouring_memories_fills_both(cuda: Driver):
+    address = reserve(cuda, 2 * GRANULE)
+    for number in range(2):
+        cuda.do("cuMemMap", address + number * GRANULE, GRANULE, 0, physical(cuda, GRANULE), 0)
+    assert allow(cuda, address, 2 * GRANULE) == api.SUCCESS
+    data = os.urandom(2 * PIECE)
+    cuda.write(address + GRANULE - PIECE, data)
+    assert cuda.read(address + GRANULE - PIECE, 2 * PIECE) == data
+    cuda.do("cuMemsetD8_v2", address + GRANULE - PIECE - 8, 0, 2 * PIECE)
+    assert cuda.read(address + GRANULE - PIECE - 8, 2 * PIECE + 8) == bytes(2 * PIECE) + data[-8:]
+
+
 def test_read_only_mapping_cannot_be_written(cuda: Driver):
     address = reserve(cuda, GRANULE)
     cuda.do("cuMemMap", address, GRANULE, 0, physical(cuda, GRANULE), 0)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.engine.contents.reading import written_stretches
+from replay.engine.contents.reading import loads, written_stretches
 from replay.engine.contents.words import Word, patch
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.memory import (
@@ -26,7 +26,7 @@ from replay.engine.placing.memory import (
     plan_spans,
 )
 from replay.errors import EngineError
-from replay.snapshot.schema import CHUNK_BYTES, Contents, Range
+from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Contents, Range
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -278,3 +278,17 @@ def test_last_chunk_is_restored_to_its_own_length():
 def test_everything_is_restored_when_the_end_is_unknown():
     assert written_stretches(a_range(BASE, 2 * CHUNK_BYTES, before=contents(1, 2))) == [(0, 2 * CHUNK_BYTES)]
     assert written_stretches(a_range(BASE, 2 * CHUNK_BYTES, after=contents(1, 2))) == []
+
+
+def test_zeros_are_joined_up_to_a_bound_and_nothing_else_is():
+    held = contents(0, 0, 0, 1, 1, 0, size=6 * CHUNK_BYTES - 5)
+
+    def found(*options):
+        return [(at / CHUNK_BYTES, digest == ZERO_DIGEST, size) for at, digest, size in loads(held, *options)]
+
+    last = (5.0, True, CHUNK_BYTES - 5)
+    ones = [(3.0, False, CHUNK_BYTES), (4.0, False, CHUNK_BYTES)]
+    assert found(0, 100 * CHUNK_BYTES) == [(0.0, True, 3 * CHUNK_BYTES), *ones, last]
+    assert found(0, 2 * CHUNK_BYTES) == [(0.0, True, 2 * CHUNK_BYTES), (2.0, True, CHUNK_BYTES), *ones, last]
+    assert found(2 * CHUNK_BYTES, 100 * CHUNK_BYTES) == [(2.0, True, CHUNK_BYTES), *ones, last]
+    assert len(found(0, 0)) == 6

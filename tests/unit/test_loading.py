@@ -9,7 +9,7 @@ import pytest
 from replay.engine.contents import loading
 from replay.engine.contents.loading import KEPT_FRAMES, ChunksAhead
 from replay.errors import DamagedError, FormatError
-from replay.snapshot.container import SnapshotReader, SnapshotWriter
+from replay.snapshot.container import FrameDecompressor, SnapshotReader, SnapshotWriter
 from replay.snapshot.schema import CHUNK_BYTES
 
 CHUNKS = 320  # of 256 KiB: 20 frames, more than are kept
@@ -57,6 +57,53 @@ def test_every_order_gives_the_right_bytes_and_each_frame_is_read_as_often_as_ne
                 assert len(ahead._frames) <= KEPT_FRAMES
     if order in ("in order", "backwards"):
         assert len(read) == len(set(read)) >= 10
+
+
+@pytest.mark.parametrize("limits", [{}, {"KEPT_BYTES": 5 << 20, "BYTES_AHEAD": 9 << 20}])
+def test_memory_of_frames_is_used_again_and_bounded(written, limits, monkeypatch):
+    path, chunks = written
+    for name, value in limits.items():
+        monkeypatch.setattr(loading, name, value)
+    monkeypatch.setattr(loading.os, "cpu_count", lambda: 2)
+    seen = {}
+    with (
+        SnapshotReader(path) as reader,
+        ChunksAhead(reader, [(one, CHUNK_BYTES) for one, _ in chunks]) as ahead,
+    ):
+        for digest, data in chunks:
+            piece = ahead.chunk(digest, CHUNK_BYTES)
+            assert bytes(piece) == data
+            seen[id(piece.content)] = piece.content  # alive, so that no other gets its number
+            held = [*ahead._frames.values(), *ahead._free, *(content for _, content in ahead._pending)]
+            assert len(held) <= (1 + 2 if limits else KEPT_FRAMES + 4)
+    assert len(seen) == (1 + 2 if limits else KEPT_FRAMES + 4)
+
+
+def test_a_frame_of_another_size_than_the_index_says_is_damage(written, monkeypatch):
+    path, chunks = written
+    with SnapshotReader(path) as reader:
+        number = reader.place_of_chunk(chunks[0][0])[0]
+        size = reader.frame_bytes(number)
+        for wrong in (size - 1, size + 1):
+            reader._frames[number] = reader._frames[number]._replace(uncompressed_bytes=wrong)
+            with pytest.raises(DamagedError, match="another size"):
+                reader.checked_frame(number, [], FrameDecompressor(), bytearray(size + 1))
+        with pytest.raises(DamagedError, match="impossible"):
+            reader.checked_frame(len(reader.frames), [], FrameDecompressor(), bytearray(size))
+        assert reader.frame_bytes(len(reader.frames)) == reader.frame_bytes(-1) == 0
+
+
+def test_a_changed_byte_in_a_frame_names_the_chunk(written):
+    path, chunks = written
+    with SnapshotReader(path) as reader:
+        number, offset, length = reader.place_of_chunk(chunks[3][0])
+        content = bytearray(reader.frame_bytes(number))
+        place = (chunks[3][0], offset, length)
+        reader.checked_frame(number, [place], FrameDecompressor(), content)
+        for wrong in ((chunks[3][0], offset + 1, length), (chunks[3][0], offset, length - 1),
+                      (chunks[3][0], len(content) - 5, length), (b"\1" * 16, offset, length)):  # fmt: skip
+            with pytest.raises(DamagedError, match=f"{wrong[0].hex()} is damaged"):
+                reader.checked_frame(number, [wrong], FrameDecompressor(), content)
 
 
 def test_a_piece_lies_where_it_says(written):

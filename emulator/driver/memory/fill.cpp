@@ -6,6 +6,7 @@
 #include "graph/operations.hpp"
 #include "stream/capture.hpp"
 #include "stream/scheduler.hpp"
+#include "virtual_memory.hpp"
 
 #include <algorithm>
 
@@ -67,6 +68,8 @@ std::function<Outcome()> plan_fill(Context &context, const FillShape &shape) {
       tell("a memset writes memory that was freed before its turn came");
       return {CUDA_ERROR_ILLEGAL_ADDRESS, 0};
     }
+    if (shape.value == 0 && is_untouched(shape.destination, bytes))
+      return {CUDA_SUCCESS, cost};
     if (shape.element_bytes == 1)
       fill_rows<uint8_t>(shape);
     else if (shape.element_bytes == 2)

@@ -7,6 +7,7 @@
 #include "heap.hpp"
 #include "stream/scheduler.hpp"
 
+#include <cerrno>
 #include <cstdio>
 #include <fcntl.h>
 #include <map>
@@ -135,6 +136,25 @@ std::pair<uint64_t, uint64_t> reservation_of(uint64_t address) {
     return {0, 0};
   std::pair<uint64_t, uint64_t> found = *std::prev(above);
   return address - found.first < found.second ? found : std::pair<uint64_t, uint64_t>{0, 0};
+}
+
+bool is_untouched(uint64_t address, uint64_t bytes) {
+  constexpr uint64_t worth_asking_bytes = 64 << 10;
+  auto mapping = bytes < worth_asking_bytes ? nullptr : driver().allocations->find(address);
+  if (!mapping || !mapping->physical || mapping->end() - address < bytes)
+    return false;
+  auto offset = static_cast<off_t>(address - mapping->base);
+  off_t written = lseek(mapping->physical->file, offset, SEEK_DATA);
+  return written < 0 ? errno == ENXIO : written >= offset + static_cast<off_t>(bytes);
+}
+
+bool write_untouched(uint64_t address, const void *source, uint64_t bytes) {
+  if (!is_untouched(address, bytes))
+    return false;
+  auto mapping = driver().allocations->find(address);
+  ssize_t written =
+      pwrite(mapping->physical->file, source, bytes, static_cast<off_t>(address - mapping->base));
+  return written >= 0 && static_cast<uint64_t>(written) == bytes;
 }
 
 PhysicalMemory::~PhysicalMemory() {

@@ -21,4 +21,12 @@ struct PhysicalMemory {
 // Base and size of the reservation that holds the address; size 0 when none does.
 std::pair<uint64_t, uint64_t> reservation_of(uint64_t address);
 
+// Whether all of this is mapped memory that nothing has written yet, neither here nor in another process. It
+// has no pages and is zero. False too for less than is worth the question.
+bool is_untouched(uint64_t address, uint64_t bytes);
+
+// Writes such memory through its file, which takes half the time of a page fault for each page. False where
+// it is no such memory, or not all was written.
+bool write_untouched(uint64_t address, const void *source, uint64_t bytes);
+
 } // namespace emulator::driver

@@ -1,7 +1,8 @@
 """Chunks of a snapshot in the order in which they are loaded, decompressed and checked by threads ahead of the copies.
 
 A frame of the file holds neighbouring chunks, and is decompressed once for as long as it is among the last few that
-were used. What threads may hold is bounded in frames.
+were used. What threads may hold is bounded in frames and in bytes, and is the same memory from frame to frame: that
+of a frame which nobody needs any more takes up the next one.
 """
 
 from __future__ import annotations
@@ -14,22 +15,22 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-import zstandard
-
 from replay.errors import ReplayError
-from replay.snapshot.container import SnapshotReader
+from replay.snapshot.container import FrameDecompressor, SnapshotReader
 
 KEPT_FRAMES = 8  # that were used last; equal chunks are stored once and may be far apart
+KEPT_BYTES = 128 << 20  # of these; frames may have 64 MiB, those that are written here have 4
 MAXIMUM_THREADS = 8
-FRAMES_AHEAD = 2  # for each thread, besides the one it is at
+FRAMES_AHEAD = 1  # for each thread, besides the one it is at
+BYTES_AHEAD = 256 << 20  # of all threads
 SMALLEST_BYTES = 4 << 20  # below, threads cost more than they save
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of a decompressed frame, which is not copied."""
+    """A stretch of a decompressed frame, which is not copied: valid until the next chunk is asked for."""
 
-    content: bytes
+    content: bytearray
     offset: int
     length: int
 
@@ -37,12 +38,13 @@ class Piece:
         return self.length
 
     def __bytes__(self) -> bytes:
-        return self.content[self.offset : self.offset + self.length]
+        with memoryview(self.content) as view:
+            return bytes(view[self.offset : self.offset + self.length])
 
     @property
     def address(self) -> int:
-        """Where it lies in this process, for as long as `content` lives."""
-        return (ctypes.cast(ctypes.c_char_p(self.content), ctypes.c_void_p).value or 0) + self.offset
+        """Where it lies in this process."""
+        return ctypes.addressof(ctypes.c_char.from_buffer(self.content, self.offset))
 
 
 @dataclass
@@ -63,13 +65,19 @@ class ChunksAhead:
 
     def __init__(self, reader: SnapshotReader, plan: Iterable[tuple[bytes, int]]) -> None:
         self._reader = reader
-        self._visits = _visits(reader, plan)
+        places = _places(reader, plan)
+        sizes = (reader.frame_bytes(number) for number in {place[0] for _, place in places})
+        self._frame_bytes = max(sizes, default=0) or 1  # of the largest
+        self._kept = max(1, min(KEPT_FRAMES, KEPT_BYTES // self._frame_bytes))
+        self._visits = _visits(places, self._kept)
         self._threads = max(1, min(MAXIMUM_THREADS, os.cpu_count() or 1))
+        self._ahead = max(1, min(self._threads * (FRAMES_AHEAD + 1), BYTES_AHEAD // self._frame_bytes))
         self._local = threading.local()
         self._pool: ThreadPoolExecutor | None = None
-        self._pending: deque[Future[bytes]] = deque()
+        self._pending: deque[tuple[Future[None], bytearray]] = deque()
         self._submitted = 0  # visits
-        self._frames: OrderedDict[int, bytes] = OrderedDict()
+        self._frames: OrderedDict[int, bytearray] = OrderedDict()
+        self._free: list[bytearray] = []
         self._visit: _Visit | None = None
         self._left = 0  # chunks of the visit
         self._next = 0  # visit
@@ -105,46 +113,63 @@ class ChunksAhead:
         self._next += 1
         self._visit, self._left = visit, visit.count
         if visit.decompress:
-            future = self._pending.popleft()
+            if len(self._frames) == self._kept:
+                self._free.append(self._frames.popitem(last=False)[1])
+            future, content = self._pending.popleft()
             self._submit()
-            self._frames[visit.frame] = future.result()
+            try:
+                future.result()
+            except ReplayError:
+                self._free.append(content)
+                raise
+            self._frames[visit.frame] = content
         self._frames.move_to_end(visit.frame)
-        if len(self._frames) > KEPT_FRAMES:
-            self._frames.popitem(last=False)
 
     def _submit(self) -> None:
         assert self._pool is not None
-        while self._submitted < len(self._visits) and len(self._pending) < self._threads * (FRAMES_AHEAD + 1):
+        while self._submitted < len(self._visits) and len(self._pending) < self._ahead:
             visit = self._visits[self._submitted]
             self._submitted += 1
             if visit.decompress:
-                self._pending.append(self._pool.submit(self._read, visit))
+                content = self._free.pop() if self._free else bytearray(self._frame_bytes)
+                self._pending.append((self._pool.submit(self._read, visit, content), content))
 
-    def _read(self, visit: _Visit) -> bytes:
+    def _read(self, visit: _Visit, content: bytearray) -> None:
         """In a thread of the pool."""
         if not hasattr(self._local, "decompressor"):
-            self._local.decompressor = zstandard.ZstdDecompressor()
+            self._local.decompressor = FrameDecompressor()
         places = [(digest, *place) for digest, place in visit.chunks.items()]
-        return self._reader.checked_frame(visit.frame, places, self._local.decompressor)
+        self._reader.checked_frame(visit.frame, places, self._local.decompressor, content)
 
 
-def _visits(reader: SnapshotReader, plan: Iterable[tuple[bytes, int]]) -> Sequence[_Visit]:
-    """The frames in the order of their use. Chunks that are not in the file are left out."""
+def _places(
+    reader: SnapshotReader, plan: Iterable[tuple[bytes, int]]
+) -> list[tuple[bytes, tuple[int, int, int]]]:
+    """Where the chunks of the plan are, in its order. Those that are not in the file are left out."""
+    known: dict[bytes, tuple[int, int, int] | None] = {}
+    found = []
+    for digest, _ in plan:
+        if digest not in known:
+            known[digest] = reader.place_of_chunk(digest)
+        place = known[digest]
+        if place is not None:
+            found.append((digest, place))
+    return found
+
+
+def _visits(places: Iterable[tuple[bytes, tuple[int, int, int]]], kept: int) -> Sequence[_Visit]:
+    """The frames in the order of their use."""
     visits: list[_Visit] = []
     last: OrderedDict[int, _Visit] = (
         OrderedDict()
     )  # the frames that `ChunksAhead` will have, by their decompression
-    for digest, _ in plan:
-        place = reader.place_of_chunk(digest)
-        if place is None:
-            continue
-        frame, offset, length = place
+    for digest, (frame, offset, length) in places:
         if not visits or visits[-1].frame != frame:
             visits.append(_Visit(frame, frame not in last))
             if frame not in last:
                 last[frame] = visits[-1]
             last.move_to_end(frame)
-            if len(last) > KEPT_FRAMES:
+            if len(last) > kept:
                 last.popitem(last=False)
         visit = visits[-1]
         visit.count += 1

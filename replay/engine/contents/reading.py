@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from replay.engine.placing.memory import is_global
 from replay.snapshot.container import SnapshotReader
@@ -56,3 +56,22 @@ def pieces(contents: Contents) -> Iterable[tuple[int, bytes, int]]:
     for number, digest in enumerate(contents.chunk_digests()):
         offset = number * CHUNK_BYTES
         yield offset, digest, min(CHUNK_BYTES, contents.size_bytes - offset)
+
+
+def loads(contents: Contents, start: int, widest_fill_bytes: int) -> Iterator[tuple[int, bytes, int]]:
+    """(offset, digest, bytes) of what is written one after another to load contents from chunk border `start` on:
+    chunks, and zeros joined up to `widest_fill_bytes`."""
+    fill_offset = fill_bytes = 0
+    for offset, digest, size in pieces(contents):
+        if offset < start:
+            continue
+        if fill_bytes and (digest != ZERO_DIGEST or fill_bytes + size > widest_fill_bytes):
+            yield fill_offset, ZERO_DIGEST, fill_bytes
+            fill_bytes = 0
+        if digest == ZERO_DIGEST:
+            fill_offset = fill_offset if fill_bytes else offset
+            fill_bytes += size
+        else:
+            yield offset, digest, size
+    if fill_bytes:
+        yield fill_offset, ZERO_DIGEST, fill_bytes

@@ -7,10 +7,12 @@ The first comparison covers every byte that was captured afterwards, whatever is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from operator import attrgetter
 
 from blake3 import blake3
 
@@ -19,7 +21,7 @@ from replay.engine.contents.arrays import texel_at
 from replay.engine.contents.copies import Copies
 from replay.engine.contents.live import ZEROS, LiveMemory
 from replay.engine.contents.loading import SMALLEST_BYTES, ChunksAhead, Piece
-from replay.engine.contents.reading import describe, pieces, read_chunk
+from replay.engine.contents.reading import describe, loads, pieces, read_chunk
 from replay.engine.contents.tensor_maps import LiveMaps, MapPlace
 from replay.engine.contents.words import (
     HandleWord,
@@ -31,9 +33,13 @@ from replay.engine.contents.words import (
 )
 from replay.engine.driver import Driver
 from replay.engine.placing.addresses import AddressMap
-from replay.engine.placing.memory import home_address
+from replay.engine.placing.memory import home_address, is_array
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import CHUNK_BYTES, DIGEST_BYTES, ZERO_DIGEST, Change, Range
+
+WIDEST_FILL_BYTES = 256 << 20  # of zeros in one call, so that a long one shows progress
+
+_offset = attrgetter("offset")
 
 
 @dataclass
@@ -66,6 +72,7 @@ class ContentStore:
     on_difference: Callable[[str, int, int, bytes, bytes, bytes], None] = lambda *where_and_what: None
     followed: set[int] = field(default_factory=set)  # captured addresses that outputs may hold at any byte
     guessed_words: int = 0  # of outputs, taken for pointers to moved memory since then they agree
+    _words_by_offset: dict[int, list[Word]] = field(default_factory=dict)  # by range id
     _pointed: dict[tuple[int, int], int] = field(
         default_factory=dict
     )  # what `point_to` wrote, by range id and offset
@@ -89,22 +96,19 @@ class ContentStore:
         if range_.before is None:
             return
         live = self.live(range_)
-        words = self.words.get(range_.id, [])
-        for offset, digest, size in pieces(range_.before):
-            if offset < start:
-                continue
+        for offset, digest, size in loads(range_.before, start, 0 if is_array(range_) else WIDEST_FILL_BYTES):
             data: bytes | bytearray | Piece
             if digest == ZERO_DIGEST:
                 self._live.fill_zero(range_, live + offset, size)
             else:
                 data = self._chunk(digest, size)
-                if words:
+                if words := self._words_in(range_.id, offset, size):
                     data = self._patched(bytes(data), offset, words)
                 self._live.write(range_, live + offset, data)
             self.loaded_bytes += size
             self.progress(f"loading memory ({self.loaded_bytes >> 20} MiB done)")
         # A pointer may stand across the border of two chunks.
-        for word in words:
+        for word in self.words.get(range_.id, ()):
             if (
                 word.high_offset is None
                 and word.offset >= start
@@ -245,7 +249,7 @@ class ContentStore:
         the actual one for certain."""
         assert range_.after is not None
         live = self.live(range_)
-        words = self.words.get(range_.id, []) if self._any_word_moves(range_.id) else []
+        moves = self._any_word_moves(range_.id)
         handles = self.handle_words.get(range_.id, [])
         places = self.map_places.get(range_.id, [])
         for offset, digest, size in pieces(range_.after):
@@ -261,6 +265,7 @@ class ContentStore:
                 self.maps.patch(
                     held, offset, places
                 )  # before their addresses, which stand inside, are patched
+            words = self._words_in(range_.id, offset, size) if moves else ()
             expected = bytes(self._patched(held, offset, words, handles))
             if expected != actual and not self.copies.is_copied(range_.id, offset):
                 self.written_elsewhere.setdefault(range_.id, []).append(offset)
@@ -285,6 +290,17 @@ class ContentStore:
                 )
         return followed
 
+    def _words_in(self, range_id: int, offset: int, size_bytes: int) -> Sequence[Word]:
+        """Those that begin in a stretch of a range."""
+        if range_id not in self._words_by_offset:
+            self._words_by_offset[range_id] = sorted(self.words.get(range_id, ()), key=_offset)
+        words = self._words_by_offset[range_id]
+        if not words:
+            return ()
+        return words[
+            bisect_left(words, offset, key=_offset) : bisect_left(words, offset + size_bytes, key=_offset)
+        ]
+
     def _any_word_moves(self, range_id: int) -> bool:
         return any(
             self.addresses.find(word.target) not in (None, word.target)
@@ -292,7 +308,7 @@ class ContentStore:
         )
 
     def _patched(
-        self, data: bytes | bytearray, offset: int, words: list[Word], handles: Iterable[HandleWord] = ()
+        self, data: bytes | bytearray, offset: int, words: Sequence[Word], handles: Iterable[HandleWord] = ()
     ) -> bytearray:
         changed = bytearray(data)
         patch(changed, offset, words, self.addresses)

@@ -4,6 +4,7 @@ This module is what other packages import; the writer and the reader stand in fi
 """
 
 from replay.snapshot.container.condition import Condition, Damage, KindSummary, VerifyReport
+from replay.snapshot.container.decompression import FrameDecompressor
 from replay.snapshot.container.frames import (
     DIGEST_BYTES,
     FORMAT_MAJOR,
@@ -24,6 +25,7 @@ __all__ = [
     "ZERO_DIGEST",
     "Condition",
     "Damage",
+    "FrameDecompressor",
     "KindSummary",
     "SnapshotReader",
     "SnapshotWriter",

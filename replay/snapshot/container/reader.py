@@ -21,6 +21,7 @@ import zstandard
 from replay.errors import DamagedError, FileError, FormatError, LimitError, ReplayError, TruncatedError
 from replay.snapshot.container import frames
 from replay.snapshot.container.condition import Condition, Damage, KindSummary, VerifyReport
+from replay.snapshot.container.decompression import FrameDecompressor
 from replay.snapshot.container.frames import FrameRecord
 from replay.snapshot.container.objects import UNPACK_ERRORS, MapCounter, chunk_parts, tally, unpack
 
@@ -188,21 +189,32 @@ class SnapshotReader:
         return self._find(digest)
 
     def checked_frame(
-        self, number: int, chunks: Iterable[tuple[bytes, int, int]], decompressor: zstandard.ZstdDecompressor
-    ) -> bytes:
-        """An uncompressed frame whose chunks (digest, offset, length) are as they should be; threads may call this,
-        each with a decompressor of its own. Raises DamagedError or LimitError."""
+        self,
+        number: int,
+        chunks: Iterable[tuple[bytes, int, int]],
+        decompressor: FrameDecompressor,
+        content: bytearray,
+    ) -> None:
+        """Decompress a frame into `content`, which has room for what the index says, and compare its chunks (digest,
+        offset, length) with their digests. Every byte that they hold is checked by them, so the digest of the frame
+        is not. Threads may call this, each with a decompressor of its own. Raises DamagedError or FileError."""
         if not 0 <= number < len(self._frames):
             raise DamagedError("the place of a memory chunk is impossible", where=self.path)
-        content = self._decompress(self._frames[number], decompressor)
-        view = memoryview(content)
-        for digest, offset, length in chunks:
-            if (
-                not 0 < length <= frames.MAX_CHUNK_BYTES
-                or frames.digest(view[offset : offset + length]) != digest
-            ):
-                raise DamagedError(f"memory chunk {digest.hex()} is damaged", where=self.path)
-        return content
+        record = self._frames[number]
+        decompressor.decompress(self._descriptor, record, content)
+        with memoryview(content)[: record.uncompressed_bytes] as view:
+            for digest, offset, length in chunks:
+                if (
+                    not 0 < length <= frames.MAX_CHUNK_BYTES
+                    or offset + length > len(view)
+                    or frames.digest(view[offset : offset + length]) != digest
+                ):
+                    raise DamagedError(f"memory chunk {digest.hex()} is damaged", where=self.path)
+
+    def frame_bytes(self, number: int) -> int:
+        """The uncompressed size of a frame, as the file claims; 0 when there is no such frame. At most
+        MAX_FRAME_BYTES."""
+        return self._frames[number].uncompressed_bytes if 0 <= number < len(self._frames) else 0
 
     def verify(self, progress: Callable[[int], None] | None = None) -> VerifyReport:
         """Read everything once, check every checksum and every object. Never raises for damage.
@@ -454,18 +466,14 @@ class SnapshotReader:
         if self._table_place is None:
             return self._scanned_chunks.get(digest)
         table, size = self._chunk_table(), frames.CHUNK_RECORD.size
-        low, high = 0, len(table) // size
-        while low < high:
-            middle = (low + high) // 2
-            found = table[middle * size : middle * size + frames.DIGEST_BYTES]
-            if found == digest:
-                _digest, number, offset, length = frames.CHUNK_RECORD.unpack_from(table, middle * size)
-                return number, offset, length
-            if found < digest:
-                low = middle + 1
-            else:
-                high = middle
-        return None
+        width = frames.DIGEST_BYTES
+        at = size * bisect_left(
+            range(len(table) // size), digest, key=lambda row: table[row * size : row * size + width]
+        )
+        if table[at : at + width] != digest:
+            return None
+        _digest, number, offset, length = frames.CHUNK_RECORD.unpack_from(table, at)
+        return number, offset, length
 
     def _verify_chunk_table(self, found: dict[bytes, tuple[int, int, int]]) -> list[Damage]:
         if self._table_place is None:
