@@ -151,7 +151,7 @@ def check(
         format=FORMAT,
         tool_version=__version__,
         created_utc=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        corpus=folder.name,
+        corpus=folder.name or folder.absolute().name,
         baseline=baseline.name,
         cases=cases,
         notes=_notes(cases),
@@ -208,7 +208,14 @@ def _finding(
     except ReplayError as error:
         return dataclasses.replace(case, verdict="FAILED", reason=str(error))
     source = "" if result.timing is None else result.timing.source
-    case = dataclasses.replace(case, time_ns=seen.time_ns, source=source)
+    case = dataclasses.replace(
+        case,
+        time_ns=seen.time_ns,
+        source=source,
+        device=result.device.name,
+        driver_version=result.driver.version,
+        outputs=result.verification.verdict,
+    )
     if seen.wrong:
         return dataclasses.replace(case, verdict="WRONG", reason=seen.wrong)
     accepted_ns = baseline.of(result)

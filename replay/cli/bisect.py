@@ -86,6 +86,8 @@ def bisect(
 
     Exit code 0: found. 3: the ends do not differ, or cannot be observed.
     """
+    from dataclasses import replace
+
     from replay.bisect.candidates import candidates
     from replay.bisect.laboratory import CommandLaboratory, ReplayLaboratory
     from replay.bisect.run import find_slower, find_symptom
@@ -121,7 +123,7 @@ def bisect(
         def save() -> None:
             file.save(progress)
 
-        source = ""
+        source, replayed = "", {}
         if snapshot is None:
             judge = CommandLaboratory(over.partition("=")[2], found)
             outcome = find_symptom(judge, progress, save=save, say=line.show)
@@ -136,8 +138,17 @@ def bisect(
                 source = next((timing.source for timing in timings if timing is not None), "")
             else:
                 outcome = find_symptom(laboratory, progress, save=save, say=line.show)
+            replayed = laboratory.results
     shown = "bad" if kind == "exec" else symptom.value
     result = _result(snapshot, over, shown, found, progress, outcome, time.monotonic() - begin_s, source)
+    if replayed:
+        first = replayed[min(replayed)]
+        result = replace(
+            result,
+            device=first.device.name,
+            driver=first.driver.library,
+            driver_version=first.driver.version,
+        )
     file.remove()
     if output is not None:
         write_whole(output, (document(BISECTION, result) + "\n").encode())

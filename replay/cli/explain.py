@@ -15,35 +15,34 @@ def explain(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="Results (.rres), folders of them, and what `compare` and `bisect` print with --json.",
+            help="Results (.rres), folders of them, and what `run`, `compare`, `bisect`, `check` and `history` print "
+            "with --json.",
             show_default=False,
         ),
     ],
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say in a few sentences what a result is evidence of, and what it is not.
+    """Say what a result is evidence of, what was not checked, and what to do next.
 
-    For people and for assistants: every sentence follows from a field of the result.
+    For people and for assistants that did not see the command: every sentence follows from a field of the result.
+    -q prints the verdict of each.
     """
-    import sys
-    import textwrap
-
-    from replay.report.explain import explain as sentences
-    from replay.report.html.sources import read_sources
+    from replay.report.explain import explain as explained
+    from replay.report.explain import paragraph, render_explanation
     from replay.report.json import print_document
-    from replay.report.text import Screen
+    from replay.report.output import put
+    from replay.report.text import Screen, shown
     from replay.results.documents import EXPLANATION
+    from replay.results.explanation import ExplanationPrinted
 
-    paragraphs = sentences(read_sources(inputs))
+    items = explained(inputs)
     if json:
-        print_document(EXPLANATION, {"paragraphs": paragraphs})
-        return
-    width = Screen.of_stdout().width if sys.stdout.isatty() else 100_000
-    for number, paragraph in enumerate(paragraphs):
-        if number:
-            print()
-        print(paragraph.split(". ")[0] if quiet else textwrap.fill(paragraph, width, break_on_hyphens=False))
+        print_document(EXPLANATION, ExplanationPrinted([paragraph(item) for item in items], items))
+    elif quiet:
+        put("\n".join(f"{shown(item.source)}: {item.verdict}" for item in items))
+    else:
+        put("\n\n".join(render_explanation(item, Screen.of_stdout()) for item in items))
 
 
 def register(app: typer.Typer) -> None:

@@ -43,7 +43,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Bisection:
-    """The whole search. rounds: taken in all, those at the ends and of the verification included."""
+    """The whole search. rounds: taken in all, those at the ends and of the verification included. device, driver,
+    driver_version: of the first candidate that was replayed; "" and 0 with exec."""
 
     format: str
     tool_version: str
@@ -58,3 +59,6 @@ class Bisection:
     ratio: float | None = None
     notes: list[str] = field(default_factory=list)
     wall_s: float = 0.0
+    device: str = ""
+    driver: str = ""
+    driver_version: int = 0

@@ -13,7 +13,8 @@ class CheckedCase:
 
     verdict: PASS, SLOWER, FASTER, WRONG, FAILED (it could not be replayed), NOISY (the replays disagree), NEW (nothing
     to hold it against). alert: it fails the gate. replays: how many were done; a finding is only kept when independent
-    replays agree. quarantined: why it does not count, "" when it does.
+    replays agree. device, driver_version, outputs: of the first replay. quarantined: why it does not count, "" when it
+    does.
     """
 
     snapshot: str
@@ -31,6 +32,9 @@ class CheckedCase:
     team: str = ""
     link: str = ""
     wall_s: float = 0.0
+    device: str = ""
+    driver_version: int = 0
+    outputs: str = ""
 
 
 @dataclass(frozen=True)

@@ -485,6 +485,13 @@ def _convert(kind: Any, value: Any, where: str) -> Any:
                 f"{where} is {str(value)[:40]!r}, expected one of {', '.join(typing.get_args(kind))}"
             )
         return value
+    if origin is tuple:
+        kinds = typing.get_args(kind)
+        if not isinstance(value, (list, tuple)) or len(value) != len(kinds):
+            raise FormatError(f"{where} is no list of {len(kinds)}")
+        return tuple(_convert(item_kind, item, where) for item_kind, item in zip(kinds, value, strict=True))
+    if kind is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63:
+        return float(value)  # JSON that went through another program may have lost the ".0"
     if origin is list:
         if not isinstance(value, (list, tuple)):
             raise FormatError(f"{where} is not a list")
@@ -509,6 +516,8 @@ def _convert_union(options: tuple[Any, ...], value: Any, where: str) -> Any:
         if dataclasses.is_dataclass(option):
             if isinstance(value, dict):
                 return _convert(option, value, where)
+        elif option is float and int not in options and isinstance(value, int):
+            return _convert(float, value, where)
         elif (
             option is not type(None)
             and isinstance(value, option)

@@ -16,7 +16,6 @@ from replay.compare.run import compare_results
 from replay.compare.sides import StoredResult
 from replay.errors import FormatError
 from replay.history.store import append
-from replay.report.explain import explain
 from replay.report.html import read_sources, render_page
 from replay.report.html.charts import Line, chart
 from replay.report.json import document
@@ -163,19 +162,6 @@ def test_markdown_stays_inside_its_fences(tmp_path, inputs):
     assert len(fence) >= 4
     assert text.count(fence) == 2
     assert "\\<script\\>" in render_markdown(read_sources(inputs[:1]))
-
-
-def test_explanations_follow_from_the_fields(inputs):
-    text = " ".join(explain(read_sources(inputs)))
-    for part in (
-        "B takes 1.050 us and A 1.000 us, +5.00 %",
-        "first bad: ",
-        "outputs match",
-        "shows no change of level",
-    ):
-        assert part in text
-    assert text.count("modelled by the CPU driver, not measured") == 2
-    assert "\x1b" not in text
 
 
 def test_a_chart_of_nothing_or_one_value_is_drawn():

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from replay.errors import FormatError, ReplayError
 from replay.history.series import HistoryView, look
-from replay.results import bisection, check, comparison
-from replay.results.schema import RunResult
+from replay.results import bisection, check, comparison, documents
+from replay.results.schema import RunResult, WindowResult
 from replay.results.store import read_result
 from replay.snapshot.schema import from_wire
 
@@ -29,7 +29,7 @@ class Sources:
 
 
 def read_sources(paths: Sequence[Path]) -> Sources:
-    """Results (.rres), folders of them, and the JSON of `compare`, `bisect`, `check`. Raises FormatError, FileError."""
+    """Results (.rres), folders of them, and the JSON of commands that find something. Raises FormatError, FileError."""
     found = Sources()
     for path in paths:
         if path.is_dir():
@@ -41,13 +41,22 @@ def read_sources(paths: Sequence[Path]) -> Sources:
     return found
 
 
+@dataclass(frozen=True)
+class _Windows:
+    windows: list[WindowResult]
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
+
+
 def _read_json(path: Path, found: Sources) -> None:
     with open(path, "rb") as file:
         data = file.read(MAXIMUM_BYTES + 1)
     if len(data) > MAXIMUM_BYTES:
         raise FormatError("is larger than any result", where=path)
     try:
-        value = json.loads(data)
+        value = json.loads(data, parse_constant=_refuse)
         schema = value["schema"]
     except (ValueError, KeyError, TypeError, RecursionError):
         schema = ""
@@ -58,11 +67,19 @@ def _read_json(path: Path, found: Sources) -> None:
             found.bisections.append(from_wire(bisection.Bisection, value))
         elif schema == check.FORMAT:
             found.checks.append(from_wire(check.Check, value))
+        elif schema == documents.RUN.schema:
+            found.results.append(from_wire(RunResult, value))
+        elif schema == documents.RUN_WINDOWS.schema:
+            windows = from_wire(_Windows, value).windows
+            found.results += [window.result for window in windows if window.result is not None]
+        elif schema == documents.HISTORY.schema:
+            found.histories.append(from_wire(HistoryView, value))
         else:
             raise FormatError(
                 "is nothing that a report can be made of",
                 where=path,
-                next="name .rres files, folders of them, or what `compare`, `bisect` and `check` print with --json",
+                next="name .rres files, folders of them, or what `run`, `compare`, `bisect`, `check` and `history` "
+                "print with --json",
             )
     except ReplayError as error:
         raise FormatError(error.what, where=path, next=error.next) from None

@@ -1,0 +1,73 @@
+"""`replay explain`: what a result is evidence of, what it is not, and what to do next, for people and for assistants.
+
+Every sentence follows from a field of the result; none guesses beyond it. Who reads it has seen nothing of the command
+that made the result, so each says with which snapshot, device, driver and day it came about.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from replay.report.explain.replays import explain_run
+from replay.report.explain.series import explain_check, explain_history
+from replay.report.explain.verdicts import explain_bisection, explain_comparison
+from replay.report.html.sources import read_sources
+from replay.report.text import Screen, heading, shown
+from replay.results.explanation import Explained
+
+WIDEST = 100  # columns, also into a pipe: it is read, not cut
+_LABELS = (
+    ("evidence", "Evidence"),
+    ("conditions", "Made"),
+    ("checked", "Checked"),
+    ("unchecked", "Not checked"),
+    ("next", "Next"),
+)
+_INDENT = 15
+
+
+def explain(paths: Sequence[Path]) -> list[Explained]:
+    """What each file or folder is evidence of, in their order. Raises what `read_sources` raises."""
+    return [item for path in paths for item in _of(path)]
+
+
+def _of(path: Path) -> Iterator[Explained]:
+    found = read_sources([path])
+    source = str(path)
+    yield from (explain_comparison(source, item) for item in found.comparisons)
+    yield from (explain_bisection(source, item) for item in found.bisections)
+    yield from (explain_check(source, item) for item in found.checks)
+    yield from (explain_run(source, item) for item in found.results)
+    yield from (explain_history(source, item) for item in found.histories)
+
+
+def paragraph(item: Explained) -> str:
+    """Everything as one text."""
+    parts = [f"{shown(item.source)}: {item.title}: {item.verdict}."]
+    for name, label in _LABELS:
+        if texts := getattr(item, name):
+            parts.append(f"{label}: {' '.join(map(_sentence, texts))}")
+    return " ".join(parts)
+
+
+def render_explanation(item: Explained, screen: Screen) -> str:
+    """For people: the verdict, then what it rests on, each under its label."""
+    width = min(screen.width, WIDEST)
+    fill = textwrap.TextWrapper(width, break_on_hyphens=False, break_long_words=screen.is_terminal)
+    lines = fill.wrap(f"{shown(item.source)}: {item.title}")
+    lines += [
+        heading(line, screen) for line in fill.wrap(_sentence(item.verdict[:1].upper() + item.verdict[1:]))
+    ]
+    for name, label in _LABELS:
+        for number, text in enumerate(getattr(item, name)):
+            fill.initial_indent = f"  {'' if number else label:<{_INDENT - 2}}"
+            fill.subsequent_indent = " " * _INDENT
+            lines += fill.wrap(_sentence(text))
+        fill.initial_indent = fill.subsequent_indent = ""
+    return "\n".join(lines)
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith((".", "?")) else f"{text}."
