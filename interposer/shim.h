@@ -254,6 +254,9 @@ void attach_copy(struct call *call, unsigned parameter, unsigned part, const voi
 // The same for memory that may turn out not to be readable: nothing is attached then.
 bool attach_unsafe(struct call *call, unsigned parameter, unsigned part, const void *data, uint64_t length);
 void *take_scratch(struct call *call, size_t bytes); // NULL when there is no room left
+// The parameter buffer that `extra` of a launch names, and its length; NULL when there is none, or a longer
+// one than a kernel can take.
+const void *extra_buffer(const uint64_t *words, uint64_t *bytes);
 bool belongs_to_window(const struct call *call);
 bool encode_enter(struct call *call); // false: it was not written
 void encode_leave(struct call *call, int result);

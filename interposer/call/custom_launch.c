@@ -18,16 +18,22 @@ static void launch_positions(const struct call *call, unsigned *values, int *ext
   *extra = with_config ? 3 : call->function->id == ID_cuLaunchKernel ? 10 : -1;
 }
 
-static void pack_extra(struct call *call, const uint64_t *words) {
+const void *extra_buffer(const uint64_t *words, uint64_t *bytes) {
   const void *buffer = NULL;
-  uint64_t bytes = 0;
+  *bytes = 0;
   for (; words[0] == 1 || words[0] == 2; words += 2) { // CU_LAUNCH_PARAM_BUFFER_POINTER, _SIZE
     if (words[0] == 1)
       buffer = (const void *)(uintptr_t)words[1];
     else if (words[1] != 0)
-      memcpy(&bytes, (const void *)(uintptr_t)words[1], 8);
+      memcpy(bytes, (const void *)(uintptr_t)words[1], 8);
   }
-  if (buffer == NULL || bytes > 65536)
+  return *bytes <= 65536 ? buffer : NULL;
+}
+
+static void pack_extra(struct call *call, const uint64_t *words) {
+  uint64_t bytes;
+  const void *buffer = extra_buffer(words, &bytes);
+  if (buffer == NULL)
     return;
   uint8_t *copy = take_scratch(call, bytes);
   if (copy != NULL && read_memory(copy, buffer, bytes)) {

@@ -141,15 +141,9 @@ static size_t member_bytes(uint32_t type) {
 }
 
 static bool put_extra(struct node_writer *node, const uint64_t *words) {
-  const void *buffer = NULL;
-  uint64_t bytes = 0;
-  for (; words[0] == 1 || words[0] == 2; words += 2) { // CU_LAUNCH_PARAM_BUFFER_POINTER, _SIZE
-    if (words[0] == 1)
-      buffer = (const void *)(uintptr_t)words[1];
-    else if (words[1] != 0)
-      memcpy(&bytes, (const void *)(uintptr_t)words[1], 8);
-  }
-  if (buffer == NULL || bytes > 65536)
+  uint64_t bytes;
+  const void *buffer = extra_buffer(words, &bytes);
+  if (buffer == NULL)
     return false;
   put_part(node, PART_BUFFER, buffer, bytes);
   return true;

@@ -55,11 +55,11 @@ static inline uint64_t bits_of_float(float value) {
     RECORDED(symbol, parameters, arguments, __VA_ARGS__)                                                     \
   }
 
-#define WRAP_LAUNCH(symbol, parameters, arguments, launched, ...)                                            \
+#define WRAP_MATTERING(matters, symbol, parameters, arguments, ...)                                          \
   EXPORT int symbol parameters {                                                                             \
     struct thread *thread = current_thread();                                                                \
     if (enter_closed(thread)) {                                                                              \
-      if (LIKELY(!launch_matters(thread, launched))) {                                                       \
+      if (LIKELY(!(matters))) {                                                                              \
         int result = REAL(symbol, parameters) arguments;                                                     \
         leave_closed(thread);                                                                                \
         return result;                                                                                       \
@@ -69,19 +69,11 @@ static inline uint64_t bits_of_float(float value) {
     RECORDED(symbol, parameters, arguments, __VA_ARGS__)                                                     \
   }
 
+#define WRAP_LAUNCH(symbol, parameters, arguments, launched, ...)                                            \
+  WRAP_MATTERING(launch_matters(thread, launched), symbol, parameters, arguments, __VA_ARGS__)
+
 #define WRAP_GRAPH(symbol, parameters, arguments, launched, ...)                                             \
-  EXPORT int symbol parameters {                                                                             \
-    struct thread *thread = current_thread();                                                                \
-    if (enter_closed(thread)) {                                                                              \
-      if (LIKELY(!graph_matters(thread, launched))) {                                                        \
-        int result = REAL(symbol, parameters) arguments;                                                     \
-        leave_closed(thread);                                                                                \
-        return result;                                                                                       \
-      }                                                                                                      \
-      leave_closed(thread);                                                                                  \
-    }                                                                                                        \
-    RECORDED(symbol, parameters, arguments, __VA_ARGS__)                                                     \
-  }
+  WRAP_MATTERING(graph_matters(thread, launched), symbol, parameters, arguments, __VA_ARGS__)
 
 // A call that the driver refuses has done nothing that a replay could lack.
 #define PASS(symbol, parameters, arguments)                                                                  \

@@ -56,6 +56,13 @@ class Ended:
         """As a shell reports it: 128 + signal for one that was killed."""
         return self.status if self.status >= 0 else 128 - self.status
 
+    @property
+    def told(self) -> str:
+        """What to say of it; "" when it ended well."""
+        if self.status < 0:
+            return f"the application was killed by {signal_name(-self.status)}"
+        return f"the application ended with exit status {self.status}" if self.status else ""
+
 
 def signal_name(number: int) -> str:
     """`SIGSEGV`, or `signal 63`."""

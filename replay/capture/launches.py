@@ -13,7 +13,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from replay.capture.launcher import Ended, make_raw_folder, run_application, signal_name
+from replay.capture.launcher import Ended, make_raw_folder, run_application
 from replay.capture.selection import Selection
 from replay.capture.session import default_output, explain_absence
 from replay.drivers import Driver
@@ -95,13 +95,6 @@ class ListReport:
     def exit_code(self) -> int:
         """The application's own when it failed; 3 when it launched nothing; else 0."""
         return self.application.exit_code or (3 if self.failure else 0)
-
-    def how_it_ended(self) -> str:
-        """What to say of the application; "" when it ended well."""
-        status = self.application.status
-        if status < 0:
-            return f"the application was killed by {signal_name(-status)}"
-        return f"the application ended with exit status {status}" if status else ""
 
     def capture_command(self, row: ListedLaunch) -> str:
         """The command line that captures the first launch of a row."""

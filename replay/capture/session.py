@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from replay.capture.launcher import Ended, make_raw_folder, run_application, signal_name, why_not_preloaded
+from replay.capture.launcher import Ended, make_raw_folder, run_application, why_not_preloaded
 from replay.capture.selection import Selection
 from replay.drivers import Driver, interposer_library
 from replay.errors import FileError, ReplayError
@@ -41,13 +41,6 @@ class CaptureReport:
     def exit_code(self) -> int:
         """The application's own when it failed; 3 when there is no snapshot; else 0."""
         return self.application.exit_code or (3 if self.failure else 0)
-
-    def how_it_ended(self) -> str:
-        """What to say of the application; "" when it ended well."""
-        status = self.application.status
-        if status < 0:
-            return f"the application was killed by {signal_name(-status)}"
-        return f"the application ended with exit status {status}" if status else ""
 
 
 def default_output(command: Sequence[str]) -> Path:

@@ -179,7 +179,7 @@ def _list(
     from replay.results.documents import LAUNCHES
 
     report = list_launches(application, selection, driver, driver_option)
-    told = [report.how_it_ended(), *report.problems]
+    told = [report.application.told, *report.problems]
     if report.failure:
         told.append(f"{report.failure}; {report.advice}")
     for line in told:

@@ -57,7 +57,7 @@ def snapshot_lines(item: PackedSnapshot) -> list[str]:
 def render_capture(report: CaptureReport) -> list[str]:
     """Lines for stderr, without the `replay: ` in front."""
     lines = []
-    if ended := report.how_it_ended():
+    if ended := report.application.told:
         lines.append(ended + ("; the snapshot holds what came before" if report.snapshots else ""))
     for item in report.snapshots[:SHOWN_SNAPSHOTS]:
         lines += snapshot_lines(item)

@@ -5,23 +5,24 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 SILENT_S = 0.5  # work that ends sooner shows nothing
 INTERVAL_S = 0.1
 
 
-class Progress:
-    """Context manager. `advance(bytes)` redraws `what 45 % of 1.2 GiB` in place; the line is wiped at the end."""
+class _Line:
+    """One line on stderr, redrawn in place, wiped at the end; none before SILENT_S or without a terminal."""
 
-    def __init__(self, what: str, total_bytes: int, *, hidden: bool = False) -> None:
-        self._what = what
-        self._total = total_bytes
-        self._done = 0
-        self._next = time.monotonic() + SILENT_S
+    def __init__(self, hidden: bool) -> None:
         self._visible = not hidden and sys.stderr.isatty()
+        self._begin = time.monotonic()
         self._drawn = False
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -30,6 +31,25 @@ class Progress:
         if self._drawn:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
+
+    def _due(self, now: float) -> bool:
+        return self._visible and now - self._begin >= SILENT_S
+
+    def _draw(self, text: str) -> None:
+        self._drawn = True
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()
+
+
+class Progress(_Line):
+    """Context manager. `advance(bytes)` redraws `what 45 % of 1.2 GiB` in place; the line is wiped at the end."""
+
+    def __init__(self, what: str, total_bytes: int, *, hidden: bool = False) -> None:
+        super().__init__(hidden)
+        self._what = what
+        self._total = total_bytes
+        self._done = 0
+        self._redrawn = 0.0
 
     def advance(self, count: int) -> None:
         """Add `count` bytes to what is done."""
@@ -37,35 +57,19 @@ class Progress:
 
         self._done += count
         now = time.monotonic()
-        if self._visible and now >= self._next:
-            self._next = now + INTERVAL_S
-            self._drawn = True
+        if self._due(now) and now - self._redrawn >= INTERVAL_S:
+            self._redrawn = now
             percent = 100 * self._done // max(1, self._total)
-            sys.stderr.write(f"\r\x1b[K{self._what} {percent} % of {size(self._total)}")
-            sys.stderr.flush()
+            self._draw(f"{self._what} {percent} % of {size(self._total)}")
 
 
-class StageLine:
+class StageLine(_Line):
     """Context manager. `show(text)` puts what is going on into one line on stderr, wiped at the end."""
 
     def __init__(self, *, hidden: bool = False) -> None:
-        self._visible = not hidden and sys.stderr.isatty()
-        self._begin = time.monotonic()
-        self._drawn = False
-
-    def __enter__(self) -> StageLine:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._drawn:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        super().__init__(hidden)
 
     def show(self, text: str) -> None:
         """Say what is going on now; nothing in the first half second."""
-        if self._visible and time.monotonic() - self._begin > SILENT_S:
-            self._drawn = True
-            sys.stderr.write(f"\r\x1b[K{text[:100]}")
-            sys.stderr.flush()
+        if self._due(time.monotonic()):
+            self._draw(text[:100])

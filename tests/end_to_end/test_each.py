@@ -53,18 +53,10 @@ CHANGING = """
 THREADS = """
     import threading
     import numpy as np
-    from driver_calls import check, cu, function, launch, load, start, words
-
-    PTX = '''
-    .visible .entry bump(.param .u64 p) {
-        .reg .u64 %a; .reg .u32 %v;
-        ld.param.u64 %a, [p];
-        ld.global.u32 %v, [%a]; add.u32 %v, %v, 1; st.global.u32 [%a], %v;
-        ret;
-    }'''
+    from driver_calls import BUMP, check, cu, function, launch, load, start, words
 
     context = start()
-    module = load(PTX)
+    module = load(BUMP)
     bump = function(module, "bump")
     totals = []
 

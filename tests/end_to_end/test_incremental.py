@@ -105,18 +105,10 @@ RANDOM = """
 THREADS = """
     import threading
     import numpy as np
-    from driver_calls import check, cu, function, launch, load, start, words
-
-    PTX = '''
-    .visible .entry bump(.param .u64 p) {
-        .reg .u64 %a; .reg .u32 %v;
-        ld.param.u64 %a, [p];
-        ld.global.u32 %v, [%a]; add.u32 %v, %v, 1; st.global.u32 [%a], %v;
-        ret;
-    }'''
+    from driver_calls import BUMP, check, cu, function, launch, load, start, words
 
     context = start()
-    module = load(PTX)
+    module = load(BUMP)
     bump = function(module, "bump")
     shared = check(cu.cuMemAlloc(8 << 20))
     check(cu.cuMemsetD8(shared, 1, 8 << 20))
@@ -214,18 +206,10 @@ def test_threads_share_a_buffer_of_which_each_changes_a_part(replay, program):
 ENDLESS = """
     import sys
     import numpy as np
-    from driver_calls import check, cu, function, launch, load, start
-
-    PTX = '''
-    .visible .entry bump(.param .u64 p) {
-        .reg .u64 %a; .reg .u32 %v;
-        ld.param.u64 %a, [p];
-        ld.global.u32 %v, [%a]; add.u32 %v, %v, 1; st.global.u32 [%a], %v;
-        ret;
-    }'''
+    from driver_calls import BUMP, check, cu, function, launch, load, start
 
     start()
-    bump = function(load(PTX), "bump")
+    bump = function(load(BUMP), "bump")
     data = check(cu.cuMemAlloc(16 << 20))
     check(cu.cuMemsetD8(data, 1, 16 << 20))
     number = 0

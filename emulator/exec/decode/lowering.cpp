@@ -125,6 +125,16 @@ void Lowering::apply_guard(Lowered &to) {
   refer(to, Field::guard, variable_of(static_cast<uint32_t>(instruction_->guard)), false);
 }
 
+void Lowering::apply_rounding(Lowered &to, Rounding rounding) {
+  if (rounding == Rounding::nearest)
+    return;
+  to.instruction.rounding = rounding;
+  if (to.instruction.handler != control::guarded) {
+    to.instruction.inner = to.instruction.handler;
+    to.instruction.handler = control::guarded;
+  }
+}
+
 void Lowering::skip_unless_guarded() {
   if (instruction_->guard < 0)
     return;
@@ -181,13 +191,7 @@ void Lowering::arithmetic(Opcode opcode) {
   }
   lowered.counted = 1;
   apply_guard(lowered);
-  if (rounding != Rounding::nearest) {
-    lowered.instruction.rounding = rounding;
-    if (lowered.instruction.handler != control::guarded) {
-      lowered.instruction.inner = lowered.instruction.handler;
-      lowered.instruction.handler = control::guarded;
-    }
-  }
+  apply_rounding(lowered, rounding);
   finish_destinations();
 }
 

@@ -59,6 +59,7 @@ private:
   const Operation &operation(const std::string &form) const;
   void refer(Lowered &to, Field field, uint32_t value, bool defines);
   void apply_guard(Lowered &to);
+  void apply_rounding(Lowered &to, Rounding rounding); // after the guard
   void skip_unless_guarded(); // for what cannot be guarded lane by lane: a branch around it
   [[noreturn]] void unsupported(const std::string &why = {}) const;
 

@@ -246,13 +246,7 @@ void Lowering::convert(Opcode opcode) {
   Lowered &lowered = emit(form, sources, destination(operand(0), found.destination));
   lowered.counted = 1;
   apply_guard(lowered);
-  if (rounding != Rounding::nearest) {
-    lowered.instruction.rounding = rounding;
-    if (lowered.instruction.handler != control::guarded) {
-      lowered.instruction.inner = lowered.instruction.handler;
-      lowered.instruction.handler = control::guarded;
-    }
-  }
+  apply_rounding(lowered, rounding);
   finish_destinations();
 }
 

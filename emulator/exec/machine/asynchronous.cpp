@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "exec/machine/cluster.hpp"
+#include "exec/machine/extra_operands.hpp"
 #include "exec/machine/mbarrier.hpp"
 #include "exec/operations/access.hpp"
 
@@ -12,16 +13,6 @@ namespace {
 
 // The PTX ISA: bulk copies are multiples of 16 bytes between addresses that are multiples of 16.
 constexpr uint32_t bulk_alignment = 16;
-
-uint32_t first_lane(uint32_t lanes) { return static_cast<uint32_t>(__builtin_ctz(lanes)); }
-
-bool has(Warp &w, const Instruction *i, uint32_t number) {
-  return w.program->extra[i->extra + number] != no_offset;
-}
-
-template <typename T> T operand(Warp &w, const Instruction *i, uint32_t number, uint32_t lane) {
-  return w.row<T>(w.program->extra[i->extra + number])[lane];
-}
 
 bool is_global(const Warp &w, uint64_t address) { return !w.block->cluster->block_at(address, 1); }
 
@@ -139,7 +130,6 @@ const Instruction *copy(Warp &w, const Instruction *i) {
 }
 
 const Instruction *copy_bulk(Warp &w, const Instruction *i) {
-  const Cluster &cluster = *w.block->cluster;
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     uint32_t lane = first_lane(lanes);
     uint64_t to = operand<uint64_t>(w, i, 0, lane), from = operand<uint64_t>(w, i, 1, lane);
@@ -159,22 +149,7 @@ const Instruction *copy_bulk(Warp &w, const Instruction *i) {
       if (mbarrier)
         mbarrier::complete_bytes(w, i, lane, mbarrier, bytes);
     };
-    if (!has(w, i, 4)) {
-      deliver(to, signal);
-      continue;
-    }
-    // To the same place in each block of the mask, and to the mbarrier at the same place there.
-    uint32_t mask = operand<uint16_t>(w, i, 4, lane);
-    if (mask >> cluster.blocks.size())
-      fail(w, i, LaunchStatus::illegal_instruction, "a multicast to blocks that the cluster does not have",
-           lane);
-    const Block *holder = cluster.block_at(to, 1), *signalled = cluster.block_at(signal, 8);
-    for (uint32_t rank = 0; rank < cluster.blocks.size(); ++rank) {
-      uint64_t base = cluster.blocks[rank]->warps[0].shared_base;
-      if (mask >> rank & 1)
-        deliver(holder ? to - holder->warps[0].shared_base + base : to,
-                signalled ? signal - signalled->warps[0].shared_base + base : signal);
-    }
+    deliver_to_blocks(w, i, 4, lane, to, signal, deliver);
   }
   return i + 1;
 }

@@ -13,8 +13,6 @@ namespace {
 // so often with nobody else getting further, it waits for what never comes.
 constexpr uint32_t most_vain_wakes = 10000;
 
-uint32_t first_lane(uint32_t lanes) { return static_cast<uint32_t>(__builtin_ctz(lanes)); }
-
 } // namespace
 
 uint64_t blocks_per_cluster(const LaunchRequest &request) {

@@ -14,8 +14,6 @@ namespace emulator {
 
 namespace {
 
-uint32_t first_lane(uint32_t lanes) { return static_cast<uint32_t>(__builtin_ctz(lanes)); }
-
 // Sets the direction in which the processor rounds, until it goes out of scope.
 class RoundingScope {
 public:

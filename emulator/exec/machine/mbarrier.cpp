@@ -35,8 +35,6 @@ State unpacked(uint64_t bits) {
   return s;
 }
 
-uint32_t first_lane(uint32_t lanes) { return static_cast<uint32_t>(__builtin_ctz(lanes)); }
-
 template <typename T>
 T operand(Warp &w, const Instruction *i, uint32_t number, uint32_t lane, T otherwise = 0) {
   uint32_t offset = w.program->extra[i->extra + number];

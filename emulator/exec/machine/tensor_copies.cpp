@@ -7,6 +7,7 @@
 
 #include "exec/machine/asynchronous.hpp"
 #include "exec/machine/cluster.hpp"
+#include "exec/machine/extra_operands.hpp"
 #include "exec/machine/mbarrier.hpp"
 #include "exec/operations/access.hpp"
 #include "exec/tensor_map.hpp"
@@ -25,14 +26,6 @@ constexpr ptx::Type types[] = {ptx::Type::u8,   ptx::Type::u16,  ptx::Type::u32,
                                ptx::Type::u64,  ptx::Type::s64,  ptx::Type::f16,  ptx::Type::f32,
                                ptx::Type::f64,  ptx::Type::bf16, ptx::Type::none, ptx::Type::none,
                                ptx::Type::none, ptx::Type::none, ptx::Type::none, ptx::Type::none};
-
-uint32_t first_lane(uint32_t lanes) { return static_cast<uint32_t>(__builtin_ctz(lanes)); }
-bool has(const Warp &w, const Instruction *i, uint32_t place) {
-  return w.program->extra[i->extra + place] != no_offset;
-}
-template <typename T> T operand(Warp &w, const Instruction *i, uint32_t place, uint32_t lane) {
-  return w.row<T>(w.program->extra[i->extra + place])[lane];
-}
 
 [[noreturn]] void refuse(Warp &w, const Instruction *i, uint32_t lane, const std::string &why) {
   fail(w, i, LaunchStatus::illegal_instruction, why, lane);
@@ -231,7 +224,6 @@ template <typename Move> void each_chunk(const Box &box, uint64_t base, uint64_t
 } // namespace
 
 const Instruction *load(Warp &w, const Instruction *i) {
-  const Cluster &cluster = *w.block->cluster;
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {
     uint32_t lane = first_lane(lanes);
     Box box = box_of(w, i, lane);
@@ -254,20 +246,7 @@ const Instruction *load(Warp &w, const Instruction *i) {
                  [&](uint32_t offset, uint8_t *at) { std::memcpy(at, contents.data() + offset, 16); });
       mbarrier::complete_bytes(w, i, lane, mbarrier, box.bytes());
     };
-    if (!has(w, i, blocks)) {
-      deliver(to, waiting);
-      continue;
-    }
-    uint32_t mask = operand<uint16_t>(w, i, blocks, lane);
-    if (mask >> cluster.blocks.size())
-      refuse(w, i, lane, "a multicast to blocks that the cluster does not have");
-    const Block *holder = cluster.block_at(to, 1), *signalled = cluster.block_at(waiting, 8);
-    for (uint32_t rank = 0; rank < cluster.blocks.size(); ++rank) {
-      uint64_t base = cluster.blocks[rank]->warps[0].shared_base;
-      if (mask >> rank & 1)
-        deliver(holder ? to - holder->warps[0].shared_base + base : to,
-                signalled ? waiting - signalled->warps[0].shared_base + base : waiting);
-    }
+    deliver_to_blocks(w, i, blocks, lane, to, waiting, deliver);
   }
   return i + 1;
 }

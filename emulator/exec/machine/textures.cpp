@@ -12,8 +12,6 @@ namespace emulator::textures {
 
 namespace {
 
-uint32_t first_lane(uint32_t lanes) { return static_cast<uint32_t>(__builtin_ctz(lanes)); }
-
 const ImageForm &form_of(const Warp &w, const Instruction *i) {
   return w.program->images[static_cast<size_t>(i->immediate)];
 }

@@ -14,8 +14,6 @@ namespace {
 // lock it spins on. Large enough that ordinary divergent code meets again first.
 constexpr int64_t instructions_per_turn = 2000;
 
-uint32_t first_lane(uint32_t lanes) { return static_cast<uint32_t>(__builtin_ctz(lanes)); }
-
 } // namespace
 
 void Warp::start(uint32_t lanes) {

@@ -65,6 +65,8 @@ struct Executed {
   uint64_t threads = 0;
 };
 
+inline uint32_t first_lane(uint32_t lanes) { return static_cast<uint32_t>(__builtin_ctz(lanes)); }
+
 // A launch runs only while nothing else sees its counters.
 struct Warp {
   uint8_t *registers = nullptr;

@@ -9,9 +9,10 @@ import ctypes
 import random
 import sys
 
+from ctypes_calls import call, made
+
 from replay.api.structs import CUDA_MEMCPY2D, CUDA_MEMCPY3D
 
-cuda = ctypes.CDLL("libcuda.so.1")
 HOST, DEVICE, ARRAY = 1, 2, 3
 UINT8, UINT16, HALF, FLOAT = 0x01, 0x02, 0x10, 0x20
 LAYERED, SURFACE, CUBEMAP = 1, 2, 4
@@ -25,19 +26,6 @@ class Descriptor(ctypes.Structure):
         ("Width", ctypes.c_uint64), ("Height", ctypes.c_uint64), ("Depth", ctypes.c_uint64),
         ("Format", ctypes.c_uint32), ("NumChannels", ctypes.c_uint32), ("Flags", ctypes.c_uint32),
     ]  # fmt: skip
-
-
-def call(name: str, *arguments: object) -> None:
-    """A driver call that must succeed; numbers are 64-bit."""
-    words = [ctypes.c_uint64(word) if isinstance(word, int) else word for word in arguments]
-    result = getattr(cuda, name)(*words)
-    assert result == 0, f"{name} returned {result}"
-
-
-def made(name: str, *arguments: object) -> int:
-    handle = ctypes.c_uint64(0)
-    call(name, ctypes.byref(handle), *arguments)
-    return handle.value
 
 
 def memory(size: int) -> int:

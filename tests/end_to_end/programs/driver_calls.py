@@ -8,6 +8,15 @@ import numpy as np
 from cuda.bindings import driver as cu
 
 HEADER = ".version 7.0\n.target sm_50\n.address_size 64\n"
+# adds one to the 32-bit word at p
+BUMP = """
+.visible .entry bump(.param .u64 p) {
+    .reg .u64 %a; .reg .u32 %v;
+    ld.param.u64 %a, [p];
+    ld.global.u32 %v, [%a]; add.u32 %v, %v, 1; st.global.u32 [%a], %v;
+    ret;
+}
+"""
 
 
 def check(answer: tuple[Any, ...]) -> Any:

@@ -10,7 +10,8 @@ import ctypes
 import struct
 import sys
 
-cuda = ctypes.CDLL("libcuda.so.1")
+from ctypes_calls import call, made
+
 KEY = 0x5A5A_5A5A_5A5A_5A5A
 COUNT = 64
 
@@ -54,19 +55,6 @@ WORK = {
     " xor.b64 %rd3, %rd3, %rd4;",
     "address": "",
 }
-
-
-def call(name: str, *arguments: object) -> None:
-    words = [ctypes.c_uint64(word) if isinstance(word, int) else word for word in arguments]
-    result = getattr(cuda, name)(*words)
-    if result:
-        sys.exit(f"{name} returned {result}")
-
-
-def made(name: str, *arguments: object) -> int:
-    handle = ctypes.c_uint64(0)
-    call(name, ctypes.byref(handle), *arguments)
-    return handle.value
 
 
 def memory(size: int, data: bytes = b"") -> int:

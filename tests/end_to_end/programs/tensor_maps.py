@@ -11,7 +11,8 @@ import ctypes
 import struct
 import sys
 
-cuda = ctypes.CDLL("libcuda.so.1")
+from ctypes_calls import call, made
+
 FLOAT32, WIDTH, HEIGHT, TILE = 7, 64, 32, (16, 8)
 
 BODY = """
@@ -41,19 +42,6 @@ PTX = f""".version 8.6
 .visible .entry by_value(.param .align 64 .b8 map[128], .param .u64 out) {{{BODY.format(source=BY_VALUE)} }}
 .visible .entry kept(.param .u64 map, .param .u64 out) {{{BODY.format(source=KEPT)} }}
 """
-
-
-def call(name: str, *arguments: object) -> None:
-    words = [ctypes.c_uint64(word) if isinstance(word, int) else word for word in arguments]
-    result = getattr(cuda, name)(*words)
-    if result:
-        sys.exit(f"{name} returned {result}")
-
-
-def made(name: str, *arguments: object) -> int:
-    handle = ctypes.c_uint64(0)
-    call(name, ctypes.byref(handle), *arguments)
-    return handle.value
 
 
 def matrix(first: int) -> tuple[int, list[float]]:

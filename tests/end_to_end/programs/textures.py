@@ -14,7 +14,8 @@ import ctypes
 import struct
 import sys
 
-cuda = ctypes.CDLL("libcuda.so.1")
+from ctypes_calls import call, made
+
 WIDTH, HEIGHT = 40, 24
 FLOAT, SURFACE_LDST = 0x20, 2
 ARRAY, MIPMAPPED, LINEAR = 0, 1, 2
@@ -60,19 +61,6 @@ def module_text(hold: bool) -> bytes:
         text += f".visible .entry {name}(.param .u64 handle, .param .u64 memory) {{"
         text += f"{INDEX}{held if hold else body}\nret;}}\n"
     return text.encode() + b"\0"
-
-
-def call(name: str, *arguments: object) -> None:
-    words = [ctypes.c_uint64(word) if isinstance(word, int) else word for word in arguments]
-    result = getattr(cuda, name)(*words)
-    if result:
-        sys.exit(f"{name} returned {result}")
-
-
-def made(name: str, *arguments: object) -> int:
-    handle = ctypes.c_uint64(0)
-    call(name, ctypes.byref(handle), *arguments)
-    return handle.value
 
 
 def floats(count: int, first: int = 0) -> bytes:
