@@ -1,14 +1,17 @@
-"""`replay report`: a page, or text for a bug report, of what other commands found."""
+"""`replay report`: a page, text for a bug report, or a trace, of what other commands found."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from replay.cli.common import Quiet
+
+if TYPE_CHECKING:
+    from replay.report.html.sources import Sources
 
 
 def report(
@@ -16,7 +19,8 @@ def report(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="Results (.rres), folders of them, and what `compare` and `bisect` print with --json.",
+            help="Results (.rres), folders of them, and what `compare`, `bisect` and `check` print with --json. "
+            "Snapshots and images (.ptx, .cubin, .fatbin) beside them are where the code of the sides is looked up.",
             show_default=False,
         ),
     ],
@@ -25,31 +29,81 @@ def report(
         typer.Option("-o", "--output", metavar="PAGE.html", help="Write an HTML page.", show_default=False),
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown for a bug report.")] = False,
+    chrome_trace: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            metavar="TRACE.json",
+            help="Write launches and copies of snapshots and results for Perfetto or chrome://tracing.",
+            show_default=False,
+        ),
+    ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Make one offline HTML page, or Markdown, of comparisons, bisections, histories and results.
+    """Make an offline HTML page, Markdown, or a trace, of comparisons, bisections, gates, histories and results.
 
-    The page has no script and loads nothing; it can be attached to a bug report.
+    The page is one file and loads nothing; it can be attached to a bug report.
+
+    With the snapshots that were compared it also shows where the PTX of the sides differs, and their machine code where
+    nvdisasm or cuobjdump is installed: replay report c.json before.rsnap after.rsnap -o page.html
     """
     from replay.errors import UsageError
     from replay.report.html.sources import read_sources
     from replay.results.store import require_place, write_whole
 
-    if output is None and not markdown:
-        raise UsageError("nothing to make", next="-o PAGE.html writes a page, --markdown prints text")
-    if output is not None:
-        require_place(output)
+    if output is None and not markdown and chrome_trace is None:
+        raise UsageError(
+            "nothing to make",
+            next="-o PAGE.html writes a page, --markdown prints text, --chrome-trace TRACE.json writes a trace",
+        )
+    for path in (output, chrome_trace):
+        if path is not None:
+            require_place(path)
     sources = read_sources(inputs)
+    if chrome_trace is not None:
+        write_whole(chrome_trace, _trace(sources))
+        _say(chrome_trace, quiet)
+    if output is None and not markdown:
+        return
+    if not sources.findings:
+        raise UsageError(
+            "nothing to report on: a snapshot alone is no finding",
+            next="name what `replay compare`, `bisect`, `check` or `run -o` wrote, too; `replay info` describes it",
+        )
     if output is not None:
         from replay.report.html.page import render_page
 
-        write_whole(output, render_page(sources).encode())
-        if not quiet:
-            print(f"replay: {output}: {output.stat().st_size:,} bytes", file=sys.stderr)
+        write_whole(output, render_page(sources).encode("utf-8", "backslashreplace"))
+        _say(output, quiet)
     if markdown:
         from replay.report.markdown import render_markdown
 
         print(render_markdown(sources))
+
+
+def _trace(sources: Sources) -> bytes:
+    import json
+
+    from replay.errors import UsageError
+    from replay.report.trace import Trace, result_trace, snapshot_trace
+
+    if not sources.snapshots and not sources.results:
+        raise UsageError(
+            "--chrome-trace draws snapshots and results, and none is named",
+            next="replay report SNAP.rsnap --chrome-trace TRACE.json",
+        )
+    trace = Trace()
+    for path in sources.snapshots:
+        snapshot_trace(trace, path)
+    for result in sources.results:
+        result_trace(trace, result)
+    if trace.left_out:
+        print(f"replay: {trace.left_out:,} events had no room in the trace", file=sys.stderr)
+    return json.dumps(trace.document(), separators=(",", ":"), allow_nan=False).encode()
+
+
+def _say(path: Path, quiet: bool) -> None:
+    if not quiet:
+        print(f"replay: {path}: {path.stat().st_size:,} bytes", file=sys.stderr)
 
 
 def register(app: typer.Typer) -> None:

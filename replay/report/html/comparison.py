@@ -152,18 +152,15 @@ def _commands(result: Comparison) -> Iterator[str]:
 
 
 def _run_command(side: ComparedSide) -> str:
-    window = [] if side.window is None else ["--window", str(side.window)]
-    return shown(shlex.join(["replay", "run", side.snapshot, *window, *_options(side.variant)]))
-
-
-def _options(variant: str) -> Iterator[str]:
-    """The words of a variant as options of `replay run`."""
+    """With the words of its variant as options, and its environment in front."""
     try:
-        words = shlex.split(variant)
-    except ValueError:
-        return
-    for word in words:
-        key, _, value = word.partition("=")
-        yield f"--{key}"
-        if key != "lower-ptx":
-            yield value
+        words = [word.partition("=") for word in shlex.split(side.variant)]
+    except ValueError:  # no variant of ours
+        words = []
+    environment = [value for key, _, value in words if key == "env"]
+    command = ["replay", "run", side.snapshot] + (
+        [] if side.window is None else ["--window", str(side.window)]
+    )
+    for key, _, value in words:
+        command += [] if key == "env" else [f"--{key}"] if key == "lower-ptx" else [f"--{key}", value]
+    return shown(shlex.join([*(["env", *environment] if environment else []), *command]))

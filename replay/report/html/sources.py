@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from replay.errors import FormatError, ReplayError
+from replay.errors import FileError, FormatError, ReplayError
 from replay.history.series import HistoryView, look
 from replay.results import bisection, check, comparison, documents
 from replay.results.schema import RunResult, WindowResult
@@ -15,17 +15,27 @@ from replay.results.store import read_result
 from replay.snapshot.schema import from_wire
 
 MAXIMUM_BYTES = 256 << 20
+IMAGE_SUFFIXES = (".ptx", ".cubin", ".fatbin")
 
 
 @dataclass
 class Sources:
-    """Everything that was read, in the order in which it was named."""
+    """Everything that was read, in the order in which it was named. snapshots, images: files that hold code, which are
+    not read yet."""
 
     comparisons: list[comparison.Comparison] = field(default_factory=list)
     bisections: list[bisection.Bisection] = field(default_factory=list)
     checks: list[check.Check] = field(default_factory=list)
     results: list[RunResult] = field(default_factory=list)
     histories: list[HistoryView] = field(default_factory=list)
+    snapshots: list[Path] = field(default_factory=list)
+    images: list[Path] = field(default_factory=list)
+
+    @property
+    def findings(self) -> int:
+        """How many things there are to report on."""
+        parts = (self.comparisons, self.bisections, self.checks, self.results, self.histories)
+        return sum(len(part) for part in parts)
 
 
 def read_sources(paths: Sequence[Path]) -> Sources:
@@ -36,6 +46,10 @@ def read_sources(paths: Sequence[Path]) -> Sources:
             found.histories.append(look(path))
         elif path.suffix == ".rres":
             found.results.append(read_result(path))
+        elif path.suffix == ".rsnap":
+            found.snapshots.append(_there(path))
+        elif path.suffix in IMAGE_SUFFIXES:
+            found.images.append(_there(path))
         else:
             _read_json(path, found)
     return found
@@ -48,6 +62,12 @@ class _Windows:
 
 def _refuse(name: str) -> None:
     raise ValueError(f"{name} is no number of JSON")
+
+
+def _there(path: Path) -> Path:
+    if not path.is_file():
+        raise FileError("there is no such file", where=path)
+    return path
 
 
 def _read_json(path: Path, found: Sources) -> None:
@@ -78,8 +98,8 @@ def _read_json(path: Path, found: Sources) -> None:
             raise FormatError(
                 "is nothing that a report can be made of",
                 where=path,
-                next="name .rres files, folders of them, or what `run`, `compare`, `bisect`, `check` and `history` "
-                "print with --json",
+                next="name .rres files, folders of them, what `run`, `compare`, `bisect`, `check` and `history` "
+                "print with --json, or snapshots",
             )
     except ReplayError as error:
         raise FormatError(error.what, where=path, next=error.next) from None
