@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 
+from replay.difference import CodeFiles, differences
 from replay.report import compare as compare_text
+from replay.report.code import code_advice
+from replay.report.commands import comparison_commands
+from replay.report.html.code import code_section
 from replay.report.html.model import MAXIMUM_ROWS, MODELLED, Section, Table, scale, worst
 from replay.report.html.plots import Curve, Panel, Plot
 from replay.report.text import duration, number, shown
-from replay.results.comparison import ComparedRound, ComparedRow, ComparedSide, Comparison
+from replay.results.comparison import ComparedRound, ComparedRow, Comparison
 
 _ORDER = ("WRONG", "FAILED", "SLOWER", "UNSURE", "FASTER", "SAME")
 SHOWN_UNMATCHED = 20
 SHOWN_LAUNCHES = 20
-SHOWN_COMMANDS = 5  # rows of which they are given
 
 
-def comparison_section(result: Comparison) -> Section:
+def comparison_section(result: Comparison, files: CodeFiles) -> Section:
     """Verdict, what differs between the sides, the table, and each row with its rounds."""
     verdict = worst((row.verdict for row in result.rows), _ORDER)
     section = Section(compare_text.headline(result).removeprefix(verdict).lstrip(" :"), verdict)
@@ -46,11 +48,13 @@ def comparison_section(result: Comparison) -> Section:
         section.notes.append(
             f"... and {len(result.rows) - MAXIMUM_ROWS:,} more rows: `replay compare --json` has all"
         )
-    section.details += [_row(row) for row in result.rows[:MAXIMUM_ROWS]]
+    section.details += [_row(row, files) for row in result.rows[:MAXIMUM_ROWS]]
+    if not files.given and (advice := code_advice(result)):
+        section.notes.append(advice)
     section.notes += [shown(text) for text in result.unmatched[:SHOWN_UNMATCHED]]
     if len(result.unmatched) > SHOWN_UNMATCHED:
         section.notes.append(f"... and {len(result.unmatched) - SHOWN_UNMATCHED:,} more without a partner")
-    section.commands = list(dict.fromkeys(_commands(result)))
+    section.commands = comparison_commands(result)
     return section
 
 
@@ -77,7 +81,7 @@ def _environment(result: Comparison) -> Iterator[list[object]]:
                 break
 
 
-def _row(row: ComparedRow) -> Section:
+def _row(row: ComparedRow, files: CodeFiles) -> Section:
     section = Section(shown(row.kernel), row.verdict)
     if row.reason:
         section.lines.append(shown(row.reason, 2000))
@@ -109,6 +113,8 @@ def _row(row: ComparedRow) -> Section:
         section.tables.append(("Launches of the window, the largest change first", table))
         if len(row.launches) > SHOWN_LAUNCHES:
             section.lines.append(f"{len(row.launches):,} launches, of which {SHOWN_LAUNCHES} are listed")
+    if files.given:
+        section.details += map(code_section, differences(row, files))
     return section
 
 
@@ -123,7 +129,7 @@ def _plot(row: ComparedRow) -> Plot:
                 Curve("A", [item.a_ns / divisor for item in row.rounds], "a", True),
                 Curve("B", [item.b_ns / divisor for item in row.rounds], "b", True),
             ]),
-            Panel("SM clock", "MHz", [
+            Panel("SM clock" if row.source == "measured" else "SM clock, modelled", "MHz", [
                 Curve("A", [_clock(item, item.a_cycles, item.a_ns) for item in row.rounds], "a", True),
                 Curve("B", [_clock(item, item.b_cycles, item.b_ns) for item in row.rounds], "b", True),
             ]),
@@ -138,29 +144,3 @@ def _plot(row: ComparedRow) -> Plot:
 
 def _clock(item: ComparedRound, cycles: float | None, time_ns: float) -> float | None:
     return None if cycles is None or not time_ns else cycles / time_ns * 1000
-
-
-def _commands(result: Comparison) -> Iterator[str]:
-    for row in result.rows[:SHOWN_COMMANDS]:
-        words = ["replay", "compare", row.a.snapshot]
-        words += [row.b.snapshot] if row.b.snapshot != row.a.snapshot else []
-        words += ["--a", row.a.variant] if row.a.variant else []
-        words += ["--b", row.b.variant] if row.b.variant else []
-        yield shown(shlex.join(words))
-        for side in (row.a, row.b):
-            yield _run_command(side)
-
-
-def _run_command(side: ComparedSide) -> str:
-    """With the words of its variant as options, and its environment in front."""
-    try:
-        words = [word.partition("=") for word in shlex.split(side.variant)]
-    except ValueError:  # no variant of ours
-        words = []
-    environment = [value for key, _, value in words if key == "env"]
-    command = ["replay", "run", side.snapshot] + (
-        [] if side.window is None else ["--window", str(side.window)]
-    )
-    for key, _, value in words:
-        command += [] if key == "env" else [f"--{key}"] if key == "lower-ptx" else [f"--{key}", value]
-    return shown(shlex.join([*(["env", *environment] if environment else []), *command]))

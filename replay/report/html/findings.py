@@ -6,10 +6,13 @@ import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from replay.difference import CodeFiles, step_differences
 from replay.report import bisect as bisect_text
 from replay.report import check as check_text
 from replay.report import run as run_text
+from replay.report.commands import bisection_commands, check_commands, result_commands
 from replay.report.html.charts import bar
+from replay.report.html.code import code_section
 from replay.report.html.model import MAXIMUM_ROWS, MODELLED, Section, Table, scale, scaled, worst
 from replay.report.html.plots import Curve, Panel, Plot
 from replay.report.text import duration, number, shown
@@ -25,7 +28,7 @@ SHOWN_PASSED = 100
 SHOWN_PROBLEMS = 10
 
 
-def bisection_section(result: Bisection) -> Section:
+def bisection_section(result: Bisection, files: CodeFiles) -> Section:
     """The answer, and every candidate with the probability that it is the first bad one."""
     section = Section(
         bisect_text.answer(result) if result.steps else "nothing was found",
@@ -54,9 +57,16 @@ def bisection_section(result: Bisection) -> Section:
     section.tables.append(("", table.without_empty()))
     if len(result.candidates) > MAXIMUM_ROWS:
         section.lines.append(f"... and {len(result.candidates) - MAXIMUM_ROWS:,} more candidates")
-    words = ["replay", "bisect", *([result.snapshot] if result.snapshot else []), "--over", result.over]
-    words += [] if result.symptom == "slower" else ["--symptom", result.symptom]
-    section.commands = [shown(shlex.join(words))]
+    for step in result.steps if files.given else ():
+        found = step_differences(result, step, files)
+        section.details += map(code_section, found)
+        if not found:
+            section.notes.append("The kernels of last good and first bad have the same images.")
+    if not files.given and result.steps and result.snapshot:
+        section.notes.append(
+            f"For the difference of their code, name the snapshot, too: {shown(result.snapshot)}"
+        )
+    section.commands = bisection_commands(result)
     return section
 
 
@@ -154,8 +164,7 @@ def result_section(result: RunResult) -> Section:
     if len(result.launch_times) > 1:
         section.tables.append(_launches(result))
     section.notes += [shown(text, 400) for text in result.notes[:SHOWN_PROBLEMS]]
-    window = [] if result.snapshot.window is None else ["--window", str(result.snapshot.window)]
-    section.commands = [shown(shlex.join(["replay", "run", result.snapshot.file, *window]))]
+    section.commands = result_commands(result)
     return section
 
 
@@ -199,7 +208,7 @@ def check_section(result: Check) -> Section:
         if cases:
             hidden = f", {limit} of {len(cases):,}" if len(cases) > limit else ""
             section.tables.append((caption + hidden, _cases(cases[:limit])))
-    section.commands = [shown(shlex.join(["replay", "check", result.corpus, "--baseline", result.baseline]))]
+    section.commands = check_commands(result)
     return section
 
 

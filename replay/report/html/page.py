@@ -22,8 +22,8 @@ def render_page(sources: Sources) -> str:
     import jinja2
 
     sections = [
-        *(comparison_section(item) for item in sources.comparisons),
-        *(bisection_section(item) for item in sources.bisections),
+        *(comparison_section(item, sources.code) for item in sources.comparisons),
+        *(bisection_section(item, sources.code) for item in sources.bisections),
         *(check_section(item) for item in sources.checks),
         *(history_section(item) for item in sources.histories),
         *(result_section(item) for item in sources.results),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from replay.errors import FileError, FormatError, ReplayError
 from replay.history.series import HistoryView, look
@@ -13,6 +15,9 @@ from replay.results import bisection, check, comparison, documents
 from replay.results.schema import RunResult, WindowResult
 from replay.results.store import read_result
 from replay.snapshot.schema import from_wire
+
+if TYPE_CHECKING:
+    from replay.difference import CodeFiles
 
 MAXIMUM_BYTES = 256 << 20
 IMAGE_SUFFIXES = (".ptx", ".cubin", ".fatbin")
@@ -30,6 +35,13 @@ class Sources:
     histories: list[HistoryView] = field(default_factory=list)
     snapshots: list[Path] = field(default_factory=list)
     images: list[Path] = field(default_factory=list)
+
+    @cached_property
+    def code(self) -> CodeFiles:
+        """Where the code of sides is looked up."""
+        from replay.difference import CodeFiles
+
+        return CodeFiles(self.snapshots, self.images)
 
     @property
     def findings(self) -> int:

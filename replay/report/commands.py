@@ -1,0 +1,71 @@
+"""The commands that come to the same as a finding. Names are quoted for a shell; they may come from strangers."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from replay.report.text import shown
+from replay.results.bisection import Bisection
+from replay.results.check import Check
+from replay.results.comparison import ComparedSide, Comparison
+from replay.results.schema import RunResult
+
+SHOWN_COMMANDS = 5  # rows of which they are given
+
+
+def comparison_commands(result: Comparison) -> list[str]:
+    """The comparison, and a replay of each side."""
+    return list(dict.fromkeys(_of_rows(result)))
+
+
+def _of_rows(result: Comparison) -> Iterator[str]:
+    for row in result.rows[:SHOWN_COMMANDS]:
+        words = ["replay", "compare", row.a.snapshot]
+        words += [row.b.snapshot] if row.b.snapshot != row.a.snapshot else []
+        words += ["--a", row.a.variant] if row.a.variant else []
+        words += ["--b", row.b.variant] if row.b.variant else []
+        yield shown(shlex.join(words))
+        for side in (row.a, row.b):
+            yield _run_command(side)
+
+
+def _run_command(side: ComparedSide) -> str:
+    """With the words of its variant as options, and its environment in front."""
+    try:
+        words = [word.partition("=") for word in shlex.split(side.variant)]
+    except ValueError:  # no variant of ours
+        words = []
+    environment = [value for key, _, value in words if key == "env"]
+    command = ["replay", "run", side.snapshot] + (
+        [] if side.window is None else ["--window", str(side.window)]
+    )
+    for key, _, value in words:
+        command += [] if key == "env" else [f"--{key}"] if key == "lower-ptx" else [f"--{key}", value]
+    return shown(shlex.join([*(["env", *environment] if environment else []), *command]))
+
+
+def bisection_commands(result: Bisection) -> list[str]:
+    """The search, and one comparison of the pair that it found."""
+    words = ["replay", "bisect", *([result.snapshot] if result.snapshot else []), "--over", result.over]
+    words += [] if result.symptom == "slower" else ["--symptom", result.symptom]
+    found = [shown(shlex.join(words))]
+    for step in result.steps if result.snapshot and result.symptom == "slower" else ():
+        good, bad = (result.candidates[at].variant for at in (step.last_good, step.first_bad))
+        if good or bad:
+            sides = [*(["--a", good] if good else []), *(["--b", bad] if bad else [])]
+            found.append(shown(shlex.join(["replay", "compare", result.snapshot, *sides])))
+    return found
+
+
+def check_commands(result: Check) -> list[str]:
+    """The gate."""
+    return [shown(shlex.join(["replay", "check", result.corpus, "--baseline", result.baseline]))]
+
+
+def result_commands(result: RunResult) -> list[str]:
+    """The replay."""
+    side = ComparedSide(
+        result.snapshot.file, result.snapshot.window, "" if result.variant is None else result.variant.text
+    )
+    return [_run_command(side)]
