@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from replay import images
 from replay.difference.files import Code, CodeFiles
@@ -63,11 +63,14 @@ def step_differences(result: Bisection, step: Step, files: CodeFiles) -> list[Ke
     a, b = files.variant(result.snapshot, good), files.variant(result.snapshot, bad)
     if isinstance(a, str) or isinstance(b, str):
         return [KernelDifference("", notes=[side for side in (a, b) if isinstance(side, str)])]
-    return [
+    labels = (result.candidates[at].label for at in (step.last_good, step.first_bad))
+    sides = f"A is {next(labels)}, B is {next(labels)}"
+    found = [
         _compared(name, a[name], b[name])
         for name in list(a)[:MAXIMUM_KERNELS]
         if name in b and a[name].image != b[name].image
     ]
+    return [replace(item, notes=[sides, *item.notes]) for item in found]
 
 
 def _compared(name: str, a: Code | str, b: Code | str) -> KernelDifference:

@@ -82,7 +82,7 @@ def _part(title: str, text: str, code: Iterable[KernelDifference] = (), reproduc
 
 def _code(found: KernelDifference) -> Iterator[str]:
     """Folded, for it is long. A fence of "diff" has colours in most places that show Markdown."""
-    summary = found.summary or "; ".join(found.notes) or "nothing could be compared"
+    summary = found.summary or next(iter(found.notes[-1:]), "the same")
     yield f"<details><summary>Code of {_html(found.kernel or 'the window')}: {_html(shown(summary, 300))}</summary>\n"
     if found.resources:
         yield "| of the machine code | A | B |\n| --- | ---: | ---: |"

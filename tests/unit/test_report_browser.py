@@ -15,7 +15,7 @@ import pytest
 from replay.history.store import append
 from replay.report.html import read_sources, render_page
 from replay.report.json import document
-from replay.results import check, comparison
+from replay.results import check, comparison, documents
 from replay.results.check import Check, CheckedCase
 from replay.results.comparison import ComparedRound, ComparedRow, ComparedSide, Comparison
 
@@ -61,7 +61,7 @@ def compared(folder: Path, names: list[str]) -> Path:
     found = Comparison(
         comparison.FORMAT, "1", "2026-01-01T00:00:00", 0.01, rows, notes=names, unmatched=names
     )
-    (folder / "compared.json").write_text(document(comparison.FORMAT, found))
+    (folder / "compared.json").write_text(document(documents.COMPARISON, found))
     return folder / "compared.json"
 
 
@@ -84,7 +84,7 @@ def every_kind(tmp_path, inputs):  # noqa: F811
              CheckedCase("x.rsnap", 2, HOSTILE, "NOISY", "", None, 1.0, 1.0, quarantined=HOSTILE, team=HOSTILE),
              CheckedCase("y.rsnap", None, "fine", "PASS", "", 1.0, 44_100.0, 44_100.0)]  # fmt: skip
     found = Check(check.FORMAT, "1", "2026-01-01T00:00:00", "corpus", "nightly", cases, [HOSTILE])
-    (tmp_path / "check.json").write_text(document(check.FORMAT, found))
+    (tmp_path / "check.json").write_text(document(documents.CHECK, found))
     for at in range(14):
         moment = f"2026-02-{at + 1:02}T00:00:00+00:00"
         append(
