@@ -70,15 +70,18 @@ def main() -> int:
         read = sum(len(path.read_bytes()) for path in folder.rglob("*.rres"))
         plain_s = time.perf_counter() - begin
         with History(folder) as history:
-            begin = time.perf_counter()
+            begin, begin_cpu = time.perf_counter(), time.process_time()
             count = history.update()
-            index_s = time.perf_counter() - begin
+            index_s, index_cpu_s = time.perf_counter() - begin, time.process_time() - begin_cpu
             begin = time.perf_counter()
             history.update()
             again_s = time.perf_counter() - begin
-            begin = time.perf_counter()
-            series = next(iter(by_series(history.entries(kernel="^kernel_0$")).values()))
-            series_s = time.perf_counter() - begin
+            all_s = []
+            for _ in range(5):
+                begin = time.perf_counter()
+                series = next(iter(by_series(history.entries(kernel="^kernel_0$")).values()))
+                all_s.append(time.perf_counter() - begin)
+            series_s = min(all_s)
         begin = time.perf_counter()
         change_points([float(entry.median_ns or 0) for entry in series])
         changes_s = time.perf_counter() - begin
@@ -87,7 +90,8 @@ def main() -> int:
     target_s = INDEX_TARGET_S_PER_100_000 * count / 100_000
     print(f"{count:,} results ({read / 1e6:.0f} MB)")
     print(
-        f"  index      {index_s:7.2f} s   target {target_s:.2f} s; {index_s / plain_s:.1f} x reading the files"
+        f"  index      {index_s:7.2f} s   target {target_s:.2f} s; {index_s / plain_s:.1f} x reading the files, "
+        f"{index_cpu_s:.2f} s of CPU time"
     )
     print(f"  again      {again_s:7.2f} s   when nothing changed")
     print(
@@ -98,6 +102,7 @@ def main() -> int:
         figures = {
             "results": count,
             "index_s": index_s,
+            "index_cpu_s": index_cpu_s,
             "plain_s": plain_s,
             "again_s": again_s,
             "series_s": series_s,

@@ -1,6 +1,6 @@
 """The candidates of a bisection, from the text of `--over`. Each is a variant, or a command to be run for it.
 
-ptxas=12.6..13.0          every version on this machine from one to the other
+ptxas=12.6..13.0          every version from one to the other, on this machine or offered by the package index
 ptxas=12.6,12.8,13.0      these
 driver=DIR,DIR,...        module=FILE,FILE,...        jit=opt-level=0..4
 list=FILE                 a variant in each line, the good end first
@@ -15,10 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from replay.errors import UsageError
+from replay.report.text import number
 
+# Of ptxas, oldest first, of these major versions of CUDA: on this machine, and those that can be fetched
+Versions = Callable[[range], list[str]]
 MAXIMUM_CANDIDATES = 10_000
 MAXIMUM_LIST_BYTES = 1 << 20
 KINDS = ("ptxas", "driver", "module", "jit", "list", "exec")
+_FIRST_MAJOR, _LAST_MAJOR = 11, 99  # before 11.7 there are no wheels
 _RANGE = re.compile(r"(.*?)\.\.(.*)")
 
 
@@ -32,9 +36,9 @@ class Candidate:
 
 
 def candidates(
-    over: str, versions: Callable[[], list[str]] = list, given: str = ""
+    over: str, versions: Versions = lambda majors: [], given: str = ""
 ) -> tuple[str, list[Candidate]]:
-    """The kind, and the candidates in order. versions: of ptxas that there are, oldest first. given: `--candidates`.
+    """The kind, and the candidates in order. versions: of ptxas that there are. given: `--candidates`.
 
     Raises UsageError when there are fewer than two.
     """
@@ -47,7 +51,9 @@ def candidates(
         raise UsageError("--candidates belongs to --over exec=COMMAND")
     if len(found) < 2:
         raise UsageError(
-            f"{len(found)} candidates", where=f"--over {over}", next="a bisection needs at least two"
+            f"{number(len(found), 'candidate')}",
+            where=f"--over {over}",
+            next="a bisection needs at least two",
         )
     if len(found) > MAXIMUM_CANDIDATES:
         raise UsageError(f"{len(found)} candidates, at most {MAXIMUM_CANDIDATES}", where=f"--over {over}")
@@ -59,7 +65,7 @@ def version_key(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
-def _ptxas(text: str, versions: Callable[[], list[str]], given: str) -> list[Candidate]:
+def _ptxas(text: str, versions: Versions, given: str) -> list[Candidate]:
     matched = _RANGE.fullmatch(text)
     if matched is None:
         chosen = _split(text)
@@ -69,7 +75,13 @@ def _ptxas(text: str, versions: Callable[[], list[str]], given: str) -> list[Can
             raise UsageError(
                 f"{text!r} is no range of versions", where="--over ptxas", next="write 12.6..13.0"
             )
-        known = versions()
+        if not _FIRST_MAJOR <= low[0] <= high[0] <= _LAST_MAJOR:
+            raise UsageError(
+                f"{text!r} is no range of versions",
+                where="--over ptxas",
+                next="write the older one first: 12.6..13.0",
+            )
+        known = versions(range(low[0], high[0] + 1))
         # 12.6 begins with 12.6.0 and ends with the last 12.6.
         chosen = [
             version
@@ -78,21 +90,22 @@ def _ptxas(text: str, versions: Callable[[], list[str]], given: str) -> list[Can
         ]
         if len(chosen) < 2:
             raise UsageError(
-                f"{len(chosen)} versions from {matched[1]} to {matched[2]}",
+                f"{number(len(chosen), 'version')} from {matched[1]} to {matched[2]}",
                 where="--over ptxas",
-                next=f"there are {', '.join(known) or 'none'}; name others one by one, they are fetched",
+                next=f"there are {', '.join(known) or 'none'}; name others one by one, and they are fetched",
             )
-    return [Candidate(f"ptxas {version}", f"ptxas={version}") for version in chosen]
+    # A newer front end's PTX names an ISA that older ones do not know, and mostly uses nothing of it.
+    return [Candidate(f"ptxas {version}", f"ptxas={version} lower-ptx=yes") for version in chosen]
 
 
-def _each(key: str) -> Callable[[str, Callable[[], list[str]], str], list[Candidate]]:
-    def make(text: str, versions: Callable[[], list[str]], given: str) -> list[Candidate]:
+def _each(key: str) -> Callable[[str, Versions, str], list[Candidate]]:
+    def make(text: str, versions: Versions, given: str) -> list[Candidate]:
         return [Candidate(value, f"{key}={_quoted(value)}") for value in _split(text)]
 
     return make
 
 
-def _jit(text: str, versions: Callable[[], list[str]], given: str) -> list[Candidate]:
+def _jit(text: str, versions: Versions, given: str) -> list[Candidate]:
     option, equals, values = text.partition("=")
     matched = _RANGE.fullmatch(values)
     if not equals or (
@@ -108,7 +121,7 @@ def _jit(text: str, versions: Callable[[], list[str]], given: str) -> list[Candi
     return [Candidate(f"{option}={value}", f"jit={option}={value}") for value in chosen]
 
 
-def _list(text: str, versions: Callable[[], list[str]], given: str) -> list[Candidate]:
+def _list(text: str, versions: Versions, given: str) -> list[Candidate]:
     path = Path(text)
     if path.stat().st_size > MAXIMUM_LIST_BYTES:
         raise UsageError(f"is larger than {MAXIMUM_LIST_BYTES >> 20} MiB", where=path)
@@ -116,7 +129,7 @@ def _list(text: str, versions: Callable[[], list[str]], given: str) -> list[Cand
     return [Candidate(line, line) for line in lines if line and not line.startswith("#")]
 
 
-def _exec(text: str, versions: Callable[[], list[str]], given: str) -> list[Candidate]:
+def _exec(text: str, versions: Versions, given: str) -> list[Candidate]:
     if not given:
         raise UsageError(
             "exec needs --candidates", next="--candidates a,b,c, or --candidates @FILE with one in each line"
@@ -136,7 +149,7 @@ def _quoted(text: str) -> str:
     return shlex.quote(text)
 
 
-_KINDS: dict[str, Callable[[str, Callable[[], list[str]], str], list[Candidate]]] = {
+_KINDS: dict[str, Callable[[str, Versions, str], list[Candidate]]] = {
     "ptxas": _ptxas,
     "driver": _each("driver"),
     "module": _each("swap"),

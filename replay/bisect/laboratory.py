@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import shlex
@@ -12,12 +13,15 @@ from pathlib import Path
 
 from replay.bisect.candidates import Candidate
 from replay.bisect.run import SkippedError
+from replay.compare.made_of import kernels_of
 from replay.compare.rounds import Observation
 from replay.compare.run import observation, own_noise
 from replay.engine.run import RunOptions, run_snapshot
 from replay.errors import EngineError, ReplayError, WorkerError
-from replay.results.schema import RunResult
+from replay.results.comparison import ComparedKernel
+from replay.results.schema import RunResult, VariantFacts
 from replay.variants.model import parse
+from replay.variants.ptxas import CacheError
 
 SYMPTOMS = ("slower", "wrong", "crash", "nondeterministic")
 COMMAND_VARIABLE = "REPLAY_CANDIDATE"
@@ -34,39 +38,62 @@ class ReplayLaboratory:
     symptom: str
     say: Callable[[str], None] = lambda text: None
     runs: int = 0
+    made_of: dict[int, list[ComparedKernel]] = field(default_factory=dict)
     results: dict[int, RunResult] = field(default_factory=dict)
 
     def identity(self, candidate: int) -> str:
         """The images that the candidate loads, where it builds any."""
+        options = self._options(candidate)
+        try:
+            facts = self._built(options)
+        except CacheError:
+            raise  # of the machine, not of the candidate
+        except ReplayError as error:
+            raise _skipped(error) from None
+        if facts is None or not facts.images:
+            return ""
+        self.made_of[candidate] = kernels = kernels_of(facts)
+        # Two compilers may write the same machine code into different files. With another number of registers the same
+        # code runs with another number of warps.
+        codes = [
+            f"{item.code},{item.registers},{item.shared_bytes},{item.local_bytes}"
+            if item.code
+            else item.image
+            for item in kernels
+        ]
+        images = codes or [image.digest for image in facts.images]
+        rest = [*facts.jit, *facts.geometry, options.driver or ""]
+        return " ".join([*sorted(images), *rest, *map("=".join, options.variant.environment)])
+
+    def look_into(self, candidate: int) -> None:
+        """Have what the kernels of a candidate are made of, where that can be known."""
+        if candidate not in self.made_of:
+            with contextlib.suppress(ReplayError):
+                self.identity(candidate)
+
+    def _built(self, options: RunOptions) -> VariantFacts | None:
+        """What the candidate is made of, whether the driver could execute it or not."""
         from replay.drivers import find_driver
         from replay.snapshot.container import SnapshotReader
         from replay.snapshot.windows import choose_window
         from replay.variants.plan import NotExecutable, plan_variant
 
-        options = self._options(candidate)
+        driver = find_driver(options.driver)
         try:
-            driver = find_driver(options.driver)
             with SnapshotReader(self.snapshot) as reader:
                 choose_window(reader, options.window)
-                plan = plan_variant(options.variant, reader, driver, options.device, self.say)
-        except NotExecutable:
-            raise
-        except ReplayError as error:
-            raise SkippedError(str(error)) from None
-        if plan.facts is None or not plan.replacements:
-            return ""
-        # Two compilers may write the same machine code into different files.
-        codes = [kernel.code or image.digest for image in plan.facts.images for kernel in image.kernels]
-        images = codes or [image.digest for image in plan.facts.images]
-        rest = [*plan.facts.jit, *plan.facts.geometry, options.driver or ""]
-        return " ".join([*sorted(images), *rest, *map("=".join, options.variant.environment)])
+                return plan_variant(options.variant, reader, driver, options.device, self.say).facts
+        except NotExecutable as error:
+            return error.facts
 
     def time(self, candidate: int) -> Observation:
         """One replay in a fresh process."""
         try:
             result = self._replay(candidate)
+        except CacheError:
+            raise
         except ReplayError as error:
-            raise SkippedError(str(error)) from None
+            raise _skipped(error) from None
         self.results[candidate] = result
         return observation(result)
 
@@ -77,13 +104,15 @@ class ReplayLaboratory:
         except WorkerError as error:
             if self.symptom == "crash":
                 return True
-            raise SkippedError(str(error)) from None
+            raise _skipped(error) from None
         except EngineError as error:
             if self.symptom == "crash" and "returned" in error.what:
                 return True
-            raise SkippedError(str(error)) from None
+            raise _skipped(error) from None
+        except CacheError:
+            raise
         except ReplayError as error:
-            raise SkippedError(str(error)) from None
+            raise _skipped(error) from None
         self.results[candidate] = result
         verdict = result.verification.verdict
         if self.symptom == "wrong":
@@ -104,6 +133,25 @@ class ReplayLaboratory:
         options = self._options(candidate)
         options = dataclasses.replace(options, environment={**own_noise(self.runs), **options.environment})
         return run_snapshot(self.snapshot, options, self.say)
+
+
+class CannotRunError(SkippedError):
+    """A candidate that was built, and that this driver cannot execute."""
+
+
+def _skipped(error: ReplayError) -> SkippedError:
+    from replay.variants.plan import NotExecutable
+
+    if isinstance(error, NotExecutable):
+        return CannotRunError(
+            error.what,
+            where=error.where,
+            next="the search merges candidates by their machine code and ends there; to measure them, run it on a GPU "
+            "(--driver system), or search over PTX (--over module=FILE,...)",
+        )
+    skipped = SkippedError(str(error))
+    skipped.details = error.details
+    return skipped
 
 
 @dataclass

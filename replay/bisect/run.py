@@ -11,20 +11,27 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from replay.bisect.search import Bracket, Evidence, FailureEvidence, Search, StepEvidence
-from replay.compare.rounds import Observation, RoundLimits, Rounds, take_rounds
+from replay.compare.rounds import Observation, RoundLimits, Rounds, is_exact, take_rounds
 from replay.compare.verdict import Verdict
 from replay.errors import EngineError, ReplayError
 from replay.results.bisection import BisectedCandidate, Step
+from replay.results.comparison import ComparedKernel
 
 WHOLE_STEP = 0.7  # of the change between the ends; less, and there is another step
 MAXIMUM_STEPS = 8
 CALIBRATION_RUNS = 10  # of each end, for a symptom that shows now and then
 CERTAIN_RUNS = 3  # with the expected outcome and no other
+MAXIMUM_LOG_CHARACTERS = 4000
+_LATER = ("logs",)  # fields that states of older versions lack
 _LEAST_DEVIATION = 0.0005  # of a round; the calibration may have seen less by luck
 
 
 class SkippedError(ReplayError):
-    """A candidate that cannot be observed: it does not build, load or run."""
+    """A candidate that cannot be observed: it does not build, load or run. details: the log of what was tried."""
+
+
+class MergedError(EngineError):
+    """Nothing can be measured; what there is to say is which candidates have the same machine code."""
 
 
 class Laboratory(Protocol):
@@ -59,10 +66,13 @@ class Progress:
     groups: list[int] = field(default_factory=list)
     identities: list[str] = field(default_factory=list)
     skipped: dict[int, str] = field(default_factory=dict)
+    logs: dict[int, str] = field(default_factory=dict)  # of the skipped, what their compilers said
     rounds: int = 0
     observations: dict[int, list[float]] = field(default_factory=dict)
     searches: dict[str, dict[str, Any]] = field(default_factory=dict)  # "low-high" -> state of a search
-    pairs: dict[str, list[list[float]]] = field(default_factory=dict)  # "low-high" -> rounds [a_ns, b_ns]
+    pairs: dict[str, list[list[float]]] = field(
+        default_factory=dict
+    )  # "low-high" -> [a_ns, b_ns, both are exact]
     exact: bool = False
 
     def plain(self) -> dict[str, Any]:
@@ -70,14 +80,18 @@ class Progress:
         return {
             **self.__dict__,
             "skipped": {str(key): value for key, value in self.skipped.items()},
+            "logs": {str(key): value for key, value in self.logs.items()},
             "observations": {str(key): value for key, value in self.observations.items()},
         }
 
     @classmethod
     def of_plain(cls, value: dict[str, Any]) -> Progress:
         """What `plain` gave. Raises ValueError, KeyError or TypeError when it is something else."""
-        known = {name: value[name] for name in cls.__dataclass_fields__}
-        known["skipped"] = {int(key): str(text) for key, text in known["skipped"].items()}
+        known = {
+            name: value[name] for name in cls.__dataclass_fields__ if name in value or name not in _LATER
+        }
+        for name in ("skipped", "logs"):
+            known[name] = {int(key): str(text) for key, text in known.get(name, {}).items()}
         known["observations"] = {
             int(key): [float(number) for number in numbers] for key, numbers in known["observations"].items()
         }
@@ -123,8 +137,7 @@ def _kept(
     laboratory: Laboratory, progress: Progress, save: Callable[[], None], say: Callable[[str], None]
 ) -> list[int]:
     """The candidates to observe, from the good end to the bad one, one of each machine code."""
-    _group(laboratory, progress, say)
-    save()
+    _group(laboratory, progress, save, say)
     bad_end = progress.groups[progress.count - 1]
     for end, name in ((0, "good"), (bad_end, "bad")):
         if end in progress.skipped:
@@ -132,26 +145,35 @@ def _kept(
                 f"the {name} end cannot be observed: {progress.skipped[end]}", next="choose other ends"
             )
     if bad_end == 0:
-        raise EngineError(
+        raise MergedError(
             "both ends have the same machine code",
             next="the change lies in something else: the driver, the clocks, the launch",
         )
     return [at for at in range(bad_end + 1) if at not in progress.skipped and progress.groups[at] == at]
 
 
-def _group(laboratory: Laboratory, progress: Progress, say: Callable[[str], None]) -> None:
-    """Merge what has equal machine code with the first that has it; leave out what cannot be built."""
+def _group(
+    laboratory: Laboratory, progress: Progress, save: Callable[[], None], say: Callable[[str], None]
+) -> None:
+    """Merge what has equal machine code with the one before; leave out what cannot be built."""
     for at in range(len(progress.groups), progress.count):
         say(f"preparing candidate {at + 1} of {progress.count}")
         identity = ""
         try:
             identity = laboratory.identity(at)
         except SkippedError as error:
-            progress.skipped[at] = str(error)
+            _skip(progress, at, error)
         before = next((n for n in reversed(range(at)) if n not in progress.skipped), None)
         same = bool(identity) and before is not None and progress.identities[before] == identity
         progress.groups.append(progress.groups[before] if same and before is not None else at)
         progress.identities.append(identity)
+        save()
+
+
+def _skip(progress: Progress, candidate: int, error: SkippedError) -> None:
+    progress.skipped[candidate] = str(error)
+    if error.details:
+        progress.logs[candidate] = error.details[-MAXIMUM_LOG_CHARACTERS:]
 
 
 @dataclass
@@ -175,7 +197,7 @@ class _Work:
             try:
                 found = observe(kept[at])
             except SkippedError as error:
-                self.progress.skipped[kept[at]] = str(error)
+                _skip(self.progress, kept[at], error)
                 search.exclude(at)
             else:
                 self.progress.observations.setdefault(kept[at], []).append(found)
@@ -220,7 +242,7 @@ class _Timed(_Work):
             reason = f": {ends.judgement.reason}" if ends.judgement.reason else ""
             raise EngineError(f"the bad end is {ends.judgement.verdict.value} against the good one{ratio}{reason}",
                               next="choose ends that differ, or a smaller --min-effect")  # fmt: skip
-        self.progress.exact = all(side.exact for item in ends.rounds for side in (item.a, item.b))
+        self.progress.exact = is_exact(ends.rounds)
         total = math.log(found.ratio)
         evidence = self.evidence(ends)
         steps = self.steps_between(kept, ends, total, evidence)
@@ -284,9 +306,10 @@ class _Timed(_Work):
                     now = next(earlier, [])
                 if now:
                     value, now[place] = now[place], math.nan
-                    if all(math.isnan(number) for number in now):
+                    exact = bool(now[2]) if len(now) > 2 else self.progress.exact
+                    if all(math.isnan(number) for number in now[:2]):
                         now = []
-                    return Observation(value, exact=self.progress.exact)
+                    return Observation(value, exact=exact)
                 return self.laboratory.time(candidate)
 
             return observe
@@ -294,7 +317,7 @@ class _Timed(_Work):
         def follow(rounds: Rounds) -> None:
             if len(rounds.rounds) > len(saved):
                 last = rounds.rounds[-1]
-                saved.append([last.a.time_ns, last.b.time_ns])
+                saved.append([last.a.time_ns, last.b.time_ns, float(last.a.exact and last.b.exact)])
                 self.progress.rounds += 1
                 self.save()
             self.say(f"{what}: {len(rounds.rounds)} rounds")
@@ -350,9 +373,13 @@ class _Symptom(_Work):
 
 
 def candidates_of(
-    progress: Progress, labels: list[str], variants: list[str], posterior: list[float]
+    progress: Progress,
+    labels: list[str],
+    variants: list[str],
+    posterior: list[float],
+    made_of: dict[int, list[ComparedKernel]],
 ) -> list[BisectedCandidate]:
-    """The candidates as the result has them."""
+    """The candidates as the result has them. made_of: kernels of those that were built."""
     return [
         BisectedCandidate(
             label=labels[at],
@@ -362,6 +389,8 @@ def candidates_of(
             identity=progress.identities[at] if at < len(progress.identities) else "",
             observations=progress.observations.get(at, []),
             probability=posterior[at] if posterior else 0.0,
+            log=progress.logs.get(at, ""),
+            kernels=made_of.get(at, []),
         )
         for at in range(progress.count)
     ]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from replay.bisect.run import Progress
 from replay.errors import FormatError, UsageError
+from replay.results.store import write_whole
 
 FORMAT = "replay.bisection.state/1"
 MAXIMUM_BYTES = 64 << 20
@@ -50,15 +50,7 @@ class StateFile:
         if self.path is None:
             return
         text = json.dumps({"format": FORMAT, "question": self.question, "progress": progress.plain()})
-        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
-        try:
-            with open(temporary, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, self.path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_whole(self.path, text.encode())
 
     def remove(self) -> None:
         """The bisection has ended."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from replay.bisect.run import Found, Progress
     from replay.engine.run import RunOptions
     from replay.results.bisection import Bisection
+    from replay.results.comparison import ComparedKernel
 
 
 class Symptom(str, Enum):
@@ -67,6 +70,9 @@ def bisect(
             show_default=False,
         ),
     ] = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Of a range of ptxas, only the versions on this machine.")
+    ] = False,
     quick: Quick = False,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     window: Window = None,
@@ -86,14 +92,12 @@ def bisect(
 
     Exit code 0: found. 3: the ends do not differ, or cannot be observed.
     """
-    from dataclasses import replace
-
     from replay.bisect.candidates import candidates
-    from replay.bisect.laboratory import CommandLaboratory, ReplayLaboratory
-    from replay.bisect.run import find_slower, find_symptom
+    from replay.bisect.laboratory import CannotRunError, CommandLaboratory, ReplayLaboratory
+    from replay.bisect.run import Found, MergedError, find_slower, find_symptom
     from replay.bisect.state import StateFile
     from replay.compare.rounds import RoundLimits
-    from replay.errors import ExitCode, UsageError
+    from replay.errors import ExitCode, ReplayError, UsageError
     from replay.report.bisect import answer, render_bisection
     from replay.report.json import document, print_document
     from replay.report.output import put
@@ -102,12 +106,14 @@ def bisect(
     from replay.results.documents import BISECTION
     from replay.results.store import require_place, write_whole
 
-    if output is not None:
-        require_place(output)
+    for path in (output, state):
+        if path is not None:
+            require_place(path)
     if not over:
         raise UsageError("no candidates", next="name them with --over, e.g. --over ptxas=12.6..13.0")
     begin_s = time.monotonic()
-    kind, found = candidates(over, _versions, given)
+    notes: list[str] = []
+    kind, found = candidates(over, lambda majors: _versions(majors, offline, notes), given)
     if (kind == "exec") != (snapshot is None):
         raise UsageError("exec takes no snapshot" if snapshot else f"{kind} needs a snapshot", where="--over")
     question = {
@@ -124,23 +130,33 @@ def bisect(
             file.save(progress)
 
         source, replayed = "", {}
+        ended: ReplayError | None = None
+        made_of: dict[int, list[ComparedKernel]] = {}
         if snapshot is None:
             judge = CommandLaboratory(over.partition("=")[2], found)
             outcome = find_symptom(judge, progress, save=save, say=line.show)
         else:
             options = _options(symptom, driver, window, quick, timeout)
             laboratory = ReplayLaboratory(snapshot, options, found, symptom.value, line.show)
-            if symptom is Symptom.slower:
-                outcome = find_slower(
-                    laboratory, progress, RoundLimits(minimum_effect), save=save, say=line.show
-                )
-                timings = (result.timing for result in laboratory.results.values())
-                source = next((timing.source for timing in timings if timing is not None), "")
-            else:
-                outcome = find_symptom(laboratory, progress, save=save, say=line.show)
-            replayed = laboratory.results
+            try:
+                if symptom is Symptom.slower:
+                    outcome = find_slower(
+                        laboratory, progress, RoundLimits(minimum_effect), save=save, say=line.show
+                    )
+                else:
+                    outcome = find_symptom(laboratory, progress, save=save, say=line.show)
+            except (MergedError, CannotRunError) as error:
+                # What was built says something all the same.
+                outcome, ended = Found([], None, []), error
+            timings = (result.timing for result in laboratory.results.values())
+            source = next((timing.source for timing in timings if timing is not None), "")
+            for at in {end for step in outcome.steps for end in (step.last_good, step.first_bad)}:
+                laboratory.look_into(at)
+            made_of, replayed = laboratory.made_of, laboratory.results
     shown = "bad" if kind == "exec" else symptom.value
-    result = _result(snapshot, over, shown, found, progress, outcome, time.monotonic() - begin_s, source)
+    wall_s = time.monotonic() - begin_s
+    result = _result(snapshot, over, shown, found, progress, outcome, made_of, wall_s, source)
+    result = replace(result, notes=notes, ended="" if ended is None else str(ended))
     if replayed:
         first = replayed[min(replayed)]
         result = replace(
@@ -149,7 +165,8 @@ def bisect(
             driver=first.driver.library,
             driver_version=first.driver.version,
         )
-    file.remove()
+    if ended is None:
+        file.remove()
     if output is not None:
         write_whole(output, (document(BISECTION, result) + "\n").encode())
     if json:
@@ -158,14 +175,25 @@ def bisect(
         put(answer(result))
     else:
         put(render_bisection(result, Screen.of_stdout()))
+    if ended is not None:
+        if not (quiet or json):
+            put("")
+        raise ended
     return ExitCode.DONE
 
 
-def _versions() -> list[str]:
+def _versions(majors: range, offline: bool, notes: list[str]) -> list[str]:
+    """Of ptxas: what is on this machine, and unless offline what the package index offers."""
     from replay.bisect.candidates import version_key
-    from replay.variants.ptxas import installed
+    from replay.variants.index import offered
+    from replay.variants.ptxas import cache_folder, installed
 
-    return sorted((tool.version for tool in installed()), key=version_key)
+    here = {tool.version for tool in installed()}
+    offer = None if offline else offered(majors, cache_folder())
+    if offer is not None and offer.problem:
+        notes.append(f"{offer.problem}; the versions on this machine are searched as well")
+        print(f"replay: {notes[-1]}", file=sys.stderr)
+    return sorted(here.union(() if offer is None else offer.versions), key=version_key)
 
 
 def _options(
@@ -185,6 +213,7 @@ def _result(
     found: list[Candidate],
     progress: Progress,
     outcome: Found,
+    made_of: dict[int, list[ComparedKernel]],
     wall_s: float,
     source: str,
 ) -> Bisection:
@@ -194,7 +223,6 @@ def _result(
     from replay.bisect.run import candidates_of
     from replay.results.bisection import FORMAT, Bisection
 
-    labels = [item.label for item in found]
     return Bisection(
         format=FORMAT,
         tool_version=__version__,
@@ -202,7 +230,13 @@ def _result(
         snapshot="" if snapshot is None else snapshot.name,
         over=over,
         symptom=symptom,
-        candidates=candidates_of(progress, labels, [item.variant for item in found], outcome.posterior),
+        candidates=candidates_of(
+            progress,
+            [item.label for item in found],
+            [item.variant for item in found],
+            outcome.posterior,
+            made_of,
+        ),
         steps=outcome.steps,
         rounds=progress.rounds,
         source=source,

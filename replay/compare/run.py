@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from replay import __version__
+from replay.compare.made_of import kernels_of
 from replay.compare.rounds import Observation, Round, RoundLimits, Rounds, take_rounds
 from replay.compare.sides import SnapshotWindow, StoredResult, matched, named
 from replay.compare.verdict import (
@@ -451,26 +452,8 @@ def _described(
         time_ns=_median([item.time_ns for item in observed]) if observed else None,
         cycles=_median(cycles) if cycles else None,
         outputs=result.verification.verdict,
-        kernels=_made_of(result) or side.kernels,
+        kernels=kernels_of(result.variant) or side.kernels,
     )
-
-
-def _made_of(result: RunResult) -> list[comparison.ComparedKernel]:
-    """Of a variant that put other images in."""
-    return [
-        comparison.ComparedKernel(
-            demangle(kernel.name),
-            kernel.registers,
-            kernel.shared_bytes,
-            kernel.local_bytes,
-            kernel.spill_store_bytes,
-            kernel.spill_load_bytes,
-            kernel.code,
-            image.digest,
-        )
-        for image in (result.variant.images if result.variant is not None else ())
-        for kernel in image.kernels
-    ]
 
 
 def _kernels(names: Sequence[str]) -> str:

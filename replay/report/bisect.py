@@ -9,17 +9,20 @@ from replay.report.text import Column, Screen, heading, number, shown, table
 from replay.results.bisection import BisectedCandidate, Bisection, Step
 
 SHOWN_CANDIDATES = 60
+SHOWN_LOGS = 3
+SHOWN_LOG_LINES = 4
 _BAR = 20
 
 
 def render_bisection(result: Bisection, screen: Screen) -> str:
     """The answer in plain words, then each candidate with what was seen of it."""
     parts = [heading(answer(result), screen)]
-    parts += [f"  {line}" for line in more(result)]
+    parts += [f"  {line}" for line in more(result)] if result.steps else []
     parts += ["", table(_columns(result), _rows(result), screen)]
     hidden = len(result.candidates) - SHOWN_CANDIDATES
     if hidden > 0:
         parts.append(f"  ... and {number(hidden, 'more candidate')}: --json shows all")
+    parts += _logs(result)
     notes = list(result.notes)
     if result.source == "modelled":
         notes.append(
@@ -31,7 +34,9 @@ def render_bisection(result: Bisection, screen: Screen) -> str:
 
 
 def answer(result: Bisection) -> str:
-    """One line: "first bad: ptxas 12.8 (last good 12.6): +6.2 % [5.7, 6.8]"."""
+    """One line: "first bad: ptxas 12.8 (last good ptxas 12.6): +6.2 % [5.7, 6.8], 40 -> 56 registers"."""
+    if not result.steps:
+        return f"nothing was searched: {classes(result)}"
     largest = max(result.steps, key=lambda step: abs((step.ratio or 1) - 1))
     return _step(result, largest)
 
@@ -43,7 +48,45 @@ def _step(result: Bisection, step: Step) -> str:
         text += f": {_percent(step.ratio)} [{_percent(step.low)}, {_percent(step.high)}]"
     elif result.symptom != "slower":
         text += f": {result.symptom}"
-    return text
+    changes = list(_changes(result.candidates[step.last_good], result.candidates[step.first_bad]))
+    return ", ".join([text, *changes])
+
+
+_MADE_OF = {
+    "registers": "registers",
+    "shared_bytes": "bytes of static shared memory",
+    "local_bytes": "bytes of stack",
+    "spill_store_bytes": "bytes of spill stores",
+    "spill_load_bytes": "bytes of spill loads",
+}
+
+
+def _changes(good: BisectedCandidate, bad: BisectedCandidate) -> Iterator[str]:
+    """What the kernels of both are made of, where it differs: "40 -> 56 registers"."""
+    pairs = list(zip(good.kernels, bad.kernels, strict=False))
+    for a, b in pairs:
+        name = f" in {shown(b.name, 60)}" if len(pairs) > 1 else ""
+        for field, words in _MADE_OF.items():
+            before, after = getattr(a, field), getattr(b, field)
+            if before is not None and after is not None and before != after:
+                yield f"{before} -> {after} {words}{name}"
+
+
+def classes(result: Bisection) -> str:
+    """How many kinds of machine code there are."""
+    built = [item for item in result.candidates if item.identity and not item.skipped]
+    kinds = len({item.identity for item in built})
+    return f"{number(kinds, 'kind')} of machine code in {number(len(built), 'candidate')}"
+
+
+def _logs(result: Bisection) -> Iterator[str]:
+    """The beginnings of what compilers said of those that were left out."""
+    told = [item for item in result.candidates if item.log]
+    for item in told[:SHOWN_LOGS]:
+        yield f"  log of {shown(item.label, 200)}:"
+        yield from (f"    {shown(line, 200)}" for line in item.log.splitlines()[:SHOWN_LOG_LINES])
+    if len(told) > SHOWN_LOGS:
+        yield f"  ... and {number(len(told) - SHOWN_LOGS, 'more log')}: --json shows all"
 
 
 def _percent(ratio: float) -> str:
@@ -71,6 +114,14 @@ def more(result: Bisection) -> Iterator[str]:
 
 
 def _columns(result: Bisection) -> list[Column]:
+    if not result.steps:
+        return [
+            Column(""),
+            Column("candidate", cut=True),
+            Column("registers", "right"),
+            Column("code"),
+            Column(""),
+        ]
     return [
         Column("", "right"),
         Column("candidate", cut=True),
@@ -84,6 +135,13 @@ def _columns(result: Bisection) -> list[Column]:
 def _rows(result: Bisection) -> Iterator[list[str]]:
     bad = {step.first_bad for step in result.steps}
     for at, item in enumerate(result.candidates[:SHOWN_CANDIDATES]):
+        if not result.steps:
+            registers = "/".join(
+                dict.fromkeys(str(k.registers) for k in item.kernels if k.registers is not None)
+            )
+            code = "/".join(dict.fromkeys((k.code or k.image)[:8] for k in item.kernels))
+            yield ["", shown(item.label, 200), registers, code, said(item, at, result)]
+            continue
         yield [
             ">" if at in bad else "",
             shown(item.label, 200),

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from replay.results.comparison import ComparedKernel
+
 FORMAT = "replay.bisection/1"
 
 
 @dataclass(frozen=True)
 class BisectedCandidate:
     """One candidate. group: position of the first candidate with the same machine code, its own when there is none
-    before it. skipped: why it could not be observed, "" when it could or was not asked. probability: that it is the
-    first bad one."""
+    before it. skipped: why it could not be observed, "" when it could or was not asked; log: what the compiler or the
+    command said then. probability: that it is the first bad one. kernels: what they are made of, where it was built."""
 
     label: str
     variant: str
@@ -23,6 +25,8 @@ class BisectedCandidate:
     identity: str = ""
     observations: list[float] = field(default_factory=list)
     probability: float = 0.0
+    log: str = ""
+    kernels: list[ComparedKernel] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,8 @@ class Step:
 @dataclass(frozen=True)
 class Bisection:
     """The whole search. rounds: taken in all, those at the ends and of the verification included. device, driver,
-    driver_version: of the first candidate that was replayed; "" and 0 with exec."""
+    driver_version: of the first candidate that was replayed; "" and 0 with exec. ended: why nothing was searched; then
+    there are no steps, and the candidates are merged by their machine code."""
 
     format: str
     tool_version: str
@@ -62,3 +67,4 @@ class Bisection:
     device: str = ""
     driver: str = ""
     driver_version: int = 0
+    ended: str = ""

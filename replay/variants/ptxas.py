@@ -6,19 +6,23 @@ cache folder: `$XDG_CACHE_HOME/gpu-replay/ptxas/VERSION/ptxas`.
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import functools
 import os
 import re
 import shutil
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from replay.errors import EngineError, UsageError
+from replay.errors import EngineError, FileError, UsageError
 from replay.images import read_ptx
 from replay.variants.images import BuiltImage
+from replay.variants.index import package
 from replay.variants.jit import JitOption
 from replay.variants.toolkits import find_tools
 from replay.variants.tools import BuildError, Ran, run_tool
@@ -42,6 +46,11 @@ _OPTIONS: dict[str, Callable[[int], list[str]]] = {
     "debug-info": lambda value: ["--device-debug"] if value else [],
     "cache-mode": lambda value: [f"--def-load-cache={('', 'cg', 'ca')[value]}"] if value else [],
 }
+
+
+class CacheError(FileError):
+    """A ptxas could be had and cannot be kept: the disk is full, or the folder cannot be written. Nothing is wrong with
+    the version."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +104,7 @@ def cache_folder() -> Path:
 
 def requirement(version: str) -> str:
     """The wheel that holds this version: nvidia-cuda-nvcc, of CUDA 12 and before with the major version in its name."""
-    major = int(version.partition(".")[0])
-    name = "nvidia-cuda-nvcc" if major >= 13 else f"nvidia-cuda-nvcc-cu{major}"
-    return f"{name}=={version}" + ("" if version.count(".") == 2 else ".*")
+    return f"{package(int(version.partition('.')[0]))}=={version}" + ("" if version.count(".") == 2 else ".*")
 
 
 def assemble(
@@ -174,7 +181,25 @@ def _flags(options: Iterable[JitOption]) -> list[str]:
     return flags
 
 
+def broken() -> list[Path]:
+    """Files of the cache that do not answer as a ptxas does, such as one from another kind of machine."""
+    found = []
+    for path in sorted(cache_folder().glob("*/ptxas")):
+        try:
+            _asked(path)
+        except EngineError:
+            found.append(path)
+    return found
+
+
 def _asked(path: Path) -> Ptxas:
+    status = path.stat()
+    return _asked_once(path, status.st_size, status.st_mtime_ns)
+
+
+@functools.cache
+def _asked_once(path: Path, size_bytes: int, modified_ns: int) -> Ptxas:
+    """A bisection asks each of forty versions for each of forty."""
     ran = run_tool([str(path), "--version"], _SHORT_S)
     match = _RELEASE.search(ran.output.decode("utf-8", "replace"))
     if ran.status != 0 or match is None:
@@ -185,13 +210,15 @@ def _asked(path: Path) -> Ptxas:
 def _fetch(version: str, there: list[Ptxas]) -> Ptxas:
     listed = ", ".join(tool.version for tool in there) or "none"
     wanted = requirement(version)
-    with tempfile.TemporaryDirectory(prefix="replay-fetch-") as folder:
+    with _room_for(), tempfile.TemporaryDirectory(prefix="replay-fetch-") as folder:
         command = [
-            sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:",
-            "--dest", folder, wanted,
+            sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--retries", "1",
+            "--no-deps", "--only-binary", ":all:", "--dest", folder, wanted,
         ]  # fmt: skip
         ran = run_tool(command, _FETCH_TIMEOUT_S)
         wheel = next(iter(sorted(Path(folder).glob("*.whl"))), None)
+        if ran.status != 0 and os.strerror(errno.ENOSPC) in ran.log:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), tempfile.gettempdir())
         if ran.status != 0 or wheel is None:
             raise BuildError(
                 f"ptxas {version} is not on this machine, and `pip download {wanted}` could not fetch it", ran,
@@ -215,14 +242,28 @@ def _kept(wheel: Path, folder: Path, version: str) -> Ptxas:
     place = cache_folder() / tool.version / "ptxas"
     place.parent.mkdir(parents=True, exist_ok=True)
     # Beside its place first: two commands may fetch at the same time, and none may run half a file.
-    with (
-        tempfile.NamedTemporaryFile(dir=place.parent, delete=False) as beside,
-        open(unpacked, "rb") as source,
-    ):
-        shutil.copyfileobj(source, beside)
-    os.chmod(beside.name, 0o755)
-    os.replace(beside.name, place)
+    with tempfile.NamedTemporaryFile(dir=place.parent, prefix=".", delete=False) as beside:
+        temporary = Path(beside.name)
+    try:
+        shutil.copyfile(unpacked, temporary)
+        temporary.chmod(0o755)
+        os.replace(temporary, place)
+    finally:
+        temporary.unlink(missing_ok=True)
     return Ptxas(place, tool.version)
+
+
+@contextlib.contextmanager
+def _room_for() -> Iterator[None]:
+    """Full disks, with the folders that a wheel and its ptxas go to."""
+    try:
+        yield
+    except OSError as error:
+        raise CacheError(
+            (error.strerror or str(error)).lower(), where=error.filename or cache_folder(),
+            next=f"free some space; ptxas is kept in {cache_folder()} (XDG_CACHE_HOME moves it), and unpacked in "
+            f"{tempfile.gettempdir()} (TMPDIR moves that)",
+        ) from None  # fmt: skip
 
 
 def _begins_with(version: str, wanted: str) -> bool:

@@ -19,11 +19,11 @@ VERSIONS = ["11.8.89", "12.4.131", "12.6.20", "12.6.85", "12.10.5", "13.0.88"]
 
 
 def labels(over, given=""):
-    return [item.label for item in candidates(over, lambda: VERSIONS, given)[1]]
+    return [item.label for item in candidates(over, lambda majors: VERSIONS, given)[1]]
 
 
 def variants(over):
-    return [item.variant for item in candidates(over, lambda: VERSIONS)[1]]
+    return [item.variant for item in candidates(over, lambda majors: VERSIONS)[1]]
 
 
 def test_a_range_of_versions_takes_what_begins_with_its_ends():
@@ -32,7 +32,7 @@ def test_a_range_of_versions_takes_what_begins_with_its_ends():
 
 
 def test_named_versions_need_not_be_there():
-    assert variants("ptxas=12.1,12.2") == ["ptxas=12.1", "ptxas=12.2"]
+    assert variants("ptxas=12.1,12.2") == ["ptxas=12.1 lower-ptx=yes", "ptxas=12.2 lower-ptx=yes"]
 
 
 def test_every_kind_makes_variants(tmp_path):
@@ -58,13 +58,13 @@ def test_commands_have_arguments(tmp_path):
         ("ptxas=a..b", "no range of versions"),
         ("jit=opt-level", "names no values"),
         ("jit=opt-level=a..b", "names no values"),
-        ("driver=/only", "1 candidates"),
+        ("driver=/only", "1 candidate"),
         ("exec=./check", "needs --candidates"),
     ],
 )
 def test_what_names_no_candidates_is_refused(over, says):
     with pytest.raises(UsageError, match=says):
-        candidates(over, lambda: VERSIONS)
+        candidates(over, lambda majors: VERSIONS)
 
 
 @pytest.mark.parametrize(
