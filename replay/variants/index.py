@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import sys
@@ -55,7 +56,7 @@ def offered(
     found: list[str] = []
     problems: list[str] = []
     for name in dict.fromkeys(map(package, majors)):
-        asked_s, versions = known.get(name, (0.0, []))
+        asked_s, versions = known.get(name, (-math.inf, []))
         if not 0 <= now_s() - asked_s < MAXIMUM_AGE_S:
             answer, why = _asked(name, ask or _ask_pip)
             if why:

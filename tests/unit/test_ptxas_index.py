@@ -24,9 +24,8 @@ def test_the_packages_of_a_range_are_asked_once_a_day(tmp_path):
         asked.append(name)
         return LISTED
 
-    first = offered(range(11, 15), tmp_path, ask, lambda: 1000.0)
+    offered(range(11, 15), tmp_path, ask, lambda: 1000.0)
     assert asked == ["nvidia-cuda-nvcc-cu11", "nvidia-cuda-nvcc-cu12", "nvidia-cuda-nvcc"]
-    assert first.versions[:2] == ("12.9.86", "12.8.61")
     assert offered(range(12, 13), tmp_path, ask, lambda: 80_000.0).versions == ("12.9.86", "12.8.61")
     assert len(asked) == 3
     offered(range(12, 13), tmp_path, ask, lambda: 90_000.0)
@@ -37,7 +36,7 @@ def test_an_index_that_does_not_answer_leaves_what_it_said_before(tmp_path):
     nothing = offered(range(12, 13), tmp_path, lambda name: UNREACHABLE)
     assert nothing.versions == ()
     assert "(Connection refused)" in nothing.problem
-    offered(range(12, 13), tmp_path, lambda name: LISTED, lambda: 0.0)
+    offered(range(12, 13), tmp_path, lambda name: LISTED, lambda: 1.0)
     later = offered(range(12, 13), tmp_path, lambda name: UNREACHABLE)
     assert later.versions == ("12.9.86", "12.8.61")
     assert "offered before" in later.problem
@@ -80,7 +79,7 @@ def test_a_fetched_ptxas_is_kept(wheel):
 
 def test_a_full_cache_disk_is_no_fault_of_the_version_and_leaves_nothing_half(wheel, monkeypatch):
     def full(source, target):
-        open(target, "wb").write(b"half")
+        target.write_bytes(b"half")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
 
     monkeypatch.setattr(ptxas.shutil, "copyfile", full)
