@@ -65,7 +65,11 @@ def append(folder: Path, result: RunResult) -> Path:
     return path
 
 
-_KERNELS = "SELECT DISTINCT kernel FROM results WHERE problem = ''"
+# From one name to the next by the index: SELECT DISTINCT looks at every result.
+_KERNELS = """WITH RECURSIVE names(kernel) AS (
+    SELECT min(kernel) FROM results
+    UNION ALL SELECT (SELECT min(kernel) FROM results WHERE kernel > names.kernel) FROM names WHERE names.kernel NOTNULL
+) SELECT kernel FROM names WHERE kernel NOTNULL"""
 _OF_KERNEL = f"SELECT {', '.join(Entry.__dataclass_fields__)} FROM results WHERE problem = '' AND kernel = ?"
 
 
@@ -174,7 +178,7 @@ def _results_in(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
 
 def _row(folder: Path, path: str, status: os.stat_result) -> tuple[Any, ...]:
     try:
-        facts = _facts(read_map(folder / path))
+        facts = _facts(read_map(os.path.join(folder, path)))
         problem = ""
     except ReplayError as error:
         facts, problem = (None,) * 12, error.what
@@ -187,7 +191,7 @@ def _facts(value: dict[str, Any]) -> tuple[Any, ...]:
     """The columns from `created_utc` to `outputs`, out of the map of a result."""
     timing = value["timing"]
     times = [] if timing is None else timing["gpu_time_ns"] or timing["host_time_ns"]
-    if not all(isinstance(time, (int, float)) and time >= 0 for time in times):
+    if times and not (set(map(type, times)) <= {int, float} and min(times) >= 0):
         raise ValueError("times")
     variant = value.get("variant") or {}
     return (
