@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 
 from replay.report.text import Column, Screen, heading, number, shown, table
@@ -12,6 +13,7 @@ SHOWN_CANDIDATES = 60
 SHOWN_LOGS = 3
 SHOWN_LOG_LINES = 4
 _BAR = 20
+_LONGEST_COMMON = 12
 
 
 def render_bisection(result: Bisection, screen: Screen) -> str:
@@ -79,6 +81,13 @@ def classes(result: Bisection) -> str:
     return f"{number(kinds, 'kind')} of machine code in {number(len(built), 'candidate')}"
 
 
+def short(labels: list[str]) -> list[str]:
+    """Without the words that all begin with, where these are so long that a table would cut off what differs."""
+    common = os.path.commonprefix(labels)
+    common = common[: max(common.rfind(character) + 1 for character in " =/:")]
+    return labels if len(common) <= _LONGEST_COMMON else [f"…{label[len(common) :]}" for label in labels]
+
+
 def _logs(result: Bisection) -> Iterator[str]:
     """The beginnings of what compilers said of those that were left out."""
     told = [item for item in result.candidates if item.log]
@@ -134,17 +143,18 @@ def _columns(result: Bisection) -> list[Column]:
 
 def _rows(result: Bisection) -> Iterator[list[str]]:
     bad = {step.first_bad for step in result.steps}
+    labels = short([item.label for item in result.candidates])
     for at, item in enumerate(result.candidates[:SHOWN_CANDIDATES]):
         if not result.steps:
             registers = "/".join(
                 dict.fromkeys(str(k.registers) for k in item.kernels if k.registers is not None)
             )
             code = "/".join(dict.fromkeys((k.code or k.image)[:8] for k in item.kernels))
-            yield ["", shown(item.label, 200), registers, code, said(item, at, result)]
+            yield ["", shown(labels[at], 200), registers, code, said(item, at, result)]
             continue
         yield [
             ">" if at in bad else "",
-            shown(item.label, 200),
+            shown(labels[at], 200),
             str(len(item.observations)) if item.observations else "",
             seen(item, result.symptom),
             f"{item.probability:.1%}" if item.probability >= 0.0005 else "",

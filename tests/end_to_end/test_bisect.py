@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -88,3 +89,25 @@ def test_a_command_may_be_the_judge(replay):
         "bisect", "--over", "exec=sh -c '[ $REPLAY_CANDIDATE -lt 4 ]'", "--candidates", "1,2,3,4,5,6", "-q"
     )
     assert done.stdout.startswith("first bad: 4 (last good 3)")
+
+
+def test_machine_code_is_merged_and_then_the_cpu_driver_can_go_no_further(replay, snapshot):
+    ptxas = shutil.which("ptxas")
+    if ptxas is None:
+        pytest.skip("no ptxas on PATH")
+    places = []
+    for name in ("one", "other"):
+        (replay.folder / name).mkdir()
+        places.append(replay.folder / name / "ptxas")
+        places[-1].symlink_to(ptxas)
+    lines = [f"ptxas={places[0]}", f"ptxas={places[1]}", f"ptxas={ptxas} jit=opt-level=0"]
+    (replay.folder / "compilers").write_text("\n".join(lines))
+    done = replay(
+        "bisect", snapshot, "--over", "list=compilers", "--driver", "emulator", "-o", "b.json", status=3
+    )
+    assert done.stdout.startswith("nothing was searched: 2 kinds of machine code in 3 candidates")
+    assert "executes PTX alone" in done.stderr
+    assert "--driver system" in done.stderr
+    candidates = json.loads((replay.folder / "b.json").read_text())["candidates"]
+    assert [item["group"] for item in candidates] == [0, 0, 2]
+    assert all(item["kernels"][0]["registers"] for item in candidates)

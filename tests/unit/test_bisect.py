@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from replay.bisect.run import Progress, SkippedError, find_slower, find_symptom
+from replay.bisect.run import MergedError, Progress, SkippedError, find_slower, find_symptom
 from replay.compare.rounds import Observation, RoundLimits
 from replay.errors import EngineError
 
@@ -157,3 +157,51 @@ def test_a_symptom_that_shows_now_and_then_is_found():
 def test_ends_that_do_not_differ_in_a_symptom_are_refused(rates, says):
     with pytest.raises(EngineError, match=says):
         search(Bench([1.0, 1.0], symptom=rates), 2, timed=False)
+
+
+def test_what_was_built_is_kept_when_building_is_interrupted():
+    """Fetching and assembling forty versions takes minutes; none is done twice."""
+    asked = []
+
+    class Builder(Bench):
+        def identity(self, candidate):
+            asked.append(candidate)
+            if candidate == 3 and asked.count(3) == 1:
+                raise KeyboardInterrupt
+            return super().identity(candidate)
+
+    bench, saved, progress = Builder(steps_of(6, (4, 0.03))), [], Progress(6)
+    with pytest.raises(KeyboardInterrupt):
+        search(bench, 6, progress=progress, save=lambda: saved.append(json.dumps(progress.plain())))
+    kept = Progress.of_plain(json.loads(saved[-1]))
+    assert search(bench, 6, progress=kept).steps[0].first_bad == 4
+    assert asked == [0, 1, 2, 3, 3, 4, 5]
+
+
+def test_the_log_of_a_candidate_that_does_not_build_is_kept():
+    class Builder(Bench):
+        def identity(self, candidate):
+            if candidate == 2:
+                error = SkippedError("ptxas refused it")
+                error.details = "line 7: unknown instruction"
+                raise error
+            return ""
+
+    progress = Progress(5)
+    search(Builder(steps_of(5, (4, 0.03))), 5, progress=progress)
+    assert progress.logs == {2: "line 7: unknown instruction"}
+    assert Progress.of_plain(json.loads(json.dumps(progress.plain()))).logs == progress.logs
+
+
+def test_a_state_of_before_logs_is_read():
+    plain = Progress(3).plain()
+    del plain["logs"]
+    assert Progress.of_plain(plain) == Progress(3)
+    del plain["skipped"]
+    with pytest.raises(KeyError):
+        Progress.of_plain(plain)
+
+
+def test_ends_of_equal_machine_code_are_told_from_other_errors():
+    with pytest.raises(MergedError, match="same machine code"):
+        search(Bench([1, 1, 1], codes=["a", "a", "a"]), 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -11,9 +12,10 @@ from replay.bisect.laboratory import CommandLaboratory
 from replay.bisect.run import Progress, SkippedError
 from replay.bisect.state import StateFile
 from replay.errors import EngineError, FormatError, UsageError
-from replay.report.bisect import answer, render_bisection
+from replay.report.bisect import answer, render_bisection, short
 from replay.report.text import Screen
 from replay.results.bisection import FORMAT, BisectedCandidate, Bisection, Step
+from replay.results.comparison import ComparedKernel
 
 VERSIONS = ["11.8.89", "12.4.131", "12.6.20", "12.6.85", "12.10.5", "13.0.88"]
 
@@ -148,3 +150,39 @@ def test_results_are_plain_json():
     from replay.results.documents import BISECTION
 
     assert json.loads(document(BISECTION, result([])))["candidates"][3]["label"] == "ptxas 3"
+
+
+def built(label, registers, code, **changes):
+    kernel = ComparedKernel("gemm", registers, code=code, spill_store_bytes=0)
+    return BisectedCandidate(label, f"ptxas={label}", 0, identity=code, kernels=[kernel], **changes)
+
+
+def test_the_answer_says_what_the_kernels_are_made_of():
+    found = [built("ptxas 12.6.85", 40, "aaaa"), built("ptxas 12.8.61", 56, "bbbb")]
+    step = Step(0, 1, 0.99, "SLOWER", 1.062, 1.057, 1.068, 1.0)
+    result = Bisection(FORMAT, "0", "", "x.rsnap", "ptxas=12..13", "slower", found, [step], 20, ratio=1.062)
+    assert answer(result) == (
+        "first bad: ptxas 12.8.61 (last good ptxas 12.6.85): +6.20 % [+5.70 %, +6.80 %], 40 -> 56 registers"
+    )
+
+
+def test_without_a_search_the_kinds_of_machine_code_are_told():
+    found = [
+        built("ptxas 12.6.85", 40, "aaaa"),
+        built("ptxas 12.8.61", 40, "aaaa"),
+        replace(built("ptxas 13.0.88", 56, "bbbb"), group=2),
+        BisectedCandidate("ptxas 14", "", 3, "refused", log="line 1\nline 2"),
+    ]
+    result = Bisection(
+        FORMAT, "0", "", "x", "ptxas=12..13", "slower", found, [], 0, ended="executes PTX alone"
+    )
+    text = render_bisection(result, Screen(200, False))
+    assert text.startswith("nothing was searched: 2 kinds of machine code in 3 candidates")
+    assert "same code as ptxas 12.6.85" in text
+    assert "    line 2" in text
+
+
+def test_labels_that_differ_at_their_ends_are_not_cut_there():
+    labels = [f"env=REPLAY_EMULATOR_SLOWDOWN=scan:1.0 env=N={n}" for n in range(3)]
+    assert short(labels) == ["…0", "…1", "…2"]
+    assert short(["ptxas 12.6.85", "ptxas 12.8.61"]) == ["ptxas 12.6.85", "ptxas 12.8.61"]
