@@ -21,7 +21,7 @@ from replay.api.vocabulary import Effect, Term
 from replay.images.demangle import demangle
 from replay.inspection.launches import LaunchedKernel, with_kernels
 from replay.report.text import shown
-from replay.results.schema import LaunchTime, RunResult, Timing
+from replay.results.schema import LaunchTime, RunResult, TimeSummary
 from replay.snapshot.schema import Call
 
 if TYPE_CHECKING:
@@ -32,18 +32,19 @@ LONGEST_NAME = 500
 _NS_IN_A_UNIT = 1000  # the format counts in microseconds
 _LAUNCHES = (Effect.LAUNCH, Effect.GRAPH_LAUNCH)
 _COPIES = ("cuMemcpy", "cuMemset", "cuMemPrefetch")
-_CALL_ROWS = 1  # of threads, from here on
+_FIRST_PROCESS = 1001  # no number of a row, which a viewer would take for the main thread
 
 Event = dict[str, Any]
 
 
 @dataclass
 class Trace:
-    """Events of any number of sources. Each source has processes of its own, whose names say what its times are."""
+    """Events of any number of sources. Each source has processes of its own, whose names say what its times are: at
+    their beginnings, for viewers cut them."""
 
     events: list[Event] = field(default_factory=list)
     left_out: int = 0
-    _process: Iterator[int] = field(default_factory=lambda: count(1))
+    _process: Iterator[int] = field(default_factory=lambda: count(_FIRST_PROCESS))
     _flow: Iterator[int] = field(default_factory=lambda: count(1))
 
     def document(self) -> dict[str, Any]:
@@ -94,8 +95,8 @@ def snapshot_trace(trace: Trace, path: Path) -> None:
 
 
 def _window(trace: Trace, name: str, source: str, calls: Iterable[Call]) -> None:
-    host = trace.process(f"{name}: driver calls of the application, under capture")
-    device = trace.process(f"{name}: GPU in the application, durations {source}, begins not known")
+    host = trace.process(f"host, under capture: {name}")
+    device = trace.process(f"GPU in the application, {source}: {name}")
     threads, streams = _Rows(trace, host, "thread"), _Rows(trace, device, "stream")
     free: dict[int, float] = {}  # when the work before in a stream is over
     origin: int | None = None
@@ -180,22 +181,20 @@ def result_trace(trace: Trace, result: RunResult) -> None:
         ]
         if timing is None and not any(time is not None for _, time in times):
             continue
-        process = trace.process(f"{name}: replay with {caches} caches, {source}; launches timed one by one")
-        if timing is not None:
-            _whole(trace, process, timing)
+        process = trace.process(f"replay {caches}, {source}: {name}")
+        if timing is not None and timing.gpu is not None:  # a host time is not of the device, nor modelled
+            _whole(trace, process, timing.gpu, timing.source)
         _end_to_end(trace, process, times, f"{source}, median of passes with {caches} caches")
     inside = [(launch, launch.application_ns) for launch in result.launch_times]
     if any(time is not None for _, time in inside):
-        process = trace.process(f"{name}: in the application, {before}; launches one behind the other")
+        process = trace.process(f"launches in the application, {before}: {name}")
         _end_to_end(trace, process, inside, f"{before} in the application")
 
 
-def _whole(trace: Trace, process: int, timing: Timing) -> None:
+def _whole(trace: Trace, process: int, summary: TimeSummary, source: str) -> None:
     trace.row(process, 0, "whole window, median")
-    summary = timing.gpu or timing.host
     event = _complete("window", "window", process, 0, 0.0, summary.median_ns / _NS_IN_A_UNIT)
-    what = "GPU time" if timing.gpu else "host time"
-    event["args"] = {"duration": f"{timing.source} {what}, median of {summary.count}", "noise": summary.noise}
+    event["args"] = {"duration": f"{source} GPU time, median of {summary.count}", "noise": summary.noise}
     trace.add(event)
 
 
@@ -230,7 +229,7 @@ class _Rows:
 
     def of(self, key: int) -> int:
         if key not in self._numbers:
-            number = self._numbers[key] = len(self._numbers) + _CALL_ROWS
+            number = self._numbers[key] = len(self._numbers) + 1
             name = f"{self._what} {key:#x}" if key > 2 and self._what == "stream" else f"{self._what} {key}"
             default = {0: "default stream", 1: "legacy default stream", 2: "default stream of the thread"}
             self._trace.row(self._process, number, default.get(key, name) if self._what == "stream" else name)

@@ -100,7 +100,10 @@ def test_a_window_has_calls_by_thread_and_work_by_stream(window):
 def test_what_is_not_known_is_said(window):
     trace = Trace()
     tracing._window(trace, "x.rsnap", "modelled", window)
-    assert any("durations modelled, begins not known" in title for title in titles(checked(trace)))
+    assert titles(checked(trace)) == [
+        "host, under capture: x.rsnap",
+        "GPU in the application, modelled: x.rsnap",
+    ]
     for event in trace.events:
         if event.get("cat") in ("launch", "untimed") and event["ph"] in "Xi":
             assert "not" in event["args"]["duration"] or event["args"]["begin"] == "not known"
@@ -119,16 +122,30 @@ def test_a_result_has_a_process_for_each_sort_of_time():
     trace = Trace()
     result_trace(trace, replayed())
     events = checked(trace)
-    cold, hot, application = titles(events)
-    assert ("cold caches, modelled" in cold, "hot caches, modelled" in hot, "in the application" in application) == (
-        True, True, True)  # fmt: skip
+    assert [title.partition(":")[0] for title in titles(events)] == [
+        "replay cold, modelled",
+        "replay hot, modelled",
+        "launches in the application, modelled",
+    ]
     first = [
-        event for event in events if event["pid"] == 1 and event["ph"] == "X" and event["cat"] == "launch"
+        event
+        for event in events
+        if event["pid"] == tracing._FIRST_PROCESS and event["ph"] == "X" and event["cat"] == "launch"
     ]
     assert [(event["ts"], event["dur"]) for event in first] == [(0.0, 1.0), (1.0, 0.5), (1.5, 0.25)]
     assert first[2]["name"] == "add(float*, int)"
     assert [event["args"]["duration"] for event in events if event["ph"] == "i"].count("not timed") == 3
     assert next(event for event in events if event.get("cat") == "window")["dur"] == 1.75
+
+
+def test_a_host_time_is_not_drawn_as_one_of_the_device():
+    result = replayed()
+    trace = Trace()
+    result_trace(
+        trace,
+        dataclasses.replace(result, timing=dataclasses.replace(result.timing, gpu=None, gpu_time_ns=[])),
+    )
+    assert not [event for event in checked(trace) if event.get("cat") == "window"]
 
 
 def test_a_long_window_ends_with_a_statement(window, monkeypatch):

@@ -88,9 +88,7 @@ def _row(row: ComparedRow, files: CodeFiles) -> Section:
     if row.spoiled:
         section.lines.append(f"{number(len(row.spoiled), 'round')} repeated: {shown(row.spoiled[0], 300)}")
     if row.rounds:
-        section.charts.append(
-            (f"median of each round, {row.source} {row.time}: A solid, B dashed", _plot(row))
-        )
+        section.charts.append((f"median of each round, {_time(row)}: A solid, B dashed", _plot(row)))
     made_of = Table(["kernel", "", *(title for _, title in compare_text.MADE_OF), "code"])
     for a, b in zip(row.a.kernels, row.b.kernels, strict=False):
         for name, kernel in (("A", a), ("B", b)) if a != b else ():
@@ -116,6 +114,11 @@ def _row(row: ComparedRow, files: CodeFiles) -> Section:
     if files.given:
         section.details += map(code_section, differences(row, files))
     return section
+
+
+def _time(row: ComparedRow) -> str:
+    """A host time is measured on every driver."""
+    return row.time if row.time == "host time" else f"{row.source} {row.time}"
 
 
 def _plot(row: ComparedRow) -> Plot:

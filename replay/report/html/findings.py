@@ -154,11 +154,11 @@ def result_section(result: RunResult) -> Section:
     timing = result.timing or result.hot
     if timing is not None:
         values, unit = scaled([float(time) for time in timing.gpu_time_ns or timing.host_time_ns])
-        what = "GPU time" if timing.gpu_time_ns else "host time"
+        what = f"{timing.source} GPU time" if timing.gpu_time_ns else "host time"
         clock_mhz = [float(clock) for clock in timing.sm_clock_mhz]
-        panels = [Panel(what, unit, [Curve("time", list(values), "a")])]
+        panels = [Panel(what.removeprefix(f"{timing.source} "), unit, [Curve("time", list(values), "a")])]
         panels += [Panel("SM clock", "MHz", [Curve("clock", list(clock_mhz), "clock")])] if clock_mhz else []
-        below = f"samples in order, {timing.source} {what}, {timing.mode} caches"
+        below = f"samples in order, {what}, {timing.mode} caches"
         section.charts.append((below, Plot("samples", "sample", panels)))
         section.lines += [f"{shown(item.text)}; {shown(item.advice)}" for item in timing.warnings]
     if len(result.launch_times) > 1:
