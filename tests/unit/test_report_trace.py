@@ -125,7 +125,7 @@ def test_a_result_has_a_process_for_each_sort_of_time():
     assert [title.partition(":")[0] for title in titles(events)] == [
         "replay cold, modelled",
         "replay hot, modelled",
-        "launches in the application, modelled",
+        "launches in the application, measured",
     ]
     first = [
         event
