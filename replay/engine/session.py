@@ -239,6 +239,7 @@ class Session:
                 if not self.program.best_effort:
                     raise
                 self.program.left_out.append(f"left out of the setup: {error}")
+                self.executor.handles.leave_out(call_)
                 continue
             if prepared is not None and call_.function.startswith(_REFERENCE_SETTERS):
                 self._references.append(prepared)
@@ -334,6 +335,7 @@ class Session:
                 if not self.program.best_effort and not failed:
                     raise
                 self.program.left_out.append(f"left out{', as it failed anyway' if failed else ''}: {error}")
+                self.executor.handles.leave_out(call_)
                 prepared = None
             if prepared is not None:
                 self.window.append(prepared)

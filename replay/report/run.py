@@ -159,7 +159,7 @@ def _facts(result: RunResult) -> Iterator[tuple[str, str]]:
     if application.gpu_ns is not None:
         what = "modelled" if application.emulated else "on the GPU"
         launches = number(application.timed_launches, "launch", "launches")
-        share = "" if application.timed_launches == window.launches else f" of {window.launches:,}"
+        share = "" if application.timed_launches >= window.launches else f" of {window.launches:,}"
         captured.append(f"{duration(application.gpu_ns)} {what} for {launches}{share}")
     if application.host_ns is not None:
         captured.append(f"{duration(application.host_ns)} on the host under capture")

@@ -56,8 +56,8 @@ def build(folder):
 
 def run(command, folder, *arguments, status=0, **words):
     done = subprocess.run(
-        [*command, *arguments], env=environment(EXPORT_FOLDER=str(folder), **words), cwd="/", capture_output=True, text=True,
-        timeout=TIMEOUT_S,
+        [*command, *arguments], env=environment(EXPORT_FOLDER=str(folder), **words), cwd="/",
+        capture_output=True, text=True, timeout=TIMEOUT_S,
     )  # fmt: skip
     assert done.returncode == status, f"{done.stdout}\n{done.stderr}"
     return done.stdout

@@ -126,6 +126,10 @@ def test_best_effort_goes_on_without_an_image_and_says_so(replay, good_snapshot)
     done = run(replay, "--best-effort", status=ExitCode.GATE_FAILED)
     assert "outputs DIFFER" in done.stdout
     assert "left out of the setup" in done.stdout
+    assert "cuModuleLoadData, which was left out" in done.stdout.replace("DataEx", "Data")
+    assert "no recorded call created" not in done.stdout
+    assert "launches of 0" not in done.stdout
+    assert "launch of 0" not in done.stdout
 
 
 @pytest.mark.parametrize("sample", ["cooperative", "texture_filter", "reduce"])

@@ -7,6 +7,7 @@ calls are replayed in their recorded order.
 from __future__ import annotations
 
 from replay.api.functions import by_symbol
+from replay.api.vocabulary import HANDLE_TYPES, Role
 from replay.errors import EngineError
 from replay.snapshot.schema import Call
 
@@ -23,6 +24,7 @@ class HandleMap:
 
     def __init__(self) -> None:
         self._live: dict[tuple[str, int], int] = {}
+        self._left_out: dict[tuple[str, int], str] = {}  # by which call it would have been made
 
     def bind(self, c_type: str, captured: int, live: int) -> None:
         """Say that `live` stands for `captured` from now on. NULL stays NULL."""
@@ -32,6 +34,14 @@ class HandleMap:
     def forget(self, c_type: str, captured: int) -> None:
         """The object was destroyed."""
         self._live.pop((c_type, captured), None)
+
+    def leave_out(self, call: Call) -> None:
+        """A call that would give out objects is not replayed: whoever uses them is told so."""
+        function = by_symbol().get(call.function)
+        for parameter in function.parameters if function is not None else ():
+            if parameter.role == Role.OUT and parameter.element in HANDLE_TYPES:
+                for captured in captured_handles(call, parameter.name):
+                    self._left_out[parameter.element, captured] = f"call {call.number} {call.function}"
 
     def state(self) -> dict[tuple[str, int], int]:
         """What is bound now, for `return_to`."""
@@ -55,6 +65,9 @@ class HandleMap:
         """The live handle. Raises EngineError when no replayed call made it."""
         found = self.find(c_type, captured)
         if found is None:
+            for accepted in _ACCEPTED.get(c_type, (c_type,)):
+                if maker := self._left_out.get((accepted, captured)):
+                    raise EngineError(f"uses the {accepted} of {maker}, which was left out", where=where)
             raise EngineError(
                 f"uses the {c_type} {captured:#x}, which no recorded call created",
                 where=where,

@@ -39,7 +39,7 @@ INSTEAD = {
 _IMAGE_ADVICE = {
     "CUDA_ERROR_NO_BINARY_FOR_GPU": "the image has no code for this device and no PTX; replay on the architecture "
     "it was captured on, or capture a build that includes PTX",
-    "CUDA_ERROR_INVALID_PTX": "the PTX is for another architecture or newer than this driver",
+    "CUDA_ERROR_INVALID_PTX": "the PTX is damaged, or uses what this driver or device does not have",
     "CUDA_ERROR_UNSUPPORTED_PTX_VERSION": "the PTX is newer than this driver; use a newer driver",
     "CUDA_ERROR_JIT_COMPILER_NOT_FOUND": "this driver lacks its PTX compiler; install it completely",
 }
