@@ -12,15 +12,13 @@ A file with several windows has header and environment once, and all of the rest
 
 from __future__ import annotations
 
-import dataclasses
-import types
-import typing
 from dataclasses import dataclass, field
-from functools import cache
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
 from replay.api.structs import TENSOR_MAP_BYTES
 from replay.errors import FormatError
+from replay.snapshot.wire import from_wire as from_wire
+from replay.snapshot.wire import to_wire as to_wire
 
 CHUNK_BYTES = 256 * 1024  # memory is cut into chunks of this size; the last one of a range may be shorter
 DIGEST_BYTES = 16  # BLAKE3, truncated
@@ -429,99 +427,3 @@ KINDS: dict[str, type] = {
     "note": Note,
     "summary": Summary,
 }
-
-T = TypeVar("T")
-
-
-def to_wire(value: Any) -> Any:
-    """A dataclass of this module as msgpack values (maps with field names; None fields are left out)."""
-    if dataclasses.is_dataclass(value):
-        pairs = ((item.name, getattr(value, item.name)) for item in dataclasses.fields(value))
-        return {name: to_wire(content) for name, content in pairs if content is not None}
-    if isinstance(value, (list, tuple)):
-        return [to_wire(item) for item in value]
-    if isinstance(value, dict):
-        return {key: to_wire(item) for key, item in value.items()}
-    return value
-
-
-def from_wire(kind: type[T], value: Any) -> T:
-    """The inverse of `to_wire`. Raises FormatError that names the field when a stranger's value does not fit."""
-    return typing.cast(T, _convert(kind, value, kind.__name__))
-
-
-@cache
-def _fields(kind: type) -> list[tuple[str, Any, bool]]:
-    hints = typing.get_type_hints(kind)
-    return [
-        (
-            item.name,
-            hints[item.name],
-            item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING,
-        )
-        for item in dataclasses.fields(kind)
-    ]
-
-
-def _convert(kind: Any, value: Any, where: str) -> Any:
-    origin = typing.get_origin(kind)
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        if not isinstance(value, dict):
-            raise FormatError(f"{where} is not a map")
-        arguments = {}
-        for name, hint, required in _fields(kind):
-            if name in value:
-                arguments[name] = _convert(hint, value[name], f"{where}.{name}")
-            elif required and type(None) in typing.get_args(hint):
-                arguments[name] = None
-            elif required:
-                raise FormatError(f"{where} has no {name}")
-        return kind(**arguments)
-    if origin in (typing.Union, types.UnionType):
-        return _convert_union(typing.get_args(kind), value, where)
-    if origin is Literal:
-        if value not in typing.get_args(kind):
-            raise FormatError(
-                f"{where} is {str(value)[:40]!r}, expected one of {', '.join(typing.get_args(kind))}"
-            )
-        return value
-    if origin is tuple:
-        kinds = typing.get_args(kind)
-        if not isinstance(value, (list, tuple)) or len(value) != len(kinds):
-            raise FormatError(f"{where} is no list of {len(kinds)}")
-        return tuple(_convert(item_kind, item, where) for item_kind, item in zip(kinds, value, strict=True))
-    if kind is float and isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63:
-        return float(value)  # JSON that went through another program may have lost the ".0"
-    if origin is list:
-        if not isinstance(value, (list, tuple)):
-            raise FormatError(f"{where} is not a list")
-        (item_kind,) = typing.get_args(kind)
-        return [_convert(item_kind, item, where) for item in value]
-    if origin is dict:
-        key_kind, item_kind = typing.get_args(kind)
-        if not isinstance(value, dict):
-            raise FormatError(f"{where} is not a map")
-        return {
-            _convert(key_kind, key, where): _convert(item_kind, item, where) for key, item in value.items()
-        }
-    if kind is int and isinstance(value, bool) or not isinstance(value, kind):
-        raise FormatError(f"{where} is a {type(value).__name__}, expected {kind.__name__}")
-    return value
-
-
-def _convert_union(options: tuple[Any, ...], value: Any, where: str) -> Any:
-    if value is None and type(None) in options:
-        return None
-    for option in options:
-        if dataclasses.is_dataclass(option):
-            if isinstance(value, dict):
-                return _convert(option, value, where)
-        elif option is float and int not in options and isinstance(value, int):
-            return _convert(float, value, where)
-        elif (
-            option is not type(None)
-            and isinstance(value, option)
-            and (option is bool) == isinstance(value, bool)
-        ):
-            return value
-    raise FormatError(f"{where} is a {type(value).__name__}, which does not fit")

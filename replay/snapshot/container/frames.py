@@ -7,10 +7,10 @@ against the bytes that are there and against the limits below. The grammar is in
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from blake3 import blake3
 
@@ -227,16 +227,17 @@ def skippable_frame_bytes(read: Read, offset: int, end: int) -> int:
 
 def nests_deeper_than(value: object, limit: int) -> bool:
     """Whether arrays and maps inside `value` go deeper than `limit`. Walks level by level, so it cannot overflow."""
-    layer = [value] if isinstance(value, _NESTING) else []
+    layer = [value] if type(value) in _NESTING else []
     for _ in range(limit):
         if not layer:
             return False
-        layer = [item for outer in layer for item in _inside(outer) if isinstance(item, _NESTING)]
+        layer = [
+            item
+            for outer in layer
+            for item in (chain(outer, outer.values()) if isinstance(outer, dict) else outer)
+            if type(item) in _NESTING
+        ]
     return bool(layer)
 
 
-_NESTING = (tuple, list, dict)
-
-
-def _inside(outer: Any) -> Iterable[object]:
-    return chain(outer, outer.values()) if isinstance(outer, dict) else outer
+_NESTING = frozenset((tuple, list, dict))
