@@ -170,7 +170,7 @@ def _union_converter(options: tuple[Any, ...]) -> Converter:
     held_as_map = next(
         (_converter(typing.cast(Any, option)) for option in options if dataclasses.is_dataclass(option)), None
     )
-    to_float = _converter(float) if float in options and int not in options else None
+    to_float = _converter(float) if float in options and not {int, bool} & {*options} else None
     plain = [item for item in options if not dataclasses.is_dataclass(item) and item is not type(None)]
 
     def convert(value: Any) -> Any:

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from blake3 import blake3
 
@@ -227,7 +227,7 @@ def skippable_frame_bytes(read: Read, offset: int, end: int) -> int:
 
 def nests_deeper_than(value: object, limit: int) -> bool:
     """Whether arrays and maps inside `value` go deeper than `limit`. Walks level by level, so it cannot overflow."""
-    layer = [value] if type(value) in _NESTING else []
+    layer: list[Any] = [value] if type(value) in _NESTING else []
     for _ in range(limit):
         if not layer:
             return False
