@@ -16,7 +16,7 @@ def explain(
         typer.Argument(
             metavar="FILE...",
             help="Results (.rres), folders of them, and what `run`, `compare`, `bisect`, `check` and `history` print "
-            "with --json.",
+            "with --json. Snapshots and images beside them are where the code of sides is looked up.",
             show_default=False,
         ),
     ],

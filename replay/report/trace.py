@@ -96,7 +96,7 @@ def snapshot_trace(trace: Trace, path: Path) -> None:
 
 def _window(trace: Trace, name: str, source: str, calls: Iterable[Call]) -> None:
     host = trace.process(f"host, under capture: {name}")
-    device = trace.process(f"GPU in the application, {source}: {name}")
+    device = trace.process(f"GPU, {source}: {name}")
     threads, streams = _Rows(trace, host, "thread"), _Rows(trace, device, "stream")
     free: dict[int, float] = {}  # when the work before in a stream is over
     origin: int | None = None
@@ -187,7 +187,7 @@ def result_trace(trace: Trace, result: RunResult) -> None:
         _end_to_end(trace, process, times, f"{source}, median of passes with {caches} caches")
     inside = [(launch, launch.application_ns) for launch in result.launch_times]
     if any(time is not None for _, time in inside):
-        process = trace.process(f"launches in the application, {before}: {name}")
+        process = trace.process(f"application, {before}: {name}")
         _end_to_end(trace, process, inside, f"{before} in the application")
 
 

@@ -6,10 +6,12 @@ import random
 import re
 import stat
 import struct
+from pathlib import Path
 
 import pytest
 from blake3 import blake3
 
+from replay.cli import main
 from replay.difference import CodeFiles, differences, step_differences
 from replay.difference import listing as listings
 from replay.difference.listing import CodeLine, aligned, difference
@@ -17,8 +19,10 @@ from replay.difference.machine import Disassembler
 from replay.difference.ptx import ptx_lines
 from replay.images import image_digest
 from replay.images.cubin import _sections
+from replay.report.json import document
+from replay.results import comparison, documents
 from replay.results.bisection import BisectedCandidate, Bisection, Step
-from replay.results.comparison import ComparedKernel, ComparedRow, ComparedSide
+from replay.results.comparison import ComparedKernel, ComparedRow, ComparedSide, Comparison
 
 from .image_factory import make_cubin
 from .snapshot_factory import SAMPLES, vector_add
@@ -255,3 +259,41 @@ def test_damaged_images_are_notes(tmp_path, data, captured):
     found = differences(row(*sides), files)[0]
     assert found.listings == []
     assert found.notes[0].startswith("B: ")
+
+
+def compared_file(tmp_path, captured) -> Path:
+    """The JSON of a comparison of a snapshot with a variant that changes one instruction."""
+    changed = captured.rstrip(b"\0").replace(b"add.f32", b"sub.f32")
+    (tmp_path / "b.ptx").write_bytes(changed)
+    rows = [row(side("a.rsnap", kernel_of(captured)), side("a.rsnap", kernel_of(changed), "swap=gone.ptx"))]
+    found = Comparison(comparison.FORMAT, "1", "2026-01-01T00:00:00", 0.01, rows)
+    (tmp_path / "c.json").write_text(document(documents.COMPARISON, found))
+    return tmp_path / "c.json"
+
+
+def test_page_markdown_and_explanation_show_it(tmp_path, snapshot, captured, capsys):
+    names = [str(path) for path in (compared_file(tmp_path, captured), snapshot, tmp_path / "b.ptx")]
+    assert main(["report", *names, "-o", str(tmp_path / "page.html"), "--markdown"]) == 0
+    text = capsys.readouterr().out
+    assert "```diff\n@ line " in text
+    assert "\n+ sub.f32 %f3, %f2, %f1;\n" in text
+    assert '<span class="added">+ sub.f32 %f3, %f2, %f1;</span>' in (tmp_path / "page.html").read_text()
+    assert main(["explain", *names]) == 0
+    assert "Code of vector_add: PTX: 1 of 29 lines of A are not in B" in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
+def test_without_the_files_they_are_named(tmp_path, captured, capsys):
+    name = str(compared_file(tmp_path, captured))
+    for command in (["report", name, "--markdown"], ["explain", name]):
+        assert main(command) == 0
+        text = " ".join(capsys.readouterr().out.split())
+        assert "name the snapshots, too: replay report C.json a.rsnap -o PAGE.html" in text.replace("\\", "")
+    assert main(["explain", str(tmp_path / "b.ptx")]) == 2
+
+
+def test_an_image_that_is_none_is_refused(tmp_path, captured):
+    (tmp_path / "x.cubin").write_bytes(b"nonsense")
+    name = str(compared_file(tmp_path, captured))
+    assert main(["report", name, str(tmp_path / "x.cubin"), "--markdown"]) == 3

@@ -102,7 +102,7 @@ def test_what_is_not_known_is_said(window):
     tracing._window(trace, "x.rsnap", "modelled", window)
     assert titles(checked(trace)) == [
         "host, under capture: x.rsnap",
-        "GPU in the application, modelled: x.rsnap",
+        "GPU, modelled: x.rsnap",
     ]
     for event in trace.events:
         if event.get("cat") in ("launch", "untimed") and event["ph"] in "Xi":
@@ -125,7 +125,7 @@ def test_a_result_has_a_process_for_each_sort_of_time():
     assert [title.partition(":")[0] for title in titles(events)] == [
         "replay cold, modelled",
         "replay hot, modelled",
-        "launches in the application, measured",
+        "application, measured",
     ]
     first = [
         event

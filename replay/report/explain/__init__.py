@@ -10,10 +10,12 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from replay.difference import CodeFiles
+from replay.errors import UsageError
 from replay.report.explain.replays import explain_run
 from replay.report.explain.series import explain_check, explain_history
 from replay.report.explain.verdicts import explain_bisection, explain_comparison
-from replay.report.html.sources import read_sources
+from replay.report.html.sources import Sources, read_sources
 from replay.report.text import Screen, heading, shown
 from replay.results.explanation import Explained
 
@@ -29,15 +31,26 @@ _INDENT = 15
 
 
 def explain(paths: Sequence[Path]) -> list[Explained]:
-    """What each file or folder is evidence of, in their order. Raises what `read_sources` raises."""
-    return [item for path in paths for item in _of(path)]
+    """What each file or folder is evidence of, in their order. Snapshots and images are where code is looked up. Raises
+    what `read_sources` raises, UsageError when there is nothing but those."""
+    sources = [(str(path), read_sources([path])) for path in paths]
+    files = CodeFiles(
+        [snapshot for _, found in sources for snapshot in found.snapshots],
+        [image for _, found in sources for image in found.images],
+    )
+    items = [item for source, found in sources for item in _of(source, found, files)]
+    if files.given and not items:
+        raise UsageError(
+            "a snapshot alone is no finding",
+            where=paths[0],
+            next="`replay info` describes it, `replay run` replays it",
+        )
+    return items
 
 
-def _of(path: Path) -> Iterator[Explained]:
-    found = read_sources([path])
-    source = str(path)
-    yield from (explain_comparison(source, item) for item in found.comparisons)
-    yield from (explain_bisection(source, item) for item in found.bisections)
+def _of(source: str, found: Sources, files: CodeFiles) -> Iterator[Explained]:
+    yield from (explain_comparison(source, item, files) for item in found.comparisons)
+    yield from (explain_bisection(source, item, files) for item in found.bisections)
     yield from (explain_check(source, item) for item in found.checks)
     yield from (explain_run(source, item) for item in found.results)
     yield from (explain_history(source, item) for item in found.histories)

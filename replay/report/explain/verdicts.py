@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from shlex import quote
 
 from replay.compare.verdict import LOOKS
+from replay.difference import CodeFiles, KernelDifference, differences, step_differences
 from replay.report import bisect as bisect_text
 from replay.report import compare as compare_text
+from replay.report.code import code_advice
 from replay.report.explain.words import (
     MODELLED,
     SHOWN,
@@ -21,7 +23,7 @@ from replay.report.explain.words import (
     with_variant,
 )
 from replay.report.text import duration, number, shown
-from replay.results.bisection import Bisection
+from replay.results.bisection import Bisection, Step
 from replay.results.comparison import ComparedRow, ComparedSide, Comparison
 from replay.results.explanation import Explained
 
@@ -34,7 +36,7 @@ _CAUSES = {
 }
 
 
-def explain_comparison(source: str, result: Comparison) -> Explained:
+def explain_comparison(source: str, result: Comparison, files: CodeFiles) -> Explained:
     """Of `replay compare`."""
     timed: set[str] = {row.source for row in result.rows if row.ratio is not None}
     return Explained(
@@ -42,13 +44,30 @@ def explain_comparison(source: str, result: Comparison) -> Explained:
         "comparison",
         _sides(result),
         compare_text.headline(result),
-        list(_evidence(result)),
+        [*_evidence(result), *_compared_code(result, files)],
         list(_conditions(result, timed)),
         list(_checked(result)),
         list(_unchecked(result, timed)),
-        list(_next(result)),
+        [*_next(result), *([] if files.given else filter(None, [code_advice(result)]))],
         "modelled" in timed,
     )
+
+
+def _compared_code(result: Comparison, files: CodeFiles) -> Iterator[str]:
+    for row in result.rows[:SHOWN] if files.given else ():
+        yield from _code(differences(row, files))
+
+
+def _code(found: list[KernelDifference]) -> Iterator[str]:
+    """Where the code differs."""
+    for item in found:
+        name = f"Code of {shown(item.kernel, 80)}: " if item.kernel else ""
+        resources = [f"{a} -> {b} {what}" for what, a, b in item.resources if a != b]
+        yield name + shown("; ".join(filter(None, [item.summary, ", ".join(resources), *item.notes])), 600)
+
+
+def _step_code(result: Bisection, step: Step, files: CodeFiles) -> Iterator[str]:
+    return _code(step_differences(result, step, files) if files.given else [])
 
 
 def _sides(result: Comparison) -> str:
@@ -209,7 +228,7 @@ def _next(result: Comparison) -> Iterator[str]:
         )
 
 
-def explain_bisection(source: str, result: Bisection) -> Explained:
+def explain_bisection(source: str, result: Bisection, files: CodeFiles) -> Explained:
     """Of `replay bisect`."""
     ends = ""
     if result.candidates:
@@ -223,7 +242,7 @@ def explain_bisection(source: str, result: Bisection) -> Explained:
         "bisection",
         title,
         verdict,
-        list(_search(result)),
+        [*_search(result), *(text for step in result.steps for text in _step_code(result, step, files))],
         list(_search_conditions(result)),
         list(_search_checked(result)),
         list(_search_unchecked(result)),
