@@ -18,6 +18,7 @@ class ExitCode(IntEnum):
     GATE_FAILED = 1  # a check that was asked for did not hold: checksums or outputs differ, --fail-on
     USAGE = 2  # the command line is wrong; nothing was started
     COULD_NOT = 3  # the request was clear but could not be carried out
+    SKIP = 125  # with --git-bisect: nothing can be said of this commit, as `git bisect run` has it
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,12 @@ class GateFailed(ReplayError):
     """A check that was asked for did not hold (checksums or outputs differ, a `--fail-on` condition)."""
 
     exit_code = ExitCode.GATE_FAILED
+
+
+class SkippedCommitError(ReplayError):
+    """A comparison for `git bisect run` that could not be made."""
+
+    exit_code = ExitCode.SKIP
 
 
 class FileError(ReplayError):

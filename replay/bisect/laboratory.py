@@ -15,7 +15,8 @@ from replay.bisect.candidates import Candidate
 from replay.bisect.run import SkippedError
 from replay.compare.made_of import kernels_of
 from replay.compare.rounds import Observation
-from replay.compare.run import observation, own_noise
+from replay.compare.rows import observation
+from replay.compare.run import own_noise
 from replay.engine.run import RunOptions, run_snapshot
 from replay.errors import EngineError, ReplayError, WorkerError
 from replay.results.comparison import ComparedKernel

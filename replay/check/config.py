@@ -18,9 +18,10 @@ from __future__ import annotations
 import datetime
 import re
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from replay.errors import UsageError
 
@@ -30,6 +31,7 @@ else:
     import tomli as tomllib
 
 MAXIMUM_BYTES = 1 << 20
+_Entry = TypeVar("_Entry")
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Config:
 
 
 def read_config(path: Path | None) -> Config:
-    """The file, or nothing. Raises UsageError that names the entry."""
+    """The file, or nothing. Raises UsageError that names the entry and its line."""
     if path is None:
         return Config()
     with open(path, "rb") as file:
@@ -94,24 +96,77 @@ def read_config(path: Path | None) -> Config:
         value = tomllib.loads(data.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"is no TOML ({error})", where=path) from None
+    lines = data.decode("utf-8").splitlines()
     try:
         _only(value, {"limits", "owner", "quarantine"}, "the file")
         limits = value.get("limits", {})
-        _only(limits, {"minimum_effect"}, "[limits]")
+        _only(_table(limits, "[limits]"), {"minimum_effect"}, "[limits]")
         return Config(
-            tuple(_owner(item) for item in value.get("owner", [])),
-            tuple(_quarantine(item) for item in value.get("quarantine", [])),
+            tuple(_each(value, "owner", _owner)),
+            tuple(_each(value, "quarantine", _quarantine)),
             _fraction(limits.get("minimum_effect"), "[limits]"),
         )
-    except (ValueError, TypeError, AttributeError) as error:
-        raise UsageError(str(error), where=path, next="docs/check.md shows one") from None
+    except _EntryError as error:
+        number = _line_of(lines, error.entry, error.number, error.key)
+        where = path if number is None else f"{path}:{number}"
+        raise UsageError(str(error), where=where, next="docs/check.md shows one") from None
+
+
+class _EntryError(ValueError):
+    """What is wrong with an entry. number: of those with the same name, from 0; key: in it, "" for the whole entry."""
+
+    def __init__(self, text: str, entry: str, key: str = "", number: int = 0) -> None:
+        super().__init__(text)
+        self.entry, self.key, self.number = entry, key, number
+
+
+def _line_of(lines: list[str], entry: str, number: int, key: str) -> int | None:
+    """Where it stands, counted from 1: of the key, else of the entry's head; None when it is written otherwise."""
+    quoted = rf"""["']?{re.escape(key)}["']?"""
+    if entry == "the file":
+        begin = -1
+        table = re.compile(rf"\s*\[+\s*{quoted}\s*[].]")
+    else:
+        heads = [at for at, line in enumerate(lines) if re.sub(r"\s|#.*", "", line) == entry]
+        if number >= len(heads):
+            return None
+        begin = heads[number]
+        table = re.compile(rf"\s*\[+\s*{re.escape(entry.strip('[]'))}\s*\.\s*{quoted}\s*[].]")
+    inside = True  # of the entry itself, not of a table behind it
+    for at in range(begin + 1, len(lines)):
+        if key and (table.match(lines[at]) or (inside and re.match(rf"\s*{quoted}\s*[=.]", lines[at]))):
+            return at + 1
+        inside = inside and not lines[at].lstrip().startswith("[")
+    return begin + 1 if begin >= 0 else None
+
+
+def _table(value: object, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise _EntryError(
+            f"{where} is no table; write {where} on a line of its own", "the file", where.strip("[]")
+        )
+    return value
+
+
+def _each(value: dict[str, Any], name: str, make: Callable[[dict[str, Any]], _Entry]) -> Iterator[_Entry]:
+    items = value.get(name, [])
+    head = f"[[{name}]]"
+    if not isinstance(items, list):
+        raise _EntryError(f"{name} is no list of tables; write {head} on a line of its own", "the file", name)
+    for number, item in enumerate(items):
+        try:
+            yield make(_table(item, head))
+        except _EntryError as error:
+            error.number = number
+            raise
 
 
 def _owner(item: dict[str, Any]) -> Owner:
     _only(item, {"kernel", "team", "link", "minimum_effect"}, "[[owner]]")
     link = str(item.get("link", ""))
     if link and not link.startswith(("https://", "http://", "mailto:")):
-        raise ValueError(f"[[owner]] link is {link!r}, expected https://, http:// or mailto:")
+        text = f"[[owner]] link is {link!r}, expected https://, http:// or mailto:"
+        raise _EntryError(text, "[[owner]]", "link")
     return Owner(
         _expression(item, "[[owner]]"),
         str(item.get("team", "")),
@@ -124,31 +179,36 @@ def _quarantine(item: dict[str, Any]) -> Quarantine:
     _only(item, {"kernel", "reason", "until"}, "[[quarantine]]")
     until = item.get("until")
     if until is not None and (not isinstance(until, datetime.date) or isinstance(until, datetime.datetime)):
-        raise ValueError("[[quarantine]] until is no date; write until = 2027-01-31")
+        text = "[[quarantine]] until is no date; write until = 2027-01-31"
+        raise _EntryError(text, "[[quarantine]]", "until")
     return Quarantine(_expression(item, "[[quarantine]]"), str(item.get("reason", "")), until)
 
 
 def _expression(item: dict[str, Any], where: str) -> re.Pattern[str]:
     text = item.get("kernel")
     if not isinstance(text, str) or not text:
-        raise ValueError(f"{where} has no kernel")
+        raise _EntryError(f"{where} has no kernel", where, "kernel" if "kernel" in item else "")
     try:
         return re.compile(text)
     except re.error as error:
-        raise ValueError(f"{where} kernel {text!r} is no regular expression ({error})") from None
+        what = f"{where} kernel {text!r} is no regular expression ({error})"
+        raise _EntryError(what, where, "kernel") from None
 
 
 def _fraction(value: object, where: str) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1:
-        raise ValueError(f"{where} minimum_effect is {value!r}, expected a fraction such as 0.05")
+        text = f"{where} minimum_effect is {value!r}, expected a fraction such as 0.05"
+        raise _EntryError(text, where, "minimum_effect")
     return float(value)
 
 
 def _only(value: dict[str, Any], known: set[str], where: str) -> None:
     unknown = sorted(set(value) - known)
     if unknown:
-        raise ValueError(
-            f"{where} has {unknown[0]!r}, which means nothing; known are {', '.join(sorted(known))}"
+        raise _EntryError(
+            f"{where} has {unknown[0]!r}, which means nothing; known are {', '.join(sorted(known))}",
+            where,
+            unknown[0],
         )

@@ -8,64 +8,87 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import itertools
 import json
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from replay import __version__
 from replay.check.config import Config
-from replay.compare.run import APART_MINIMUM_EFFECT, observation
+from replay.compare.rows import observation
+from replay.compare.run import own_noise
 from replay.compare.sides import SnapshotWindow, windows_at
+from replay.compare.stored import APART_MINIMUM_EFFECT
 from replay.compare.verdict import MINIMUM_EFFECT
 from replay.engine.run import RunOptions, run_snapshot
 from replay.errors import FormatError, ReplayError, UsageError
 from replay.history import baseline as marks
-from replay.history.store import Entry, History, append, by_series
+from replay.history.spread import Spread, spread_of
+from replay.history.store import Entry, History, SeriesKey, append, by_series, series_of
 from replay.results.check import FORMAT, Check, CheckedCase
 from replay.results.schema import RunResult
 from replay.results.store import write_whole
 from replay.snapshot.schema import from_wire, to_wire
+from replay.timing.student import two_sided_quantile
 
 REPEATS = 2  # independent replays behind a finding
+_CHANCE = (
+    0.01  # that the time of another day is so far from the baseline, where the spread between days is known
+)
 STATE_FORMAT = "replay.check.state/1"
 MAXIMUM_STATE_BYTES = 64 << 20
-Series = tuple[str, str, int, str, str, str]
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """Accepted times by series. name: for people."""
+    """Accepted times by series, and how far results of different days lie apart where that is known. name: for
+    people."""
 
     name: str
-    times_ns: dict[Series, float]
+    times_ns: dict[SeriesKey, float]
+    spreads: dict[SeriesKey, Spread] = field(default_factory=dict)
 
     def of(self, result: RunResult) -> float | None:
         """The accepted time of the same window on the same device, None when there is none."""
-        timing = result.timing
-        if timing is None:
-            return None
-        variant = result.variant.text if result.variant is not None else ""
-        key = (", ".join(result.window.kernels), result.snapshot.identity, result.snapshot.window or 0,
-               result.device.name, timing.source, variant)  # fmt: skip
-        return self.times_ns.get(key)
+        key = series_of(result)
+        return None if key is None else self.times_ns.get(key)
+
+    def smallest_effect(self, result: RunResult) -> tuple[float, str]:
+        """The change that the day alone hardly brings, and where that is from."""
+        key = series_of(result)
+        spread = None if key is None else self.spreads.get(key)
+        if spread is None:
+            return APART_MINIMUM_EFFECT, "the spread between days is not known"
+        # Both the accepted time and today's are of one day each.
+        half = two_sided_quantile(_CHANCE, spread.degrees) * spread.deviation * math.sqrt(2)
+        why = f"the spread between {spread.occasions} different times is {spread.deviation:.2%}"
+        return max(MINIMUM_EFFECT, math.expm1(half)), why
 
 
 def read_baseline(folder: Path) -> Baseline:
     """What `replay baseline set` chose, or the newest right result of each series. Raises UsageError, FormatError."""
     chosen = {mark.series: mark.median_ns for mark in marks.read(folder)} if folder.is_dir() else {}
-    if not chosen:
-        with History(folder) as history:
-            history.update()
-            right: list[Entry] = [entry for entry in history.entries() if entry.outputs != "wrong"]
-        chosen = {key: float(items[-1].median_ns or 0) for key, items in by_series(right).items()}
+    with History(folder) as history:
+        history.update()
+        right: list[Entry] = [entry for entry in history.entries() if entry.outputs != "wrong"]
+    series = by_series(right)
+    chosen = chosen or {key: float(items[-1].median_ns or 0) for key, items in series.items()}
     if not chosen:
         raise UsageError(
             "has no results with times", where=folder, next="`replay run SNAP --history DIR` adds one"
         )
-    return Baseline(folder.name, chosen)
+    spreads = {
+        key: spread
+        for key, items in series.items()
+        if key in chosen
+        and (spread := spread_of([(item.created_utc, float(item.median_ns or 0)) for item in items]))
+        is not None
+    }
+    return Baseline(folder.name, chosen, spreads)
 
 
 def corpus_of(folder: Path) -> list[SnapshotWindow]:
@@ -132,6 +155,7 @@ def check(
     begin_s = time.monotonic()
     day = today or datetime.datetime.now(datetime.timezone.utc).date()
     replay_once = replay or _replay_once
+    processes = itertools.count()
     cases = []
     for number, window in enumerate(windows, 1):
         name = os.path.relpath(window.path, folder) if folder.is_dir() else window.path.name
@@ -140,7 +164,10 @@ def check(
             progress(f"{number} of {len(windows)}: {name}")
 
             def once(window: SnapshotWindow = window) -> RunResult:
-                result = replay_once(window, dataclasses.replace(options, window=window.window))
+                noise = {**own_noise(next(processes)), **options.environment}
+                result = replay_once(
+                    window, dataclasses.replace(options, window=window.window, environment=noise)
+                )
                 if history is not None:
                     append(history, result)
                 return result
@@ -224,9 +251,11 @@ def _finding(
             case, verdict="NEW", reason="the baseline has no time of it on this device"
         )
     ratio = seen.time_ns / accepted_ns
-    effect = config.effect(case.kernel, MINIMUM_EFFECT if seen.exact else APART_MINIMUM_EFFECT)
+    default, why = (MINIMUM_EFFECT, "the clock is exact") if seen.exact else baseline.smallest_effect(result)
+    effect, asked = config.effect(case.kernel, default), config.effect(case.kernel, -1.0) > 0
+    why = "as the configuration says" if asked else why
     verdict = "SLOWER" if ratio >= 1 + effect else "FASTER" if ratio <= 1 / (1 + effect) else "PASS"
-    reason = "" if verdict == "PASS" else f"a change of at least {effect:.3g} counts"
+    reason = "" if verdict == "PASS" else f"a change of {effect:.2%} or more counts: {why}"
     return dataclasses.replace(case, verdict=verdict, reason=reason, ratio=ratio, baseline_ns=accepted_ns)
 
 
@@ -234,9 +263,9 @@ def _notes(cases: Sequence[CheckedCase]) -> list[str]:
     notes = []
     if any(case.source == "measured" for case in cases):
         notes.append(
-            "times of the baseline were measured on another day: only a change of "
-            f"{APART_MINIMUM_EFFECT:.0%} or more counts, unless the configuration says otherwise; `replay compare` "
-            "measures both sides next to each other"
+            "times of the baseline were measured on another day: only a change beyond the spread between days counts "
+            f"({APART_MINIMUM_EFFECT:.0%} where the baseline has fewer than six days of it), unless the configuration "
+            "says otherwise; `replay compare` measures both sides next to each other"
         )
     if any(case.source == "modelled" for case in cases):
         notes.append(

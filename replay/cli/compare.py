@@ -73,8 +73,23 @@ def compare(
             help="Exit 1 when a row has this verdict; repeatable. WRONG always does.", show_default=False
         ),
     ] = None,
+    history: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            metavar="DIR",
+            help="Of results: a history, for the spread between different days.",
+            show_default=False,
+        ),
+    ] = None,
+    git_bisect: Annotated[
+        bool,
+        typer.Option(
+            "--git-bisect", help="Exit as `git bisect run` wants it: 125 where nothing can be said."
+        ),
+    ] = False,
     across: Annotated[
-        bool, typer.Option("--across", help="Compare also results of different devices or snapshots.")
+        bool,
+        typer.Option("--across", help="Compare also results of different devices, drivers or snapshots."),
     ] = False,
     driver: Annotated[Optional[str], driver_option("The driver of a side whose variant names none.")] = None,  # noqa: UP045
     quick: Quick = False,
@@ -94,12 +109,15 @@ def compare(
     SLOWER, SAME, UNSURE, or WRONG when the outputs of a side are not those that were captured.
 
     Exit code 0: compared. 1: a verdict that --fail-on names, or WRONG. 3: a side could not be replayed.
+    With --git-bisect 0: good. 1: SLOWER or WRONG. 125: UNSURE, or could not, so that the commit is skipped.
     """
     from replay.cli.common import seconds
     from replay.compare.rounds import RoundLimits
-    from replay.compare.run import compare_results, compare_windows
+    from replay.compare.run import compare_windows
     from replay.compare.sides import holds_results, matched, results_at, windows_at
-    from replay.errors import ExitCode, UsageError
+    from replay.compare.stored import compare_results
+    from replay.errors import ExitCode, ReplayError, SkippedCommitError, UsageError
+    from replay.history.series import spreads_of
     from replay.report.compare import headline, render_comparison
     from replay.report.json import document, print_document
     from replay.report.output import put
@@ -124,8 +142,15 @@ def compare(
                 "results are compared as they are",
                 next="--a, --b, --rounds, --samples and --budget need snapshots",
             )
-        result = compare_results(results_at(a), results_at(right), minimum_effect, across=across)
+        known_spread = spreads_of(history) if history is not None else lambda result: None
+        result = compare_results(
+            results_at(a), results_at(right), minimum_effect, across=across, known_spread=known_spread
+        )
     else:
+        if history is not None or across:
+            raise UsageError(
+                "snapshots are replayed next to each other", next="--history and --across belong to results"
+            )
         limits = RoundLimits(minimum_effect, rounds, seconds(budget) if budget else None)
         sides = [_side(text, driver, quick, samples, timeout) for text in (variant_a, variant_b)]
         pairs, unmatched = matched(windows_at(a), windows_at(right))
@@ -133,8 +158,13 @@ def compare(
             raise UsageError(
                 "no window of A has the kernels of one of B", next="`replay ls SNAP kernels` lists them"
             )
-        with StageLine(hidden=quiet or json) as line:
-            result = compare_windows(pairs, sides[0], sides[1], limits, unmatched, line.show)
+        try:
+            with StageLine(hidden=quiet or json) as line:
+                result = compare_windows(pairs, sides[0], sides[1], limits, unmatched, line.show)
+        except ReplayError as error:
+            if git_bisect and error.exit_code is ExitCode.COULD_NOT:
+                raise SkippedCommitError(error.what, where=error.where, next=error.next) from None
+            raise
     if output is not None:
         write_whole(output, (document(COMPARISON, result) + "\n").encode())
     if json:
@@ -143,13 +173,17 @@ def compare(
         put(headline(result))
     else:
         put(render_comparison(result, Screen.of_stdout()))
-    return _exit_code(result, fail_on or []) or ExitCode.DONE
+    return _exit_code(result, fail_on or [], git_bisect)
 
 
-def _exit_code(result: Comparison, fail_on: list[FailOn]) -> int:
+def _exit_code(result: Comparison, fail_on: list[FailOn], git_bisect: bool) -> int:
     from replay.errors import ExitCode
 
     verdicts = {row.verdict for row in result.rows}
+    if git_bisect:
+        if verdicts & {"SLOWER", "WRONG"}:
+            return ExitCode.GATE_FAILED
+        return ExitCode.SKIP if verdicts & {"UNSURE", "FAILED"} else ExitCode.DONE
     if "FAILED" in verdicts:
         return ExitCode.COULD_NOT
     gates = {"WRONG", *(item.value.upper() for item in fail_on)}

@@ -54,6 +54,16 @@ class Round:
         return math.log(self.b.time_ns / self.a.time_ns)
 
     @property
+    def wrong(self) -> str:
+        """What is wrong with the outputs, "" when they are right. A time with wrong outputs is no time."""
+        texts = [f"{name}: {side.wrong}" for name, side in (("A", self.a), ("B", self.b)) if side.wrong]
+        if self.b.wrong and not self.a.wrong and self.b.time_ns < self.a.time_ns:
+            texts.append(
+                f"faster ({math.expm1(self.difference) * 100:+.2f} %), but wrong, which does not count"
+            )
+        return "; ".join(texts)
+
+    @property
     def cycles_difference(self) -> float | None:
         """ln(B / A) of the cycles, where both are known."""
         if not self.a.cycles or not self.b.cycles:
@@ -101,9 +111,8 @@ def take_rounds(
         taken.rounds.append(_round(a, b, len(taken.rounds) % 2 == 1, taken.spoiled))
         progress(taken)
         last = taken.rounds[-1]
-        wrong = [f"{name}: {side.wrong}" for name, side in (("A", last.a), ("B", last.b)) if side.wrong]
-        if wrong:
-            taken.judgement = Judgement(Verdict.WRONG, "; ".join(wrong), None)
+        if wrong := last.wrong:
+            taken.judgement = Judgement(Verdict.WRONG, wrong, None)
             return taken
         exact = is_exact(taken.rounds)
         look = len(taken.rounds) == maximum if limits.exactly else is_look(len(taken.rounds), exact=exact)

@@ -32,6 +32,11 @@ class SnapshotWindow:
     kernels: tuple[str, ...]
     made_of: tuple[ComparedKernel, ...] = ()
 
+    @property
+    def exactly(self) -> tuple[object, ...]:
+        """Equal for windows of the same kernels out of the same images."""
+        return self.kernels, tuple(kernel.image for kernel in self.made_of)
+
 
 @dataclass(frozen=True)
 class StoredResult:
@@ -44,6 +49,12 @@ class StoredResult:
     def kernels(self) -> tuple[str, ...]:
         """Of the window that was replayed."""
         return tuple(self.result.window.kernels)
+
+    @property
+    def exactly(self) -> tuple[object, ...]:
+        """Equal for results of the same window of the same snapshot under the same variant."""
+        snapshot, variant = self.result.snapshot, self.result.variant
+        return self.kernels, snapshot.identity, snapshot.window, "" if variant is None else variant.text
 
 
 def windows_at(path: Path) -> list[SnapshotWindow]:
@@ -106,18 +117,33 @@ Item = TypeVar("Item", SnapshotWindow, StoredResult)
 
 
 def matched(a: Sequence[Item], b: Sequence[Item]) -> tuple[list[tuple[Item, Item]], list[str]]:
-    """Pairs with the same kernels, in the order of `a`, and a line for everything that has no partner."""
-    waiting: dict[tuple[str, ...], list[Item]] = defaultdict(list)
-    for item in b:
-        waiting[item.kernels].append(item)
-    pairs, unmatched = [], []
-    for item in a:
-        if waiting[item.kernels]:
-            pairs.append((item, waiting[item.kernels].pop(0)))
-        else:
-            unmatched.append(f"only in A: {named(item)}")
-    unmatched += [f"only in B: {named(item)}" for items in waiting.values() for item in items]
-    return pairs, unmatched
+    """Pairs with the same kernels, in the order of `a`, and a line for everything that has no partner.
+
+    Kernels of the same name stand in several modules (Triton's, templates of two builds), so those that agree in the
+    digest as well are put together first.
+    """
+    partners: dict[int, Item] = {}  # position in a -> of b
+    left = list(b)
+    for key in (_exactly, _kernels):
+        waiting: dict[tuple[object, ...], list[Item]] = defaultdict(list)
+        for item in left:
+            waiting[key(item)].append(item)
+        for at, item in enumerate(a):
+            if at not in partners and waiting[key(item)]:
+                partners[at] = waiting[key(item)].pop(0)
+        taken = set(map(id, partners.values()))
+        left = [item for item in left if id(item) not in taken]
+    unmatched = [f"only in A: {named(item)}" for at, item in enumerate(a) if at not in partners]
+    unmatched += [f"only in B: {named(item)}" for item in left]
+    return [(item, partners[at]) for at, item in enumerate(a) if at in partners], unmatched
+
+
+def _exactly(item: SnapshotWindow | StoredResult) -> tuple[object, ...]:
+    return item.exactly
+
+
+def _kernels(item: SnapshotWindow | StoredResult) -> tuple[object, ...]:
+    return item.kernels
 
 
 def named(item: SnapshotWindow | StoredResult) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from replay.timing.statistics import quantile
@@ -101,7 +101,17 @@ def judge(
     """
     if len(differences) < 2:
         return None
-    found = estimate(differences)
+    found = judge_estimate(estimate(differences), minimum_effect)
+    if found is None or found.verdict is Verdict.SAME or cycles is None or len(cycles) != len(differences):
+        return found
+    in_cycles = judge(cycles, minimum_effect)
+    if in_cycles is not None and in_cycles.verdict is Verdict.SAME:
+        return replace(found, reason="clock: the same number of SM cycles")
+    return found
+
+
+def judge_estimate(found: Estimate, minimum_effect: float = MINIMUM_EFFECT) -> Judgement | None:
+    """The verdict that an interval allows; None: none."""
     threshold = math.log1p(minimum_effect)
     mean, low, high = math.log(found.ratio), math.log(found.low), math.log(found.high)
     reach = smallest_effect(found, minimum_effect)
@@ -109,17 +119,27 @@ def judge(
         what = "no difference" if low == high == 0 else f"within {minimum_effect * 100:.3g} %"
         return Judgement(Verdict.SAME, what, found, reach)
     if low > 0 and mean >= threshold:
-        verdict = Verdict.SLOWER
-    elif high < 0 and mean <= -threshold:
-        verdict = Verdict.FASTER
-    else:
-        return None
-    reason = ""
-    if cycles is not None and len(cycles) == len(differences):
-        in_cycles = judge(cycles, minimum_effect)
-        if in_cycles is not None and in_cycles.verdict is Verdict.SAME:
-            reason = "clock: the same number of SM cycles"
-    return Judgement(verdict, reason, found, reach)
+        return Judgement(Verdict.SLOWER, "", found, reach)
+    if high < 0 and mean <= -threshold:
+        return Judgement(Verdict.FASTER, "", found, reach)
+    return None
+
+
+def from_spread(
+    mean: float, spread: float, degrees: int, a: int, b: int, probability: float = 0.01
+) -> Estimate:
+    """The ratio of results that were taken at different times, when the spread between such times is known.
+
+    mean: ln(B / A) of their means. spread: standard deviation of the logarithm of one result of another time, with so
+    many degrees of freedom. a, b: of how many different times each side is the mean. One look, so that the interval
+    misses the truth with `probability`.
+    """
+    error = spread * math.sqrt(1 / a + 1 / b)
+    half = two_sided_quantile(probability, degrees) * error
+    pairs = min(a, b)
+    return Estimate(
+        math.exp(mean), math.exp(mean - half), math.exp(mean + half), pairs, error * math.sqrt(pairs)
+    )
 
 
 def give_up(differences: Sequence[float], minimum_effect: float, why: str) -> Judgement:

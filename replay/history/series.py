@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from replay.history import baseline
 from replay.history.changes import change_points
-from replay.history.store import Entry, History, by_series
+from replay.history.spread import Spread, spread_of
+from replay.history.store import Entry, History, SeriesKey, by_series, series_of
+from replay.results.schema import RunResult
 
 
 @dataclass(frozen=True)
@@ -89,3 +92,23 @@ def _series(items: list[Entry], baseline_ns: float | None) -> Series:
         for found in change_points([point.median_ns for point in points])
     ]
     return Series(*items[0].series, points, changes, baseline_ns)
+
+
+def spreads_of(folder: Path) -> Callable[[RunResult], Spread | None]:
+    """How far results of one series lie apart, for any result; None where the history has too few of its like.
+
+    Raises UsageError when there is no such folder.
+    """
+    with History(folder) as history:
+        history.update()
+        found = by_series(history.entries())
+    kept: dict[SeriesKey, Spread | None] = {}
+
+    def known(result: RunResult) -> Spread | None:
+        key = series_of(result)
+        if key is not None and key not in kept:
+            entries = [entry for entry in found.get(key, []) if entry.outputs != "wrong"]
+            kept[key] = spread_of([(entry.created_utc, float(entry.median_ns or 0)) for entry in entries])
+        return None if key is None else kept[key]
+
+    return known

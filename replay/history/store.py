@@ -31,6 +31,10 @@ _COLUMNS = (
 )  # fmt: skip
 
 
+# Kernels, snapshot, window, device, source and variant: what results must have in common to be compared over time
+SeriesKey = tuple[str, str, int, str, str, str]
+
+
 @dataclass(frozen=True)
 class Entry:
     """One result as the index has it. path: relative to the folder. snapshot: identity. window: 0 for the only one.
@@ -51,9 +55,20 @@ class Entry:
     outputs: str
 
     @property
-    def series(self) -> tuple[str, str, int, str, str, str]:
+    def series(self) -> SeriesKey:
         """What results must have in common to be compared over time."""
         return self.kernel, self.snapshot, self.window, self.device, self.source, self.variant
+
+
+def series_of(result: RunResult) -> SeriesKey | None:
+    """Of a result that has times."""
+    if result.timing is None:
+        return None
+    variant = result.variant.text if result.variant is not None else ""
+    return (
+        ", ".join(result.window.kernels), result.snapshot.identity, result.snapshot.window or 0, result.device.name,
+        result.timing.source, variant,
+    )  # fmt: skip
 
 
 def append(folder: Path, result: RunResult) -> Path:
@@ -150,9 +165,9 @@ class History:
         return sorted(found, key=lambda entry: (entry.created_utc, entry.path))
 
 
-def by_series(entries: list[Entry]) -> dict[tuple[str, str, int, str, str, str], list[Entry]]:
+def by_series(entries: list[Entry]) -> dict[SeriesKey, list[Entry]]:
     """Entries that can be compared over time, those with times alone."""
-    found: dict[tuple[str, str, int, str, str, str], list[Entry]] = {}
+    found: dict[SeriesKey, list[Entry]] = {}
     for entry in entries:
         if entry.median_ns:
             found.setdefault(entry.series, []).append(entry)

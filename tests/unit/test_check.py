@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import itertools
+import random
 import xml.etree.ElementTree as xml
 
 import pytest
@@ -93,6 +94,36 @@ def test_measured_times_of_another_day_need_five_percent(window):
     assert only(gate(window, [timed(1060, base=make_result(), spread=3)])).verdict == "SLOWER"
 
 
+def history_of(folder, times_ns, base=None):
+    """A result a day."""
+    for day, ns in enumerate(times_ns):
+        append(
+            folder,
+            timed(
+                ns, base=base or make_result(), spread=3, created_utc=f"2026-01-{day + 1:02}T00:00:00+00:00"
+            ),
+        )
+
+
+def test_a_history_says_which_change_the_day_alone_brings(tmp_path, window):
+    """0.3 % between days: 3 % is a change; 3 % between days: 6 % is none."""
+    generator = random.Random(3)
+    for spread, now, verdict in ((0.003, 1030, "SLOWER"), (0.03, 1060, "PASS")):
+        folder = tmp_path / str(spread)
+        history_of(folder, [round(1000 * (1 + generator.gauss(0, spread))) for _ in range(12)])
+        found = read_baseline(folder)
+        found = dataclasses.replace(found, times_ns=dict.fromkeys(found.times_ns, 1000.0))
+        today = timed(now, base=make_result(), spread=3)
+        checked = check(
+            window.path.parent, [window], found, Config(), RunOptions(), CheckState(None),
+            replay=lambda *_, today=today: today, today=DAY,
+        )  # fmt: skip
+        case = only(checked)
+        assert case.verdict == verdict
+        if verdict == "SLOWER":
+            assert "12 different times" in case.reason
+
+
 def config_of(tmp_path, text):
     (tmp_path / "c.toml").write_text(text)
     return read_config(tmp_path / "c.toml")
@@ -136,6 +167,31 @@ def test_owners_limits_and_quarantine(tmp_path, window):
 def test_a_configuration_that_means_nothing_is_refused(tmp_path, text, says):
     with pytest.raises(UsageError, match=says):
         config_of(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("[limits]\n\nminimum_effect = 5", 3),
+        ("# x\n[[owner]]\nkernel = 'a'\n\n[[owner]]\nteam = 't'\nkernel = '('", 7),
+        ("[[owner]]\nkernel = 'a'\n[[owner]]  # of what\nteam = 'x'", 3),
+        ("[[quarantine]]\nkernel = 'a'\n[[quarantine]]\nkernel = 'b'\nuntil = 'soon'", 5),
+        ("\nunknown = 1", 2),
+        ("[limits]\nminimum_effect = 0.1\n[unknown]\nx = 1", 3),
+        ("[[owner]]\nkernel = 'x'\ntaem = 'typo'", 3),
+        ("\nowner = 3", 2),
+        ("[[owner]]\nkernel = 'a'\n[owner.x]\nkernel = 1\n[[owner]]\nkernel = 3", 3),
+    ],
+)
+def test_a_mistake_is_named_by_its_line(tmp_path, text, line):
+    with pytest.raises(UsageError) as raised:
+        config_of(tmp_path, text)
+    assert raised.value.where.endswith(f"c.toml:{line}")
+
+
+def test_a_mistake_of_the_language_is_named_by_its_line(tmp_path):
+    with pytest.raises(UsageError, match="line 2"):
+        config_of(tmp_path, "[limits]\nminimum_effect = =")
 
 
 def test_a_stopped_check_goes_on(tmp_path, window):

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
 
 import pytest
 
 from replay.cli.common import seconds
-from replay.compare.run import compare_results
+from replay.compare.rows import observation
 from replay.compare.sides import SnapshotWindow, StoredResult, holds_results, matched, results_at
+from replay.compare.stored import compare_results
 from replay.errors import UsageError
+from replay.history.spread import spread_of
 from replay.report.compare import headline, render_comparison
 from replay.report.text import Screen
-from replay.results.comparison import ComparedRow
+from replay.results.comparison import ComparedKernel, ComparedRow
 from replay.results.schema import OutputDifference, SnapshotFacts, Verification
 from replay.results.store import write_result
 
@@ -70,6 +73,86 @@ def test_results_of_different_times_need_a_large_change(tmp_path):
     assert "different times" in small.notes[0]
 
 
+def days(tmp_path, spread, ratio=1.0, count=12, seed=7, **changes):
+    """A result a day; no two of them share the state of the device."""
+    generator = random.Random(seed)
+    return [
+        stored(
+            tmp_path,
+            timed(
+                make_result(created_utc=f"2026-01-{n + 1:02}T03:00:00+00:00", **changes),
+                round(1e6 * ratio * math.exp(generator.gauss(0, spread))),
+            ),
+            f"{n}.rres",
+        )
+        for n in range(count)
+    ]
+
+
+def spread_in(results):
+    return lambda result: spread_of([(r.result.created_utc, observation(r.result).time_ns) for r in results])
+
+
+def test_a_history_shows_what_one_result_of_another_day_is_worth(tmp_path):
+    (a,), (b,), (c,) = (days(tmp_path, 0, ratio, 1) for ratio in (1, 1.03, 1.003))
+    known = spread_in(days(tmp_path, 0.004))
+    found = compare_results([a], [b], 0.01, known_spread=known)
+    assert only(found).verdict == "SLOWER"
+    assert "spread between such times is 0." in found.notes[0]
+    assert only(compare_results([b], [a], 0.01, known_spread=known)).verdict == "FASTER"
+    noisy = only(compare_results([a], [b], 0.01, known_spread=spread_in(days(tmp_path, 0.03))))
+    assert noisy.verdict == "UNSURE"
+    assert noisy.smallest_effect > 0.05
+    assert "smallest slow-down" in noisy.reason
+    assert only(compare_results([a], [c], 0.02, known_spread=known)).verdict == "SAME"
+
+
+def test_two_folders_of_many_days_show_their_own_spread(tmp_path):
+    before, after = days(tmp_path, 0.003), days(tmp_path, 0.003, 1.02, seed=8)
+    assert only(compare_results(before, after, 0.01)).verdict == "SLOWER"
+    assert only(compare_results(before, days(tmp_path, 0.003, 1.0, seed=8), 0.01)).verdict == "SAME"
+
+
+def test_days_of_equal_times_are_hardly_ever_called_different(tmp_path):
+    """Of 300 pairs of days out of one level, with the spread of 12 others: at most 1 % and a little for chance."""
+    alarms = found = 0
+    for seed in range(300):
+        known = spread_in(days(tmp_path, 0.006, seed=3 * seed))
+        (a,), (b,) = (days(tmp_path, 0.006, 1, 1, seed=900 + 3 * seed + n) for n in (1, 2))
+        alarms += only(compare_results([a], [b], 0.01, known_spread=known)).verdict in ("SLOWER", "FASTER")
+        (c,) = days(tmp_path, 0.006, 1.05, 1, seed=900 + 3 * seed + 2)
+        found += only(compare_results([a], [c], 0.01, known_spread=known)).verdict == "SLOWER"
+    assert alarms <= 7
+    assert found >= 285
+
+
+def test_results_of_one_hour_are_one_occasion(tmp_path):
+    """Thirty in a row know nothing of tomorrow."""
+    results = [(f"2026-01-01T03:{n:02}:00+00:00", 1000.0 + n) for n in range(30)]
+    assert spread_of(results) is None
+    days_ = [(f"2026-01-{n + 1:02}T03:00:00+00:00", 1000.0 + n % 2) for n in range(8)]
+    assert spread_of(days_).occasions == 8
+
+
+def test_a_step_in_a_history_is_no_spread():
+    level = [(f"2026-0{month}-{n + 1:02}T03:00:00+00:00", base + n % 3) for month, base in ((1, 1000), (2, 1300))
+             for n in range(15)]  # fmt: skip
+    assert spread_of(level).deviation < 0.002
+
+
+def test_kernels_of_one_name_are_told_apart_by_their_images(tmp_path):
+    """Triton calls many kernels the same."""
+
+    def window(name, number, image):
+        return SnapshotWindow(tmp_path / name, number, ("f",), (ComparedKernel("f", image=image),))
+
+    pairs, unmatched = matched(
+        [window("a", 1, "x"), window("a", 2, "y")], [window("b", 1, "y"), window("b", 2, "x")]
+    )
+    assert [(left.window, right.window) for left, right in pairs] == [(1, 2), (2, 1)]
+    assert unmatched == []
+
+
 def test_faster_but_wrong_is_wrong(tmp_path):
     bad = Verification("wrong", 1, 100, 4, [OutputDifference("range 3", 0, 100, 100, 4)])
     a = stored(tmp_path, timed(modelled(), 1000))
@@ -78,6 +161,8 @@ def test_faster_but_wrong_is_wrong(tmp_path):
     assert row.verdict == "WRONG"
     assert "B: outputs differ" in row.reason
     assert "range 3" in row.reason
+    assert "faster (-50.00 %), but wrong" in row.reason
+    assert row.ratio is None
 
 
 @pytest.mark.parametrize(
@@ -85,6 +170,11 @@ def test_faster_but_wrong_is_wrong(tmp_path):
     [
         ({"snapshot": SnapshotFacts("y.rsnap", 1, "cd" * 16)}, "different snapshots"),
         ({"device": dataclasses.replace(make_result().device, name="Other GPU")}, "different devices"),
+        (
+            {"driver": dataclasses.replace(make_result().driver, version=12080)},
+            "different driver versions .*12.8",
+        ),
+        ({"tool_version": "9.9"}, "different versions of replay"),
     ],
 )
 def test_results_that_do_not_belong_together_are_refused_unless_asked_for(tmp_path, change, says):

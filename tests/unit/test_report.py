@@ -12,8 +12,8 @@ from html.parser import HTMLParser
 import pytest
 
 from replay.cli import main
-from replay.compare.run import compare_results
 from replay.compare.sides import StoredResult
+from replay.compare.stored import compare_results
 from replay.errors import FormatError
 from replay.history.store import append
 from replay.report.html import read_sources, render_page

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from snapshot_factory import vector_add  # noqa: E402
 from test_engine_state import emulator, replayed, sabotage  # noqa: E402, F401
 
-from replay.compare.run import observation  # noqa: E402
+from replay.compare.rows import observation  # noqa: E402
 from replay.report.run import render_run  # noqa: E402
 from replay.report.text import Screen  # noqa: E402
 from replay.timing.stamps import clock_between, cycles_of, decode_stamps  # noqa: E402

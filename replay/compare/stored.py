@@ -1,0 +1,227 @@
+"""`replay compare` of stored results: nothing is replayed, so a side is as good as the days it was taken on."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Sequence
+
+from replay.compare.rounds import Observation, Round
+from replay.compare.rows import JudgedRow, described, judged, kernels_text, make_comparison, observation
+from replay.compare.sides import StoredResult, matched, named
+from replay.compare.verdict import (
+    Estimate,
+    Judgement,
+    Verdict,
+    from_spread,
+    give_up,
+    judge,
+    judge_estimate,
+    probability_of_chance,
+    smallest_effect,
+)
+from replay.errors import UsageError
+from replay.history.spread import Spread, occasions, spread_of
+from replay.results import comparison
+from replay.results.schema import RunResult
+from replay.timing.statistics import quantile
+from replay.timing.student import tail_probability
+
+# Results of different times: the device may have drifted between them, which no number of samples shows.
+APART_MINIMUM_EFFECT = 0.05
+APART_LEAST_RESULTS = 3
+SpreadOf = Callable[[RunResult], "Spread | None"]
+
+
+def compare_results(
+    a: Sequence[StoredResult],
+    b: Sequence[StoredResult],
+    minimum_effect: float,
+    *,
+    across: bool = False,
+    known_spread: SpreadOf = lambda result: None,
+) -> comparison.Comparison:
+    """Results as they are. across: also those of different devices, drivers or snapshots. known_spread: of the series
+    of a result over time, from a history.
+
+    They were taken at different times. Where the spread between such times is known, from a history or from the two
+    sides themselves, it says which change is one; else measured results need several on each side, and only a change of
+    5 % or more is called one. Raises UsageError when they should not be compared.
+    """
+    begin_s = time.monotonic()
+    groups_a, groups_b = _series(a), _series(b)
+    pairs, unmatched = matched(
+        [group[0] for group in groups_a.values()], [group[0] for group in groups_b.values()]
+    )
+    found: list[JudgedRow] = []
+    spreads: list[Spread | None] = []
+    for first_a, first_b in pairs:
+        group_a, group_b = groups_a[first_a.exactly], groups_b[first_b.exactly]
+        if not across:
+            _require_comparable([*group_a, *group_b])
+        spread = (
+            known_spread(first_a.result)
+            or known_spread(first_b.result)
+            or spread_of(_times(group_a), _times(group_b))
+        )
+        found.append(_compare_stored(group_a, group_b, minimum_effect, spread))
+        spreads.append(spread)
+    return make_comparison(
+        found, minimum_effect, unmatched, _notes(found, spreads), time.monotonic() - begin_s
+    )
+
+
+def _notes(found: Sequence[JudgedRow], spreads: Sequence[Spread | None]) -> list[str]:
+    measured = [spread for item, spread in zip(found, spreads, strict=True) if item.row.source == "measured"]
+    known = [spread for spread in measured if spread is not None]
+    notes = []
+    if known:
+        low, high = min(spread.deviation for spread in known), max(spread.deviation for spread in known)
+        text = f"{low:.2%}" if low == high else f"{low:.2%} to {high:.2%}"
+        notes.append(
+            f"these results were measured at different times; the spread between such times is {text}, from "
+            f"{min(spread.occasions for spread in known)} or more of them"
+        )
+    if len(known) < len(measured):
+        notes.append(
+            f"{'these' if not known else 'other'} results were measured at different times, and the spread between "
+            f"such times is not known: only a change of {APART_MINIMUM_EFFECT:.0%} or more is called one; --history "
+            "DIR with results of at least six different times tells it, or replay the snapshots next to each other"
+        )
+    return notes
+
+
+def _series(results: Sequence[StoredResult]) -> dict[tuple[object, ...], list[StoredResult]]:
+    groups: dict[tuple[object, ...], list[StoredResult]] = {}
+    for item in results:
+        groups.setdefault(item.exactly, []).append(item)
+    return groups
+
+
+def _times(group: Sequence[StoredResult]) -> list[tuple[str, float]]:
+    return [(item.result.created_utc, observation(item.result).time_ns) for item in group]
+
+
+def _require_comparable(items: Sequence[StoredResult]) -> None:
+    """Equal devices, drivers, snapshots and sources of time. Raises UsageError that names what differs."""
+    questions: dict[str, Callable[[RunResult], object]] = {
+        "devices": lambda result: result.device.name,
+        "snapshots": lambda result: (
+            f"{result.snapshot.file} {result.snapshot.identity[:8]}"
+            + (f" window {result.snapshot.window}" if result.snapshot.window else "")
+        ),
+        "driver versions": lambda result: (
+            f"CUDA {result.driver.version // 1000}.{result.driver.version % 1000 // 10}"
+        ),
+        "versions of replay": lambda result: result.tool_version,
+    }
+    sources = {item.result.timing.source for item in items if item.result.timing is not None}
+    if len(sources) > 1:
+        raise UsageError("one result is measured and the other modelled", where=named(items[0]),
+                         next="replay both on the same driver")  # fmt: skip
+    for what, question in questions.items():
+        answers = list(dict.fromkeys(str(question(item.result)) for item in items))
+        if len(answers) > 1:
+            raise UsageError(
+                f"results of different {what} ({answers[0]} and {answers[1]})", where=named(items[0]),
+                next="--across compares them all the same",
+            )  # fmt: skip
+
+
+def _compare_stored(
+    a: Sequence[StoredResult], b: Sequence[StoredResult], minimum_effect: float, spread: Spread | None
+) -> JudgedRow:
+    sides = [[observation(item.result) for item in group] for group in (a, b)]
+    rounds = [Round(left, right, False) for left, right in zip(*sides, strict=False)]
+    judgement, chance = _judge_stored(a, b, sides, rounds, minimum_effect, spread)
+    first = a[0].result
+    assert first.timing is not None
+    row = comparison.ComparedRow(
+        kernel=kernels_text(a[0].kernels),
+        a=_side(a[0], sides[0]),
+        b=_side(b[0], sides[1]),
+        verdict=judgement.verdict.value,
+        time="GPU time" if first.timing.gpu is not None else "host time",
+        source=first.timing.source,
+        rounds=[
+            comparison.ComparedRound(
+                item.a.time_ns,
+                item.b.time_ns,
+                False,
+                item.a.cycles,
+                item.b.cycles,
+                item.a.power_w,
+                item.b.power_w,
+            )
+            for item in rounds
+        ],
+        **judged(judgement),
+    )
+    counts = judgement.estimate is not None and (spread is not None or len(rounds) > 1)
+    return JudgedRow(row, judgement.estimate if counts else None, chance)
+
+
+def _judge_stored(
+    a: Sequence[StoredResult],
+    b: Sequence[StoredResult],
+    sides: Sequence[Sequence[Observation]],
+    rounds: Sequence[Round],
+    minimum_effect: float,
+    spread: Spread | None,
+) -> tuple[Judgement, float | None]:
+    """And the probability of chance."""
+    wrong = next((item.wrong for item in rounds if item.wrong), "") or next(
+        (
+            f"{name}: {side.wrong}"
+            for name, found in zip("AB", sides, strict=True)
+            for side in found
+            if side.wrong
+        ),
+        "",
+    )
+    if wrong:
+        return Judgement(Verdict.WRONG, wrong, None), None
+    differences = [item.difference for item in rounds]
+    if all(side.exact for item in rounds for side in (item.a, item.b)):
+        found = judge(differences * 2, minimum_effect) or give_up(differences, minimum_effect, "undecided")
+        return found, probability_of_chance(differences) if len(differences) > 1 else None
+    if spread is not None and spread.deviation > 0:
+        times_a, times_b = occasions(_times(a)), occasions(_times(b))
+        mean = _mean_log(times_b) - _mean_log(times_a)
+        known = from_spread(mean, spread.deviation, spread.degrees, len(times_a), len(times_b))
+        error = known.deviation / math.sqrt(known.rounds)
+        chance = tail_probability(mean / error, spread.degrees)
+        return judge_estimate(known, minimum_effect) or _undecided(known, minimum_effect, spread), chance
+    if len(rounds) < APART_LEAST_RESULTS:
+        unsure = give_up(
+            differences, minimum_effect, f"{len(rounds)} results on each side, of different times"
+        )
+        ratio = math.exp(quantile(sorted(differences), 0.5))
+        return dataclasses.replace(
+            unsure, estimate=None, reason=f"{unsure.reason}; B / A is {ratio:.4f}"
+        ), None
+    effect = max(minimum_effect, APART_MINIMUM_EFFECT)
+    found = judge(differences, effect) or give_up(differences, effect, f"{len(rounds)} results on each side")
+    return found, probability_of_chance(differences)
+
+
+def _undecided(known: Estimate, minimum_effect: float, spread: Spread) -> Judgement:
+    reach = smallest_effect(known, minimum_effect)
+    return Judgement(
+        Verdict.UNSURE,
+        f"the spread between different times is {spread.deviation:.2%}; the smallest slow-down that these results "
+        f"would have shown is {reach * 100:.2g} %",
+        known,
+        reach,
+    )
+
+
+def _mean_log(times_ns: Sequence[float]) -> float:
+    return math.fsum(map(math.log, times_ns)) / len(times_ns)
+
+
+def _side(item: StoredResult, observed: Sequence[Observation]) -> comparison.ComparedSide:
+    variant = item.result.variant.text if item.result.variant is not None else ""
+    side = comparison.ComparedSide(item.result.snapshot.file, item.result.snapshot.window, variant)
+    return described(side, item.result, observed)
