@@ -5,7 +5,9 @@
 The kernels are emulator/kernels.ptx (from kernels.cu), the loops emulator/loops.c, compiled by cc -O2 for this
 processor. Rounds of {kernel, loop} alternate in one process; times are CPU time of the thread, the least of all rounds
 counts, because whatever else runs on the machine only ever adds to it. A lane-operation is one PTX instruction of one
-thread, as the driver counts it. Two cores are compared in wall time, so the machine must be idle for that figure.
+thread, as the driver counts it. Two cores are compared in wall time, so the machine must be idle for that figure;
+beside it stands what two cores give the plain loop. Loading a module is compared with a loop that counts the words of
+its text.
 --unchecked names a build of the driver without bounds checks (cmake -DREPLAY_EMULATOR_UNCHECKED=ON), --uncounted one
 without counters of memory accesses (-DREPLAY_EMULATOR_UNCOUNTED=ON); they are made for this comparison and never
 installed. REPLAY_TEST_EMULATOR_DIR names another build than the installed package's.
@@ -25,6 +27,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +44,7 @@ TARGETS: dict[str, tuple[str, float]] = {
     "load_25_mb_s": ("at most, s", 1.0),
 }
 MODULE_BYTES = 25 << 20
+LOOPS_AT_ONCE = 10  # one after the other, so that starting threads is a small part
 
 
 def emulator_folder() -> Path:
@@ -203,18 +207,25 @@ def measure_cases(rounds: int, loops: Path, only: str = "") -> dict[str, Any]:
 
 
 def measure_cores(rounds: int, loops: Path) -> dict[str, float]:
-    """Wall time of the kernel that has no atomics and much to compute; the least of the rounds."""
+    """Wall time of the kernel that has no atomics and much to compute, and of as many of its loops at once as the
+    driver may use threads; the least of the rounds."""
     case = next(c for c in cases(Driver(emulator_folder()), ctypes.CDLL(str(loops))) if c.name == "matmul32")
-    least = float("inf")
-    for _ in range(rounds):
-        begin = time.perf_counter()
-        case.kernel()
-        least = min(least, time.perf_counter() - begin)
-    return {"wall_s": least}
+    kernel_s, loops_s = [], []
+    with ThreadPoolExecutor(int(os.environ["REPLAY_EMULATOR_THREADS"])) as pool:
+        at_once = range(int(os.environ["REPLAY_EMULATOR_THREADS"]))
+        for _ in range(rounds):
+            begin = time.perf_counter()
+            case.kernel()
+            kernel_s.append(time.perf_counter() - begin)
+            begin = time.perf_counter()
+            list(pool.map(lambda _: [case.loop() for _ in range(LOOPS_AT_ONCE)], at_once))
+            loops_s.append(time.perf_counter() - begin)
+    return {"wall_s": min(kernel_s), "loops_s": min(loops_s)}
 
 
-def measure_load(rounds: int) -> dict[str, float]:
-    """CPU time until a module of 25 MB is loaded and a kernel in its middle can be launched."""
+def measure_load(rounds: int, loops: Path) -> dict[str, float]:
+    """CPU time until a module of 25 MB is loaded and a kernel in its middle can be launched, and of a loop that looks
+    at each of its characters once."""
     body = KERNELS.read_text()
     head, _, rest = body.partition(".visible .entry")
     parts = []
@@ -226,14 +237,16 @@ def measure_load(rounds: int) -> dict[str, float]:
         parts.append(text)
     ptx = (head + "\n".join(parts)).encode()
     driver = Driver(emulator_folder())
-    least = float("inf")
+    library = ctypes.CDLL(str(loops))
+    load_s, loop_s = [], []
     for _ in range(rounds):
         begin = time.thread_time()
         module = driver.module(ptx)
         driver.function(module, f"saxpy_{copies // 2}")
-        least = min(least, time.thread_time() - begin)
+        load_s.append(time.thread_time() - begin)
         driver.call("cuModuleUnload", module)
-    return {"cpu_s": least, "bytes": len(ptx)}
+        loop_s.append(least_cpu_s(lambda: library.count_words(ptx, ctypes.c_int64(len(ptx)))))
+    return {"cpu_s": min(load_s), "loop_s": min(loop_s), "bytes": len(ptx)}
 
 
 def in_process(what: str, rounds: int, loops: Path, folder: Path, threads: int = 1, only: str = "") -> Any:
@@ -279,7 +292,7 @@ def main() -> int:
         print(json.dumps(measure_cores(options.rounds, options.loops)))
         return 0
     if options.measure == "load":
-        print(json.dumps(measure_load(options.rounds)))
+        print(json.dumps(measure_load(options.rounds, options.loops)))
         return 0
     folder = emulator_folder()
     if not (folder / "libcuda.so.1").exists():
@@ -314,12 +327,21 @@ def main() -> int:
                 figures[what] = max(shares[what].values())
                 print(f"{words} cost: " + ", ".join(f"{k} {v:+.1%}" for k, v in shares[what].items()))
         if not options.only:
-            one, two = (in_process("cores", rounds, loops, folder, threads)["wall_s"] for threads in (1, 2))
+            alone, both = (in_process("cores", rounds, loops, folder, threads) for threads in (1, 2))
+            one, two = alone["wall_s"], both["wall_s"]
             figures["two_cores"] = one / two
+            figures["two_cores_loop"] = 2 * alone["loops_s"] / both["loops_s"]
             load = in_process("load", 3, loops, folder)
             figures["load_25_mb_s"] = load["cpu_s"]
-            print(f"two cores: {one / two:.2f} times as fast as one ({one:.3f} s, {two:.3f} s)")
-            print(f"loading {load['bytes'] / 1e6:.1f} MB of PTX: {load['cpu_s']:.2f} s")
+            figures["load_25_mb_loop_s"] = load["loop_s"]
+            print(
+                f"two cores: {one / two:.2f} times as fast as one ({one:.3f} s, {two:.3f} s); "
+                f"the plain loop, once on each: {figures['two_cores_loop']:.2f}"
+            )
+            print(
+                f"loading {load['bytes'] / 1e6:.1f} MB of PTX: {load['cpu_s']:.2f} s; a plain loop that counts "
+                f"its words: {load['loop_s']:.3f} s, ratio {load['cpu_s'] / load['loop_s']:.1f}"
+            )
     met = {
         name: figures[name] <= bound if what.startswith("at most") else figures[name] >= bound
         for name, (what, bound) in TARGETS.items()

@@ -139,6 +139,8 @@ def conversions_of(row: Row) -> list[str]:
         return [f"cvt{first}.{rest[0]}.{source}" for source in rest[1:]]
     if family == "TO_PAIR":
         return [f"cvt{first}.{PAIR[rest[0]]}.f32"]
+    if family == "TO_PAIR_BY_BITS":
+        return [f"cvt.rs{first}.bf16x2.f32"]
     if family == "TO_TF32":
         return [f"cvt{first}.tf32.f32"]
     if family == "HALF_TO_INTEGERS":
@@ -232,7 +234,8 @@ REFUSED = {
     ),
     "multicast memory": ("multimem.ld_reduce.add.u32",),
     "`fma.oob`: which NaN is the out-of-bounds one is not documented": ("fma.rn.oob.f16",),
-    "`cvt.rs`: how random bits meet the digits that subnormal results lose is not documented": (
+    "`cvt.rs` to other formats than bf16: how random bits meet digits of other places, and those that subnormal "
+    "results lose, is not documented": (
         "cvt.rs.f16x2.f32",
         "cvt.rs.satfinite.e4m3x4.f32",
     ),

@@ -1,6 +1,7 @@
 // The same kernels as plain loops, for benchmarks/emulator.py: what the processor does without an
 // interpreter.
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 void fma_chain(float *out, float a, float b, int rounds, int threads) {
@@ -48,3 +49,17 @@ static void product(const float *a, const float *b, float *c, int n, int tile) {
 }
 void matmul16(const float *a, const float *b, float *c, int n) { product(a, b, c, n, 16); }
 void matmul32(const float *a, const float *b, float *c, int n) { product(a, b, c, n, 32); }
+
+// What any reader of a text has to do at least: look at each character once.
+int64_t count_words(const char *text, int64_t bytes) {
+  int64_t words = 0;
+  int inside = 0;
+  for (int64_t i = 0; i < bytes; ++i) {
+    char c = text[i];
+    int letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                 c == '%' || c == '.';
+    words += letter && !inside;
+    inside = letter;
+  }
+  return words;
+}

@@ -1,4 +1,5 @@
 // Names across the texts of a module: which definition each one means (PTX ISA, "Linking Directives").
+#include "ptx/lexer.hpp"
 #include "ptx/module.hpp"
 
 namespace emulator::ptx {
@@ -53,6 +54,22 @@ const Candidate *chosen(const Module &module, std::string_view name,
   return best;
 }
 
+// Initial values name what is there: a variable, or a function that has a body.
+void check_initial_values(const Module &module) {
+  for (const Variable &variable : module.variables)
+    for (const AddressInitialiser &address : variable.addresses) {
+      const Text &text = module.texts[variable.text];
+      auto found = text.names.find(address.symbol);
+      if (found != text.names.end() &&
+          (is_defined(found->second) ||
+           module.is_provided(address.symbol, found->second.symbol.function != nullptr)))
+        continue;
+      std::string what = "the initial value of '" + std::string(variable.name) + "' names '" +
+                         std::string(address.symbol) + "', which is not defined";
+      Lexer(text, text.text, 1).fail_at(static_cast<size_t>(address.symbol.data() - text.text.data()), what);
+    }
+}
+
 } // namespace
 
 void link(Module &module) {
@@ -95,6 +112,7 @@ void link(Module &module) {
     for (const auto &[name, named] : text.names)
       if (named.linkage == Linkage::internal)
         module.names.insert({name, named});
+  check_initial_values(module);
 }
 
 std::string place_of(const Module &module, const SourceLine &line) {

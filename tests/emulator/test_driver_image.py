@@ -258,5 +258,30 @@ def test_container_with_damaged_lengths_is_refused_or_read(cuda: Driver, tmp_pat
         )  # fmt: skip
 
 
+def test_an_image_that_memory_does_not_hold_is_refused(fresh):
+    """In memory no length is given: what lies behind the last page that can be read is never touched."""
+    first = entry(PTX, 80, text("one"), LZ4)
+    good = container(first, entry(PTX, 70, text("two"), ZSTD))
+    done = fresh(
+        f"""
+        import mmap
+        pages = mmap.mmap(-1, 8192)
+        base = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+        libc = ctypes.CDLL(None)
+        assert libc.mprotect(ctypes.c_void_p(base + 4096), 4096, 0) == 0
+        good, results = {good!r}, set()
+        cut = [good[:size] for size in range(1, {16 + len(first)}, 5)]
+        for image in [*cut, b".version 8.0", bytes([0x7F, 69, 76]), bytes([0xB1, 0x43])]:
+            at = base + 4096 - len(image)
+            ctypes.memmove(at, image, len(image))
+            results.add(d.cuModuleLoadData(out(handle()), at))
+        print(results, d.cuModuleLoadData(out(handle()), base + 4096), d.cuModuleLoadData(out(handle()), 0xDEAD0000))
+        ctypes.memmove(base, good, len(good))
+        print(d.cuModuleLoadData(out(handle()), base))
+        """
+    )
+    assert done.stdout.split() == ["{200}", "200", "200", "0"]
+
+
 def test_missing_file(cuda: Driver, tmp_path):
     assert cuda.cuModuleLoad(api.out(api.handle()), str(tmp_path / "none")) == 301

@@ -113,6 +113,7 @@ def body(text: str) -> str:
         (".version 8.0\n", "no .target directive"),
         (".target sm_80\n.version 8.0\n", "line 1, column 1"),
         (api.HEADER + ".global .u32 a;\n.global .u32 a;\n", "line 5, column 14: 'a' is defined twice, first on line 4"),
+        (api.HEADER + ".global .u64 p = nowhere;\n", "line 4, column 18: the initial value of 'p' names 'nowhere'"),
         (api.HEADER + ".frob .u32 a;\n", "line 4, column 1: unknown directive '.frob'"),
         (api.HEADER + "/* no end", "line 4, column 1: a comment that is never closed"),
         (body(" add.u32 %r1, %r2;\n ret;"), "line 7, column 2: add.u32 with 2 operands; it takes 3"),

@@ -1,8 +1,10 @@
 #include "image.hpp"
 
 #include "lz4.hpp"
+#include "readable.hpp"
 #include "zstd.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -120,8 +122,14 @@ Found search_container(const uint8_t *container, size_t available, const setting
   auto damaged = [&](const char *why) {
     refuse(CUDA_ERROR_INVALID_IMAGE, log, std::string("fat binary: ") + why);
   };
+  // In memory nothing but the container's own numbers says how long it is.
+  auto require_readable = [&](const uint8_t *from, size_t bytes) {
+    if (available == unknown_length && readable_bytes(from, bytes) < bytes)
+      damaged("it claims more bytes than can be read where it lies");
+  };
   if (available < sizeof(ContainerHeader))
     damaged("its header is cut short");
+  require_readable(container, sizeof(ContainerHeader));
   auto header = read<ContainerHeader>(container);
   if (header.magic != container_magic || header.version != 1 || header.header_bytes < sizeof(ContainerHeader))
     damaged("the header is not one of version 1");
@@ -136,6 +144,7 @@ Found search_container(const uint8_t *container, size_t available, const setting
   std::optional<EntryHeader> best;
   const uint8_t *best_begin = nullptr;
   while (left >= sizeof(EntryHeader)) {
+    require_readable(at, sizeof(EntryHeader));
     auto entry = read<EntryHeader>(at);
     if (entry.header_bytes < sizeof(EntryHeader) || entry.header_bytes > left ||
         entry.payload_bytes > left - entry.header_bytes || entry.compressed_bytes > entry.payload_bytes)
@@ -156,6 +165,7 @@ Found search_container(const uint8_t *container, size_t available, const setting
     left -= entry.header_bytes + entry.payload_bytes;
   }
   if (best) {
+    require_readable(best_begin, best->header_bytes + best->payload_bytes);
     std::string text = unpacked(*best, best_begin + best->header_bytes, log);
     text.resize(strnlen(text.data(), text.size()));
     found.ptx = PtxText{file_name(*best, best_begin), std::move(text)};
@@ -194,7 +204,11 @@ std::vector<PtxText> texts_of_wrapper(const Wrapper &wrapper, const setting::cap
   std::vector<PtxText> texts;
   if (wrapper.version == 2 && wrapper.prelinked) {
     auto *const *container = static_cast<const void *const *>(wrapper.prelinked);
-    for (size_t c = 0; c < most_prelinked && container[c]; ++c) {
+    for (size_t c = 0; c < most_prelinked; ++c) {
+      if (readable_bytes(container + c, sizeof *container) < sizeof *container)
+        refuse(CUDA_ERROR_INVALID_IMAGE, log, "fat binary wrapper: its list of containers cannot be read");
+      if (!container[c])
+        break;
       Found part = search_container(static_cast<const uint8_t *>(container[c]), unknown_length, device, log);
       if (part.ptx)
         texts.push_back(std::move(*part.ptx));
@@ -221,11 +235,15 @@ void require_target(const std::string &ptx, const setting::capability &device, s
       return; // the executor's parser says what is wrong
     char *end = nullptr;
     auto number = static_cast<uint32_t>(std::strtoul(ptx.c_str() + sm + 3, &end, 10));
-    if (!suits(number, *end == 'a', *end == 'f', device))
+    if (!suits(number, *end == 'a', *end == 'f', device)) {
+      size_t line_begin = ptx.rfind('\n', sm) + 1; // npos + 1 is 0
       refuse(CUDA_ERROR_INVALID_PTX, log,
-             "the PTX is for sm_" + std::to_string(number) +
-                 (*end == 'a' || *end == 'f' ? std::string(1, *end) : "") + ", which " +
-                 capability_name(device) + " cannot run (REPLAY_EMULATOR_COMPUTE_CAPABILITY)");
+             "line " +
+                 std::to_string(1 + std::count(ptx.begin(), ptx.begin() + static_cast<ptrdiff_t>(sm), '\n')) +
+                 ", column " + std::to_string(sm - line_begin + 1) + ": the PTX is for sm_" +
+                 std::to_string(number) + (*end == 'a' || *end == 'f' ? std::string(1, *end) : "") +
+                 ", which " + capability_name(device) + " cannot run (REPLAY_EMULATOR_COMPUTE_CAPABILITY)");
+    }
     return;
   }
 }
@@ -280,10 +298,13 @@ std::vector<PtxText> texts_of_image(const void *image, size_t bytes, const setti
   if (!image)
     fail(CUDA_ERROR_INVALID_VALUE);
   auto *start = static_cast<const uint8_t *>(image);
+  size_t beginning = bytes == unknown_length ? readable_bytes(image, 4) : bytes;
+  if (bytes == unknown_length && beginning == 0)
+    refuse(CUDA_ERROR_INVALID_IMAGE, log, "the image cannot be read where it is said to lie");
   // Compared byte by byte, so that a text shorter than a magic number is not read past its end.
   auto begins_with = [&](uint32_t magic) {
     for (size_t i = 0; i < sizeof magic; ++i)
-      if (i >= bytes || start[i] != ((magic >> (8 * i)) & 0xff))
+      if (i >= beginning || start[i] != ((magic >> (8 * i)) & 0xff))
         return false;
     return true;
   };
@@ -291,6 +312,8 @@ std::vector<PtxText> texts_of_image(const void *image, size_t bytes, const setti
     if (bytes != unknown_length) // a file cannot hold a pointer
       refuse(CUDA_ERROR_INVALID_IMAGE, log,
              "the file begins with a fat binary wrapper, which exists only in memory");
+    if (readable_bytes(image, sizeof(Wrapper)) < sizeof(Wrapper))
+      refuse(CUDA_ERROR_INVALID_IMAGE, log, "fat binary wrapper: it is cut short");
     auto wrapper = read<Wrapper>(image);
     if (wrapper.version != 1 && wrapper.version != 2)
       refuse(CUDA_ERROR_INVALID_IMAGE, log, "fat binary wrapper: its version is neither 1 nor 2");
@@ -304,9 +327,12 @@ std::vector<PtxText> texts_of_image(const void *image, size_t bytes, const setti
   }
   if (begins_with(elf_magic))
     no_ptx({}, device, log);
-  std::string text(reinterpret_cast<const char *>(start),
-                   bytes == unknown_length ? std::strlen(reinterpret_cast<const char *>(start))
-                                           : strnlen(reinterpret_cast<const char *>(start), bytes));
+  auto *words = reinterpret_cast<const char *>(start);
+  bool ends = true;
+  size_t length = bytes == unknown_length ? readable_length(words, ends) : strnlen(words, bytes);
+  if (!ends)
+    refuse(CUDA_ERROR_INVALID_IMAGE, log, "the image is a text without a NUL at its end");
+  std::string text(words, length);
   if (text.compare(0, linked_mark.size(), linked_mark) == 0)
     return separated(text, device, log);
   if (text.find(".version") == std::string::npos)

@@ -12,8 +12,8 @@ namespace emulator::driver {
 
 // The PTX texts for a device of this capability: one, or those of a program built with -rdc=true, which have
 // to be linked. Throws the error the driver returns, with `log` saying why. `image` comes from a program in
-// this process and has no length: sizes inside it are checked against each other, but a pointer to something
-// else is the caller's fault, as it is on the real driver.
+// this process and has no length: sizes inside it are checked against each other, and against what can be
+// read there.
 std::vector<PtxText> texts_of_image(const void *image, const setting::capability &device, std::string &log);
 
 // The same for bytes with a known length (files, linker input).

@@ -87,6 +87,28 @@ template <typename R> const Instruction *to_pair(Warp &w, const Instruction *i) 
   return i + 1;
 }
 
+// cvt.rs.bf16x2.f32 d, a, b, c: the upper half of c rounds a, the lower one b. A bf16 is the upper half of an
+// f32, so the 16 random bits and the 16 that fall away have the same places, those of subnormal numbers too.
+inline u16 rounded_by_bits(f32 x, u32 random, int64_t flags) {
+  u32 bits = bit_cast<u32>(x), magnitude = bits & 0x7fffffff;
+  u32 largest = flags & stays_finite ? 0x7f7f : 0x7f80;
+  u32 result = (magnitude < 0x7f800000 ? magnitude + random : magnitude) >> 16;
+  result = (result < largest ? result : largest) | (bits >> 16 & 0x8000);
+  return magnitude > 0x7f800000 ? 0x7fff : finished(bf16{static_cast<u16>(result)}, flags);
+}
+const Instruction *to_pair_by_bits(Warp &w, const Instruction *i) {
+  Output<u32> out(w, i->destination);
+  const f32 *a = w.row<f32>(i->a);
+  const f32 *b = w.row<f32>(i->b);
+  const u32 *c = w.row<u32>(i->c);
+  int64_t flags = i->immediate;
+  for (u32 l = 0; l < lanes_per_warp; ++l)
+    out.row[l] =
+        u32{rounded_by_bits(a[l], c[l] >> 16, flags)} << 16 | rounded_by_bits(b[l], c[l] & 0xffff, flags);
+  out.store();
+  return i + 1;
+}
+
 // tf32: an f32 whose last 13 bits are zero.
 const Instruction *to_tf32(Warp &w, const Instruction *i) {
   Output<u32> out(w, i->destination);
@@ -150,6 +172,12 @@ void add_convert_half(OperationTable &t) {
   using Integers = Types<u8, s8, u16, s16, u32, s32, u64, s64>;
 #define TO_HALF(modifiers, result, ...) enter_all_to_half<result>(t, modifiers, Types<__VA_ARGS__>{});
 #define TO_PAIR(modifiers, half) enter_to_pair<half>(t, modifiers, type_of<PairOf<half>::type>);
+#define TO_PAIR_BY_BITS(modifiers)                                                                           \
+  t.add("cvt.rs" modifiers ".bf16x2.f32", {to_pair_by_bits,                                                  \
+                                           ptx::Type::bf16x2,                                                \
+                                           {ptx::Type::f32, ptx::Type::f32, ptx::Type::b32},                 \
+                                           3,                                                                \
+                                           flags_of(modifiers)});
 #define TO_TF32(modifiers)                                                                                   \
   t.add("cvt" modifiers ".tf32.f32", {to_tf32, ptx::Type::b32, {ptx::Type::f32}, 1, flags_of(modifiers)});
 #define HALF_TO_INTEGERS(modifiers, half) half_to_integers<half>(t, modifiers, Integers{});
