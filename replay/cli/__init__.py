@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     code: int = ExitCode.DONE
     try:
         code = _dispatch(arguments)
-        sys.stdout.flush()
+        output.flush()
         return code
     except BrokenPipeError:
         output.drop()  # the reader (`| head`) has seen enough
@@ -74,9 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         return _report(ReplayError("not enough memory"), error)
     except OSError as error:
-        where = "standard output" if _stdout_fails() else None
-        if error.filename is not None:
-            where = os.fsdecode(error.filename)
+        where = None if error.filename is None else os.fsdecode(error.filename)
         return _report(FileError(error.strerror or str(error), where=where), error)
     except Exception as error:
         what = f"defect in replay: {type(error).__name__}: {error}"
@@ -117,16 +115,6 @@ def _seems_to_want_json(arguments: Sequence[str]) -> bool:
     if "--" in arguments:
         return "--json" in arguments[: arguments.index("--")]
     return "--json" in arguments and "capture" not in arguments
-
-
-def _stdout_fails() -> bool:
-    """Whether what was written to stdout did not get there, as on a full disk. Then nothing more goes there."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        output.drop()
-        return True
-    return False
 
 
 def _report(told: ReplayError, error: BaseException, code: int | None = None) -> int:

@@ -175,6 +175,7 @@ def _list(
     from replay.capture.launches import list_launches
     from replay.report.json import print_document
     from replay.report.launches import launches_value, render_launches
+    from replay.report.output import put
     from replay.report.text import Screen, shown
     from replay.results.documents import LAUNCHES
 
@@ -188,7 +189,7 @@ def _list(
     if json:
         print_document(LAUNCHES, launches_value(report), indent=None)
     elif report.processes:
-        print(render_launches(report, Screen.of_stdout()), flush=True)
+        put(render_launches(report, Screen.of_stdout()))
     return report.exit_code
 
 

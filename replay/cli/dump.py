@@ -40,6 +40,7 @@ def dump(
     from replay.errors import ExitCode
     from replay.inspection.dump import dump as write
     from replay.report.json import print_document
+    from replay.report.output import put
     from replay.report.progress import Progress
     from replay.report.snapshot import render_dump
     from replay.results.documents import DUMP
@@ -62,7 +63,7 @@ def dump(
     if json:
         print_document(DUMP, result)
     elif not quiet:
-        print(render_dump(result))
+        put(render_dump(result))
     for what in result.skipped:
         typer.echo(f"replay: {snapshot}: left out: {what}", err=True)
     return ExitCode.COULD_NOT if result.skipped else ExitCode.DONE

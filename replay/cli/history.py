@@ -50,7 +50,7 @@ def history(
     elif quiet:
         for item in view.series:
             for change in item.changes:
-                print(f"{item.kernel}: {(change.ratio - 1) * 100:+.1f} % on {change.created_utc}")
+                put(f"{item.kernel}: {(change.ratio - 1) * 100:+.1f} % on {change.created_utc}")
     else:
         put(render_history(view, Screen.of_stdout()))
 

@@ -52,6 +52,7 @@ def ls(
     -q leaves out what is said about damage to the file.
     """
     from replay.report.json import print_streamed
+    from replay.report.output import put_one_of_many
     from replay.report.text import Screen
     from replay.results.documents import LISTS
     from replay.snapshot.contents import Snapshot
@@ -66,7 +67,7 @@ def ls(
         else:
             list_lines = _lines_of_all if whole else _lines
             for line in list_lines(opened, subject, keep, Screen.of_stdout()):
-                print(line)
+                put_one_of_many(line)
         if not quiet and not (opened.reader.condition.whole and not opened.reader.damages):
             typer.echo(f"replay: {snapshot}: {opened.reader.condition}; see `replay verify`", err=True)
     return 0

@@ -76,8 +76,9 @@ def report(
         _say(output, quiet)
     if markdown:
         from replay.report.markdown import render_markdown
+        from replay.report.output import put
 
-        print(render_markdown(sources))
+        put(render_markdown(sources))
 
 
 def _trace(sources: Sources) -> bytes:

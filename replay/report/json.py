@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from replay.report.output import begin_document, put
+from replay.report.output import begin_document, put, put_one_of_many
 from replay.results.documents import Document
 
 
@@ -66,4 +66,4 @@ def print_streamed(kind: Document, items: Iterable[Any]) -> None:
     """Write a document that is a list to stdout, as its items come. Raises BrokenPipeError when the reader has gone."""
     for line in streamed(kind, items):
         begin_document()
-        print(line)
+        put_one_of_many(line)

@@ -5,10 +5,15 @@ A reader that has gone (`| head`) changes nothing about the exit code of a comma
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
+
+NAME = "standard output"
 
 
 class _State:
@@ -22,7 +27,7 @@ class ClosedOutput(io.TextIOBase):
     """Stands for a stdout that was closed before the process began. Writing to it is an error."""
 
     def write(self, text: str) -> NoReturn:
-        raise OSError(9, "is closed", "standard output")
+        raise OSError(errno.EBADF, "is closed", NAME)
 
 
 def begin() -> None:
@@ -57,11 +62,36 @@ def begin_document() -> None:
 
 
 def put(text: str) -> None:
-    """Write a line or several at once, whether or not there is still a reader. Raises OSError for a full disk."""
+    """Write a line or several at once, whether or not there is still a reader. Raises OSError, as for a full disk."""
     try:
-        print(text, flush=True)
+        put_one_of_many(text)
+        flush()
     except BrokenPipeError:
         drop()
+
+
+def put_one_of_many(line: str) -> None:
+    """Write a line of a list that is made as it is written. Raises BrokenPipeError when nobody reads, and OSError."""
+    with _named():
+        print(line)
+
+
+def flush() -> None:
+    """Raises what `put_one_of_many` raises."""
+    with _named():
+        sys.stdout.flush()
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    """An error says that it is about stdout."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        drop()
+        raise OSError(error.errno, error.strerror, NAME) from None
 
 
 def drop() -> None:
