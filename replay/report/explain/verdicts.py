@@ -236,7 +236,13 @@ def explain_bisection(source: str, result: Bisection, files: CodeFiles) -> Expla
         ends = f" from {labels[0]} to {labels[1]}"
     what = shown(result.snapshot, 80) or "a command"
     title = f"{what}: where it becomes {shown(result.symptom, 40)}, {number(len(result.candidates), 'candidate')}{ends}"
-    verdict = bisect_text.answer(result) if result.steps else "the bisection found nothing"
+    verdict = (
+        bisect_text.answer(result)
+        if result.steps
+        else f"nothing was searched: {shown(result.ended, 200)}"
+        if result.ended
+        else "it found nothing"
+    )
     return Explained(
         source,
         "bisection",
