@@ -16,7 +16,7 @@ from typing import Any
 from replay import __version__
 from replay.doctor.findings import Examination, Finding, Level
 from replay.drivers import Driver, emulator_library, find_driver, interposer_library, system_library
-from replay.engine.run import worker_environment
+from replay.engine.supervisor import worker_environment
 from replay.errors import ReplayError
 from replay.report.text import number, size
 

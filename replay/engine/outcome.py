@@ -15,6 +15,7 @@ from replay.compare.outputs import BufferComparison
 from replay.compare.tolerance import Tolerance
 from replay.engine.checking.readings import Here, Readings
 from replay.engine.checking.shift import change_census
+from replay.engine.checking.verifying import Verified, Verifier
 from replay.engine.contents.saving import OutputSaver
 from replay.engine.driver import Driver, call, management_library, query, query_int
 from replay.engine.measuring.counters import SETTING, read_counters
@@ -33,7 +34,6 @@ from replay.engine.session import (
     ATTRIBUTE_MULTIPROCESSORS,
     MAXIMUM_RESULT_NOTES,
     Session,
-    Verified,
     is_launch,
     launch_streams,
 )
@@ -93,17 +93,17 @@ def carry_out(
         Here(request["emulated"], device["compute_capability"]),
     )
     session.contents.reading, session.contents.reading_of_part = readings.of, readings.of_part
-    session.reading_of_copy = readings.of_copy
     saver = None
     if request.get("save_outputs"):
-        saver = session.saver = OutputSaver.into(request["save_outputs"], request.get("save_all", False))
+        saver = OutputSaver.into(request["save_outputs"], request.get("save_all", False))
+    verifier = Verifier(session, readings.of_copy, saver)
     if request["timing"] is not None:
         session.contents.copies.remember_loaded()
     profile = None
     if request.get("profile"):
-        verified, profile = replay_for_profiler(session)
+        verified, profile = replay_for_profiler(session, verifier)
     else:
-        verified = session.verify()
+        verified = verifier.verify()
     differing_digest = moved_words.digest  # before timing, which compares once more
     if saver is not None:
         saver.finish()
@@ -119,7 +119,7 @@ def carry_out(
             if program.expand_graphs and timed.can_go_on:
                 nodes = time_nodes(session, messages)
             if timed.can_go_on:
-                session.verify_again(verified)
+                verifier.verify_again(verified)
         else:
             notes.append("not timed: the window ends with an error that the context does not survive")
     if session.contents.handle_words_of_outputs:

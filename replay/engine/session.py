@@ -9,27 +9,22 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
 
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect
-from replay.compare.outputs import BufferComparison, Reading
 from replay.engine.contents.reading import describe
-from replay.engine.contents.saving import OutputSaver
 from replay.engine.contents.store import ContentStore
 from replay.engine.contents.tensor_maps import LiveMaps
-from replay.engine.contents.words import with_live_handles
 from replay.engine.driver import Driver, DriverFailure, call, query
 from replay.engine.execution.custom.memory import give_hint
-from replay.engine.execution.executor import SMALLEST_CERTAIN_HANDLE, STICKY_RESULTS, Executor
+from replay.engine.execution.executor import SMALLEST_CERTAIN_HANDLE, Executor
 from replay.engine.execution.handles import captured_handles
-from replay.engine.execution.inputs import HostOutput, Prepared
+from replay.engine.execution.inputs import Prepared
 from replay.engine.execution.submission import Batch, in_batches
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.devices import Devices, captured_devices
 from replay.engine.placing.mappings import Backing, Home
-from replay.engine.placing.memory import Placed, Span, home_address, is_array, is_global, is_host, place
+from replay.engine.placing.memory import Placed, Span, is_array, is_global, is_host, place
 from replay.engine.program import Program
 from replay.errors import EngineError
 from replay.snapshot.schema import Call, Change, Range
@@ -49,45 +44,6 @@ _DESTROYERS = {
     "CUsurfObject": "cuSurfObjectDestroy", "CUtexref": "cuTexRefDestroy", "CUgraphExec": "cuGraphExecDestroy",
     "CUmemoryPool": "cuMemPoolDestroy",
 }  # fmt: skip
-
-
-@dataclass
-class Verified:
-    """Outcome of the comparison."""
-
-    verdict: str
-    comparisons: list[BufferComparison] = field(default_factory=list)
-    results: list[str] = field(default_factory=list)
-    unverified: list[str] = field(default_factory=list)
-    reason: str = ""
-    replays: int = 1
-    replayable: bool = True  # False: the context is lost, nothing more can run
-    within_tolerance: bool = False  # a match although bits differ
-    varying: list[str] = field(default_factory=list)  # buffers that differ between two replays
-
-
-@dataclass
-class _Outcome:
-    """What one pass over the window left behind."""
-
-    comparisons: list[BufferComparison] = field(default_factory=list)
-    digests: dict[tuple[int, int], bytes] = field(default_factory=dict)
-    labels: dict[tuple[int, int], str] = field(default_factory=dict)  # of the buffers that have these digests
-    results: list[str] = field(default_factory=list)
-    unreached: list[str] = field(default_factory=list)
-    lost: str = ""
-
-    @property
-    def acceptable(self) -> bool:
-        """Whether all that differs is within the tolerance; False where nothing may differ."""
-        return not self.results and all(item.acceptable for item in self.comparisons if not item.equal)
-
-    def varying(self, other: _Outcome) -> list[str]:
-        """The buffers that another pass left otherwise."""
-        keys = self.digests.keys() | other.digests.keys()
-        labels = self.labels | other.labels
-        differ = sorted(key for key in keys if self.digests.get(key) != other.digests.get(key))
-        return list(dict.fromkeys(labels.get(key, "?") for key in differ))
 
 
 class Session:
@@ -112,7 +68,7 @@ class Session:
     ) -> None:
         self.driver = driver
         self.program = program
-        self._stage = stage
+        self.stage = stage
         self._other_contexts: set[int] = (
             set()
         )  # that the window works in, besides the main one; captured handles
@@ -194,8 +150,6 @@ class Session:
         }
         self.executor.graphs.best_effort = program.best_effort
         self.executor.graphs.expand = program.expand_graphs
-        self.reading_of_copy: Callable[[Call], Reading] = lambda call_: Reading()
-        self.saver: OutputSaver | None = None  # gets each buffer that the first replay is compared by
         self._set_up()
         stage("loading memory")
         self._load()
@@ -222,7 +176,7 @@ class Session:
     # -- setting up ---------------------------------------------------------------------------------------------
 
     def _set_up(self) -> None:
-        self._stage(f"executing the setup ({len(self.program.setup)} calls)")
+        self.stage(f"executing the setup ({len(self.program.setup)} calls)")
         self._references: list[Prepared] = []  # what brings references back that the window binds anew
         for call_ in self.program.setup + self.program.window:
             if call_.function == "cuDevicePrimaryCtxRetain":
@@ -232,7 +186,7 @@ class Session:
                     self.executor.handles.bind("CUcontext", captured, context)
         for number, call_ in enumerate(self.program.setup):
             if number % 256 == 255:
-                self._stage(f"executing the setup ({number + 1} of {len(self.program.setup)} calls)")
+                self.stage(f"executing the setup ({number + 1} of {len(self.program.setup)} calls)")
             try:
                 prepared = self.executor.run_setup(call_)
             except EngineError as error:
@@ -293,7 +247,7 @@ class Session:
         with self.contents.reading_ahead(ranges):
             for range_ in ranges:
                 self.contents.load(range_)
-        self._stage("copying what the window writes")
+        self.stage("copying what the window writes")
         self.contents.copies.keep(ranges, whole=self.program.shared | self.program.changed)
         self.found_written: list[str] = []  # buffers that a replay wrote where the capture saw no change
         self.restorable = ranges
@@ -346,7 +300,7 @@ class Session:
                 here = Call(call_.number, "cuCtxSynchronize", "window", call_.thread, [], 0)
                 self.window.append(Prepared(here, self.executor.threads.current(call_.thread), _nothing, []))
         numbers = {item.call.number for item in self.window}
-        self._last_changes = [
+        self.last_changes = [
             change
             for number in sorted(self.program.changes.keys() - numbers)
             for change in self.program.changes[number]
@@ -437,226 +391,37 @@ class Session:
                 self.executor.be_in(prepared.context)
                 failed = prepared.submit()
                 if failed is not None:
-                    raise self._failure(*failed)
+                    raise self.failure(*failed)
                 continue
             captured = prepared.call.result
             if self.program.births and prepared.call.number in self.program.births:
-                self._births(prepared.call.number)
+                self.births(prepared.call.number)
             if self.program.changes and prepared.call.number in self.program.changes:
-                self._host_writes(self.program.changes[prepared.call.number])
+                self.host_writes(self.program.changes[prepared.call.number])
             code = run(prepared)
             if code != captured and captured == 0 and self.executor.result_matters(prepared):
-                raise self._failure(prepared, code)
+                raise self.failure(prepared, code)
             if self.program.seen and prepared.call.number in self.program.seen:
-                self._host_writes(self.program.seen[prepared.call.number])
-        self._host_writes(self._last_changes)
+                self.host_writes(self.program.seen[prepared.call.number])
+        self.host_writes(self.last_changes)
 
-    def verify(self) -> Verified:
-        """Replay the window once and compare everything that was captured afterwards; once more if it differs."""
-        self._stage("replaying the window")
-        first = self._checked_pass()
-        verified = Verified("match", first.comparisons, first.results, self._unverified() + first.unreached)
-        compared = sum(item.compared_bytes for item in first.comparisons)
-        if first.lost:
-            verified.verdict, verified.reason, verified.replayable = "not_compared", first.lost, False
-            if first.results:
-                verified.verdict = "wrong"
-            return verified
-        if first.results or any(not item.equal for item in first.comparisons):
-            verified.within_tolerance = first.acceptable
-            self._stage("replaying the window again")
-            self.restore_found_writes()
-            self.restore()
-            self.synchronize()
-            self.saver = None  # what the first replay left is what is shown
-            second = self._checked_pass()
-            verified.replays = 2
-            if second.digests != first.digests or second.results != first.results or second.lost:
-                verified.within_tolerance = first.acceptable and second.acceptable and not second.lost
-                verified.varying = first.varying(second)
-                verified.verdict = "nondeterministic"
-                verified.reason = "two replays of the same input differ from each other"
-            else:
-                verified.verdict = "wrong"
-            if verified.within_tolerance:
-                verified.verdict = "match"
-        elif not compared:
-            verified.verdict = "not_compared"
-            verified.reason = "no outputs were captured"
-        return verified
-
-    def _checked_pass(self) -> _Outcome:
-        outcome = _Outcome()
-        dropped: list[Prepared] = []
-        self.contents.watch({change.range for changes in self.program.seen.values() for change in changes})
-        for number, prepared in enumerate(self.window):
-            if number % 1000 == 999:
-                self._stage(f"replaying the window ({number + 1} of {len(self.window)} calls)")
-            self._host_writes(self.program.changes.get(prepared.call.number, ()))
-            if prepared.call.number in self.program.deaths:
-                self._compare_ranges(self.program.deaths[prepared.call.number], outcome)
-            self._births(prepared.call.number)
-            try:
-                code = self.executor.run(prepared)
-            except EngineError as error:
-                # It needs something that was left out, and is from now on left out itself.
-                if isinstance(error, DriverFailure) or not self.program.best_effort:
-                    raise
-                self.program.left_out.append(f"left out: {error}")
-                dropped.append(prepared)
-                continue
-            captured = prepared.call.result
-            if code != captured and self.executor.result_matters(prepared):
-                if captured == 0:
-                    raise self._failure(prepared, code)
-                outcome.results.append(
-                    f"{prepared.where} returned {self.driver.error_name(code)}, in the application "
-                    f"{self.driver.error_name(captured or 0)}"
-                )
-            if code in STICKY_RESULTS:
-                outcome.lost = (
-                    f"{prepared.where} returned {self.driver.error_name(code)}, as in the application"
-                )
-                return outcome
-            for output in prepared.host_outputs:
-                self._compare_host(output, prepared.call, outcome)
-            self._compare_seen(prepared.call.number, outcome)
-        try:
-            self.use_main_context()
-            self._host_writes(self._last_changes)
-            self.synchronize()
-        except DriverFailure as failure:
-            # The application ended inside the window, or could not read its memory behind it: it met the same.
-            unread = any(note.code == "MEMORY_NOT_READ" for note in self.program.notes)
-            if failure.code in STICKY_RESULTS and (unread or any(p.call.result is None for p in self.window)):
-                outcome.lost = f"the window left {failure.name} behind, as in the application"
-                return outcome
-            raise DriverFailure(
-                failure.function,
-                failure.code,
-                failure.name,
-                where="behind the last call of the window",
-                next="in the application the window ended well; `replay info` shows what the capture lacks",
-            ) from None
-        self.contents.watch(())
-        if dropped:
-            self.window = [item for item in self.window if item not in dropped]
-        self._stage("comparing outputs")
-        self._compare_alive(outcome)
-        return outcome
-
-    def _compare_alive(self, outcome: _Outcome) -> None:
-        dead = {range_.id for ranges in self.program.deaths.values() for range_ in ranges}
-        self._compare_ranges(
-            (range_ for range_ in self.program.ranges.values() if range_.id not in dead), outcome
-        )
-
-    def compare_left(self) -> Verified:
-        """Compare the memory that one `run_window` left with what was captured; what only a checked pass can see, such
-        as memory that the window frees, is not compared."""
-        self._stage("comparing outputs")
-        outcome = _Outcome()
-        self._compare_alive(outcome)
-        verified = Verified("match", outcome.comparisons, [], self._unverified() + outcome.unreached)
-        if any(not item.equal for item in outcome.comparisons):
-            verified.within_tolerance = outcome.acceptable
-            verified.verdict = "match" if outcome.acceptable else "wrong"
-        elif not sum(item.compared_bytes for item in outcome.comparisons):
-            verified.verdict, verified.reason = "not_compared", "no outputs were captured"
-        return verified
-
-    def verify_again(self, verified: Verified) -> None:
-        """After timing: the last replay must leave what the first one left, or the kernel or restoring is at fault."""
-        if verified.verdict not in ("match", "wrong"):
-            return
-        self._stage("comparing the outputs of the last replay")
-        expected = {comparison.label: comparison.differing_bytes for comparison in verified.comparisons}
-        outcome = _Outcome()
-        dead = {range_.id for ranges in self.program.deaths.values() for range_ in ranges}
-        written = [r for r in self.restorable if r.id not in dead and self.contents.copies.is_restored(r)]
-        self._compare_ranges(written, outcome)
-        for comparison in outcome.comparisons:
-            if verified.within_tolerance and comparison.acceptable:
-                continue
-            if comparison.differing_bytes != expected.get(comparison.label):
-                verified.within_tolerance = False
-                if comparison.label not in verified.varying:
-                    verified.varying.append(comparison.label)
-                verified.verdict = "nondeterministic"
-                verified.reason = (
-                    f"after the timed replays {comparison.label} differs from what the first replay left"
-                )
-                if all(comparison.label != item.label or item.equal for item in verified.comparisons):
-                    verified.comparisons = [c for c in verified.comparisons if c.label != comparison.label]
-                    verified.comparisons.append(comparison)
-
-    def _host_writes(self, changes: Iterable[Change]) -> None:
+    def host_writes(self, changes: Iterable[Change]) -> None:
         """What the application's host code wrote at this place, which no call of the driver tells."""
         for position, change in enumerate(changes):
             if position == 0:
                 self.synchronize()
             self.contents.change(change, self.executor.attachment(change.contents))
 
-    def _compare_seen(self, number: int, outcome: _Outcome) -> None:
-        """What the application could see in memory of the host behind a call that waited for the device."""
-        for position, change in enumerate(self.program.seen.get(number, ())):
-            if position == 0:
-                self.synchronize()
-            data = self.executor.attachment(change.contents)
-            comparison, actual = self.contents.compare_seen(change, data, number)
-            if not comparison.equal:
-                outcome.comparisons.append(comparison)
-                key = (change.range, change.offset + (number << 44))
-                outcome.digests[key], outcome.labels[key] = actual, comparison.label
-            self.contents.change(change, data)
-
-    def _births(self, number: int) -> None:
+    def births(self, number: int) -> None:
+        """Load the memory that appears before the call of this number."""
         for range_ in self.program.births.get(number, ()):
             self.synchronize()
             if range_.physical:
                 self.backing.switch(self.contents.live(range_), range_)
             self.contents.load(range_, self.program.families.covered.get(range_.id, 0))
 
-    def _compare_ranges(self, ranges: Iterable[Range], outcome: _Outcome) -> None:
-        pending = [range_ for range_ in ranges if range_.after is not None]
-        if pending:
-            self.use_main_context()
-            self.synchronize()
-        for range_ in pending:
-            if self.addresses.find(home_address(range_)) is not None:
-                comparison = self.contents.compare(range_, outcome.digests)
-                outcome.comparisons.append(comparison)
-                for key in outcome.digests.keys() - outcome.labels.keys():
-                    outcome.labels[key] = comparison.label
-                if self.saver is not None:
-                    self.saver.save(self.contents, range_, comparison)
-            else:
-                outcome.unreached.append(f"{describe(range_)}: nothing that was replayed loads it")
-
-    def _compare_host(self, output: HostOutput, call_: Call, outcome: _Outcome) -> None:
-        expected = self.executor.attachment(output.expected)
-        actual = ctypes.string_at(output.address, min(len(expected), output.size_bytes))
-        reading = partial(self.reading_of_copy, call_)
-        comparison = BufferComparison(output.label, 0, output.size_bytes, reading=reading)
-        captured = expected[: len(actual)]
-        wanted = self.contents.following(captured, actual)
-        wanted, count = with_live_handles(wanted, actual, self.executor.handles_here)
-        self.contents.handle_words_of_outputs += count
-        comparison.add(0, wanted, actual)
-        if self.saver is not None:
-            self.saver.save_host(comparison, wanted, actual)
-        if not comparison.equal:
-            self.contents.on_difference(comparison.label, 0, 0, captured, wanted, actual)
-            outcome.digests[-output.address, 0] = actual[:4096]
-            outcome.labels[-output.address, 0] = comparison.label
-        outcome.comparisons.append(comparison)
-
-    def _unverified(self) -> list[str]:
-        """Memory whose contents after the window are not known."""
-        unknown = (r for r in self.program.ranges.values() if r.after is None and r.before is not None)
-        return [f"{describe(range_)}: contents after the window were not captured" for range_ in unknown]
-
-    def _failure(self, prepared: Prepared, code: int) -> EngineError:
+    def failure(self, prepared: Prepared, code: int) -> EngineError:
+        """The error of a call of the window that succeeded in the application."""
         return DriverFailure(
             prepared.call.function,
             code,
@@ -705,4 +470,4 @@ def _nothing() -> int:
     return 0
 
 
-__all__ = ["Placed", "Session", "Verified"]
+__all__ = ["Placed", "Session"]

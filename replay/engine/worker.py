@@ -1,7 +1,7 @@
 """The worker process of one replay: `python -c BOOTSTRAP` with the request on stdin and messages on a pipe.
 
 Must obey: nothing but the standard library is imported before the captured addresses are held, and no driver is loaded
-before that. The parent (`run.py`) kills this process when it falls silent; this process dies when the parent does.
+before that. The parent (`supervisor.py`) kills this process when it falls silent; it dies when the parent does.
 
 Messages are lines of JSON: {"stage": text}, {"progress": text}, {"taken": text}, {"error": map}, {"result": map}.
 """

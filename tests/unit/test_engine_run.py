@@ -18,7 +18,8 @@ import pytest
 from replay import drivers
 from replay.engine import run as engine_run
 from replay.engine.placing import layouts
-from replay.engine.run import RunOptions, Worker, run_snapshot
+from replay.engine.run import RunOptions, run_snapshot
+from replay.engine.supervisor import Worker
 from replay.errors import EngineError, ReplayError, TruncatedError, WorkerError
 from replay.results.store import read_result
 from replay.snapshot.schema import Census, Note

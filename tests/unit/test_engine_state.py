@@ -10,6 +10,7 @@ import pytest
 
 from replay import drivers
 from replay.engine import run as engine_run
+from replay.engine import supervisor
 from replay.engine.run import RunOptions, run_snapshot
 from replay.errors import EngineError
 from replay.timing.stopping import QUICK, StoppingParameters
@@ -54,8 +55,8 @@ def sabotage(monkeypatch):
     """Python that the worker runs before it begins."""
 
     def use(code):
-        before = engine_run._BOOTSTRAP.partition("from replay.engine.worker")
-        monkeypatch.setattr(engine_run, "_BOOTSTRAP", before[0] + f"exec({code!r}); " + before[1] + before[2])
+        before = supervisor._BOOTSTRAP.partition("from replay.engine.worker")
+        monkeypatch.setattr(supervisor, "_BOOTSTRAP", before[0] + f"exec({code!r}); " + before[1] + before[2])
 
     return use
 

@@ -6,15 +6,16 @@ yet seen on a GPU.
 
 from __future__ import annotations
 
+from replay.engine.checking.verifying import Verified, Verifier
 from replay.engine.driver import call
 from replay.engine.measuring.nvtx import nvtx
-from replay.engine.session import Session, Verified
+from replay.engine.session import Session
 from replay.results.schema import Profile
 
 RESTORE_RANGE, WINDOW_RANGE = "replay restore", "replay window"
 
 
-def replay_for_profiler(session: Session) -> tuple[Verified, Profile]:
+def replay_for_profiler(session: Session, verifier: Verifier) -> tuple[Verified, Profile]:
     """Restore, replay the window once, compare what it left. Raises EngineError when a call fails."""
     ranges = nvtx()
     with ranges.range(RESTORE_RANGE):
@@ -28,4 +29,4 @@ def replay_for_profiler(session: Session) -> tuple[Verified, Profile]:
     finally:
         call(session.driver, "cuProfilerStop")
     facts = Profile([RESTORE_RANGE, WINDOW_RANGE] if not ranges.unavailable else [], ranges.unavailable)
-    return session.compare_left(), facts
+    return verifier.compare_left(), facts

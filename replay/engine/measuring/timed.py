@@ -12,10 +12,11 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from replay.engine.checking.restoring import StillRunning, check_restore, same_outputs_again
+from replay.engine.checking.verifying import Verified
 from replay.engine.measuring.launch_times import Caches, LaunchTimer
 from replay.engine.measuring.measure import HotSampler, WindowSampler
 from replay.engine.measuring.serialize import compare_orders, serial, why_not_serial
-from replay.engine.session import Session, Verified
+from replay.engine.session import Session
 from replay.results import schema
 from replay.timing.clocks import Clocks
 from replay.timing.sampler import Measurable, Measurement, Sample, measure

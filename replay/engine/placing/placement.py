@@ -6,8 +6,9 @@ from typing import Literal
 
 from blake3 import blake3
 
+from replay.engine.checking.verifying import Verified
 from replay.engine.placing.memory import Placed, home_address, is_array, is_global, is_host
-from replay.engine.session import Session, Verified
+from replay.engine.session import Session
 from replay.results import schema
 from replay.snapshot.schema import Range
 

@@ -1,0 +1,280 @@
+"""One replay of the window, compared with what was captured, call by call; and once more where it differs.
+
+A checked pass is slower than `Session.run_window`: it compares memory before it goes away, what calls wrote to the host
+and what the host could see between the calls. What only a run at full speed left is compared by `compare_left`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+from replay.compare.outputs import BufferComparison, Reading
+from replay.engine.contents.reading import describe
+from replay.engine.contents.saving import OutputSaver
+from replay.engine.contents.words import with_live_handles
+from replay.engine.driver import DriverFailure
+from replay.engine.execution.executor import STICKY_RESULTS
+from replay.engine.execution.inputs import HostOutput, Prepared
+from replay.engine.placing.memory import home_address
+from replay.engine.session import Session
+from replay.errors import EngineError
+from replay.snapshot.schema import Call, Range
+
+
+@dataclass
+class Verified:
+    """Outcome of the comparison."""
+
+    verdict: str
+    comparisons: list[BufferComparison] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
+    unverified: list[str] = field(default_factory=list)
+    reason: str = ""
+    replays: int = 1
+    replayable: bool = True  # False: the context is lost, nothing more can run
+    within_tolerance: bool = False  # a match although bits differ
+    varying: list[str] = field(default_factory=list)  # buffers that differ between two replays
+
+
+@dataclass
+class _Outcome:
+    """What one pass over the window left behind."""
+
+    comparisons: list[BufferComparison] = field(default_factory=list)
+    digests: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    labels: dict[tuple[int, int], str] = field(default_factory=dict)  # of the buffers that have these digests
+    results: list[str] = field(default_factory=list)
+    unreached: list[str] = field(default_factory=list)
+    lost: str = ""
+
+    @property
+    def acceptable(self) -> bool:
+        """Whether all that differs is within the tolerance; False where nothing may differ."""
+        return not self.results and all(item.acceptable for item in self.comparisons if not item.equal)
+
+    def varying(self, other: _Outcome) -> list[str]:
+        """The buffers that another pass left otherwise."""
+        keys = self.digests.keys() | other.digests.keys()
+        labels = self.labels | other.labels
+        differ = sorted(key for key in keys if self.digests.get(key) != other.digests.get(key))
+        return list(dict.fromkeys(labels.get(key, "?") for key in differ))
+
+
+class Verifier:
+    """Compares what a session's window leaves. reading_of_copy: element types of what a call copied to the host. saver:
+    gets each buffer that the first replay is compared by."""
+
+    def __init__(
+        self,
+        session: Session,
+        reading_of_copy: Callable[[Call], Reading] = lambda call_: Reading(),
+        saver: OutputSaver | None = None,
+    ) -> None:
+        self._session = session
+        self._reading_of_copy = reading_of_copy
+        self._saver = saver
+
+    def verify(self) -> Verified:
+        """Replay the window once and compare everything that was captured afterwards; once more if it differs."""
+        self._session.stage("replaying the window")
+        first = self._checked_pass()
+        verified = Verified("match", first.comparisons, first.results, self._unverified() + first.unreached)
+        compared = sum(item.compared_bytes for item in first.comparisons)
+        if first.lost:
+            verified.verdict, verified.reason, verified.replayable = "not_compared", first.lost, False
+            if first.results:
+                verified.verdict = "wrong"
+            return verified
+        if first.results or any(not item.equal for item in first.comparisons):
+            verified.within_tolerance = first.acceptable
+            self._session.stage("replaying the window again")
+            self._session.restore_found_writes()
+            self._session.restore()
+            self._session.synchronize()
+            self._saver = None  # what the first replay left is what is shown
+            second = self._checked_pass()
+            verified.replays = 2
+            if second.digests != first.digests or second.results != first.results or second.lost:
+                verified.within_tolerance = first.acceptable and second.acceptable and not second.lost
+                verified.varying = first.varying(second)
+                verified.verdict = "nondeterministic"
+                verified.reason = "two replays of the same input differ from each other"
+            else:
+                verified.verdict = "wrong"
+            if verified.within_tolerance:
+                verified.verdict = "match"
+        elif not compared:
+            verified.verdict = "not_compared"
+            verified.reason = "no outputs were captured"
+        return verified
+
+    def _checked_pass(self) -> _Outcome:
+        outcome = _Outcome()
+        dropped: list[Prepared] = []
+        self._session.contents.watch(
+            {change.range for changes in self._session.program.seen.values() for change in changes}
+        )
+        for number, prepared in enumerate(self._session.window):
+            if number % 1000 == 999:
+                self._session.stage(
+                    f"replaying the window ({number + 1} of {len(self._session.window)} calls)"
+                )
+            self._session.host_writes(self._session.program.changes.get(prepared.call.number, ()))
+            if prepared.call.number in self._session.program.deaths:
+                self._compare_ranges(self._session.program.deaths[prepared.call.number], outcome)
+            self._session.births(prepared.call.number)
+            try:
+                code = self._session.executor.run(prepared)
+            except EngineError as error:
+                # It needs something that was left out, and is from now on left out itself.
+                if isinstance(error, DriverFailure) or not self._session.program.best_effort:
+                    raise
+                self._session.program.left_out.append(f"left out: {error}")
+                dropped.append(prepared)
+                continue
+            captured = prepared.call.result
+            if code != captured and self._session.executor.result_matters(prepared):
+                if captured == 0:
+                    raise self._session.failure(prepared, code)
+                outcome.results.append(
+                    f"{prepared.where} returned {self._session.driver.error_name(code)}, in the application "
+                    f"{self._session.driver.error_name(captured or 0)}"
+                )
+            if code in STICKY_RESULTS:
+                name = self._session.driver.error_name(code)
+                outcome.lost = f"{prepared.where} returned {name}, as in the application"
+                return outcome
+            for output in prepared.host_outputs:
+                self._compare_host(output, prepared.call, outcome)
+            self._compare_seen(prepared.call.number, outcome)
+        try:
+            self._session.use_main_context()
+            self._session.host_writes(self._session.last_changes)
+            self._session.synchronize()
+        except DriverFailure as failure:
+            # The application ended inside the window, or could not read its memory behind it: it met the same.
+            unread = any(note.code == "MEMORY_NOT_READ" for note in self._session.program.notes)
+            if failure.code in STICKY_RESULTS and (
+                unread or any(p.call.result is None for p in self._session.window)
+            ):
+                outcome.lost = f"the window left {failure.name} behind, as in the application"
+                return outcome
+            raise DriverFailure(
+                failure.function,
+                failure.code,
+                failure.name,
+                where="behind the last call of the window",
+                next="in the application the window ended well; `replay info` shows what the capture lacks",
+            ) from None
+        self._session.contents.watch(())
+        if dropped:
+            self._session.window = [item for item in self._session.window if item not in dropped]
+        self._session.stage("comparing outputs")
+        self._compare_alive(outcome)
+        return outcome
+
+    def _compare_alive(self, outcome: _Outcome) -> None:
+        dead = {range_.id for ranges in self._session.program.deaths.values() for range_ in ranges}
+        self._compare_ranges(
+            (range_ for range_ in self._session.program.ranges.values() if range_.id not in dead), outcome
+        )
+
+    def compare_left(self) -> Verified:
+        """Compare the memory that one `run_window` left with what was captured; what only a checked pass can see, such
+        as memory that the window frees, is not compared."""
+        self._session.stage("comparing outputs")
+        outcome = _Outcome()
+        self._compare_alive(outcome)
+        verified = Verified("match", outcome.comparisons, [], self._unverified() + outcome.unreached)
+        if any(not item.equal for item in outcome.comparisons):
+            verified.within_tolerance = outcome.acceptable
+            verified.verdict = "match" if outcome.acceptable else "wrong"
+        elif not sum(item.compared_bytes for item in outcome.comparisons):
+            verified.verdict, verified.reason = "not_compared", "no outputs were captured"
+        return verified
+
+    def verify_again(self, verified: Verified) -> None:
+        """After timing: the last replay must leave what the first one left, or the kernel or restoring is at fault."""
+        if verified.verdict not in ("match", "wrong"):
+            return
+        self._session.stage("comparing the outputs of the last replay")
+        expected = {comparison.label: comparison.differing_bytes for comparison in verified.comparisons}
+        outcome = _Outcome()
+        dead = {range_.id for ranges in self._session.program.deaths.values() for range_ in ranges}
+        written = [
+            r
+            for r in self._session.restorable
+            if r.id not in dead and self._session.contents.copies.is_restored(r)
+        ]
+        self._compare_ranges(written, outcome)
+        for comparison in outcome.comparisons:
+            if verified.within_tolerance and comparison.acceptable:
+                continue
+            if comparison.differing_bytes != expected.get(comparison.label):
+                verified.within_tolerance = False
+                if comparison.label not in verified.varying:
+                    verified.varying.append(comparison.label)
+                verified.verdict = "nondeterministic"
+                verified.reason = (
+                    f"after the timed replays {comparison.label} differs from what the first replay left"
+                )
+                if all(comparison.label != item.label or item.equal for item in verified.comparisons):
+                    verified.comparisons = [c for c in verified.comparisons if c.label != comparison.label]
+                    verified.comparisons.append(comparison)
+
+    def _compare_seen(self, number: int, outcome: _Outcome) -> None:
+        """What the application could see in memory of the host behind a call that waited for the device."""
+        for position, change in enumerate(self._session.program.seen.get(number, ())):
+            if position == 0:
+                self._session.synchronize()
+            data = self._session.executor.attachment(change.contents)
+            comparison, actual = self._session.contents.compare_seen(change, data, number)
+            if not comparison.equal:
+                outcome.comparisons.append(comparison)
+                key = (change.range, change.offset + (number << 44))
+                outcome.digests[key], outcome.labels[key] = actual, comparison.label
+            self._session.contents.change(change, data)
+
+    def _compare_ranges(self, ranges: Iterable[Range], outcome: _Outcome) -> None:
+        pending = [range_ for range_ in ranges if range_.after is not None]
+        if pending:
+            self._session.use_main_context()
+            self._session.synchronize()
+        for range_ in pending:
+            if self._session.addresses.find(home_address(range_)) is not None:
+                comparison = self._session.contents.compare(range_, outcome.digests)
+                outcome.comparisons.append(comparison)
+                for key in outcome.digests.keys() - outcome.labels.keys():
+                    outcome.labels[key] = comparison.label
+                if self._saver is not None:
+                    self._saver.save(self._session.contents, range_, comparison)
+            else:
+                outcome.unreached.append(f"{describe(range_)}: nothing that was replayed loads it")
+
+    def _compare_host(self, output: HostOutput, call_: Call, outcome: _Outcome) -> None:
+        expected = self._session.executor.attachment(output.expected)
+        actual = ctypes.string_at(output.address, min(len(expected), output.size_bytes))
+        reading = partial(self._reading_of_copy, call_)
+        comparison = BufferComparison(output.label, 0, output.size_bytes, reading=reading)
+        captured = expected[: len(actual)]
+        wanted = self._session.contents.following(captured, actual)
+        wanted, count = with_live_handles(wanted, actual, self._session.executor.handles_here)
+        self._session.contents.handle_words_of_outputs += count
+        comparison.add(0, wanted, actual)
+        if self._saver is not None:
+            self._saver.save_host(comparison, wanted, actual)
+        if not comparison.equal:
+            self._session.contents.on_difference(comparison.label, 0, 0, captured, wanted, actual)
+            outcome.digests[-output.address, 0] = actual[:4096]
+            outcome.labels[-output.address, 0] = comparison.label
+        outcome.comparisons.append(comparison)
+
+    def _unverified(self) -> list[str]:
+        """Memory whose contents after the window are not known."""
+        unknown = (
+            r for r in self._session.program.ranges.values() if r.after is None and r.before is not None
+        )
+        return [f"{describe(range_)}: contents after the window were not captured" for range_ in unknown]
