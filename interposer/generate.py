@@ -332,21 +332,24 @@ def emulator_definitions() -> set[str]:
 _ROUND_TRIPS = Path(__file__).resolve().parent.parent / "tests" / "shim" / "round_trip" / "exceptions.py"
 
 
-def untested() -> dict[str, str]:
-    """Captured functions that the round trips leave out, with the reasons: the list that their test holds them to."""
+def round_trips() -> tuple[dict[str, str], dict[str, str]]:
+    """Captured functions that the round trips leave out, with the reasons: the list that their test holds them to. And
+    of these the ones that a replay refuses."""
     specification = importlib.util.spec_from_file_location("round_trip_exceptions", _ROUND_TRIPS)
     assert specification is not None
     assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
-    exceptions: dict[str, str] = module.EXCEPTIONS
-    return exceptions
+    return module.EXCEPTIONS, module.REFUSED
 
 
 def coverage_rows() -> Iterator[tuple[str, Function, str, str, str]]:
     """(class, function, captured, replayed, remark) of every function, in the order of the symbols."""
+    _, refused = round_trips()
     for function in functions.all_functions():
-        if not function.id:
+        if function.symbol in refused:
+            yield "unsupported", function, "yes", "refused", refused[function.symbol]
+        elif not function.id:
             yield "unlisted", function, "no", "", "not in the table yet"
         elif function.out_of_scope:
             yield "out of scope", function, "no", "", f"out of scope: {function.unsupported}"
@@ -363,7 +366,7 @@ def coverage_rows() -> Iterator[tuple[str, Function, str, str, str]]:
 
 
 def coverage_page() -> str:
-    implemented, exceptions = emulator_definitions(), untested()
+    implemented, (exceptions, _) = emulator_definitions(), round_trips()
     rows = list(coverage_rows())
     count = Counter(row[0] for row in rows)
     captured = [row[1] for row in rows if row[0] == "captured"]
@@ -399,7 +402,8 @@ def coverage_page() -> str:
         "  window*: while a window is open. *needs no record*: the application gets the driver's own function, at no",
         "  cost.",
         "- **replayed** *as ...*: the newer version that does the same is called. Memory is not allocated again call",
-        "  by call but placed where it was before the first call, with what it held.",
+        "  by call but placed where it was before the first call, with what it held. *refused*: the node is in the",
+        "  snapshot, and `replay run` names it and does not launch its graph, except with `--best-effort`.",
         "- **tested**: random but valid calls go through the shim, the file, the decoder and the engine, and what the",
         "  replay asks of its driver is compared with what the application asked, argument for argument.",
         "- **CPU driver**: the built-in CPU driver implements it.",

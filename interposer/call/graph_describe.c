@@ -247,14 +247,14 @@ static void put_parameters(struct node_writer *node, uint64_t handle, uint32_t t
     return;
   }
   case NODE_EMPTY:
+  case NODE_SEMAPHORE_SIGNAL: // in a replay nobody waits for it
     return;
   case NODE_HOST:
     put_part(node, PART_PARAMETERS, member, member_bytes(type));
     put_problem(node, "a host function is the application's own code");
     return;
-  case NODE_SEMAPHORE_SIGNAL:
   case NODE_SEMAPHORE_WAIT:
-    put_problem(node, "external semaphores belong to another process or API");
+    put_problem(node, "it waits for another process or interface, which writes memory that is not captured");
     return;
   case NODE_CONDITIONAL:
     put_conditional(node, handle, depth);

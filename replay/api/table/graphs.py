@@ -53,11 +53,12 @@ F(632, "cuGraphBatchMemOpNodeSetParams", NEVER, **_DESCRIBED)
 F(633, "cuGraphNodeSetParams", NEVER, **_DESCRIBED)
 F(634, "cuGraphNodeSetParams_v2", NEVER, **_DESCRIBED)
 
+# In a replay nobody waits for a signal: an empty node stands for it.
+F(641, "cuGraphAddExternalSemaphoresSignalNode", NEVER, **_DESCRIBED)
+F(643, "cuGraphExternalSemaphoresSignalNodeSetParams", NEVER, **_DESCRIBED)
 # The launch of a graph with such a node is refused, and the node named.
-_SEMAPHORE = "external semaphores belong to another process or API"
-F(641, "cuGraphAddExternalSemaphoresSignalNode", NEVER, unsupported=_SEMAPHORE)
+_SEMAPHORE = "the node waits for another process or interface, which writes memory that is not captured"
 F(642, "cuGraphAddExternalSemaphoresWaitNode", NEVER, unsupported=_SEMAPHORE)
-F(643, "cuGraphExternalSemaphoresSignalNodeSetParams", NEVER, unsupported=_SEMAPHORE)
 F(644, "cuGraphExternalSemaphoresWaitNodeSetParams", NEVER, unsupported=_SEMAPHORE)
 F(645, "cuGraphExternalSemaphoresSignalNodeGetParams", NEVER)
 F(646, "cuGraphExternalSemaphoresWaitNodeGetParams", NEVER)
@@ -125,7 +126,7 @@ F(714, "cuGraphExecEventWaitNodeSetEvent", ALWAYS, Effect.GRAPH, **_GRAPH)
 F(715, "cuGraphExecBatchMemOpNodeSetParams", ALWAYS, Effect.GRAPH, nodeParams=CUSTOM, **_GRAPH)
 F(716, "cuGraphExecNodeSetParams", ALWAYS, Effect.GRAPH, nodeParams=CUSTOM, **_GRAPH)
 F(717, "cuGraphNodeSetEnabled", ALWAYS, Effect.GRAPH, **_GRAPH)
-F(718, "cuGraphExecExternalSemaphoresSignalNodeSetParams", NEVER, unsupported=_SEMAPHORE)
+F(718, "cuGraphExecExternalSemaphoresSignalNodeSetParams", NEVER)  # an empty node stands for it
 F(719, "cuGraphExecExternalSemaphoresWaitNodeSetParams", NEVER, unsupported=_SEMAPHORE)
 F(720, "cuGraphUpload", WINDOW)
 F(721, "cuGraphLaunch", WINDOW, Effect.GRAPH_LAUNCH, "hGraph", custom=True)

@@ -11,6 +11,12 @@ if TYPE_CHECKING:
     pass
 
 
+# Captured, so that a snapshot names them; a replay refuses them.
+REFUSED: dict[str, str] = dict.fromkeys(
+    ("cuGraphAddHostNode", "cuGraphHostNodeSetParams", "cuGraphExecHostNodeSetParams"),
+    "a launch of a graph with a host function is refused: it is the application's own code",
+)
+
 EXCEPTIONS: dict[str, str] = {
     **dict.fromkeys(
         (
@@ -19,10 +25,7 @@ EXCEPTIONS: dict[str, str] = {
         ),
         "called again only for maps that stand in parameters or memory; see test_tensor_maps.py",
     ),
-    **dict.fromkeys(
-        ("cuGraphAddHostNode", "cuGraphHostNodeSetParams", "cuGraphExecHostNodeSetParams"),
-        "a graph with a host function is refused: it is the application's own code",
-    ),
+    **REFUSED,
     **dict.fromkeys(
         ("cuGraphAddMemAllocNode", "cuGraphAddMemFreeNode"),
         "memory of graphs is placed beforehand; see tests/end_to_end/test_graphs.py",

@@ -18,7 +18,19 @@ if TYPE_CHECKING:
     from .caller import Caller
     from .recorder import Recorder
 
-KERNEL, MEMCPY, MEMSET, CHILD, EMPTY, WAIT, RECORD, BATCH, CONDITIONAL = 0, 1, 2, 4, 5, 6, 7, 12, 13
+KERNEL, MEMCPY, MEMSET, CHILD, EMPTY, WAIT, RECORD, SIGNAL, BATCH, CONDITIONAL = (
+    0,
+    1,
+    2,
+    4,
+    5,
+    6,
+    7,
+    8,
+    12,
+    13,
+)
+_REPLAYED_AS = {SIGNAL: EMPTY}  # nobody waits for it
 _MEMBER_BYTES = {KERNEL: 72, MEMCPY: 216, MEMSET: 48, WAIT: 8, RECORD: 8, BATCH: 32, CONDITIONAL: 32}
 _BODIES = (
     16 + 16
@@ -75,7 +87,7 @@ class Graphs:
         places = {node.handle: place for place, node in enumerate(nodes)}
         return [
             [
-                node.kind,
+                _REPLAYED_AS.get(node.kind, node.kind),
                 self._member(node),
                 [[places[source], edge.hex()] for source, edge in node.edges],
                 {number: self._attribute(number, value) for number, value in sorted(node.attributes.items())},
@@ -219,6 +231,15 @@ class Graphs:
 
     def _cuGraphAddEmptyNode(self, a: dict[str, int], label: int | None) -> None:
         self._add(a, label, EMPTY, b"")
+
+    def _cuGraphAddExternalSemaphoresSignalNode(self, a: dict[str, int], label: int | None) -> None:
+        self._add(a, label, SIGNAL, b"")
+
+    def _set_nothing(self, a: dict[str, int], label: int | None) -> None:
+        assert self._target(a).kind == SIGNAL
+
+    _cuGraphExternalSemaphoresSignalNodeSetParams = _set_nothing
+    _cuGraphExecExternalSemaphoresSignalNodeSetParams = _set_nothing
 
     def _cuGraphAddEventRecordNode(self, a: dict[str, int], label: int | None) -> None:
         self._add(a, label, RECORD, struct.pack("<Q", a["event"]))
@@ -519,6 +540,7 @@ class GraphCaller:
             (MEMCPY, "cuGraphAddMemcpyNode", lambda: (buffer(self._copy()), main)),
             (MEMSET, "cuGraphAddMemsetNode", lambda: (buffer(self._fill()), main)),
             (EMPTY, "cuGraphAddEmptyNode", lambda: ()),
+            (SIGNAL, "cuGraphAddExternalSemaphoresSignalNode", lambda: (buffer(bytes(24)),)),
             (RECORD, "cuGraphAddEventRecordNode", lambda: (self._event(),)),
             (WAIT, "cuGraphAddEventWaitNode", lambda: (self._event(),)),
             (BATCH, "cuGraphAddBatchMemOpNode", lambda: (buffer(self._batch()),)),
@@ -605,6 +627,7 @@ class GraphCaller:
             ("EventRecordNodeSetEvent", RECORD, lambda: (self._event(),)),
             ("EventWaitNodeSetEvent", WAIT, lambda: (self._event(),)),
             ("BatchMemOpNodeSetParams", BATCH, lambda: (buffer(self._batch()),)),
+            ("ExternalSemaphoresSignalNodeSetParams", SIGNAL, lambda: (buffer(bytes(24)),)),
             ("NodeSetParams", MEMSET, lambda: (self._any(MEMSET),)),
             *(() if executable else (("NodeSetParams_v2", KERNEL, lambda: (self._any(KERNEL),)),)),
         ):
