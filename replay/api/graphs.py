@@ -391,7 +391,10 @@ def _problem(node: Node) -> str:
         return "" if known else "the graphs in it were not described"
     if node.type == NodeType.GRAPH:
         return "" if node.child is not None else "its graph was not described"
-    return "" if wanted or node.type == NodeType.EMPTY else "its type is not known"
+    # A replay has nobody who waits for a signal.
+    return (
+        "" if wanted or node.type in (NodeType.EMPTY, NodeType.SEMAPHORE_SIGNAL) else "its type is not known"
+    )
 
 
 def layout_of(node: Node) -> list[tuple[int, int]]:

@@ -8,7 +8,6 @@ replayed, in the version the application used, whether or not the binding wraps 
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Protocol
@@ -24,10 +23,7 @@ _LEGACY_STREAM = 1
 _PER_THREAD_STREAM = 2
 
 _INTEGERS: dict[int, Any] = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_uint32, 8: ctypes.c_uint64}
-_FLOATS: dict[int, tuple[Any, str, int]] = {
-    4: (ctypes.c_float, "<f", 0xFFFFFFFF),
-    8: (ctypes.c_double, "<d", 2**64 - 1),
-}
+_FLOATS: dict[int, Any] = {4: ctypes.c_float, 8: ctypes.c_double}
 
 DriverFunction = Callable[..., int]
 
@@ -87,7 +83,7 @@ def _struct_by_value(size_bytes: int) -> Any:
 def argument_type(parameter: Parameter) -> Any:
     """The ctypes type with which a parameter is passed."""
     if parameter.kind == "float":
-        return _FLOATS[parameter.size_bytes][0]
+        return _FLOATS[parameter.size_bytes]
     if parameter.kind == "struct":
         return _struct_by_value(parameter.size_bytes)
     if parameter.kind == "pointer":
@@ -98,8 +94,9 @@ def argument_type(parameter: Parameter) -> Any:
 def argument_value(parameter: Parameter, word: int) -> Any:
     """A captured 64-bit argument word as the value to pass."""
     if parameter.kind == "float":
-        _, code, mask = _FLOATS[parameter.size_bytes]
-        return struct.unpack(code, (word & mask).to_bytes(parameter.size_bytes, "little"))[0]
+        # By its bits: a signalling NaN does not survive as a Python float.
+        bits = word & ((1 << 8 * parameter.size_bytes) - 1)
+        return _FLOATS[parameter.size_bytes].from_buffer_copy(bits.to_bytes(parameter.size_bytes, "little"))
     if parameter.kind == "struct":
         if parameter.size_bytes > 8:
             raise EngineError(

@@ -5,7 +5,9 @@ Pure: reads the snapshot and decides what can be replayed, before any driver is 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import Any
 
 from replay.api.structs import TENSOR_MAP_BYTES
@@ -160,6 +162,18 @@ class Program:
             when = self.changes if change.moment == "before" else self.seen
             when.setdefault(change.call, []).append(change)
 
+    def _find_reused_by_variables(self, ordered: list[Range]) -> None:
+        """Variables of modules that were at addresses where other memory was at another time; `ordered` by address."""
+        starts = [range_.address for range_ in ordered]
+        furthest = list(accumulate((range_.address + range_.size_bytes for range_ in ordered), max))
+        for variable in filter(is_global, self.ranges.values()):
+            place = bisect_left(starts, variable.address + variable.size_bytes) - 1
+            while place >= 0 and furthest[place] > variable.address:
+                range_, place = ordered[place], place - 1
+                if range_.address + range_.size_bytes > variable.address:
+                    self.shared |= {range_.id, variable.id}
+                    self.late.update(item.id for item in (range_, variable) if item.born_call is not None)
+
     def _find_lifetimes(self) -> None:
         """Ranges at overlapping addresses lived one after the other; all others may be there from the start."""
         ordered = sorted(
@@ -177,6 +191,7 @@ class Program:
                 self.late.update(item.id for item in group if item.born_call is not None)
             if range_ is not None:
                 group, end = [range_], range_.address + range_.size_bytes
+        self._find_reused_by_variables(ordered)
         for range_id in self.families.of:
             if self.ranges[range_id].born_call is not None:
                 self.late.add(range_id)

@@ -86,7 +86,9 @@ class Session:
         self.addresses = AddressMap(self.placed)
         self.managed = [item for item in self.placed if item.managed]
         for range_ in program.ranges.values():
-            if is_global(range_) or is_array(range_):
+            if is_global(range_) and range_.id in program.shared:
+                self.addresses.mark_reused(range_.address, range_.size_bytes)
+            if (is_global(range_) and range_.id not in program.late) or is_array(range_):
                 self.addresses.expect(range_.address, range_.size_bytes)
             if is_host(range_) and range_.host_address:
                 host = self.addresses.live(range_.host_address)
@@ -204,7 +206,8 @@ class Session:
         self.executor.graphs.setup_is_done()
         self._handles_of_setup = self.executor.handles.state()
         for range_ in self.program.ranges.values():
-            if is_global(range_) and not self.addresses.is_bound(range_.address):
+            late = range_.id in self.program.late
+            if is_global(range_) and not late and not self.addresses.is_bound(range_.address):
                 self._find_global(range_)
         self._addresses_of_setup = self.addresses.state()
 
@@ -416,6 +419,11 @@ class Session:
         """Load the memory that appears before the call of this number."""
         for range_ in self.program.births.get(number, ()):
             self.synchronize()
+            if is_global(range_):  # where it is, the module says that is loaded now; its contents come then
+                self.addresses.expect(range_.address, range_.size_bytes)
+                continue
+            if not range_.host_address:  # which `bind` has told of this very range
+                self.addresses.forget(range_.address, range_.size_bytes)
             if range_.physical:
                 self.backing.switch(self.contents.live(range_), range_)
             self.contents.load(range_, self.program.families.covered.get(range_.id, 0))

@@ -279,8 +279,9 @@ class _Planning:
                 self._synchronize()
                 self._memory.compare(range_)
             for range_ in program.births.get(call.number, ()):
-                self._synchronize()
-                self._memory.load(range_)
+                if not is_global(range_):  # its contents come with its module
+                    self._synchronize()
+                    self._memory.load(range_)
             prepared = self._prepare(call)
             if prepared is not None:
                 makes_streams |= call.function.startswith("cuStreamCreate")

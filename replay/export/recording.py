@@ -391,11 +391,11 @@ def _bytes(buffer: Any) -> bytes:
 
 
 def _number(argument: Any) -> int:
-    """An argument as the driver would see it."""
-    if argument is None:
+    """An argument as the driver would see it; 0 for a floating-point one, which may be no number."""
+    if argument is None or isinstance(argument, (float, ctypes.c_float, ctypes.c_double)):
         return 0
-    if isinstance(argument, (int, float)):
-        return int(argument) & (2**64 - 1)
+    if isinstance(argument, int):
+        return argument & (2**64 - 1)
     if isinstance(argument, ctypes._SimpleCData):
         return int(argument.value or 0) & (2**64 - 1)
     return ctypes.addressof(argument)

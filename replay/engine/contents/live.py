@@ -74,13 +74,21 @@ class LiveMemory:
             call(self._driver, "cuMemsetD8_v2", address, 0, size)
 
     def read(self, range_: Range, address: int, size: int) -> bytes:
-        """A copy of what is there, at most a chunk."""
+        """A copy of what is there."""
         if is_host(range_):
             return ctypes.string_at(address, size)
+        if size <= CHUNK_BYTES:
+            return self._read_chunk(range_, address, size)
+        return b"".join(
+            self._read_chunk(range_, address + at, min(CHUNK_BYTES, size - at))
+            for at in range(0, size, CHUNK_BYTES)
+        )
+
+    def _read_chunk(self, range_: Range, address: int, size: int) -> bytes:
         if is_array(range_):
             self.arrays.read(range_, address - range_.address, size, ctypes.addressof(self._landing))
-            return ctypes.string_at(self._landing, size)
-        call(self._driver, "cuMemcpyDtoH_v2", self._landing, address, size)
+        else:
+            call(self._driver, "cuMemcpyDtoH_v2", self._landing, address, size)
         return ctypes.string_at(self._landing, size)
 
     def view(self, range_: Range, address: int, size: int) -> bytes | memoryview:

@@ -387,7 +387,7 @@ class Executor(CallInputs):
             prepared.late_arguments.append((position, c_type, captured))
             return 0
         live = captured if c_type in HANDLE_TYPES else self.addresses.find(captured)
-        if live is not None:
+        if live is not None and not self.addresses.may_change(captured):
             return live
         if prepared.call.result not in (0, None):
             return captured  # the application passed a wrong address too, and the driver said so

@@ -26,6 +26,7 @@ class AddressMap:
         self._placed = sorted(placed, key=lambda item: item.span.address)
         self._starts = [item.span.address for item in self._placed]
         self._loose: dict[int, tuple[int, int | None]] = {}  # captured address -> size, live address
+        self._reused: list[tuple[int, int]] = []  # start, end
 
     def expect(self, captured: int, size_bytes: int) -> None:
         """Memory that is in no span and whose place is not known yet: a variable of a module.
@@ -37,6 +38,21 @@ class AddressMap:
     def bind(self, captured: int, size_bytes: int, live: int) -> None:
         """Memory that is in no span: a variable of a loaded module, or pinned memory as the device sees it."""
         self._loose[captured] = (size_bytes, live)
+
+    def forget(self, captured: int, size_bytes: int) -> None:
+        """Undo `expect` and `bind` of what overlaps these addresses: other memory is there from now on."""
+        for start in [
+            s for s, (size, _) in self._loose.items() if s < captured + size_bytes and captured < s + size
+        ]:
+            del self._loose[start]
+
+    def mark_reused(self, captured: int, size_bytes: int) -> None:
+        """In the course of the window these addresses are now a variable of a module, now other memory."""
+        self._reused.append((captured, captured + size_bytes))
+
+    def may_change(self, captured: int) -> bool:
+        """Whether what an address means has to be looked up when it is used."""
+        return any(start <= captured <= end for start, end in self._reused)
 
     def is_bound(self, captured: int) -> bool:
         """Whether `bind` was called for this captured address."""
