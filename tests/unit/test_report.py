@@ -178,3 +178,17 @@ def test_the_command_writes_a_page(tmp_path, inputs, capsys):
     assert "### " in capsys.readouterr().out
     assert main(["report", *names]) == 2
     assert main(["report", str(tmp_path / "nowhere.json"), "--markdown"]) == 3
+
+
+def test_a_page_of_thousands_of_rows_shows_the_worst_in_detail(tmp_path, inputs):
+    found = read_sources(inputs[:1])
+    row = dataclasses.replace(found.comparisons[0].rows[0], verdict="SAME")
+    rows = [dataclasses.replace(row, kernel=f"kernel{at}") for at in range(2100)]
+    rows[2050] = dataclasses.replace(rows[2050], verdict="SLOWER")
+    found.comparisons[0] = dataclasses.replace(found.comparisons[0], rows=rows)
+    page = render_page(found)
+    assert page.count("<details") == 200
+    assert "kernel2050</summary>" in page.partition("<details")[2].partition("</details>")[0]
+    assert "200 rows are shown in detail, the worst verdicts first" in page
+    assert "100 more rows" in page
+    assert len(page) < 5_000_000

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from markupsafe import Markup, escape
 
 WIDTH, HEIGHT = 640, 180
-_LEFT, _RIGHT, _TOP, _BOTTOM = 76, 12, 12, 26
+_LEFT, _RIGHT, _TOP, _BOTTOM = 76, 12, 20, 26
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,11 @@ def chart(
     level: float | None = None,
     places: Sequence[int] = (),
     count: int = 0,
+    name: str = "",
 ) -> Markup:
     """Lines over one axis. label: what it shows, for who cannot see it. marks: positions of upright lines. level: a
-    horizontal one. places, count: where each value stands among so many; left out: one after another."""
+    horizontal one. places, count: where each value stands among so many; left out: one after another. name: written
+    above."""
     known = [value for line in lines for value in line.values if value is not None]
     values = known + ([] if level is None else [level])
     places = places or range(max((len(line.values) for line in lines), default=0))
@@ -54,6 +56,8 @@ def chart(
         return _TOP + (HEIGHT - _TOP - _BOTTOM) * (high - value) / (high - low)
 
     parts = [Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">').format(WIDTH, HEIGHT, label)]
+    if name:
+        parts.append(_text(_LEFT, 11, "start", name))
     for tick in _ticks(low, high):
         parts.append(_upright_or_level("grid", _LEFT, WIDTH - _RIGHT, y(tick), y(tick)))
         parts.append(_text(_LEFT - 6, y(tick) + 4, "end", f"{tick:g} {unit}".strip()))

@@ -9,12 +9,13 @@ from replay.report import compare as compare_text
 from replay.report.code import code_advice
 from replay.report.commands import comparison_commands
 from replay.report.html.code import code_section
-from replay.report.html.model import MAXIMUM_ROWS, MODELLED, Section, Table, scale, worst
+from replay.report.html.model import MAXIMUM_DETAILS, MAXIMUM_ROWS, MODELLED, Section, Table, scale, worst
 from replay.report.html.plots import Curve, Panel, Plot
 from replay.report.text import duration, number, shown
 from replay.results.comparison import ComparedRound, ComparedRow, Comparison
 
 _ORDER = ("WRONG", "FAILED", "SLOWER", "UNSURE", "FASTER", "SAME")
+_NOTHING = "Nothing could be compared"
 SHOWN_UNMATCHED = 20
 SHOWN_LAUNCHES = 20
 
@@ -22,7 +23,9 @@ SHOWN_LAUNCHES = 20
 def comparison_section(result: Comparison, files: CodeFiles) -> Section:
     """Verdict, what differs between the sides, the table, and each row with its rounds."""
     verdict = worst((row.verdict for row in result.rows), _ORDER)
-    section = Section(compare_text.headline(result).removeprefix(verdict).lstrip(" :"), verdict)
+    section = Section(
+        compare_text.headline(result).removeprefix(verdict).lstrip(" :") if result.rows else _NOTHING, verdict
+    )
     if any(row.source == "modelled" for row in result.rows):
         section.lines.append(MODELLED)
     if differences := list(_environment(result)):
@@ -48,7 +51,10 @@ def comparison_section(result: Comparison, files: CodeFiles) -> Section:
         section.notes.append(
             f"... and {len(result.rows) - MAXIMUM_ROWS:,} more rows: `replay compare --json` has all"
         )
-    section.details += [_row(row, files) for row in result.rows[:MAXIMUM_ROWS]]
+    detailed = sorted(result.rows, key=lambda row: _ORDER.index(row.verdict) if row.verdict in _ORDER else 0)
+    section.details += [_row(row, files) for row in detailed[:MAXIMUM_DETAILS]]
+    if len(detailed) > MAXIMUM_DETAILS:
+        section.notes.append(f"{MAXIMUM_DETAILS} rows are shown in detail, the worst verdicts first")
     if not files.given and (advice := code_advice(result)):
         section.notes.append(advice)
     section.notes += [shown(text) for text in result.unmatched[:SHOWN_UNMATCHED]]

@@ -13,7 +13,16 @@ from replay.report import run as run_text
 from replay.report.commands import bisection_commands, check_commands, result_commands
 from replay.report.html.charts import bar
 from replay.report.html.code import code_section
-from replay.report.html.model import MAXIMUM_ROWS, MODELLED, Section, Table, scale, scaled, worst
+from replay.report.html.model import (
+    MAXIMUM_DETAILS,
+    MAXIMUM_ROWS,
+    MODELLED,
+    Section,
+    Table,
+    scale,
+    scaled,
+    worst,
+)
 from replay.report.html.plots import Curve, Panel, Plot
 from replay.report.text import duration, number, shown
 from replay.results.bisection import Bisection
@@ -85,13 +94,34 @@ def history_section(view: HistoryView) -> Section:
         section.lines.append(
             f"... and {len(view.problems) - SHOWN_PROBLEMS:,} more files that are no results"
         )
-    section.details = [_series(item) for item in series[:MAXIMUM_ROWS]]
+    if len(series) > 1:
+        section.tables.append(("", _listed(series[:MAXIMUM_ROWS])))
+    section.details = [_series(item) for item in series[:MAXIMUM_DETAILS]]
+    if len(series) > MAXIMUM_DETAILS:
+        section.notes.append(f"{MAXIMUM_DETAILS} series are shown in detail, those that changed first")
     if len(series) > MAXIMUM_ROWS:
         section.lines.append(
             f"... and {len(series) - MAXIMUM_ROWS:,} more series: `replay history` lists them"
         )
     section.commands = [shown(shlex.join(["replay", "history", view.folder]))]
     return section
+
+
+def _listed(series: list[Series]) -> Table:
+    table = Table(["kernel", "device", "results", "latest", "against baseline", "changes of level"])
+    for item in series:
+        changes = [
+            f"{(change.ratio - 1) * 100:+.1f} % on {change.created_utc[:10]}" for change in item.changes
+        ]
+        table.rows.append([
+            shown(item.kernel) + (f", {shown(item.variant)}" if item.variant else ""),
+            shown(item.device),
+            len(item.points),
+            duration(item.latest_ns),
+            "" if not item.baseline_ns else f"{(item.latest_ns / item.baseline_ns - 1) * 100:+.1f} %",
+            shown(", ".join(changes)),
+        ])  # fmt: skip
+    return table.without_empty()
 
 
 def _series(item: Series) -> Section:

@@ -91,6 +91,7 @@ def draw(plot: Plot, points: int = LIVE_POINTS) -> Drawn:
                 for curve in panel.curves
             ],
             f"{plot.label}: {panel.name}", panel.unit, plot.marks, panel.level, drawn, plot.places,
+            panel.name if len(panels) > 1 else "",
         )
         for panel in panels
     ]  # fmt: skip
