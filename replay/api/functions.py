@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from . import table  # noqa: F401  (its rows fill ROWS)
@@ -22,7 +22,7 @@ def all_functions() -> tuple[Function, ...]:
 
     Raises ValueError when a row contradicts the headers.
     """
-    document = json.loads(resources.files(__package__).joinpath("facts.json").read_text())
+    document = json.loads(Path(__file__).with_name("facts.json").read_text())
     facts: dict[str, dict[str, Any]] = document["functions"]
     rows = {row[1]: row for row in ROWS}
     if len(rows) != len(ROWS) or len({row[0] for row in ROWS}) != len(ROWS):

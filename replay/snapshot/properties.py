@@ -5,10 +5,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from replay.api.structs import CUmemAllocationProp, CUmemLocation, read_struct
-from replay.capture.decode import RawCall
 from replay.snapshot.schema import MemoryHint
+
+if TYPE_CHECKING:  # it brings in numpy, which a replay can do without
+    from replay.capture.decode import RawCall
 
 PREFETCH, ATTACH = -1, -2  # MemoryHint.advice beside CUmem_advise
 HINTS = frozenset(

@@ -17,16 +17,31 @@ from replay.errors import FormatError
 T = TypeVar("T")
 
 
+_PLAIN = frozenset((int, str, bytes, float, bool, type(None)))
+
+
 def to_wire(value: Any) -> Any:
     """A dataclass as msgpack values (maps with field names; None fields are left out)."""
-    if dataclasses.is_dataclass(value):
-        pairs = ((item.name, getattr(value, item.name)) for item in dataclasses.fields(value))
-        return {name: to_wire(content) for name, content in pairs if content is not None}
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if dataclasses.is_dataclass(kind):
+        found = {}
+        for name in _names(kind):
+            content = getattr(value, name)
+            if content is not None:
+                found[name] = content if type(content) in _PLAIN else to_wire(content)
+        return found
     if isinstance(value, (list, tuple)):
         return [to_wire(item) for item in value]
     if isinstance(value, dict):
         return {key: to_wire(item) for key, item in value.items()}
     return value
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(item.name for item in dataclasses.fields(kind))
 
 
 def from_wire(kind: type[T], value: Any) -> T:

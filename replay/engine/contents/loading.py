@@ -12,11 +12,14 @@ import os
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from replay.errors import ReplayError
 from replay.snapshot.container import FrameDecompressor, SnapshotReader
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 KEPT_FRAMES = 8  # that were used last; equal chunks are stored once and may be far apart
 KEPT_BYTES = 128 << 20  # of these; frames may have 64 MiB, those that are written here have 4
@@ -83,6 +86,8 @@ class ChunksAhead:
         self._next = 0  # visit
 
     def __enter__(self) -> ChunksAhead:
+        from concurrent.futures import ThreadPoolExecutor  # small snapshots are loaded without threads
+
         self._pool = ThreadPoolExecutor(self._threads, "load")
         self._submit()
         return self

@@ -11,11 +11,9 @@ import contextlib
 import ctypes
 import errno
 import os
-import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +28,8 @@ from replay.snapshot.container import frames
 from replay.snapshot.container.frames import MAX_CHUNK_BYTES, ZERO_DIGEST
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
     from _typeshed import ReadableBuffer
 
 OBJECT_FRAME_BYTES = (
@@ -133,8 +133,10 @@ class SnapshotWriter:
         self._handed_to_disk = 0
         if self.path.is_dir():
             raise FileError("is a folder", where=self.path, next="give the name of a file to write")
+        from tempfile import mkstemp  # readers come by here, too, and need none
+
         try:
-            self._descriptor, name = tempfile.mkstemp(".partial", f".{self.path.name}.", self.path.parent)
+            self._descriptor, name = mkstemp(".partial", f".{self.path.name}.", self.path.parent)
         except OSError as error:
             raise _file_error(error, self.path) from None
         self._temporary: Path | None = Path(name)
@@ -325,6 +327,8 @@ class SnapshotWriter:
 
     def _workers(self) -> ThreadPoolExecutor:
         if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor
+
             self._pool = ThreadPoolExecutor(self._threads, "replay-snapshot")
         return self._pool
 
@@ -370,6 +374,8 @@ class SnapshotWriter:
     def _append(self, data: bytes) -> None:
         """Hand bytes to the thread that writes. Errors of the disk show here later, or in `_finish_writing`."""
         if self._disk is None:
+            from concurrent.futures import ThreadPoolExecutor
+
             self._disk = ThreadPoolExecutor(1, "replay-disk")
         while len(self._writing) >= WRITES_UNDER_WAY:
             self._writing.popleft().result()
