@@ -152,6 +152,12 @@ EXPORT = Document(
     "The programs that were written.",
     items="programs",
 )
+COUNTERS = Document(
+    "replay.emulator.counters/1",
+    "replay.results.files:EmulatorCounters",
+    "CPU driver: each line of REPLAY_EMULATOR_COUNTERS",
+    "What was counted in one launch.",
+)
 ERROR = Document(
     "replay.error/1",
     "replay.errors:ErrorPrinted",
@@ -180,5 +186,5 @@ LISTS = {
 ALL: tuple[Document, ...] = (
     CAPTURE, LAUNCHES, PACK, EXTRACT, INFO, *LISTS.values(), DUMP, PARAMETERS, VERIFY, EXPORT, RUN, RUN_WINDOWS,
     RUN_VARIANT, PREFLIGHT, PREFLIGHT_WINDOWS, OUTPUTS, COMPARISON, BISECTION, CHECK, EXPLANATION, HISTORY, BASELINE,
-    DOCTOR, ERROR,
+    DOCTOR, COUNTERS, ERROR,
 )  # fmt: skip

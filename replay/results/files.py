@@ -1,4 +1,4 @@
-"""JSON files that `replay dump` and `replay run --save-outputs` write beside others. Fields are only added."""
+"""JSON files that `replay dump`, `replay run --save-outputs` and the CPU driver write. Fields are only added."""
 
 from __future__ import annotations
 
@@ -28,6 +28,23 @@ class DumpedLaunch:
     block: tuple[int, int, int]
     shared_bytes: int
     parameters: list[DumpedParameter] | None
+
+
+@dataclass(frozen=True)
+class EmulatorCounters:
+    """What the built-in CPU driver counted in one launch. process: its id. launch: number in the process, from 0.
+    kernel: mangled. grid, block: x, y, z. dynamic_shared_bytes: of a block. ok: it ended well; otherwise counters is
+    empty. counters: names as in docs/cpu-driver.md."""
+
+    process: int
+    launch: int
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    dynamic_shared_bytes: int
+    ok: bool
+    modelled_ns: int
+    counters: dict[str, int]
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ def test_launches_of_an_application(made):
 QUICK = ("--driver", DRIVER, "--samples", "2", "--json")
 
 
-def test_replays(told):
+def test_replays(told, made, monkeypatch):
     value = fits(told("run", "x.rsnap", *QUICK, "--counters", "--shift", "--serialize"), documents.RUN)
     assert value["counters"]
     assert value["relocation"]
@@ -126,6 +126,11 @@ def test_replays(told):
     assert [item["number"] for item in windows] == [1, 2]
     assert windows[0]["result"]["variant"]
     fits(told("run", "x.rsnap", "--driver", DRIVER, "--dry-run", "--json"), documents.PREFLIGHT)
+    monkeypatch.setenv("REPLAY_EMULATOR_COUNTERS", "counters")
+    told("run", "x.rsnap", "--driver", DRIVER, "--no-timing")
+    for line in (made.folder / "counters").read_text().splitlines() if DRIVER == "emulator" else ():
+        assert fits(line, documents.COUNTERS)["ok"]
+    monkeypatch.delenv("REPLAY_EMULATOR_COUNTERS")
     fits(told("run", "several.rsnap", "--driver", DRIVER, "--dry-run", "--json"), documents.PREFLIGHT_WINDOWS)
 
 

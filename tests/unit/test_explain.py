@@ -217,10 +217,11 @@ def test_windows_and_files_are_explained_one_by_one(tmp_path):
         WindowResult(3, modelled()),
     ]
     items = explained(tmp_path, documents.RUN_WINDOWS, windows)
-    assert [item.modelled for item in items] == [False, True]
+    assert [item.modelled for item in items] == [False, True, False]
+    assert items[2].verdict == "could not be replayed: window 2: no such device"
     write_result(tmp_path / "r.rres", make_result())
     assert [item.source for item in explain([tmp_path / "r.rres", tmp_path / "x.json"])] == [
-        str(tmp_path / "r.rres"), *[str(tmp_path / "x.json")] * 2,
+        str(tmp_path / "r.rres"), *[str(tmp_path / "x.json")] * 3,
     ]  # fmt: skip
 
 

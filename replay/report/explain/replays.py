@@ -33,6 +33,18 @@ def explain_run(source: str, result: RunResult) -> Explained:
     )
 
 
+def explain_failure(source: str, text: str) -> Explained:
+    """Of one window of several that could not be replayed."""
+    return Explained(
+        source,
+        "run",
+        "one window of several",
+        f"could not be replayed: {shown(text, 300)}",
+        unchecked=["Its outputs and its times"],
+        next=["`replay run SNAP --window N --dry-run` says what it asks for, and what there is"],
+    )
+
+
 def _timings(result: RunResult) -> list[Timing]:
     return [timing for timing in (result.timing, result.hot) if timing is not None]
 

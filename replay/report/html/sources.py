@@ -26,7 +26,7 @@ IMAGE_SUFFIXES = (".ptx", ".cubin", ".fatbin")
 @dataclass
 class Sources:
     """Everything that was read, in the order in which it was named. snapshots, images: files that hold code, which are
-    not read yet."""
+    not read yet. failures: windows that could not be replayed, and why."""
 
     comparisons: list[comparison.Comparison] = field(default_factory=list)
     bisections: list[bisection.Bisection] = field(default_factory=list)
@@ -35,6 +35,7 @@ class Sources:
     histories: list[HistoryView] = field(default_factory=list)
     snapshots: list[Path] = field(default_factory=list)
     images: list[Path] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
 
     @cached_property
     def code(self) -> CodeFiles:
@@ -104,6 +105,9 @@ def _read_json(path: Path, found: Sources) -> None:
         elif schema == documents.RUN_WINDOWS.schema:
             windows = from_wire(_Windows, value).windows
             found.results += [window.result for window in windows if window.result is not None]
+            found.failures += [
+                f"window {item.number}: {item.failure}" for item in windows if item.result is None
+            ]
         elif schema == documents.HISTORY.schema:
             found.histories.append(from_wire(HistoryView, value))
         else:
