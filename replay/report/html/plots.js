@@ -77,7 +77,6 @@
       ],
       hooks: {
         draw: [lines(data, panel)],
-        setScale: [(plot, key) => { if (key === "x") together.follow(plot); }],
         setSeries: [(plot, at) => {
           const row = plot.root.querySelectorAll(".u-series")[at];
           if (row) row.querySelector("th").setAttribute("aria-checked", String(plot.series[at].show));
@@ -119,18 +118,12 @@
     event.preventDefault();
   }
 
-  // All panels of a figure show the same stretch.
+  // All panels of a figure show the same stretch; that of a drag comes to all of them with the cursor that they share.
   function companions(key) {
     const plots = [];
     const zoom = (low, high) => plots.forEach((plot) => plot.setScale("x", { min: low, max: high }));
     return {
       key, plots, zoom,
-      follow(leader) {
-        const { min, max } = leader.scales.x;
-        for (const plot of plots) {
-          if (plot !== leader && (plot.scales.x.min !== min || plot.scales.x.max !== max)) plot.setScale("x", { min, max });
-        }
-      },
       scale(factor, plot) {
         const { min, max } = plot.scales.x, [first, last] = whole(plot);
         const at = plot.cursor.idx == null ? (min + max) / 2 : plot.data[0][plot.cursor.idx];
