@@ -281,6 +281,8 @@ WORDS = {
     "a_cycles": "SM clock cycles of side A; null where not known",
     "b_cycles": "SM clock cycles of side B; null where not known",
     "a_power_w": "Power of the board while side A ran; null where not known",
+    "a_quartiles_ns": "Lower and upper quartile of the samples of side A; empty where not known",
+    "b_quartiles_ns": "Lower and upper quartile of the samples of side B; empty where not known",
     "b_power_w": "Power of the board while side B ran; null where not known",
     "b_first": "B ran before A",
     "over": "What was searched, as it was asked for",

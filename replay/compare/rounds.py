@@ -30,6 +30,7 @@ class Observation:
     time_ns: median of its samples. cycles: the same in SM cycles, None when the clock is not known. exact: the clock is
     deterministic and its samples are all equal. spoiled: why the time does not count, "" when it does. wrong: what is
     wrong with the outputs, "" when they are right. power_w: that the device drew, None when it is not known.
+    quartiles_ns: lower and upper one of the samples.
     """
 
     time_ns: float
@@ -38,6 +39,7 @@ class Observation:
     spoiled: str = ""
     wrong: str = ""
     power_w: float | None = None
+    quartiles_ns: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -138,6 +138,7 @@ def observation(result: RunResult) -> Observation:
         spoiled=next((item.text for item in timing.warnings if item.code in _SPOILING_WARNINGS), ""),
         wrong=wrong,
         power_w=power / 1000 if isinstance(power := result.device.clocks.get("power_draw_mw"), int) else None,
+        quartiles_ns=(quantile(sorted(times), 0.25), quantile(sorted(times), 0.75)),
     )
 
 

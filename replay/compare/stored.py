@@ -153,6 +153,8 @@ def _compare_stored(
                 item.b.cycles,
                 item.a.power_w,
                 item.b.power_w,
+                list(item.a.quartiles_ns),
+                list(item.b.quartiles_ns),
             )
             for item in rounds
         ],

@@ -52,7 +52,8 @@ class ComparedSide:
 @dataclass(frozen=True)
 class ComparedRound:
     """One round: medians of two neighbouring fresh processes. cycles: of the SM clock; power_w: that the device drew in
-    watts, as NVML said beside the samples; both None where they are not known."""
+    watts, as NVML said beside the samples; both None where they are not known. quartiles_ns: lower and upper one of the
+    samples, empty where they are not known."""
 
     a_ns: float
     b_ns: float
@@ -61,6 +62,8 @@ class ComparedRound:
     b_cycles: float | None = None
     a_power_w: float | None = None
     b_power_w: float | None = None
+    a_quartiles_ns: list[float] = field(default_factory=list)
+    b_quartiles_ns: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

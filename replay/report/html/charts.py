@@ -16,13 +16,14 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 12, 20, 26
 @dataclass(frozen=True)
 class Line:
     """Values in their order, None where there is none. style: a CSS class (a, b, clock, power). joined: with a line
-    through them. titles: of each value, behind it."""
+    through them. titles: of each value, behind it. ranges: of an upright bar at each value."""
 
     name: str
     values: Sequence[float | None]
     style: str = "plain"
     joined: bool = False
     titles: Sequence[str] = field(default_factory=list)
+    ranges: Sequence[tuple[float, float] | None] = ()
 
 
 def chart(
@@ -39,6 +40,7 @@ def chart(
     horizontal one. places, count: where each value stands among so many; left out: one after another. name: written
     above."""
     known = [value for line in lines for value in line.values if value is not None]
+    known += [end for line in lines for ends in line.ranges if ends is not None for end in ends]
     values = known + ([] if level is None else [level])
     places = places or range(max((len(line.values) for line in lines), default=0))
     count = count or len(places)
@@ -73,6 +75,11 @@ def chart(
             for at, (place, value) in enumerate(zip(places, line.values, strict=False))
             if value is not None
         ]
+        for place, ends in zip(places, line.ranges, strict=False):
+            if ends is not None:
+                parts.append(
+                    _upright_or_level(f"range {line.style}", x(place), x(place), y(ends[0]), y(ends[1]))
+                )
         if line.joined and len(drawn) > 1:
             points = " ".join(f"{left:.1f},{top:.1f}" for left, top, _, _ in drawn)
             parts.append(Markup('<polyline class="{}" points="{}"/>').format(line.style, points))

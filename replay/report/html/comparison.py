@@ -94,7 +94,8 @@ def _row(row: ComparedRow, files: CodeFiles) -> Section:
     if row.spoiled:
         section.lines.append(f"{number(len(row.spoiled), 'round')} repeated: {shown(row.spoiled[0], 300)}")
     if row.rounds:
-        section.charts.append((f"median of each round, {_time(row)}: A solid, B dashed", _plot(row)))
+        bars = "; bars from quartile to quartile" if any(item.a_quartiles_ns for item in row.rounds) else ""
+        section.charts.append((f"median of each round, {_time(row)}: A solid, B dashed{bars}", _plot(row)))
     made_of = Table(["kernel", "", *(title for _, title in compare_text.MADE_OF), "code"])
     for a, b in zip(row.a.kernels, row.b.kernels, strict=False):
         for name, kernel in (("A", a), ("B", b)) if a != b else ():
@@ -135,8 +136,10 @@ def _plot(row: ComparedRow) -> Plot:
         "round",
         [
             Panel(row.time, unit, [
-                Curve("A", [item.a_ns / divisor for item in row.rounds], "a", True),
-                Curve("B", [item.b_ns / divisor for item in row.rounds], "b", True),
+                Curve("A", [item.a_ns / divisor for item in row.rounds], "a", True,
+                      [_quartiles(item.a_quartiles_ns, divisor) for item in row.rounds]),
+                Curve("B", [item.b_ns / divisor for item in row.rounds], "b", True,
+                      [_quartiles(item.b_quartiles_ns, divisor) for item in row.rounds]),
             ]),
             Panel("SM clock" if row.source == "measured" else "SM clock, modelled", "MHz", [
                 Curve("A", [_clock(item, item.a_cycles, item.a_ns) for item in row.rounds], "a", True),
@@ -149,6 +152,10 @@ def _plot(row: ComparedRow) -> Plot:
         ],
         titles,
     )  # fmt: skip
+
+
+def _quartiles(values_ns: list[float], divisor: float) -> tuple[float, float] | None:
+    return (values_ns[0] / divisor, values_ns[1] / divisor) if len(values_ns) == 2 else None
 
 
 def _clock(item: ComparedRound, cycles: float | None, time_ns: float) -> float | None:

@@ -18,9 +18,15 @@
   // Half a place of room on both sides, so that the first and the last point are whole.
   const whole = (plot) => [plot.data[0][0] - 0.5, plot.data[0][plot.data[0].length - 1] + 0.5];
 
-  function heights(level) {
+  function heights(level, curves) {
     return (plot, low, high) => {
       if (low == null) return [0, 1];
+      const { min, max } = plot.scales.x;
+      curves.forEach((curve, at) => curve.ranges.forEach((ends, place) => {
+        const x = plot.data[0][place];
+        if (!ends || (min != null && (x < min || x > max)) || !plot.series[at + 1].show) return;
+        low = Math.min(low, ends[0]); high = Math.max(high, ends[1]);
+      }));
       if (level != null) { low = Math.min(low, level); high = Math.max(high, level); }
       // At least 4 % of height, or the smallest noise would look like mountains.
       const margin = Math.max((high - low) * 0.08, Math.abs(high) * 0.02, 1e-9);
@@ -34,6 +40,17 @@
       draw.save();
       draw.beginPath(); draw.rect(left, top, width, height); draw.clip();
       draw.lineWidth = 1.5 * devicePixelRatio;
+      panel.curves.forEach((curve, at) => {
+        if (!plot.series[at + 1].show) return;
+        draw.strokeStyle = style(curve.style); draw.globalAlpha = 0.35; draw.lineWidth = 4 * devicePixelRatio;
+        curve.ranges.forEach((ends, place) => {
+          if (!ends) return;
+          const x = plot.valToPos(data.xs[place], "x", true);
+          draw.beginPath(); draw.moveTo(x, plot.valToPos(ends[0], "y", true)); draw.lineTo(x, plot.valToPos(ends[1], "y", true));
+          draw.stroke();
+        });
+        draw.globalAlpha = 1; draw.lineWidth = 1.5 * devicePixelRatio;
+      });
       for (const place of data.marks) {
         const x = plot.valToPos(place - 0.5, "x", true);
         draw.strokeStyle = style("bad"); draw.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
@@ -59,7 +76,7 @@
                        const [first, last] = whole(plot);
                        return low == null || (low <= first + 0.5 && high >= last - 0.5) ? [first, last] : [low, high];
                      } },
-                y: { range: heights(panel.level) } },
+                y: { range: heights(panel.level, panel.curves) } },
       series: [
         { label: data.x, value: (plot, value) =>
           value == null ? "–" : value + (data.titles.length ? ", " + data.titles[data.xs.indexOf(value)] : "") },

@@ -25,12 +25,13 @@ LEAST_POINTS = 40
 @dataclass(frozen=True)
 class Curve:
     """One value for each place, None where there is none. style: a CSS variable: a, b, clock, power. joined: with a
-    line through them."""
+    line through them. ranges: from where to where an upright bar stands at each place, None where there is none."""
 
     name: str
     values: Values
     style: str = "a"
     joined: bool = False
+    ranges: Sequence[tuple[float, float] | None] = ()
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def draw(plot: Plot, points: int = LIVE_POINTS) -> Drawn:
         chart(
             [
                 Line(curve.name, [_at(curve.values, place) for place in drawn], curve.style, curve.joined,
-                     [_at_text(plot.titles, place) for place in drawn])
+                     [_at_text(plot.titles, place) for place in drawn], [_range(curve, place) for place in drawn])
                 for curve in panel.curves
             ],
             f"{plot.label}: {panel.name}", panel.unit, plot.marks, panel.level, drawn, plot.places,
@@ -107,6 +108,7 @@ def draw(plot: Plot, points: int = LIVE_POINTS) -> Drawn:
                 "level": panel.level,
                 "curves": [
                     {"name": curve.name, "style": curve.style, "joined": curve.joined,
+                     "ranges": [_range(curve, place) for place in live] if any(curve.ranges) else [],
                      "values": [_at(curve.values, place) for place in live]}
                     for curve in panel.curves
                 ],
@@ -141,6 +143,10 @@ def script_json(value: object) -> Markup:
     """JSON that can stand in a script element: nothing in it ends the element or begins a comment."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return Markup(text.replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e"))  # noqa: S704
+
+
+def _range(curve: Curve, place: int) -> tuple[float, float] | None:
+    return curve.ranges[place] if place < len(curve.ranges) else None
 
 
 def _at(values: Values, place: int) -> float | None:
