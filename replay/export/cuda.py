@@ -41,7 +41,8 @@ class _Cuda(Renderer):
         yield from self._function("prepare", self._prepare())
         places = (
             f"place({self.number(item.address)}, {self.number(item.size_bytes)}, {self.truth(item.host)}, "
-            f"{self.truth(item.read_only)}, {item.shared}, {self.number(item.shared_bytes)});"
+            f"{self.truth(item.read_only)}, {item.shared}, {self.number(item.shared_bytes)}, "
+            f"{self.number(item.managed_bytes)});"
             for item in plan.places
         )
         yield from self._function("places", places)

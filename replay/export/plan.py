@@ -172,7 +172,18 @@ class _Planning:
                 "handles of texture and surface objects that stand in memory keep their captured value"
             )
         if any(range_.kind == "managed" and not is_global(range_) for range_ in program.ranges.values()):
-            self._note("managed memory is device memory in this program, and advice about it is left out")
+            self._note("advice about managed memory and prefetching are left out")
+        spans = plan_spans(program.ranges.values())
+        for range_ in program.ranges.values():
+            inside = (span for span in spans if span.address <= range_.address < span.end and not span.host)
+            if (
+                range_.kind == "managed"
+                and not is_global(range_)
+                and not all(s.managed_bytes for s in inside)
+            ):
+                self._note(
+                    f"{describe(range_)} is device memory in this program: it shares a granule with other memory"
+                )
         if any(call.per_thread for call in program.window):
             self._note("per-thread default streams of all threads are that of one thread")
         if program.seen:
@@ -191,7 +202,10 @@ class _Planning:
         for span in spans:
             read_only = bool(span.register_flags & _READ_ONLY)
             shared_bytes = self._program.families.size_bytes.get(span.family, 0)
-            place = Place(span.address, span.size_bytes, span.host, read_only, span.family, shared_bytes)
+            managed = 0 if span.host or span.family else span.managed_bytes
+            place = Place(
+                span.address, span.size_bytes, span.host, read_only, span.family, shared_bytes, managed
+            )
             self._plan.places.append(place)
             self._plan.device_bytes += 0 if span.host else span.size_bytes
 

@@ -37,7 +37,14 @@ class _Python(Renderer):
         yield ""
         yield "PLACES = ["
         for place in plan.places:
-            fields = (place.size_bytes, place.host, place.read_only, place.shared, place.shared_bytes)
+            fields = (
+                place.size_bytes,
+                place.host,
+                place.read_only,
+                place.shared,
+                place.shared_bytes,
+                place.managed_bytes,
+            )
             yield f"    ({place.address:#x}, {', '.join(map(repr, fields))}),"
         yield "]"
         for number, c_type in sorted(plan.references.items()):

@@ -44,7 +44,8 @@ class Block:
 @dataclass(frozen=True)
 class Place:
     """Memory at a captured address, before anything else. host: of the host, pinned. shared: all places of the same
-    number, from 1, are addresses of one memory of shared_bytes."""
+    number, from 1, are addresses of one memory of shared_bytes. managed_bytes: how much of it is managed memory, if
+    there is nothing else in it."""
 
     address: int
     size_bytes: int
@@ -52,6 +53,7 @@ class Place:
     read_only: bool = False
     shared: int = 0
     shared_bytes: int = 0
+    managed_bytes: int = 0
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import toolchain
@@ -22,6 +23,7 @@ needs_compiler = pytest.mark.skipif(
     reason="needs g++ and a CUDA toolkit's headers",
 )
 TIMEOUT_S = 120
+PROGRAMS = Path(__file__).resolve().parent / "programs"
 
 
 def environment(**words: str) -> dict[str, str]:
@@ -139,6 +141,31 @@ def test_the_stream_is_held_while_the_window_is_queued(replay):
 
 def _gpu_time(text):
     return next(line for line in text.splitlines() if line.startswith("GPU time"))
+
+
+@needs_compiler
+def test_managed_memory_is_managed_at_its_address(replay):
+    """Where the kernel's random layout allows; else the program says so."""
+    managed = set()
+    for _ in range(6):
+        replay.capture("--kernel", "bump", application=[sys.executable, str(PROGRAMS / "managed.py")])
+        replay("export", "x.rsnap", "--python", "script", "--cuda", "out", "--force")
+        script = [sys.executable, str(replay.folder / "script" / "window.py")]
+        for program, folder in ((build(replay.folder / "out"), "out"), (script, "script")):
+            text = run(program, replay.folder / folder, "0")
+            assert "outputs match" in text
+            if "is device memory here" not in text:
+                managed.add(folder)
+        if managed == {"out", "script"}:
+            return
+    raise AssertionError(f"managed in six programs: {managed}")
+
+
+def test_managed_memory_that_shares_a_granule_is_device_memory_and_the_program_says_so(replay):
+    replay.capture("--kernel", "accumulate", application=replay.application("memory_kinds"))
+    replay("export", "x.rsnap", "--python", "out")
+    text = (replay.folder / "out" / "README.md").read_text()
+    assert "is device memory in this program: it shares a granule with other memory" in text
 
 
 def test_a_window_that_waits_for_the_device_is_not_held(replay):

@@ -662,6 +662,10 @@ def export_step(machine: Machine) -> None:
             step.facts["cuda"] = machine.record.command(
                 [program], environment={**os.environ, "EXPORT_FOLDER": str(folder)}
             )
+            if sample == "vector_add" and not machine.emulated:
+                for text in (step.facts["python"], step.facts["cuda"]):
+                    if "the stream was" not in str(text):
+                        raise StepFailed("the program does not say whether it held its stream")
 
 
 def _importable(name: str) -> bool:

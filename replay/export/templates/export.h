@@ -103,20 +103,26 @@ struct Held {
   bool host, read_only;
   unsigned shared;  // all of the same number, from 1, are addresses of one memory
   uint64_t shared_size;
+  uint64_t managed_size;  // 0: no managed memory
 };
 static std::vector<Held> held;
 
 [[maybe_unused]] static void place(uint64_t address, uint64_t size, bool host, bool read_only, unsigned shared,
-                                   uint64_t shared_size) {
-  held.push_back({address, size, host, read_only, shared, shared_size});
+                                   uint64_t shared_size, uint64_t managed_size) {
+  held.push_back({address, size, host, read_only, shared, shared_size, managed_size});
+}
+
+static bool hold(uint64_t address, uint64_t size) {
+  void *wanted = (void *)address;
+  void *got = mmap(wanted, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (got != wanted && got != MAP_FAILED) munmap(got, size);
+  return got == wanted;
 }
 
 // Before anything else can take them. Another start of the program has another layout of its addresses.
 [[maybe_unused]] static void hold_all(char **argv) {
   for (const Held &item : held) {
-    void *wanted = (void *)item.address;
-    void *got = mmap(wanted, item.size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if (got == wanted) continue;
+    if (hold(item.address, item.size)) continue;
     const char *tries = std::getenv("EXPORT_TRIES");
     const int count = tries ? std::atoi(tries) : 0;
     if (count < most_tries) {
@@ -127,7 +133,74 @@ static std::vector<Held> held;
   }
 }
 
+using Stretch = std::pair<uint64_t, uint64_t>;  // begin, end
+
+// Fill what is free outside of low..high: above it, or everywhere.
+static std::vector<Stretch> fill_free(uint64_t low, uint64_t high, bool everywhere) {
+  const uint64_t lowest = 1ull << 16, never_first = 1ull << 40, highest = 1ull << 47, stack = 64ull << 20;
+  std::vector<Stretch> mapped = {{0, lowest}}, filled;
+  if (std::FILE *maps = std::fopen("/proc/self/maps", "r")) {
+    char line[512];
+    unsigned long long begin, end;
+    while (std::fgets(line, sizeof line, maps))
+      if (std::sscanf(line, "%llx-%llx ", &begin, &end) == 2 && begin < highest) mapped.push_back({begin, end});
+    std::fclose(maps);
+  }
+  for (size_t i = 0; i + 1 < mapped.size(); i++) {
+    const uint64_t begin = mapped[i].second;
+    uint64_t end = mapped[i + 1].first;
+    if (everywhere && i + 2 == mapped.size()) end = std::max(begin, end > stack ? end - stack : 0);  // it may grow
+    for (const Stretch &free : {Stretch{begin, std::min(end, low)}, Stretch{std::max(begin, high), end}}) {
+      const bool chosen = everywhere || free.first >= std::max(high, never_first);
+      if (chosen && free.second > free.first && free.second - free.first >= granule / 2 &&
+          hold(free.first, free.second - free.first))
+        filled.push_back(free);
+    }
+  }
+  return filled;
+}
+
+// cuMemAllocManaged takes no address: for a moment all stretches that would be chosen before the captured one are filled.
+// Its addresses, and those of the items behind it, are held; where it fails they are held again. Returns "" or why.
+static std::string back_managed(size_t place) {
+  const Held &item = held[place];
+  const uint64_t small = (1 << 20) + 4096;  // what is smaller may be packed together with other memory
+  const uint64_t wanted = std::min(std::max(item.managed_size, small), item.size), end = item.address + item.size;
+  std::string problem;
+  for (int attempt = 0; attempt < 12; attempt++) {  // a driver asks for more than it gives, to align it
+    const bool everywhere = attempt >= 4;
+    const uint64_t low = item.address - (attempt >= 8) * granule, high = end + attempt % 4 * granule;
+    std::vector<Stretch> beyond;
+    for (size_t i = place + 1; i < held.size(); i++)
+      if (!held[i].host && held[i].address < high && held[i].address >= end)
+        beyond.push_back({held[i].address, std::min(high, held[i].address + held[i].size)});
+    munmap((void *)item.address, item.size);
+    for (const Stretch &part : beyond) munmap((void *)part.first, part.second - part.first);
+    const std::vector<Stretch> filled = fill_free(low, high, everywhere);
+    CUdeviceptr got = 0;
+    const CUresult result = cuMemAllocManaged(&got, wanted, CU_MEM_ATTACH_GLOBAL);
+    for (const Stretch &part : filled) munmap((void *)part.first, part.second - part.first);
+    bool again = true;
+    for (const Stretch &part : beyond) again = hold(part.first, part.second - part.first) && again;
+    if (result == CUDA_SUCCESS && got == item.address && again) return "";
+    if (!again) fail("an address of the captured application was taken meanwhile");
+    problem = result == CUDA_SUCCESS ? "the driver gives another address" : "cuMemAllocManaged failed";
+    if (result == CUDA_SUCCESS) CHECK(cuMemFree(got));
+    if (!hold(item.address, item.size)) fail("an address of the captured application was taken meanwhile");
+  }
+  return problem;
+}
+
 [[maybe_unused]] static void back_all(CUdevice device) {
+  std::vector<bool> managed(held.size());
+  for (size_t i = 0; i < held.size(); i++) {
+    if (!held[i].managed_size) continue;
+    const std::string problem = back_managed(i);
+    managed[i] = problem.empty();
+    if (!managed[i])
+      std::printf("managed memory at %#llx is device memory here: %s\n", (unsigned long long)held[i].address,
+                  problem.c_str());
+  }
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -136,7 +209,9 @@ static std::vector<Held> held;
   access.location = properties.location;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   std::map<unsigned, CUmemGenericAllocationHandle> memories;
-  for (const Held &item : held) {
+  for (size_t i = 0; i < held.size(); i++) {
+    const Held &item = held[i];
+    if (managed[i]) continue;
     void *wanted = (void *)item.address;
     if (item.host) {
       if (mmap(wanted, item.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != wanted)
