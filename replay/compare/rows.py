@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from replay import __version__
-from replay.compare.made_of import kernels_of
+from replay.compare.made_of import kernels_of, replayed
 from replay.compare.rounds import Observation
 from replay.compare.verdict import Estimate, Judgement, Verdict, geometric_mean, survivors
 from replay.errors import UsageError
@@ -101,7 +101,7 @@ def described(
         time_ns=median([item.time_ns for item in observed]) if observed else None,
         cycles=median(cycles) if cycles else None,
         outputs=result.verification.verdict,
-        kernels=kernels_of(result.variant) or side.kernels,
+        kernels=replayed(result.kernels, result.variant) or kernels_of(result.variant) or side.kernels,
     )
 
 

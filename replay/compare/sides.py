@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from replay.compare.made_of import captured
 from replay.errors import UsageError
+from replay.inspection.kernels import captured_kernels
 from replay.results.comparison import ComparedKernel
 from replay.results.schema import RunResult
 from replay.results.store import read_result
@@ -69,21 +71,10 @@ def windows_at(path: Path) -> list[SnapshotWindow]:
                         file,
                         None if window is None else window.number,
                         tuple(kernel.demangled or kernel.name for kernel in kernels),
-                        tuple(_made_of(kernel) for kernel in kernels),
+                        tuple(captured(captured_kernels(reader))),
                     )
                 )
     return found
-
-
-def _made_of(kernel: Kernel) -> ComparedKernel:
-    known = kernel.attributes
-    return ComparedKernel(
-        kernel.demangled or kernel.name,
-        known.get("registers"),
-        known.get("static_shared_bytes"),
-        known.get("local_bytes"),
-        image=kernel.image,
-    )
 
 
 def results_at(path: Path) -> list[StoredResult]:

@@ -18,6 +18,7 @@ from replay.engine.placing.memory import STAY_ADVICE, is_global, plan_spans
 from replay.engine.result import all_of, application_facts, assemble, first_of, snapshot_facts
 from replay.engine.supervisor import Worker
 from replay.errors import EngineError, TruncatedError
+from replay.inspection.kernels import captured_kernels
 from replay.results import schema
 from replay.results.preflight import Finding, Preflight
 from replay.snapshot.container import SnapshotReader
@@ -97,6 +98,7 @@ def run_snapshot(
         environment = first_of(reader, Environment, "environment")
         application = application_facts(reader, environment)
         kernels = [kernel.demangled or kernel.name for kernel in all_of(reader, Kernel, "kernel")]
+        made_of = captured_kernels(reader)
         ranges = all_of(reader, Range, "range")
         spans = plan_spans(ranges)
         plan = plan_variant(options.variant, reader, driver, device, progress)
@@ -134,7 +136,8 @@ def run_snapshot(
     finally:
         log.close()
     answer["variant"], answer["notes"] = plan.facts, [*plan.notes, *answer["notes"]]
-    return assemble(answer, facts, driver, application, kernels, given, options, time.monotonic() - begin_s)
+    result = assemble(answer, facts, driver, application, kernels, given, options, time.monotonic() - begin_s)
+    return dataclasses.replace(result, kernels=made_of)
 
 
 def dry_run(

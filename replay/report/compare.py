@@ -9,6 +9,7 @@ from replay.results.comparison import ComparedKernel, ComparedRow, ComparedSide,
 
 SHOWN_NOTES = 12
 SHOWN_LAUNCHES = 5
+WITH_CYCLES = 110  # columns of a screen that has room for them in the table
 
 
 def render_comparison(result: Comparison, screen: Screen) -> str:
@@ -17,9 +18,9 @@ def render_comparison(result: Comparison, screen: Screen) -> str:
         heading(headline(result), screen),
         *_sides(result, screen),
         "",
-        table(_COLUMNS, _rows(result), screen),
+        table(_columns(result, screen), _rows(result, screen), screen),
     ]
-    parts += [f"  {line}" for line in _reasons(result)]
+    parts += [f"  {line}" for line in _reasons(result, screen)]
     parts += _made_of(result, screen)
     parts += _attribution(result, screen)
     if totals := list(_totals(result)):
@@ -46,15 +47,43 @@ def headline(result: Comparison) -> str:
 
 
 _ORDER = ("WRONG", "FAILED", "SLOWER", "UNSURE", "FASTER", "SAME")
-_COLUMNS = [
-    Column("kernel", cut=True),
-    Column("A", "right"),
-    Column("B", "right"),
-    Column("B / A", "right"),
-    Column("interval", "right"),
-    Column("rounds", "right"),
-    Column("verdict"),
-]
+
+
+def _columns(result: Comparison, screen: Screen) -> list[Column]:
+    cycles = (
+        [Column("cycles A", "right"), Column("B", "right"), Column("B / A", "right")]
+        if _shows_cycles(result, screen)
+        else []
+    )
+    return [
+        Column("kernel", cut=True),
+        Column("A", "right"),
+        Column("B", "right"),
+        Column("B / A", "right"),
+        Column("interval", "right"),
+        *cycles,
+        Column("rounds", "right"),
+        Column("verdict"),
+    ]
+
+
+def _shows_cycles(result: Comparison, screen: Screen) -> bool:
+    """In the table; where that would be too wide, in a line below it."""
+    return screen.width >= WITH_CYCLES and any(row.a.cycles and row.b.cycles for row in result.rows)
+
+
+def _cycles(row: ComparedRow) -> list[str]:
+    if not row.a.cycles or not row.b.cycles:
+        return ["", "", ""]
+    return [amount(row.a.cycles), amount(row.b.cycles), f"{row.b.cycles / row.a.cycles:.4f}"]
+
+
+def amount(count: float) -> str:
+    """Four digits: 12.34k."""
+    for unit, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= factor:
+            return f"{count / factor:.4g}{unit}"
+    return f"{count:.4g}"
 
 
 def _verdict(row: ComparedRow) -> str:
@@ -68,7 +97,8 @@ def _percent(ratio: float | None) -> str:
     return "" if ratio is None else f"{(ratio - 1) * 100:+.2f} %"
 
 
-def _rows(result: Comparison) -> Iterator[list[str]]:
+def _rows(result: Comparison, screen: Screen) -> Iterator[list[str]]:
+    cycles = _shows_cycles(result, screen)
     for row in result.rows:
         yield [
             shown(row.kernel) + (f" (window {row.a.window})" if row.a.window is not None else ""),
@@ -76,18 +106,17 @@ def _rows(result: Comparison) -> Iterator[list[str]]:
             "" if row.b.time_ns is None else duration(row.b.time_ns),
             "" if row.ratio is None else f"{row.ratio:.4f}",
             "" if row.low is None or row.high is None else f"{row.low:.4f} .. {row.high:.4f}",
+            *(_cycles(row) if cycles else []),
             str(len(row.rounds)),
             row.verdict,
         ]
 
 
-def _reasons(result: Comparison) -> Iterator[str]:
+def _reasons(result: Comparison, screen: Screen) -> Iterator[str]:
     for row in result.rows:
-        if row.a.cycles and row.b.cycles and (len(result.rows) == 1 or row.verdict in ("SLOWER", "FASTER")):
-            of = "" if len(result.rows) == 1 else f" of {shown(row.kernel, 60)}"
-            how = ", modelled" if row.source == "modelled" else ""
-            ratio = f"B / A {row.b.cycles / row.a.cycles:.4f}"
-            yield f"SM cycles{how}{of}: A {row.a.cycles:,.0f}, B {row.b.cycles:,.0f}, {ratio}"
+        if row.a.cycles and row.b.cycles and not _shows_cycles(result, screen):
+            a, b, ratio = _cycles(row)
+            yield f"SM cycles of {shown(row.kernel, 60)}: {a} and {b}, B / A {ratio}"
         if row.reason and row.verdict != "SAME":
             yield f"{row.verdict} {shown(row.kernel, 60)}: {shown(row.reason, 400)}"
         if row.spoiled:
@@ -108,7 +137,8 @@ def _made_of(result: Comparison, screen: Screen) -> list[str]:
     if not rows:
         return ["", "  The kernels of both sides are the same."] if equal else []
     columns = [Column("kernel", cut=True), *(Column(title, "right") for _, title in MADE_OF), Column("code")]
-    return ["", table(columns, rows, screen)]
+    known = [at for at in range(len(columns)) if any(row[at] for row in rows)]
+    return ["", table([columns[at] for at in known], [[row[at] for at in known] for row in rows], screen)]
 
 
 MADE_OF = [

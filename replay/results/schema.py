@@ -500,6 +500,13 @@ class CompiledKernel:
 
 
 @dataclass(frozen=True)
+class CapturedKernel(CompiledKernel):
+    """A kernel of the snapshot. image: digest of the image of its module."""
+
+    image: str = ""
+
+
+@dataclass(frozen=True)
 class VariantKernel(CompiledKernel):
     """A kernel of an image that a variant put in. same_code: its machine code is that of the captured image; None: not
     known."""
@@ -541,7 +548,7 @@ class RunResult:
     """One replay of one snapshot. notes: what was done otherwise than in the application, or is missing from the
     capture. timing: cold; hot: without a flush; each None when it was not asked for or impossible (a note says why).
     nodes: with --expand-graphs. counters: with --counters, on the built-in CPU driver. relocation: with --shift.
-    variant: what was chosen otherwise; None: as captured."""
+    variant: what was chosen otherwise; None: as captured. kernels: what the captured ones are made of."""
 
     format: str
     tool_version: str
@@ -567,6 +574,7 @@ class RunResult:
     profile: Profile | None = None
     relocation: Relocation | None = None
     variant: VariantFacts | None = None
+    kernels: list[CapturedKernel] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

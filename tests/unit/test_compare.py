@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
+import re
 
 import pytest
 
 from replay.cli.common import seconds
+from replay.compare.made_of import replayed
 from replay.compare.rows import observation
 from replay.compare.sides import SnapshotWindow, StoredResult, holds_results, matched, results_at
 from replay.compare.stored import compare_results
@@ -17,7 +19,15 @@ from replay.history.spread import spread_of
 from replay.report.compare import headline, render_comparison
 from replay.report.text import Screen
 from replay.results.comparison import ComparedKernel, ComparedRow
-from replay.results.schema import OutputDifference, SnapshotFacts, Verification
+from replay.results.schema import (
+    CapturedKernel,
+    OutputDifference,
+    SnapshotFacts,
+    VariantFacts,
+    VariantImage,
+    VariantKernel,
+    Verification,
+)
 from replay.results.store import write_result
 
 from .test_results import make_result, modelled, summary
@@ -250,3 +260,37 @@ def test_times_have_units(text, expected):
 def test_what_is_no_time_is_refused(text):
     with pytest.raises(UsageError, match="is no time"):
         seconds(text)
+
+
+def test_each_side_says_what_its_kernels_are_made_of():
+    """Of a variant that put one of two images in, the other kernel stays what it was."""
+    kernels = [CapturedKernel("f", 40, code="aa", image="x"), CapturedKernel("g", 20, code="bb", image="y")]
+    image = VariantImage("x", "z", "cubin", 1, "f.cubin", kernels=[VariantKernel("f", 56, 0, 0, 8, 16, "cc")])
+    found = replayed(kernels, VariantFacts("swap=f.cubin", [image]))
+    assert [(item.name, item.registers, item.code, item.image) for item in found] == [
+        ("f", 56, "cc", "z"), ("g", 20, "bb", "y")]  # fmt: skip
+    assert [item.registers for item in replayed(kernels, None)] == [40, 20]
+
+
+def test_results_show_registers_and_code_of_both_sides(tmp_path):
+    a = stored(tmp_path, timed(modelled(), 1000, kernels=[CapturedKernel("f", 40, code="a" * 32)]))
+    b = stored(tmp_path, timed(modelled(), 1030, kernels=[CapturedKernel("f", 56, code="b" * 32)]))
+    text = render_comparison(compare_results([a], [b], 0.01), WIDE)
+    assert "40 -> 56" in text
+    assert "aaaaaaaa -> bbbbbbbb" in text
+    assert "spill" not in text
+
+
+def test_cycles_stand_beside_the_times(tmp_path):
+    def with_cycles(ns, cycles):
+        result = timed(modelled(), ns)
+        return stored(
+            tmp_path, dataclasses.replace(result, timing=dataclasses.replace(result.timing, cycles=[cycles]))
+        )
+
+    found = compare_results([with_cycles(1000, 15000)], [with_cycles(1030, 15000)], 0.01)
+    wide, narrow = (render_comparison(found, Screen(width, False)) for width in (200, 80))
+    assert re.search(r"cycles A +B +B / A", wide)
+    assert re.search(r"15k +15k +1\.0000", wide)
+    assert "SM cycles of" in narrow
+    assert "cycles A" not in narrow

@@ -1,0 +1,59 @@
+"""What the kernels of a window are made of: what the driver said in the application, and what their images hold."""
+
+from __future__ import annotations
+
+from replay import images
+from replay.engine.contents.reading import read_contents
+from replay.errors import ReplayError
+from replay.images.cubin import machine_code
+from replay.results.schema import CapturedKernel
+from replay.snapshot.container import SnapshotReader
+from replay.snapshot.schema import Image, Kernel, from_wire
+
+MAXIMUM_IMAGE_BYTES = 64 << 20  # of an image that is looked into; each replay of a comparison asks
+
+
+def captured_kernels(reader: SnapshotReader) -> list[CapturedKernel]:
+    """Of the window that `reader` is at, in its order."""
+    found: dict[str, Image] = {}
+    for value in reader.objects("image"):
+        image: Image = from_wire(Image, value)
+        found[image.digest] = image
+    return [_made_of(reader, from_wire(Kernel, value), found) for value in reader.objects("kernel")]
+
+
+def _made_of(reader: SnapshotReader, kernel: Kernel, found: dict[str, Image]) -> CapturedKernel:
+    known = kernel.attributes
+    return CapturedKernel(
+        kernel.name,
+        known.get("registers"),
+        known.get("static_shared_bytes"),
+        known.get("local_bytes"),
+        code=_code(reader, kernel.name, found.get(kernel.image)),
+        image=kernel.image,
+    )
+
+
+_CODES: dict[
+    tuple[str, str], str
+] = {}  # of (image, kernel); a comparison asks for the same ones again and again
+
+
+def _code(reader: SnapshotReader, name: str, image: Image | None) -> str:
+    if image is None or image.contents.size_bytes > MAXIMUM_IMAGE_BYTES:
+        return ""
+    key = image.digest, name
+    if key not in _CODES:
+        try:
+            _CODES[key] = _digest(read_contents(reader, image.contents), name)
+        except ReplayError:  # an image that cannot be read is told of elsewhere
+            _CODES[key] = ""
+    return _CODES[key]
+
+
+def _digest(data: bytes, name: str) -> str:
+    """Of the code for the first architecture that has the kernel."""
+    for kind, contents in images.usable_modules(data, None):
+        if kind == "cubin" and (code := machine_code(contents, name)):
+            return images.image_digest(code)
+    return ""
