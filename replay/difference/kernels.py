@@ -40,10 +40,10 @@ class KernelDifference:
 
 
 def differences(row: ComparedRow, files: CodeFiles) -> list[KernelDifference]:
-    """Of the kernels of a row whose images differ, or of which that is not known."""
+    """Of the kernels of a row whose images differ, or are not known."""
     found: list[KernelDifference] = []
     for a, b in zip(row.a.kernels, row.b.kernels, strict=False):
-        if a == b and not row.a.variant and not row.b.variant:
+        if a.image == b.image and (a.image or not (row.a.variant or row.b.variant)):
             continue
         if len(found) >= MAXIMUM_KERNELS:
             break

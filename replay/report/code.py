@@ -44,8 +44,7 @@ def code_advice(result: Comparison) -> str:
     rows = [
         row
         for row in result.rows
-        if row.a.variant != row.b.variant
-        or any(a.image != b.image for a, b in zip(row.a.kernels, row.b.kernels, strict=False))
+        if any(a.image != b.image for a, b in zip(row.a.kernels, row.b.kernels, strict=False))
     ]
     names = dict.fromkeys(side.snapshot for row in rows for side in (row.a, row.b) if side.kernels)
     if not names:

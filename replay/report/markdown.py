@@ -76,7 +76,7 @@ def _part(title: str, text: str, code: Iterable[KernelDifference] = (), reproduc
     for found in code:
         parts += ["\n".join(_code(found))]
     if lines := list(reproduce):
-        parts += ["To reproduce:", _fenced("\n".join(lines), "sh")]
+        parts += ["To reproduce, with the files that are named here:", _fenced("\n".join(lines), "sh")]
     return "\n\n".join(parts)
 
 
