@@ -56,6 +56,10 @@ def check_output(output: Path) -> None:
     """Refuse what could not be written, before the application runs. Raises FileError."""
     if output.is_dir():
         raise FileError("is a folder", where=output, next="give the name of a file to write with -o")
+    if output.exists() and not output.is_file():
+        raise FileError(
+            "is a device or a pipe, and a snapshot would replace it", where=output, next="name a file"
+        )
     if not output.parent.is_dir():
         raise FileError("no such folder", where=output.parent, next="create the folder first")
     if not os.access(output.parent, os.W_OK | os.X_OK):

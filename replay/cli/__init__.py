@@ -50,7 +50,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments: the command line without the program's name; None takes it from the process.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    output.begin()
+    with output.standard_streams():
+        return _main(arguments)
+
+
+def _main(arguments: list[str]) -> int:
     code: int = ExitCode.DONE
     try:
         code = _dispatch(arguments)

@@ -10,8 +10,8 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import NoReturn
+from contextlib import contextmanager, suppress
+from typing import NoReturn, TextIO
 
 NAME = "standard output"
 
@@ -30,14 +30,49 @@ class ClosedOutput(io.TextIOBase):
         raise OSError(errno.EBADF, "is closed", NAME)
 
 
-def begin() -> None:
-    """A command begins; it has written nothing yet."""
+class Told(io.TextIOBase):
+    """stderr, for what a command tells people: where it cannot be written, nobody is told, and the command goes on with
+    the exit code that it has. stream: None when it was closed before the process began; what is printed to None would
+    go to stdout."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):
+            if self._stream is not None:
+                self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            if self._stream is not None:
+                self._stream.flush()
+
+    def isatty(self) -> bool:
+        return self._stream is not None and self._stream.isatty()
+
+    def fileno(self) -> int:
+        if self._stream is None:
+            raise io.UnsupportedOperation("stderr is closed")
+        return self._stream.fileno()
+
+
+@contextmanager
+def standard_streams() -> Iterator[None]:
+    """A command begins, with a stdout that it has written nothing to, and a stderr that never fails."""
+    before = sys.stdout, sys.stderr
     _State.json = _State.begun = False
     if sys.stdout is None:
         sys.stdout = ClosedOutput()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A name that the terminal cannot show is no failure.
         sys.stdout.reconfigure(errors="backslashreplace")
+    sys.stderr = Told(sys.stderr)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
 
 
 def ask_for_json(value: bool) -> bool:

@@ -43,6 +43,9 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file, atomically: whoever looks finds the one before or all of this one. Raises FileError."""
     require_place(path)
     target = Path(path)
+    if target.exists() and not target.is_file():
+        _write_through(target, data)
+        return
     try:
         descriptor, temporary = tempfile.mkstemp(".partial", f".{target.name}.", target.parent)
     except OSError as error:
@@ -67,6 +70,15 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
                 (error.strerror or str(error)).lower(), where=target, next="free some space"
             ) from None
         raise
+
+
+def _write_through(target: Path, data: bytes) -> None:
+    """Into a device or a pipe (`-o /dev/null`, `-o /dev/stdout`), which must not be replaced by a file."""
+    try:
+        with open(target, "wb") as file:
+            file.write(data)
+    except OSError as error:
+        raise FileError((error.strerror or str(error)).lower(), where=target) from None
 
 
 def read_result(path: str | os.PathLike[str]) -> RunResult:

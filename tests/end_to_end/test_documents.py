@@ -256,6 +256,18 @@ def test_a_stdout_that_is_full_or_closed_is_an_error_of_one_line(made, arguments
         assert "Exception ignored" not in done.stderr
 
 
+@pytest.mark.parametrize("form", ["2> /dev/full", "2>&-"])
+def test_a_stderr_that_is_full_or_closed_changes_neither_json_nor_exit_code(made, form):
+    for status, kind, command in (
+        (3, documents.ERROR, made.command("info", "nowhere", "--json")),
+        (0, documents.RUN, made.command("run", "x.rsnap", *QUICK)),
+    ):
+        shell = ["sh", "-c", f'exec "$@" {form}', "sh", *command]
+        done = subprocess.run(shell, cwd=made.folder, stdout=subprocess.PIPE, text=True)
+        assert done.returncode == status
+        fits(done.stdout, kind)
+
+
 @pytest.mark.parametrize("arguments", WRITERS, ids=lambda item: item[0])
 def test_a_reader_that_has_gone_changes_no_exit_code(made, arguments):
     reader, writer = os.pipe()

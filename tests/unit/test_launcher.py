@@ -234,6 +234,11 @@ def test_output_that_cannot_be_written_is_refused_first(tmp_path):
             check_output(path)
 
 
+def test_a_device_is_never_replaced_by_a_snapshot():
+    with pytest.raises(FileError, match="is a device or a pipe"):
+        check_output(Path("/dev/null"))
+
+
 @pytest.mark.parametrize(
     ("report", "expected"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import stat
 
 import msgpack
 import pytest
@@ -139,6 +140,18 @@ def test_content_that_would_fill_memory_is_refused(tmp_path, monkeypatch):
 def test_writing_into_a_missing_folder_says_what_to_do(tmp_path):
     with pytest.raises(FileError, match="no such folder"):
         write_result(tmp_path / "missing" / "r.rres", make_result())
+
+
+def test_a_device_or_a_pipe_is_written_to_and_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write_result(tmp_path / "pipe", make_result())
+    (tmp_path / "r.rres").write_bytes(os.read(reader, 1 << 16))
+    os.close(reader)
+    assert read_result(tmp_path / "r.rres") == make_result()
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    with pytest.raises(FileError, match="no space left"):
+        write_result("/dev/full", make_result())
 
 
 def test_a_folder_is_not_a_result(tmp_path):
