@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
 import typer
 
-from replay.cli.common import Quiet
+from replay.cli.common import Json, Quiet
 
 if TYPE_CHECKING:
     from replay.report.html.sources import Sources
+    from replay.results.files import WrittenFile
 
 
 def report(
@@ -37,6 +38,7 @@ def report(
             show_default=False,
         ),
     ] = None,
+    json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Make an offline HTML page, Markdown, or a trace, of comparisons, bisections, gates, histories and results.
@@ -48,6 +50,10 @@ def report(
     """
     from replay.errors import UsageError
     from replay.report.html.sources import read_sources
+    from replay.report.json import print_document
+    from replay.report.output import put
+    from replay.results.documents import REPORT
+    from replay.results.files import ReportPrinted
     from replay.results.store import require_place, write_whole
 
     if output is None and not markdown and chrome_trace is None:
@@ -59,12 +65,11 @@ def report(
         if path is not None:
             require_place(path)
     sources = read_sources(inputs)
+    files, text = [], ""
     if chrome_trace is not None:
         write_whole(chrome_trace, _trace(sources))
-        _say(chrome_trace, quiet)
-    if output is None and not markdown:
-        return
-    if not sources.findings:
+        files.append(_written(chrome_trace, "trace", quiet))
+    if (output is not None or markdown) and not sources.findings:
         raise UsageError(
             "nothing to report on: a snapshot alone is no finding",
             next="name what `replay compare`, `bisect`, `check` or `run -o` wrote, too; `replay info` describes it",
@@ -73,12 +78,15 @@ def report(
         from replay.report.html.page import render_page
 
         write_whole(output, render_page(sources).encode("utf-8", "backslashreplace"))
-        _say(output, quiet)
+        files.append(_written(output, "page", quiet))
     if markdown:
         from replay.report.markdown import render_markdown
-        from replay.report.output import put
 
-        put(render_markdown(sources))
+        text = render_markdown(sources)
+    if json:
+        print_document(REPORT, ReportPrinted(files, text))
+    elif markdown:
+        put(text)
 
 
 def _trace(sources: Sources) -> bytes:
@@ -102,9 +110,13 @@ def _trace(sources: Sources) -> bytes:
     return json.dumps(trace.document(), separators=(",", ":"), allow_nan=False).encode()
 
 
-def _say(path: Path, quiet: bool) -> None:
+def _written(path: Path, kind: Literal["page", "trace"], quiet: bool) -> WrittenFile:
+    from replay.results.files import WrittenFile
+
+    size_bytes = path.stat().st_size
     if not quiet:
-        print(f"replay: {path}: {path.stat().st_size:,} bytes", file=sys.stderr)
+        print(f"replay: {path}: {size_bytes:,} bytes", file=sys.stderr)
+    return WrittenFile(path, kind, size_bytes)
 
 
 def register(app: typer.Typer) -> None:

@@ -101,6 +101,12 @@ EXPLANATION = Document(
     "explain --json",
     "The evidence of results, in sentences.",
 )
+REPORT = Document(
+    "replay.report/1",
+    "replay.results.files:ReportPrinted",
+    "report --json",
+    "The files that a report was made into.",
+)
 DOCTOR = Document(
     "replay.doctor/1",
     "replay.doctor.findings:Examination",
@@ -185,6 +191,6 @@ LISTS = {
 
 ALL: tuple[Document, ...] = (
     CAPTURE, LAUNCHES, PACK, EXTRACT, INFO, *LISTS.values(), DUMP, PARAMETERS, VERIFY, EXPORT, RUN, RUN_WINDOWS,
-    RUN_VARIANT, PREFLIGHT, PREFLIGHT_WINDOWS, OUTPUTS, COMPARISON, BISECTION, CHECK, EXPLANATION, HISTORY, BASELINE,
-    DOCTOR, COUNTERS, ERROR,
+    RUN_VARIANT, PREFLIGHT, PREFLIGHT_WINDOWS, OUTPUTS, COMPARISON, BISECTION, CHECK, EXPLANATION, REPORT, HISTORY,
+    BASELINE, DOCTOR, COUNTERS, ERROR,
 )  # fmt: skip

@@ -1,8 +1,13 @@
-"""JSON files that `replay dump`, `replay run --save-outputs` and the CPU driver write. Fields are only added."""
+"""JSON about files and beside them: `replay report`, `dump`, `run --save-outputs`, the CPU driver.
+
+Fields are only added.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,23 @@ class EmulatorCounters:
     ok: bool
     modelled_ns: int
     counters: dict[str, int]
+
+
+@dataclass(frozen=True)
+class WrittenFile:
+    """A file that was written. kind: page or trace."""
+
+    path: Path
+    kind: Literal["page", "trace"]
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class ReportPrinted:
+    """What a report was made into. markdown: with --markdown, the text; otherwise empty."""
+
+    files: list[WrittenFile]
+    markdown: str = ""
 
 
 @dataclass(frozen=True)

@@ -176,6 +176,9 @@ def test_verdicts(made, told):
     text = told("check", "x.rsnap", "--baseline", "results", "--quick", "--driver", DRIVER, "--json")
     assert fits(text, documents.CHECK)["cases"][0]["outputs"] == "match"
     (made.folder / "check.json").write_text(text)
+    page = fits(told("report", "c.json", "-o", "page.html", "--markdown", "--json"), documents.REPORT)
+    assert page["files"][0]["path"] == "page.html"
+    assert page["markdown"].startswith("###")
     names = ("c.json", "b.json", "check.json", "r.rres", "results")
     explained = fits(told("explain", *names, "--json"), documents.EXPLANATION)["items"]
     assert [item["kind"] for item in explained] == ["comparison", "bisection", "check", "run", "history"]

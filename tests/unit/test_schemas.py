@@ -208,6 +208,7 @@ PAGES = {
     "baseline.md": (documents.BASELINE,),
     "doctor.md": (documents.DOCTOR,),
     "explain.md": (documents.EXPLANATION,),
+    "report.md": (documents.REPORT,),
     "extract.md": (documents.EXTRACT,),
     "export.md": (documents.EXPORT,),
     "machine-readable.md": (documents.ERROR,),
