@@ -222,7 +222,9 @@ def check_section(result: Check) -> Section:
     """What the gate found, alerts first."""
     verdict = worst((case.verdict for case in result.alerts), _CHECK_ORDER)
     section = Section(check_text.headline(result), verdict or "PASS")
-    if any(case.source == "modelled" for case in result.cases):
+    if any(case.source == "modelled" for case in result.cases) and not any(
+        "modelled" in n for n in result.notes
+    ):
         section.lines.append(MODELLED)
     section.notes += [shown(note, 400) for note in result.notes]
     if not result.cases:
