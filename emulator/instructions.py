@@ -219,7 +219,8 @@ BY_HAND = {
 
 # What stays out, with an opcode for each that a test sees refused.
 REFUSED = {
-    "textures of several samples, block-compressed ones, depths to compare, samplers apart from textures": (
+    "textures of several samples, block-compressed ones; comparing depths and samplers apart from textures, which no "
+    "call of CUDA sets up": (
         "tex.2dms.v4.f32.s32",
         "tex.a2dms.v4.f32.s32",
     ),

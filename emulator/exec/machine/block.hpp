@@ -59,6 +59,7 @@ struct Worker {
   LaunchCounters counters;
   std::vector<Executed> executed;
   ReachSlots reach;
+  uint64_t sector_marks[marked_sectors / 64 + 1] = {}; // for counting; all zero between two accesses
   uint64_t clock_reads = 0;
   // What handles stood for when they were first used in this launch.
   std::unordered_map<uint64_t, std::shared_ptr<const Texture>> textures;

@@ -40,6 +40,8 @@ struct Reach {
 };
 
 constexpr uint32_t reach_slots = 8;
+// Sectors of 32 bytes that one access may spread over and still be counted with marks: 1 MiB.
+constexpr uint32_t marked_sectors = 1 << 15;
 
 // Kept by a worker for the group of lanes that runs; forgotten whenever another group does (Warp::enter).
 struct ReachSlots {

@@ -67,7 +67,7 @@ inline u32 count_wavefronts(const Reach &r, u64 lowest, u32 bytes, bool atomic) 
 }
 
 // Distinct sectors of 32 bytes. An aligned access of up to 32 bytes lies in one.
-inline u32 count_sectors(const Reach &r, u64 lowest) {
+inline u32 count_sectors(Warp &w, const Reach &r, u64 lowest) {
   alignas(64) u32 sector[lanes_per_warp];
   u64 low = lowest % 32;
   u32 back = 0, steps = 0;
@@ -82,8 +82,20 @@ inline u32 count_sectors(const Reach &r, u64 lowest) {
   }
   if (back == 0)
     return steps + 1;
-  FewNumbers seen;
   u32 distinct = 0;
+  if (r.span < marked_sectors * 32) { // one more may be touched than the span is long
+    u64 *marks = w.worker->sector_marks;
+    for (u32 l = 0; l < lanes_per_warp; ++l) {
+      u64 &word = marks[sector[l] / 64];
+      u64 mark = u64{1} << (sector[l] % 64);
+      distinct += (word & mark) == 0;
+      word |= mark;
+    }
+    for (u32 l = 0; l < lanes_per_warp; ++l)
+      marks[sector[l] / 64] = 0;
+    return distinct;
+  }
+  FewNumbers seen;
   for (u32 l = 0; l < lanes_per_warp; ++l)
     distinct += seen.add(sector[l]);
   return distinct;
@@ -97,7 +109,7 @@ inline void count_global([[maybe_unused]] Warp &w, [[maybe_unused]] const Reach 
   u64 asked = u64{bytes} * r.lanes;
   u64 sectors = r.pattern == Pattern::uniform      ? 1
                 : r.pattern == Pattern::contiguous ? (lowest + asked - 1) / 32 - lowest / 32 + 1
-                                                   : count_sectors(r, lowest);
+                                                   : count_sectors(w, r, lowest);
   u64 least = (asked + 31) / 32;
   c.requests += 1;
   c.bytes += asked;
