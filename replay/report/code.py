@@ -1,37 +1,16 @@
-"""Text of the differences between the code of two sides."""
+"""Words about the differences between the code of two sides."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
-
-from replay.difference import KernelDifference, Listing
-from replay.report.text import Column, Screen, shown, table
+from replay.difference import Listing
+from replay.report.text import shown
 from replay.results.comparison import Comparison
 
 LEGEND = (
     "Lines with - are only in A, with + only in B, written with the registers of A; a register that only B has bears a "
     "prime. Comments, .loc, declarations of registers and the name of the kernel are left out."
 )
-SHOWN_TEXT_LINES = 120
-
-
-def render_difference(found: KernelDifference, screen: Screen) -> Iterator[str]:
-    """Lines."""
-    yield f"Code of {shown(found.kernel, 300)}" if found.kernel else "Code"
-    if found.resources:
-        columns = [Column("of the machine code"), Column("A", "right"), Column("B", "right")]
-        yield table(columns, [list(row) for row in found.resources], screen, 2)
-    yield from (f"  {shown(note, 400)}" for note in found.notes)
-    for listing in found.listings:
-        yield f"  {listing.summary}"
-        if listing.opcodes:
-            yield f"  {opcodes(listing)}"
-        if listing.lines:
-            yield from (f"    {shown(line)}" for line in listing.lines[:SHOWN_TEXT_LINES])
-            hidden = max(0, len(listing.lines) - SHOWN_TEXT_LINES) + listing.more
-            if hidden:
-                yield f"    ... {hidden:,} more lines"
 
 
 def opcodes(listing: Listing) -> str:

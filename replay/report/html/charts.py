@@ -61,14 +61,14 @@ def chart(
     if name:
         parts.append(_text(_LEFT, 11, "start", name))
     for tick in _ticks(low, high):
-        parts.append(_upright_or_level("grid", _LEFT, WIDTH - _RIGHT, y(tick), y(tick)))
+        parts.append(_stroke("grid", _LEFT, WIDTH - _RIGHT, y(tick), y(tick)))
         parts.append(_text(_LEFT - 6, y(tick) + 4, "end", f"{tick:g} {unit}".strip()))
     for place in _whole_ticks(count):
         parts.append(_text(x(place - 1), HEIGHT - 8, "middle", f"{place:,}"))
     if level is not None:
-        parts.append(_upright_or_level("level", _LEFT, WIDTH - _RIGHT, y(level), y(level)))
+        parts.append(_stroke("level", _LEFT, WIDTH - _RIGHT, y(level), y(level)))
     for place in marks:
-        parts.append(_upright_or_level("mark", x(place - 0.5), x(place - 0.5), _TOP, HEIGHT - _BOTTOM))
+        parts.append(_stroke("mark", x(place - 0.5), x(place - 0.5), _TOP, HEIGHT - _BOTTOM))
     for line in lines:
         drawn = [
             (x(place), y(value), value, line.titles[at] if at < len(line.titles) else "")
@@ -77,9 +77,7 @@ def chart(
         ]
         for place, ends in zip(places, line.ranges, strict=False):
             if ends is not None:
-                parts.append(
-                    _upright_or_level(f"range {line.style}", x(place), x(place), y(ends[0]), y(ends[1]))
-                )
+                parts.append(_stroke(f"range {line.style}", x(place), x(place), y(ends[0]), y(ends[1])))
         if line.joined and len(drawn) > 1:
             points = " ".join(f"{left:.1f},{top:.1f}" for left, top, _, _ in drawn)
             parts.append(Markup('<polyline class="{}" points="{}"/>').format(line.style, points))
@@ -101,7 +99,7 @@ def bar(fraction: float, text: str) -> Markup:
     ).format(escape(text), 100 * min(1.0, max(0.0, fraction)))
 
 
-def _upright_or_level(style: str, x1: float, x2: float, y1: float, y2: float) -> Markup:
+def _stroke(style: str, x1: float, x2: float, y1: float, y2: float) -> Markup:
     return Markup('<line class="{}" x1="{:.1f}" x2="{:.1f}" y1="{:.1f}" y2="{:.1f}"/>').format(
         style, x1, x2, y1, y2
     )
