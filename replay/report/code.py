@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+
 from replay.difference import Listing
 from replay.report.text import shown
 from replay.results.comparison import Comparison
