@@ -75,8 +75,8 @@ def test_memory_of_frames_is_used_again_and_bounded(written, limits, monkeypatch
             assert bytes(piece) == data
             seen[id(piece.content)] = piece.content  # alive, so that no other gets its number
             held = [*ahead._frames.values(), *ahead._free, *(content for _, content in ahead._pending)]
-            assert len(held) <= (1 + 2 if limits else KEPT_FRAMES + 4)
-    assert len(seen) == (1 + 2 if limits else KEPT_FRAMES + 4)
+            assert len(held) <= (1 + 2 if limits else 1 + 4)
+    assert len(seen) == (1 + 2 if limits else 1 + 4)
 
 
 def test_a_frame_of_another_size_than_the_index_says_is_damage(written, monkeypatch):

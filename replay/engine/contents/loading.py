@@ -1,8 +1,8 @@
 """Chunks of a snapshot in the order in which they are loaded, decompressed and checked by threads ahead of the copies.
 
-A frame of the file holds neighbouring chunks, and is decompressed once for as long as it is among the last few that
-were used. What threads may hold is bounded in frames and in bytes, and is the same memory from frame to frame: that
-of a frame which nobody needs any more takes up the next one.
+A frame of the file holds neighbouring chunks, and is decompressed once for as long as it is among the last few of those
+that are used again. What threads may hold is bounded in frames and in bytes, and is the same memory from frame to
+frame, which thereby stays in the caches of the processor.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from replay.snapshot.container import FrameDecompressor, SnapshotReader
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-KEPT_FRAMES = 8  # that were used last; equal chunks are stored once and may be far apart
+KEPT_FRAMES = 8  # of those that are used again; equal chunks are stored once and may be far apart
 KEPT_BYTES = 128 << 20  # of these; frames may have 64 MiB, those that are written here have 4
 MAXIMUM_THREADS = 8
 FRAMES_AHEAD = 1  # for each thread, besides the one it is at
@@ -55,7 +55,8 @@ class _Visit:
     """A stretch of the plan that is read from one frame. chunks: digest, offset in the frame, bytes."""
 
     frame: int
-    decompress: bool  # False: it is among the last frames
+    decompress: bool = True  # False: it is among those that are kept
+    last: bool = False  # nothing of the frame is used afterwards
     chunks: dict[bytes, tuple[int, int]] = field(default_factory=dict)
     count: int = 0
 
@@ -114,6 +115,8 @@ class ChunksAhead:
         return Piece(content, offset, length)
 
     def _advance(self) -> None:
+        if self._visit is not None and self._visit.last and self._visit.frame in self._frames:
+            self._free.append(self._frames.pop(self._visit.frame))
         visit = self._visits[self._next]
         self._next += 1
         self._visit, self._left = visit, visit.count
@@ -165,19 +168,23 @@ def _places(
 def _visits(places: Iterable[tuple[bytes, tuple[int, int, int]]], kept: int) -> Sequence[_Visit]:
     """The frames in the order of their use."""
     visits: list[_Visit] = []
-    last: OrderedDict[int, _Visit] = (
-        OrderedDict()
-    )  # the frames that `ChunksAhead` will have, by their decompression
     for digest, (frame, offset, length) in places:
         if not visits or visits[-1].frame != frame:
-            visits.append(_Visit(frame, frame not in last))
-            if frame not in last:
-                last[frame] = visits[-1]
-            last.move_to_end(frame)
-            if len(last) > kept:
-                last.popitem(last=False)
-        visit = visits[-1]
-        visit.count += 1
-        visit.chunks[digest] = (offset, length)
-        last[frame].chunks[digest] = (offset, length)  # checked when the frame is decompressed
+            visits.append(_Visit(frame))
+        visits[-1].count += 1
+        visits[-1].chunks[digest] = (offset, length)
+    last_use = {visit.frame: number for number, visit in enumerate(visits)}
+    held: OrderedDict[int, _Visit] = OrderedDict()  # as `ChunksAhead` will hold them, by their decompression
+    for number, visit in enumerate(visits):
+        if visit.frame in held:
+            visit.decompress = False
+            held[visit.frame].chunks.update(visit.chunks)  # checked when the frame is decompressed
+            held.move_to_end(visit.frame)
+        else:
+            if len(held) == kept:
+                held.popitem(last=False)
+            held[visit.frame] = visit
+        if last_use[visit.frame] == number:
+            visit.last = True
+            del held[visit.frame]
     return visits
