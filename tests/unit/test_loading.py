@@ -74,7 +74,7 @@ def test_memory_of_frames_is_used_again_and_bounded(written, limits, monkeypatch
             piece = ahead.chunk(digest, CHUNK_BYTES)
             assert bytes(piece) == data
             seen[id(piece.content)] = piece.content  # alive, so that no other gets its number
-            held = [*ahead._frames.values(), *ahead._free, *(content for _, content in ahead._pending)]
+            held = [*ahead._frames.values(), *ahead._free, *(job.content for job in ahead._pending)]
             assert len(held) <= (1 + 2 if limits else 1 + 4)
     assert len(seen) == (1 + 2 if limits else 1 + 4)
 

@@ -13,13 +13,10 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from queue import SimpleQueue
 
 from replay.errors import ReplayError
 from replay.snapshot.container import FrameDecompressor, SnapshotReader
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
 
 KEPT_FRAMES = 8  # of those that are used again; equal chunks are stored once and may be far apart
 KEPT_BYTES = 128 << 20  # of these; frames may have 64 MiB, those that are written here have 4
@@ -61,6 +58,16 @@ class _Visit:
     count: int = 0
 
 
+@dataclass
+class _Job:
+    """A frame for one of the threads."""
+
+    visit: _Visit
+    content: bytearray
+    done: threading.Event = field(default_factory=threading.Event)
+    error: BaseException | None = None
+
+
 class ChunksAhead:
     """Chunks by digest, to be asked for in the planned order. A context manager; for one thread.
 
@@ -76,9 +83,11 @@ class ChunksAhead:
         self._visits = _visits(places, self._kept)
         self._threads = max(1, min(MAXIMUM_THREADS, os.cpu_count() or 1))
         self._ahead = max(1, min(self._threads * (FRAMES_AHEAD + 1), BYTES_AHEAD // self._frame_bytes))
-        self._local = threading.local()
-        self._pool: ThreadPoolExecutor | None = None
-        self._pending: deque[tuple[Future[None], bytearray]] = deque()
+        # No concurrent.futures, whose import takes longer than a small snapshot does to load.
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._workers: list[threading.Thread] = []
+        self._stopped = False
+        self._pending: deque[_Job] = deque()
         self._submitted = 0  # visits
         self._frames: OrderedDict[int, bytearray] = OrderedDict()
         self._free: list[bytearray] = []
@@ -87,15 +96,18 @@ class ChunksAhead:
         self._next = 0  # visit
 
     def __enter__(self) -> ChunksAhead:
-        from concurrent.futures import ThreadPoolExecutor  # small snapshots are loaded without threads
-
-        self._pool = ThreadPoolExecutor(self._threads, "load")
         self._submit()
+        for number in range(min(self._threads, len(self._pending))):
+            self._workers.append(threading.Thread(target=self._work, name=f"load-{number}", daemon=True))
+            self._workers[-1].start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        assert self._pool is not None
-        self._pool.shutdown(cancel_futures=True)
+        self._stopped = True
+        for _ in self._workers:
+            self._jobs.put(None)
+        for worker in self._workers:
+            worker.join()
 
     def chunk(self, digest: bytes, size_bytes: int) -> bytes | Piece:
         """The contents of a chunk. Raises what `SnapshotReader.chunk` raises."""
@@ -123,31 +135,34 @@ class ChunksAhead:
         if visit.decompress:
             if len(self._frames) == self._kept:
                 self._free.append(self._frames.popitem(last=False)[1])
-            future, content = self._pending.popleft()
+            job = self._pending.popleft()
             self._submit()
-            try:
-                future.result()
-            except ReplayError:
-                self._free.append(content)
-                raise
-            self._frames[visit.frame] = content
+            job.done.wait()
+            if job.error is not None:
+                self._free.append(job.content)
+                raise job.error
+            self._frames[visit.frame] = job.content
         self._frames.move_to_end(visit.frame)
 
     def _submit(self) -> None:
-        assert self._pool is not None
         while self._submitted < len(self._visits) and len(self._pending) < self._ahead:
             visit = self._visits[self._submitted]
             self._submitted += 1
             if visit.decompress:
                 content = self._free.pop() if self._free else bytearray(self._frame_bytes)
-                self._pending.append((self._pool.submit(self._read, visit, content), content))
+                self._pending.append(_Job(visit, content))
+                self._jobs.put(self._pending[-1])
 
-    def _read(self, visit: _Visit, content: bytearray) -> None:
-        """In a thread of the pool."""
-        if not hasattr(self._local, "decompressor"):
-            self._local.decompressor = FrameDecompressor()
-        places = [(digest, *place) for digest, place in visit.chunks.items()]
-        self._reader.checked_frame(visit.frame, places, self._local.decompressor, content)
+    def _work(self) -> None:
+        """What each thread does until it is stopped."""
+        decompressor = FrameDecompressor()
+        while (job := self._jobs.get()) is not None and not self._stopped:
+            try:
+                places = [(digest, *place) for digest, place in job.visit.chunks.items()]
+                self._reader.checked_frame(job.visit.frame, places, decompressor, job.content)
+            except BaseException as error:  # whoever waits for the frame gets it
+                job.error = error
+            job.done.set()
 
 
 def _places(
