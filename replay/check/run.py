@@ -108,10 +108,15 @@ def corpus_of(folder: Path) -> list[SnapshotWindow]:
 
 
 class CheckState:
-    """Which cases are done, on disk. path None: nothing is kept."""
+    """Which cases are done, on disk. path None: nothing is kept. question: what they are held against; a state of
+    another one is refused, for its cases would say something else.
 
-    def __init__(self, path: Path | None) -> None:
+    Raises FormatError, UsageError.
+    """
+
+    def __init__(self, path: Path | None, question: dict[str, str] | None = None) -> None:
         self._path = path
+        self._question = question or {}
         self.done: dict[str, CheckedCase] = {}
         if path is None or not path.exists():
             return
@@ -121,6 +126,13 @@ class CheckState:
             value = json.loads(path.read_text("utf-8"))
             if value["format"] != STATE_FORMAT:
                 raise ValueError("another format")
+            asked = value.get("question", self._question)
+            different = [key for key in self._question if asked.get(key) != self._question[key]]
+            if different:
+                raise UsageError(
+                    f"is the state of another check ({', '.join(different)})", where=path,
+                    next="name another file with --state, or remove this one",
+                )  # fmt: skip
             self.done = {str(key): from_wire(CheckedCase, case) for key, case in value["done"].items()}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, FormatError):
             raise FormatError("is no state of a check", where=path, next="remove it to begin again") from None
@@ -130,7 +142,8 @@ class CheckState:
         self.done[key] = case
         if self._path is not None:
             done = {name: to_wire(item) for name, item in self.done.items()}
-            write_whole(self._path, json.dumps({"format": STATE_FORMAT, "done": done}).encode())
+            state = {"format": STATE_FORMAT, "question": self._question, "done": done}
+            write_whole(self._path, json.dumps(state).encode())
 
     def remove(self) -> None:
         """All are done."""
@@ -255,7 +268,7 @@ def _finding(
     effect, asked = config.effect(case.kernel, default), config.effect(case.kernel, -1.0) > 0
     why = "as the configuration says" if asked else why
     verdict = "SLOWER" if ratio >= 1 + effect else "FASTER" if ratio <= 1 / (1 + effect) else "PASS"
-    reason = "" if verdict == "PASS" else f"a change of {effect:.2%} or more counts: {why}"
+    reason = "" if verdict == "PASS" else f"a change of {effect * 100:.3g} % or more counts: {why}"
     return dataclasses.replace(case, verdict=verdict, reason=reason, ratio=ratio, baseline_ns=accepted_ns)
 
 

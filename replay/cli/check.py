@@ -93,7 +93,8 @@ def check(
         caches="cold",
         variant=parse(variant),
     )
-    kept = CheckState(state)
+    asked = {"baseline": str(baseline.absolute()), "variant": variant, "driver": driver or ""}
+    kept = CheckState(state, asked)
     with StageLine(hidden=quiet or json) as line:
         result = run_check(
             corpus,

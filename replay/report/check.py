@@ -98,7 +98,8 @@ def _explained(case: CheckedCase) -> str:
     team = f" [{case.team}]" if case.team else ""
     link = f" {case.link}" if case.link else ""
     reason = f": {case.reason}" if case.reason else ""
-    return f"{case.verdict}{change}{team}{reason}{link}"
+    quarantined = f", quarantined ({case.quarantined})" if case.quarantined else ""
+    return f"{case.verdict}{change}{team}{quarantined}{reason}{link}"
 
 
 def _plain(text: str) -> str:
@@ -151,10 +152,7 @@ def github_summary(result: Check) -> str:
 
 def _cell(text: str) -> str:
     """Text that is neither HTML nor Markdown, and does not end its cell."""
-    text = shown(text)
-    for character in "\\`*_{}[]<>()#+!|&~":
-        text = text.replace(character, f"&#{ord(character)};") if character != "&" else text
-    return text
+    return "".join(f"&#{ord(c)};" if c in "\\`*_{}[]<>()#+!|&~" else c for c in shown(text))
 
 
 def _link(text: str) -> str:

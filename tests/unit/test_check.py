@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import html
 import itertools
 import random
 import xml.etree.ElementTree as xml
@@ -17,7 +18,7 @@ from replay.engine.run import RunOptions
 from replay.errors import FormatError, UsageError, WorkerError
 from replay.history.store import append
 from replay.report.check import github_annotations, github_summary, headline, junit, render_check
-from replay.report.text import Screen
+from replay.report.text import Screen, shown
 from replay.results.schema import SnapshotFacts, Verification
 
 from .test_results import make_result, modelled, summary
@@ -225,6 +226,15 @@ def test_a_stopped_check_goes_on(tmp_path, window):
     assert [case.verdict for case in run([window], iter([timed(1020)] * 3)).cases] == ["SLOWER"]
 
 
+def test_the_state_of_another_check_is_refused(tmp_path, window):
+    state = tmp_path / "state.json"
+    kept = CheckState(state, {"baseline": "monday", "variant": ""})
+    kept.keep("a", only(gate(window, [timed(1000)])))
+    assert list(CheckState(state, {"baseline": "monday", "variant": ""}).done) == ["a"]
+    with pytest.raises(UsageError, match="another check .baseline."):
+        CheckState(state, {"baseline": "tuesday", "variant": ""})
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"format": "replay.check.state/1", "done": {"x": 1}}'])
 def test_what_is_no_state_is_refused(tmp_path, text):
     (tmp_path / "s").write_text(text)
@@ -262,6 +272,7 @@ def test_other_programs_get_what_they_can_read(window):
     assert "\n::error" not in annotations[0]
     text = github_summary(result)
     assert "<b>" not in text
+    assert html.unescape(text.splitlines()[4].split(" | ")[1]) == shown(HOSTILE)
     assert text.count("\n|") == 3
     assert "\x1b" not in render_check(result, WIDE) + text
     assert headline(result) == "1 alert in 1 case: 1 FAILED"
@@ -273,3 +284,4 @@ def test_alerts_are_failures_and_the_quarantined_are_skipped(tmp_path, window):
     quarantined = config_of(tmp_path, '[[quarantine]]\nkernel = "."')
     suite = xml.fromstring(junit(gate(window, [timed(1020)], config=quarantined)))
     assert (suite.get("failures"), suite.get("skipped")) == ("0", "1")
+    assert "quarantined (quarantined)" in suite.find("testcase/skipped").get("message")
