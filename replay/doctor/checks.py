@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -209,7 +210,7 @@ def cpu_driver(choice: str | None) -> Iterator[Finding]:
 
 def compilers(choice: str | None) -> Iterator[Finding]:
     """What --swap and --ptxas can use."""
-    from replay.variants.ptxas import installed
+    from replay.variants.ptxas import broken, installed
     from replay.variants.toolkits import find_tools
 
     versions = [tool.version for tool in installed()]
@@ -218,6 +219,13 @@ def compilers(choice: str | None) -> Iterator[Finding]:
     else:
         yield Finding(
             "compilers", Level.NOTE, "no ptxas", "--ptxas VERSION fetches one; or install a CUDA toolkit"
+        )
+    for path in broken():
+        yield Finding(
+            "compilers",
+            Level.PROBLEM,
+            f"{path} does not answer as a ptxas does: it is cut short, or of another kind of machine",
+            f"rm -r {shlex.quote(str(path.parent))}; it is fetched again when it is needed",
         )
     nvcc = find_tools("nvcc")
     yield Finding(
@@ -229,8 +237,12 @@ def compilers(choice: str | None) -> Iterator[Finding]:
 
 
 def disk(choice: str | None) -> Iterator[Finding]:
-    """Room for captures here, and for temporary files."""
-    for name, folder in (("here", Path.cwd()), ("temporary files", Path(tempfile.gettempdir()))):
+    """Room for captures here, for temporary files, and for compilers that are fetched."""
+    from replay.variants.ptxas import cache_folder
+
+    cache = next((parent for parent in cache_folder().parents if parent.is_dir()), Path("/"))
+    places = {Path.cwd(): "here", Path(tempfile.gettempdir()): "temporary files", cache: "fetched compilers"}
+    for folder, name in places.items():
         free = shutil.disk_usage(folder).free
         text = f"{size(free)} free, {name} ({folder})"
         if not os.access(folder, os.W_OK):
@@ -238,7 +250,11 @@ def disk(choice: str | None) -> Iterator[Finding]:
                 "disk",
                 Level.PROBLEM,
                 f"{folder} cannot be written",
-                "change to another folder, or set TMPDIR",
+                {
+                    "here": "change to another folder",
+                    "temporary files": "set TMPDIR",
+                    "fetched compilers": "set XDG_CACHE_HOME",
+                }[name],
             )
         elif free < LITTLE_SPACE_BYTES:
             yield Finding(

@@ -47,3 +47,15 @@ def test_a_driver_that_refuses_is_a_finding(replay, monkeypatch):
     text = replay("doctor", "--driver", "emulator", status=1).stdout
     assert "CUDA_ERROR_UNKNOWN" in text
     assert "nvidia-smi" in text
+
+
+def test_a_compiler_of_the_cache_that_is_no_longer_one_is_a_finding(replay, tmp_path, monkeypatch):
+    broken = tmp_path / "gpu-replay" / "ptxas" / "12.3.107" / "ptxas"
+    broken.parent.mkdir(parents=True)
+    broken.write_bytes(b"\x7fELF cut short")
+    broken.chmod(0o755)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    found = examined(replay, "--driver", "emulator", status=1)
+    problems = {finding["area"]: finding for finding in found if finding["level"] == "problem"}
+    assert str(broken) in problems["compilers"]["text"]
+    assert "rm -r" in problems["compilers"]["cure"]
