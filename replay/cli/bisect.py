@@ -99,12 +99,12 @@ def bisect(
     from replay.compare.rounds import RoundLimits
     from replay.errors import ExitCode, ReplayError, UsageError
     from replay.report.bisect import answer, render_bisection
-    from replay.report.json import document, print_document
+    from replay.report.json import print_document, write_document
     from replay.report.output import put
     from replay.report.progress import StageLine
     from replay.report.text import Screen
     from replay.results.documents import BISECTION
-    from replay.results.store import require_place, write_whole
+    from replay.results.store import require_place
 
     for path in (output, state):
         if path is not None:
@@ -168,7 +168,7 @@ def bisect(
     if ended is None:
         file.remove()
     if output is not None:
-        write_whole(output, (document(BISECTION, result) + "\n").encode())
+        write_document(output, BISECTION, result)
     if json:
         print_document(BISECTION, result)
     elif quiet:

@@ -119,12 +119,12 @@ def compare(
     from replay.errors import ExitCode, ReplayError, SkippedCommitError, UsageError
     from replay.history.series import spreads_of
     from replay.report.compare import headline, render_comparison
-    from replay.report.json import document, print_document
+    from replay.report.json import print_document, write_document
     from replay.report.output import put
     from replay.report.progress import StageLine
     from replay.report.text import Screen
     from replay.results.documents import COMPARISON
-    from replay.results.store import require_place, write_whole
+    from replay.results.store import require_place
 
     if output is not None:
         require_place(output)
@@ -166,7 +166,7 @@ def compare(
                 raise SkippedCommitError(error.what, where=error.where, next=error.next) from None
             raise
     if output is not None:
-        write_whole(output, (document(COMPARISON, result) + "\n").encode())
+        write_document(output, COMPARISON, result)
     if json:
         print_document(COMPARISON, result)
     elif quiet:

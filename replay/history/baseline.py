@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from replay.errors import FormatError
 from replay.history.store import Entry
-from replay.report.json import document
+from replay.report.json import write_document
 from replay.results.documents import BASELINE
 
 NAME = "baseline.json"
@@ -67,16 +66,7 @@ def read(folder: Path) -> list[Mark]:
 
 
 def write(folder: Path, marks: list[Mark]) -> Path:
-    """Replace the baseline as a whole."""
+    """Replace the baseline as a whole. Raises FileError."""
     path = folder / NAME
-    temporary = folder / f".{NAME}.{os.getpid()}.tmp"
-    try:
-        text = document(BASELINE, Baseline(marks))
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_document(path, BASELINE, Baseline(marks))
     return path

@@ -10,6 +10,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from replay.report.output import begin_document, put, put_one_of_many
@@ -60,6 +61,13 @@ def print_document(kind: Document, value: Any, *, indent: int | None = 2) -> Non
     text = document(kind, value, indent=indent)
     begin_document()
     put(text)
+
+
+def write_document(path: Path, kind: Document, value: Any) -> None:
+    """Write a file that holds what `print_document` prints. Raises FileError."""
+    from replay.results.store import write_whole
+
+    write_whole(path, (document(kind, value) + "\n").encode())
 
 
 def print_streamed(kind: Document, items: Iterable[Any]) -> None:
