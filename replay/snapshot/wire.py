@@ -6,6 +6,7 @@ A reader ignores keys it does not know and takes the default of those it misses.
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Callable
@@ -85,6 +86,8 @@ def _converter(kind: Any) -> Converter:
 
 def _plain_converter(kind: type) -> Converter:
     def convert(value: Any) -> Any:
+        if type(value) is float and not math.isfinite(value):
+            raise _Misfit(f"is {value}, expected a number")
         if type(value) is kind:
             return value
         if kind is float and type(value) is int and abs(value) < 1 << 63:
@@ -104,7 +107,7 @@ def _fields(kind: type) -> list[tuple[str, Any, Converter, bool, bool]]:
     return [
         (
             item.name,
-            hints[item.name] if hints[item.name] in (int, str, bytes, bool, float) else None,
+            hints[item.name] if hints[item.name] in (int, str, bytes, bool) else None,
             _converter(hints[item.name]),
             item.default is dataclasses.MISSING and item.default_factory is dataclasses.MISSING,
             type(None) in typing.get_args(hints[item.name]),
@@ -193,7 +196,7 @@ def _union_converter(options: tuple[Any, ...]) -> Converter:
             return None
         if held_as_map is not None and isinstance(value, dict):
             return held_as_map(value)
-        if to_float is not None and isinstance(value, int):
+        if to_float is not None and isinstance(value, (int, float)):
             return to_float(value)
         for option in plain:
             if isinstance(value, option) and (option is bool) == isinstance(value, bool):

@@ -120,6 +120,17 @@ def test_foreign_and_damaged_files_are_refused_in_one_line(tmp_path, content, er
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+@pytest.mark.parametrize("field", ["median_ns", "noise"])
+def test_numbers_that_are_none_are_refused(tmp_path, number, field):
+    result = make_result()
+    gpu = dataclasses.replace(result.timing.gpu, **{field: number})
+    timing = dataclasses.replace(result.timing, gpu=gpu)
+    write_result(tmp_path / "r.rres", dataclasses.replace(result, timing=timing))
+    with pytest.raises(FormatError, match=f"{field} is (nan|inf), expected a number"):
+        read_result(tmp_path / "r.rres")
+
+
 def test_every_cut_and_flip_is_an_error_or_the_same_result(tmp_path):
     write_result(tmp_path / "r.rres", make_result())
     good = (tmp_path / "r.rres").read_bytes()
