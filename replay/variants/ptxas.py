@@ -248,6 +248,8 @@ def _kept(wheel: Path, folder: Path, version: str) -> Ptxas:
         shutil.copyfile(unpacked, temporary)
         temporary.chmod(0o755)
         os.replace(temporary, place)
+    except OSError as error:  # which names the file that was read
+        raise OSError(error.errno, error.strerror, str(place)) from None
     finally:
         temporary.unlink(missing_ok=True)
     return Ptxas(place, tool.version)

@@ -80,11 +80,12 @@ def test_a_fetched_ptxas_is_kept(wheel):
 def test_a_full_cache_disk_is_no_fault_of_the_version_and_leaves_nothing_half(wheel, monkeypatch):
     def full(source, target):
         target.write_bytes(b"half")
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(source))  # as shutil has it
 
     monkeypatch.setattr(ptxas.shutil, "copyfile", full)
-    with pytest.raises(ptxas.CacheError, match="free some space"):
+    with pytest.raises(ptxas.CacheError, match="no space left") as raised:
         ptxas.find_ptxas("12.8")
+    assert raised.value.where == str(wheel / "12.8.61" / "ptxas")
     assert [path.name for path in wheel.rglob("*")] == ["12.8.61"]
 
 
