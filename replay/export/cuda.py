@@ -42,7 +42,7 @@ class _Cuda(Renderer):
         places = (
             f"place({self.number(item.address)}, {self.number(item.size_bytes)}, {self.truth(item.host)}, "
             f"{self.truth(item.read_only)}, {item.shared}, {self.number(item.shared_bytes)}, "
-            f"{self.number(item.managed_bytes)});"
+            f"{self.number(item.managed_bytes)}, {self.place_of(item)});"
             for item in plan.places
         )
         yield from self._function("places", places)
@@ -53,6 +53,10 @@ class _Cuda(Renderer):
             yield from self._function(
                 name, (f"{name}_{number}(check);" for number in range(len(pieces))), "bool check"
             )
+        yield from self._function(
+            "take_contexts",
+            (f"{self.name(item)} = contexts[{number}];" for number, item in enumerate(plan.contexts)),
+        )
         main = "nullptr" if plan.main_stream is None else "&main_stream"
         yield "[[maybe_unused]] static CUstream main_stream;"
         yield "static std::vector<CUstream> other_streams() {"
@@ -63,7 +67,9 @@ class _Cuda(Renderer):
         yield ""
         yield "int main(int argc, char **argv) {"
         yield "  const Program program = {prepare, places, set_up, load_all, restore, window, compare_all, clean_up,"
-        yield f"                           {main}, other_streams, {self.text(plan.hold_reason)}}};"
+        devices = ", ".join(map(str, plan.devices))
+        yield f"                           {main}, other_streams, {self.text(plan.hold_reason)},"
+        yield f"                           {{{devices}}}, take_contexts}};"
         yield "  return run(program, argc, argv);"
         yield "}"
 

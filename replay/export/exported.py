@@ -13,10 +13,11 @@ cuKernelSetCacheConfig cuFuncLoad
 cuLaunchKernel cuLaunchKernelEx cuLaunchCooperativeKernel
 cuStreamCreate cuStreamCreateWithPriority cuStreamDestroy_v2 cuStreamSynchronize cuStreamWaitEvent cuStreamQuery
 cuEventCreate cuEventRecord cuEventRecordWithFlags cuEventSynchronize cuEventDestroy_v2 cuEventQuery
-cuCtxSynchronize cuCtxSetLimit
+cuCtxSynchronize cuCtxSetLimit cuCtxEnablePeerAccess cuCtxDisablePeerAccess
 cuStreamWaitValue32_v2 cuStreamWaitValue64_v2 cuStreamWriteValue32_v2 cuStreamWriteValue64_v2 cuStreamBatchMemOp_v2
 cuMemcpy cuMemcpyAsync cuMemcpyHtoD_v2 cuMemcpyHtoDAsync_v2 cuMemcpyDtoH_v2 cuMemcpyDtoHAsync_v2 cuMemcpyDtoD_v2
-cuMemcpyDtoDAsync_v2 cuMemcpy2D_v2 cuMemcpy2DUnaligned_v2 cuMemcpy2DAsync_v2 cuMemcpy3D_v2 cuMemcpy3DAsync_v2
+cuMemcpyDtoDAsync_v2 cuMemcpyPeer cuMemcpyPeerAsync
+cuMemcpy2D_v2 cuMemcpy2DUnaligned_v2 cuMemcpy2DAsync_v2 cuMemcpy3D_v2 cuMemcpy3DAsync_v2
 cuMemsetD8_v2 cuMemsetD16_v2 cuMemsetD32_v2 cuMemsetD2D8_v2 cuMemsetD2D16_v2 cuMemsetD2D32_v2
 cuMemsetD8Async cuMemsetD16Async cuMemsetD32Async cuMemsetD2D8Async cuMemsetD2D16Async cuMemsetD2D32Async
 cuArrayCreate_v2 cuArray3DCreate_v2 cuArrayDestroy cuTexObjectCreate cuTexObjectDestroy cuSurfObjectCreate
@@ -32,10 +33,14 @@ ANSWERED = (
     "cuMemPool", "cuMemGetDefaultMemPool", "cuMemGetMemPool", "cuMemSetMemPool",
 )  # fmt: skip
 
-# Whatever it says, nothing follows from it
+# Whatever it says, nothing follows from it. Peer access: there is none between two contexts of one device, where there
+# are fewer devices than in the application.
 MAY_FAIL = frozenset(
-    ("cuStreamQuery", "cuEventQuery", "cuCtxSetLimit", "cuFuncSetCacheConfig", "cuKernelSetCacheConfig")
-)
+    (
+        "cuStreamQuery", "cuEventQuery", "cuCtxSetLimit", "cuFuncSetCacheConfig", "cuKernelSetCacheConfig",
+        "cuCtxEnablePeerAccess", "cuCtxDisablePeerAccess",
+    )
+)  # fmt: skip
 
 # What an object of the window is destroyed with, so that the next iteration can make it again
 DESTROYERS = {

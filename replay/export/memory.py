@@ -168,6 +168,9 @@ class ExportedMemory:
             address, size = ctypes.c_uint64(0), ctypes.c_uint64(0)
             name = ctypes.create_string_buffer(range_.name.encode())
             self._recorder.what = f"variable {range_.name}"
+            if len(self._plan.devices) > 1:  # a library's variables are there once for each context
+                known = self._executor.handles.find("CUcontext", range_.context)
+                self._executor.switch(range_.context if known else 0)
             self._recorder.function(getter)(ctypes.addressof(address), ctypes.addressof(size), owner, name)
             self._addresses.bind(range_.address, range_.size_bytes, address.value)
 

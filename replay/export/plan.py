@@ -33,12 +33,14 @@ from replay.export.steps import (
     ExportPlan,
     HostWrite,
     Place,
+    Step,
 )
 from replay.inspection.launches import launches
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call as CapturedCall
 from replay.snapshot.schema import Change, Environment, Kernel, from_wire
 
+MAXIMUM_DEVICES = 64
 _READ_ONLY = 8  # CU_MEMHOSTREGISTER_READ_ONLY
 
 
@@ -104,21 +106,36 @@ class _Planning:
         spans = plan_spans(program.ranges.values())
         self._places(spans)
         self._hosts = sorted((span.address, span.end) for span in spans)
-        self._recorder = recorder = RecordingDriver(self._is_captured)
+        captured = captured_devices([*program.setup, *program.window], program.ranges.values())
+        if captured and captured[-1] >= MAXIMUM_DEVICES:
+            raise EngineError(
+                f"the window uses device {captured[-1]}, more than an exported program can have"
+            )
+        self._several = len(captured) > 1
+        count = captured[-1] + 1 if self._several else 1
+        if self._several:
+            self._note(
+                f"the {len(captured)} devices of the application are one, each with a context of its own, where there "
+                "are fewer here or EXPORT_DEVICE is set"
+            )
+        self._recorder = recorder = RecordingDriver(self._is_captured, count)
         self._addresses = AddressMap(Placed(span, span.address, "same_address") for span in spans)
         for range_ in program.ranges.values():
             if is_global(range_) or is_array(range_):
                 self._addresses.expect(range_.address, range_.size_bytes)
-        captured = captured_devices([*program.setup, *program.window], program.ranges.values())
-        if len(captured) > 1:
-            raise EngineError(f"the window uses {len(captured)} devices, and an exported program one")
+        self._devices = Devices(recorder, captured, 0)
+        self._plan.devices = captured if self._several else captured[:1] or [0]
+        for device in self._plan.devices:
+            context = recorder.reference(self._devices.primary(device))
+            assert context is not None
+            self._plan.contexts.append(context)
         self._executor = executor = _Executor(
             recorder,
             reader,
             program.images,
             self._addresses,
             program.call_words,
-            Devices(recorder, captured, 0),
+            self._devices,
         )
         executor.recorder, executor.host_writes = recorder, []
         executor.handle_words = program.call_handles
@@ -204,7 +221,14 @@ class _Planning:
             shared_bytes = self._program.families.size_bytes.get(span.family, 0)
             managed = 0 if span.host or span.family else span.managed_bytes
             place = Place(
-                span.address, span.size_bytes, span.host, read_only, span.family, shared_bytes, managed
+                span.address,
+                span.size_bytes,
+                span.host,
+                read_only,
+                span.family,
+                shared_bytes,
+                managed,
+                span.device,
             )
             self._plan.places.append(place)
             self._plan.device_bytes += 0 if span.host else span.size_bytes
@@ -223,8 +247,8 @@ class _Planning:
         for call in [*program.setup, *program.window]:
             if call.function == "cuDevicePrimaryCtxRetain":
                 for handle in captured_handles(call, "pctx"):
-                    executor.handles.bind("CUcontext", handle, executor.own_context)
-        recorder.steps = plan.setup
+                    executor.handles.bind("CUcontext", handle, self._devices.primary(call.arguments[1]))
+        self._begin(plan.setup)
         for call in program.setup:
             recorder.what = f"call {call.number}"
             if (prepared := self._prepare(call)) is not None:
@@ -235,7 +259,7 @@ class _Planning:
         for range_ in program.ranges.values():
             if is_global(range_) and not self._addresses.is_bound(range_.address):
                 self._memory.find_variable(range_)
-        recorder.steps = plan.loads
+        self._begin(plan.loads)
         at_start = [
             item for item in program.ranges.values()
             if item.before is not None and item.id not in program.late
@@ -243,14 +267,14 @@ class _Planning:
         ]  # fmt: skip
         for range_ in at_start:
             self._memory.load(range_)
-        recorder.steps = plan.restores
+        self._begin(plan.restores)
         for range_ in at_start:
             if self._memory.is_written(range_):
                 self._memory.load(range_)
         executor.on_global = self._memory.variable_appeared
-        recorder.steps = plan.window
+        self._begin(plan.window)
         self._window()
-        recorder.steps = plan.compares
+        self._begin(plan.compares)
         dead = {item.id for ranges in program.deaths.values() for item in ranges}
         for range_ in program.ranges.values():
             if range_.id not in dead:
@@ -262,6 +286,13 @@ class _Planning:
             self._note("the snapshot holds no outputs to compare with")
         plan.references = recorder.references
         return plan
+
+    def _begin(self, steps: list[Step]) -> None:
+        """From now on steps go there. Parts of the program run in any order, so each begins in the same context."""
+        self._recorder.steps = steps
+        if self._several:
+            self._recorder.what = ""
+            self._executor.switch(0)
 
     def _prepare(self, call: CapturedCall) -> Prepared | None:
         if call.result != 0:
@@ -286,6 +317,7 @@ class _Planning:
         program, recorder = self._program, self._recorder
         streams: dict[int, None] = {}
         makes_streams = False
+        contexts: set[int] = set()
         for call in program.window:
             recorder.what = self._what(call)
             self._host_changes(program.changes.get(call.number, ()))
@@ -300,13 +332,19 @@ class _Planning:
             if prepared is not None:
                 makes_streams |= call.function.startswith("cuStreamCreate")
                 if is_launch(prepared):
+                    contexts.add(prepared.context)
                     streams.update(dict.fromkeys(launch_streams(prepared)))
                 self._run_in_window(prepared)
             self._host_changes(program.seen.get(call.number, ()))
         numbers = {call.number for call in program.window}
         for number in sorted(program.changes.keys() - numbers):
             self._host_changes(program.changes[number])
-        if not makes_streams and all(
+        elsewhere = {self._executor.handles.find("CUcontext", item) for item in contexts if item}
+        if self._several and elsewhere - {self._devices.context}:
+            self._plan.hold_reason = (
+                "the window launches on several devices, which one pair of events cannot bracket"
+            )
+        elif not makes_streams and all(
             self._executor.handles.find("CUstream", item) is not None for item in streams
         ):
             live = [recorder.word(self._executor.handles.live("CUstream", item)) for item in streams]
@@ -363,11 +401,17 @@ class _Planning:
         self._recorder.steps.append(CompareBlock(room, output.address, expected, output.label))
 
     def _synchronize(self) -> None:
-        self._recorder.function("cuCtxSynchronize")()
+        for context in self._devices.contexts() if self._several else ():
+            self._recorder.function("cuCtxSetCurrent")(context)
+            self._recorder.function("cuCtxSynchronize")()
+        if self._several:
+            self._executor.switch(0)
+        else:
+            self._recorder.function("cuCtxSynchronize")()
 
     def _clean_up(self) -> None:
         """What the window made and left behind is destroyed, latest first."""
-        self._recorder.steps = self._plan.clean_up
+        self._begin(self._plan.clean_up)
         self._recorder.what = ""
         for c_type, captured in reversed(list(self._executor.made)):
             if c_type in DESTROYERS:

@@ -44,6 +44,7 @@ class _Python(Renderer):
                 place.shared,
                 place.shared_bytes,
                 place.managed_bytes,
+                self.place_of(place),
             )
             yield f"    ({place.address:#x}, {', '.join(map(repr, fields))}),"
         yield "]"
@@ -60,6 +61,12 @@ class _Python(Renderer):
         main = "None" if plan.main_stream is None else self.word(plan.main_stream)
         others = ", ".join(self.word(word) for word in plan.other_streams)
         yield from self._function("streams", [f"return {main}, [{others}]"])
+        yield f"DEVICES = {plan.devices!r}"
+        yield from self._function(
+            "take_contexts",
+            (f"{self.name(item)}.value = contexts[{number}]" for number, item in enumerate(plan.contexts)),
+            parameter="contexts",
+        )
         yield f"HOLD_REASON = {self.text(plan.hold_reason)}"
         yield ""
         yield tail.rstrip("\n")

@@ -47,7 +47,8 @@ class RecordingDriver:
     what: of the call that comes next, for people.
     """
 
-    def __init__(self, is_captured: Callable[[int], bool]) -> None:
+    def __init__(self, is_captured: Callable[[int], bool], device_count: int = 1) -> None:
+        """is_captured: whether an address is one of captured memory. device_count: of the devices that it has."""
         self.steps: list[Step] = []
         self.layout: list[tuple[int, int]] | None = None
         self.what = ""
@@ -62,8 +63,9 @@ class RecordingDriver:
         self._count = 0
         self._block_bytes = 0
         self._constants: dict[tuple[bytes, tuple[tuple[int, Word], ...]], Block] = {}
-        self._current = 0
-        self._own_context = 0
+        self.contexts: dict[int, int] = {}  # of a device: the value that stands for its primary context
+        self._current = 0  # the context
+        self._device_count = device_count
 
     # -- what the engine calls ----------------------------------------------------------------------------------
 
@@ -152,8 +154,11 @@ class RecordingDriver:
     def _answer(self, row: Function, arguments: tuple[Any, ...]) -> None:
         symbol = row.symbol
         if symbol == "cuCtxSetCurrent":
-            if _number(arguments[0]) != self._own_context:
+            if _number(arguments[0]) not in self.contexts.values():
                 raise EngineError(why_not("cuCtxCreate"))
+            self._current = _number(arguments[0])
+            if self._device_count > 1:
+                self._record(row, arguments, False)
             return
         for parameter, argument in zip(row.parameters, arguments, strict=True):
             if parameter.role != Role.OUT or argument is None:
@@ -161,10 +166,17 @@ class RecordingDriver:
             value = 0
             if parameter.element in HANDLE_TYPES:
                 value = 1
-                if parameter.element == "CUcontext":
-                    self._own_context = value = self._own_context or self.new_reference("CUcontext")
+                if parameter.element == "CUcontext" and symbol == "cuCtxGetCurrent":
+                    value = self._current
+                elif parameter.element == "CUcontext":
+                    device = _number(arguments[1])
+                    if device not in self.contexts:
+                        self.contexts[device] = self.new_reference("CUcontext")
+                    value = self.contexts[device]
             elif symbol == "cuDeviceGetCount":
-                value = 1
+                value = self._device_count
+            elif symbol == "cuDeviceGet":
+                value = _number(arguments[1])
             size = min(parameter.element_bytes or 8, 8)
             ctypes.memmove(_number(argument), value.to_bytes(8, "little"), size)
 

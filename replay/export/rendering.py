@@ -20,6 +20,7 @@ from replay.export.steps import (
     HostWrite,
     Inside,
     Load,
+    Place,
     Point,
     Reference,
     Step,
@@ -114,6 +115,10 @@ class Renderer(ABC):
             for offset, word in block.words:
                 if isinstance(word, Inside):
                     yield self.statement("put", self.block(block.number), str(offset), self.word(word))
+
+    def place_of(self, place: Place) -> int:
+        """Which of the program's devices memory is on."""
+        return self.plan.devices.index(place.device) if place.device in self.plan.devices else 0
 
     def name(self, reference: Reference) -> str:
         """The variable of an object: `stream_3`; of an address `variable_4`."""

@@ -45,7 +45,7 @@ class Block:
 class Place:
     """Memory at a captured address, before anything else. host: of the host, pinned. shared: all places of the same
     number, from 1, are addresses of one memory of shared_bytes. managed_bytes: how much of it is managed memory, if
-    there is nothing else in it."""
+    there is nothing else in it. device: captured ordinal."""
 
     address: int
     size_bytes: int
@@ -54,6 +54,7 @@ class Place:
     shared: int = 0
     shared_bytes: int = 0
     managed_bytes: int = 0
+    device: int = 0
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,8 @@ class ExportPlan:
     references: dict[int, str] = field(default_factory=dict)  # number -> C type
     main_stream: Word | None = None
     other_streams: list[Word] = field(default_factory=list)
+    devices: list[int] = field(default_factory=list)  # captured ordinals
+    contexts: list[Reference] = field(default_factory=list)  # the primary context of each
     hold_reason: str = ""
     device_bytes: int = 0
     architecture: str = ""

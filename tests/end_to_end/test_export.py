@@ -65,11 +65,11 @@ def run(command, folder, *arguments, status=0, **words):
     return done.stdout
 
 
-def damage(folder):
-    """One bit of each captured content of memory; what is loaded and what is expected are files of their own."""
+def damage(folder, place=0):
+    """One bit of a captured content of memory; what is loaded and what is expected are files of their own."""
     names = sorted(name for name in os.listdir(folder) if name.startswith("memory-"))
     assert names
-    path = folder / names[0]
+    path = folder / names[place]
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
@@ -159,6 +159,22 @@ def test_managed_memory_is_managed_at_its_address(replay):
         if managed == {"out", "script"}:
             return
     raise AssertionError(f"managed in six programs: {managed}")
+
+
+@needs_compiler
+def test_a_window_over_two_devices_runs_on_two_and_on_one(replay, monkeypatch):
+    monkeypatch.setenv("REPLAY_EMULATOR_DEVICES", "2")
+    replay.capture("--all", application=replay.application("two_devices"))
+    replay("export", "x.rsnap", "--python", "script", "--cuda", "out")
+    script = [sys.executable, str(replay.folder / "script" / "window.py")]
+    for program, folder in ((build(replay.folder / "out"), "out"), (script, "script")):
+        for devices, words in (("2", ""), ("1", "all 2 devices of the application are one device here")):
+            text = run(program, replay.folder / folder, "2", REPLAY_EMULATOR_DEVICES=devices)
+            assert "outputs match (3 compared" in text
+            assert ("are one device here" in text) == bool(words)
+            assert "not held: the window launches on several devices" in text
+    damage(replay.folder / "out", -1)  # the first is memory that the window writes all of
+    assert "DIFFER" in run([str(replay.folder / "out" / "window")], replay.folder / "out", "0", status=1)
 
 
 def test_managed_memory_that_shares_a_granule_is_device_memory_and_the_program_says_so(replay):

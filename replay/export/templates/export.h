@@ -50,6 +50,21 @@ static volatile uint32_t *gate;  // 0: work in the held stream waits
 }
 #define CHECK(call) check_result((call), #call, __LINE__)
 
+// For each device of the application: the one that stands for it, and a context on it.
+static std::vector<CUdevice> devices;
+static std::vector<CUcontext> contexts;
+
+// Waits for all of them.
+[[maybe_unused]] static void idle() {
+  CUcontext current = nullptr;
+  CHECK(cuCtxGetCurrent(&current));
+  for (CUcontext context : contexts) {
+    if (contexts.size() > 1) CHECK(cuCtxSetCurrent(context));
+    CHECK(cuCtxSynchronize());
+  }
+  if (contexts.size() > 1) CHECK(cuCtxSetCurrent(current));
+}
+
 // Memory of this program.
 struct Memory {
   unsigned char *data = nullptr;
@@ -104,12 +119,13 @@ struct Held {
   unsigned shared;  // all of the same number, from 1, are addresses of one memory
   uint64_t shared_size;
   uint64_t managed_size;  // 0: no managed memory
+  size_t device;  // which of `devices`
 };
 static std::vector<Held> held;
 
 [[maybe_unused]] static void place(uint64_t address, uint64_t size, bool host, bool read_only, unsigned shared,
-                                   uint64_t shared_size, uint64_t managed_size) {
-  held.push_back({address, size, host, read_only, shared, shared_size, managed_size});
+                                   uint64_t shared_size, uint64_t managed_size, size_t device) {
+  held.push_back({address, size, host, read_only, shared, shared_size, managed_size, device});
 }
 
 static bool hold(uint64_t address, uint64_t size) {
@@ -191,7 +207,7 @@ static std::string back_managed(size_t place) {
   return problem;
 }
 
-[[maybe_unused]] static void back_all(CUdevice device) {
+[[maybe_unused]] static void back_all() {
   std::vector<bool> managed(held.size());
   for (size_t i = 0; i < held.size(); i++) {
     if (!held[i].managed_size) continue;
@@ -204,10 +220,15 @@ static std::string back_managed(size_t place) {
   CUmemAllocationProp properties = {};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  properties.location.id = device;
-  CUmemAccessDesc access = {};
-  access.location = properties.location;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  std::vector<std::vector<CUmemAccessDesc>> access(devices.size());  // of each device, for those that can use its memory
+  for (size_t i = 0; i < devices.size(); i++)
+    for (size_t j = 0; j < devices.size(); j++) {
+      int can = devices[i] == devices[j];
+      const bool twice = std::find(devices.begin(), devices.begin() + j, devices[j]) != devices.begin() + j;
+      if (!can) CHECK(cuDeviceCanAccessPeer(&can, devices[j], devices[i]));
+      if (can && !twice)
+        access[i].push_back({{CU_MEM_LOCATION_TYPE_DEVICE, {devices[j]}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
+    }
   std::map<unsigned, CUmemGenericAllocationHandle> memories;
   for (size_t i = 0; i < held.size(); i++) {
     const Held &item = held[i];
@@ -222,6 +243,7 @@ static std::string back_managed(size_t place) {
       continue;
     }
     munmap(wanted, item.size);
+    properties.location.id = devices[item.device];
     CUdeviceptr got = 0;
     CHECK(cuMemAddressReserve(&got, item.size, granule, item.address, 0));
     if (got != item.address) fail("the driver does not give memory at a captured address");
@@ -236,7 +258,7 @@ static std::string back_managed(size_t place) {
       memories[item.shared] = memory;
     else
       CHECK(cuMemRelease(memory));
-    CHECK(cuMemSetAccess(got, item.size, &access, 1));
+    CHECK(cuMemSetAccess(got, item.size, access[item.device].data(), access[item.device].size()));
   }
 }
 
@@ -255,7 +277,7 @@ template <class T> [[maybe_unused]] static void point(uint64_t target, T value, 
 }
 
 [[maybe_unused]] static void host_write(uint64_t target, const Memory &data, bool host, bool wait) {
-  if (wait) CHECK(cuCtxSynchronize());
+  if (wait) idle();
   write_to(target, data.data, data.size, host);
 }
 
@@ -276,7 +298,7 @@ template <class T> [[maybe_unused]] static void point(uint64_t target, T value, 
 [[maybe_unused]] static void compare(uint64_t target, const Memory &contents, bool host, const char *label,
                     const std::vector<std::pair<size_t, uint64_t>> &words) {
   std::vector<unsigned char> expected(contents.data, contents.data + contents.size), found(contents.size);
-  CHECK(cuCtxSynchronize());
+  idle();
   if (host)
     std::memcpy(found.data(), (void *)target, found.size());
   else
@@ -305,7 +327,35 @@ struct Program {
   CUstream *main_stream;  // nullptr: the window makes its streams itself
   std::vector<CUstream> (*other_streams)();
   const char *hold_reason;  // why the stream is not held while the window is queued; "" where it is
+  std::vector<int> captured;  // ordinals of the application's devices
+  void (*take_contexts)();
 };
+
+// Device i of the application is device i here where there are so many; else all of them are one device, each with a
+// context of its own.
+[[maybe_unused]] static void open_devices(const Program &program, const char *asked) {
+  int count = 0;
+  CHECK(cuDeviceGetCount(&count));
+  const bool spread = program.captured.size() > 1 && !asked && program.captured.back() < count;
+  for (size_t i = 0; i < program.captured.size(); i++) {
+    CUdevice device;
+    CUcontext context = nullptr;
+    CHECK(cuDeviceGet(&device, spread ? program.captured[i] : asked ? std::atoi(asked) : 0));
+    if (spread || i == 0)
+      CHECK(cuDevicePrimaryCtxRetain(&context, device));
+    else
+#if CUDA_VERSION >= 13000
+      CHECK(cuCtxCreate(&context, nullptr, 0, device));
+#else
+      CHECK(cuCtxCreate(&context, 0, device));
+#endif
+    devices.push_back(device);
+    contexts.push_back(context);
+  }
+  CHECK(cuCtxSetCurrent(contexts[0]));
+  if (contexts.size() > 1 && !spread) std::printf("all %zu devices of the application are one device here\n", contexts.size());
+  program.take_contexts();
+}
 
 [[maybe_unused]] static void print_times(const char *what, std::vector<double> times_us) {
   std::sort(times_us.begin(), times_us.end());
@@ -327,7 +377,7 @@ struct Program {
   if (cuMemHostGetDevicePointer(flag, memory, 0) != CUDA_SUCCESS ||
       cuStreamWaitValue32(*program.main_stream, *flag, 1, CU_STREAM_WAIT_VALUE_EQ) != CUDA_SUCCESS)
     return "the driver cannot hold a stream";
-  CHECK(cuCtxSynchronize());
+  idle();
   gate = (volatile uint32_t *)memory;
   return "";
 }
@@ -349,7 +399,7 @@ struct Program {
   for (int i = 0; i < samples; i++) {
     program.restore(false);
     if (flush) CHECK(cuMemsetD8(flush, 0, flush_bytes));
-    CHECK(cuCtxSynchronize());
+    idle();
     const auto start = std::chrono::steady_clock::now();
     if (gate) {
       *gate = 0;
@@ -368,7 +418,7 @@ struct Program {
       CHECK(cuEventRecord(end, *program.main_stream));
     }
     if (gate) *gate = 1;
-    CHECK(cuCtxSynchronize());
+    idle();
     host_us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
     if (program.main_stream) {
       float ms = 0;
@@ -390,20 +440,17 @@ struct Program {
   program.prepare();
   CHECK(cuInit(0));
   const char *ordinal = std::getenv("EXPORT_DEVICE");
-  CUdevice device;
-  CHECK(cuDeviceGet(&device, ordinal ? std::atoi(ordinal) : 0));
+  open_devices(program, ordinal);
+  const CUdevice device = devices[0];
   char name[256] = "";
   CHECK(cuDeviceGetName(name, sizeof name, device));
   const bool modelled = std::strncmp(name, "Emulated", 8) == 0;
-  CUcontext context;
-  CHECK(cuDevicePrimaryCtxRetain(&context, device));
-  CHECK(cuCtxSetCurrent(context));
-  back_all(device);
+  back_all();
   program.set_up(false);
   program.load_all(false);
-  CHECK(cuCtxSynchronize());
+  idle();
   program.window(true);
-  CHECK(cuCtxSynchronize());
+  idle();
   program.compare_all(true);
   std::printf("%s: outputs %s (%d compared, %zu bytes)\n", name,
               different ? "DIFFER" : compared ? "match" : "were not captured, nothing is compared", compared, compared_bytes);
