@@ -26,7 +26,7 @@ BYTES_AHEAD = 256 << 20  # of all threads
 SMALLEST_BYTES = 4 << 20  # below, threads cost more than they save
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Piece:
     """A stretch of a decompressed frame, which is not copied: valid until the next chunk is asked for."""
 

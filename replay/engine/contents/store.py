@@ -292,11 +292,11 @@ class ContentStore:
 
     def _words_in(self, range_id: int, offset: int, size_bytes: int) -> Sequence[Word]:
         """Those that begin in a stretch of a range."""
-        if range_id not in self._words_by_offset:
-            self._words_by_offset[range_id] = sorted(self.words.get(range_id, ()), key=_offset)
-        words = self._words_by_offset[range_id]
-        if not words:
+        if range_id not in self.words:
             return ()
+        if range_id not in self._words_by_offset:
+            self._words_by_offset[range_id] = sorted(self.words[range_id], key=_offset)
+        words = self._words_by_offset[range_id]
         return words[
             bisect_left(words, offset, key=_offset) : bisect_left(words, offset + size_bytes, key=_offset)
         ]
