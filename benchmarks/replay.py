@@ -6,8 +6,8 @@ On the built-in CPU driver, side by side in rounds, the least of each side count
 
 - `replay run --quick` of a snapshot of 10 MB, whole command, beside a Python that only imports what a replay imports.
   Its kernel takes next to no time, so all of it is the tool's own.
-- a window of 10,000 launches of a kernel that does nothing, replayed, beside a loop in C that launches it as often;
-  what the replay adds to the loop is held against the target in nanoseconds.
+- a window of 10,000 launches of a kernel that does nothing, replayed, beside a loop in C that launches it as often:
+  host time of a launch in nanoseconds, the driver's own included, and as a ratio to the loop.
 - loading memory, from the stage of that name to the next, beside `zstd -d` of the same bytes, compressed at level 1,
   into a file beside it. Loading ends with the bytes in the driver's memory and every one of them checked by BLAKE3;
   `zstd -d` ends with them in the page cache, checked by XXH64, zeros left out as a hole. Both read a file that was just
@@ -167,7 +167,7 @@ def launches(folder: Path, rounds: int, count: int) -> dict[str, object]:
         "ratio": ratio,
         "target_ns": LAUNCH_TARGET_NS,
         "target_ratio": LAUNCH_TARGET_RATIO,
-        "met": ratio <= LAUNCH_TARGET_RATIO and min(here) - min(in_c) <= LAUNCH_TARGET_NS,
+        "met": ratio <= LAUNCH_TARGET_RATIO and min(here) <= LAUNCH_TARGET_NS,
     }
 
 
