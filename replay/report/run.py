@@ -8,7 +8,7 @@ from replay.images.demangle import demangle
 from replay.report.counters import render_counters
 from replay.report.outputs import difference_lines, tolerance_lines, verdict
 from replay.report.relocation import relocation, render_placement, render_relocation
-from replay.report.text import Column, Screen, duration, fields, heading, number, shown, size, table
+from replay.report.text import Column, Screen, duration, fields, flow, heading, number, shown, size, table
 from replay.report.times import render_times
 from replay.report.variant import variant_fields
 from replay.results.schema import RunResult, WindowResult
@@ -23,7 +23,7 @@ def render_run(result: RunResult, screen: Screen, placement: bool = False) -> st
     """Placement, outputs, times, warnings and notes of one replay. placement: with a table of all ranges."""
     parts = [heading(_headline(result), screen), fields(_facts(result), screen)]
     for difference in result.verification.differences[:SHOWN_DIFFERENCES]:
-        parts += ["", *difference_lines(difference)]
+        parts += ["", *(flow(line, screen) for line in difference_lines(difference))]
     hidden = len(result.verification.differences) - SHOWN_DIFFERENCES
     if hidden > 0:
         parts.append(f"  ... and {number(hidden, 'more buffer')}: --json shows all")
@@ -37,7 +37,11 @@ def render_run(result: RunResult, screen: Screen, placement: bool = False) -> st
         parts += ["", *render_counters(result.counters, screen)]
     notes = [*result.placement.moved, *result.verification.unverified, *result.notes]
     if notes:
-        parts += ["", heading("Notes", screen), *(f"  {shown(text, 400)}" for text in notes[:SHOWN_LINES])]
+        parts += [
+            "",
+            heading("Notes", screen),
+            *(flow(f"  {shown(text, 400)}", screen) for text in notes[:SHOWN_LINES]),
+        ]
         if len(notes) > SHOWN_LINES:
             parts.append(f"  ... and {len(notes) - SHOWN_LINES} more: --json shows all")
     return "\n".join(parts)

@@ -119,6 +119,23 @@ def _line(columns: Sequence[Column], row: Sequence[str], widths: Sequence[int]) 
     return GAP.join(parts).rstrip()
 
 
+def flow(line: str, screen: Screen) -> str:
+    """A sentence, cut between words into lines that fit the screen; the lines behind the first stand further in."""
+    import textwrap
+
+    if len(line) <= screen.width:
+        return line
+    indent = " " * (len(line) - len(line.lstrip()))
+    return textwrap.fill(
+        line.strip(),
+        screen.width,
+        initial_indent=indent,
+        subsequent_indent=indent + "  ",
+        break_on_hyphens=False,
+        break_long_words=screen.is_terminal,
+    )
+
+
 def fields(pairs: Iterable[tuple[str, str]], screen: Screen) -> str:
     """Lines of `name  value`, values aligned and wrapped behind their names on a terminal."""
     import textwrap

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from replay.images.demangle import demangle
-from replay.report.text import Column, Screen, duration, heading, number, shown, size, table
+from replay.report.text import Column, Screen, duration, flow, heading, number, shown, size, table
 from replay.results.schema import (
     Fidelity,
     LaunchTime,
@@ -36,20 +36,20 @@ def render_times(result: RunResult, screen: Screen) -> list[str]:
     merged = fidelity if fidelity is not None and _is_one_launch(result, timings) else None
     lines += ["", _window(timings, merged, screen)]
     if any(timing.source == "modelled" and timing.gpu is not None for timing in timings):
-        lines.append(MODELLED)
+        lines.append(flow(MODELLED, screen))
     described = [list(_how(timing)) for timing in timings]
     for timing, texts in zip(timings, described, strict=True):
         for text in texts:
             everywhere = all(text in other for other in described)
-            line = f"  {text}" if everywhere else f"  {timing.mode}: {text}"
+            line = flow(f"  {text}" if everywhere else f"  {timing.mode}: {text}", screen)
             if line not in lines:
                 lines.append(line)
     if result.serialized is not None:
-        lines += ["", *_serialized(result.serialized)]
+        lines += ["", *(flow(line, screen) for line in _serialized(result.serialized))]
     if fidelity is not None:
         if merged is None:
             lines += ["", _application(fidelity, screen)]
-        lines += _deviation(fidelity)
+        lines += [flow(line, screen) for line in _deviation(fidelity)]
     if len(result.launch_times) > 1:
         lines += ["", *render_launch_times(result.launch_times, result.driver.emulated, screen)]
     return lines

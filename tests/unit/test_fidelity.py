@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from replay.report.text import PIPED_WIDTH, Screen, flow
 from replay.results.schema import (
     ApplicationFacts,
     DeviceFacts,
@@ -173,3 +174,12 @@ def test_a_modelled_clock_is_warned_of_for_injected_noise_alone():
     )
     assert set(found) == {"noisy", "too-few"}
     assert "REPLAY_EMULATOR_NOISE" in found["noisy"].advice
+
+
+def test_sentences_flow_into_lines_that_fit_and_stay_whole_in_a_pipe():
+    line = "  warning (noisy): " + "word " * 40
+    lines = flow(line, Screen(80, True)).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [found[:4] for found in lines[1:]] == ["    "] * (len(lines) - 1)
+    assert " ".join(" ".join(lines).split()) == " ".join(line.split())
+    assert flow(line, Screen(PIPED_WIDTH, False)) == line
