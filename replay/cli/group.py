@@ -29,6 +29,12 @@ class LazyGroup(TyperGroup):
         import_module(module).register(app)
         return typer.main.get_command(app)
 
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise typer.Abort from None  # typer itself would end with 130 and say nothing
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         self._listing = True
         try:

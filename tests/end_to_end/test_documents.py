@@ -6,7 +6,10 @@ import csv
 import io
 import json
 import os
+import signal
 import subprocess
+import time
+from pathlib import Path
 
 import jsonschema
 import pytest
@@ -298,3 +301,17 @@ def test_capture_with_a_closed_stdout_captures(made):
     shell = ["sh", "-c", 'exec "$@" >&-', "sh", *command]
     subprocess.run(shell, cwd=made.folder, stderr=subprocess.DEVNULL)
     assert (made.folder / "closed.rsnap").exists()
+
+
+def test_an_interrupt_is_told_and_is_130(made):
+    command = made.command("run", "several.rsnap", "--driver", DRIVER, "--samples", "100000", "--json")
+    process = made.start(command)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    deadline_s = time.monotonic() + 60
+    while not children.read_text() and time.monotonic() < deadline_s:  # its worker
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err == "replay: stopped\n"
+    assert fits(out, documents.ERROR)["exit_code"] == 130
