@@ -154,6 +154,8 @@ def test_damage_in_a_frame_is_named_and_other_frames_are_read(written, tmp_path)
     plan = [(chunks[place][0], CHUNK_BYTES) for place in (0, 100, 300)]
     with SnapshotReader(damaged) as reader, ChunksAhead(reader, plan) as ahead:
         assert bytes(ahead.chunk(*plan[0])) == chunks[0][1]
-        with pytest.raises(DamagedError):
+        with pytest.raises(
+            DamagedError, match=f"memory chunk {chunks[100][0].hex()} in bytes {frame.offset} to "
+        ):
             ahead.chunk(*plan[1])
         assert bytes(ahead.chunk(*plan[2])) == chunks[300][1]
