@@ -181,10 +181,13 @@ LaunchResult PlacedInstance::launch(const KernelInfo &kernel, const LaunchReques
     return static_cast<uint32_t>(present && request.stack_bytes > present ? request.stack_bytes - present
                                                                           : 0);
   };
+  auto rounded = [&](uint32_t bytes) {
+    return (bytes + program->local_alignment - 1) / program->local_alignment * program->local_alignment;
+  };
   uint64_t alloca_bytes = program->local_bytes - program->frame_bytes;
-  launch.frame_bytes = program->frame_bytes + (more_than(program->recursion_bytes) + 15) / 16 * 16;
+  launch.frame_bytes = program->frame_bytes + rounded(more_than(program->recursion_bytes));
   launch.local_bytes =
-      launch.frame_bytes + static_cast<uint32_t>(alloca_bytes) + (more_than(alloca_bytes) + 15) / 16 * 16;
+      launch.frame_bytes + static_cast<uint32_t>(alloca_bytes) + rounded(more_than(alloca_bytes));
   uint64_t threads = uint64_t{request.block.x} * request.block.y * request.block.z;
   uint64_t shared = uint64_t{program->shared_bytes} + request.dynamic_shared_bytes;
   if (threads == 0 || threads > 1024 || shared > UINT32_MAX) {

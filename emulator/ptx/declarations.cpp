@@ -144,8 +144,8 @@ Declaration parse_type(Lexer &lexer, Space space, const Variable &qualified) {
     Space pointed_to;
     if (word == "align") {
       uint64_t alignment = lexer.number().bits;
-      if (alignment == 0 || alignment > 4096 || (alignment & (alignment - 1)))
-        lexer.fail("an alignment must be a power of two up to 4096");
+      if (alignment == 0 || alignment > most_alignment || (alignment & (alignment - 1)))
+        lexer.fail("an alignment must be a power of two up to " + std::to_string(most_alignment));
       if (!type_seen || !variable.is_managed)
         variable.alignment_bytes = static_cast<uint32_t>(alignment);
     } else if (word == "ptr") {

@@ -38,6 +38,8 @@ enum class Linkage : uint8_t { internal, visible, weak, common, external };
 // .texref, .samplerref, .surfref.
 enum class Opaque : uint8_t { none, texture, sampler, surface };
 
+constexpr uint32_t most_alignment = 4096;
+
 struct Variable {
   std::string_view name;
   uint32_t text = 0; // index into Module::texts

@@ -118,7 +118,7 @@ void Lowering::stack(Opcode opcode) {
   bool allocates = opcode.mnemonic == "alloca";
   uint32_t bytes = allocates ? resized(source(operand(1), type), type, Type::u64) : UINT32_MAX;
   int64_t alignment = allocates && operand_count() > 2 ? operand(2).value : 8;
-  if (alignment <= 0 || alignment > 4096 || (alignment & (alignment - 1)))
+  if (alignment <= 0 || alignment > ptx::most_alignment || (alignment & (alignment - 1)))
     unsupported("with an alignment of " + std::to_string(alignment));
   uint32_t result = destination(operand(0), Type::u64);
   Lowered &lowered = emit(allocates ? control::allocate_stack : control::save_stack);

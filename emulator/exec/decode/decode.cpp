@@ -130,9 +130,16 @@ private:
       }
       units_[u].calls_indirectly |= !direct;
     }
-    uses_alloca_ |= std::any_of(
-        body.instructions.begin(), body.instructions.end(),
-        [](const ptx::Instruction &instruction) { return instruction.opcode.substr(0, 6) == "alloca"; });
+    for (const ptx::Instruction &instruction : body.instructions) {
+      if (instruction.opcode.substr(0, 6) != "alloca")
+        continue;
+      uses_alloca_ = true;
+      if (instruction.operand_count > 2) {
+        int64_t alignment = body.operands[instruction.first_operand + 2].value;
+        if (alignment > 0 && alignment <= ptx::most_alignment) // else the instruction is refused
+          alloca_alignment_ = std::max(alloca_alignment_, static_cast<uint32_t>(alignment));
+      }
+    }
     if (units_[u].calls_indirectly && !all_functions_) {
       // Any function might be meant.
       all_functions_ = true;
@@ -168,6 +175,34 @@ private:
     calls_ = std::move(calls);
   }
 
+  // Of the place where the arrays without a length begin.
+  uint32_t open_alignment() const {
+    uint32_t alignment = 16;
+    for (const Unit &unit : units_)
+      for (const ptx::Symbol &symbol : unit.body->symbols)
+        if (symbol.variable && symbol.variable->space == Space::shared && symbol.variable->size_bytes == 0)
+          alignment = std::max(alignment, symbol.variable->alignment_bytes);
+    return alignment;
+  }
+
+  // What every frame begins at a multiple of, so that what stands in it can be aligned.
+  uint32_t frame_alignment() const {
+    uint32_t alignment = 16;
+    auto regard = [&](const std::deque<ptx::Variable> &variables) {
+      for (const ptx::Variable &variable : variables)
+        if (variable.space == Space::local || variable.space == Space::parameter)
+          alignment = std::max(alignment, variable.alignment_bytes);
+    };
+    for (const Unit &unit : units_) {
+      regard(unit.body->variables);
+      if (&unit == &units_[0]) // the kernel's parameters lie elsewhere
+        continue;
+      regard(unit.function->returns);
+      regard(unit.function->parameters);
+    }
+    return alignment;
+  }
+
   void place_shared(const ptx::Variable &variable, uint64_t &offset, bool open) {
     if (variable.space != Space::shared || (variable.size_bytes == 0) != open)
       return;
@@ -175,7 +210,7 @@ private:
       return;
     if (open) {
       // All arrays whose length the launch decides begin at one place, behind the others.
-      layout_.shared_offset[&variable] = static_cast<uint32_t>(aligned(offset, 16));
+      layout_.shared_offset[&variable] = static_cast<uint32_t>(aligned(offset, open_alignment()));
       return;
     }
     offset = aligned(offset, variable.alignment_bytes);
@@ -195,9 +230,11 @@ private:
       throw Unsupported{std::to_string(shared) + " bytes of static shared memory", units_[0].function->line};
     bool has_open = std::any_of(layout_.shared_offset.begin(), layout_.shared_offset.end(),
                                 [](const auto &entry) { return entry.first->size_bytes == 0; });
-    program_.shared_bytes =
-        static_cast<uint32_t>(std::min<uint64_t>(has_open ? aligned(shared, 16) : shared, UINT32_MAX));
+    program_.shared_bytes = static_cast<uint32_t>(
+        std::min<uint64_t>(has_open ? aligned(shared, open_alignment()) : shared, UINT32_MAX));
 
+    uint32_t alignment = frame_alignment();
+    program_.local_alignment = std::max(alignment, alloca_alignment_);
     std::vector<uint64_t> frame(units_.size());
     for (size_t u = 0; u < units_.size(); ++u) {
       const Unit &unit = units_[u];
@@ -228,7 +265,8 @@ private:
         if (variable.space == Space::local || variable.space == Space::parameter)
           place(variable);
       // At least something, so that a recursion without an end runs out of stack.
-      code.local_bytes = static_cast<uint32_t>(aligned(std::max<uint64_t>(offset, u == 0 ? 0 : 1), 16));
+      code.local_bytes =
+          static_cast<uint32_t>(aligned(std::max<uint64_t>(offset, u == 0 ? 0 : 1), alignment));
     }
     // The deepest chain of calls; recursion adds a fixed reserve.
     std::vector<uint64_t> depth(units_.size(), UINT64_MAX);
@@ -244,7 +282,8 @@ private:
       return depth[u] = below + program_.functions[u].local_bytes;
     };
     uint64_t local = deepest(0) + (recursive ? recursion_bytes : 0);
-    program_.frame_bytes = static_cast<uint32_t>(std::min<uint64_t>(aligned(local, 16), most_frame_bytes));
+    program_.frame_bytes =
+        static_cast<uint32_t>(std::min<uint64_t>(aligned(local, program_.local_alignment), most_frame_bytes));
     program_.recursion_bytes = recursive ? recursion_bytes : 0;
     program_.local_bytes = program_.frame_bytes + static_cast<uint32_t>(uses_alloca_ ? alloca_bytes : 0);
   }
@@ -390,6 +429,7 @@ private:
   std::vector<std::vector<size_t>> table_indices_;
   bool all_functions_ = false;
   bool uses_alloca_ = false;
+  uint32_t alloca_alignment_ = 16;
 };
 
 void describe(const ptx::Module &module, const ptx::Function &kernel, KernelInfo &info) {

@@ -20,12 +20,12 @@ struct SpecialValue {
 
 } // namespace
 
-void Buffer::resize(size_t bytes) {
-  storage_.reset(std::calloc(1, bytes + row_alignment));
+void Buffer::resize(size_t bytes, size_t alignment) {
+  storage_.reset(std::calloc(1, bytes + alignment));
   if (!storage_)
     throw std::bad_alloc();
   uintptr_t address = reinterpret_cast<uintptr_t>(storage_.get());
-  data_ = static_cast<uint8_t *>(storage_.get()) + (row_alignment - address % row_alignment) % row_alignment;
+  data_ = static_cast<uint8_t *>(storage_.get()) + (alignment - address % alignment) % alignment;
   size_ = bytes;
 }
 
@@ -34,10 +34,12 @@ void Block::prepare(const Launch &of, Worker &by) {
   worker = &by;
   const Program &program = *of.program;
   size_t register_bytes = (program.register_bytes + row_alignment - 1) / row_alignment * row_alignment;
-  uint64_t local_bytes = (of.local_bytes + uint64_t{15}) / 16 * 16;
-  registers.resize(register_bytes * of.warps_per_block);
-  shared.resize(of.shared_bytes);
-  local.resize(local_bytes * lanes_per_warp * of.warps_per_block);
+  size_t alignment = std::max<size_t>(program.local_alignment, row_alignment);
+  uint64_t local_bytes = (of.local_bytes + program.local_alignment - uint64_t{1}) / program.local_alignment *
+                         program.local_alignment;
+  registers.resize(register_bytes * of.warps_per_block, row_alignment);
+  shared.resize(of.shared_bytes, ptx::most_alignment);
+  local.resize(local_bytes * lanes_per_warp * of.warps_per_block, alignment);
   warps.clear();
   warps.resize(of.warps_per_block);
   for (uint32_t w = 0; w < of.warps_per_block; ++w) {

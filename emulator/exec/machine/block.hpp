@@ -40,10 +40,10 @@ struct Barrier {
 
 constexpr uint32_t barriers_per_block = 16;
 
-// Zeroed memory aligned to a cache line. Pages that nobody touches cost nothing.
+// Zeroed memory. Pages that nobody touches cost nothing.
 class Buffer {
 public:
-  void resize(size_t bytes);
+  void resize(size_t bytes, size_t alignment);
   uint8_t *data() const { return data_; }
   size_t size() const { return size_; }
 

@@ -128,7 +128,7 @@ struct RowRange {
 struct FunctionCode {
   const ptx::Function *function = nullptr;
   uint32_t first_instruction = 0;
-  uint32_t local_bytes = 0; // of one frame, aligned to 16
+  uint32_t local_bytes = 0; // of one frame, which keeps the next one aligned
   std::vector<ParameterBytes> returns;
   std::vector<ParameterBytes> parameters;
   bool recursive = false;     // can be entered again before it returns
@@ -201,10 +201,11 @@ struct Program {
   std::vector<RowRange> undefined_rows; // may be read before they are written: zeroed for each warp
   uint32_t register_bytes = 0;
   uint32_t sites = 0;
-  uint32_t shared_bytes = 0;    // static
-  uint32_t local_bytes = 0;     // per thread: all frames, and what alloca takes from
-  uint32_t frame_bytes = 0;     // of the frames alone
-  uint32_t recursion_bytes = 0; // of these, what is there for calls whose depth nobody knows
+  uint32_t shared_bytes = 0;     // static
+  uint32_t local_bytes = 0;      // per thread: all frames, and what alloca takes from
+  uint32_t frame_bytes = 0;      // of the frames alone
+  uint32_t local_alignment = 16; // of a thread's local memory
+  uint32_t recursion_bytes = 0;  // of these, what is there for calls whose depth nobody knows
   std::vector<std::pair<uint64_t, uint64_t>> constant_ranges; // address and bytes of .const variables
   bool communicates = false;     // atomics, fences, volatile: some lanes may wait for others
   bool orders_blocks = false;    // these on memory that blocks share: blocks must run in one order
