@@ -7,9 +7,11 @@ import dataclasses
 import os
 import shlex
 import subprocess
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from replay.bisect.candidates import Candidate
 from replay.bisect.run import SkippedError
@@ -26,6 +28,7 @@ from replay.variants.ptxas import CacheError
 
 SYMPTOMS = ("slower", "wrong", "crash", "nondeterministic")
 COMMAND_VARIABLE = "REPLAY_CANDIDATE"
+MAXIMUM_LOG_BYTES = 4000
 GOOD, BAD_LIMIT, SKIP = 0, 128, 125  # of a command, as `git bisect run` takes them
 
 
@@ -173,11 +176,21 @@ class CommandLaboratory:
     def shows_symptom(self, candidate: int) -> bool:
         """Run it once. Raises SkippedError for 125 and for time out, EngineError when it cannot be run."""
         argument = self.candidates[candidate].argument
+        with tempfile.TemporaryFile() as log:
+            try:
+                return self._run(argument, log)
+            except SkippedError as error:
+                size = log.seek(0, os.SEEK_END)
+                log.seek(max(0, size - MAXIMUM_LOG_BYTES))
+                error.details = log.read().decode("utf-8", "replace")
+                raise
+
+    def _run(self, argument: str, log: IO[bytes]) -> bool:
         try:
             done = subprocess.run(
                 [*shlex.split(self.command), argument], stdin=subprocess.DEVNULL, check=False, timeout=self.timeout_s,
                 env={**os.environ, **self.environment, COMMAND_VARIABLE: argument},
-                stdout=subprocess.DEVNULL,
+                stdout=log, stderr=log,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             raise SkippedError(f"did not end within {self.timeout_s:g} s") from None

@@ -97,7 +97,8 @@ def bisect(
     from replay.bisect.run import Found, MergedError, find_slower, find_symptom
     from replay.bisect.state import StateFile
     from replay.compare.rounds import RoundLimits
-    from replay.errors import ExitCode, ReplayError, UsageError
+    from replay.drivers import find_driver
+    from replay.errors import EngineError, ExitCode, ReplayError, UsageError
     from replay.report.bisect import answer, render_bisection
     from replay.report.json import print_document, write_document
     from replay.report.output import put
@@ -136,6 +137,11 @@ def bisect(
             judge = CommandLaboratory(over.partition("=")[2], found)
             outcome = find_symptom(judge, progress, save=save, say=line.show)
         else:
+            if kind == "jit" and find_driver(driver).emulated:
+                raise EngineError(
+                    "the built-in CPU driver has no compiler, so that its options change nothing", where="--over jit",
+                    next="search on a GPU (--driver system)",
+                )  # fmt: skip
             options = _options(symptom, driver, window, quick, timeout)
             laboratory = ReplayLaboratory(snapshot, options, found, symptom.value, line.show)
             try:

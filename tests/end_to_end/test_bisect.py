@@ -84,6 +84,19 @@ def test_equal_ends_are_refused(replay, snapshot):
     assert "the bad end is SAME" in done.stderr
 
 
+def test_options_of_a_compiler_that_is_not_there_are_refused(replay, snapshot):
+    done = replay("bisect", snapshot, "--over", "jit=opt-level=4..0", "--driver", "emulator", status=3)
+    assert "has no compiler" in done.stderr
+
+
+def test_git_bisect_run_takes_the_status_of_compare(replay, snapshot):
+    """0 good, 1 bad, 125 where nothing can be said."""
+    slower = ("--b", "env=REPLAY_EMULATOR_SLOWDOWN=scan:1.03")
+    replay("compare", snapshot, "--samples", "2", "--b", "env=X=1", "--git-bisect", status=0)
+    replay("compare", snapshot, "--samples", "2", *slower, "--git-bisect", status=1)
+    replay("compare", snapshot, "--b", "env=REPLAY_EMULATOR_SEGV=scan", "--git-bisect", status=125)
+
+
 def test_a_command_may_be_the_judge(replay):
     done = replay(
         "bisect", "--over", "exec=sh -c '[ $REPLAY_CANDIDATE -lt 4 ]'", "--candidates", "1,2,3,4,5,6", "-q"

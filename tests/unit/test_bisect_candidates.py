@@ -78,6 +78,13 @@ def test_the_status_of_a_command_is_its_answer(script, outcome):
     assert laboratory.shows_symptom(0) is outcome
 
 
+def test_what_a_command_said_before_it_gave_up_is_kept():
+    laboratory = CommandLaboratory("sh -c 'echo no compiler >&2; exit 125'", [Candidate("b", argument="b")])
+    with pytest.raises(SkippedError) as raised:
+        laboratory.shows_symptom(0)
+    assert raised.value.details == "no compiler\n"
+
+
 def test_a_command_may_not_know():
     with pytest.raises(SkippedError, match="125"):
         CommandLaboratory("sh -c 'exit 125'", [Candidate("b", argument="b")]).shows_symptom(0)
