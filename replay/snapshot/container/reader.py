@@ -177,8 +177,8 @@ class SnapshotReader:
             data = self._content(number)[offset : offset + stored]
         except ReplayError as error:
             record = self._frames[number]
-            place = f"bytes {record.offset} to {record.offset + record.compressed_bytes - 1}"
-            raise self._located(error, f"memory chunk {digest.hex()} in {place}") from None
+            span = f"bytes {record.offset} to {record.offset + record.compressed_bytes - 1}"
+            raise self._located(error, f"memory chunk {digest.hex()} in {span}") from None
         if len(data) != stored or frames.digest(data) != digest:
             raise DamagedError(
                 f"memory chunk {digest.hex()} is damaged", where=self.path, next=_RECOMMENDATION
