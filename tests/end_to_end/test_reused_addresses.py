@@ -44,6 +44,8 @@ REUSED = """
         module = load(COUNT)
         variable, _ = check(cu.cuModuleGetGlobal(module, b"counters"))
         places.append(int(variable))
+        check(cu.cuMemcpyHtoD(variable, np.array([turn + 40], np.uint32).ctypes.data, 4))
+        launch(bump, variable, np.uint32(turn))
         launch(function(module, "count"), out)
         launch(function(module, "count"), out)
         check(cu.cuModuleUnload(module))
@@ -52,7 +54,7 @@ REUSED = """
 
 
 @pytest.mark.parametrize(
-    "selection", [["--all"], ["--launch", "1-12"], ["--launch", "2-9", "--memory", "live"]]
+    "selection", [["--all"], ["--launch", "1-15"], ["--launch", "2-14", "--memory", "live"]]
 )
 def test_memory_and_variables_of_modules_take_turns_at_an_address(replay, program, selection):
     done = replay.capture(*selection, application=program(REUSED))

@@ -526,7 +526,7 @@ class Executor(CallInputs):
 
     def _known(self, c_type: str, captured: int) -> int | None:
         if c_type == "CUdeviceptr":
-            return self.addresses.find(captured)
+            return None if self.addresses.may_change(captured) else self.addresses.find(captured)
         if c_type == "CUgraphExec":
             return None  # one that the window changes is made again for the next iteration
         return self.handles.find(c_type, captured)

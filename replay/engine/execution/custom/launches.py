@@ -55,8 +55,9 @@ def _with_buffer(
     for place, candidates in _handles_by_place(executor, prepared, len(data)).items():
         executor.object_word(prepared, address + place, place, candidates, (place, 8) in slots)
     for word in words:
-        # A variable of a module that the window itself loads has no address yet.
-        if executor.addresses.find(word.target) is None and word.offset + 8 <= len(data):
+        # A variable of a module that the window itself loads has no address yet, or other memory's.
+        unsettled = executor.addresses.find(word.target) is None or executor.addresses.may_change(word.target)
+        if unsettled and word.offset + 8 <= len(data):
             executor.late_word(prepared, address + word.offset, "CUdeviceptr", word.target)
     if layout is not None:
         if any(offset + size > len(data) for offset, size in slots):
