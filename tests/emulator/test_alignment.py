@@ -30,8 +30,6 @@ def low_bits(cuda: driver_api.Driver, ptx: str) -> list[int]:
 def test_a_variable_lies_at_a_multiple_of_its_alignment(
     cuda: driver_api.Driver, space: str, alignment: int
 ) -> None:
-    if space in ("global", "const"):
-        alignment = min(alignment, 512)  # which is what every allocation has
     variables = f".{space} .align 4 .b8 before[20];\n.{space} .align {alignment} .b8 aligned[12];"
     inside = variables if space in ("shared", "local") else ""
     ptx = module(

@@ -196,9 +196,9 @@ DeviceMemory::~DeviceMemory() {
 namespace {
 
 // 0 when the process has no more memory, of whatever sort.
-uint64_t allocate_in(Heap &heap, uint64_t bytes) {
+uint64_t allocate_in(Heap &heap, uint64_t bytes, uint64_t alignment = allocation_alignment) {
   try {
-    return heap.allocate(bytes);
+    return heap.allocate(bytes, alignment);
   } catch (const std::bad_alloc &) {
     return 0;
   }
@@ -221,15 +221,15 @@ std::shared_ptr<Allocation> enter_allocation(Context &context, Device *device, u
 
 } // namespace
 
-std::shared_ptr<Allocation> allocate_device(Context &context, uint64_t bytes, MemoryKind kind,
-                                            unsigned flags) {
+std::shared_ptr<Allocation> allocate_device(Context &context, uint64_t bytes, MemoryKind kind, unsigned flags,
+                                            uint64_t alignment) {
   Device &device = context.device;
   require(bytes <= device.total_bytes, CUDA_ERROR_OUT_OF_MEMORY);
   uint64_t footprint = Heap::footprint(bytes);
   if (footprint > device.total_bytes - device.used_bytes)
     empty_pools(device);
   device.take(footprint);
-  uint64_t base = allocate_in(*device.heap, bytes);
+  uint64_t base = allocate_in(*device.heap, bytes, alignment);
   if (base == 0) {
     device.give_back(footprint);
     fail(CUDA_ERROR_OUT_OF_MEMORY);

@@ -4,6 +4,7 @@
 
 #include "core/driver.hpp"
 #include "exec/program.hpp"
+#include "memory/heap.hpp"
 
 #include <deque>
 #include <map>
@@ -100,7 +101,7 @@ bool may_touch(const Context &context, const Allocation &allocation, bool write)
 
 // Allocates device memory of `kind` in the context and enters it. Throws CUDA_ERROR_OUT_OF_MEMORY.
 std::shared_ptr<Allocation> allocate_device(Context &context, uint64_t bytes, MemoryKind kind,
-                                            unsigned flags = 0);
+                                            unsigned flags = 0, uint64_t alignment = allocation_alignment);
 // The same from a pool, whose place decides which memory it is.
 std::shared_ptr<Allocation> allocate_from_pool(Context &context, const std::shared_ptr<MemoryPool> &pool,
                                                uint64_t bytes);

@@ -37,16 +37,19 @@ uint64_t Heap::footprint(uint64_t bytes) {
   return bytes <= small_limit_bytes ? round_up(bytes, allocation_alignment) : round_up(bytes, block_bytes);
 }
 
-uint64_t Heap::allocate_small(uint64_t bytes) {
+uint64_t Heap::allocate_small(uint64_t bytes, uint64_t alignment) {
   uint64_t needed = round_up(bytes, allocation_alignment) + gap_bytes;
   auto take = [&](Block &block) -> uint64_t {
     for (auto &span : block.free) {
-      auto [address, available] = span;
-      if (available < needed)
+      auto [begin, available] = span;
+      uint64_t address = round_up(begin, alignment), end = begin + available;
+      if (address > end || end - address < needed)
         continue;
-      block.free.erase(address);
-      if (available > needed)
-        block.free[address + needed] = available - needed;
+      block.free.erase(begin);
+      if (address > begin)
+        block.free[begin] = address - begin;
+      if (end > address + needed)
+        block.free[address + needed] = end - address - needed;
       small_[address] = needed;
       return address;
     }
@@ -63,10 +66,10 @@ uint64_t Heap::allocate_small(uint64_t bytes) {
   return take(block);
 }
 
-uint64_t Heap::allocate(uint64_t bytes) {
+uint64_t Heap::allocate(uint64_t bytes, uint64_t alignment) {
   uint64_t address = 0;
   if (bytes <= small_limit_bytes) {
-    address = allocate_small(bytes);
+    address = allocate_small(bytes, alignment);
     if (address != 0)
       std::memset(reinterpret_cast<void *>(address), settings().poison ? poison_byte : 0, bytes);
     return address;

@@ -29,8 +29,9 @@ struct SharedPiece {
 // Not thread-safe: used under the driver's lock.
 class Heap {
 public:
-  // Filled with zero, or 0xCD with REPLAY_EMULATOR_POISON. 0 when there is no room.
-  uint64_t allocate(uint64_t bytes);
+  // Filled with zero, or 0xCD with REPLAY_EMULATOR_POISON. 0 when there is no room. alignment: a power of two
+  // from allocation_alignment to block_bytes.
+  uint64_t allocate(uint64_t bytes, uint64_t alignment = allocation_alignment);
   void release(uint64_t address);
   // Moves the pages around an allocation into a memory file, at the same addresses: those of the allocation
   // itself, or of the whole block it was cut from. No other thread may touch them meanwhile. Throws
@@ -43,7 +44,7 @@ private:
   struct Block {
     std::map<uint64_t, uint64_t> free; // address -> bytes, neighbours merged
   };
-  uint64_t allocate_small(uint64_t bytes);
+  uint64_t allocate_small(uint64_t bytes, uint64_t alignment);
 
   std::map<uint64_t, Block> blocks_;   // small allocations, by base
   std::map<uint64_t, uint64_t> small_; // address -> bytes with the gap

@@ -78,7 +78,8 @@ std::shared_ptr<LoadedModule> place(Context &context, std::shared_ptr<const Modu
     }
     try {
       auto allocation =
-          allocate_device(context, bytes, global.is_managed ? MemoryKind::managed : MemoryKind::global);
+          allocate_device(context, bytes, global.is_managed ? MemoryKind::managed : MemoryKind::global, 0,
+                          std::max<uint64_t>(global.alignment_bytes, allocation_alignment));
       std::memset(reinterpret_cast<void *>(allocation->base), 0,
                   bytes); // whatever fresh memory is filled with
       allocation->constant = global.is_constant;
