@@ -9,7 +9,9 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { WORDS = 12 }; // no driver function takes more; replay/engine/execution/submission.py has the same number
+enum {
+  WORDS = 12
+}; // no driver function takes more; replay/engine/execution/submission.py has the same number
 
 struct row {
   int32_t (*function)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
@@ -18,7 +20,8 @@ struct row {
   uint64_t must_succeed;
 };
 
-_Static_assert(sizeof(struct row) == 8 * (WORDS + 2), "replay/engine/execution/submission.py lays rows out like this");
+_Static_assert(sizeof(struct row) == 8 * (WORDS + 2),
+               "replay/engine/execution/submission.py lays rows out like this");
 
 // Returns how many rows were done; fewer than `count` when a row that must succeed did not, whose result is
 // then in *result.

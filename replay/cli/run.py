@@ -209,7 +209,6 @@ def run(
     from replay.engine.isolation import parse_size
     from replay.engine.run import RunOptions, run_snapshot
     from replay.errors import ExitCode, UsageError
-    from replay.history.store import append
     from replay.inspection.folder import new_folder
     from replay.report.json import print_document
     from replay.report.output import put
@@ -293,6 +292,8 @@ def run(
     if output is not None:
         write_result(output, result)
     if history is not None:
+        from replay.history.store import append
+
         append(history, result)
     if json:
         print_document(documents.RUN, result)

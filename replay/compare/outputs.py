@@ -261,7 +261,8 @@ def guess_floats(expected: bytes, actual: bytes) -> FloatGuess | None:
     ):
         size = numpy.dtype(float_type).itemsize
         values = numpy.frombuffer(expected[: len(expected) // size * size], float_type)
-        values = values[values != 0].astype("<f8")
+        with numpy.errstate(invalid="ignore"):  # a signalling NaN, which makes the guess void
+            values = values[values != 0].astype("<f8")
         if not len(values) or not numpy.isfinite(values).all():
             continue
         scatter = float(numpy.std(numpy.log2(numpy.abs(values))))
