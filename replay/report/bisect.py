@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterator
 
-from replay.report.text import Column, Screen, heading, number, shown, table
+from replay.report.text import Column, Screen, flow, heading, number, shown, table
 from replay.results.bisection import BisectedCandidate, Bisection, Step
 
 SHOWN_CANDIDATES = 60
@@ -19,7 +19,7 @@ _LONGEST_COMMON = 12
 def render_bisection(result: Bisection, screen: Screen) -> str:
     """The answer in plain words, then each candidate with what was seen of it."""
     parts = [heading(answer(result), screen)]
-    parts += [f"  {line}" for line in more(result)] if result.steps else []
+    parts += [flow(f"  {line}", screen) for line in more(result)] if result.steps else []
     parts += ["", table(_columns(result), _rows(result), screen)]
     hidden = len(result.candidates) - SHOWN_CANDIDATES
     if hidden > 0:
@@ -30,9 +30,9 @@ def render_bisection(result: Bisection, screen: Screen) -> str:
         notes.append(
             "Times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU."
         )
-    return (
-        "\n".join([*parts, "", *(f"  {shown(text, 400)}" for text in notes)]) if notes else "\n".join(parts)
-    )
+    if notes:
+        parts += ["", *(flow(f"  {shown(text, 400)}", screen) for text in notes)]
+    return "\n".join(parts)
 
 
 def answer(result: Bisection) -> str:

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as xml
 from collections import Counter
 from collections.abc import Iterator
 
-from replay.report.text import Column, Screen, duration, heading, number, shown, table
+from replay.report.text import Column, Screen, duration, flow, heading, number, shown, table
 from replay.results.check import Check, CheckedCase
 
 _ORDER = ("WRONG", "FAILED", "SLOWER", "NOISY", "NEW", "FASTER", "PASS")
@@ -40,7 +40,9 @@ def render_check(result: Check, screen: Screen) -> str:
         parts += ["", table(columns, [_row(case) for case in rows[:SHOWN_CASES]], screen)]
         if len(rows) > SHOWN_CASES:
             parts.append(f"  ... and {number(len(rows) - SHOWN_CASES, 'more case')}: --json shows all")
-    return "\n".join([*parts, *(["", *(f"  {note}" for note in result.notes)] if result.notes else [])])
+    return "\n".join(
+        [*parts, *(["", *(flow(f"  {note}", screen) for note in result.notes)] if result.notes else [])]
+    )
 
 
 def _row(case: CheckedCase) -> list[str]:

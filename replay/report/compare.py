@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replay.report.text import Column, Screen, duration, fields, heading, number, shown, table
+from replay.report.text import Column, Screen, duration, fields, flow, heading, number, shown, table
 from replay.results.comparison import ComparedKernel, ComparedRow, ComparedSide, Comparison
 
 SHOWN_NOTES = 12
@@ -20,14 +20,14 @@ def render_comparison(result: Comparison, screen: Screen) -> str:
         "",
         table(_columns(result, screen), _rows(result, screen), screen),
     ]
-    parts += [f"  {line}" for line in _reasons(result, screen)]
+    parts += [flow(f"  {line}", screen) for line in _reasons(result, screen)]
     parts += _made_of(result, screen)
     parts += _attribution(result, screen)
     if totals := list(_totals(result)):
         parts += ["", fields(totals, screen)]
     notes = [*_source(result), *result.notes, *(shown(text) for text in result.unmatched)]
     if notes:
-        parts += ["", *(f"  {text}" for text in notes[:SHOWN_NOTES])]
+        parts += ["", *(flow(f"  {text}", screen) for text in notes[:SHOWN_NOTES])]
         if len(notes) > SHOWN_NOTES:
             parts.append(f"  ... and {len(notes) - SHOWN_NOTES} more: --json shows all")
     return "\n".join(parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replay.doctor.findings import Examination, Level
-from replay.report.text import Screen, fields, heading, number, shown
+from replay.report.text import Screen, fields, flow, heading, number, shown
 
 
 def render_examination(result: Examination, screen: Screen) -> str:
@@ -11,8 +11,8 @@ def render_examination(result: Examination, screen: Screen) -> str:
     parts = [heading(headline(result), screen)]
     for finding in result.findings:
         if finding.level is Level.PROBLEM:
-            parts += ["", f"  {finding.area}: {shown(finding.text)}"]
-            parts += [f"    cure: {shown(finding.cure)}"] if finding.cure else []
+            parts += ["", flow(f"  {finding.area}: {shown(finding.text)}", screen)]
+            parts += [flow(f"    cure: {shown(finding.cure)}", screen)] if finding.cure else []
     pairs: list[tuple[str, str]] = []
     for finding in result.findings:
         if finding.level is not Level.PROBLEM:

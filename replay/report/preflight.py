@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from replay.report.text import Column, Screen, heading, number, shown, size, table
+from replay.report.text import Column, Screen, flow, heading, number, shown, size, table
 
 if TYPE_CHECKING:
     from replay.engine.preflight.requirements import Requirements
@@ -34,9 +34,10 @@ def render_preflight(found: Preflight, screen: Screen) -> str:
     ]
     lines = [heading(title, screen), table(columns, rows, screen, indent=2)]
     for item in lacking[:SHOWN_FINDINGS]:
-        lines.append(f"  {shown(item.text, 400)}" + (f"; {shown(item.advice)}" if item.advice else ""))
+        advice = f"; {shown(item.advice)}" if item.advice else ""
+        lines.append(flow(f"  {shown(item.text, 400)}{advice}", screen))
     lines += [
-        f"  {shown(item.item)}: {shown(item.text, 400)}"
+        flow(f"  {shown(item.item)}: {shown(item.text, 400)}", screen)
         for item in found.findings
         if item.state == "differs" and item.text
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replay.report.text import Column, Screen, heading, number, shown, size, table
+from replay.report.text import Column, Screen, flow, heading, number, shown, size, table
 from replay.results.schema import Placement, Relocation, RunResult, ShiftedReplay, SuspectWord
 
 SHOWN_WORDS = 4
@@ -49,7 +49,7 @@ def render_relocation(result: RunResult, screen: Screen) -> list[str]:
         lines += _replay(one, result, told)
         told = one.reason
     for suspect in proof.suspects[:SHOWN_SUSPECTS]:
-        lines.append(f"  {_suspect(suspect)}")
+        lines.append(flow(f"  {_suspect(suspect)}", screen))
     more = len(proof.suspects) - SHOWN_SUSPECTS
     if more > 0:
         lines.append(f"  ... and {number(more, 'more word')}: --json shows all")
