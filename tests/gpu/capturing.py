@@ -1,0 +1,206 @@
+"""Steps that capture programs on this driver and replay them, and what capturing costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from machine import HERE, REPOSITORY, SAMPLES, Machine, counts, importable, json_of, launch_of, stack_header
+from record import StepFailed, StepSkipped
+
+
+def sample_steps(machine: Machine) -> None:
+    for sample, kernel in SAMPLES.items():
+        with machine.record.step(f"sample {sample}"):
+            machine.need_gpu()
+            program = str(machine.samples / sample)
+            machine.record.command([program])
+            machine.capture_and_run(sample, launch_of(f"^{kernel}$"), [program])
+    with machine.record.step("sample saxpy"):
+        machine.need_gpu()
+        application = [sys.executable, str(REPOSITORY / "samples" / "saxpy" / "saxpy.py")]
+        machine.record.command(application, environment=machine.environment)
+        machine.capture_and_run("saxpy", launch_of("^saxpy$"), application)
+
+
+def memory_steps(machine: Machine) -> None:
+    """Kinds of memory; and whether this driver gives managed memory at the address that was left free for it."""
+    for selection in (["--all"], ["--kernel", "^accumulate$", "--launch", "1-4"]):
+        with machine.record.step(f"memory_kinds {' '.join(selection)}") as step:
+            machine.need_gpu()
+            program = str(machine.samples / "memory_kinds")
+            machine.record.command([program])
+            machine.capture_and_run("memory_kinds", selection, [program])
+            output = machine.replay("run", "memory_kinds.rsnap", "--no-timing", "--json")
+            result = json_of(output)
+            step.facts["placed_otherwise"] = [note for note in result["notes"] if "device memory" in note]
+
+
+def array_steps(machine: Machine) -> None:
+    """Arrays, textures and surfaces; and which handles the driver gives objects, on which it depends whether words of
+    memory can be told to be handles."""
+    programs = REPOSITORY / "tests" / "end_to_end" / "programs"
+    for name, selection in (
+        ("arrays", ["--profiler-api"]),
+        ("textures", ["--all"]),
+        ("textures", ["--launch", "2"]),
+        ("textures", ["--launch", "6"]),
+    ):
+        with machine.record.step(f"{name} {' '.join(selection)}") as step:
+            machine.need_gpu()
+            application = [sys.executable, str(programs / f"{name}.py")]
+            machine.record.command(application, environment=machine.environment)
+            machine.capture_and_run(name, selection, application)
+            if name == "textures":
+                output = machine.replay(
+                    "ls", "textures.rsnap", "calls", "--function", "cu(Tex|Surf)ObjectCreate", "--json"
+                )
+                calls = json_of(output)["calls"]
+                outputs = [value for call in calls for value in call["outputs"].values()]
+                step.facts["object_handles"] = [str(value) for value in outputs]
+
+
+def runtime_steps(machine: Machine) -> None:
+    """CUDA runtime programs, with the runtime linked in both ways: how their lookups reach the shim."""
+    programs = {"runtime_api": "scale", "entry_point": "fill"}
+    for name, kernel in programs.items():
+        for cudart in ("static", "shared"):
+            for stream in ("legacy", "per-thread"):
+                with machine.record.step(f"runtime {name}, cudart {cudart}, default stream {stream}"):
+                    machine.need_real_gpu()
+                    nvcc = shutil.which("nvcc")
+                    if not nvcc:
+                        raise StepSkipped("no nvcc on PATH")
+                    program = machine.work / f"{name}-{cudart}-{stream}"
+                    source = str(HERE / "programs" / f"{name}.cu")
+                    options = [
+                        f"--cudart={cudart}",
+                        f"--default-stream={stream}",
+                        "-arch=native",
+                        "-o",
+                        str(program),
+                    ]
+                    machine.record.command([nvcc, *options, source], timeout_s=90)
+                    library = str(Path(nvcc).resolve().parents[1] / "lib64")
+                    machine.environment["LD_LIBRARY_PATH"] = os.pathsep.join(
+                        [library, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+                    )
+                    machine.record.command([str(program)], environment=machine.environment)
+                    machine.capture_and_run(program.name, launch_of(kernel), [str(program)])
+
+
+def stack_steps(machine: Machine) -> None:
+    """Python stacks where they are installed, and each of the captures that their first lines name. Their kernels are
+    SASS, so only a GPU can replay them."""
+    for script in sorted((HERE / "stacks").glob("*_stack.py")):
+        name = script.stem.removesuffix("_stack")
+        header = stack_header(script.read_text())
+        application = [sys.executable, str(script)]
+        for number, selection in enumerate(header["capture"], 1):
+            with machine.record.step(f"stack {name}: {selection}") as step:
+                machine.need_real_gpu()
+                missing = [package for package in header["needs"] if not importable(package)]
+                if missing:
+                    raise StepSkipped(f"{missing[0]} is not installed")
+                if number == 1:
+                    machine.record.command(application, environment=machine.environment, timeout_s=90)
+                further = [["--expand-graphs"]] if header["expand"] else []
+                snapshot = f"stack_{name}_{number}"
+                step.facts["run"] = machine.capture_and_run(
+                    snapshot, selection.split(), application, *further
+                )
+                step.facts["snapshot_bytes"] = (machine.work / f"{snapshot}.rsnap").stat().st_size
+
+
+def overhead_step(machine: Machine) -> None:
+    """What an armed shim with a closed window costs a training loop of PyTorch: the same process times its steps, alone
+    and under a capture that never finds its kernel, in turns. Seconds of the fastest step of each process."""
+    with machine.record.step("overhead of an armed shim on PyTorch") as step:
+        machine.need_real_gpu()
+        if not importable("torch"):
+            raise StepSkipped("torch is not installed")
+        application = [sys.executable, str(HERE / "programs" / "training.py")]
+        seconds: dict[str, list[float]] = {"alone": [], "armed": []}
+        for _ in range(3):
+            for way in seconds:
+                armed = [
+                    "-m",
+                    "replay",
+                    "capture",
+                    "--driver",
+                    "system",
+                    "--kernel",
+                    "^none$",
+                    "-o",
+                    "none.rsnap",
+                    "--",
+                ]
+                command = [*([sys.executable, *armed] if way == "armed" else []), *application]
+                text = machine.record.command(
+                    command,
+                    environment=machine.environment,
+                    folder=machine.work,
+                    timeout_s=60,
+                    statuses=(0, 3),
+                )
+                found = re.search(r"fastest step ([0-9.e-]+) s", text)
+                if not found:
+                    raise StepFailed("the training loop printed no time")
+                seconds[way].append(float(found.group(1)))
+        step.facts.update(seconds, ratio=min(seconds["armed"]) / min(seconds["alone"]))
+
+
+def incremental_step(machine: Machine) -> None:
+    """The shim's hashing kernel on the real driver: windows over a buffer of which 1 % changes, found on the device and
+    by copying everything; the kernel has to be accepted, and both ways have to give the same memory."""
+    with machine.record.step("incremental contents") as step:
+        machine.need_real_gpu()
+        if not (importable("cuda.bindings") and importable("numpy")):
+            raise StepSkipped("cuda-bindings or numpy is not installed")
+        program = REPOSITORY / "benchmarks" / "changing_memory.py"
+        application = [sys.executable, str(program), str(1 << 30), "8", "1"]
+        changed = {}
+        for way, options in (("device", []), ("host", ["--no-device-hash"])):
+            snapshot = f"incremental-{way}.rsnap"
+            selection = ["--driver", "system", "--kernel", "step", "--each", *options]
+            machine.replay("capture", *selection, "-o", snapshot, "--", *application, timeout_s=120)
+            summary = json.loads(machine.replay("info", snapshot, "--json"))["summary"]
+            step.facts[way] = summary["perturbation"]
+            listed = json.loads(machine.replay("ls", snapshot, "memory", "--json"))["memory"]
+            changed[way] = [(item["before"], item["after"]) for item in listed]
+        if not step.facts["device"]["hashed_bytes"] or step.facts["host"]["hashed_bytes"]:
+            raise StepFailed("the hashing kernel was not used, or was used where it must not be")
+        if changed["device"] != changed["host"]:
+            raise StepFailed("the two ways found different memory")
+        machine.replay("run", "incremental-device.rsnap", "--driver", "system", "--no-timing", timeout_s=120)
+
+
+def end_to_end_step(machine: Machine) -> None:
+    with machine.record.step("end-to-end tests") as step:
+        machine.need_gpu()
+        if not importable("pytest"):
+            raise StepSkipped("pytest is not installed")
+        report = machine.work / "junit.xml"
+        environment = {**machine.environment, "REPLAY_TEST_DRIVER": "system", "PYTHONSAFEPATH": "1"}
+        arguments = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "--junitxml",
+            str(report),
+            str(REPOSITORY / "tests" / "end_to_end"),
+        ]
+        if importable("xdist"):
+            arguments += ["-n", str(min(4, os.cpu_count() or 1))]
+        if not importable("pytest_timeout"):
+            arguments += ["-o", "timeout=", "-p", "no:timeout"]
+        try:
+            machine.record.command(arguments, timeout_s=240, environment=environment)
+        finally:
+            if report.exists():
+                step.facts.update(counts(report))

@@ -1,0 +1,135 @@
+"""What the steps of tests/gpu/run.sh share: the machine that they run on, and how they read what commands print."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+from record import Record, StepFailed, StepSkipped
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parents[1]
+SAMPLES = {
+    "vector_add": "vector_add",
+    "reduce": "reduce_atomic",
+    "matmul_tiled": "matmul_tiled",
+    "inplace_scan": "inplace_scan",
+    "pointer_table": "pointer_table",
+    "two_streams": "consume",
+    "hidden_state": "account",  # variables that only the driver's answer by name finds
+    "cooperative": "relax",
+    "graph_while": "decide",  # its PTX is linked with the device runtime of the toolkit
+    "cluster_sum": "cluster_sum",
+    "tensor_tile": "tensor_tile",
+    "mipmap_levels": "add_levels",
+    "host_memory": "blend",
+    "own_pool": "gather",
+    "two_devices": "advance",
+}
+
+
+class Machine:
+    """What earlier steps found or made, for later ones.
+
+    work: a folder for builds and snapshots. stage: the package as a wheel would install it. environment: for commands
+    that use the package. gpu: whether a driver with a device answers. emulated: that driver is the built-in one, which
+    somebody put on the loader's path to try this script; what only a GPU can do is skipped then.
+    """
+
+    def __init__(self, record: Record, work: Path, wheels: Path) -> None:
+        self.record = record
+        self.work = work
+        self.wheels = wheels
+        self.stage = work / "stage"
+        self.samples = work / "samples"
+        self.built = False
+        self.gpu = False
+        self.emulated = False
+        self.why_no_gpu = "the driver was not asked"
+        self.environment = dict(os.environ)
+
+    def need_build(self) -> None:
+        if not self.built:
+            raise StepSkipped("replay was not built")
+
+    def need_gpu(self) -> None:
+        if not self.gpu:
+            raise StepSkipped(self.why_no_gpu)
+        self.need_build()
+
+    def need_real_gpu(self) -> None:
+        self.need_gpu()
+        if self.emulated:
+            raise StepSkipped("the driver here is the built-in CPU driver")
+
+    def replay(self, *arguments: str, timeout_s: float = 60.0, statuses: tuple[int, ...] = (0,)) -> str:
+        command = [sys.executable, "-m", "replay", *arguments]
+        return self.record.command(
+            command, timeout_s=timeout_s, statuses=statuses, environment=self.environment, folder=self.work
+        )
+
+    def capture_and_run(
+        self, name: str, selection: list[str], application: list[str], *more: list[str]
+    ) -> str:
+        """Capture on the NVIDIA driver, replay there, and insist on equal outputs. more: options of further replays.
+        Gives what the first replay printed."""
+        snapshot = f"{name}.rsnap"
+        self.replay(
+            "capture", "--driver", "system", *selection, "-o", snapshot, "--", *application, timeout_s=120
+        )
+        self.replay("verify", snapshot)
+        outputs = [
+            self.replay("run", snapshot, "--driver", "system", *options, timeout_s=120)
+            for options in ([], *more)
+        ]
+        if not all("outputs match" in output for output in outputs):
+            raise StepFailed("`replay run` did not say that the outputs match")
+        return outputs[0]
+
+
+def stack_header(text: str) -> dict[str, list[str]]:
+    """What the comments at the top of a stack's script say: `needs`, packages; `capture`, one selection a line;
+    `expand`, not empty when graphs are also to be replayed node by node."""
+    found: dict[str, list[str]] = {"needs": [], "capture": [], "expand": []}
+    for line in text.splitlines():
+        key, colon, value = line.removeprefix("# ").partition(": ")
+        if not line.startswith("# ") or not colon or key not in found:
+            break
+        found[key] += value.split(", ") if key == "needs" else [value]
+    return found
+
+
+def launch_of(kernel: str, launch: str = "2") -> list[str]:
+    return ["--kernel", kernel, "--launch", launch]
+
+
+def importable(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def counts(report: Path) -> dict[str, object]:
+    cases = ElementTree.parse(report).getroot().iter("testcase")
+    outcomes: dict[str, list[str]] = {"passed": [], "failed": [], "skipped": []}
+    for case in cases:
+        kinds = {child.tag for child in case}
+        outcome = "failed" if kinds & {"failure", "error"} else "skipped" if "skipped" in kinds else "passed"
+        outcomes[outcome].append(f"{case.get('classname', '').rsplit('.', 1)[-1]}::{case.get('name')}")
+    counts: dict[str, object] = {outcome: len(names) for outcome, names in outcomes.items()}
+    counts["failed_tests"] = outcomes["failed"]
+    return counts
+
+
+def json_of(output: str) -> Any:
+    """The first JSON document of what a command printed, whose messages may stand in front of it."""
+    start = output.find("{")
+    if start < 0:
+        raise StepFailed("the command printed no JSON")
+    return json.JSONDecoder().raw_decode(output[start:])[0]

@@ -1,0 +1,159 @@
+"""Steps that ask what is here: tools, packages, the driver, and what this device does with memory and textures."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from machine import HERE, REPOSITORY, Machine, counts, importable
+from record import StepFailed, StepSkipped
+
+NEEDED = ("msgpack", "zstandard", "blake3", "elftools", "lz4", "numpy", "typer", "cuda.bindings.driver")
+
+
+def environment_step(machine: Machine) -> None:
+    with machine.record.step("environment") as step:
+        step.facts["platform"] = platform.platform()
+        step.facts["python"] = sys.version.split()[0]
+        step.facts["processors"] = os.cpu_count()
+        for tool, option in (("nvcc", "--version"), ("gcc", "--version"), ("cmake", "--version")):
+            found = shutil.which(tool)
+            if found:
+                text = machine.record.command([found, option], statuses=tuple(range(256)))
+                match = re.search(r"\d+\.\d+(\.\d+)*", text)
+                step.facts[tool] = match.group() if match else "?"
+        query = "name,driver_version,memory.total,clocks.max.sm,compute_cap,persistence_mode"
+        if shutil.which("nvidia-smi"):
+            try:
+                step.facts["nvidia_smi"] = machine.record.command(
+                    ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"]
+                ).strip()
+            except StepFailed as failure:
+                step.facts["nvidia_smi"] = str(failure)
+
+
+def packages_step(machine: Machine) -> None:
+    with machine.record.step("packages") as step:
+        paths = [str(machine.stage)]
+        wheels = sorted(machine.wheels.glob("*.whl"))
+        if wheels:
+            site = machine.work / "site"
+            pip = [
+                sys.executable,
+                "-m",
+                "pip",
+                "install",
+                "-q",
+                "--no-index",
+                "--no-deps",
+                "--target",
+                str(site),
+            ]
+            machine.record.command([*pip, *map(str, wheels)], timeout_s=120)
+            paths.append(str(site))
+            sys.path.insert(0, str(site))
+        machine.environment["PYTHONPATH"] = os.pathsep.join(
+            [*paths, os.environ.get("PYTHONPATH", "")]
+        ).rstrip(":")
+        step.facts["wheels"] = [wheel.name for wheel in wheels]
+        missing = [name for name in NEEDED if not importable(name)]
+        if missing:
+            raise StepFailed(f"not installed: {', '.join(missing)}; put their wheels into {machine.wheels}")
+
+
+def build_step(machine: Machine) -> None:
+    with machine.record.step("build"):
+        cmake = shutil.which("cmake") or str(Path(sys.executable).with_name("cmake"))
+        build = machine.work / "build"
+        jobs = str(os.cpu_count() or 2)
+        machine.record.command([cmake, "-S", str(REPOSITORY), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release"])
+        machine.record.command([cmake, "--build", str(build), "-j", jobs], timeout_s=240)
+        shutil.copytree(
+            REPOSITORY / "replay", machine.stage / "replay", ignore=shutil.ignore_patterns("_native")
+        )
+        machine.record.command([cmake, "--install", str(build), "--prefix", str(machine.stage)])
+        machine.record.command(["make", "-s", "-C", str(REPOSITORY / "samples"), f"OUT={machine.samples}"])
+        machine.replay("--version")
+        machine.built = True
+
+
+def driver_step(machine: Machine) -> None:
+    with machine.record.step("driver") as step:
+        program = (
+            "import ctypes; d = ctypes.CDLL('libcuda.so.1'); r = d.cuInit(0); v = ctypes.c_int(); n = ctypes.c_int();"
+            "name = ctypes.create_string_buffer(128); d.cuDriverGetVersion(ctypes.byref(v));"
+            "d.cuDeviceGetCount(ctypes.byref(n)); d.cuDeviceGetName(name, 128, 0);"
+            "print(r, v.value, n.value, name.value.decode())"
+        )
+        try:
+            answer = machine.record.command([sys.executable, "-c", program])
+        except StepFailed:
+            machine.why_no_gpu = "no NVIDIA driver: libcuda.so.1 does not load"
+            raise StepSkipped(machine.why_no_gpu) from None
+        words = answer.split(maxsplit=3)
+        status, version, devices = (int(word) for word in words[:3])
+        name = words[3].strip() if len(words) > 3 else ""
+        machine.emulated = name.startswith("Emulated")
+        step.facts.update(
+            cuInit=status, driver_version=version, devices=devices, name=name, emulated=machine.emulated
+        )
+        if status or not devices:
+            machine.why_no_gpu = f"no device: cuInit gives {status}, {devices} devices"
+            raise StepSkipped(machine.why_no_gpu)
+        machine.gpu = True
+
+
+def address_step(machine: Machine) -> None:
+    """Facts about the driver that nothing depends on here: whether an address that it gave can be had again."""
+    with machine.record.step("addresses") as step:
+        if not machine.gpu:
+            raise StepSkipped(machine.why_no_gpu)
+        text = machine.record.command([sys.executable, str(HERE / "addresses.py")], timeout_s=60)
+        step.facts.update(json.loads(text.strip().splitlines()[-1]))
+
+
+def texture_step(machine: Machine) -> None:
+    """Textures and surfaces on the device: the program that the CPU driver passes says at which line a GPU differs."""
+    with machine.record.step("textures"):
+        machine.need_real_gpu()
+        nvcc = shutil.which("nvcc")
+        if not nvcc:
+            raise StepSkipped("no nvcc on PATH")
+        program = machine.work / "textures"
+        source = str(REPOSITORY / "tests" / "emulator" / "runtime_programs" / "textures.cu")
+        machine.record.command([nvcc, "-arch=native", "-o", str(program), source], timeout_s=90)
+        machine.record.command([str(program)], environment=machine.environment)
+
+
+def tensor_map_step(machine: Machine) -> None:
+    """Copies through tensor maps on the device, by the CPU driver's tests: the order under a swizzle, im2col."""
+    with machine.record.step("tensor maps") as step:
+        machine.need_real_gpu()
+        if not (importable("pytest") and importable("numpy")):
+            raise StepSkipped("pytest or numpy is not installed")
+        program = "import ctypes; ctypes.CDLL('libcuda.so.1'); print(open('/proc/self/maps').read())"
+        maps = machine.record.command([sys.executable, "-c", program])
+        library = re.search(r"(/\S*)/libcuda\.so\.", maps)
+        if not library:
+            raise StepSkipped("where libcuda.so.1 lies is not to be seen")
+        tests = REPOSITORY / "tests" / "emulator"
+        report = machine.work / "tensor-maps.xml"
+        environment = {**machine.environment, "REPLAY_TEST_EMULATOR_DIR": library[1], "PYTHONSAFEPATH": "1"}
+        arguments = [sys.executable, "-m", "pytest", "-q", "--junitxml", str(report)]
+        arguments += ["-k", "loaded or stored or gathered or scattered or changed"]
+        if not importable("pytest_timeout"):
+            arguments += ["-o", "timeout=", "-p", "no:timeout"]
+        try:
+            machine.record.command(
+                [*arguments, str(tests / "test_tensor_maps.py"), str(tests / "test_tensor_map_shapes.py")],
+                timeout_s=120,
+                environment=environment,
+            )
+        finally:
+            if report.exists():
+                step.facts.update(counts(report))
