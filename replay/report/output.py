@@ -10,7 +10,7 @@ import io
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import NoReturn, TextIO
 
 NAME = "standard output"
@@ -37,17 +37,25 @@ class Told(io.TextIOBase):
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
+        self.has_failed = False
 
     def write(self, text: str) -> int:
-        with suppress(OSError, ValueError):
+        with self._quietly():
             if self._stream is not None:
                 self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        with suppress(OSError, ValueError):
+        with self._quietly():
             if self._stream is not None:
                 self._stream.flush()
+
+    @contextmanager
+    def _quietly(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError):
+            self.has_failed = True
 
     def isatty(self) -> bool:
         return self._stream is not None and self._stream.isatty()
@@ -68,11 +76,14 @@ def standard_streams() -> Iterator[None]:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A name that the terminal cannot show is no failure.
         sys.stdout.reconfigure(errors="backslashreplace")
-    sys.stderr = Told(sys.stderr)
+    told = sys.stderr = Told(sys.stderr)
     try:
         yield
     finally:
         sys.stdout, sys.stderr = before
+        if told.has_failed:
+            # Python flushes what it finds here once more while it shuts down; a failure would change the exit code.
+            sys.stderr = told
 
 
 def ask_for_json(value: bool) -> bool:

@@ -264,12 +264,13 @@ def test_a_stdout_that_is_full_or_closed_is_an_error_of_one_line(made, arguments
 
 @pytest.mark.parametrize("form", ["2> /dev/full", "2>&-"])
 def test_a_stderr_that_is_full_or_closed_changes_neither_json_nor_exit_code(made, form):
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     for status, kind, command in (
         (3, documents.ERROR, made.command("info", "nowhere", "--json")),
         (0, documents.RUN, made.command("run", "x.rsnap", *QUICK)),
     ):
         shell = ["sh", "-c", f'exec "$@" {form}', "sh", *command]
-        done = subprocess.run(shell, cwd=made.folder, stdout=subprocess.PIPE, text=True)
+        done = subprocess.run(shell, cwd=made.folder, stdout=subprocess.PIPE, text=True, env=buffered)
         assert done.returncode == status
         fits(done.stdout, kind)
 

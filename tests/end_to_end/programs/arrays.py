@@ -6,10 +6,12 @@ usage: arrays.py [WINDOWS]: how many such stretches, each on what the one before
 from __future__ import annotations
 
 import ctypes
+import os
 import random
 import sys
 
-from ctypes_calls import call, made
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # which Python leaves out with PYTHONSAFEPATH
+from ctypes_calls import call, made  # noqa: E402
 
 from replay.api.structs import CUDA_MEMCPY2D, CUDA_MEMCPY3D
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import driver_calls as d
+import os
+import sys
+
 from cuda.bindings import driver as cu
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # which Python leaves out with PYTHONSAFEPATH
+import driver_calls as d  # noqa: E402
 
 SIZE = 4 << 20
 

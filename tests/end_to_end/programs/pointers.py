@@ -7,10 +7,12 @@ One launch of the kernel of that name.
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 import sys
 
-from ctypes_calls import call, made
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # which Python leaves out with PYTHONSAFEPATH
+from ctypes_calls import call, made  # noqa: E402
 
 KEY = 0x5A5A_5A5A_5A5A_5A5A
 COUNT = 64

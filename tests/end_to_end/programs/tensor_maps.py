@@ -8,10 +8,12 @@ usage: tensor_maps.py [--graph]    --graph: each kernel is launched by a graph
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 import sys
 
-from ctypes_calls import call, made
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # which Python leaves out with PYTHONSAFEPATH
+from ctypes_calls import call, made  # noqa: E402
 
 FLOAT32, WIDTH, HEIGHT, TILE = 7, 64, 32, (16, 8)
 

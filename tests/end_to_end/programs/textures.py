@@ -11,10 +11,12 @@ Each launch stands in a stretch of its own for `--launch N`:
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 import sys
 
-from ctypes_calls import call, made
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # which Python leaves out with PYTHONSAFEPATH
+from ctypes_calls import call, made  # noqa: E402
 
 WIDTH, HEIGHT = 40, 24
 FLOAT, SURFACE_LDST = 0x20, 2
