@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -106,6 +107,16 @@ def stack_header(text: str) -> dict[str, list[str]]:
 
 def launch_of(kernel: str, launch: str = "2") -> list[str]:
     return ["--kernel", kernel, "--launch", launch]
+
+
+def driver_library(machine: Machine) -> Path:
+    """The libcuda.so that the loader finds."""
+    program = "import ctypes; ctypes.CDLL('libcuda.so.1'); print(open('/proc/self/maps').read())"
+    maps = machine.record.command([sys.executable, "-c", program])
+    found = re.search(r"/\S*/libcuda\.so\.\S*", maps)
+    if not found:
+        raise StepSkipped("where libcuda.so.1 lies is not to be seen")
+    return Path(found.group())
 
 
 def importable(name: str) -> bool:

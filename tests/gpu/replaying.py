@@ -8,7 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from machine import HERE, REPOSITORY, SAMPLES, Machine, json_of, launch_of
+from machine import HERE, REPOSITORY, SAMPLES, Machine, driver_library, json_of, launch_of
 from record import StepFailed, StepSkipped
 
 
@@ -196,7 +196,6 @@ def verdict_steps(machine: Machine) -> None:
 
 def export_step(machine: Machine) -> None:
     """Exported programs, built and run without the package."""
-    library = ["-lcuda"]
     include = [f"-I{path}" for path in ("/usr/local/cuda/include",) if Path(path, "cuda.h").exists()]
     for sample in ("vector_add", "hidden_state", "matmul_tiled"):
         with machine.record.step(f"export {sample}") as step:
@@ -210,9 +209,10 @@ def export_step(machine: Machine) -> None:
             if not include or not shutil.which("g++"):
                 raise StepSkipped("no CUDA headers or no g++: the C++ program was not built")
             machine.replay("export", f"{sample}.rsnap", "--cuda", str(folder))
+            library = str(driver_library(machine))  # -lcuda needs the toolkit's stub, which may be missing
             program = str(folder / "window")
             source = str(folder / "main.cpp")
-            machine.record.command(["g++", "-std=c++17", "-O1", *include, source, "-o", program, *library])
+            machine.record.command(["g++", "-std=c++17", "-O1", *include, source, "-o", program, library])
             step.facts["cuda"] = machine.record.command(
                 [program], environment={**os.environ, "EXPORT_FOLDER": str(folder)}
             )

@@ -10,7 +10,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from machine import HERE, REPOSITORY, Machine, counts, importable
+from machine import HERE, REPOSITORY, Machine, counts, driver_library, importable
 from record import StepFailed, StepSkipped
 
 NEEDED = ("msgpack", "zstandard", "blake3", "elftools", "lz4", "numpy", "typer", "cuda.bindings.driver")
@@ -136,14 +136,14 @@ def tensor_map_step(machine: Machine) -> None:
         machine.need_real_gpu()
         if not (importable("pytest") and importable("numpy")):
             raise StepSkipped("pytest or numpy is not installed")
-        program = "import ctypes; ctypes.CDLL('libcuda.so.1'); print(open('/proc/self/maps').read())"
-        maps = machine.record.command([sys.executable, "-c", program])
-        library = re.search(r"(/\S*)/libcuda\.so\.", maps)
-        if not library:
-            raise StepSkipped("where libcuda.so.1 lies is not to be seen")
+        library = driver_library(machine)
         tests = REPOSITORY / "tests" / "emulator"
         report = machine.work / "tensor-maps.xml"
-        environment = {**machine.environment, "REPLAY_TEST_EMULATOR_DIR": library[1], "PYTHONSAFEPATH": "1"}
+        environment = {
+            **machine.environment,
+            "REPLAY_TEST_EMULATOR_DIR": str(library.parent),
+            "PYTHONSAFEPATH": "1",
+        }
         arguments = [sys.executable, "-m", "pytest", "-q", "--junitxml", str(report)]
         arguments += ["-k", "loaded or stored or gathered or scattered or changed"]
         if not importable("pytest_timeout"):
