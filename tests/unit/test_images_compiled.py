@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import struct
 import subprocess
@@ -25,8 +26,12 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
         target = folder / "out"
         command = ["nvcc", *options, "-o", str(target), str(GOLDEN / "kernels.cu")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-        if done.returncode:
-            pytest.skip(f"nvcc {' '.join(options)} failed: {done.stderr[:200]}")
+        # Which architectures there are depends on the toolkit; anything else that nvcc objects to is a failure.
+        if done.returncode and re.search(
+            "unsupported gpu architecture|is not defined for option", done.stderr, re.I
+        ):
+            pytest.skip(f"this nvcc lacks {' '.join(options)}")
+        assert done.returncode == 0, done.stderr
         return target.read_bytes()
 
     return run
