@@ -247,9 +247,7 @@ class Session:
 
     def _load(self) -> None:
         ranges = self._at_start()
-        with self.contents.reading_ahead(ranges):
-            for range_ in ranges:
-                self.contents.load(range_)
+        self.contents.load(*ranges)
         self.stage("copying what the window writes")
         self.contents.copies.keep(ranges, whole=self.program.shared | self.program.changed)
         self.found_written: list[str] = []  # buffers that a replay wrote where the capture saw no change
@@ -426,7 +424,7 @@ class Session:
                 self.addresses.forget(range_.address, range_.size_bytes)
             if range_.physical:
                 self.backing.switch(self.contents.live(range_), range_)
-            self.contents.load(range_, self.program.families.covered.get(range_.id, 0))
+            self.contents.load(range_, start=self.program.families.covered.get(range_.id, 0))
 
     def failure(self, prepared: Prepared, code: int) -> EngineError:
         """The error of a call of the window that succeeded in the application."""

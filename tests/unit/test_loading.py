@@ -1,18 +1,21 @@
-"""Chunks read ahead by threads: the same bytes in every order, damage named, nothing held without a bound."""
+"""Chunks handed over by threads: the right bytes to every place, damage named, nothing held without a bound."""
 
 from __future__ import annotations
 
+import ctypes
 import random
+import threading
+from contextlib import contextmanager
 
 import pytest
 
 from replay.engine.contents import loading
-from replay.engine.contents.loading import KEPT_FRAMES, ChunksAhead
+from replay.engine.contents.loading import Loader, Stretch
 from replay.errors import DamagedError, FormatError
 from replay.snapshot.container import FrameDecompressor, SnapshotReader, SnapshotWriter
 from replay.snapshot.schema import CHUNK_BYTES
 
-CHUNKS = 320  # of 256 KiB: 20 frames, more than are kept
+CHUNKS = 320  # of 256 KiB: 20 frames
 
 
 @pytest.fixture(scope="module")
@@ -29,54 +32,153 @@ def written(tmp_path_factory):
     return path, found
 
 
+@pytest.fixture(params=[1, 2, 5])
+def processors(request, monkeypatch):
+    """How many there are, as far as the loader knows."""
+    monkeypatch.setattr(loading.os, "sched_getaffinity", lambda process: set(range(request.param)))
+    return request.param
+
+
+def stretches(chunks, order):
+    """A stretch for each place of the order; its offset tells its position there."""
+    return [Stretch(chunks[place][0], CHUNK_BYTES, None, position) for position, place in enumerate(order)]
+
+
 ORDERS = {
     "in order": list(range(CHUNKS)),
     "backwards": list(range(CHUNKS))[::-1],
     "one chunk again and again": [5] * 40 + [7] * 40,
     "far apart in turns": [place for number in range(40) for place in (number, CHUNKS - 1 - number)],
-    "more frames in turns than are kept": [16 * frame for _ in range(3) for frame in range(KEPT_FRAMES + 4)],
+    "frames in turns": [16 * frame for _ in range(3) for frame in range(CHUNKS // 16)],
     "at random": random.Random(1).choices(range(CHUNKS), k=200),
+    "nothing": [],
 }
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=list(ORDERS))
-def test_every_order_gives_the_right_bytes_and_each_frame_is_read_as_often_as_needed(
-    written, order, monkeypatch
-):
+def test_every_place_gets_its_bytes_once_and_each_frame_is_read_once(written, order, processors, monkeypatch):
     path, chunks = written
+    got, read, told, threads = {}, [], [], set()
+    lock = threading.Lock()
+
+    def write(stretch, data):
+        with lock:
+            assert stretch.offset not in got
+            got[stretch.offset] = bytes(data)
+            threads.add(threading.current_thread().name)
+
     with SnapshotReader(path) as reader:
-        read = []
         whole = reader.checked_frame
         monkeypatch.setattr(reader, "checked_frame", lambda *words: read.append(words[0]) or whole(*words))
-        plan = [(chunks[place][0], CHUNK_BYTES) for place in ORDERS[order]]
-        with ChunksAhead(reader, plan) as ahead:
-            for place in ORDERS[order]:
-                piece = ahead.chunk(chunks[place][0], CHUNK_BYTES)
-                assert isinstance(piece, loading.Piece)
-                assert bytes(piece) == chunks[place][1]
-                assert len(ahead._frames) <= KEPT_FRAMES
-    if order in ("in order", "backwards"):
-        assert len(read) == len(set(read)) >= 10
+        loader = Loader(reader, stretches(chunks, ORDERS[order]), write, progress=told.append)
+        loader.run()
+    assert got == {position: chunks[place][1] for position, place in enumerate(ORDERS[order])}
+    assert len(read) == len(set(read))
+    assert loader.threads <= processors
+    assert len(threads) <= loader.threads
+    assert told == sorted(told)
+    assert not told or told[-1] <= len(got) * CHUNK_BYTES
+    if order == "in order":
+        assert loader.threads == processors
+        assert len(read) >= 10
 
 
-@pytest.mark.parametrize("limits", [{}, {"KEPT_BYTES": 5 << 20, "BYTES_AHEAD": 9 << 20}])
-def test_memory_of_frames_is_used_again_and_bounded(written, limits, monkeypatch):
+def test_a_thread_that_is_done_takes_over_from_the_others(written, monkeypatch):
     path, chunks = written
-    for name, value in limits.items():
-        monkeypatch.setattr(loading, name, value)
-    monkeypatch.setattr(loading.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(loading.os, "sched_getaffinity", lambda process: {0, 1})
+    others_done, by = threading.Event(), {}
+
+    def write(stretch, data):
+        name = threading.current_thread().name
+        by[name] = by.get(name, 0) + 1
+        if len(by) == 2 and sum(by.values()) >= CHUNKS - 16:
+            others_done.set()
+        if name == "load-1" and by[name] == 1:
+            assert others_done.wait(60)
+
+    with SnapshotReader(path) as reader:
+        Loader(reader, stretches(chunks, range(CHUNKS)), write).run()
+    assert sum(by.values()) == CHUNKS
+    assert by["load-1"] < CHUNKS // 4
+
+
+def test_what_is_for_the_calling_thread_stays_there(written, processors):
+    path, chunks = written
+    found = {}
+    with SnapshotReader(path) as reader:
+        Loader(
+            reader,
+            stretches(chunks, range(CHUNKS)),
+            lambda stretch, data: found.update({stretch.offset: threading.current_thread()}),
+            alone=lambda stretch: stretch.offset % 64 == 63,
+        ).run()
+    assert len(found) == CHUNKS
+    assert {found[place] for place in range(63, CHUNKS, 64)} == {threading.current_thread()}
+
+
+def test_other_threads_work_inside_what_surrounds_them(written, processors):
+    path, chunks = written
+    inside, log = threading.local(), []
+
+    @contextmanager
+    def helping():
+        inside.here = True
+        yield
+        inside.here = False
+        log.append(threading.current_thread().name)
+
+    def write(stretch, data):
+        helper = threading.current_thread() is not threading.main_thread()
+        assert getattr(inside, "here", False) is helper
+
+    with SnapshotReader(path) as reader:
+        Loader(reader, stretches(chunks, range(CHUNKS)), write, helping=helping).run()
+    assert sorted(log) == [f"load-{number}" for number in range(1, processors)]
+
+
+def test_an_error_in_any_thread_ends_the_loading(written, processors):
+    path, chunks = written
+    before = threading.active_count()
+    count = []
+    for wanted in {"MainThread", f"load-{processors - 1}"} if processors > 1 else {"MainThread"}:
+        count.clear()
+
+        def write(stretch, data, wanted=wanted):
+            count.append(stretch)
+            if threading.current_thread().name == wanted:
+                raise MemoryError("none is left")
+
+        with SnapshotReader(path) as reader, pytest.raises(MemoryError, match="none is left"):
+            Loader(reader, stretches(chunks, range(CHUNKS)), write).run()
+        assert threading.active_count() == before
+        assert len(count) < CHUNKS
+
+
+@pytest.mark.parametrize(
+    ("held_bytes", "processors", "threads"),
+    [(9 << 20, 8, 2), (1, 8, 1), (256 << 20, 3, 3), (256 << 20, 99, 8)],
+)
+def test_memory_of_frames_is_used_again_and_bounded(written, held_bytes, processors, threads, monkeypatch):
+    path, chunks = written
+    monkeypatch.setattr(loading, "HELD_BYTES", held_bytes)
+    monkeypatch.setattr(loading.os, "sched_getaffinity", lambda process: set(range(processors)))
     seen = {}
-    with (
-        SnapshotReader(path) as reader,
-        ChunksAhead(reader, [(one, CHUNK_BYTES) for one, _ in chunks]) as ahead,
-    ):
-        for digest, data in chunks:
-            piece = ahead.chunk(digest, CHUNK_BYTES)
-            assert bytes(piece) == data
-            seen[id(piece.content)] = piece.content  # alive, so that no other gets its number
-            held = [*ahead._frames.values(), *ahead._free, *(job.content for job in ahead._pending)]
-            assert len(held) <= (1 + 2 if limits else 1 + 4)
-    assert len(seen) == (1 + 2 if limits else 1 + 4)
+    with SnapshotReader(path) as reader:
+        loader = Loader(
+            reader,
+            stretches(chunks, range(CHUNKS)),
+            # Alive, so that no other gets its number
+            lambda stretch, data: seen.update({id(data.content): data.content}),
+        )
+        loader.run()
+    assert loader.threads == threads
+    assert len(seen) <= threads
+
+
+def test_little_is_loaded_without_threads(written, processors):
+    path, chunks = written
+    with SnapshotReader(path) as reader:
+        assert Loader(reader, stretches(chunks, range(15)), lambda *words: None).threads == 1
 
 
 def test_a_frame_of_another_size_than_the_index_says_is_damage(written, monkeypatch):
@@ -107,43 +209,35 @@ def test_a_changed_byte_in_a_frame_names_the_chunk(written):
 
 
 def test_a_piece_lies_where_it_says(written):
-    import ctypes
-
     path, chunks = written
-    with SnapshotReader(path) as reader, ChunksAhead(reader, [(chunks[9][0], CHUNK_BYTES)]) as ahead:
-        piece = ahead.chunk(chunks[9][0], CHUNK_BYTES)
-        assert ctypes.string_at(piece.address, len(piece)) == chunks[9][1]
+    found = []
+    with SnapshotReader(path) as reader:
+        Loader(
+            reader,
+            stretches(chunks, [9]),
+            lambda stretch, piece: found.append(ctypes.string_at(piece.address, len(piece))),
+        ).run()
+    assert found == [chunks[9][1]]
 
 
-def test_what_was_not_planned_is_read_all_the_same(written):
+def test_a_chunk_that_is_not_in_the_file_is_named_and_the_others_are_handed_over(written):
     path, chunks = written
-    plan = [(chunks[place][0], CHUNK_BYTES) for place in (0, 1, 2, 40)]
-    with SnapshotReader(path) as reader, ChunksAhead(reader, plan) as ahead:
-        for place in (0, 100, 40, 1, 2, 300):
-            assert bytes(ahead.chunk(chunks[place][0], CHUNK_BYTES)) == chunks[place][1]
-
-
-def test_a_chunk_that_is_not_in_the_file_is_named(written):
-    path, chunks = written
-    plan = [(chunks[0][0], CHUNK_BYTES), (b"\1" * 16, CHUNK_BYTES), (chunks[1][0], CHUNK_BYTES)]
-    with SnapshotReader(path) as reader, ChunksAhead(reader, plan) as ahead:
-        ahead.chunk(*plan[0])
-        with pytest.raises(FormatError, match="is not in the file"):
-            ahead.chunk(*plan[1])
-        assert bytes(ahead.chunk(*plan[2])) == chunks[1][1]
+    plan = stretches(chunks, [0, 1])
+    plan.insert(1, Stretch(b"\1" * 16, CHUNK_BYTES, None, 9))
+    got = {}
+    with SnapshotReader(path) as reader, pytest.raises(FormatError, match="is not in the file"):
+        Loader(reader, plan, lambda stretch, data: got.update({stretch.offset: bytes(data)})).run()
+    assert got == {0: chunks[0][1], 1: chunks[1][1]}
 
 
 def test_a_chunk_of_another_length_is_named(written):
     path, chunks = written
-    with (
-        SnapshotReader(path) as reader,
-        ChunksAhead(reader, [(chunks[0][0], 100)]) as ahead,
-        pytest.raises(FormatError, match="not 100"),
-    ):
-        ahead.chunk(chunks[0][0], 100)
+    plan = [Stretch(chunks[0][0], 100, None, 0)]
+    with SnapshotReader(path) as reader, pytest.raises(FormatError, match="not 100"):
+        Loader(reader, plan, lambda *words: None).run()
 
 
-def test_damage_in_a_frame_is_named_and_other_frames_are_read(written, tmp_path):
+def test_damage_in_a_frame_is_named_and_other_frames_are_read(written, tmp_path, processors):
     path, chunks = written
     with SnapshotReader(path) as reader:
         frame = reader.frames[reader.place_of_chunk(chunks[100][0])[0]]
@@ -151,11 +245,17 @@ def test_damage_in_a_frame_is_named_and_other_frames_are_read(written, tmp_path)
     data[frame.offset + frame.compressed_bytes // 2] ^= 0x20
     damaged = tmp_path / "damaged.rsnap"
     damaged.write_bytes(data)
-    plan = [(chunks[place][0], CHUNK_BYTES) for place in (0, 100, 300)]
-    with SnapshotReader(damaged) as reader, ChunksAhead(reader, plan) as ahead:
-        assert bytes(ahead.chunk(*plan[0])) == chunks[0][1]
-        with pytest.raises(
-            DamagedError, match=f"memory chunk {chunks[100][0].hex()} in bytes {frame.offset} to "
-        ):
-            ahead.chunk(*plan[1])
-        assert bytes(ahead.chunk(*plan[2])) == chunks[300][1]
+    got = {}
+    with (
+        SnapshotReader(damaged) as reader,
+        pytest.raises(DamagedError, match=rf"memory chunk [0-9a-f]+ in bytes {frame.offset} to "),
+    ):
+        Loader(
+            reader,
+            stretches(chunks, range(CHUNKS)),
+            lambda stretch, piece: got.update({stretch.offset: bytes(piece)}),
+        ).run()
+    assert 0 in got
+    assert 100 not in got
+    assert CHUNKS - 1 in got
+    assert all(chunks[place][1] == held for place, held in got.items())

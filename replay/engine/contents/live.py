@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from replay.engine.contents.arrays import LiveArrays
 from replay.engine.contents.loading import Piece
 from replay.engine.contents.reading import describe
-from replay.engine.driver import Driver, call
+from replay.engine.driver import Driver, DriverFailure, call, query
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.memory import home_address, is_array, is_host
 from replay.errors import EngineError
 from replay.snapshot.schema import CHUNK_BYTES, Range
 
 ZEROS = bytes(CHUNK_BYTES)
+CU_STREAM_PER_THREAD = 2
 WIDEST_VIEW_BYTES = 4 << 20  # enough for threads to share the work of a digest
 
 
@@ -35,6 +36,7 @@ class LiveMemory:
         self.arrays = LiveArrays(driver, find_handle, inside)
         self._landing = ctypes.create_string_buffer(CHUNK_BYTES)
         self._wide_landing: bytearray | None = None
+        self._shared_context: int | None = None  # while several threads write
 
     def find(self, range_: Range) -> int | None:
         """Where a range lives now, of an array its captured address, from which offsets are counted; None when it is
@@ -62,7 +64,33 @@ class LiveMemory:
         elif is_host(range_):
             ctypes.memmove(address, source, len(data))
         else:
-            call(self._driver, "cuMemcpyHtoD_v2", address, source, len(data))
+            # On the default stream threads would wait for each other's copies.
+            per_thread = self._shared_context is not None
+            code = self._driver.function("cuMemcpyHtoD_v2", per_thread)(address, source, len(data))
+            if code:
+                raise DriverFailure("cuMemcpyHtoD_v2", code, self._driver.error_name(code))
+
+    @contextmanager
+    def shared(self) -> Iterator[None]:
+        """While this lasts, other threads may `write` to what is no array, each inside `joined`."""
+        self._shared_context = query(self._driver, "cuCtxGetCurrent")
+        try:
+            yield
+            self._finish_copies()
+        finally:
+            self._shared_context = None
+
+    @contextmanager
+    def joined(self) -> Iterator[None]:
+        """What another thread does while this lasts may `write`; at the end, all of it has arrived."""
+        assert self._shared_context is not None
+        call(self._driver, "cuCtxSetCurrent", self._shared_context)
+        yield
+        self._finish_copies()
+
+    def _finish_copies(self) -> None:
+        # A copy from pageable memory may return before it has arrived, and no other stream waits for that of a thread.
+        call(self._driver, "cuStreamSynchronize", CU_STREAM_PER_THREAD)
 
     def fill_zero(self, range_: Range, address: int, size: int) -> None:
         """Clear `size` bytes."""

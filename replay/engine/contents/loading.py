@@ -1,8 +1,8 @@
-"""Chunks of a snapshot in the order in which they are loaded, decompressed and checked by threads ahead of the copies.
+"""Chunks of a snapshot on their way to where they are loaded: read frame by frame, by several threads.
 
-A frame of the file holds neighbouring chunks, and is decompressed once for as long as it is among the last few of those
-that are used again. What threads may hold is bounded in frames and in bytes, and is the same memory from frame to
-frame, which thereby stays in the caches of the processor.
+A frame of the file holds neighbouring chunks. It is decompressed once, whoever wants its chunks and however often, and
+the thread that decompressed it checks them and hands them over while they are in the caches of its processor. What the
+threads hold is bounded in bytes, and is the same memory from frame to frame.
 """
 
 from __future__ import annotations
@@ -10,25 +10,34 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from queue import SimpleQueue
+from itertools import pairwise
 
 from replay.errors import ReplayError
 from replay.snapshot.container import FrameDecompressor, SnapshotReader
+from replay.snapshot.schema import Range
 
-KEPT_FRAMES = 8  # of those that are used again; equal chunks are stored once and may be far apart
-KEPT_BYTES = 128 << 20  # of these; frames may have 64 MiB, those that are written here have 4
-MAXIMUM_THREADS = 8
-FRAMES_AHEAD = 1  # for each thread, besides the one it is at
-BYTES_AHEAD = 256 << 20  # of all threads
+MAXIMUM_THREADS = 8  # the calling one among them
+HELD_BYTES = 256 << 20  # of all threads; frames may have 64 MiB, those that are written here have 4
 SMALLEST_BYTES = 4 << 20  # below, threads cost more than they save
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A chunk, and the place in a range where it belongs."""
+
+    digest: bytes
+    size_bytes: int
+    range_: Range
+    offset: int
 
 
 @dataclass(slots=True)
 class Piece:
-    """A stretch of a decompressed frame, which is not copied: valid until the next chunk is asked for."""
+    """A stretch of a decompressed frame, which is not copied: valid until whoever got it returns."""
 
     content: bytearray
     offset: int
@@ -48,158 +57,118 @@ class Piece:
 
 
 @dataclass
-class _Visit:
-    """A stretch of the plan that is read from one frame. chunks: digest, offset in the frame, bytes."""
+class _Frame:
+    """What is wanted of a frame. chunks: (digest, offset in the frame, bytes) of each; stretches: theirs."""
 
-    frame: int
-    decompress: bool = True  # False: it is among those that are kept
-    last: bool = False  # nothing of the frame is used afterwards
-    chunks: dict[bytes, tuple[int, int]] = field(default_factory=dict)
-    count: int = 0
+    number: int
+    chunks: dict[bytes, tuple[bytes, int, int]] = field(default_factory=dict)
+    stretches: list[Stretch] = field(default_factory=list)
 
 
-@dataclass
-class _Job:
-    """A frame for one of the threads."""
+class Loader:
+    """Hands chunks over, in the order of the file.
 
-    visit: _Visit
-    content: bytearray
-    done: threading.Event = field(default_factory=threading.Event)
-    error: BaseException | None = None
-
-
-class ChunksAhead:
-    """Chunks by digest, to be asked for in the planned order. A context manager; for one thread.
-
-    plan: digest and length of each chunk. One that is asked for out of order comes from the reader itself.
+    write: gets each stretch with its bytes, in whichever thread; an error that it raises ends the loading. alone:
+    whether a stretch is for the calling thread only. helping: around the work of every other thread. progress: called
+    in the calling thread now and then, with the bytes that all threads have handed over.
     """
 
-    def __init__(self, reader: SnapshotReader, plan: Iterable[tuple[bytes, int]]) -> None:
+    def __init__(
+        self,
+        reader: SnapshotReader,
+        stretches: Iterable[Stretch],
+        write: Callable[[Stretch, bytes | Piece], None],
+        *,
+        alone: Callable[[Stretch], bool] = lambda stretch: False,
+        helping: Callable[[], AbstractContextManager[None]] = nullcontext,
+        progress: Callable[[int], None] = lambda size_bytes: None,
+    ) -> None:
         self._reader = reader
-        places = _places(reader, plan)
-        sizes = (reader.frame_bytes(number) for number in {place[0] for _, place in places})
-        self._frame_bytes = max(sizes, default=0) or 1  # of the largest
-        self._kept = max(1, min(KEPT_FRAMES, KEPT_BYTES // self._frame_bytes))
-        self._visits = _visits(places, self._kept)
-        self._threads = max(1, min(MAXIMUM_THREADS, os.cpu_count() or 1))
-        self._ahead = max(1, min(self._threads * (FRAMES_AHEAD + 1), BYTES_AHEAD // self._frame_bytes))
-        # No concurrent.futures, whose import takes longer than a small snapshot does to load.
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._workers: list[threading.Thread] = []
-        self._stopped = False
-        self._pending: deque[_Job] = deque()
-        self._submitted = 0  # visits
-        self._frames: OrderedDict[int, bytearray] = OrderedDict()
-        self._free: list[bytearray] = []
-        self._visit: _Visit | None = None
-        self._left = 0  # chunks of the visit
-        self._next = 0  # visit
+        self._write = write
+        self._helping = helping
+        self._progress = progress
+        self._unread: deque[Stretch] = deque()  # for the reader, which names what is wrong
+        frames = self._frames(stretches)
+        self._own: deque[_Frame] = deque()
+        shared: list[_Frame] = []
+        for frame in frames:
+            (self._own if any(map(alone, frame.stretches)) else shared).append(frame)
+        self._frame_bytes = max((reader.frame_bytes(frame.number) for frame in frames), default=0) or 1
+        self.threads = 1
+        if sum(stretch.size_bytes for frame in shared for stretch in frame.stretches) >= SMALLEST_BYTES:
+            most = min(MAXIMUM_THREADS, len(os.sched_getaffinity(0)), HELD_BYTES // self._frame_bytes)
+            self.threads = max(1, min(most, len(shared)))
+        # Each thread has its part of the file, and with it mostly buffers of its own: threads that write to one
+        # buffer by turns wait for each other.
+        ends = [len(shared) * number // self.threads for number in range(self.threads + 1)]
+        self._parts = [deque(shared[start:end]) for start, end in pairwise(ends)]
+        self._done_bytes = 0
+        self._lock = threading.Lock()
+        self._error: BaseException | None = None
 
-    def __enter__(self) -> ChunksAhead:
-        self._submit()
-        for number in range(min(self._threads, len(self._pending))):
-            self._workers.append(threading.Thread(target=self._work, name=f"load-{number}", daemon=True))
-            self._workers[-1].start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stopped = True
-        for _ in self._workers:
-            self._jobs.put(None)
-        for worker in self._workers:
-            worker.join()
-
-    def chunk(self, digest: bytes, size_bytes: int) -> bytes | Piece:
-        """The contents of a chunk. Raises what `SnapshotReader.chunk` raises."""
+    def run(self) -> None:
+        """Hand everything over. Raises what `SnapshotReader.chunk` and `write` raise."""
+        helpers = [
+            threading.Thread(target=self._help, args=(number,), name=f"load-{number}", daemon=True)
+            for number in range(1, self.threads)
+        ]
+        for helper in helpers:
+            helper.start()
         try:
-            if self._left == 0:
-                self._advance()
-            assert self._visit is not None
-            offset, length = self._visit.chunks[digest]
-            content = self._frames[self._visit.frame]
-        except (KeyError, IndexError, ReplayError):
-            # Not planned, or damaged: the reader names the chunk.
-            self._left = max(0, self._left - 1)
-            return self._reader.chunk(digest, size_bytes)
-        self._left -= 1
-        if length != size_bytes:
-            return self._reader.chunk(digest, size_bytes)
-        return Piece(content, offset, length)
+            self._work(0, self._progress)
+        except BaseException as error:
+            self._error = self._error or error
+        for helper in helpers:
+            helper.join()
+        if self._error is not None:
+            raise self._error
+        while self._unread:
+            stretch = self._unread.popleft()
+            self._write(stretch, self._reader.chunk(stretch.digest, stretch.size_bytes))
 
-    def _advance(self) -> None:
-        if self._visit is not None and self._visit.last and self._visit.frame in self._frames:
-            self._free.append(self._frames.pop(self._visit.frame))
-        visit = self._visits[self._next]
-        self._next += 1
-        self._visit, self._left = visit, visit.count
-        if visit.decompress:
-            if len(self._frames) == self._kept:
-                self._free.append(self._frames.popitem(last=False)[1])
-            job = self._pending.popleft()
-            self._submit()
-            job.done.wait()
-            if job.error is not None:
-                self._free.append(job.content)
-                raise job.error
-            self._frames[visit.frame] = job.content
-        self._frames.move_to_end(visit.frame)
+    def _frames(self, stretches: Iterable[Stretch]) -> list[_Frame]:
+        frames: dict[int, _Frame] = {}
+        for stretch in stretches:
+            place = self._reader.place_of_chunk(stretch.digest)
+            if place is None or place[2] != stretch.size_bytes:
+                self._unread.append(stretch)
+                continue
+            number, offset, length = place
+            frame = frames.setdefault(number, _Frame(number))
+            frame.chunks[stretch.digest] = (stretch.digest, offset, length)
+            frame.stretches.append(stretch)
+        return [frames[number] for number in sorted(frames)]
 
-    def _submit(self) -> None:
-        while self._submitted < len(self._visits) and len(self._pending) < self._ahead:
-            visit = self._visits[self._submitted]
-            self._submitted += 1
-            if visit.decompress:
-                content = self._free.pop() if self._free else bytearray(self._frame_bytes)
-                self._pending.append(_Job(visit, content))
-                self._jobs.put(self._pending[-1])
+    def _help(self, number: int) -> None:
+        try:
+            with self._helping():
+                self._work(number)
+        except BaseException as error:  # the calling thread raises it
+            self._error = error
 
-    def _work(self) -> None:
-        """What each thread does until it is stopped."""
-        decompressor = FrameDecompressor()
-        while (job := self._jobs.get()) is not None and not self._stopped:
+    def _next(self, number: int) -> _Frame | None:
+        """The next frame of a thread's own part, or the last one of the longest that is left."""
+        with self._lock:
+            if number == 0 and self._own:
+                return self._own.popleft()
+            if self._parts[number]:
+                return self._parts[number].popleft()
+            longest = max(self._parts, key=len)
+            return longest.pop() if longest else None
+
+    def _work(self, number: int, progress: Callable[[int], None] = lambda size_bytes: None) -> None:
+        decompressor, content = FrameDecompressor(), bytearray()
+        while self._error is None and (frame := self._next(number)) is not None:
+            if not content:
+                content = bytearray(self._frame_bytes)
             try:
-                places = [(digest, *place) for digest, place in job.visit.chunks.items()]
-                self._reader.checked_frame(job.visit.frame, places, decompressor, job.content)
-            except BaseException as error:  # whoever waits for the frame gets it
-                job.error = error
-            job.done.set()
-
-
-def _places(
-    reader: SnapshotReader, plan: Iterable[tuple[bytes, int]]
-) -> list[tuple[bytes, tuple[int, int, int]]]:
-    """Where the chunks of the plan are, in its order. Those that are not in the file are left out."""
-    known: dict[bytes, tuple[int, int, int] | None] = {}
-    found = []
-    for digest, _ in plan:
-        if digest not in known:
-            known[digest] = reader.place_of_chunk(digest)
-        place = known[digest]
-        if place is not None:
-            found.append((digest, place))
-    return found
-
-
-def _visits(places: Iterable[tuple[bytes, tuple[int, int, int]]], kept: int) -> Sequence[_Visit]:
-    """The frames in the order of their use."""
-    visits: list[_Visit] = []
-    for digest, (frame, offset, length) in places:
-        if not visits or visits[-1].frame != frame:
-            visits.append(_Visit(frame))
-        visits[-1].count += 1
-        visits[-1].chunks[digest] = (offset, length)
-    last_use = {visit.frame: number for number, visit in enumerate(visits)}
-    held: OrderedDict[int, _Visit] = OrderedDict()  # as `ChunksAhead` will hold them, by their decompression
-    for number, visit in enumerate(visits):
-        if visit.frame in held:
-            visit.decompress = False
-            held[visit.frame].chunks.update(visit.chunks)  # checked when the frame is decompressed
-            held.move_to_end(visit.frame)
-        else:
-            if len(held) == kept:
-                held.popitem(last=False)
-            held[visit.frame] = visit
-        if last_use[visit.frame] == number:
-            visit.last = True
-            del held[visit.frame]
-    return visits
+                self._reader.checked_frame(frame.number, frame.chunks.values(), decompressor, content)
+            except ReplayError:
+                self._unread.extend(frame.stretches)
+                continue
+            for stretch in frame.stretches:
+                _, offset, length = frame.chunks[stretch.digest]
+                self._write(stretch, Piece(content, offset, length))
+            with self._lock:
+                self._done_bytes += sum(stretch.size_bytes for stretch in frame.stretches)
+            progress(self._done_bytes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from operator import attrgetter
@@ -20,7 +20,7 @@ from replay.compare.outputs import BufferComparison, Reading
 from replay.engine.contents.arrays import texel_at
 from replay.engine.contents.copies import Copies
 from replay.engine.contents.live import ZEROS, LiveMemory
-from replay.engine.contents.loading import SMALLEST_BYTES, ChunksAhead, Piece
+from replay.engine.contents.loading import Loader, Piece, Stretch
 from replay.engine.contents.reading import describe, loads, pieces, read_chunk
 from replay.engine.contents.tensor_maps import LiveMaps, MapPlace
 from replay.engine.contents.words import (
@@ -83,7 +83,6 @@ class ContentStore:
     )  # range id -> offsets of chunks that the first replay wrote although they are captured as unchanged
 
     def __post_init__(self) -> None:
-        self._chunk: Callable[[bytes, int], bytes | Piece] = self.reader.chunk
         self._live = LiveMemory(self.driver, self.addresses, self.find_handle, self.inside)
         self.copies = Copies(self.driver, self._live, self.ranges, self.progress)
 
@@ -91,22 +90,49 @@ class ContentStore:
         """Where a range lives now; of an array its captured address, from which offsets are counted."""
         return self._live.address(range_)
 
-    def load(self, range_: Range, start: int = 0) -> None:
-        """Write the `before` contents of a range, from the snapshot, from chunk border `start` on."""
-        if range_.before is None:
-            return
+    def load(self, *ranges: Range, start: int = 0) -> None:
+        """Write the `before` contents of ranges, from the snapshot, from chunk border `start` on."""
+        stretches: list[Stretch] = []
+        for range_ in ranges:
+            if range_.before is None:
+                continue
+            widest = 0 if is_array(range_) else WIDEST_FILL_BYTES
+            for offset, digest, size in loads(range_.before, start, widest):
+                if digest != ZERO_DIGEST:
+                    stretches.append(Stretch(digest, size, range_, offset))
+                    continue
+                self._live.fill_zero(range_, self.live(range_) + offset, size)
+                self.loaded_bytes += size
+                self._tell_loaded()
+        loader = Loader(
+            self.reader,
+            stretches,
+            self._write_chunk,
+            # An array is copied in its own context, and which is current is known of the calling thread alone.
+            alone=lambda stretch: is_array(stretch.range_),
+            helping=self._live.joined,
+            progress=self._tell_loaded,
+        )
+        with self._live.shared() if loader.threads > 1 else nullcontext():
+            loader.run()
+        self.loaded_bytes += sum(stretch.size_bytes for stretch in stretches)
+        for range_ in ranges:
+            if range_.before is not None:
+                self._patch_loaded(range_, start)
+                self._mirror(range_)
+
+    def _tell_loaded(self, more_bytes: int = 0) -> None:
+        self.progress(f"loading memory ({self.loaded_bytes + more_bytes >> 20} MiB done)")
+
+    def _write_chunk(self, stretch: Stretch, data: bytes | bytearray | Piece) -> None:
+        range_, offset = stretch.range_, stretch.offset
+        if words := self._words_in(range_.id, offset, stretch.size_bytes):
+            data = self._patched(bytes(data), offset, words)
+        self._live.write(range_, self.live(range_) + offset, data)
+
+    def _patch_loaded(self, range_: Range, start: int) -> None:
+        """Write what is no matter of one chunk."""
         live = self.live(range_)
-        for offset, digest, size in loads(range_.before, start, 0 if is_array(range_) else WIDEST_FILL_BYTES):
-            data: bytes | bytearray | Piece
-            if digest == ZERO_DIGEST:
-                self._live.fill_zero(range_, live + offset, size)
-            else:
-                data = self._chunk(digest, size)
-                if words := self._words_in(range_.id, offset, size):
-                    data = self._patched(bytes(data), offset, words)
-                self._live.write(range_, live + offset, data)
-            self.loaded_bytes += size
-            self.progress(f"loading memory ({self.loaded_bytes >> 20} MiB done)")
         # A pointer may stand across the border of two chunks.
         for word in self.words.get(range_.id, ()):
             if (
@@ -116,7 +142,6 @@ class ContentStore:
                 and (moved := self.addresses.find(word.target))
             ):
                 self._live.write(range_, live + word.offset, moved.to_bytes(8, "little"))
-
         for place in self.map_places.get(range_.id, []):
             assert self.maps is not None
             self._live.write(range_, live + place.offset, self.maps.live(place.id))
@@ -124,27 +149,6 @@ class ContentStore:
             moved = self.find_handle(handle.c_type, handle.captured)
             if moved not in (None, handle.captured):
                 self._live.write(range_, live + handle.offset, moved.to_bytes(8, "little"))
-        self._mirror(range_)
-
-    @contextmanager
-    def reading_ahead(self, ranges: Iterable[Range]) -> Iterator[None]:
-        """While this lasts, `load` of these ranges, in this order, finds their contents decompressed by threads."""
-        plan = [
-            (digest, size)
-            for range_ in ranges
-            if range_.before is not None
-            for _, digest, size in pieces(range_.before)
-            if digest != ZERO_DIGEST
-        ]
-        if sum(size for _, size in plan) < SMALLEST_BYTES:
-            yield
-            return
-        with ChunksAhead(self.reader, plan) as ahead:
-            self._chunk = ahead.chunk
-            try:
-                yield
-            finally:
-                self._chunk = self.reader.chunk
 
     def point_to(self, captured: int, size_bytes: int) -> None:
         """Memory captured at this address has just appeared: let the words that point to it point there.
