@@ -11,8 +11,8 @@ On the built-in CPU driver, side by side in rounds, the least of each side count
 - loading memory, from the stage of that name to the next, beside `zstd -d` of the same bytes, compressed at level 1,
   into a file beside it. Loading ends with the bytes in the driver's memory and every one of them checked by BLAKE3;
   `zstd -d` ends with them in the page cache, checked by XXH64, zeros left out as a hole. Both read a file that was just
-  written. `zstd -d` decompresses in one thread and reads and writes in two others, loading does in one for each
-  processor.
+  written. `zstd -d` decompresses in one thread and reads and writes in two others; loading has a thread for each
+  processor, which does all of it.
 
 CPU seconds do not count what other processes took: of a whole command the lesser of wall and CPU seconds is held
 against its target. Loading is held against its target by wall seconds; the ratio of CPU seconds stands beside it, and
