@@ -225,7 +225,7 @@ struct call {
   bool selected;          // LAUNCH: the window stays open until it has left the driver
   struct module *loading; // the module that the call is about to load (variables.c)
   uint32_t matched, selected_launches; // launches in it that match, and that are selected
-  struct description *description;     // GRAPH: graph_describe.c
+  struct description *description;     // GRAPH: graph/description.h
   struct attachment *attachments;      // in scratch
 };
 
@@ -349,7 +349,7 @@ struct selection {
 };
 extern struct selection selection;
 
-// ---- graphs (graph.c) ----------------------------------------------------------------------------
+// ---- graphs (graph/) ----------------------------------------------------------------------------
 
 // False: a launch of this executable graph is of no interest while the window is closed.
 bool graph_matters(struct thread *thread, uint64_t handle);
@@ -366,7 +366,7 @@ void graph_reach(uint64_t handle, struct range_list *reached);
 void graph_ending_memory(uint64_t handle, struct range_list *ending);
 void follow_graph_launch(uint64_t handle);
 void reset_graphs_after_fork(void);
-// Changes while no window is open (graph_changes.c).
+// Changes while no window is open (graph/changes.c).
 bool graph_change_can_wait(const struct call *call);
 void keep_graph_change(struct call *call);
 void forget_graph_changes(uint64_t graph);

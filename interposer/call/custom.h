@@ -16,7 +16,7 @@ void rectangle_leave(struct call *call);
 void copy_enter(struct call *call); // cuMemcpy
 void copy_leave(struct call *call);
 
-// graph.c
+// graph/executable.c
 void graph_enter(struct call *call);
 void graph_launch_enter(struct call *call);
 // custom_batch.c

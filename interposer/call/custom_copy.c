@@ -1,6 +1,6 @@
 // Copies of two and three dimensions, and copies whose sides may be host or device memory.
 #include "call/custom.h"
-#include "call/graph.h"
+#include "graph/description.h"
 
 #include <stdlib.h>
 #include <string.h>

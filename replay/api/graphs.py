@@ -44,7 +44,7 @@ DESCRIBED = {
 # What the content of executable graphs follows from
 CHANGING = frozenset((*DESCRIBED, ENABLE, "cuGraphExecDestroy"))
 
-# Recorded when the next window opens, unless one is open (interposer/call/graph_changes.c)
+# Recorded when the next window opens, unless one is open (interposer/graph/changes.c)
 WAITING = CHANGING - {*MAKERS, "cuGraphExecDestroy"}
 
 _PAIR = struct.Struct("<II")
@@ -73,7 +73,7 @@ class NodeType(enum.IntEnum):
 
 
 class Part(enum.IntEnum):
-    """What a node's description consists of: interposer/call/graph.h."""
+    """What a node's description consists of: interposer/graph/description.h."""
 
     PARAMETERS = 1
     BUFFER = 2

@@ -61,7 +61,7 @@ class Effect(enum.IntEnum):
     END_CAPTURE = 18
     CUSTOM = 19  # interposer/call/custom.c
     IMPORT = 20  # (address) memory of another process or interface appears; the driver is asked for its size
-    GRAPH = 21  # makes or changes an executable graph: interposer/call/graph.c
+    GRAPH = 21  # makes or changes an executable graph: interposer/graph/executable.c
     GRAPH_LAUNCH = 22  # (executable graph): reach starts from the parameters of its nodes
 
 

@@ -1,7 +1,7 @@
 """Graphs and stream capture.
 
 What builds or changes a graph is not recorded: when the graph is made executable, the shim asks the driver for all of
-its nodes and describes them (`interposer/call/graph_describe.c`). What makes, changes or ends an executable graph is.
+its nodes and describes them (`interposer/graph/describe.c`). What makes, changes or ends an executable graph is.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 //
 // Handles and nodes of graphs that have ended stay in the table until their numbers are given out again,
 // which is when they are replaced: nothing asks for one that no living graph has.
-#include "call/graph.h"
+#include "graph/description.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // Changes of executable graphs while no window is open. A program may make one at every step, and only the
 // latest of each node says what a later window launches, so they are kept here and written when one opens.
-#include "call/graph.h"
+#include "graph/description.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// Graphs: what the driver says of one (graph_describe.c), what it said of conditional nodes when they were
-// made (graph_conditions.c), and the executable ones (graph.c).
+// Graphs: what the driver says of one (describe.c), what it said of conditional nodes when they were
+// made (conditions.c), and the executable ones (executable.c).
 #pragma once
 #include "shim.h"
 
@@ -38,7 +38,7 @@ enum node_part {
   PARTS
 };
 
-// CUgraphNodeParams; the members that are read stand in graph_describe.c.
+// CUgraphNodeParams; the members that are read stand in describe.c.
 struct node_parameters {
   uint32_t type, reserved[3];
   uint8_t member[232];

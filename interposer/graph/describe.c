@@ -4,7 +4,7 @@
 // A graph may come from stream capture, from a library or from a clone, so what built it was not seen. The
 // questions are answered from the driver's tables: none of them waits for the device or takes part in a
 // capture.
-#include "call/graph.h"
+#include "graph/description.h"
 
 #include <stdlib.h>
 #include <string.h>

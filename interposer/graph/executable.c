@@ -4,7 +4,7 @@
 // changed in place to mean another handle. What a row leads to is changed under the lock, which is never held
 // across a call of the driver.
 #define _GNU_SOURCE
-#include "call/graph.h"
+#include "graph/description.h"
 
 #include "call/custom.h"
 
