@@ -242,7 +242,7 @@ void number_call(struct call *call); // if it has no number yet
 uint64_t last_call_number(void);
 void initialise(void);
 
-// ---- attachments (encode.c, custom.c, image.c) --------------------------------------------------
+// ---- attachments (encode.c, image.c, custom/) --------------------------------------------------
 
 uint64_t term_value(const struct call *call, const struct term *term);
 void attach(struct call *call, unsigned parameter, unsigned part, const void *data, uint64_t length);
@@ -296,7 +296,7 @@ struct kernel {
   uint32_t parameter_bytes;
   uint32_t *layout;              // parameter_count pairs of offset and size
   _Atomic uint32_t list_name;    // launches.c
-  struct old_launch *old_launch; // custom_old_launch.c; NULL until something was set
+  struct old_launch *old_launch; // custom/old_launch.c; NULL until something was set
 };
 
 // Launches by cuLaunch and its like, and what their functions were told before.

@@ -50,7 +50,7 @@ struct copy_3d_span {
   struct span source, destination; // bytes 0: an array
   bool host_source;                // `source` is memory of the host, or may be
 };
-struct copy_3d_span spans_of_3d(const void *copy); // CUDA_MEMCPY3D; custom_copy.c
+struct copy_3d_span spans_of_3d(const void *copy); // CUDA_MEMCPY3D; custom/copy.c
 
 enum { MAX_GRAPH_DEPTH = 16 };
 

@@ -6,7 +6,7 @@
 #define _GNU_SOURCE
 #include "graph/description.h"
 
-#include "call/custom.h"
+#include "custom/custom.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,16 +1,17 @@
 // The named exceptions to the generic path, by family. `enter` runs before the driver is called, `leave` when
 // it has succeeded; both may attach what the generic path cannot follow.
 #pragma once
+
 #include "shim.h"
 
-// custom_launch.c
+// launch.c
 void launch_enter(struct call *call);
 
-// custom_old_launch.c
+// old_launch.c
 void pack_old_launch(struct call *call);   // the parameters, where pack_launch_parameters puts them
 void attach_old_launch(struct call *call); // and the geometry
 
-// custom_copy.c
+// copy.c
 void rectangle_enter(struct call *call); // cuMemcpy2D and 3D
 void rectangle_leave(struct call *call);
 void copy_enter(struct call *call); // cuMemcpy
@@ -19,16 +20,17 @@ void copy_leave(struct call *call);
 // graph/executable.c
 void graph_enter(struct call *call);
 void graph_launch_enter(struct call *call);
-// custom_batch.c
+
+// batch.c
 void batch_enter(struct call *call);
 
-// custom_module.c
+// module.c
 void load_file_enter(struct call *call);
 void variable_leave(struct call *call); // cuModuleGetGlobal and its like
 void context_enter(struct call *call);
 void import_leave(struct call *call); // EFFECT_IMPORT
 
-// custom_array.c
+// array.c
 void array_leave(struct call *call); // after an array was made
 void tensor_map_enter(struct call *call);
 unsigned array_copy_spans(const struct call *call, struct span spans[2]);

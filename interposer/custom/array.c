@@ -1,6 +1,6 @@
 // CUDA arrays, and the texture and surface objects and references over them: what making, binding and ending
 // them changes for the search of memory that a launch can reach.
-#include "call/custom.h"
+#include "custom/custom.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // Modules and libraries from files, module variables, and the parameters of contexts.
 #define _GNU_SOURCE
-#include "call/custom.h"
+#include "custom/custom.h"
 
 #include <fcntl.h>
 #include <string.h>

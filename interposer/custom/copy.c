@@ -1,5 +1,5 @@
 // Copies of two and three dimensions, and copies whose sides may be host or device memory.
-#include "call/custom.h"
+#include "custom/custom.h"
 #include "graph/description.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // Which functions are exceptions: the table marks each of them `custom`. One of them without a row here is
 // custom for the engine alone.
-#include "call/custom.h"
+#include "custom/custom.h"
 
 static const struct {
   void (*enter)(struct call *call);

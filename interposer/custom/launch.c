@@ -1,5 +1,5 @@
 // Launches: parameters, configuration with its attributes, what the driver says of the compiled kernel.
-#include "call/custom.h"
+#include "custom/custom.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // The launch protocol of CUDA 2 and 3: block shape, shared memory and parameters are state of a function,
 // which cuLaunch and its like launch. The state is followed from the first driver call on, and a launch is
 // recorded with all of it.
-#include "call/custom.h"
+#include "custom/custom.h"
 
 #include <stdlib.h>
 #include <string.h>
