@@ -455,7 +455,7 @@ def check_roles() -> None:
             )
         if len(function.parameters) > 16 or len(function.effect_terms) > 3:
             raise SystemExit(
-                f"{function.symbol}: more parameters or terms than interposer/shim.h has room for"
+                f"{function.symbol}: more parameters or terms than interposer/entry/driver.h has room for"
             )
 
 

@@ -1,0 +1,87 @@
+// The driver's functions: what the table says of them, which symbols have a wrapper (wrappers.c), and the
+// real ones (resolve.c).
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "generated/table.h"
+#include "generated/vocabulary.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+
+enum {
+  SUCCESS = 0,
+  ERROR_INVALID_VALUE = 1,
+  ERROR_OUT_OF_MEMORY = 2,
+  ERROR_DEINITIALIZED = 4,
+  ERROR_INVALID_CONTEXT = 201,
+  ERROR_SYMBOL_NOT_FOUND = 302,
+  ERROR_INVALID_HANDLE = 400,
+  ERROR_NOT_READY = 600,
+  ERROR_CONTEXT_IS_DESTROYED = 709
+};
+enum { MAX_PARAMETERS = 16, MAX_TERMS = 3 };
+
+// ---- the table ----------------------------------------------------------------------------------
+
+enum { FLAG_CUSTOM = 1, FLAG_SYNCHRONIZES = 2, FLAG_INPUTS = 4, FLAG_OUTPUTS = 8 };
+
+// arguments[first] * arguments[second] * scale; -1: no such factor.
+struct term {
+  int8_t first, second;
+  uint32_t scale;
+};
+
+struct parameter {
+  uint8_t role;           // enum role
+  uint8_t size_bytes;     // as an argument
+  uint16_t element_bytes; // of the pointee
+  struct term count;      // elements behind the pointer
+};
+
+struct function {
+  uint16_t record_id; // in a record
+  uint16_t id;        // of the newest version that does the same with the same parameters: what code looks at
+  uint8_t keep;       // enum keep
+  uint8_t effect;     // enum effect
+  uint16_t first_parameter;
+  uint8_t parameter_count;
+  uint8_t flags;
+  int8_t stream; // position of the stream that the call goes to; -1: none
+  const char *symbol;
+  const char *unsupported; // why it is not replayed; "" when it is
+  struct term effect_terms[MAX_TERMS];
+};
+
+// A symbol that has a wrapper.
+struct slot {
+  const char *symbol;
+  int16_t function; // position in `functions`; -1: calls are not recorded
+  uint8_t per_thread;
+  void *wrapper;
+  const char *reason; // why a call inside a window has to be noted
+};
+
+extern const struct parameter parameters[];
+extern const struct function functions[];
+extern const struct slot slots[];
+int slot_of_symbol(const char *symbol); // -1: has no wrapper
+
+// ---- the real driver ----------------------------------------------------------------------------
+
+extern _Atomic(void *) real_functions[SLOT_COUNT];
+void *resolve_real(unsigned slot); // never NULL: a function that answers ERROR_SYMBOL_NOT_FOUND at worst
+
+static inline void *real_function(unsigned slot) {
+  void *real = atomic_load_explicit(&real_functions[slot], memory_order_acquire);
+  return LIKELY(real != NULL) ? real : resolve_real(slot);
+}
+
+// A function of the real driver that the shim itself calls; NULL when the driver has none of that name.
+void *driver_symbol(const char *symbol);
+const char *driver_path(void); // "" when unknown

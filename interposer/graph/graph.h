@@ -1,0 +1,28 @@
+// Executable graphs, as the rest of the shim asks for them.
+#pragma once
+
+#include "call/call.h"
+
+struct range_list;
+
+// False: a launch of this executable graph is of no interest while the window is closed.
+bool graph_matters(struct thread *thread, uint64_t handle);
+void describe_graph_call(struct call *call);           // before a call that makes or changes one
+void follow_graph_call(struct call *call, int result); // after it, or after one that ends one
+void visit_matching_kernels(uint64_t handle,
+                            void (*visit)(struct kernel *kernel, const uint32_t geometry[7], void *state),
+                            void *state);
+uint32_t kernels_in_graph(uint64_t handle);  // those that a launch launches
+void graph_wants_variables(uint64_t handle); // of the modules of its kernels
+bool graph_reaches_untouched(uint64_t handle);
+void graph_reach(uint64_t handle, struct range_list *reached);
+void graph_ending_memory(uint64_t handle, struct range_list *ending);
+void follow_graph_launch(uint64_t handle);
+void reset_graphs_after_fork(void);
+// Changes while no window is open (graph/changes.c).
+bool graph_change_can_wait(const struct call *call);
+void keep_graph_change(struct call *call);
+void forget_graph_changes(uint64_t graph);
+void write_graph_changes(void);
+void reset_graph_changes_after_fork(void);
+void reset_conditions_after_fork(void);

@@ -1,0 +1,59 @@
+// Reading the contents of ranges: before a call may touch them (touch.c), as one copy (contents.c), and what
+// the host writes with no call of the driver.
+#pragma once
+
+#include "memory/memory.h"
+
+void prepare_memory(struct call *call); // copies what the call may touch for the first time, or what it ends
+
+// What capture did to the application, beside recording calls.
+struct perturbation {
+  _Atomic uint64_t waits, wait_ns;        // for the device to become idle
+  _Atomic uint64_t copied_bytes, copy_ns; // to the host; hashing and writing are part of the time
+  _Atomic uint64_t hashed_bytes;          // on the device, instead of being copied
+  _Atomic uint64_t asked_ns;              // for the variables of modules
+  // Launches that match the selection, and of these the ones that no window holds.
+  _Atomic uint64_t launches_matched;
+  _Atomic uint64_t outside_selection; // of --launch and its like
+  _Atomic uint64_t busy_threads;      // their window could not be had
+  _Atomic uint64_t after_end;         // the selection was complete, or the capture had stopped
+  _Atomic uint64_t in_stream_capture; // not part of launches_matched: they ran as nodes of graphs, if at all
+};
+extern struct perturbation perturbation;
+void describe_perturbation(void);
+// Reads the contents of all ranges of the list into the blobs file; scans what it reads for pointers and
+// appends what they reach when `follow`. The gate is closed.
+void copy_contents(struct thread *thread, struct range_list *list, enum moment moment, uint64_t call,
+                   bool follow);
+
+// One piece of a range, in memory that the next one overwrites; NULL, with the driver's answer, when it
+// cannot be read. The gate is closed and the device idle, or the range is pinned memory.
+enum { PIECE_BYTES = 8 << 20 };
+const uint8_t *read_contents(const struct range *range, uint64_t offset, size_t bytes, int *result);
+void write_contents(const struct range *range, uint64_t offset, const uint8_t *data, size_t bytes,
+                    enum moment moment, uint64_t call);
+bool is_host_visible(uint64_t address);          // the driver is asked
+bool push_context_of(const struct range *range); // true: pop_context has to follow
+void pop_context(void);
+
+extern atomic_bool host_memory_is_pending; // work may be under way that writes pinned or managed memory
+
+// ---- what the host writes between two calls (host_writes.c) -------------------------------------
+
+void host_contents_were_read(const struct range *range, uint64_t offset, const uint8_t *data, size_t bytes,
+                             enum moment moment, uint64_t call);
+bool host_writes_matter(const struct call *call); // before the call; touches: see touch.c
+void look_for_host_writes(struct call *call, struct range_list *reached, bool follow);
+void look_after_wait(struct call *call); // LEAVE of a call that may have waited for the device
+void device_may_write_host_memory(void);
+void forget_host_contents(void);
+
+// ---- whether the device still works (idle.c) ----------------------------------------------------
+
+uint64_t current_context(void);
+void note_streams(const struct call *call);
+bool device_becomes_idle(const struct range_list *list, const char **problem);
+extern const char context_has_ended[]; // a problem that nobody need hear of when there is nothing to read
+bool device_is_idle(void);             // of the current context, asked and not waited for
+void reset_streams_after_fork(void);
+extern atomic_int captures_under_way;
