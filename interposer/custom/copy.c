@@ -1,6 +1,5 @@
 // Copies of two and three dimensions, and copies whose sides may be host or device memory.
 #include "custom/custom.h"
-#include "graph/description.h"
 
 #include <stdlib.h>
 #include <string.h>

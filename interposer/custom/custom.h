@@ -16,8 +16,13 @@ void rectangle_enter(struct call *call); // cuMemcpy2D and 3D
 void rectangle_leave(struct call *call);
 void copy_enter(struct call *call); // cuMemcpy
 void copy_leave(struct call *call);
+struct copy_3d_span {
+  struct span source, destination; // bytes 0: an array
+  bool host_source;                // `source` is memory of the host, or may be
+};
+struct copy_3d_span spans_of_3d(const void *copy); // CUDA_MEMCPY3D
 
-// graph/executable.c
+// graph/executable.c, graph/launch.c
 void graph_enter(struct call *call);
 void graph_launch_enter(struct call *call);
 

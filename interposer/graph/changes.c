@@ -1,6 +1,6 @@
 // Changes of executable graphs while no window is open. A program may make one at every step, and only the
 // latest of each node says what a later window launches, so they are kept here and written when one opens.
-#include "graph/description.h"
+#include "graph/executable.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -24,9 +24,7 @@ static struct change *buckets[BUCKETS];
 static size_t kept;
 static uint64_t last_order;
 
-static bool changes_whole_graph(unsigned id) {
-  return id == ID_cuGraphExecUpdate || id == ID_cuGraphExecUpdate_v2;
-}
+bool changes_whole_graph(unsigned id) { return id == ID_cuGraphExecUpdate || id == ID_cuGraphExecUpdate_v2; }
 
 static bool changes_node(unsigned id) {
   switch (id) {

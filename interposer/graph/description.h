@@ -1,6 +1,7 @@
-// Graphs: what the driver says of one (describe.c), what it said of conditional nodes when they were
-// made (conditions.c), and the executable ones (executable.c).
+// What the driver says of a graph and its nodes (describe.c), and what it said of conditional nodes when they
+// were made (conditions.c).
 #pragma once
+
 #include "shim.h"
 
 // As cuda.h numbers CUgraphNodeType.
@@ -45,12 +46,6 @@ struct node_parameters {
   int64_t reserved_too;
 };
 _Static_assert(sizeof(struct node_parameters) == 256, "CUgraphNodeParams");
-
-struct copy_3d_span {
-  struct span source, destination; // bytes 0: an array
-  bool host_source;                // `source` is memory of the host, or may be
-};
-struct copy_3d_span spans_of_3d(const void *copy); // CUDA_MEMCPY3D; custom/copy.c
 
 enum { MAX_GRAPH_DEPTH = 16 };
 
