@@ -1,5 +1,4 @@
-// Asks the driver for everything that is in a graph, and writes it down. The layout is
-// replay/capture/FORMAT.md.
+// Asks the driver for everything that is in a graph, and writes it into a description.
 //
 // A graph may come from stream capture, from a library or from a clone, so what built it was not seen. The
 // questions are answered from the driver's tables: none of them waits for the device or takes part in a
@@ -10,10 +9,8 @@
 #include <string.h>
 
 enum {
-  DESCRIPTION_VERSION = 1,
   MAX_NODES = 1 << 20,
   MAX_OPERATIONS = 4096,
-  MAX_BYTES = 256 << 20,
   ATTRIBUTE_BYTES = 72,
 };
 
@@ -37,82 +34,6 @@ struct allocate_member { // CUDA_MEM_ALLOC_NODE_PARAMS
   uint64_t access, access_count, bytes, address;
 };
 _Static_assert(sizeof(struct allocate_member) == 120, "CUDA_MEM_ALLOC_NODE_PARAMS");
-
-// ---- a description that grows -------------------------------------------------------------------
-
-void free_description(struct description *description) {
-  free(description->bytes);
-  *description = (struct description){0};
-}
-
-// NULL: failed.
-static uint8_t *grow(struct description *description, size_t bytes) {
-  size_t padded = (bytes + 7) & ~(size_t)7;
-  if (description->failed || padded > MAX_BYTES - description->length) {
-    description->failed = true;
-    return NULL;
-  }
-  if (description->length + padded > description->capacity) {
-    size_t capacity = description->capacity * 2 + padded + 1024;
-    uint8_t *grown = realloc(description->bytes, capacity);
-    if (grown == NULL) {
-      description->failed = true;
-      return NULL;
-    }
-    description->bytes = grown;
-    description->capacity = capacity;
-  }
-  uint8_t *start = description->bytes + description->length;
-  memset(start, 0, padded);
-  description->length += padded;
-  return start;
-}
-
-static void put(struct description *description, const void *data, size_t bytes) {
-  uint8_t *start = grow(description, bytes);
-  if (start != NULL && bytes > 0)
-    memcpy(start, data, bytes);
-}
-
-static void put_pair(struct description *description, uint32_t first, uint32_t second) {
-  put(description, (uint32_t[2]){first, second}, 8);
-}
-
-static void patch_u32(struct description *description, size_t at, uint32_t value) {
-  if (!description->failed)
-    memcpy(description->bytes + at, &value, 4);
-}
-
-// The node being written: where its head stands, and how many parts it has by now.
-struct node_writer {
-  struct description *description;
-  size_t head;
-  uint32_t parts;
-};
-
-enum { HEAD_DEPENDENCIES = 12, HEAD_PARTS = 16 };
-
-static struct node_writer begin_node(struct description *description, uint64_t handle, uint32_t type) {
-  struct node_writer node = {description, description->length, 0};
-  put(description, &handle, 8);
-  put_pair(description, type, 0);
-  put_pair(description, 0, 0);
-  return node;
-}
-
-static void put_part(struct node_writer *node, enum node_part part, const void *data, size_t bytes) {
-  put_pair(node->description, part, (uint32_t)bytes);
-  put(node->description, data, bytes);
-  node->parts++;
-}
-
-static void put_problem(struct node_writer *node, const char *text) {
-  put_part(node, PART_PROBLEM, text, strlen(text));
-}
-
-static void end_node(struct node_writer *node) {
-  patch_u32(node->description, node->head + HEAD_PARTS, node->parts);
-}
 
 // ---- nodes --------------------------------------------------------------------------------------
 
@@ -155,9 +76,7 @@ static bool put_values(struct node_writer *node, const struct kernel *kernel, co
       return false;
   if (kernel->parameter_count < 0)
     return false;
-  put_pair(node->description, PART_BUFFER, kernel->parameter_bytes);
-  uint8_t *packed = grow(node->description, kernel->parameter_bytes);
-  node->parts++;
+  uint8_t *packed = put_empty_part(node, PART_BUFFER, kernel->parameter_bytes);
   for (int32_t n = 0; packed != NULL && n < kernel->parameter_count; n++)
     memcpy(packed + kernel->layout[n * 2], (const void *)(uintptr_t)values[n], kernel->layout[n * 2 + 1]);
   put_part(node, PART_LAYOUT, kernel->layout, (size_t)kernel->parameter_count * 8);
@@ -197,11 +116,9 @@ static void put_kernel(struct node_writer *node, const struct kernel_member *giv
 static void describe_graph_into(struct description *description, uint64_t graph, unsigned depth);
 
 static void put_inside(struct node_writer *node, enum node_part part, uint64_t graph, unsigned depth) {
-  size_t head = node->description->length;
-  put_pair(node->description, part, 0);
+  size_t start = begin_part(node, part);
   describe_graph_into(node->description, graph, depth + 1);
-  patch_u32(node->description, head + 4, (uint32_t)(node->description->length - head - 8));
-  node->parts++;
+  end_part(node, start);
 }
 
 // Of a graph, or of the graphs that hold it, the one with this handle: how many steps outward. False: none.
@@ -392,13 +309,9 @@ static bool put_dependencies(struct node_writer *node, uint64_t handle, const st
     struct place wanted = {found[n], 0};
     const struct place *place = bsearch(&wanted, places, count, sizeof *places, compare_places);
     whole = place != NULL;
-    if (whole) {
-      put_pair(node->description, place->index, 0);
-      put(node->description, data + 8 * n, 8);
-    }
+    if (whole)
+      put_dependency(node, place->index, data + 8 * n);
   }
-  if (whole)
-    patch_u32(node->description, node->head + HEAD_DEPENDENCIES, (uint32_t)edges);
   free(found);
   return whole;
 }
@@ -435,7 +348,7 @@ static void describe_graph_into(struct description *description, uint64_t graph,
   struct place *places = calloc(count + 1, sizeof *places);
   if (nodes == NULL || places == NULL || (count > 0 && get(graph, nodes, &count) != SUCCESS))
     description->failed = true;
-  put_pair(description, (uint32_t)count, 0);
+  begin_graph(description, (uint32_t)count);
   if (!description->failed) {
     for (size_t n = 0; n < count; n++)
       places[n] = (struct place){nodes[n], (uint32_t)n};
@@ -448,18 +361,6 @@ static void describe_graph_into(struct description *description, uint64_t graph,
   free(places);
 }
 
-static void begin_description(struct description *description) {
-  uint64_t context = current_context();
-  *description = (struct description){0};
-  put_pair(description, DESCRIPTION_VERSION, 0);
-  put(description, &context, 8);
-}
-
-static void end_description(struct description *description) {
-  if (description->failed)
-    free_description(description);
-}
-
 void describe_graph(struct description *description, uint64_t graph) {
   begin_description(description);
   describe_graph_into(description, graph, 0);
@@ -468,74 +369,9 @@ void describe_graph(struct description *description, uint64_t graph) {
 
 void describe_node(struct description *description, uint64_t node, const struct node_parameters *parameters) {
   begin_description(description);
-  put_pair(description, 1, 0);
+  begin_graph(description, 1);
   struct node_writer writer = begin_node(description, node, parameters->type);
   put_parameters(&writer, node, parameters->type, parameters->member, 0);
   end_node(&writer);
   end_description(description);
-}
-
-// ---- reading it again ---------------------------------------------------------------------------
-
-struct reading {
-  const uint8_t *at;
-  bool (*visit)(const struct described_node *, void *);
-  void *state;
-};
-
-static uint32_t take_u32(struct reading *reading) {
-  uint32_t value;
-  memcpy(&value, reading->at, 4);
-  reading->at += 4;
-  return value;
-}
-
-struct part {
-  uint32_t what, length;
-  const uint8_t *bytes;
-};
-
-static struct part take_part(struct reading *reading) {
-  struct part part = {.what = take_u32(reading)};
-  part.length = take_u32(reading);
-  part.bytes = reading->at;
-  reading->at += ((size_t)part.length + 7) & ~(size_t)7;
-  return part;
-}
-
-// The bytes are this file's own, so they are as they should be.
-static bool visit_graph(struct reading *reading, uint32_t depth) {
-  uint32_t count = take_u32(reading);
-  take_u32(reading);
-  for (uint32_t n = 0; n < count; n++) {
-    struct described_node node = {.depth = depth};
-    memcpy(&node.handle, reading->at, 8);
-    reading->at += 8;
-    node.type = take_u32(reading);
-    uint32_t dependencies = take_u32(reading), parts = take_u32(reading);
-    reading->at += 4 + (size_t)dependencies * 16;
-    struct reading inside = *reading;
-    for (uint32_t n_part = 0; n_part < parts; n_part++) {
-      struct part part = take_part(reading);
-      node.part[part.what] = part.bytes;
-      node.part_bytes[part.what] = part.length;
-    }
-    if (!reading->visit(&node, reading->state))
-      return false;
-    for (uint32_t n_part = 0; n_part < parts; n_part++) {
-      struct part part = take_part(&inside);
-      struct reading graph = {part.bytes, reading->visit, reading->state};
-      if ((part.what == PART_CHILD || part.what == PART_BODY) && !visit_graph(&graph, depth + 1))
-        return false;
-    }
-  }
-  return true;
-}
-
-bool visit_nodes(const struct description *description, bool (*visit)(const struct described_node *, void *),
-                 void *state) {
-  if (description->bytes == NULL)
-    return false;
-  struct reading reading = {description->bytes + 16, visit, state};
-  return visit_graph(&reading, 0);
 }

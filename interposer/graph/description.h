@@ -1,5 +1,5 @@
-// What the driver says of a graph and its nodes (describe.c), and what it said of conditional nodes when they
-// were made (conditions.c).
+// What the driver says of a graph and its nodes (describe.c), as bytes (description.c), and what it said of
+// conditional nodes when they were made (conditions.c).
 #pragma once
 
 #include "shim.h"
@@ -60,6 +60,25 @@ void describe_graph(struct description *description, uint64_t graph);
 // One node with these parameters, as if it were a whole graph.
 void describe_node(struct description *description, uint64_t node, const struct node_parameters *parameters);
 void free_description(struct description *description);
+
+// Writing one: the nodes of a graph one after another, of each its dependencies and then its parts. Whatever
+// fails makes the whole description fail, which end_description then frees.
+struct node_writer {
+  struct description *description;
+  size_t head;
+  uint32_t dependencies, parts;
+};
+void begin_description(struct description *description);
+void end_description(struct description *description);
+void begin_graph(struct description *description, uint32_t nodes);
+struct node_writer begin_node(struct description *description, uint64_t handle, uint32_t type);
+void put_dependency(struct node_writer *node, uint32_t index, const uint8_t data[8]); // CUgraphEdgeData
+void put_part(struct node_writer *node, enum node_part part, const void *data, size_t bytes);
+void put_problem(struct node_writer *node, const char *text);
+uint8_t *put_empty_part(struct node_writer *node, enum node_part part, size_t bytes); // NULL: failed
+size_t begin_part(struct node_writer *node, enum node_part part); // what is written until its end is inside
+void end_part(struct node_writer *node, size_t start);
+void end_node(struct node_writer *node);
 
 // A description, read again.
 struct described_node {
