@@ -24,14 +24,6 @@ static struct worker hashing = {.work = hash_chunks}, writing = {.work = store};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
-static bool is_zero(const uint8_t *data, size_t bytes) {
-  static const uint8_t zeros[4096];
-  for (; bytes >= sizeof zeros; data += sizeof zeros, bytes -= sizeof zeros)
-    if (memcmp(data, zeros, sizeof zeros) != 0)
-      return false;
-  return memcmp(data, zeros, bytes) == 0;
-}
-
 void begin_piece(struct piece *piece, size_t first_chunk, size_t bytes) {
   piece->first_chunk = first_chunk;
   piece->bytes = bytes;

@@ -3,8 +3,6 @@
 
 #include "shim.h"
 
-uint64_t now_ns(void); // CLOCK_MONOTONIC
-
 enum { CHUNK_BYTES = 256 << 10 }; // what is compared and written as one; a chunk of a snapshot
 
 // Of a chunk. Two chunks that differ have equal hashes with a probability of about 2^-110: a keyed

@@ -245,12 +245,6 @@ static bool ask_node(uint64_t node, uint32_t type, struct node_parameters *answe
   }
 }
 
-static bool is_zero(const uint8_t *data, size_t bytes) {
-  while (bytes > 0 && data[bytes - 1] == 0)
-    bytes--;
-  return bytes == 0;
-}
-
 // Those that are valid for graph nodes and that somebody has set.
 static void put_attributes(struct node_writer *node, uint64_t handle) {
   static const uint32_t ids[] = {1, 2, 4, 5, 8, 9, 10, 11, 13, 14, 16}; // CUlaunchAttributeID

@@ -8,19 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 atomic_bool host_memory_is_pending;
 // One is read, one hashed, one written; used by the thread that closed the gate, and by those behind it.
 static struct piece pieces[3];
 static uint64_t bytes_copied; // into the capture: what --max-bytes limits
 struct perturbation perturbation;
-
-uint64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 void describe_perturbation(void) {
   char text[1024];
@@ -45,7 +38,7 @@ void describe_perturbation(void) {
   write_process_text(text, (size_t)length);
 }
 
-static bool is_zero(const uint8_t *data, size_t bytes) {
+bool is_zero(const uint8_t *data, size_t bytes) {
   static const uint8_t zeros[4096];
   for (; bytes >= sizeof zeros; data += sizeof zeros, bytes -= sizeof zeros)
     if (memcmp(data, zeros, sizeof zeros) != 0)

@@ -32,6 +32,7 @@ enum { PIECE_BYTES = 8 << 20 };
 const uint8_t *read_contents(const struct range *range, uint64_t offset, size_t bytes, int *result);
 void write_contents(const struct range *range, uint64_t offset, const uint8_t *data, size_t bytes,
                     enum moment moment, uint64_t call);
+bool is_zero(const uint8_t *data, size_t bytes);
 bool is_host_visible(uint64_t address);          // the driver is asked
 bool push_context_of(const struct range *range); // true: pop_context has to follow
 void pop_context(void);

@@ -28,7 +28,7 @@ static atomic_bool owner_waits_for_device;
 static pthread_key_t thread_ends;
 static atomic_int thread_ends_made;
 
-static uint64_t now_ns(void) {
+uint64_t now_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;

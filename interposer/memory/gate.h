@@ -89,4 +89,5 @@ void lose_time(void);
 #else
 static inline void lose_time(void) {}
 #endif
+uint64_t now_ns(void);    // CLOCK_MONOTONIC
 void pause_briefly(void); // 20 us and what the system adds; keeps errno

@@ -13,7 +13,6 @@
 
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #ifndef LOOKING_LIMIT_MS
 #define LOOKING_LIMIT_MS 20000 // of one window, in all
@@ -35,12 +34,6 @@ static uint64_t looking_ns;
 static bool limit_is_reached;
 static _Atomic size_t kept_count;
 static atomic_bool device_has_worked; // since memory and copies were compared with the device idle
-
-static uint64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 void device_may_write_host_memory(void) { atomic_store(&device_has_worked, true); }
 

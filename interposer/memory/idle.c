@@ -86,12 +86,6 @@ void reset_streams_after_fork(void) {
 
 // ---- waiting ------------------------------------------------------------------------------------
 
-static uint64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 const char context_has_ended[] = "its context has ended";
 
 static const char *problem_of(int result) {
@@ -124,18 +118,23 @@ static const char *wait_for_stream(uint64_t stream, uint64_t deadline) {
   }
 }
 
+// The n-th of the streams by now. False: there are no more; they may become fewer between two calls.
+static bool stream_at(size_t n, struct stream *stream) {
+  pthread_mutex_lock(&lock);
+  bool found = n < stream_count;
+  if (found)
+    *stream = streams[n];
+  pthread_mutex_unlock(&lock);
+  return found;
+}
+
 static const char *wait_for_context(uint64_t context, uint64_t deadline) {
   static const uint64_t legacy_stream = 1, per_thread_stream = 2;
   const char *problem = wait_for_stream(legacy_stream, deadline);
   if (problem == NULL)
     problem = wait_for_stream(per_thread_stream, deadline);
-  for (size_t n = 0; problem == NULL; n++) {
-    pthread_mutex_lock(&lock);
-    bool more = n < stream_count;
-    struct stream stream = more ? streams[n] : (struct stream){0, 0};
-    pthread_mutex_unlock(&lock);
-    if (!more)
-      break;
+  struct stream stream;
+  for (size_t n = 0; problem == NULL && stream_at(n, &stream); n++) {
     if (stream.context == context)
       problem = wait_for_stream(stream.handle, deadline);
   }
@@ -161,13 +160,8 @@ bool device_is_idle(void) {
   if (query == NULL || context == 0 || query(1) != SUCCESS || query(2) != SUCCESS)
     return false;
   bool idle = true;
-  for (size_t n = 0; idle; n++) {
-    pthread_mutex_lock(&lock);
-    bool more = n < stream_count;
-    struct stream stream = more ? streams[n] : (struct stream){0, 0};
-    pthread_mutex_unlock(&lock);
-    if (!more)
-      break;
+  struct stream stream;
+  for (size_t n = 0; idle && stream_at(n, &stream); n++) {
     // Of another context: it may write the same memory, and is asked all the same.
     int result = query(stream.handle);
     idle = result == SUCCESS || result == ERROR_INVALID_HANDLE;

@@ -16,7 +16,6 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MAX_PARTS = 64, MAX_ANSWER_BYTES = 4 << 20, PATIENCE_S = 20 };
@@ -503,12 +502,6 @@ static void find_variables(struct module *module, uint64_t context) {
   }
   if (pushed)
     pop(&popped);
-}
-
-static uint64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 void ask_for_variables(void) {
