@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from replay.api.vocabulary import Effect, Moment, Role, Term
-from replay.capture.decode import RawCall, RawContents, RawCopy
+from replay.capture.raw.decode import RawCall, RawContents, RawCopy
 from replay.errors import FormatError
 from replay.snapshot.properties import (
     HINTS,

@@ -8,8 +8,8 @@ from types import TracebackType
 
 import numpy as np
 
-from replay.capture.checksum import crc32c
-from replay.capture.decode import BlobsFile, RawAttachment, RawContents, RawCopy
+from replay.capture.raw.checksum import crc32c
+from replay.capture.raw.decode import BlobsFile, RawAttachment, RawContents, RawCopy
 from replay.errors import DamagedError
 from replay.snapshot.allocations import Allocation
 from replay.snapshot.census import Targets, Words

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from replay.api import graphs
 from replay.api.graphs import Description, Graph, Node, NodeType
-from replay.capture.decode import RawAttachment, RawCall
+from replay.capture.raw.decode import RawAttachment, RawCall
 from replay.errors import DamagedError
 
 Read = Callable[[RawAttachment], bytes]

@@ -17,7 +17,7 @@ from functools import partial
 
 from replay.api import graphs, structs
 from replay.api.vocabulary import HANDLE_TYPES, Effect, Keep, Role
-from replay.capture.decode import RawAttachment, RawCall
+from replay.capture.raw.decode import RawAttachment, RawCall
 from replay.snapshot.graphs import Descriptions
 
 Key = tuple[str, int]  # C type of the handle, its value

@@ -12,8 +12,8 @@ import pytest
 from replay.api import functions
 from replay.api.graphs import WAITING
 from replay.api.vocabulary import Keep
-from replay.capture.decode import Decoder, Entered
-from replay.capture.rawfile import RawFile
+from replay.capture.raw.decode import Decoder, Entered
+from replay.capture.raw.records import RawFile
 
 from .conftest import HERE, Runner
 

@@ -18,8 +18,8 @@ import sanitizers
 from records import ProcessFile
 
 from replay.api.vocabulary import Moment, NoteCode
-from replay.capture.decode import BlobsFile, Decoder, Entered, RawCall, RawCopy, RawNote
-from replay.capture.rawfile import RawFile
+from replay.capture.raw.decode import BlobsFile, Decoder, Entered, RawCall, RawCopy, RawNote
+from replay.capture.raw.records import RawFile
 
 from .conftest import Runner
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from replay.api.vocabulary import BY_CAPTURE_BIT, VARIABLES_SOCKET, Moment
-from replay.capture.rawfile import RawFile
+from replay.capture.raw.records import RawFile
 from replay.capture.variables import VariableService
 
 from .conftest import Runner

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import BY_CAPTURE_BIT, PER_THREAD_BIT, CopyFlag, Moment, NoteCode, RecordKind
-from replay.capture.checksum import crc32c
+from replay.capture.raw.checksum import crc32c
 
 HEADER = struct.Struct("<IHHIIQQ")
 THREAD = 501

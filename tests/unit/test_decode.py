@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from replay.api.vocabulary import Moment, NoteCode, RecordKind
-from replay.capture.decode import BlobsFile, Decoder, Entered, Left, ProcessText, RawContents, RawNote
-from replay.capture.rawfile import RawFile
+from replay.capture.raw.decode import BlobsFile, Decoder, Entered, Left, ProcessText, RawContents, RawNote
+from replay.capture.raw.records import RawFile
 from replay.errors import DamagedError
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from replay.capture.decode import Decoder, Entered, Left, RawAttachment, RawCall, RawNote
+from replay.capture.raw.decode import Decoder, Entered, Left, RawAttachment, RawCall, RawNote
 from replay.errors import DamagedError
 from replay.snapshot import schema
 from replay.snapshot.builder.process import Process

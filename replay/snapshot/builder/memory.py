@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from replay.api.vocabulary import Moment
-from replay.capture.decode import RawAttachment, RawContents, RawCopy
+from replay.capture.raw.decode import RawAttachment, RawContents, RawCopy
 from replay.errors import DamagedError
 from replay.snapshot import schema
 from replay.snapshot.allocations import Allocation

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from replay.capture.decode import Decoder
-from replay.capture.rawfile import RawFile
+from replay.capture.raw.decode import Decoder
+from replay.capture.raw.records import RawFile
 from replay.errors import UsageError
 from replay.snapshot import schema
 from replay.snapshot.builder.calls import WindowCalls

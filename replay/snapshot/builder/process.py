@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from replay.capture.decode import BlobsFile, Decoder
-from replay.capture.rawfile import RawFile
+from replay.capture.raw.decode import BlobsFile, Decoder
+from replay.capture.raw.records import RawFile
 from replay.errors import FileError, FormatError, ReplayError
 from replay.snapshot.builder.report import PackReport
 from replay.snapshot.imagestore import ImageStore

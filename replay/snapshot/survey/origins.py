@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from replay.api import structs
-from replay.capture.decode import RawAttachment, RawCall, RawImage
+from replay.capture.raw.decode import RawAttachment, RawCall, RawImage
 from replay.snapshot.state import Made
 from replay.snapshot.survey.call_parts import is_image
 

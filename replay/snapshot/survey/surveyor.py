@@ -17,7 +17,7 @@ from replay.api.functions import by_symbol
 from replay.api.graphs import Node
 from replay.api.launch_attributes import describe_attribute, is_known
 from replay.api.vocabulary import Effect, Role
-from replay.capture.decode import (
+from replay.capture.raw.decode import (
     Decoder,
     Entered,
     Left,

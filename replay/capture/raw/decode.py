@@ -31,8 +31,8 @@ from replay.api.vocabulary import (
     Role,
     Storage,
 )
-from replay.capture.checksum import crc32c
-from replay.capture.rawfile import Ending, RawFile, Record
+from replay.capture.raw.checksum import crc32c
+from replay.capture.raw.records import Ending, RawFile, Record
 from replay.errors import DamagedError, FileError, FormatError
 
 NO_BLOB = (1 << 64) - 1  # offset of contents that are all zero and were not written

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from replay.api.vocabulary import NoteCode, RecordKind
-from replay.capture import checksum, rawfile
-from replay.capture.rawfile import RawFile
+from replay.capture.raw import checksum, records
+from replay.capture.raw.records import RawFile
 from replay.errors import FileError, FormatError, VersionError
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -70,7 +70,7 @@ def test_flipped_bit_is_damage_at_its_record_and_everything_before_is_usable(sma
     assert offsets == small.offsets[:record]
 
 
-@pytest.mark.parametrize("size", [4, 12, 24, 31, rawfile.WINDOW_BYTES + 8])
+@pytest.mark.parametrize("size", [4, 12, 24, 31, records.WINDOW_BYTES + 8])
 def test_size_that_no_record_has_is_damage(small, size):
     whole = bytearray(small.path.read_bytes())
     start = small.offsets[5]
@@ -93,7 +93,7 @@ def test_unknown_kind_is_damage(small):
 def test_fillers_of_any_size_are_passed_over(tmp_path):
     writer = RawWriter(tmp_path)
     writer.note(NoteCode.THREADS_BUSY, "one")
-    for size in (8, 16, 24, 32, 4096, rawfile.BLOCK_BYTES, 2 * rawfile.BLOCK_BYTES + 8):
+    for size in (8, 16, 24, 32, 4096, records.BLOCK_BYTES, 2 * records.BLOCK_BYTES + 8):
         writer.filler(size)
         writer.note(NoteCode.THREADS_BUSY, f"behind {size}")
     writer.close()
@@ -101,7 +101,7 @@ def test_fillers_of_any_size_are_passed_over(tmp_path):
     assert offsets == writer.offsets
 
 
-@pytest.mark.parametrize("size", [8000, 8192, 70_000, rawfile.BLOCK_BYTES, 6 << 20])
+@pytest.mark.parametrize("size", [8000, 8192, 70_000, records.BLOCK_BYTES, 6 << 20])
 def test_record_of_any_size_is_read_and_checked(tmp_path, size):
     writer = RawWriter(tmp_path)
     writer.note(NoteCode.THREADS_BUSY, "one")
@@ -117,7 +117,7 @@ def test_record_of_any_size_is_read_and_checked(tmp_path, size):
 
 
 def test_many_records_cross_the_blocks_that_are_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(rawfile, "BLOCK_BYTES", 512)
+    monkeypatch.setattr(records, "BLOCK_BYTES", 512)
     writer = RawWriter(tmp_path)
     for number in range(300):
         writer.note(NoteCode.THREADS_BUSY, "n" * (number % 90))

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from replay.api.vocabulary import RecordKind
-from replay.capture.checksum import LONG_BYTES, crc32c, crc32c_of_many
+from replay.capture.raw.checksum import LONG_BYTES, crc32c, crc32c_of_many
 from replay.errors import FileError, FormatError, VersionError
 
 MAGIC = b"RCAPCALL"
