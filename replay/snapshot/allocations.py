@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from replay.api.vocabulary import Effect, Moment, Role, Term
-from replay.capture.raw.decode import RawCall, RawContents, RawCopy
+from replay.capture.raw.copies import RawCopy
+from replay.capture.raw.events import RawCall, RawContents
 from replay.errors import FormatError
 from replay.snapshot.properties import (
     HINTS,

@@ -8,8 +8,10 @@ from types import TracebackType
 
 import numpy as np
 
+from replay.capture.raw.attachments import BlobsFile, RawAttachment
 from replay.capture.raw.checksum import crc32c
-from replay.capture.raw.decode import BlobsFile, RawAttachment, RawContents, RawCopy
+from replay.capture.raw.copies import RawCopy
+from replay.capture.raw.events import RawContents
 from replay.errors import DamagedError
 from replay.snapshot.allocations import Allocation
 from replay.snapshot.census import Targets, Words

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from replay.capture.raw.attachments import BlobsFile
 from replay.capture.raw.checksum import crc32c
-from replay.capture.raw.decode import NO_BLOB, PIECE_BYTES, BlobsFile, Places, RawCopy
+from replay.capture.raw.copies import NO_BLOB, PIECE_BYTES, Places, RawCopy
 from replay.errors import DamagedError
 from replay.snapshot.census import Targets, Words
 from replay.snapshot.container.writer import SnapshotWriter, chunk_digest

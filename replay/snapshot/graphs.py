@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from replay.api import graphs
 from replay.api.graphs import Description, Graph, Node, NodeType
-from replay.capture.raw.decode import RawAttachment, RawCall
+from replay.capture.raw.attachments import RawAttachment
+from replay.capture.raw.events import RawCall
 from replay.errors import DamagedError
 
 Read = Callable[[RawAttachment], bytes]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from blake3 import blake3
 
-from replay.capture.raw.decode import BlobsFile, FilePlace, RawAttachment, RawImage
+from replay.capture.raw.attachments import BlobsFile, FilePlace, RawAttachment
+from replay.capture.raw.events import RawImage
 from replay.errors import DamagedError, ImageError
 from replay.images import find_kernel, identify, image_size, variable_names
 from replay.images.fatbin import container_of, read_container, usable_entries

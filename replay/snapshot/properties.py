@@ -11,7 +11,7 @@ from replay.api.structs import CUmemAllocationProp, CUmemLocation, read_struct
 from replay.snapshot.schema import MemoryHint
 
 if TYPE_CHECKING:  # it brings in numpy, which a replay can do without
-    from replay.capture.raw.decode import RawCall
+    from replay.capture.raw.events import RawCall
 
 PREFETCH, ATTACH = -1, -2  # MemoryHint.advice beside CUmem_advise
 HINTS = frozenset(

@@ -17,7 +17,8 @@ from functools import partial
 
 from replay.api import graphs, structs
 from replay.api.vocabulary import HANDLE_TYPES, Effect, Keep, Role
-from replay.capture.raw.decode import RawAttachment, RawCall
+from replay.capture.raw.attachments import RawAttachment
+from replay.capture.raw.events import RawCall
 from replay.snapshot.graphs import Descriptions
 
 Key = tuple[str, int]  # C type of the handle, its value

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from replay.api.structs import TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES
-from replay.capture.raw.decode import RawCall
+from replay.capture.raw.events import RawCall
 
 MAXIMUM_MAPS = 65_536  # remembered; the shim remembers fewer
 _PARAMETER = "tensorMap"

@@ -18,7 +18,10 @@ import sanitizers
 from records import ProcessFile
 
 from replay.api.vocabulary import Moment, NoteCode
-from replay.capture.raw.decode import BlobsFile, Decoder, Entered, RawCall, RawCopy, RawNote
+from replay.capture.raw.attachments import BlobsFile
+from replay.capture.raw.copies import RawCopy
+from replay.capture.raw.decode import Decoder
+from replay.capture.raw.events import Entered, RawCall, RawNote
 from replay.capture.raw.records import RawFile
 
 from .conftest import Runner

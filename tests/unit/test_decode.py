@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from replay.api.vocabulary import Moment, NoteCode, RecordKind
-from replay.capture.raw.decode import BlobsFile, Decoder, Entered, Left, ProcessText, RawContents, RawNote
+from replay.capture.raw.attachments import BlobsFile
+from replay.capture.raw.decode import Decoder
+from replay.capture.raw.events import Entered, Left, ProcessText, RawContents, RawNote
 from replay.capture.raw.records import RawFile
 from replay.errors import DamagedError
 

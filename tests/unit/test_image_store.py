@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from replay.capture.raw.attachments import SAMPLE_BYTES, BlobsFile, FilePlace, RawAttachment
 from replay.capture.raw.checksum import crc32c
-from replay.capture.raw.decode import SAMPLE_BYTES, BlobsFile, FilePlace, RawAttachment
 from replay.images.fatbin import container_of, read_container, usable_entries
 from replay.snapshot.imagestore import ImageStore
 

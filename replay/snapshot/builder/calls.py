@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from replay.capture.raw.decode import Decoder, Entered, Left, RawAttachment, RawCall, RawNote
+from replay.capture.raw.attachments import RawAttachment
+from replay.capture.raw.decode import Decoder
+from replay.capture.raw.events import Entered, Left, RawCall, RawNote
 from replay.errors import DamagedError
 from replay.snapshot import schema
 from replay.snapshot.builder.process import Process

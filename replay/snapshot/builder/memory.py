@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from replay.api.vocabulary import Moment
-from replay.capture.raw.decode import RawAttachment, RawContents, RawCopy
+from replay.capture.raw.attachments import RawAttachment
+from replay.capture.raw.copies import RawCopy
+from replay.capture.raw.events import RawContents
 from replay.errors import DamagedError
 from replay.snapshot import schema
 from replay.snapshot.allocations import Allocation

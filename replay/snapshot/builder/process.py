@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from replay.capture.raw.decode import BlobsFile, Decoder
+from replay.capture.raw.attachments import BlobsFile
+from replay.capture.raw.decode import Decoder
 from replay.capture.raw.records import RawFile
 from replay.errors import FileError, FormatError, ReplayError
 from replay.snapshot.builder.report import PackReport

@@ -9,7 +9,7 @@ from typing import Any
 
 from replay import __version__
 from replay.api.vocabulary import Effect
-from replay.capture.raw.decode import RawCall
+from replay.capture.raw.events import RawCall
 from replay.snapshot import schema
 from replay.snapshot.builder.calls import CallWriter
 from replay.snapshot.builder.ending import add_notes, state_text

@@ -8,7 +8,8 @@ from functools import cache
 from replay.api import structs
 from replay.api.functions import by_id
 from replay.api.vocabulary import Role
-from replay.capture.raw.decode import RawAttachment, RawCall
+from replay.capture.raw.attachments import RawAttachment
+from replay.capture.raw.events import RawCall
 
 _LOADS_FILE = ("cuModuleLoad", "cuLibraryLoadFromFile")  # part 1 of the file's name is what the file holds
 

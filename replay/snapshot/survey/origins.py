@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from replay.api import structs
-from replay.capture.raw.decode import RawAttachment, RawCall, RawImage
+from replay.capture.raw.attachments import RawAttachment
+from replay.capture.raw.events import RawCall, RawImage
 from replay.snapshot.state import Made
 from replay.snapshot.survey.call_parts import is_image
 

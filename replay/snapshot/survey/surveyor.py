@@ -17,17 +17,9 @@ from replay.api.functions import by_symbol
 from replay.api.graphs import Node
 from replay.api.launch_attributes import describe_attribute, is_known
 from replay.api.vocabulary import Effect, Role
-from replay.capture.raw.decode import (
-    Decoder,
-    Entered,
-    Left,
-    ProcessText,
-    RawCall,
-    RawContents,
-    RawCopy,
-    RawImage,
-    RawNote,
-)
+from replay.capture.raw.copies import RawCopy
+from replay.capture.raw.decode import Decoder
+from replay.capture.raw.events import Entered, Left, ProcessText, RawCall, RawContents, RawImage, RawNote
 from replay.snapshot.allocations import Allocations
 from replay.snapshot.graphs import Descriptions, ExecutableGraph, ExecutableGraphs, LaunchedNode
 from replay.snapshot.state import Objects
