@@ -1,0 +1,168 @@
+"""A folder of results over time: its index, series, change points, baselines, and how they are shown."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import sqlite3
+
+import numpy
+import pytest
+
+from replay.cli import main
+from replay.errors import FormatError, UsageError
+from replay.history import baseline
+from replay.history.changes import change_points
+from replay.history.series import look
+from replay.history.store import INDEX_NAME, History, append, by_series
+from replay.report.history import history_csv, render_history, sparkline
+from replay.report.text import Screen
+
+from ..results.test_results import make_result, summary
+
+WIDE = Screen(100_000, False)
+
+
+def result(median_ns, day=1, kernel="vector_add", **changes):
+    made = make_result(created_utc=f"2026-{1 + day // 28:02}-{1 + day % 28:02}T00:00:00+00:00", **changes)
+    timing = dataclasses.replace(made.timing, gpu_time_ns=[median_ns] * 3, gpu=summary(float(median_ns)))
+    return dataclasses.replace(made, timing=timing, window=dataclasses.replace(made.window, kernels=[kernel]))
+
+
+def fill(folder, times, **changes):
+    for day, time in enumerate(times):
+        append(folder, result(time, day, **changes))
+
+
+def test_results_are_only_added_and_found_in_order(tmp_path):
+    fill(tmp_path, [1000, 1010, 990])
+    with History(tmp_path) as history:
+        assert history.update() == 3
+        assert history.update() == 0
+        assert [entry.median_ns for entry in history.entries()] == [1000, 1010, 990]
+    with History(tmp_path) as history:  # the index is kept
+        assert history.update() == 0
+
+
+def test_the_index_can_always_be_made_again(tmp_path):
+    fill(tmp_path, [1000, 1010])
+    with History(tmp_path) as history:
+        history.update()
+    (tmp_path / INDEX_NAME).write_bytes(b"damaged" * 100)
+    with History(tmp_path) as history:
+        assert history.update() == 2
+    (tmp_path / INDEX_NAME).unlink()
+    with History(tmp_path) as history:
+        assert history.update() == 2
+        assert len(history.entries()) == 2
+
+
+def test_an_index_of_another_version_is_made_anew(tmp_path):
+    fill(tmp_path, [1000])
+    with sqlite3.connect(tmp_path / INDEX_NAME) as database:
+        database.execute("CREATE TABLE results (x)")
+        database.execute("PRAGMA user_version = 99")
+    with History(tmp_path) as history:
+        assert history.update() == 1
+
+
+def test_files_that_are_gone_or_changed_are_noticed(tmp_path):
+    paths = [append(tmp_path, result(time)) for time in (1000, 2000)]
+    with History(tmp_path) as history:
+        history.update()
+        paths[0].unlink()
+        history.update()
+        assert [entry.median_ns for entry in history.entries()] == [2000]
+
+
+def test_a_file_that_is_no_result_is_named_and_left_out(tmp_path):
+    fill(tmp_path, [1000])
+    (tmp_path / "x.rres").write_bytes(b"nonsense")
+    view = look(tmp_path)
+    assert [path for path, _ in view.problems] == ["x.rres"]
+    assert "left out: x.rres: not a result" in render_history(view, WIDE)
+
+
+def test_series_hold_what_can_be_compared(tmp_path):
+    fill(tmp_path, [1000, 1010])
+    fill(tmp_path, [5000], kernel="gemm")
+    fill(tmp_path, [1000], device=dataclasses.replace(make_result().device, name="Other GPU"))
+    with History(tmp_path) as history:
+        history.update()
+        assert sorted(map(len, by_series(history.entries()).values())) == [1, 1, 2]
+        assert len(history.entries(kernel="^ge")) == 1
+        assert len(history.entries(device="Other")) == 1
+        with pytest.raises(UsageError, match="no regular expression"):
+            history.entries(kernel="(")
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="no folder"):
+        History(tmp_path / "nowhere")
+
+
+def noisy(levels, deviation=0.009, seed=1):
+    generator = random.Random(seed)
+    return [level * (1 + generator.gauss(0, deviation)) for level in levels]
+
+
+def test_a_step_is_found_where_it_is():
+    found = change_points(noisy([1000] * 30 + [1050] * 30))
+    assert len(found) == 1
+    assert abs(found[0].position - 30) <= 2
+    assert found[0].ratio == pytest.approx(1.05, abs=0.01)
+
+
+def test_small_steps_are_mostly_found_and_none_is_invented():
+    found = sum(len(change_points(noisy([1000] * 30 + [1030] * 30, seed=seed))) == 1 for seed in range(40))
+    assert found >= 34
+    assert sum(len(change_points(noisy([1000] * 60, seed=seed))) for seed in range(60)) <= 1
+
+
+def test_several_steps_are_found():
+    found = change_points(noisy([1000] * 20 + [1100] * 20 + [1000] * 20))
+    assert [round(change.ratio, 1) for change in found] == [1.1, 0.9]
+
+
+def test_one_outlier_is_no_change():
+    times = noisy([1000] * 40)
+    times[20] = 5000
+    assert change_points(times) == []
+    assert change_points([1000] * 3) == []
+    assert change_points([1000.0] * 40) == []
+
+
+def test_a_baseline_is_set_shown_and_held_against(tmp_path, capsys):
+    fill(tmp_path, [1000, 1100])
+    assert main(["baseline", "set", str(tmp_path), "-q"]) == 0
+    append(tmp_path, result(1210, 5))
+    view = look(tmp_path)
+    assert view.series[0].baseline_ns == 1100
+    assert "+10.0 %" in render_history(view, WIDE)
+    assert main(["baseline", "show", str(tmp_path)]) == 0
+    assert "1.100 us" in capsys.readouterr().out
+
+
+def test_wrong_outputs_are_no_baseline(tmp_path, capsys):
+    wrong = dataclasses.replace(make_result().verification, verdict="wrong")
+    append(tmp_path, result(1000, verification=wrong))
+    assert main(["baseline", "set", str(tmp_path)]) == 2
+    assert "could be a baseline" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": "replay.baseline/1", "marks": [1]}'])
+def test_what_is_no_baseline_is_refused(tmp_path, text):
+    (tmp_path / baseline.NAME).write_text(text)
+    with pytest.raises(FormatError, match="no baseline"):
+        baseline.read(tmp_path)
+
+
+def test_formulas_do_not_reach_a_spreadsheet(tmp_path):
+    fill(tmp_path, [1000], kernel="=cmd()")
+    assert ",'=cmd()" in "," + history_csv(look(tmp_path)).splitlines()[1]
+
+
+def test_the_course_is_drawn_flat_where_it_only_scatters():
+    assert set(sparkline(list(numpy.linspace(1000, 1002, 10)))) <= {"▁", "▂"}
+    assert sparkline([1, 8]) == "▁█"
+    assert len(sparkline(list(range(1, 1000)))) == 40

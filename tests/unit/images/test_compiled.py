@@ -1,0 +1,93 @@
+"""What nvcc makes on this machine, read."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from replay import images
+from replay.images import cubin
+
+from ..image_factory import GOLDEN, LAYOUTS, STRUCTS, layouts
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
+    if shutil.which("nvcc") is None:
+        pytest.skip("nvcc is not installed")
+    folder = tmp_path_factory.mktemp("nvcc")
+
+    def run(*options: str) -> bytes:
+        target = folder / "out"
+        command = ["nvcc", *options, "-o", str(target), str(GOLDEN / "kernels.cu")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+        # Which architectures there are depends on the toolkit; anything else that nvcc objects to is a failure.
+        if done.returncode and re.search(
+            "unsupported gpu architecture|is not defined for option", done.stderr, re.I
+        ):
+            pytest.skip(f"this nvcc lacks {' '.join(options)}")
+        assert done.returncode == 0, done.stderr
+        return target.read_bytes()
+
+    return run
+
+
+class TestWithNvcc:
+    @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
+    def test_cubin(self, compiled: Callable[..., bytes], architecture: str) -> None:
+        data = compiled("-cubin", f"-arch={architecture}")
+        module = images.read_cubin(data)
+        assert module.target == architecture.rstrip("a")
+        assert layouts(module) == LAYOUTS
+        assert module.kernels[STRUCTS].max_threads == (256, 1, 1)
+        assert {name: item.size for name, item in module.variables.items()} == {
+            "table": 148,
+            "counter": 4,
+            "flag": 4,
+            "coefficients": 18,
+        }
+        offset = module.variables["table"].offset
+        assert offset is not None
+        assert struct.unpack_from("<4f", data, offset) == (1, 2, 3, 0)
+        assert images.image_size(data + b"more") == len(data)
+
+    def test_cubin_agrees_with_pyelftools(self, compiled: Callable[..., bytes]) -> None:
+        import io
+
+        elffile = pytest.importorskip("elftools.elf.elffile")
+        data = compiled("-cubin", "-arch=sm_80")
+        oracle = elffile.ELFFile(io.BytesIO(data)).get_section_by_name(".symtab")
+        kernels = {
+            symbol.name
+            for symbol in oracle.iter_symbols()
+            if symbol["st_info"]["type"] == "STT_FUNC" and symbol.entry["st_other"]
+        }
+        assert set(images.read_cubin(data).kernels) <= kernels
+        sections = elffile.ELFFile(io.BytesIO(data)).iter_sections()
+        found = {section.name: section["sh_size"] for section in sections}
+        assert {item.name: item.size for item in cubin._sections(data)} == found
+
+    def test_fat_binary(self, compiled: Callable[..., bytes]) -> None:
+        data = compiled(
+            "-fatbin",
+            *("-gencode", "arch=compute_80,code=sm_80", "-gencode", "arch=compute_90,code=compute_90"),
+            *("-gencode", "arch=compute_90a,code=sm_90a"),
+        )
+        assert images.image_size(data + b"more") == len(data)
+        entries = images.read_container(data)
+        assert sorted(entry.target for entry in entries) == ["compute_90", "sm_80", "sm_90a"]
+        for module in images.read_image(data):
+            assert layouts(module) == LAYOUTS
+        kernel = images.find_kernel(data, STRUCTS, 90)
+        assert kernel is not None
+        assert kernel.registers
+        assert [item.alignment for item in kernel.parameters] == [1, 8, 16, 2]
+
+    def test_ptx(self, compiled: Callable[..., bytes]) -> None:
+        module = images.read_ptx(compiled("-ptx", "-arch=compute_90"))
+        assert layouts(module) == LAYOUTS

@@ -1,0 +1,215 @@
+"""The page in a real browser: it draws, it can be worked with, and what strangers put into it does nothing.
+
+Pictures are kept in REPLAY_TEST_ARTEFACTS, when that names a folder, for people to look at.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import zlib
+from pathlib import Path
+
+import pytest
+
+from replay.history.store import append
+from replay.report.html import read_sources, render_page
+from replay.report.json import document
+from replay.results import check, comparison, documents
+from replay.results.check import Check, CheckedCase
+from replay.results.comparison import ComparedRound, ComparedRow, ComparedSide, Comparison
+
+from ..chromium import BROWSER, Chromium
+from .test_report import HOSTILE, inputs, timed  # noqa: F401 (a fixture)
+
+pytestmark = pytest.mark.skipif(
+    BROWSER is None, reason="no Chromium or Chrome on this machine (apt install chromium)"
+)
+
+PAPER = {"light": (255, 255, 255), "dark": (13, 17, 23)}
+LONG = (
+    "_ZN7cutlass6KernelINS_4gemm6kernel13GemmUniversalIN4cute5tupleIJiiiiEEENS1_10collective13CollectiveMma"
+)
+# Ends the data's element or a script, opens a comment, turns the direction of text, ends lines, moves a terminal.
+HOSTILE_NAMES = [
+    HOSTILE,
+    "</script><script>alert(2)</script>",
+    "<!--<script>alert(3)",
+    "\u202egnp.exe\u2066",
+    "two\nlines\u2028three\x1b[31m\x00",
+    "' onmouseover='alert(4)",
+    "]]>{% raw %}{{ config }}",
+]
+
+
+def rounds(count: int, with_clock: bool = True) -> list[ComparedRound]:
+    return [
+        ComparedRound(412_000.0 + 900 * (at % 3), 437_000.0 + 700 * (at % 4), bool(at % 2),
+                      *((723_000.0, 768_000.0, 610.0 + at % 5, 614.0) if with_clock else ()))
+        for at in range(count)
+    ]  # fmt: skip
+
+
+def compared(folder: Path, names: list[str]) -> Path:
+    sides = [
+        ComparedSide(f"{name}.rsnap", None, "", device="Test GPU", time_ns=412_000.0) for name in ("a", "b")
+    ]
+    rows = [
+        ComparedRow(name, *sides, "SLOWER", name, 1.06, 1.05, 1.07, rounds=rounds(15), spoiled=[name])
+        for name in names
+    ]
+    found = Comparison(
+        comparison.FORMAT, "1", "2026-01-01T00:00:00", 0.01, rows, notes=names, unmatched=names
+    )
+    (folder / "compared.json").write_text(document(documents.COMPARISON, found))
+    return folder / "compared.json"
+
+
+def page_of(folder: Path, *paths: Path) -> Path:
+    (folder / "page.html").write_text(render_page(read_sources(paths)), encoding="utf-8")
+    return folder / "page.html"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    with Chromium(tmp_path_factory.mktemp("browser")) as found:
+        yield found
+
+
+@pytest.fixture
+def every_kind(tmp_path, inputs):  # noqa: F811
+    """One of everything that a page can be made of, with long and hostile names."""
+    cases = [CheckedCase(f"{LONG}.rsnap", None, LONG, "SLOWER", "three replays agree", 1.07, 44_100.0, 41_200.0,
+                         "measured", 3, True, "", "kernels", "javascript:alert(5)"),
+             CheckedCase("x.rsnap", 2, HOSTILE, "NOISY", "", None, 1.0, 1.0, quarantined=HOSTILE, team=HOSTILE),
+             CheckedCase("y.rsnap", None, "fine", "PASS", "", 1.0, 44_100.0, 44_100.0)]  # fmt: skip
+    found = Check(check.FORMAT, "1", "2026-01-01T00:00:00", "corpus", "nightly", cases, [HOSTILE])
+    (tmp_path / "check.json").write_text(document(documents.CHECK, found))
+    for at in range(14):
+        moment = f"2026-02-{at + 1:02}T00:00:00+00:00"
+        append(
+            tmp_path / "history",
+            dataclasses.replace(timed(2000 if at < 8 else 2300, LONG), created_utc=moment),
+        )
+    return [compared(tmp_path, [LONG]), tmp_path / "check.json", *inputs]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 400])
+def test_the_page_fits_and_follows_the_scheme(tmp_path, browser, every_kind, width, scheme):
+    folder = Path(os.environ.get("REPLAY_TEST_ARTEFACTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    browser.open(page_of(tmp_path, *every_kind), width, 9000, scheme)
+    assert browser.problems == []
+    assert browser.run("document.documentElement.scrollWidth") <= width
+    drawn_width, first_pixel, rows = look_at(browser.picture(folder / f"report-{width}-{scheme}.png"))
+    assert drawn_width == width
+    assert first_pixel == PAPER[scheme]
+    assert rows > 200  # text and plots, not a blank page
+
+
+PAINTED = """[...document.querySelectorAll("canvas")].map(canvas => {
+    const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+    return new Set(new Uint32Array(pixels.buffer)).size; })"""
+
+
+def test_plots_are_painted_and_stand_for_the_drawings(tmp_path, browser):
+    browser.open(page_of(tmp_path, compared(tmp_path, [LONG])), height=4000)
+    colours = browser.run(PAINTED)
+    assert len(colours) == 3  # time, clock and power
+    assert min(colours) > 20
+    assert browser.run('document.querySelector(".drawing").offsetHeight') == 0
+    assert browser.requests == [(tmp_path / "page.html").as_uri()]
+
+
+def test_without_scripts_the_drawings_are_shown(tmp_path, browser):
+    browser.open(page_of(tmp_path, compared(tmp_path, [LONG])), height=4000, scripts=False)
+    assert browser.run('document.querySelectorAll("canvas").length') == 0
+    assert (
+        browser.run('document.querySelectorAll(".drawing svg circle").length') == 90
+    )  # 15 rounds, 2 sides, 3 panels
+    assert browser.run('document.querySelector(".drawing").offsetHeight') > 300
+
+
+def test_a_printed_page_has_the_drawings(tmp_path, browser):
+    browser.open(page_of(tmp_path, compared(tmp_path, [LONG])), height=4000)
+    browser("Emulation.setEmulatedMedia", media="print")
+    assert browser.run('document.querySelector(".drawing").offsetHeight') > 300
+    assert browser.run('document.querySelector(".plots").offsetHeight') == 0
+    browser("Emulation.setEmulatedMedia", media="")
+
+
+LEGEND = """[...document.querySelector(".u-legend").querySelectorAll("th, td")].map(cell => cell.innerText).join(" ")"""
+AREA = "document.querySelector('.uplot .u-over').getBoundingClientRect().toJSON()"
+
+
+def test_the_cursor_tells_values_and_dragging_zooms_all_panels(tmp_path, browser):
+    browser.open(page_of(tmp_path, compared(tmp_path, [LONG])), height=4000)
+    area = browser.run(AREA)
+    middle, centre = area["y"] + area["height"] / 2, area["x"] + area["width"] / 2
+    before = browser.run("[...document.querySelectorAll('canvas')].map(canvas => canvas.toDataURL())")
+    browser("Input.dispatchMouseEvent", type="mouseMoved", x=centre, y=middle)
+    browser.settle()
+    assert browser.run(LEGEND) == "round 8, B was replayed first A 412.9 us B 439.1 us"
+    browser.drag(centre - 60, middle, centre + 60, middle)
+    browser.settle()
+    after = browser.run("[...document.querySelectorAll('canvas')].map(canvas => canvas.toDataURL())")
+    assert all(one != other for one, other in zip(before, after, strict=True))
+    browser.run("document.querySelector('.tools button[title=\"Show all\"]').click()")
+    browser.settle()
+    again = browser.run("[...document.querySelectorAll('canvas')].map(canvas => canvas.toDataURL())")
+    assert again == before
+
+
+def test_a_keyboard_moves_the_cursor_and_hides_a_curve(tmp_path, browser):
+    browser.open(page_of(tmp_path, compared(tmp_path, [LONG])), height=4000)
+    browser.run("document.querySelector('.uplot').focus()")
+    browser.press("ArrowRight")
+    browser.press("ArrowRight")
+    browser.settle()
+    assert browser.run(LEGEND).startswith("round 2, ")
+    browser.press("Tab")  # to the first name
+    assert browser.run("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    assert browser.run("document.activeElement.getAttribute('aria-checked')") == "true"
+    browser.press("Enter")
+    browser.settle()
+    assert browser.run("document.activeElement.getAttribute('aria-checked')") == "false"
+    assert browser.run("document.querySelectorAll('.u-legend')[0].querySelectorAll('.u-off').length") == 1
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_hostile_names_execute_nothing_and_are_shown_as_text(tmp_path, browser, scripts):
+    page = page_of(tmp_path, compared(tmp_path, HOSTILE_NAMES))
+    browser.open(page, height=9000, scripts=scripts)
+    assert browser.problems == []
+    assert browser.requests == [page.as_uri()]
+    assert browser.run("document.querySelectorAll('img, iframe, [onmouseover], [onerror]').length") == 0
+    scripts_there = "[...document.querySelectorAll('script')].map(found => found.type)"
+    assert browser.run(scripts_there) == ["application/json"] * len(HOSTILE_NAMES) + [""]
+    assert "<!--<script>alert(3)" in browser.run("document.body.innerText")
+
+
+def test_the_policy_refuses_a_script_that_is_put_in(tmp_path, browser):
+    page = page_of(tmp_path, compared(tmp_path, [LONG]))
+    text = page.read_text()
+    page.write_text(text.replace("<section>", "<section><script>document.title = 'executed'</script>", 1))
+    browser.open(page)
+    assert browser.run("document.title") != "executed"
+    assert any("Content Security Policy" in problem for problem in browser.problems)
+
+
+def look_at(picture: Path) -> tuple[int, tuple[int, ...], int]:
+    """Width, first pixel and how many different rows of raw bytes a PNG has."""
+    data = picture.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    width = int.from_bytes(data[16:20], "big")
+    packed, at = b"", 8
+    while at < len(data):
+        length = int.from_bytes(data[at : at + 4], "big")
+        if data[at + 4 : at + 8] == b"IDAT":
+            packed += data[at + 8 : at + 8 + length]
+        at += 12 + length
+    raw = zlib.decompress(packed)
+    row_bytes = len(raw) // int.from_bytes(data[20:24], "big")
+    rows = {raw[begin : begin + row_bytes] for begin in range(0, len(raw), row_bytes)}
+    return width, tuple(raw[1:4]), len(rows)  # the first pixel has no neighbours that a filter could take
