@@ -21,6 +21,8 @@ MAXIMUM_TYPED = 64  # regions of one buffer of which differences are told apart
 
 # Below this, two floats are taken for the same computation in another order or rounding.
 _PLAUSIBLE_RELATIVE_ERROR = 1e-2
+# Where all values are smaller, they are rather small integers.
+_PLAUSIBLE_MAGNITUDES = {"f16": 0.0, "f32": 1e-30, "f64": 1e-290}
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,8 @@ class FloatGuess:
 @dataclass
 class RegionDifference:
     """How the elements of one region differ. special: pairs of which one alone is NaN, or infinite. Distances are of
-    the other pairs. beyond: elements outside of the tolerance."""
+    the other pairs, relative ones of those that are not zeros: pairs of which 0 was expected. beyond: elements outside
+    of the tolerance."""
 
     region: Region
     elements: int = 0
@@ -70,6 +73,7 @@ class RegionDifference:
     maximum_absolute: float = 0.0
     special: int = 0
     beyond: int = 0
+    zeros: int = 0
 
     def add(self, expected: bytes, actual: bytes, tolerance: Tolerance | None, nearby: bytes) -> None:
         """Differing elements, one after another. nearby: all expected elements of the same piece."""
@@ -96,8 +100,11 @@ class RegionDifference:
         self.beyond += int(special.sum())
         if len(ulp):
             self.maximum_ulp = max(self.maximum_ulp, int(ulp.max()))
-            # At most the largest float: JSON has no infinity.
-            self.maximum_relative = max(self.maximum_relative, min(float(relative.max()), sys.float_info.max))
+            self.zeros += int((a == 0).sum())
+            if (to_something := relative[a != 0]).size:
+                # At most the largest float: JSON has no infinity.
+                worst = min(float(to_something.max()), sys.float_info.max)
+                self.maximum_relative = max(self.maximum_relative, worst)
             self.maximum_absolute = max(self.maximum_absolute, min(float(absolute.max()), sys.float_info.max))
             if tolerance is None or tolerance.bitwise:
                 self.beyond += len(ulp)
@@ -277,6 +284,8 @@ def guess_floats(expected: bytes, actual: bytes) -> FloatGuess | None:
     if not len(at) or not numpy.isfinite(b[at]).all():
         return None
     wide_a, wide_b = a[at].astype("<f8"), b[at].astype("<f8")
+    if max(numpy.abs(wide_a).max(), numpy.abs(wide_b).max()) < _PLAUSIBLE_MAGNITUDES[dtype]:
+        return None
     smallest = float(numpy.finfo(float_type).tiny)
     with numpy.errstate(over="ignore"):
         worst = float((numpy.abs(wide_a - wide_b) / numpy.maximum(numpy.abs(wide_a), smallest)).max())

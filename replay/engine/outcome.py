@@ -122,15 +122,15 @@ def carry_out(
                 verifier.verify_again(verified)
         else:
             notes.append("not timed: the window ends with an error that the context does not survive")
-    if session.contents.handle_words_of_outputs:
-        notes.append(
-            f"{session.contents.handle_words_of_outputs} words of the outputs hold the handle of a texture or surface "
-            "object, which has another one here"
-        )
-    if session.contents.guessed_words and targets is None:
-        notes.append(
-            f"{session.contents.guessed_words} words of the outputs were taken for pointers to moved memory (a guess)"
-        )
+    if timed.restore is None:  # which says the same
+        notes += session.found_written
+    if count := verified.handle_words:
+        what = "1 word of the outputs holds" if count == 1 else f"{count:,} words of the outputs hold"
+        notes.append(f"{what} the handle of a texture or surface object, which has another one here")
+    if (count := verified.guessed_words) and targets is None:
+        what = "1 word of the outputs was taken for a pointer" if count == 1 else ""
+        what = what or f"{count:,} words of the outputs were taken for pointers"
+        notes.append(f"{what} to moved memory (a guess)")
     state = clocks.state()
     notes += capture_notes(session)
     return {
@@ -273,6 +273,7 @@ def _difference(item: BufferComparison) -> schema.OutputDifference:
                 found.maximum_absolute,
                 found.special,
                 found.beyond,
+                found.zeros,
             )
             for region, found in item.regions.items()
         ],

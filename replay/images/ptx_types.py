@@ -9,8 +9,9 @@ type.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from replay.images.ptx_body import Instruction, KernelBody, kernel_body, names
 
@@ -43,6 +44,7 @@ _FLOATS = {
 _WIDTHS = {f"{letter}{bits}": bits // 8 for letter in "bsu" for bits in (8, 16, 32, 64, 128)} | {
     "f16": 2, "bf16": 2, "f16x2": 4, "bf16x2": 4, "f32": 4, "f64": 8, "f32x2": 8,
 }  # fmt: skip
+Origin = TypeVar("Origin", int, str)  # where an address comes from: offset of a parameter, name of a variable
 _FLOAT_BYTES = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8, "e4m3": 1, "e5m2": 1}
 _GENERIC_OR_GLOBAL = frozenset({"shared", "local", "param", "const"})  # with one of these, it is neither
 
@@ -80,10 +82,20 @@ def parameter_types(data: bytes, kernel: str) -> dict[int, str]:
 
 def types_of(body: KernelBody) -> dict[int, str]:
     """The same of a kernel that was read already."""
-    origins = origins_of(body)
+    return dict(sorted(_types(body, origins_of(body)).items()))
+
+
+def variable_types(body: KernelBody, variables: Iterable[str]) -> dict[str, str]:
+    """Name -> element type of those variables in global memory of which it is certain, from what the kernel itself does
+    with them."""
+    origins: defaultdict[str, set[str]] = defaultdict(set, {name: {name} for name in variables})
+    return _types(body, _spread(body, origins))
+
+
+def _types(body: KernelBody, origins: Mapping[str, set[Origin]]) -> dict[Origin, str]:
     evidence = _evidence(body)
-    loads: dict[int, set[str]] = defaultdict(set)
-    stores: dict[int, set[str]] = defaultdict(set)
+    loads: dict[Origin, set[str]] = defaultdict(set)
+    stores: dict[Origin, set[str]] = defaultdict(set)
     for instruction in body.instructions:
         access = _access(instruction)
         if access is None:
@@ -100,7 +112,7 @@ def types_of(body: KernelBody) -> dict[int, str]:
         types = stores.get(origin) or loads[origin]
         if len(types) == 1:
             result[origin] = next(iter(types))
-    return dict(sorted(result.items()))
+    return result
 
 
 def _access(instruction: Instruction) -> tuple[str, str, bool] | None:
@@ -144,17 +156,24 @@ def _element(instruction: Instruction, value: str, evidence: _Evidence) -> str:
 def origins_of(body: KernelBody) -> dict[str, set[int]]:
     """Register -> offsets in the parameter buffer of the words whose value its address comes from."""
     offsets = {parameter.name: parameter.offset for parameter in body.parameters}
-    origins: dict[str, set[int]] = defaultdict(set)
-    users: dict[str, list[str]] = defaultdict(list)
+    origins: defaultdict[str, set[int]] = defaultdict(set)
     for instruction in body.instructions:
-        kind, operands = instruction.opcode[0], instruction.operands
-        if kind == "ld" and "param" in instruction.opcode and len(operands) == 2:
+        operands = instruction.operands
+        if instruction.opcode[0] == "ld" and "param" in instruction.opcode and len(operands) == 2:
             place = _parameter_place(operands[1], offsets)
             width = _WIDTHS.get(instruction.opcode[-1], 0)
             if place is not None and width == 8:
                 for number, register in enumerate(names(operands[0])):
                     origins[register].add(place + 8 * number)
-        elif kind in _ADDRESS and len(operands) >= 2:
+    return _spread(body, origins)
+
+
+def _spread(body: KernelBody, origins: defaultdict[str, set[Origin]]) -> defaultdict[str, set[Origin]]:
+    """`origins`, with all registers whose addresses are computed from these."""
+    users: dict[str, list[str]] = defaultdict(list)
+    for instruction in body.instructions:
+        kind, operands = instruction.opcode[0], instruction.operands
+        if kind in _ADDRESS and len(operands) >= 2:
             only = _ADDRESS[kind]
             sources = operands[1:] if only is None else operands[only : only + 1]
             for register in names(operands[0]):

@@ -18,7 +18,7 @@ _NAMED = {
     "cuKernelGetFunction": ("pFunc", "kernel"),
 }
 _OWNERS = ("hmod", "library")  # parameters of these
-_LOADS = ("cuModuleLoad", "cuLibraryLoad")
+LOADS = ("cuModuleLoad", "cuLibraryLoad")
 _LAUNCHES = (
     "cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel", "cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync",
 )  # fmt: skip
@@ -76,7 +76,7 @@ class KernelNames:
         """Learn from a call that gives out a function handle."""
         if call.result != 0:
             return
-        if call.function.startswith(_LOADS):
+        if call.function.startswith(LOADS):
             image = next((value for value in call.inputs.values() if isinstance(value, str)), "")
             self._images[_handle(call, "module" if "module" in arguments else "library")] = image
             return

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 from replay.images.demangle import demangle
 from replay.report.text import number, shown, size
-from replay.results.schema import OutputDifference, OutputMismatch, OutputTolerance, Verification
+from replay.results.schema import (
+    OutputDifference,
+    OutputElements,
+    OutputMismatch,
+    OutputTolerance,
+    Verification,
+)
 
 SHOWN_NAMES = 6
 
@@ -96,9 +102,7 @@ def difference_lines(item: OutputDifference) -> Iterator[str]:
         origin = f": {shown(found.origin, 120)}" if found.origin else ""
         start = f" from offset {found.offset_bytes:,} on" if found.offset_bytes else ""
         special = f", {found.special:,} NaN or infinite on one side only" if found.special else ""
-        distance = f"at most {found.maximum_ulp:,} ULP, relative error {found.maximum_relative:.2g}"
-        if not found.dtype.startswith(("f", "b", "e")):
-            distance = f"by at most {found.maximum_ulp:,}"
+        distance = _how_far(found)
         yield (
             f"    as {found.dtype} ({found.source}{origin}){start}: {number(found.elements, 'element')} "
             f"{'differs' if found.elements == 1 else 'differ'}, {distance}{special}"
@@ -106,6 +110,18 @@ def difference_lines(item: OutputDifference) -> Iterator[str]:
     for place in item.mismatches:
         expected = _value(place.expected_value, place.expected)
         yield f"    {_where(place)}: expected {expected}, got {_value(place.actual_value, place.actual)}"
+
+
+def _how_far(found: OutputElements) -> str:
+    """How far elements are apart."""
+    if not found.dtype.startswith(("f", "b", "e")):
+        return f"by at most {found.maximum_ulp:,}"
+    parts = [f"at most {found.maximum_ulp:,} ULP"]
+    if found.elements > found.zeros + found.special:
+        parts.append(f"relative error {found.maximum_relative:.2g}")
+    if found.zeros:
+        parts.append(f"{found.zeros:,} where 0 was expected, absolute error {found.maximum_absolute:.2g}")
+    return ", ".join(parts)
 
 
 def _where(place: OutputMismatch) -> str:

@@ -38,6 +38,14 @@ def relocation(proof: Relocation) -> str:
     return f"proven relocatable: outputs {same} with {number(moved, 'range')} moved, in two ways{along}"
 
 
+_UNCONFIRMED = {
+    "missed": "no replay that patched some of these words gave the captured outputs: there may be more of them, or the "
+    "pointer is encoded, or computed from parts",
+    "false": "no replay that left one of these words alone gave the captured outputs: there may be several numbers, or "
+    "the kernels compute with addresses (hashes, sums, sort keys), and outputs then follow wherever memory is",
+}
+
+
 def render_relocation(result: RunResult, screen: Screen) -> list[str]:
     """Why memory cannot be moved; nothing where it can."""
     proof = result.relocation
@@ -57,6 +65,8 @@ def render_relocation(result: RunResult, screen: Screen) -> list[str]:
         lines.append(
             "  no word of parameters or memory explains it: the pointer may be encoded, or computed from parts"
         )
+    elif not any(word.confirmed for word in proof.suspects):
+        lines.append(flow(f"  {_UNCONFIRMED[proof.suspects[0].kind]}", screen))
     return lines
 
 

@@ -184,7 +184,8 @@ def _memory(result: RunResult) -> str:
             f"{number(placement.globals, 'module variable')}, {placement.patched_globals} at another address (patched)"
         )
     if placement.restarts:
-        texts.append(f"{number(placement.restarts, 'restart')} to find the addresses free")
+        end = ", some were not" if placement.relocated_ranges else ""
+        texts.append(f"{number(placement.restarts, 'restart')} to find the addresses free{end}")
     return "; ".join(texts)
 
 

@@ -199,7 +199,8 @@ class OutputElements:
 
     source: "declared" (--dtype), "inferred from PTX" (origin says of which kernel and parameter), "array format".
     elements: how many differ. Distances are of those that are finite on both sides; special: pairs of which only one
-    is NaN, or infinite. beyond_tolerance: elements outside of it.
+    is NaN, or infinite; zeros: pairs of which 0 was expected, left out of maximum_relative. beyond_tolerance: elements
+    outside of it.
     """
 
     dtype: str
@@ -212,6 +213,7 @@ class OutputElements:
     maximum_absolute: float
     special: int = 0
     beyond_tolerance: int = 0
+    zeros: int = 0
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,11 @@ def run(replay, snapshot, *arguments, status=ExitCode.GATE_FAILED):
     return replay("run", snapshot, "--driver", "emulator", "--no-timing", *arguments, status=status)
 
 
+def one_line(done):
+    """What a command printed, however wide."""
+    return " ".join(done.stdout.split())
+
+
 def verification(replay, snapshot, *arguments, status=ExitCode.GATE_FAILED):
     return json.loads(run(replay, snapshot, "--json", *arguments, status=status).stdout)["verification"]
 
@@ -97,6 +102,28 @@ def test_swapped_binary_whose_digest_fits_is_caught_by_its_outputs(replay, added
     replay("verify", "x.rsnap")
     (difference,) = verification(replay, "x.rsnap")["differences"]
     assert difference["address"] == written(replay, added)["address"]
+
+
+def test_one_bit_of_a_variable_is_told_in_the_type_that_its_kernel_gives_it(replay):
+    replay.capture("--kernel", "account", "--launch", "2", application=replay.application("hidden_state"))
+    (number,) = [item["id"] for item in ranges(replay, "x.rsnap") if item["name"] == "launches"]
+    flip_bit(replay.folder / "x.rsnap", replay.folder / "y.rsnap", number, 0, ("before",))
+    text = one_line(run(replay, "y.rsnap"))
+    assert "as i32 (inferred from PTX: account, variable launches)" in text
+    assert "expected 2 (02000000), got 1 (01000000)" in text
+    assert "1 word of the outputs was taken for a pointer" in text  # once, though it was replayed twice
+
+
+def test_a_buffer_that_the_capture_says_is_not_written_is_named_without_timing_too(replay, added):
+    output = written(replay, added)
+
+    def edit(kind, value, chunks):
+        return (
+            {**value, "after": value["before"]} if kind == "range" and value["id"] == output["id"] else value
+        )
+
+    rewrite(added, replay.folder / "x.rsnap", edit)
+    assert "was written at offset 0x0, where the capture saw no change" in one_line(run(replay, "x.rsnap"))
 
 
 # -- types and tolerances -----------------------------------------------------------------------------------------

@@ -183,6 +183,36 @@ def test_a_number_that_looks_like_a_pointer_is_caught_and_named(replay, kind):
     assert [one["words"][0]["offset_bytes"] for one in proof["replays"]] == [56, 56]
 
 
+@pytest.mark.parametrize(("kind", "place"), [("seeded", "parameters"), ("node", "graph")])
+def test_a_number_in_parameters_that_looks_like_a_pointer_is_caught_and_named(replay, kind, place):
+    (word,) = proof_of(replay, kind, status=1)["suspects"]
+    assert (word["kind"], word["place"], word["offset_bytes"], word["confirmed"]) == (
+        "false",
+        place,
+        16,
+        True,
+    )
+
+
+def test_numbers_of_which_each_alone_explains_a_part_are_confirmed_together(replay):
+    proof = proof_of(replay, "several", status=1)
+    assert [(word["place"], word["offset_bytes"], word["confirmed"]) for word in proof["suspects"]] == [
+        ("memory", 56, True),
+        ("memory", 72, True),
+    ]
+
+
+def test_outputs_that_are_made_of_addresses_are_not_blamed_on_numbers_alone(replay):
+    replay.capture(
+        "--kernel", "computed", "--memory", "live",
+        application=[sys.executable, str(PROGRAMS / "pointers.py"), "computed"],
+    )  # fmt: skip
+    done = replay("run", "x.rsnap", "--driver", "emulator", "--no-timing", "--shift", status=1)
+    text = " ".join(done.stdout.split())
+    assert "(likely)" in text
+    assert "the kernels compute with addresses" in text
+
+
 @pytest.mark.parametrize("kind", ["plain", "address", "end"])
 def test_pointers_that_are_known_and_outputs_that_hold_addresses_are_proven(replay, kind):
     proof = proof_of(replay, kind, status=0)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import islice
 
+from replay.api.functions import by_symbol
 from replay.compare import approximate
 from replay.compare.elements import TYPES, ElementType, Region
 from replay.compare.outputs import Reading
@@ -20,14 +21,14 @@ from replay.compare.tolerance import Tolerance, largest_of
 from replay.engine.checking.allowances import Allowances, Operations
 from replay.engine.checking.copied_types import Places, copies, copy_of, part, spread
 from replay.engine.contents.reading import read_contents
-from replay.engine.placing.memory import is_array
+from replay.engine.placing.memory import is_array, is_global
 from replay.engine.program import Program
 from replay.errors import ReplayError
 from replay.images import identify, read_container
 from replay.images.ptx_accesses import Accesses, accesses_of
 from replay.images.ptx_body import KernelBody, kernel_body
-from replay.images.ptx_types import types_of
-from replay.inspection.launches import Launch, launches
+from replay.images.ptx_types import types_of, variable_types
+from replay.inspection.launches import LOADS, KernelNames, Launch, launches, named_arguments
 from replay.snapshot.schema import Call, Environment, Kernel, Range, from_wire
 
 DECLARED, ARRAY_FORMAT, INFERRED = "declared", "array format", "inferred from PTX"
@@ -176,6 +177,9 @@ class Readings:
                 if place >= 0 and pointer < ranges[place].address + ranges[place].size_bytes:
                     held = said[ranges[place].id, pointer - ranges[place].address]
                     held.setdefault(name, f"{launch.kernel[:80]}, parameter at byte {offset}")
+            for variable, name in self._variable_types(launch.kernel, launch.image).items():
+                for number in self._variables[launch.image][variable]:
+                    said[number, 0].setdefault(name, f"{launch.kernel[:80]}, variable {variable[:80]}")
         by_range: dict[int, list[int]] = defaultdict(list)
         for number, offset in sorted(said):
             by_range[number].append(offset)
@@ -208,7 +212,29 @@ class Readings:
                 if 0 <= inside <= len(parameter.data) - 8:
                     yield offset, name, int.from_bytes(parameter.data[inside : inside + 8], "little")
 
+    @cached_property
+    def _variables(self) -> dict[str, dict[str, list[int]]]:
+        """Image -> name of a variable -> ids of its ranges."""
+        program, follow = self._program, KernelNames()
+        table = by_symbol()
+        for call in [*program.setup, *program.window]:
+            if call.function.startswith(LOADS) and call.function in table:
+                follow.follow(
+                    call, named_arguments(call, (item.name for item in table[call.function].parameters))
+                )
+        found: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for range_ in program.ranges.values():
+            if is_global(range_) and range_.name and (image := follow.image(range_.owner)):
+                found[image][range_.name].append(range_.id)
+        return found
+
     @lru_cache(maxsize=1024)  # noqa: B019 (lives as long as the process)
+    def _variable_types(self, kernel: str, image: str) -> dict[str, str]:
+        variables = self._variables.get(image)
+        body = self._body(kernel, image) if variables else None
+        return {} if body is None or variables is None else variable_types(body, variables)
+
+    @lru_cache(maxsize=1024)  # noqa: B019
     def _types(self, kernel: str, image: str) -> dict[int, str]:
         body = self._body(kernel, image)
         return {} if body is None else types_of(body)

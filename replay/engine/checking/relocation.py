@@ -63,6 +63,16 @@ def prove(
     return _Proof(path, options, progress, result.verification).carry_out()
 
 
+@dataclass(frozen=True)
+class _Move:
+    """One replay with all memory moved. placement: None where it failed. differing_bytes: from the captured outputs;
+    more than any memory has where it failed."""
+
+    replayed: schema.ShiftedReplay
+    placement: schema.Placement | None = None
+    differing_bytes: int = 1 << 64
+
+
 @dataclass
 class _Proof:
     """The replays of one proof, in order."""
@@ -76,7 +86,7 @@ class _Proof:
     def carry_out(self) -> schema.Relocation:
         """Both moves, and what explains an outcome that is not the captured one."""
         moves = [self._moved(number, {}, f"{number} of {len(SHIFTS)}") for number in SHIFTS]
-        replays = [replayed for replayed, _ in moves]
+        replays = [move.replayed for move in moves]
         if all(one.verdict == "match" for one in replays):
             if any(one.unmoved_ranges for one in replays):
                 return schema.Relocation("unsure", "not all memory could be moved", replays)
@@ -91,7 +101,7 @@ class _Proof:
             choose_window(reader, self.options.window)
             known = Known.of(reader)
             replays = [replace(one, touched=touched_address(one.reason, known)) for one in replays]
-            suspects = self._explain(reader, known, replays, [placement for _, placement in moves])
+            suspects = self._explain(reader, known, replays, moves)
         reason = next((one.reason for one in failed if one.reason), "") or "moved memory gives other outputs"
         if not known.complete:
             reason += "; not all memory was searched for the reason"
@@ -102,7 +112,7 @@ class _Proof:
         reader: SnapshotReader,
         known: Known,
         replays: Sequence[schema.ShiftedReplay],
-        placements: Sequence[schema.Placement | None],
+        moves: Sequence[_Move],
     ) -> list[schema.SuspectWord]:
         """Words that explain it: confirmed ones alone where there are any, else the likely ones."""
         self.progress("looking for pointers that were missed")
@@ -110,25 +120,32 @@ class _Proof:
         missed = find_missed(reader, known, touched)
         whole = [word for word in missed if word.form != "halves"]
         for trial in dict.fromkeys((tuple(missed[:1]), tuple(whole), tuple(missed))):
-            if trial and self._explains(trial):
+            if trial and self._try(trial).replayed.verdict == "match":
                 return [replace(word, confirmed=True) for word in trial]
-        complete = [placement for placement in placements if placement is not None]
+        complete = [move.placement for move in moves if move.placement is not None]
         followed = []
         if len(complete) == len(SHIFTS):
             followed = find_followed(replays[0].words, replays[1].words, complete)
         numbers = find_false(known, followed, complete[0]) if complete else []
+        # There may be several: one that makes fewer bytes differ is left alone from then on.
+        left: list[schema.SuspectWord] = []
+        fewest = moves[0].differing_bytes
         for number in numbers:
             if self.tried >= MAXIMUM_TRIALS:
                 break
-            if self._explains((number,)):
-                return [replace(number, confirmed=True)]
+            move = self._try([*left, number])
+            if move.replayed.verdict == "match":
+                return [replace(word, confirmed=True) for word in (*left, number)]
+            if move.differing_bytes < fewest:
+                left.append(number)
+                fewest = move.differing_bytes
         # Of those that nothing confirms: what an output has followed, and what points to the memory that was touched.
         aim = known.range_at(touched, 1 << 21) if touched else None
         likely = [word for word in missed if aim is None or known.range_at(word.value) is aim]
         return likely + (numbers if followed else [])
 
-    def _explains(self, words: Sequence[schema.SuspectWord]) -> bool:
-        """Whether the outputs match once these words are patched, or left alone."""
+    def _try(self, words: Sequence[schema.SuspectWord]) -> _Move:
+        """Move 1 once more with these words patched, or left alone."""
         change: CensusChange = {"patch": [], "leave": []}
         for word in words:
             place: list[int | str] = [
@@ -142,12 +159,9 @@ class _Proof:
             else:
                 change["leave"].append(place)
         self.tried += 1
-        replayed, _ = self._moved(SHIFTS[0], change, f"trying a suspect, {self.tried}")
-        return replayed.verdict == "match"
+        return self._moved(SHIFTS[0], change, f"trying a suspect, {self.tried}")
 
-    def _moved(
-        self, number: int, census: CensusChange, title: str
-    ) -> tuple[schema.ShiftedReplay, schema.Placement | None]:
+    def _moved(self, number: int, census: CensusChange, title: str) -> _Move:
         stage = ""
 
         def show(text: str) -> None:
@@ -160,7 +174,8 @@ class _Proof:
         except ReplayError as error:
             done = stage and not stage.startswith(_BEFORE_ANYTHING_MOVED)
             verdict = "failed" if done else "not_done"
-            return schema.ShiftedReplay(number, verdict, reason=_without_advice(error)), None  # type: ignore[arg-type]
+            reason = _without_advice(error)
+            return _Move(schema.ShiftedReplay(number, verdict, reason=reason))  # type: ignore[arg-type]
         assert result.relocation is not None
         replayed = result.relocation.replays[0]
         if replayed.verdict in ("match", "wrong"):
@@ -168,7 +183,7 @@ class _Proof:
             moved, unmoved = result.verification, self.unmoved
             alike = (moved.differing_digest, moved.results) == (unmoved.differing_digest, unmoved.results)
             replayed = replace(replayed, verdict="match" if alike else "wrong")
-        return replayed, result.placement
+        return _Move(replayed, result.placement, result.verification.differing_bytes)
 
 
 def _without_advice(error: ReplayError) -> str:

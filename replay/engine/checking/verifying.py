@@ -37,6 +37,8 @@ class Verified:
     replayable: bool = True  # False: the context is lost, nothing more can run
     within_tolerance: bool = False  # a match although bits differ
     varying: list[str] = field(default_factory=list)  # buffers that differ between two replays
+    guessed_words: int = 0  # `ContentStore.guessed_words` of the first comparison
+    handle_words: int = 0  # `ContentStore.handle_words_of_outputs` of it
 
 
 @dataclass
@@ -82,6 +84,7 @@ class Verifier:
         self._session.stage("replaying the window")
         first = self._checked_pass()
         verified = Verified("match", first.comparisons, first.results, self._unverified() + first.unreached)
+        self._count_words(verified)
         compared = sum(item.compared_bytes for item in first.comparisons)
         if first.lost:
             verified.verdict, verified.reason, verified.replayable = "not_compared", first.lost, False
@@ -189,12 +192,20 @@ class Verifier:
         outcome = _Outcome()
         self._compare_alive(outcome)
         verified = Verified("match", outcome.comparisons, [], self._unverified() + outcome.unreached)
+        self._count_words(verified)
         if any(not item.equal for item in outcome.comparisons):
             verified.within_tolerance = outcome.acceptable
             verified.verdict = "match" if outcome.acceptable else "wrong"
         elif not sum(item.compared_bytes for item in outcome.comparisons):
             verified.verdict, verified.reason = "not_compared", "no outputs were captured"
         return verified
+
+    def _count_words(self, verified: Verified) -> None:
+        contents = self._session.contents
+        verified.guessed_words, verified.handle_words = (
+            contents.guessed_words,
+            contents.handle_words_of_outputs,
+        )
 
     def verify_again(self, verified: Verified) -> None:
         """After timing: the last replay must leave what the first one left, or the kernel or restoring is at fault."""

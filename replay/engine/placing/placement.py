@@ -141,7 +141,7 @@ class MovedWords:
             lowest_distance_bytes=min(map(abs, distances), default=0),
             highest_distance_bytes=max(map(abs, distances), default=0),
             compared_bytes=compared,
-            following_words=session.contents.guessed_words,
+            following_words=verified.guessed_words,
             reason=verified.reason,
             words=self.words,
         )

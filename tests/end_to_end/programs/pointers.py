@@ -1,6 +1,6 @@
 """Kernels that get at memory in ways that a search for aligned words cannot see, and numbers that look like addresses.
 
-usage: pointers.py plain|packed|graph|halves|xor|end|number|scaled|hashed|address
+usage: pointers.py plain|packed|graph|halves|xor|end|number|scaled|hashed|seeded|node|several|computed|address
 One launch of the kernel of that name.
 """
 
@@ -32,7 +32,7 @@ KERNEL = """
 """
 # out[i] = f(table[i]) of 64-bit words; %rd3 is the word
 NUMBERS = """
-.visible .entry {name}(.param .u64 table, .param .u64 out) {{
+.visible .entry {name}(.param .u64 table, .param .u64 out, .param .u64 seed) {{
     .reg .b32 %r<8>; .reg .b64 %rd<12>, %table, %out;
     ld.param.u64 %table, [table]; ld.param.u64 %out, [out];
     mov.u32 %r0, %tid.x; mul.wide.u32 %rd0, %r0, 8;
@@ -56,7 +56,12 @@ WORK = {
     "hashed": "xor.b64 %rd3, %rd3, 0x5bd1e995; mul.lo.u64 %rd3, %rd3, 0x2545F4914F6CDD1D; shr.u64 %rd4, %rd3, 29;"
     " xor.b64 %rd3, %rd3, %rd4;",
     "address": "",
+    # of a number in the parameters, of a launch and of a node of a graph
+    "seeded": "ld.param.u64 %rd5, [seed]; mul.lo.u64 %rd5, %rd5, 24; add.u64 %rd3, %rd3, %rd5;",
+    "node": "ld.param.u64 %rd5, [seed]; mul.lo.u64 %rd5, %rd5, 24; add.u64 %rd3, %rd3, %rd5;",
 }
+WORK["several"] = WORK["scaled"]  # numbers
+WORK["computed"] = WORK["scaled"] + " mul.lo.u64 %rd6, %table, 24; add.u64 %rd3, %rd3, %rd6;"
 
 
 def memory(size: int, data: bytes = b"") -> int:
@@ -87,7 +92,8 @@ def main(kind: str) -> None:
     out = memory(8 * COUNT)
     host = ctypes.create_string_buffer(8 * COUNT)
     if kind in WORK:
-        numbers = [data + 0x1230 if place == 7 else place * 1000 + 1 for place in range(COUNT)]
+        like_addresses = {"seeded": (), "node": (), "several": (7, 9)}.get(kind, (7,))
+        numbers = [data + 0x1230 if place in like_addresses else place * 1000 + 1 for place in range(COUNT)]
         table = memory(8 * COUNT, struct.pack(f"<{COUNT}Q", *numbers))
         source = NUMBERS.format(name=kind, work=WORK[kind])
     else:
@@ -97,10 +103,11 @@ def main(kind: str) -> None:
     packed = struct.pack(
         "<III", 7, data & 0xFFFFFFFF if kind == "graph" else 0, data >> 32 if kind == "graph" else 0
     )
-    values = [ctypes.c_uint64(table), ctypes.c_uint64(out), ctypes.create_string_buffer(packed, 12)]
+    last = ctypes.c_uint64(data + 0x1230) if kind in WORK else ctypes.create_string_buffer(packed, 12)
+    values = [ctypes.c_uint64(table), ctypes.c_uint64(out), last]
     parameters = (ctypes.c_void_p * 3)(*map(ctypes.addressof, values))
     shape = (1, 1, 1, COUNT, 1, 1, 0)
-    if kind == "graph":
+    if kind in ("graph", "node"):
         graph = made("cuGraphCreate", 0)
         node = struct.pack("<Q7I4xQQQQ", function, *shape, ctypes.addressof(parameters), 0, 0, 0)
         made("cuGraphAddKernelNode_v2", graph, None, 0, node)

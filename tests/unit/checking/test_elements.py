@@ -105,6 +105,14 @@ def test_each_region_is_read_in_its_own_type():
     assert [place.element for place in comparison.mismatches] == [1, 3, -1]
 
 
+def test_a_relative_error_is_of_what_is_not_zero():
+    region = Region(0, 12, F32, "declared")
+    (found,) = compare(floats(0, 2, 0), floats(1e5, 2.5, -3), region).regions.values()
+    assert (found.elements, found.zeros, found.maximum_relative, found.maximum_absolute) == (3, 2, 0.25, 1e5)
+    (found,) = compare(floats(0, 1, 1), floats(8, 1, 1), region).regions.values()
+    assert (found.zeros, found.maximum_relative) == (1, 0.0)
+
+
 def test_nan_against_a_number_is_never_within_a_tolerance():
     wide = Tolerance(ulp=1 << 40, relative=0.9, absolute=1e30)
     region = Region(0, 12, F32, "declared")

@@ -86,6 +86,14 @@ def test_wrong_values_are_not_called_rounding():
     assert guess_floats(a.tobytes(), b.tobytes()) is None
 
 
+@pytest.mark.parametrize("type_", ["<i4", "<i8"])
+def test_small_integers_are_not_called_floats(type_):
+    a = numpy.arange(1, 1000, dtype=type_)
+    b = a.copy()
+    b[10] += 1
+    assert guess_floats(a.tobytes(), b.tobytes()) is None
+
+
 def test_guess_covers_every_differing_piece():
     values = numpy.ones(16, "<f4")
     one_off, far_off = values.copy(), values.copy()

@@ -12,7 +12,7 @@ from replay.compare.approximate import F32_ULP, allowance, uses
 from replay.errors import ImageError
 from replay.images import read_ptx
 from replay.images.ptx_body import kernel_body
-from replay.images.ptx_types import parameter_types
+from replay.images.ptx_types import parameter_types, variable_types
 
 SAMPLES = Path(__file__).parents[3] / "samples"
 
@@ -94,6 +94,25 @@ def test_types_of_the_samples():
     assert of("vector_add", "vector_add") == {0: "f32", 8: "f32", 16: "f32"}
     assert of("inplace_scan", "inplace_scan") == {0: "i32"}
     assert of("reduce", "reduce_atomic") == {0: "f32", 8: "f32"}
+
+
+def variables_of(body, *names):
+    return variable_types(kernel_body(ptx(body), "k"), names)
+
+
+def test_variables_have_the_type_of_what_the_kernel_does_with_them():
+    assert variables_of(
+        "ld.global.u32 %r1, [count]; add.s32 %r2, %r1, 1; st.global.u32 [count], %r2;", "count"
+    ) == {"count": "i32"}
+    assert variables_of("atom.global.add.f32 %f1, [sums+8], %f2;", "sums", "count") == {"sums": "f32"}
+    body = "mov.u64 %rd6, table; cvta.global.u64 %rd7, %rd6; add.s64 %rd8, %rd7, %rd4; st.f64 [%rd8], %fd1;"
+    assert variables_of(body, "table") == {"table": "f64"}
+    # what another buffer is made of says nothing, nor what is both
+    assert variables_of("st.global.f32 [%rd5], %f1;", "table") == {}
+    assert variables_of("st.global.f32 [table], %f1; st.global.f64 [table+8], %fd1;", "table") == {}
+    assert variables_of(
+        "mov.u64 %rd6, a; selp.u64 %rd7, %rd6, %rd5, %p1; st.global.f32 [%rd7], %f1;", "a"
+    ) == {"a": "f32"}
 
 
 @settings(max_examples=150, deadline=None)

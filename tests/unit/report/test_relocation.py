@@ -67,6 +67,10 @@ def test_a_failed_proof_names_memory_words_and_how_sure_it_is():
     )
     assert "number taken for a pointer (likely): host memory that call 5 reads, offset 8" in text
     assert "no word of parameters or memory explains it" in render_run(failed(), WIDE)
+    assert "no replay that" not in text
+    assert "the kernels compute with addresses" in render_run(failed(NUMBER), WIDE)
+    guessed = render_run(failed(replace(MISSED, confirmed=False), NUMBER), WIDE)
+    assert "no replay that patched some of these words gave the captured outputs" in guessed
     assert fails_to_move(failed())
 
 
