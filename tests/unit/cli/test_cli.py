@@ -21,7 +21,7 @@ from replay.errors import ExitCode, GateFailed, ReplayError, UsageError
 from replay.settings import ALL, THREADS, TRACEBACK
 from replay.snapshot.container import SnapshotWriter
 
-from ..conftest import IMAGE_DIGEST, PTX, write_snapshot  # type: ignore[import-not-found]
+from ..saxpy_snapshot import IMAGE_DIGEST, PTX, write_snapshot
 
 HOSTILE = "evil\x1b[31m\n../../etc/passwd [red]x[/red] \u202e" + "k" * 300
 

@@ -21,7 +21,7 @@ from replay.report.check import github_annotations, github_summary, headline, ju
 from replay.report.text import Screen, shown
 from replay.results.schema import SnapshotFacts, Verification
 
-from ..results.test_results import make_result, modelled, summary
+from ..result_factory import make_result, modelled, summary
 
 WIDE = Screen(100_000, False)
 DAY = datetime.date(2026, 11, 21)

@@ -30,7 +30,7 @@ from replay.results.schema import (
 )
 from replay.results.store import write_result
 
-from ..results.test_results import make_result, modelled, summary
+from ..result_factory import make_result, modelled, summary
 
 WIDE = Screen(100_000, False)
 

@@ -20,7 +20,7 @@ from replay.results.comparison import ComparedKernel, ComparedRound, ComparedRow
 from replay.results.schema import OutputDifference, Placement, Verification, WindowResult
 from replay.results.store import write_result
 
-from ..results.test_results import make_result, modelled
+from ..result_factory import make_result, modelled
 
 HOSTILE = "\x1b]0;owned\x07<script>"
 PARTS = ("evidence", "conditions", "checked", "unchecked", "next")

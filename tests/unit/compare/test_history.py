@@ -18,7 +18,7 @@ from replay.history.store import INDEX_NAME, History, append, by_series
 from replay.report.history import history_csv, render_history, sparkline
 from replay.report.text import Screen
 
-from ..results.test_results import make_result, summary
+from ..result_factory import make_result, summary
 
 WIDE = Screen(100_000, False)
 

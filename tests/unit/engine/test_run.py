@@ -25,95 +25,8 @@ from replay.results.store import read_result
 from replay.snapshot.schema import Census, Note
 from replay.timing.stopping import StoppingParameters
 
+from ..small_snapshots import BASE, FOLLOW, HEAD, INCREMENT, PUBLISH, UNREACHABLE, increment, u32, u64
 from ..snapshot_factory import FUNCTION, MODULE, SnapshotFactory, vector_add
-
-BASE = 0x3300_0000_0000
-UNREACHABLE = 1 << 47  # no process has this address under four-level page tables
-
-HEAD = ".version 7.0\n.target sm_75\n.address_size 64\n"
-
-# *a += 1, for one thread
-INCREMENT = (
-    HEAD
-    + """
-.visible .entry increment(.param .u64 a) {
-    .reg .b32 %r<3>; .reg .b64 %rd<3>;
-    ld.param.u64 %rd1, [a]; cvta.to.global.u64 %rd2, %rd1;
-    ld.global.u32 %r1, [%rd2]; add.s32 %r2, %r1, 1; st.global.u32 [%rd2], %r2;
-    ret;
-}
-"""
-)
-
-# **table += 1: the address comes out of memory
-FOLLOW = (
-    HEAD
-    + """
-.global .align 4 .u32 counter;
-.visible .entry follow(.param .u64 table) {
-    .reg .b32 %r<3>; .reg .b64 %rd<5>;
-    ld.param.u64 %rd1, [table]; cvta.to.global.u64 %rd2, %rd1;
-    ld.global.u64 %rd3, [%rd2]; cvta.to.global.u64 %rd4, %rd3;
-    ld.global.u32 %r1, [%rd4]; add.s32 %r2, %r1, 1; st.global.u32 [%rd4], %r2;
-    ret;
-}
-"""
-)
-
-# *a += 1; *b = *a
-PUBLISH = (
-    HEAD
-    + """
-.visible .entry publish(.param .u64 a, .param .u64 b) {
-    .reg .b32 %r<3>; .reg .b64 %rd<5>;
-    ld.param.u64 %rd1, [a]; cvta.to.global.u64 %rd2, %rd1;
-    ld.param.u64 %rd3, [b]; cvta.to.global.u64 %rd4, %rd3;
-    ld.global.u32 %r1, [%rd2]; add.s32 %r2, %r1, 1; st.global.u32 [%rd2], %r2; st.global.u32 [%rd4], %r2;
-    ret;
-}
-"""
-)
-
-
-@pytest.fixture(scope="session")
-def emulator():
-    """The folder of the CPU driver."""
-    named = os.environ.get("REPLAY_TEST_EMULATOR_DIR")
-    folder = Path(named) if named else drivers.native_folder() / "emulator"
-    if not (folder / "libcuda.so.1").is_file():
-        pytest.fail(f"no libcuda.so.1 in {folder}: run `make setup`, or set REPLAY_TEST_EMULATOR_DIR")
-    return str(folder)
-
-
-@pytest.fixture
-def replayed(tmp_path, emulator):
-    """Write a factory's snapshot and replay it."""
-
-    def run(factory, *, samples=3, **options):
-        path = factory.write(tmp_path / "x.rsnap")
-        timing = StoppingParameters(fixed_samples=samples) if samples else None
-        return run_snapshot(
-            path, RunOptions(**{"driver": emulator, "timing": timing, "timeout_s": 60, **options})
-        )
-
-    return run
-
-
-def u32(value):
-    return struct.pack("<I", value)
-
-
-def u64(*values):
-    return struct.pack(f"<{len(values)}Q", *values)
-
-
-def increment(before=5, after=6, address=BASE):
-    factory = SnapshotFactory()
-    factory.set_up(INCREMENT.encode(), "increment")
-    range_ = factory.range(address, u32(before), u32(after))
-    launch = factory.launch(u64(address), [(0, 8)], 1, 1)
-    factory.census.append(Census("call", launch.number, struct.pack("<QQII", 0, 0, range_.id, 0)))
-    return factory
 
 
 def workers():
@@ -158,7 +71,7 @@ def test_wrong_output_is_found_with_offset_address_and_bytes(replayed):
 
 def test_memory_is_restored_before_every_iteration(replayed):
     """A kernel that overwrites its input: a replay that did not restore would count on."""
-    result = replayed(increment(), samples=7)
+    result = replayed(increment(), timing=StoppingParameters(fixed_samples=7))
     assert result.verification.verdict == "match"
     assert len(result.timing.gpu_time_ns) == 7
 
@@ -362,7 +275,7 @@ def whole_program():
 
 
 def test_whole_program_is_replayed_again_and_again(replayed):
-    result = replayed(whole_program(), samples=4)
+    result = replayed(whole_program(), timing=StoppingParameters(fixed_samples=4))
     assert result.verification.verdict == "match"
     assert len(result.timing.host_time_ns) == 4
     assert result.timing.gpu_time_ns == []
@@ -389,7 +302,7 @@ def test_variable_of_a_module_that_the_window_loads_and_unloads(replayed):
                             born_call=born.number, died_call=died.number)  # fmt: skip
     factory.census.append(Census("call", launch.number, struct.pack("<QQII", 0, 0, table.id, 0)))
     factory.census.append(Census("range", table.id, struct.pack("<QQII", 0, 0, counter.id, 0)))
-    result = replayed(factory, samples=4)
+    result = replayed(factory, timing=StoppingParameters(fixed_samples=4))
     assert result.verification.verdict == "match"
 
 

@@ -7,9 +7,9 @@ import pytest
 from replay.report.run import render_run
 from replay.report.text import Screen
 
+from ..small_snapshots import BASE, INCREMENT, PUBLISH, u32, u64
 from ..snapshot_factory import SnapshotFactory, vector_add
-from .test_run import BASE, INCREMENT, PUBLISH, u32, u64
-from .test_state import emulator, measured, replayed  # noqa: F401
+from .test_state import measured  # noqa: F401 (a fixture)
 
 FIRST, SECOND, READY = 0x51, 0x52, 0xE1
 OTHER = BASE + 4096

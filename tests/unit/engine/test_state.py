@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from replay import drivers
 from replay.engine import run as engine_run
-from replay.engine import supervisor
 from replay.engine.run import RunOptions, run_snapshot
 from replay.errors import EngineError
-from replay.timing.stopping import QUICK, StoppingParameters
+from replay.timing.stopping import StoppingParameters
 
+from ..small_snapshots import BASE, HEAD, INCREMENT, PUBLISH, increment, u32, u64
 from ..snapshot_factory import SnapshotFactory, vector_add
-from .test_run import BASE, HEAD, INCREMENT, PUBLISH, increment, u32, u64
 
 # *b = ++counter, where counter is a variable that no snapshot holds
 COUNT = (
@@ -30,32 +28,6 @@ COUNT = (
 }
 """
 )
-
-
-@pytest.fixture(scope="session")
-def emulator():
-    named = os.environ.get("REPLAY_TEST_EMULATOR_DIR")
-    return str(Path(named) if named else drivers.native_folder() / "emulator")
-
-
-@pytest.fixture
-def replayed(tmp_path, emulator):
-    def run(factory, timing=QUICK, **options):
-        path = factory.write(tmp_path / "x.rsnap")
-        return run_snapshot(path, RunOptions(driver=emulator, timing=timing, timeout_s=60, **options))
-
-    return run
-
-
-@pytest.fixture
-def sabotage(monkeypatch):
-    """Python that the worker runs before it begins."""
-
-    def use(code):
-        before = supervisor._BOOTSTRAP.partition("from replay.engine.worker")
-        monkeypatch.setattr(supervisor, "_BOOTSTRAP", before[0] + f"exec({code!r}); " + before[1] + before[2])
-
-    return use
 
 
 def publish(a_after):
@@ -224,7 +196,7 @@ def test_modelled_times_of_two_runs_are_equal_to_the_nanosecond(replayed):
 
 def test_injected_noise_is_warned_of_with_the_number_of_samples_that_would_do(replayed, monkeypatch):
     monkeypatch.setenv("REPLAY_EMULATOR_NOISE", "0.1")
-    result = replayed(two_launches(), StoppingParameters(fixed_samples=12))
+    result = replayed(two_launches(), timing=StoppingParameters(fixed_samples=12))
     assert len(set(result.timing.gpu_time_ns)) > 1
     warnings = {warning.code: warning for warning in result.timing.warnings}
     assert {"noisy", "too-few"} <= set(warnings)

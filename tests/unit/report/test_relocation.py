@@ -10,7 +10,7 @@ from replay.report.text import Screen
 from replay.results.schema import MovedWord, PlacedRange, Placement, Relocation, ShiftedReplay, SuspectWord
 from replay.results.store import read_result, write_result
 
-from ..results.test_results import make_result
+from ..result_factory import make_result
 
 WIDE = Screen(400, False)
 MATCH = ShiftedReplay(1, "match", 3, 0, 1 << 44, 1 << 45, 4096, following_words=2)

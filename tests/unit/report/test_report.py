@@ -24,7 +24,7 @@ from replay.results import bisection, documents
 from replay.results.bisection import BisectedCandidate, Bisection, Step
 from replay.results.store import write_result
 
-from ..results.test_results import modelled, summary
+from ..result_factory import modelled, summary
 
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&{{7*7}}"
 VOID = {"meta", "img", "br", "input", "link"}

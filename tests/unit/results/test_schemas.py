@@ -20,7 +20,7 @@ from replay.report.json import document, plain, streamed
 from replay.results import documents
 from replay.results.schema import RunResult, WindowResult
 
-from .test_results import make_result
+from ..result_factory import make_result
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 FOLDER = REPOSITORY / "docs" / "schemas"

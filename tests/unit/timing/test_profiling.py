@@ -10,8 +10,7 @@ import pytest
 from replay.engine.measuring.nvtx import VARIABLE, Nvtx
 from replay.engine.run import RunOptions, run_snapshot
 
-from ..engine.test_run import increment
-from ..engine.test_state import emulator  # noqa: F401
+from ..small_snapshots import increment
 
 # A profiler's side of NVTX, as nvtx3/nvtxDetail/nvtxTypes.h has it: writes what it is told to a file. At the end of
 # the process too, as profilers do.

@@ -10,7 +10,6 @@ from replay.report.run import render_run  # noqa: E402
 from replay.report.text import Screen  # noqa: E402
 from replay.timing.stamps import clock_between, cycles_of, decode_stamps  # noqa: E402
 
-from ..engine.test_state import emulator, replayed, sabotage  # noqa: F401
 from ..snapshot_factory import vector_add
 
 # Stamps are taken on the CPU driver too, as on a GPU.
