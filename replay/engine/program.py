@@ -56,6 +56,7 @@ class Program:
         self.notes: list[Note] = list(self._objects(Note, "note"))
         calls: list[Call] = apply(self._objects(Call, "call"), changes)
         self.variant_images = changes.images()
+        self.varied = changes != Changes()
         self.setup = [call for call in calls if call.section == "setup"]
         self.window = [call for call in calls if call.section == "window"]
         self.call_words: dict[int, list[Word]] = {}

@@ -433,7 +433,9 @@ class Session:
             code,
             self.driver.error_name(code),
             where=f"call {prepared.call.number} of the window",
-            next="in the application it succeeded; `replay info` shows what the capture lacks",
+            next="in the application, without the variant, it succeeded; replay without it to see that the rest does"
+            if self.program.varied
+            else "in the application it succeeded; `replay info` shows what the capture lacks",
         )
 
     def clean_up(self) -> None:

@@ -46,7 +46,7 @@ class Replacement:
 
     names: the kernels that come from it, captured -> new name. others: kernels that the new image lacks and that come
     from the captured one, loaded beside it. beside: the captured image stays that of the module, with its variables,
-    and the new one is loaded beside it.
+    and the new one is loaded beside it. Where several make room for one image, all of them are beside it.
     """
 
     digest: str
@@ -112,12 +112,17 @@ class _Rewriting:
 
     def __init__(self, changes: Changes) -> None:
         self._jit = changes.jit
-        self._replacements = {item.digest: item for item in changes.replacements}
+        self._replacements: dict[str, list[Replacement]] = {}
+        for item in changes.replacements:
+            self._replacements.setdefault(item.digest, []).append(item)
         self._shapes: dict[LaunchedKernel, list[Shape]] = {}
         for shape in changes.shapes:
             self._shapes.setdefault(shape.kernel, []).append(shape)
-        self._owners: dict[int, Replacement] = {}  # module or library -> what its image makes room for
-        self._beside: dict[int, int] = {}  # module or library -> the one beside it
+        self._owners: dict[int, list[Replacement]] = {}  # module or library -> what its image makes room for
+        self._beside: dict[
+            tuple[int, str], int
+        ] = {}  # of a module or library, for each new image: the one beside it
+        self._given_out = 0
         self._names = KernelNames()
 
     def run(self, calls: Iterable[Call]) -> Iterator[Call]:
@@ -151,23 +156,25 @@ class _Rewriting:
         image = call.inputs.get(key, call.inputs.get(f"{key}.0"))
         handle = _given_out(call)
         self._owners.pop(handle, None)
-        self._beside.pop(handle, None)
-        replacement = self._replacements.get(image) if isinstance(image, str) else None
+        replacements = self._replacements.get(image) if isinstance(image, str) else None
         captured = _with_image(call, None, self._jit) if self._jit else call
-        if replacement is None or call.result != 0:
+        if not replacements or call.result != 0:
             yield captured
             return
-        new = _with_image(call, replacement.new_digest, self._jit)
-        self._owners[handle] = replacement
-        yield captured if replacement.beside else new
-        if replacement.second:
-            yield self._second(new if replacement.beside else captured, handle)
+        self._owners[handle] = replacements
+        first = replacements[0]
+        yield captured if first.beside else _with_image(call, first.new_digest, self._jit)
+        for item in replacements:
+            if item.second:
+                new = _with_image(call, item.new_digest, self._jit)
+                yield self._second(new if item.beside else captured, handle, item)
 
-    def _second(self, call: Call, handle: int) -> Call:
+    def _second(self, call: Call, handle: int, replacement: Replacement) -> Call:
         """The same call once more, giving out a handle of its own."""
-        self._beside[handle] = _BESIDE + len(self._beside) + 1
+        self._given_out += 1
+        beside = self._beside[handle, replacement.new_digest] = _BESIDE + self._given_out
         outputs: dict[str, Attachment] = {
-            name: self._beside[handle].to_bytes(8, "little") for name in _GIVEN_OUT if name in call.outputs
+            name: beside.to_bytes(8, "little") for name in _GIVEN_OUT if name in call.outputs
         }
         return replace(call, outputs=outputs, gpu_ns=None)
 
@@ -178,23 +185,27 @@ class _Rewriting:
             return
         handle = _given_out(call)
         self._owners[handle] = self._owners[library]
-        if library in self._beside:
-            second = self._second(call, handle)
-            place = _position(call.function, "library")
-            yield replace(second, arguments=_put(call.arguments, place, self._beside[library]))
+        place = _position(call.function, "library")
+        for item in self._owners[library]:
+            if item.second:
+                second = self._second(call, handle, item)
+                beside = self._beside[library, item.new_digest]
+                yield replace(second, arguments=_put(call.arguments, place, beside))
 
     def _function(self, call: Call, arguments: dict[str, int]) -> Call:
         owner = arguments.get(_GETTERS[call.function], 0)
-        replacement = self._owners.get(owner)
         source = call.inputs.get("name")
-        if replacement is None or not isinstance(source, bytes):
+        if owner not in self._owners or not isinstance(source, bytes):
             return call
         name = source.rstrip(b"\0").decode("utf-8", "replace")
-        if name in replacement.names:
-            call = replace(call, inputs={**call.inputs, "name": replacement.names[name].encode()})
-        if name in replacement.second:
-            place = _position(call.function, _GETTERS[call.function])
-            call = replace(call, arguments=_put(call.arguments, place, self._beside[owner]))
+        for item in self._owners[owner]:
+            if name in item.names:
+                call = replace(call, inputs={**call.inputs, "name": item.names[name].encode()})
+            if name in item.second:
+                place = _position(call.function, _GETTERS[call.function])
+                call = replace(
+                    call, arguments=_put(call.arguments, place, self._beside[owner, item.new_digest])
+                )
         return call
 
     def _allowed(self, call: Call) -> Iterator[Call]:

@@ -43,6 +43,7 @@ _LINE_DIRECTIVE = re.compile(r"\s*\.(version|target|address_size|file|loc)\b([^\
 _NAME = r"[A-Za-z_$%][\w$%]*"
 _ENTRY = re.compile(rf"\.entry\s+({_NAME})\s*(\((?:[^()]*)\))?(.*)\Z", re.DOTALL)
 _VARIABLE = re.compile(r"(?<![\w$%.])\.(global|const)(?![\w$])(.*)\Z", re.DOTALL)
+_SHARED = re.compile(r"(?:^|[;{}])\s*\.shared(?![\w$:])([^;{}]*)")
 _REFERENCE = re.compile(
     r"\s*\.(?:tex|sampler|surf)ref(?![\w$])"
 )  # bound by name, and no memory of the module
@@ -110,6 +111,23 @@ def read_ptx(data: bytes) -> ModuleInfo:
     if not re.fullmatch(r"sm_\d+[af]?", target):
         raise ImageError("not a usable PTX: it has no .target")
     return ModuleInfo("ptx", target, version, kernels, variables)
+
+
+def shared_declared(data: bytes, kernel: str) -> int | None:
+    """Bytes of static shared memory that a kernel declares in its body, each variable at its alignment; None when there
+    is no such kernel. What functions that it calls and the module declare is not counted. Raises ImageError."""
+    text = data.partition(b"\0")[0].decode("latin-1")
+    for header, body in statements(text):
+        found = _ENTRY.search(header) if body is not None else None
+        if body is None or found is None or found[1] != kernel:
+            continue
+        end = 0
+        for match in _SHARED.finditer(_COMMENTS.sub(" ", text[body[0] : body[1]])):
+            for variable in _variables("shared", match[1], managed=False):
+                alignment = max(variable.alignment, 1)
+                end = -(-end // alignment) * alignment + variable.size
+        return end
+    return None
 
 
 def statements(text: str) -> Iterator[tuple[str, tuple[int, int] | None]]:

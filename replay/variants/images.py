@@ -10,9 +10,11 @@ from replay.errors import FileError, ImageError
 from replay.images import ImageKind, KernelInfo, ModuleInfo
 from replay.images.cubin import machine_code
 from replay.images.model import GlobalVariable
+from replay.images.ptx import shared_declared
 from replay.results.schema import VariantKernel
 
 MAXIMUM_FILE_BYTES = 1 << 30
+_HOW_TO_MAKE = "compile with `nvcc -cubin`, `-ptx` or `-fatbin`; `cuobjdump -xelf all` takes a program apart"
 SOURCE_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc")
 
 
@@ -44,6 +46,12 @@ class BuiltImage:
     def kernel(self, name: str, architecture: int | None) -> KernelInfo | None:
         """A kernel, static shared memory and registers included where it was compiled. Raises ImageError."""
         return images.find_kernel(self.data, name, architecture)
+
+    def declared_shared_bytes(self, name: str, architecture: int) -> int | None:
+        """Static shared memory that the PTX of a kernel declares, of which a compiler may drop what is not used; None
+        where there is no PTX of it. Raises ImageError."""
+        found = [shared_declared(text, name) for text in self.ptx(architecture)]
+        return max((item for item in found if item is not None), default=None)
 
     def kernel_names(self, architecture: int | None) -> list[str]:
         return list(dict.fromkeys(name for module in self.modules(architecture) for name in module.kernels))
@@ -86,10 +94,12 @@ def read_image_file(path: str) -> BuiltImage:
     kind = images.identify(data)
     if kind not in ("ptx", "cubin", "fatbin"):
         raise ImageError(
-            "is no cubin, PTX or fat binary", where=path,
-            next="compile with `nvcc -cubin`, `-ptx` or `-fatbin`; `cuobjdump -xelf all` takes a program apart",
+            "is no cubin, PTX or fat binary", where=path, next=_HOW_TO_MAKE
         )  # fmt: skip
-    return BuiltImage(data[: images.image_size(data + b"\0") - (kind == "ptx")], Path(path).name)
+    try:
+        return BuiltImage(data[: images.image_size(data + b"\0") - (kind == "ptx")], Path(path).name)
+    except ImageError as error:
+        raise ImageError(error.what, where=path, next=error.next or _HOW_TO_MAKE) from None
 
 
 def describe(

@@ -20,6 +20,8 @@ BLOCK_SHARED_BYTES = {
 }  # fmt: skip
 _DRIVER_SHARED_BYTES = 1024  # that machine code of sm_90 and later counts as its own, and the limits do not
 MAXIMUM_THREADS = 1024  # of a block, on every architecture: the same table
+MAXIMUM_BLOCK = (1024, 1024, 64)  # the same table, on every architecture
+MAXIMUM_GRID = ((1 << 31) - 1, 65535, 65535)
 SHOWN_PARAMETERS = 12
 
 Dimensions = tuple[int, int, int]
@@ -67,6 +69,7 @@ def compare_interfaces(
         *_parameters(captured, variant),
         _static_shared(captured, variant),
         *_launches(variant, launches, architecture),
+        *_extents(launches),
         _threads("threads a block, most", captured.max_threads, variant.max_threads, launches, exact=False),
         _threads(
             "threads a block, required",
@@ -128,6 +131,16 @@ def _launches(variant: KernelInfo, launches: list[Launched], architecture: int |
     return [Fact("dynamic shared memory of its launches", _bytes(most), _bytes(most), problem)]
 
 
+def _extents(launches: list[Launched]) -> list[Fact]:
+    """Grids and blocks beyond what any device takes; only a geometry that was asked for can be."""
+    facts = []
+    for item in launches:
+        for what, value, limit in (("grid", item.grid, MAXIMUM_GRID), ("block", item.block, MAXIMUM_BLOCK)):
+            if any(extent > most for extent, most in zip(value, limit, strict=True)):
+                facts.append(Fact(what, "-", _text(value), f"at most {_text(limit)}"))
+    return facts
+
+
 def _threads(
     what: str,
     captured: Dimensions | None,
@@ -149,8 +162,11 @@ def _threads(
 def _cluster(captured: KernelInfo, variant: KernelInfo, launches: list[Launched]) -> Fact:
     problem = ""
     wanted = variant.required_cluster
-    for item in launches if wanted is not None else ():
-        assert wanted is not None
+    for item in launches:
+        if any(item.cluster) and any(b % c for b, c in zip(item.grid, item.cluster, strict=True) if c):
+            problem = f"a grid of {_text(item.grid)} cannot be cut into clusters of {_text(item.cluster)}, as launched"
+        if wanted is None:
+            continue
         if any(item.cluster) and item.cluster != wanted:
             problem = f"it is launched with {_text(item.cluster)}"
         elif any(blocks % size for blocks, size in zip(item.grid, wanted, strict=True) if size):

@@ -24,14 +24,16 @@ Dimensions = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Swap:
-    """The module image of `kernel` is taken from `file`. kernel: its name or a regular expression, "" for the only
-    one that has its name in the file."""
+    """The module image of `kernel` is taken from `file`. kernel: its name or a regular expression, "" for every one
+    that has its name in the file. name: the kernel of the file that stands for it, "" for the one of its name."""
 
     kernel: str
     file: str
+    name: str = ""
 
     def __str__(self) -> str:
-        return f"{self.kernel}={self.file}" if self.kernel else self.file
+        file = f"{self.file}@{self.name}" if self.name else self.file
+        return f"{self.kernel}={file}" if self.kernel else file
 
 
 @dataclass(frozen=True)
@@ -158,18 +160,22 @@ def parse_environment(text: str) -> tuple[str, str]:
 
 
 def parse_swap(text: str, is_file: Callable[[str], bool] = lambda name: Path(name).is_file()) -> Swap:
-    """`KERNEL=FILE` or `FILE`. Both may hold "=": the longest name in front of a file that exists is the kernel's.
+    """`KERNEL=FILE`, `KERNEL=FILE@NAME` or `FILE`. All may hold "=" and "@": the longest name in front of a file that
+    exists is the kernel's, and what stands behind such a file is the name in it.
 
     Raises UsageError when there is no such file.
     """
     places = [place for place, character in enumerate(text) if character == "="]
-    for place in reversed(places):
-        if place and is_file(text[place + 1 :]):
-            return Swap(text[:place], text[place + 1 :])
-    if is_file(text):
-        return Swap("", text)
+    for place in [*(place for place in reversed(places) if place), -1]:
+        kernel, file = text[: max(place, 0)], text[place + 1 :]
+        if is_file(file):
+            return Swap(kernel, file)
+        file, at, name = file.rpartition("@")
+        if at and name and is_file(file):
+            return Swap(kernel, file, name)
     name = text[places[0] + 1 :] if places else text
-    raise UsageError("there is no such file", where=f"--swap {name}", next="--swap takes KERNEL=FILE")
+    what = "it is a folder" if Path(name).is_dir() else "there is no such file"
+    raise UsageError(what, where=f"--swap {name}", next="--swap takes [KERNEL=]FILE, or KERNEL=FILE@NAME")
 
 
 def parse_geometry(what: str, text: str) -> Geometry:
@@ -191,6 +197,8 @@ def parse_geometry(what: str, text: str) -> Geometry:
 
 def _whole(text: str, what: str) -> int:
     digits = text.strip()
-    if not digits.isascii() or not digits.isdigit() or int(digits[:11]) > MAXIMUM_DIMENSION:
-        raise UsageError(f"{text!r} is no whole number that it can be", where=f"--{what}")
+    if not digits.isascii() or not digits.isdigit():
+        raise UsageError(f"{text!r} is no whole number", where=f"--{what}")
+    if int(digits[:11]) > MAXIMUM_DIMENSION:
+        raise UsageError(f"{text!r} is more than it can be, {MAXIMUM_DIMENSION:,}", where=f"--{what}")
     return int(digits)

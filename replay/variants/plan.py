@@ -14,8 +14,10 @@ from typing import Any
 
 from replay.drivers import Driver
 from replay.engine.contents.reading import read_contents
+from replay.engine.preflight.findings import machine_code_runs, ptx_compiles
 from replay.engine.variants import Replacement, Shape, reshaped_geometry
 from replay.errors import EngineError, ImageError, UsageError
+from replay.images.demangle import demangle, short_name
 from replay.images.model import KernelInfo, Parameter
 from replay.inspection.launches import LaunchedKernel
 from replay.results.schema import VariantFacts, VariantImage
@@ -29,6 +31,11 @@ from replay.variants.model import Geometry, Swap, Variant
 from replay.variants.usage import ImageUse, image_uses, launched
 
 Progress = Callable[[str], None]
+
+_GEOMETRY = "the geometry asked for"
+
+# digest of a captured image -> what stands for it: digest of a new one -> it, and kernels, captured -> new name
+Built = dict[str, dict[str, tuple[BuiltImage, dict[str, str]]]]
 
 
 class NotExecutable(EngineError):
@@ -126,18 +133,23 @@ class _Planning:
     def plan(self) -> Plan:
         """The whole order of the module's docstring."""
         shapes = [shape for item in self._variant.geometry for shape in self._shapes(item)]
-        built: dict[str, tuple[BuiltImage, dict[str, str]]] = {}
+        built: Built = {}
         for swap in self._variant.swaps:
             self._swap(swap, built)
         if self._variant.ptxas:
             self._assemble(built)
         replacements, images, facts = [], [], []
-        for digest, (image, names) in built.items():
-            replacement = self._fit(digest, image, names)
-            facts += self._compare(digest, image, replacement, shapes)
-            replacements.append(replacement)
-            images.append((digest, image, replacement))
-        facts += self._compare_shapes(shapes, built)
+        for digest, stand_ins in built.items():
+            for image, names in stand_ins.values():
+                replacement = self._fit(digest, image, names, alone=len(stand_ins) == 1)
+                if self._variant.ptxas and replacement.beside:
+                    self._notes.append(
+                        f"--ptxas assembled {image.source}, and not the captured image beside it"
+                    )
+                facts += self._compare(digest, image, replacement, shapes)
+                replacements.append(replacement)
+                images.append((digest, image, replacement))
+        facts += self._compare_shapes(shapes, built, replacements)
         described = [self._described(*item) for item in images]
         geometry = [f"{shape.what} of {shape.kernel.name}: {_shown(shape)}" for shape in shapes]
         jit = self._variant.jit
@@ -170,50 +182,64 @@ class _Planning:
         )
         return [Shape(item.what, LaunchedKernel(kernel.name, kernel.image), item.value)]
 
-    def _swap(self, swap: Swap, built: dict[str, tuple[BuiltImage, dict[str, str]]]) -> None:
+    def _swap(self, swap: Swap, built: Built) -> None:
         image = self._build(swap.file)
+        self._loads(image)
         there = image.kernel_names(self._architecture)
         if not there:
             raise ImageError(f"has no kernel for sm_{self._architecture}", where=swap.file)
-        kernel = self._meant(swap, there)
+        for kernel in self._meant(swap, there):
+            self._stand_in(swap, image, kernel, _name_in(swap, kernel, there), built)
+
+    def _stand_in(self, swap: Swap, image: BuiltImage, kernel: Kernel, new_name: str, built: Built) -> None:
+        """`new_name` of the image stands for the kernel."""
         if not kernel.image or kernel.image not in self._images:
             raise EngineError(
                 "the image of this kernel was not captured, so nothing can stand for it", where=kernel.name
             )
-        if kernel.name in there:
-            new_name = kernel.name
-        elif len(there) == 1:
-            new_name = there[0]
-        else:
-            listed = ", ".join(there[:8]) + (" ..." if len(there) > 8 else "")
-            raise EngineError(
-                f"has no kernel {kernel.name}, and {len(there)} others",
-                where=swap.file,
-                next=f"name it so; it has {listed}",
-            )
-        if kernel.image in built:
-            known, names = built[kernel.image]
-            if known.digest != image.digest:
+        images = built.setdefault(kernel.image, {})
+        for known, names in images.values():
+            if kernel.name in names and (known.digest, names[kernel.name]) != (image.digest, new_name):
                 raise UsageError(
-                    "two swaps give the same module two images",
+                    f"{kernel.demangled or kernel.name} is swapped twice",
                     where=f"--swap {swap}",
-                    next="put both kernels into one file",
+                    next="give one file",
                 )
-            names[kernel.name] = new_name
-            return
-        built[kernel.image] = (image, {kernel.name: new_name})
+        images.setdefault(image.digest, (image, {}))[1][kernel.name] = new_name
 
-    def _meant(self, swap: Swap, there: list[str]) -> Kernel:
+    def _meant(self, swap: Swap, there: list[str]) -> list[Kernel]:
+        """One kernel; or, where none is named, all of one captured module that the file has."""
         if swap.kernel:
-            return find_kernel(self._kernels, swap.kernel, "--swap")
+            return [find_kernel(self._kernels, swap.kernel, "--swap")]
         named = [kernel for kernel in self._kernels if kernel.name in there]
-        if len(named) == 1:
-            return named[0]
+        if named and len({kernel.image for kernel in named}) == 1:
+            return named
         if not named and len(there) == 1 and len(self._kernels) == 1:
-            return self._kernels[0]
+            return self._kernels[:1]
+        if named:
+            what = f"{swap.file} has {len(named)} of the kernels that the window launches, of several modules"
+        else:
+            what = f"{swap.file} has none of the kernels that the window launches"
         raise UsageError(
-            f"{swap.file} has {len(named)} of the kernels that the window launches", where="--swap",
-            next=f"say which, as KERNEL={swap.file}: {shown(self._kernels)}",
+            what, where="--swap", next=f"say which, as KERNEL={swap.file}: {shown(self._kernels)}"
+        )
+
+    def _loads(self, image: BuiltImage) -> None:
+        """Raises EngineError when the device takes no part of an image."""
+        architecture = self._architecture
+        assert architecture is not None
+        modules = image.modules(architecture)
+        for module in modules:
+            fits = machine_code_runs if module.kind == "cubin" else ptx_compiles
+            if fits(module.target, architecture):
+                return
+        has = ", ".join(
+            f"machine code for {item.target}" if item.kind == "cubin" else f"PTX for {item.target}"
+            for item in modules
+        )
+        raise EngineError(
+            f"holds {has or 'no code'}, which a device of sm_{architecture} cannot run", where=image.source,
+            next=f"compile it for this device, such as with `nvcc -ptx -arch=compute_{architecture}`",
         )  # fmt: skip
 
     def _build(self, file: str) -> BuiltImage:
@@ -226,7 +252,7 @@ class _Planning:
             return compile_source(file, self._architecture, want_ptx=want_ptx)
         return read_image_file(file)
 
-    def _assemble(self, built: dict[str, tuple[BuiltImage, dict[str, str]]]) -> None:
+    def _assemble(self, built: Built) -> None:
         """Every image that a launched kernel is from, unless it has no PTX."""
         from replay.variants.ptxas import assemble, find_ptxas
 
@@ -234,28 +260,31 @@ class _Planning:
         tool = find_ptxas(self._variant.ptxas, self._progress)
         without: list[str] = []
         for digest in dict.fromkeys(kernel.image for kernel in self._kernels):
-            image, names = built.get(digest, (self._original(digest), {}))
-            texts = image.ptx(self._architecture) if image is not None else []
-            if image is None or not texts:
-                without.append(digest[:8] or "not captured")
-                continue
-            if len(texts) > 1:
-                raise EngineError(
-                    f"image {digest[:8]} holds {len(texts)} PTX modules to be linked with each other", where="--ptxas",
-                    next="build it without relocatable device code, or swap in a cubin",
-                )  # fmt: skip
-            self._progress(f"assembling image {digest[:8]} with ptxas {tool.version}")
-            built[digest] = (
-                assemble(
+            swapped = list(built.get(digest, {}).values())
+            sources: list[tuple[BuiltImage | None, dict[str, str]]] = [*swapped] or [
+                (self._original(digest), {})
+            ]
+            built[digest] = {}
+            for image, names in sources:
+                texts = image.ptx(self._architecture) if image is not None else []
+                if image is None or not texts:
+                    without.append(digest[:8] or "not captured")
+                    continue
+                if len(texts) > 1:
+                    raise EngineError(
+                        f"image {digest[:8]} holds {len(texts)} PTX modules to be linked with each other",
+                        where="--ptxas", next="build it without relocatable device code, or swap in a cubin",
+                    )  # fmt: skip
+                self._progress(f"assembling image {digest[:8]} with ptxas {tool.version}")
+                made = assemble(
                     tool,
                     texts[0],
                     image.source,
                     self._architecture,
                     self._variant.jit,
                     self._variant.lower_ptx,
-                ),
-                names,
-            )
+                )
+                built[digest][made.digest] = (made, names)
         if without:
             raise EngineError(
                 f"{len(without)} images that the window needs have no PTX: {', '.join(without[:4])}", where="--ptxas",
@@ -271,8 +300,11 @@ class _Planning:
 
     # -- whether it fits ----------------------------------------------------------------------------------------
 
-    def _fit(self, digest: str, image: BuiltImage, names: dict[str, str]) -> Replacement:
-        """Which kernels come from where: whatever the new image has comes from it, unless others share variables."""
+    def _fit(self, digest: str, image: BuiltImage, names: dict[str, str], alone: bool) -> Replacement:
+        """Which kernels come from where: whatever the new image has comes from it, unless others share variables. Where
+        a module has several images, each gives the kernels that were named for it, beside the captured one."""
+        if not alone:
+            return Replacement(digest, image.digest, image.data, names, (), beside=True)
         there = set(image.kernel_names(self._architecture))
         use = self._uses.get(digest, ImageUse())
         asked = [*use.kernels, *(kernel.name for kernel in self._kernels if kernel.image == digest)]
@@ -290,9 +322,12 @@ class _Planning:
         for kernel in self._kernels:
             if kernel.image != digest or kernel.name not in replacement.names:
                 continue
-            info = image.kernel(replacement.names[kernel.name], self._architecture)
+            name = replacement.names[kernel.name]
+            info = image.kernel(name, self._architecture)
             if info is None:
-                raise ImageError(f"has no kernel {replacement.names[kernel.name]}", where=image.source)
+                raise ImageError(f"has no kernel {name}", where=image.source)
+            if info.shared_bytes is None and self._architecture is not None:
+                info = replace(info, shared_bytes=image.declared_shared_bytes(name, self._architecture))
             launches = self._launched(kernel, shapes)
             facts = compare_interfaces(self._interface(kernel), info, launches, self._architecture) + facts
             _refuse(facts, kernel.demangled or kernel.name, image.source)
@@ -304,20 +339,24 @@ class _Planning:
         if replacement.beside:
             both = [name for name in used if name in there]
             rest = [k.name for k in self._kernels if k.image == digest and k.name not in replacement.names]
-            text = f"shared with {rest[0]}, which the new image lacks" if rest else ""
+            text = f"shared with {rest[0]}, which comes from another image" if rest else ""
             return [
                 Fact(f"variable {name}", f"{used[name]} bytes", f"{there[name].size} bytes", text)
                 for name in both
             ]
         return compare_variables(used.items(), there)
 
-    def _compare_shapes(self, shapes: list[Shape], built: dict[str, Any]) -> list[Fact]:
+    def _compare_shapes(
+        self, shapes: list[Shape], built: Built, replacements: list[Replacement]
+    ) -> list[Fact]:
         for key in dict.fromkeys(shape.kernel for shape in shapes):
             kernel = next(k for k in self._kernels if (k.name, k.image) == (key.name, key.image))
-            if kernel.image not in built:
+            if kernel.image not in built or not any(
+                key.name in item.names for item in replacements if item.digest == kernel.image
+            ):
                 info = self._interface(kernel)
                 facts = compare_interfaces(info, info, self._launched(kernel, shapes), self._architecture)
-                _refuse(facts, kernel.demangled or kernel.name, "the geometry asked for")
+                _refuse(facts, kernel.demangled or kernel.name, _GEOMETRY)
         return []
 
     def _launched(self, kernel: Kernel, shapes: list[Shape]) -> list[Launched]:
@@ -368,7 +407,41 @@ def _refuse(facts: list[Fact], kernel: str, source: str) -> None:
     if problems:
         first = f"{problems[0].what}: {problems[0].problem}"
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise InterfaceMismatch(f"{source} does not fit: {first}{more}", facts, where=kernel)
+        raise InterfaceMismatch(
+            f"{source} does not fit: {first}{more}",
+            facts,
+            where=kernel,
+            next=_advice(problems[0].what, source),
+        )
+
+
+def _advice(what: str, source: str) -> str:
+    """What to do about the first thing that does not fit."""
+    if source == _GEOMETRY:
+        return "choose another --grid, --block or --shared"
+    if what.startswith("parameter"):
+        return "give the new kernel the captured parameters; one with others needs a capture of its own"
+    if what.startswith("variable"):
+        return "put every kernel and variable of the captured module into the new image"
+    return "change the new kernel, or the launch with --grid, --block or --shared"
+
+
+def _name_in(swap: Swap, kernel: Kernel, there: list[str]) -> str:
+    """Which kernel of a file stands for one: that of the name given, its own, or the only one."""
+    if swap.name:
+        named = [name for name in there if swap.name in (name, demangle(name), short_name(demangle(name)))]
+        if len(named) == 1:
+            return named[0]
+    elif kernel.name in there:
+        return kernel.name
+    elif len(there) == 1:
+        return there[0]
+    listed = ", ".join(there[:8]) + (" ..." if len(there) > 8 else "")
+    wanted = swap.name or kernel.name
+    raise EngineError(
+        f"has no kernel {wanted}", where=swap.file,
+        next=f"name one that it has, as {swap.kernel or kernel.name}={swap.file}@NAME: {listed}",
+    )  # fmt: skip
 
 
 def _shown(shape: Shape) -> str:

@@ -158,3 +158,78 @@ def test_a_version_of_ptxas_that_cannot_be_had_is_an_error_that_lists_those_that
     )
     assert "pip download nvidia-cuda-nvcc==99.9.*" in done.stderr
     assert "here are" in done.stderr
+
+
+def test_a_file_with_all_kernels_of_a_module_needs_no_name(replay):
+    replay.capture("--all", application=replay.application("graph_update"))
+    same = put(replay, "same.ptx", "// changed\n" + ptx("graph_update"))
+    result = json.loads(replay.run("x.rsnap", "--swap", same, "--json").stdout)
+    assert [kernel["name"] for kernel in result["variant"]["images"][0]["kernels"]] == ["step", "combine"]
+    assert result["verification"]["verdict"] == "match"
+
+
+def test_each_kernel_of_a_module_may_come_from_a_file_of_its_own(replay):
+    replay.capture("--all", application=replay.application("graph_update"))
+    head, step, combine = split(ptx("graph_update"))
+    swaps = [
+        "--swap",
+        put(replay, "step.ptx", head + step),
+        "--swap",
+        f"combine={put(replay, 'combine.ptx', head + combine)}",
+    ]
+    result = json.loads(replay.run("x.rsnap", *swaps, "--json").stdout)
+    assert [image["beside"] for image in result["variant"]["images"]] == [True, True]
+    assert result["verification"]["verdict"] == "match"
+    before, _, behind = combine.rpartition("add.s32")
+    put(replay, "combine.ptx", f"{head}{before}sub.s32{behind}")
+    replay.run("x.rsnap", *swaps, status=ExitCode.GATE_FAILED)
+    replay.run("x.rsnap", "--swap", "step=step.ptx", "--swap", "step=combine.ptx", status=ExitCode.USAGE)
+
+
+def test_a_kernel_of_a_file_may_be_named(replay):
+    replay.capture("--kernel", "vector_add", application=replay.application("vector_add"))
+    head, *kernels = split(ptx("vector_add"))
+    wrong = kernels[0].replace("vector_add", "wrong").replace("add.f32", "sub.f32")
+    both = put(replay, "both.ptx", head + kernels[0] + wrong)
+    assert "outputs match" in replay.run("x.rsnap", "--swap", f"vector_add={both}").stdout
+    done = replay.run("x.rsnap", "--swap", f"vector_add={both}@wrong", status=ExitCode.GATE_FAILED)
+    assert f"swap=vector_add={both}@wrong" in done.stdout
+    done = replay.run("x.rsnap", "--swap", f"vector_add={both}@none", status=ExitCode.COULD_NOT)
+    assert "has no kernel none" in done.stderr
+    assert "vector_add, wrong" in done.stderr
+
+
+def test_code_for_another_device_is_refused_before_it_is_loaded(replay):
+    replay.capture("--kernel", "vector_add", application=replay.application("vector_add"))
+    newer = ptx("vector_add").replace(".target sm_75", ".target sm_999")
+    done = replay.run("x.rsnap", "--swap", put(replay, "newer.ptx", newer), status=ExitCode.COULD_NOT)
+    assert "newer.ptx: holds PTX for sm_999, which a device of sm_" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("sample", "option", "value", "words"),
+    [
+        ("vector_add", "--grid", "2,70000", "grid: at most 2147483647 x 65535 x 65535"),
+        ("vector_add", "--block", "1,1,128", "block: at most 1024 x 1024 x 64"),
+        ("cluster_sum", "--grid", "3", "a grid of 3 x 1 x 1 cannot be cut into clusters of 4 x 1 x 1"),
+    ],
+)
+def test_a_geometry_that_no_device_takes_is_refused_before_anything_runs(
+    replay, sample, option, value, words
+):
+    replay.capture("--kernel", sample, application=replay.application(sample))
+    assert words in replay.run("x.rsnap", option, value, status=ExitCode.COULD_NOT).stderr
+
+
+def test_what_the_driver_refuses_is_put_down_to_the_variant(replay):
+    replay.capture("--all", application=replay.application("cooperative"))
+    done = replay.run("x.rsnap", "--grid", "500000", status=ExitCode.COULD_NOT)
+    assert (
+        "COOPERATIVE_LAUNCH_TOO_LARGE; in the application, without the variant, it succeeded" in done.stderr
+    )
+
+
+def split(text):
+    """What stands in front of the kernels of a PTX text, and each of them."""
+    head, *kernels = text.split(".visible .entry")
+    return [head, *(f".visible .entry{kernel}" for kernel in kernels)]

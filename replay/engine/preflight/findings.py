@@ -236,12 +236,12 @@ def _image(image: ImageNeed, needs: Requirements, here: Here) -> Finding:
             f"{item} has machine code alone ({has}), which the built-in CPU driver does not execute",
             f"replay on a GPU, or capture a build that includes PTX (docs/cpu-driver.md){again}",
         )  # fmt: skip
-    if not here.emulated and any(_runs(target, here.capability) for target in image.cubins):
+    if not here.emulated and any(machine_code_runs(target, here.capability) for target in image.cubins):
         return Finding(item, has + left_out, device, "ok")
     usable = [
         (target, version)
         for target, version in image.ptx
-        if here.emulated or _compiles(target, here.capability)
+        if here.emulated or ptx_compiles(target, here.capability)
     ]
     if not usable:
         return Finding(
@@ -267,7 +267,7 @@ def _captured(needs: Requirements, here: Here) -> str:
     return f"; the snapshot was made with CUDA {_cuda(needs.captured_driver)}" if newer else ""
 
 
-def _runs(target: str, capability: int) -> bool:
+def machine_code_runs(target: str, capability: int) -> bool:
     """Whether machine code runs: same major architecture, minor not above; `a` on its own, `f` in its family."""
     match = _TARGET.fullmatch(target)
     if match is None:
@@ -278,7 +278,7 @@ def _runs(target: str, capability: int) -> bool:
     return made_for // 10 == capability // 10 and made_for <= capability
 
 
-def _compiles(target: str, capability: int) -> bool:
+def ptx_compiles(target: str, capability: int) -> bool:
     """Whether the driver compiles PTX for this target for the device."""
     match = _TARGET.fullmatch(target)
     if match is None:

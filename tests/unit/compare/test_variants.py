@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 import struct
+import sys
+from pathlib import Path
 
 import pytest
 
 from replay.drivers import Driver
 from replay.engine.variants import Changes, Replacement, Shape, apply
-from replay.errors import EngineError, UsageError
+from replay.errors import EngineError, ImageError, UsageError
 from replay.images.model import GlobalVariable, KernelInfo, Parameter
 from replay.inspection.launches import LaunchedKernel, launches
 from replay.snapshot.container import SnapshotReader
@@ -37,12 +39,13 @@ def test_text_of_a_variant_is_read_back_as_an_equal_variant(tmp_path):
     file = tmp_path / "a kernel=2.ptx"
     file.write_bytes(b"")
     variant = make_variant(
-        driver="/a b", device=2, swap=[f"op<(T)1>={file}"], ptxas="12.9", lower_ptx=True,
+        driver="/a b", device=2, swap=[f"op<(T)1>={file}", f"k={file}@other<2>"], ptxas="12.9", lower_ptx=True,
         jit=["opt-level=2,lineinfo", "cache-mode=ca"], grid=["saxpy=4,2", "8"], block=["1,2,3"],
         shared=["op<(T)1>=4096"],
     )  # fmt: skip
     assert parse(str(variant)) == variant
     assert variant.swaps[0].kernel == "op<(T)1>"
+    assert variant.swaps[1].name == "other<2>"
     assert "jit=opt-level=2,lineinfo,cache-mode=ca" in str(variant)
     assert str(Variant()) == ""
     assert parse("") == Variant()
@@ -141,6 +144,21 @@ def test_a_variable_that_is_lacking_or_smaller_is_a_problem():
 
 
 # -- the calls --------------------------------------------------------------------------------------------------
+
+
+def test_several_images_beside_a_captured_one_give_a_kernel_each():
+    factory = vector_add(64)
+    digest = factory.images[0].digest
+    swaps = tuple(
+        Replacement(digest, new, b"image", {name: name}, beside=True)
+        for new, name in (("one", "other"), ("two", "vector_add"))
+    )
+    calls = apply(factory.calls, Changes(swaps))
+    loads = [call for call in calls if call.function.startswith("cuModuleLoad")]
+    assert [call.inputs["image"] for call in loads] == [digest, "one", "two"]
+    handles = [int.from_bytes(call.outputs["module"], "little") for call in loads]
+    assert len(set(handles)) == 3
+    assert next(call for call in calls if call.function == "cuModuleGetFunction").arguments[1] == handles[2]
 
 
 def test_a_swapped_image_is_loaded_in_place_of_the_captured_one():
@@ -244,6 +262,19 @@ def test_a_block_that_is_too_large_for_the_variant_is_refused(plan):
 def test_a_file_that_is_no_image_is_refused(plan):
     with pytest.raises(EngineError.__mro__[1], match="no cubin, PTX or fat binary"):
         plan(b"hello")
+
+
+def test_static_shared_memory_of_ptx_is_counted_against_the_device(plan):
+    large = PTX.replace(b"\n{", b"\n{ .shared .align 4 .b8 a[200000]; .shared .f32 b; ", 1)
+    with pytest.raises(InterfaceMismatch, match="240004 bytes a block") as error:
+        plan(large, shared=["40000"])
+    assert "200,004 bytes" in error.value.details
+    assert "choose" not in error.value.next
+
+
+def test_a_program_is_no_image(plan):
+    with pytest.raises(ImageError, match=r"new\.ptx: .*not for CUDA.*nvcc -cubin"):
+        plan(Path(sys.executable).read_bytes())
 
 
 def test_the_images_reach_the_worker_through_open_files(plan):
