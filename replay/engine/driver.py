@@ -17,6 +17,7 @@ from replay.api.vocabulary import Function, Parameter
 from replay.errors import EngineError
 
 SUCCESS = 0
+OLDEST_VERSION = 12000  # cuda.bindings asks for cuGetProcAddress_v2, which came with it
 
 # CUdriverProcAddress_flags
 _LEGACY_STREAM = 1
@@ -145,6 +146,14 @@ class LoadedDriver:
                 int(code),
                 self.error_name(int(code)),
                 next="check an NVIDIA driver with `nvidia-smi`",
+            )
+        version = ctypes.c_int32(0)
+        ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+        if version.value < OLDEST_VERSION:
+            has, needed = (f"{one // 1000}.{one % 1000 // 10}" for one in (version.value, OLDEST_VERSION))
+            raise EngineError(
+                f"this driver is of CUDA {has}, and a replay needs one of CUDA {needed} or later",
+                next="update the NVIDIA driver, or choose another with --driver",
             )
 
     def function(self, symbol: str, per_thread: bool = False) -> DriverFunction:

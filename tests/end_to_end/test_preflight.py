@@ -74,6 +74,28 @@ def test_image_that_does_not_load(replay, good_snapshot):
     assert "CUDA_ERROR_INVALID_PTX" in done.stderr
 
 
+def test_image_for_another_device_is_no_surprise_of_the_replay(replay, good_snapshot, monkeypatch):
+    monkeypatch.setenv("REPLAY_EMULATOR_COMPUTE_CAPABILITY", "7.0")
+    shutil.copy(good_snapshot, replay.folder / "x.rsnap")
+    assert any(item.startswith("image") for item in lacking(replay))
+    assert "its PTX is for compute_75" in run(replay).stderr
+
+
+def test_driver_that_is_too_old_is_told(replay, good_snapshot, monkeypatch):
+    monkeypatch.setenv("REPLAY_EMULATOR_DRIVER_VERSION", "11020")
+    shutil.copy(good_snapshot, replay.folder / "x.rsnap")
+    for options in ([], ["--dry-run"]):
+        done = run(replay, *options)
+        assert "this driver is of CUDA 11.2, and a replay needs one of CUDA 12.0 or later" in done.stderr
+
+
+def test_graphs_with_conditional_nodes_ask_for_the_driver_that_brought_them(replay):
+    replay.capture("--all", application=replay.application("graph_while"))
+    found = json.loads(run(replay, "--dry-run", "--json", status=ExitCode.DONE).stdout)["findings"]
+    (driver,) = (item for item in found if item["item"] == "driver")
+    assert driver["needs"] == "CUDA 12.3 for cuGraphConditionalHandleCreate"
+
+
 def test_image_with_machine_code_alone(replay, good_snapshot):
     swap_image(good_snapshot, replay.folder / "x.rsnap", lambda data: make_cubin())
     assert any(item.startswith("image") for item in lacking(replay))

@@ -28,6 +28,7 @@ _PTX_SINCE = {
     (7, 2): 11020, (7, 3): 11030, (7, 4): 11040, (7, 5): 11050, (7, 6): 11060, (7, 7): 11070, (7, 8): 11080,
     (8, 0): 12000, (8, 1): 12010, (8, 2): 12020, (8, 3): 12030, (8, 4): 12040, (8, 5): 12050, (8, 6): 12070,
     (8, 7): 12080, (8, 8): 12090, (9, 0): 13000, (9, 1): 13010, (9, 2): 13020,
+    (9, 3): 13030, (9, 4): 13040,
 }  # fmt: skip
 _TARGET = re.compile(r"(?:sm|compute)_(\d+)([af]?)")
 
@@ -37,7 +38,10 @@ State = Literal["ok", "lacking", "differs", "unknown"]
 @dataclass(frozen=True)
 class Here:
     """What there is. capability: 90 for 9.0. free_bytes: of the device; None when it was not asked. attributes: values
-    by CUdevice_attribute. missing_functions: of those that a replay calls. host_bytes: memory of the machine."""
+    by CUdevice_attribute. missing_functions: of those that a replay calls.
+
+    host_bytes: memory of the machine. apart: pairs of devices of which one cannot reach the memory of the other; None
+    when that was not asked."""
 
     driver_version: int
     emulated: bool
@@ -50,6 +54,7 @@ class Here:
     attributes: dict[int, int] = field(default_factory=dict)
     missing_functions: list[str] = field(default_factory=list)
     host_bytes: int = 0
+    apart: list[tuple[int, int]] | None = None
 
 
 def look(driver: Driver, device: int, emulated: bool, needs: Requirements, memory: bool) -> Here:
@@ -89,7 +94,21 @@ def look(driver: Driver, device: int, emulated: bool, needs: Requirements, memor
         {number: value for number, value in found.items() if value is not None},
         [symbol for symbol in needs.functions if not _has(driver, symbol)],
         os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        _apart(driver, needs, count),
     )
+
+
+def _apart(driver: Driver, needs: Requirements, count: int) -> list[tuple[int, int]] | None:
+    """Pairs without peer access; None where it is not asked for, or all of them are replayed on one device."""
+    if not needs.peers or max(needs.devices) >= count:
+        return None
+    live = {ordinal: query_int(driver, "cuDeviceGet", ordinal) for ordinal in needs.devices}
+    return [
+        (one, other)
+        for one in needs.devices
+        for other in needs.devices
+        if one != other and not query_int(driver, "cuDeviceCanAccessPeer", live[one], live[other])
+    ]
 
 
 def _has(driver: Driver, symbol: str) -> bool:
@@ -159,6 +178,22 @@ def _devices(needs: Requirements, here: Here) -> list[Finding]:
                 "devices", f"{asked} (numbers {', '.join(map(str, needs.devices))})", str(here.devices),
                 "ok" if enough else "differs",
                 "" if enough else "all are replayed on one device, each with a context of its own",
+            )
+        )  # fmt: skip
+    if here.apart is not None:
+        needed = f"yes: {needs.peers} is called"
+        if not here.apart:
+            found.append(Finding("peer access", needed, "yes", "ok"))
+            return found
+        pairs = ", ".join(f"{one} of {other}" for one, other in here.apart[:4])
+        more = f" and {len(here.apart) - 4} more" if len(here.apart) > 4 else ""
+        # With more than two devices, the window need not use the pair.
+        state: State = "lacking" if asked == 2 else "unknown"
+        found.append(
+            Finding(
+                "peer access", needed, f"not to the memory {pairs}{more}", state,
+                f"devices cannot reach each other's memory here: {pairs}{more} (device of device)",
+                "replay on a machine whose devices can, or on one device (--device 0)",
             )
         )  # fmt: skip
     return found
@@ -238,11 +273,15 @@ def _image(image: ImageNeed, needs: Requirements, here: Here) -> Finding:
         )  # fmt: skip
     if not here.emulated and any(machine_code_runs(target, here.capability) for target in image.cubins):
         return Finding(item, has + left_out, device, "ok")
-    usable = [
-        (target, version)
-        for target, version in image.ptx
-        if here.emulated or ptx_compiles(target, here.capability)
-    ]
+    usable = [(target, version) for target, version in image.ptx if ptx_compiles(target, here.capability)]
+    if not usable and here.emulated:
+        target = image.ptx[0][0]
+        number = int("".join(filter(str.isdigit, target)) or 0)
+        return Finding(
+            item, has + left_out, f"{device}, of sm_{here.capability}", "lacking",
+            f"{item} does not load: its PTX is for {target}, and {device} stands for an sm_{here.capability}",
+            f"set REPLAY_EMULATOR_COMPUTE_CAPABILITY={number // 10}.{number % 10}{again}",
+        )  # fmt: skip
     if not usable:
         return Finding(
             item, has + left_out, device, "lacking",
@@ -306,8 +345,10 @@ def _ptx_fits(version: str, here: Here) -> bool:
     if here.emulated:
         return (major, minor) <= EMULATED_PTX
     since = _PTX_SINCE.get((major, minor))
-    if since is None:
-        return (major, minor) < max(_PTX_SINCE)  # older than the table, or newer than it
+    if (
+        since is None
+    ):  # older than the table; or newer than it, of which a driver that is newer, too, may know
+        return (major, minor) < max(_PTX_SINCE) or here.driver_version > max(_PTX_SINCE.values())
     return since <= here.driver_version
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from blake3 import blake3
 
+from replay.api import graphs
 from replay.api.functions import by_symbol
 from replay.engine.execution.executed import executes
 from replay.engine.placing.devices import captured_ordinals
@@ -44,6 +45,11 @@ REFUSING_NOTES = ("UNSUPPORTED_CALL", "PARAMETERS_UNKNOWN", "STREAM_CAPTURE")
 MAX_THREADS_PER_BLOCK, MANAGED_MEMORY, COOPERATIVE_LAUNCH = 1, 83, 95
 MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, HOST_REGISTER_SUPPORTED = 97, 99
 VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, CLUSTER_LAUNCH, TENSOR_MAP_ACCESS_SUPPORTED = 102, 120, 127
+CAN_USE_64_BIT_STREAM_MEM_OPS, CAN_USE_STREAM_WAIT_VALUE_NOR = 122, 123
+
+_PEERS = "cuCtxEnablePeerAccess"
+_WAITS = ("cuStreamWaitValue32", "cuStreamWaitValue64", "cuStreamWriteValue32", "cuStreamWriteValue64")
+_WAIT_NOR, _WAIT_MASK = 3, 3  # CU_STREAM_WAIT_VALUE_NOR, of the flags that say how to compare
 
 
 class Limits(NamedTuple):
@@ -91,7 +97,8 @@ class Requirements:
     """device_bytes: by captured device ordinal, memory that is placed, with what restoring needs; host_bytes: pinned.
 
     functions: driver functions that a replay calls. unfaithful: (call number or 0, why) of what cannot be replayed.
-    partial: what was not looked at. captured_*: where the capture ran.
+    peers: the function that lets one device reach another's memory, "" for none. partial: what was not looked at.
+    captured_*: where the capture ran.
     """
 
     device_bytes: dict[int, int]
@@ -106,6 +113,7 @@ class Requirements:
     captured_capability: str = ""
     captured_driver: int = 0
     captured_emulated: bool = False
+    peers: str = ""
     partial: list[str] = field(default_factory=list)
 
     @property
@@ -170,14 +178,15 @@ def find_requirements(
         host_bytes,
         restore,
         _images(reader, kernels, limits, partial, calls),
-        _features(reader, kernels, ranges),
-        sorted(name for name in functions if _is_called(name)),
+        _features(reader, kernels, ranges, calls),
+        sorted({name for name in functions if _is_called(name)} | _of_graphs(calls)),
         unfaithful(window, notes),
         ordinals,
         environment.devices[0].name if environment and environment.devices else "",
         environment.devices[0].compute_capability if environment and environment.devices else "",
         environment.driver_version if environment else 0,
         environment.emulated if environment else False,
+        _PEERS if _PEERS in functions and len(ordinals) > 1 else "",
         partial,
     )
 
@@ -225,7 +234,23 @@ def _is_called(name: str) -> bool:
     return function is not None and not function.unsupported and executes(function)
 
 
-def _features(reader: SnapshotReader, kernels: list[Kernel], ranges: list[Range]) -> list[Feature]:
+def _of_graphs(calls: list[dict[str, Any]]) -> set[str]:
+    """Functions with which nodes of graphs are made again that not every driver has."""
+    found: set[str] = set()
+    for item in calls:
+        key = graphs.DESCRIBED.get(str(item.get("function", "")))
+        data = dict(item.get("inputs", ())).get(key) if key else None
+        if isinstance(data, bytes):
+            with suppress(ValueError):  # a description that cannot be read is refused when it is built
+                nodes = graphs.parse_description(data).graph.all_nodes()
+                if any(node.type == graphs.NodeType.CONDITIONAL for node in nodes):
+                    found.add("cuGraphConditionalHandleCreate")
+    return found
+
+
+def _features(
+    reader: SnapshotReader, kernels: list[Kernel], ranges: list[Range], calls: list[dict[str, Any]]
+) -> list[Feature]:
     found: dict[str, Feature] = {}
 
     def need(name: str, attribute: int, minimum: int, why: str) -> None:
@@ -239,6 +264,14 @@ def _features(reader: SnapshotReader, kernels: list[Kernel], ranges: list[Range]
         need("registered host memory", HOST_REGISTER_SUPPORTED, 1, "host memory is placed with it")
     if any(item.kind == "managed" for item in ranges):
         need("managed memory", MANAGED_MEMORY, 1, "the window uses managed memory")
+    for item in calls:
+        name, words = str(item.get("function", "")).removesuffix("_v2"), list(item.get("arguments", ()))
+        if name not in _WAITS or item.get("result") != 0:
+            continue
+        if name.endswith("64"):
+            need("64-bit stream memory operations", CAN_USE_64_BIT_STREAM_MEM_OPS, 1, f"{name} is called")
+        if name.startswith("cuStreamWaitValue") and len(words) == 4 and words[3] & _WAIT_MASK == _WAIT_NOR:
+            need("waits for NOR of a value", CAN_USE_STREAM_WAIT_VALUE_NOR, 1, f"{name} is called")
     for kernel in kernels:
         if kernel.refused:
             continue

@@ -23,7 +23,7 @@ from replay.errors import EngineError
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Note, from_wire
 
-from ..snapshot_factory import vector_add
+from ..snapshot_factory import CONTEXT, vector_add
 
 GPU = Here(
     13000,
@@ -126,7 +126,10 @@ def test_each_lack_has_its_own_words(needs, here, words):
         (GPU, {"cubins": ["sm_80"], "ptx": [("compute_80", "8.0")]}, "ok"),
         (GPU, {"ptx": [("compute_100", "8.8")]}, "lacking"), (GPU, {"ptx": [("compute_90", "9.1")]}, "lacking"),
         (replace(GPU, driver_version=13010), {"ptx": [("compute_90", "9.1")]}, "ok"),
-        (CPU, {"cubins": ["sm_90"]}, "lacking"), (CPU, {"ptx": [("compute_100", "8.8")]}, "ok"), (GPU, {}, "lacking"),
+        (CPU, {"cubins": ["sm_90"]}, "lacking"), (CPU, {"ptx": [("compute_100", "8.8")]}, "lacking"),
+        (CPU, {"ptx": [("compute_90a", "9.9")]}, "ok"),
+        (replace(GPU, driver_version=14000), {"ptx": [("compute_90", "9.9")]}, "ok"),
+        (replace(GPU, driver_version=13040), {"ptx": [("compute_90", "9.9")]}, "lacking"), (GPU, {}, "lacking"),
         (GPU, {"cubins": ["sm_80"], "required": False}, "differs"), (GPU, {"known": False}, "unknown"),
     ],
 )  # fmt: skip
@@ -192,6 +195,40 @@ def test_image_that_failed_to_load_in_the_application_is_not_asked_for(needs):
     factory.call("cuModuleLoadData", [0x7F08, 0x7F10], section="setup", result=209, inputs={"image": digest},
                  outputs={"module": struct.pack("<Q", 0)})  # fmt: skip
     assert len(needs(factory).images) == 1
+
+
+def test_devices_that_cannot_reach_each_other_are_lacking(needs):
+    def window(devices):
+        factory = vector_add()
+        for ordinal in range(1, devices):
+            factory.call("cuDevicePrimaryCtxRetain", [0x7F00, ordinal], section="setup")
+        factory.call("cuCtxEnablePeerAccess", [CONTEXT, 0], section="setup")
+        return factory
+
+    assert not needs(window(1)).peers  # one device has no peer
+    both, three = needs(window(2)), needs(window(3))
+    assert (both.peers, both.devices) == ("cuCtxEnablePeerAccess", [0, 1])
+    two = replace(GPU, devices=2, apart=[])
+    assert [item.state for item in judge(both, two) if item.item == "peer access"] == ["ok"]
+    apart = replace(two, apart=[(0, 1)])
+    (found,) = (item for item in judge(both, apart) if item.item == "peer access")
+    assert (found.state, found.here) == ("lacking", "not to the memory 0 of 1")
+    assert "--device 0" in found.advice
+    (found,) = (item for item in judge(three, replace(apart, devices=3)) if item.item == "peer access")
+    assert found.state == "unknown"
+
+
+def test_stream_memory_operations_ask_for_their_attributes(needs):
+    def features(function, flags, result=0):
+        factory = vector_add()
+        factory.call(function, [0, 0x1000, 1, flags], result=result)
+        return {item.attribute for item in needs(factory).features} & {122, 123}
+
+    assert features("cuStreamWaitValue32_v2", 1) == set()
+    assert features("cuStreamWaitValue32_v2", 3 | 1 << 30) == {123}
+    assert features("cuStreamWaitValue64_v2", 0) == {122}
+    assert features("cuStreamWriteValue64_v2", 3) == {122}
+    assert features("cuStreamWaitValue64_v2", 0, result=801) == set()
 
 
 def test_several_devices_on_fewer_is_told(needs):
