@@ -18,6 +18,7 @@ from replay.errors import EngineError
 
 SUCCESS = 0
 OLDEST_VERSION = 12000  # cuda.bindings asks for cuGetProcAddress_v2, which came with it
+CU_STREAM_LEGACY, CU_STREAM_PER_THREAD = 1, 2  # handles, whatever the default stream of a symbol
 
 # CUdriverProcAddress_flags
 _LEGACY_STREAM = 1
@@ -25,6 +26,9 @@ _PER_THREAD_STREAM = 2
 
 _INTEGERS: dict[int, Any] = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_uint32, 8: ctypes.c_uint64}
 _FLOATS: dict[int, Any] = {4: ctypes.c_float, 8: ctypes.c_double}
+
+_STARTING = ("cuInit", "cuDevicePrimaryCtxRetain", "cuCtxCreate_v2")
+_NO_ROOM = (1, 2, 304, 999)  # CUDA_ERROR_INVALID_VALUE, _OUT_OF_MEMORY, _OPERATING_SYSTEM, _UNKNOWN
 
 DriverFunction = Callable[..., int]
 
@@ -39,6 +43,11 @@ class DriverFailure(EngineError):
         self.code = code
         self.name = name
         super().__init__(f"{function} returned {name}", where=where, next=next)
+
+    @property
+    def started_badly(self) -> bool:
+        """Whether the driver, or a context, found no room for itself, as far as its errors tell."""
+        return self.function in _STARTING and self.code in _NO_ROOM
 
 
 class Driver(Protocol):
@@ -202,12 +211,35 @@ def _exported(symbol: str) -> int:
         return 0
 
 
+class _OlderManagement:
+    """pynvml under the names of cuda.bindings' NVML module, which came with 13.2: device_get_mig_mode is
+    nvmlDeviceGetMigMode. What it lacks is an AttributeError, as there."""
+
+    _WRITTEN_OTHERWISE = {"Uuid": "UUID", "V2": "_v2", "V3": "_v3"}
+
+    def __init__(self) -> None:
+        import pynvml  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
+        self._library = pynvml
+        pynvml.nvmlInit()
+
+    def __getattr__(self, name: str) -> Any:
+        words = [word.capitalize() for word in name.split("_")]
+        return getattr(
+            self._library, "nvml" + "".join(self._WRITTEN_OTHERWISE.get(word, word) for word in words)
+        )
+
+
 def management_library() -> Any:
-    """cuda.bindings' NVML module; None where it, or the library behind it, is absent."""
+    """NVML: cuda.bindings' module, else pynvml; None where both, or the library behind them, are absent."""
     try:
         from cuda.bindings import nvml
 
         nvml.init_v2()
-    except Exception:  # whatever the reason, clocks are then recorded as unavailable
+        return nvml
+    except Exception:  # whatever the reason
+        pass
+    try:
+        return _OlderManagement()
+    except Exception:  # clocks are then recorded as unavailable
         return None
-    return nvml

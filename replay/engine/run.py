@@ -112,6 +112,7 @@ def run_snapshot(
         "expand_graphs": options.expand_graphs,
         "relocate": False,
         "must_stay": not options.relocate,
+        "hold": True,
         "counters": options.counters,
         "window": options.window,
         "shift": options.shift,
@@ -223,6 +224,8 @@ def _ask_workers(
         log.step("an address is taken, another worker tries")
         restarts += 1
         refusals += worker.refused_by_driver
+        if worker.refused_at_start:
+            request["hold"] = False
 
 
 def declared_types(ranges: list[Range], dtypes: tuple[tuple[str, str], ...]) -> list[tuple[int, str]]:

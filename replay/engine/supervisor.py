@@ -58,7 +58,7 @@ class Worker:
         self._timeout_s = timeout_s
         self._progress = progress
         self._stage = "starting"
-        self.refused_by_driver = False
+        self.refused_by_driver = self.refused_at_start = False
         self.taken = ""  # which address, and why
         self._log: deque[str] = deque(maxlen=_LOG_LINES)
         self._partial_line = b""
@@ -141,6 +141,7 @@ class Worker:
                             return {**result, "notes": [*result["notes"], *self._said()]}
                         if "taken" in message:
                             self.refused_by_driver = bool(message["by_driver"])
+                            self.refused_at_start = bool(message["at_start"])
                             self.taken = str(message["taken"])
                             return None
                         if "error" in message:

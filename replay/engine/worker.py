@@ -81,7 +81,7 @@ def _report(error: Exception, messages: Messages) -> None:
     from replay.errors import ReplayError
 
     if isinstance(error, AddressTaken):
-        messages.send(taken=error.what, by_driver=error.by_driver)
+        messages.send(taken=error.what, by_driver=error.by_driver, at_start=error.at_start)
     elif isinstance(error, ReplayError):
         messages.send(
             error={"what": error.what, "where": error.where, "next": error.next, "code": int(error.exit_code)}
@@ -98,12 +98,16 @@ def _replay(request: dict[str, Any], messages: Messages) -> None:
     if request.get("dry_run"):
         _look(request, messages)
         return
+    from dataclasses import replace
+
     from replay.engine.checking.shift import hold_targets, hold_variables
-    from replay.engine.placing.memory import STAY_ADVICE, TAKEN, AddressTaken, Span, hold
+    from replay.engine.placing.memory import STAY_ADVICE, TAKEN, AddressTaken, Span, hold, is_held
     from replay.errors import EngineError
 
     messages.stage("holding the captured addresses")
     spans = [Span(*fields) for fields in request["spans"]]
+    if not request.get("hold", True):
+        spans = [replace(span, held=False) for span in spans]
     taken = hold(spans)
     in_use = [span for span, reason in taken.items() if reason == TAKEN]
     if len(taken) > len(in_use) and request.get("must_stay"):
@@ -118,7 +122,7 @@ def _replay(request: dict[str, Any], messages: Messages) -> None:
         targets = hold_targets(spans, request["shift"])
 
     # Only now: these bring in shared libraries, threads and the driver.
-    from replay.engine.driver import LoadedDriver
+    from replay.engine.driver import DriverFailure, LoadedDriver
     from replay.engine.measuring.counters import SETTING
     from replay.engine.outcome import carry_out
     from replay.snapshot.container import SnapshotReader
@@ -130,8 +134,16 @@ def _replay(request: dict[str, Any], messages: Messages) -> None:
         if request["counters"]:
             # A file in memory, which is gone with this process however that ends. The driver reads its settings once.
             os.environ[SETTING] = f"/proc/self/fd/{os.memfd_create('counters')}"
-        driver = LoadedDriver()
-        result = carry_out(driver, reader, request, spans, taken, messages, targets)
+        try:
+            driver = LoadedDriver()
+            result = carry_out(driver, reader, request, spans, taken, messages, targets)
+        except DriverFailure as failure:
+            # Not yet seen on a GPU: what a driver does that finds addresses held which it wants for itself.
+            if any(is_held(span) and not span.host for span in spans) and failure.started_badly:
+                raise AddressTaken(
+                    f"{failure.what} while the captured addresses were held", True, True
+                ) from None
+            raise
     messages.send(result=result)
 
 

@@ -30,6 +30,7 @@ int main(int argument_count, char **arguments) {
   for (unsigned i = 0; i < COUNT; i++)
     expected[i] = next_random(&random) % (1u << 28);
   CHECK(cuMemcpyHtoD(values, expected, sizeof expected));
+  CHECK(cuCtxSynchronize()); // such a copy may return early, and the stream does not wait for it
 
   CUlaunchAttribute attributes[2] = {{.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE, .value = {.cooperative = 1}},
                                      {.id = CU_LAUNCH_ATTRIBUTE_PRIORITY, .value = {.priority = 0}}};

@@ -39,6 +39,7 @@ int main(int argument_count, char **arguments) {
     left[i] = i;
   CHECK(cuMemcpyHtoD(device_left, left, sizeof left));
   CHECK(cuMemsetD32(device_sums, 0, COUNT));
+  CHECK(cuCtxSynchronize()); // such a copy or fill may return early, and the stream does not wait for it
 
   // left and right step side by side, right from the same number each time; then they are added up.
   CUstream stream, side;

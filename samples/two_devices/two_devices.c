@@ -42,6 +42,7 @@ int main(int argument_count, char **arguments) {
     expected[i] = i;
   CHECK(cuCtxSetCurrent(places[0].context));
   CHECK(cuMemcpyHtoD(places[0].values, expected, sizeof expected));
+  CHECK(cuCtxSynchronize()); // such a copy may return early, and the stream does not wait for it
 
   uint32_t count = COUNT;
   for (uint32_t launch = 1; launch <= options.launches; launch++) {

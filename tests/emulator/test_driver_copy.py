@@ -205,3 +205,24 @@ def test_pageable_target_is_complete_at_return_even_if_deferred(fresh):
         DEFERRED="1",
     )
     assert done.stdout.splitlines() == ["b'\\x00\\x00\\x00\\x00'", "b'AAAA' b'AAAA'"]
+
+
+@pytest.mark.parametrize("kind", ["cuMemAlloc_v2", "cuMemHostAlloc", "cuMemAllocManaged"])
+def test_synchronous_copy_from_pageable_memory_may_return_before_it_has_arrived(fresh, kind: str):
+    """ "the DMA to final destination may not have completed": another stream that joins nothing may come first."""
+    made = {"cuMemAlloc_v2": "64", "cuMemHostAlloc": "64, 0", "cuMemAllocManaged": "64, 1"}[kind]
+    done = fresh(
+        f"""
+        target, stream = d.make({kind!r}, {made}), d.make("cuStreamCreate", 1)
+        pinned = d.make("cuMemHostAlloc", 4, 0)
+        source = ctypes.create_string_buffer(b"here", 4)
+        d.do("cuMemcpyHtoD_v2", target, source, 4)
+        source.raw = b"lost"
+        d.do("cuMemcpyDtoHAsync_v2", pinned, target, 4, stream)
+        d.do("cuStreamSynchronize", stream)
+        print(ctypes.string_at(pinned, 4), d.read(target, 4))
+        """,
+        DEFERRED="1",
+    )
+    seen = bytes(4) if kind == "cuMemAlloc_v2" else b"here"
+    assert done.stdout.strip() == f"{seen!r} {b'here'!r}"

@@ -103,6 +103,7 @@ class Program:
             )))  # fmt: skip
         else:
             self.cuda.write(buffer.handle, data.tobytes())
+        self.cuda.do("cuStreamSynchronize", 0)  # the copy may return before it has arrived
         buffer.model[:] = data
 
     def check(self, buffer: Buffer) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -40,6 +42,21 @@ def test_every_range_of_every_sample_is_at_its_address_in_many_starts(replay, mo
         )
         restarts[sample] += result.placement.restarts
     print(f"{STARTS} starts, {sum(restarts.values())} restarts: {dict(restarts)}")
+
+
+def test_memory_in_the_range_that_the_driver_reserves_for_itself_is_at_its_address(replay, monkeypatch):
+    """To hold it would keep the driver from starting. An exported program does as the engine does."""
+    monkeypatch.setenv("REPLAY_EMULATOR_OWN_RANGE", "1")
+    replay.capture("--all", application=replay.application("memory_kinds"))
+    placement = run_snapshot(replay.folder / "x.rsnap", RunOptions(driver="emulator", timing=None)).placement
+    assert sum(0x2_0000_0000 < item.live_address < 0x6_0000_0000 for item in placement.ranges) == 2
+    assert (placement.relocated_ranges, placement.restarts) == (0, 0), placement.moved
+    replay("export", "x.rsnap", "--python", "window")
+    folder = os.environ["REPLAY_TEST_EMULATOR_DIR"]
+    command = [sys.executable, "window/window.py", "0"]
+    environment = {**os.environ, "LD_LIBRARY_PATH": folder}
+    done = subprocess.run(command, cwd=replay.folder, env=environment, capture_output=True, text=True)
+    assert "outputs match" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("fixed", [False, True], ids=["random", "fixed"])

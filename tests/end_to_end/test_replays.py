@@ -126,16 +126,19 @@ def test_failing_driver_call_in_a_replay_is_reported_by_name(replay, good_snapsh
 
 
 @emulator_only
-@pytest.mark.parametrize("sample", ["reduce", "two_streams"])
-def test_deferred_streams_change_nothing(replay, sample):
-    """Work that runs at the last legal moment: capture and replay must synchronise what they read."""
+@pytest.mark.parametrize(
+    ("sample", "kernel"),
+    [("reduce", "reduce_atomic"), ("two_streams", "consume"), ("two_streams", ""), ("cooperative", "")],
+)
+def test_deferred_streams_change_nothing(replay, sample, kernel):
+    """Work that runs at the last legal moment: capture and replay must synchronise what they read, and whatever the
+    window's streams do not wait for: copies that load memory, and those from which it is restored."""
     environment = {**os.environ, "REPLAY_EMULATOR_DEFERRED": "1"}
-    kernel = {"reduce": "reduce_atomic", "two_streams": "consume"}[sample]
-    replay.capture(
-        "--kernel", kernel, "--launch", "2", application=replay.application(sample), env=environment
-    )
-    done = replay("run", "x.rsnap", "--driver", "emulator", env=environment)
-    assert "outputs match" in done.stdout
+    selection = ["--kernel", kernel, "--launch", "2"] if kernel else ["--all"]
+    replay.capture(*selection, application=replay.application(sample), env=environment)
+    for options in ([], ["--no-timing"]):
+        done = replay("run", "x.rsnap", "--driver", "emulator", *options, env=environment)
+        assert "outputs match" in done.stdout
 
 
 @emulator_only

@@ -130,6 +130,8 @@ CUresult CUDAAPI cuInit(unsigned int Flags) {
     return leave("cuInit", CUDA_ERROR_NOT_INITIALIZED);
   if (driver().devices.empty())
     return leave("cuInit", CUDA_ERROR_NO_DEVICE);
+  if (!driver().initialised && !claim_own_range())
+    return leave("cuInit", CUDA_ERROR_OUT_OF_MEMORY);
   driver().initialised = true;
   return leave("cuInit", CUDA_SUCCESS);
 }

@@ -68,6 +68,12 @@ bool still_there(const CopySide &side, const CopyShape &shape) {
   return side.storage || driver().allocations->covers(side.base, extent(side, shape));
 }
 
+// Pinned or managed memory: a synchronous copy to it has ended when the function returns.
+bool is_everywhere(const CopySide &side) {
+  auto allocation = side.storage ? nullptr : driver().allocations->find(side.base);
+  return allocation && allocation->everywhere;
+}
+
 bool synchronises_always(const CopySide &side) {
   auto allocation = side.storage ? nullptr : driver().allocations->find(side.base);
   return allocation && allocation->sync_memops;
@@ -127,12 +133,17 @@ void copy(Lock &lock, Context &context, const std::shared_ptr<Stream> &stream, C
   }
   Memory to = memory_of(destination), from = memory_of(source);
   // Staged: the function returns once a pageable source may be overwritten, the copy itself is still to come.
-  bool staged = asynchronous && from == Memory::pageable && to != Memory::pageable;
+  // The documentation says so of both forms; a synchronous one waits for its stream first. Unless deferred,
+  // nothing can be between that and the copy.
+  bool staged = from == Memory::pageable && to != Memory::pageable && (asynchronous || settings().deferred);
+  if (staged && !asynchronous)
+    synchronise(lock, stream);
   auto work = issue(lock, stream,
                     copy_work(context, {destination, source, shape},
                               staged ? SourceAccess::during_the_call : SourceAccess::in_stream_order));
   bool inside_device = to == Memory::device && from == Memory::device;
-  bool wait = asynchronous ? to == Memory::pageable : !inside_device;
+  bool wait =
+      asynchronous ? to == Memory::pageable : !inside_device && !(staged && !is_everywhere(destination));
   if (!asynchronous)
     wait = wait || synchronises_always(destination) || synchronises_always(source) ||
            (context.flags & CU_CTX_SYNC_MEMOPS);

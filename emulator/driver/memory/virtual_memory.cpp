@@ -37,10 +37,33 @@ bool granular(uint64_t value) { return value % block_bytes == 0; }
 
 void *pointer(uint64_t address) { return reinterpret_cast<void *>(address); }
 
+// Where NVIDIA's driver reserves addresses for itself when it starts, and those that it gives out.
+constexpr uint64_t own_begin = 0x2'0000'0000, own_given = 0x3'0200'0000, own_end = 0x6'0020'0000;
+
+bool is_own(uint64_t address, uint64_t bytes) {
+  return settings().own_range && address >= own_begin && address < own_end && bytes <= own_end - address;
+}
+
+bool is_reserved_in_part(uint64_t address, uint64_t bytes) {
+  auto behind = reservations().lower_bound(address + bytes);
+  return behind != reservations().begin() && std::prev(behind)->first + std::prev(behind)->second > address;
+}
+
+// The lowest free addresses of the own range. 0 when there are none, or there is no such range.
+uint64_t reserve_own(uint64_t bytes, uint64_t alignment) {
+  uint64_t base = round_up(own_given, alignment);
+  for (const auto &[start, length] : reservations())
+    if (start < base + bytes && start + length > base)
+      base = round_up(start + length, alignment);
+  return is_own(base, bytes) ? base : 0;
+}
+
 // The address asked for if it is free, since that is all a hint can promise. 0 when it is not.
 uint64_t reserve_at(uint64_t hint, uint64_t bytes, uint64_t alignment) {
   if (hint == 0 || hint % alignment != 0 || hint + bytes < hint)
     return 0;
+  if (is_own(hint, bytes))
+    return is_reserved_in_part(hint, bytes) ? 0 : hint;
   void *mapped = mmap(pointer(hint), bytes, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (mapped == MAP_FAILED)
@@ -130,6 +153,18 @@ void drain_every_context(Lock &lock) {
 
 namespace emulator::driver {
 
+bool claim_own_range() {
+  if (!settings().own_range)
+    return true;
+  void *mapped = mmap(pointer(own_begin), own_end - own_begin, PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (mapped == pointer(own_begin))
+    return true;
+  if (mapped != MAP_FAILED)
+    munmap(mapped, own_end - own_begin);
+  return false;
+}
+
 std::pair<uint64_t, uint64_t> reservation_of(uint64_t address) {
   auto above = reservations().upper_bound(address);
   if (above == reservations().begin())
@@ -173,6 +208,8 @@ CUresult CUDAAPI cuMemAddressReserve(CUdeviceptr *ptr, size_t size, size_t align
     uint64_t aligned = std::max<uint64_t>(alignment, block_bytes);
     uint64_t base = reserve_at(addr, size, aligned);
     if (base == 0)
+      base = reserve_own(size, aligned);
+    if (base == 0)
       base = map_aligned(size, aligned, PROT_NONE);
     require(base != 0, CUDA_ERROR_OUT_OF_MEMORY);
     reservations()[base] = size;
@@ -185,7 +222,8 @@ CUresult CUDAAPI cuMemAddressFree(CUdeviceptr ptr, size_t size) {
     auto found = reservations().find(ptr);
     require(found != reservations().end() && found->second == size, CUDA_ERROR_INVALID_VALUE);
     require(!driver().allocations->overlaps(ptr, size), CUDA_ERROR_INVALID_VALUE); // still mapped
-    munmap(pointer(ptr), size);
+    if (!is_own(ptr, size))
+      munmap(pointer(ptr), size);
     reservations().erase(found);
   });
 }

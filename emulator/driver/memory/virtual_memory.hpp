@@ -18,6 +18,9 @@ struct PhysicalMemory {
   ~PhysicalMemory();     // when neither a handle nor a mapping is left
 };
 
+// Takes the addresses that the driver has to itself, if it has any. False where something else is there.
+bool claim_own_range();
+
 // Base and size of the reservation that holds the address; size 0 when none does.
 std::pair<uint64_t, uint64_t> reservation_of(uint64_t address);
 

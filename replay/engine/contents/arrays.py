@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from replay.api.structs import CUDA_MEMCPY3D, MemoryType
-from replay.engine.driver import Driver, DriverFailure, call, query
+from replay.engine.driver import CU_STREAM_LEGACY, Driver, DriverFailure, call, query
 from replay.errors import EngineError
 from replay.snapshot.schema import ArrayShape, Range
 
@@ -176,6 +176,8 @@ class LiveArrays:
             else:
                 call(self._driver, "cuMemcpy3D_v2", ctypes.addressof(description))
             address += box.size_bytes
+        if not enqueue:  # in the context of the array, which is not the one that others wait in
+            call(self._driver, "cuStreamSynchronize", CU_STREAM_LEGACY)
 
     def _part(self, range_: Range, shape: ArrayShape, number: int) -> int:
         handle = self._find(shape.handle_type, range_.owner)

@@ -90,6 +90,8 @@ class Copies:
                 ctypes.memmove(copy, live, size)
             else:
                 call(self._driver, "cuMemcpyDtoD_v2", copy, live, size)
+        if device_bytes:
+            self._live.arrive()
 
     def keep_whole(self, range_: Range) -> None:
         """Restore all of a range from now on, as it is now."""

@@ -10,14 +10,20 @@ from typing import Any
 from replay.engine.contents.arrays import LiveArrays
 from replay.engine.contents.loading import Piece
 from replay.engine.contents.reading import describe
-from replay.engine.driver import Driver, DriverFailure, call, query
+from replay.engine.driver import (
+    CU_STREAM_LEGACY,
+    CU_STREAM_PER_THREAD,
+    Driver,
+    DriverFailure,
+    call,
+    query,
+)
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.memory import home_address, is_array, is_host
 from replay.errors import EngineError
 from replay.snapshot.schema import CHUNK_BYTES, Range
 
 ZEROS = bytes(CHUNK_BYTES)
-CU_STREAM_PER_THREAD = 2
 WIDEST_VIEW_BYTES = 4 << 20  # enough for threads to share the work of a digest
 
 
@@ -91,6 +97,14 @@ class LiveMemory:
     def _finish_copies(self) -> None:
         # A copy from pageable memory may return before it has arrived, and no other stream waits for that of a thread.
         call(self._driver, "cuStreamSynchronize", CU_STREAM_PER_THREAD)
+
+    def arrive(self) -> None:
+        """Wait until everything that was written is there.
+
+        A copy from pageable memory may return before that, a fill and a copy inside the device always may, and a
+        stream of the window need not wait for the default stream ("API synchronization behavior").
+        """
+        call(self._driver, "cuStreamSynchronize", CU_STREAM_LEGACY)
 
     def fill_zero(self, range_: Range, address: int, size: int) -> None:
         """Clear `size` bytes."""

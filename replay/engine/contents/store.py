@@ -33,7 +33,7 @@ from replay.engine.contents.words import (
 )
 from replay.engine.driver import Driver
 from replay.engine.placing.addresses import AddressMap
-from replay.engine.placing.memory import home_address, is_array
+from replay.engine.placing.memory import home_address, is_array, is_host
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import CHUNK_BYTES, DIGEST_BYTES, ZERO_DIGEST, Change, Range
 
@@ -120,6 +120,8 @@ class ContentStore:
             if range_.before is not None:
                 self._patch_loaded(range_, start)
                 self._mirror(range_)
+        if any(range_.before is not None and not is_host(range_) for range_ in ranges):
+            self._live.arrive()
 
     def _tell_loaded(self, more_bytes: int = 0) -> None:
         self.progress(f"loading memory ({self.loaded_bytes + more_bytes >> 20} MiB done)")
@@ -168,6 +170,7 @@ class ContentStore:
                 if live is not None and held in (word.target, self._pointed.get((range_id, word.offset))):
                     self._live.write(range_, place, live.to_bytes(8, "little"))
                     self._pointed[range_id, word.offset] = live
+                    self._live.arrive()
 
     def watch(self, range_ids: Iterable[int]) -> None:
         """Remember what these ranges hold, for `compare_seen`; nothing is remembered any more of others."""
@@ -191,6 +194,7 @@ class ContentStore:
         patched, guessed = self.addresses.patch_lookalikes(data)
         self.guessed_words += guessed
         self._live.write(range_, self.live(range_) + change.offset, patched)
+        self._live.arrive()
         if range_.id in self._mirrors:
             self._mirrors[range_.id][change.offset : change.offset + len(data)] = patched
 

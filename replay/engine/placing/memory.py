@@ -35,6 +35,10 @@ STAY_ADVICE = (
     "leave out --no-relocate: it is then elsewhere, known pointers follow; --shift says whether that is safe"
 )
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+# NVIDIA's driver reserves tens of gigabytes from 0x2_0000_0000 on when it starts, and gives memory of pools and of
+# cuMemAddressReserve out of that. Held, such an address is in the way of the driver; and nothing else comes in between,
+# since no kernel gives a mapping below here by itself.
+LOWEST_HELD_ADDRESS = 1 << 40
 HIGHEST_ADDRESS = 1 << 56  # of user space with five-level page tables; nothing captured lies above
 
 _PROT_NONE, _PROT_READ_WRITE = 0, 3
@@ -61,10 +65,12 @@ class AddressTaken(EngineError):
     """A captured address is occupied in this process; another process may have it free.
 
     by_driver: nothing of this process has it, but the driver would not give it; which may well be so every time.
+    at_start: the driver did not even start while the addresses were held.
     """
 
-    def __init__(self, what: str, by_driver: bool = False) -> None:
+    def __init__(self, what: str, by_driver: bool = False, at_start: bool = False) -> None:
         self.by_driver = by_driver
+        self.at_start = at_start
         super().__init__(what)
 
 
@@ -73,7 +79,8 @@ class Span:
     """A stretch of addresses that is placed as one piece: the union of neighbouring ranges, rounded to granules.
 
     managed_bytes: how much of it managed memory takes up, if there is nothing else in it. place: whether it holds
-    memory with several addresses, family: which at first (`mappings.Families`).
+    memory with several addresses, family: which at first (`mappings.Families`). held: False where the driver did not
+    start with device addresses held; then they may or may not be free.
     """
 
     address: int
@@ -84,6 +91,7 @@ class Span:
     managed_bytes: int = 0
     place: bool = False
     family: int = 0
+    held: bool = True
 
     @property
     def end(self) -> int:
@@ -187,12 +195,17 @@ def _places(ranges: list[Range], families: Families) -> dict[int, Span]:
     }
 
 
+def is_held(span: Span) -> bool:
+    """Whether `hold` is for this span; the addresses of others are the driver's, and nothing here may unmap them."""
+    return span.host or (span.held and span.address >= LOWEST_HELD_ADDRESS)
+
+
 def hold(spans: Iterable[Span]) -> dict[Span, str]:
     """Keep everything else in this process away from the addresses. Returns the spans that cannot be held, and why:
     TAKEN where something already has them, which may be otherwise in another process."""
     failed: dict[Span, str] = {}
     flags = _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_NORESERVE | _MAP_FIXED_NOREPLACE
-    for span in spans:
+    for span in filter(is_held, spans):
         answer = _libc.mmap(span.address, span.size_bytes, _PROT_NONE, flags, -1, 0)
         if answer != span.address:
             # Kernels before 4.17 do not know the flag and take the address as a hint.
@@ -224,27 +237,37 @@ def place(
     """
     spans = list(spans)
     backing = backing or Backing(driver, Families())
+
+    def home_of(span: Span) -> Home:
+        return homes.get(span.device, Home(device, (device,)))
+
     # Before the others: what lies behind such memory has to be free for a moment.
     addresses = {span: span.address for span in spans if span not in taken} if targets is None else targets
     placed, not_managed = _place_managed(driver, addresses, backing)
     done = {item.span for item in placed}
+    # Only when all have tried: the driver may place what goes elsewhere at an address that another one asks for.
+    elsewhere: list[tuple[Span, str]] = []
     for span in spans:
         if span in done:
             continue
-        home = homes.get(span.device, Home(device, (device,)))
         outcome = None
         reason = taken.get(span, "")
         if span in addresses:
             place_one = _place_host if span.host else _place_device
-            outcome, reason = place_one(driver, span, addresses[span], home, backing)
+            outcome, reason = place_one(driver, span, addresses[span], home_of(span), backing)
         if outcome is None:
             if not relocate and targets is None and taken.get(span, TAKEN) == TAKEN:
                 text = f"{span.address:#x} ({span.size_bytes} bytes) cannot be had: {reason}"
                 raise AddressTaken(text, by_driver=span not in taken)
-            elsewhere = _elsewhere_host if span.host else _elsewhere_device
-            outcome = elsewhere(driver, span, home, reason, backing)
-            if targets is not None:
-                outcome = replace(outcome, how="shifted", reason="")
+            elsewhere.append((span, reason))
+        else:
+            placed.append(replace(outcome, not_managed=not_managed.get(span, "")))
+    for span, reason in elsewhere:
+        outcome = (_elsewhere_host if span.host else _elsewhere_device)(
+            driver, span, home_of(span), reason, backing
+        )
+        if targets is not None:
+            outcome = replace(outcome, how="shifted", reason="")
         placed.append(replace(outcome, not_managed=not_managed.get(span, "")))
     return sorted(placed, key=lambda item: item.span.address)
 
@@ -261,6 +284,9 @@ def _place_managed(
             later = (item for item in waiting[number + 1 :] if not item.host)
             beyond = [(addresses[item], addresses[item] + item.size_bytes) for item in later]
             address = addresses[span]
+            if not is_held(replace(span, address=address)):
+                problems[span] = "the driver has these addresses to itself"
+                continue
             problem = allocate_managed(driver, address, span.managed_bytes, span.size_bytes, beyond)
             if problem:
                 problems[span] = problem
@@ -276,7 +302,8 @@ def _how(span: Span, address: int) -> Literal["same_address", "shifted"]:
 def _place_device(
     driver: Driver, span: Span, address: int, home: Home, backing: Backing
 ) -> tuple[Placed | None, str]:
-    _libc.munmap(address, span.size_bytes)
+    if is_held(replace(span, address=address)):
+        _libc.munmap(address, span.size_bytes)
     try:
         got = query(driver, "cuMemAddressReserve", span.size_bytes, GRANULE_BYTES, address, 0)
     except DriverFailure as failure:

@@ -135,10 +135,13 @@ static bool hold(uint64_t address, uint64_t size) {
   return got == wanted;
 }
 
+// The lowest addresses are the driver's: held, they are in its way, and nothing else comes in between.
+static bool is_held(const Held &item) { return item.host || item.address >= uint64_t{1} << 40; }
+
 // Before anything else can take them. Another start of the program has another layout of its addresses.
 [[maybe_unused]] static void hold_all(char **argv) {
   for (const Held &item : held) {
-    if (hold(item.address, item.size)) continue;
+    if (!is_held(item) || hold(item.address, item.size)) continue;
     const char *tries = std::getenv("EXPORT_TRIES");
     const int count = tries ? std::atoi(tries) : 0;
     if (count < most_tries) {
@@ -180,6 +183,7 @@ static std::vector<Stretch> fill_free(uint64_t low, uint64_t high, bool everywhe
 // Its addresses, and those of the items behind it, are held; where it fails they are held again. Returns "" or why.
 static std::string back_managed(size_t place) {
   const Held &item = held[place];
+  if (!is_held(item)) return "the driver has these addresses to itself";
   const uint64_t small = (1 << 20) + 4096;  // what is smaller may be packed together with other memory
   const uint64_t wanted = std::min(std::max(item.managed_size, small), item.size), end = item.address + item.size;
   std::string problem;
@@ -242,7 +246,7 @@ static std::string back_managed(size_t place) {
       CHECK(cuMemHostRegister(wanted, item.size, flags));
       continue;
     }
-    munmap(wanted, item.size);
+    if (is_held(item)) munmap(wanted, item.size);
     properties.location.id = devices[item.device];
     CUdeviceptr got = 0;
     CHECK(cuMemAddressReserve(&got, item.size, granule, item.address, 0));
@@ -263,10 +267,12 @@ static std::string back_managed(size_t place) {
 }
 
 [[maybe_unused]] static void write_to(uint64_t target, const void *source, size_t size, bool host) {
-  if (host)
+  if (host) {
     std::memcpy((void *)target, source, size);
-  else
+  } else {
     CHECK(cuMemcpyHtoD(target, source, size));
+    CHECK(cuStreamSynchronize(CU_STREAM_LEGACY));  // it may return early; other streams need not wait
+  }
 }
 
 [[maybe_unused]] static void load(uint64_t target, const Memory &contents, bool host) { write_to(target, contents.data, contents.size, host); }

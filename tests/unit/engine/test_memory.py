@@ -151,6 +151,37 @@ def test_device_memory_is_mapped_at_its_address(free_address):
     assert driver.last("cuMemMap")[:3] == [free_address, 2 * MIB, 0]
 
 
+def test_addresses_that_the_driver_keeps_to_itself_are_neither_held_nor_unmapped():
+    """NVIDIA's driver reserves the lowest gigabytes when it starts, and pools and mapped memory are in them."""
+    libc = ctypes.CDLL(None)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    span = Span(0x9_0200_0000, 2 * MIB, False)
+    assert hold([span]) == {}
+    assert mapped(span.address) == ""
+    assert (
+        libc.mmap(span.address, span.size_bytes, 0, 0x100022, -1, 0) == span.address
+    )  # what the driver does
+    (placed,) = place(granting(span.address), [span], {}, device=0, relocate=False)
+    assert placed.how == "same_address"
+    assert mapped(span.address).startswith("---")
+    libc.munmap(ctypes.c_void_p(span.address), ctypes.c_size_t(span.size_bytes))
+
+
+def test_all_spans_are_tried_at_their_address_before_any_goes_elsewhere(free_address):
+    """What goes elsewhere may be given the address of another one."""
+    spans = [Span(0x9_0200_0000 + n * 4 * MIB, 2 * MIB, False) for n in range(2)]
+    asked = []
+
+    def reserve(pointer, size, alignment, address, flags):
+        asked.append(address)
+        return store(pointer, spans[1].address + 64 * MIB if len(asked) in (1, 3) else address)
+
+    placed = place(FakeDriver(cuMemAddressReserve=reserve), spans, {}, device=0, relocate=True)
+    assert asked == [spans[0].address, spans[1].address, 0]
+    assert [item.how for item in placed] == ["relocated", "same_address"]
+
+
 def test_another_address_than_asked_for_is_given_back(free_address):
     span = Span(free_address, 2 * MIB, False)
     driver = granting(0x7777_0000_0000)
