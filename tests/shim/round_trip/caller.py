@@ -22,7 +22,7 @@ import fakes  # noqa: E402
 from replay.api.functions import by_symbol, listed_functions  # noqa: E402
 from replay.api.vocabulary import HANDLE_TYPES, Effect, Function, Keep, Parameter, Role  # noqa: E402
 from round_trip import exceptions, launches, recipes  # noqa: E402
-from round_trip.graphs import GraphCaller  # noqa: E402
+from round_trip.graph_caller import GraphCaller  # noqa: E402
 from round_trip.recorder import PRIMARY_CONTEXT, RESOURCE, Recorder  # noqa: E402
 
 CALLS = 3  # of each symbol
