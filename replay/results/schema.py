@@ -313,7 +313,8 @@ class Timing:
     and this program's own work. held, flushed: whether the stream was held while the window was queued, and the L2
     cache flushed before each run. cycles: SM cycles of the window, a value for each kept sample; effective_clock_mhz:
     the clock they were counted at. cycles_source: stamped (on the device, around the window), modelled (the clock of
-    the CPU driver's cost model), or "" where there are none, for cycles_reason.
+    the CPU driver's cost model), or "" where there are none, for cycles_reason. restore_ns: median host time
+    of bringing back restored_bytes, until the device was idle again.
     """
 
     mode: Literal["cold", "hot"]
@@ -341,6 +342,7 @@ class Timing:
     effective_clock_mhz: list[float] = field(default_factory=list)
     cycles_source: Literal["stamped", "modelled", ""] = ""
     cycles_reason: str = ""
+    restore_ns: float | None = None
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import ctypes
 import math
 import time
 from collections.abc import Sequence
+from statistics import median
 from typing import Literal
 
 from replay.api.functions import by_symbol
@@ -16,6 +17,7 @@ from replay.api.vocabulary import Effect, Keep
 from replay.engine.driver import DriverFailure, call, query, query_int
 from replay.engine.execution.inputs import Prepared
 from replay.engine.execution.submission import Batch
+from replay.engine.measuring.hold import LIMIT_S, Hold
 from replay.engine.measuring.stamps import COMMANDS as STAMP_COMMANDS
 from replay.engine.measuring.stamps import ClockStamps, nominal_clock_mhz
 from replay.engine.session import ATTRIBUTE_L2_BYTES, Session, is_launch, launch_streams
@@ -33,8 +35,6 @@ POLL_S = 0.001
 
 _NOT_READY = 600  # CUDA_ERROR_NOT_READY
 _EVENT_DEFAULT, _EVENT_DISABLE_TIMING = 0, 2
-_HOST_ALLOC_PORTABLE_MAPPED = 3
-_WAIT_VALUE_EQUAL = 1  # CU_STREAM_WAIT_VALUE_EQ
 
 
 class WindowSampler:
@@ -65,7 +65,8 @@ class WindowSampler:
         if not self.cycles_reason:
             self.cycles_source = "modelled" if self._stamps is None else "stamped"
         self.flush_reason, self._flush_address, self._flush_bytes = self._prepare_flush(emulated)
-        self._flag: int = 0
+        self._restore_ns: list[int] = []
+        self._hold: Hold | None = None
         self.hold_reason = self._why_no_hold(emulated)
         if not self.hold_reason:
             self.hold_reason = self._prepare_hold()
@@ -77,12 +78,20 @@ class WindowSampler:
         self.make_ready()
         return self.run()
 
+    @property
+    def restore_ns(self) -> float | None:
+        """Median host time of bringing back what the window starts from, until it is there; None: it never was."""
+        return median(self._restore_ns) if self._restore_ns else None
+
     def make_ready(self, *, flush: bool = True) -> None:
         """Bring back what the window starts from, with cold caches if `flush`. The device is idle afterwards."""
+        begin_ns = time.perf_counter_ns()
         self._session.restore()
+        self._session.synchronize()
+        self._restore_ns.append(time.perf_counter_ns() - begin_ns)
         if flush and self._flush_bytes:
             call(self._driver, "cuMemsetD8Async", self._flush_address, 0, self._flush_bytes, 0)
-        self._session.synchronize()
+            self._session.synchronize()
 
     def run(
         self, times: int = 1, *, window: Sequence[Prepared | Batch] | None = None, hold: bool | None = None
@@ -97,17 +106,9 @@ class WindowSampler:
             self._stamps.begin(self._live(self._main))
         begin_ns = time.perf_counter_ns()
         try:
-            if self._flag and hold is not False:
-                ctypes.c_uint32.from_address(self._flag).value = 0
-                call(
-                    self._driver,
-                    "cuStreamWaitValue32_v2",
-                    self._live(self._main),
-                    self._flag,
-                    1,
-                    _WAIT_VALUE_EQUAL,
-                )
+            if self._hold is not None and hold is not False:
                 held = True
+                self._hold.close(self._live(self._main))
             if not self.event_reason:
                 self._open()
             for _ in range(times):
@@ -118,10 +119,15 @@ class WindowSampler:
                 if self._stamps is not None:
                     self._stamps.behind(self._live(self._main))
         finally:
-            if held:
-                ctypes.c_uint32.from_address(self._flag).value = 1
+            if held and self._hold is not None:
+                self._hold.open()
         session.use_main_context()
         session.synchronize()
+        if held and self._hold is not None and self._hold.has_expired:
+            self._hold = None
+            self.hold_reason = f"queueing the window behind it took longer than {LIMIT_S:g} s"
+            self.make_ready()
+            return self.run(times, window=window, hold=False)
         host_ns = round((time.perf_counter_ns() - begin_ns) / times)
         gpu_ns = None
         if not self.event_reason:
@@ -177,13 +183,12 @@ class WindowSampler:
     def _prepare_hold(self) -> str:
         """Allocate the flag and try a wait that is already fulfilled. Returns the reason why it cannot be used."""
         try:
-            flag = query(self._driver, "cuMemHostAlloc", 4, _HOST_ALLOC_PORTABLE_MAPPED)
-            ctypes.c_uint32.from_address(flag).value = 1
-            call(self._driver, "cuStreamWaitValue32_v2", self._live(self._main), flag, 1, _WAIT_VALUE_EQUAL)
+            hold = Hold(self._driver)
+            hold.wait(self._live(self._main))
             self._session.synchronize()
         except (DriverFailure, EngineError) as error:
             return f"the driver cannot hold a stream ({error.what})"
-        self._flag = flag
+        self._hold = hold
         return ""
 
     def _live(self, stream: int) -> int:

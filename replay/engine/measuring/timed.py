@@ -170,6 +170,7 @@ def _timing(
         ],
         cycles_source=sampler.cycles_source,
         cycles_reason=sampler.cycles_reason,
+        restore_ns=sampler.restore_ns if restored else None,
     )
 
 
