@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from enum import Enum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from replay.cli.common import Json, Quiet
+from replay.cli.common import Json, OfDevices, OfKernels, Quiet, ResultFolder
 
 
 class Action(str, Enum):
@@ -20,15 +19,9 @@ class Action(str, Enum):
 
 def baseline(
     action: Annotated[Action, typer.Argument(help="Set it, or show it.")],
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A folder of results (.rres).", show_default=False)
-    ],
-    kernel: Annotated[
-        str, typer.Option(metavar="REGEX", help="Only these kernels.", show_default=False)
-    ] = "",
-    device: Annotated[
-        str, typer.Option(metavar="REGEX", help="Only these devices.", show_default=False)
-    ] = "",
+    folder: ResultFolder,
+    kernel: OfKernels = "",
+    device: OfDevices = "",
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from replay.cli.common import DEFAULT_TIMEOUT_S, Json, Quick, Quiet, ReplayDriver, Timeout, Window
+from replay.cli.common import DEFAULT_TIMEOUT_S, Json, Quick, Quiet, ReplayDriver, StateFile, Timeout, Window
 
 if TYPE_CHECKING:
     from replay.bisect.candidates import Candidate
@@ -60,16 +60,7 @@ def bisect(
         ),
     ] = 0.01,
     driver: ReplayDriver = None,
-    state: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(
-            "--state",
-            "--resume",
-            metavar="FILE",
-            help="Keep what is known here, and go on from it.",
-            show_default=False,
-        ),
-    ] = None,
+    state: StateFile = None,
     offline: Annotated[
         bool, typer.Option("--offline", help="Of a range of ptxas, only the versions on this machine.")
     ] = False,

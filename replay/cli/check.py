@@ -9,7 +9,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from replay.cli.common import DEFAULT_TIMEOUT_S, Json, Quick, Quiet, ReplayDriver, Timeout
+from replay.cli.common import DEFAULT_TIMEOUT_S, Json, Quick, Quiet, ReplayDriver, StateFile, Timeout
 
 _GITHUB_SUMMARY = "GITHUB_STEP_SUMMARY"
 
@@ -42,16 +42,7 @@ def check(
     github: Annotated[
         bool, typer.Option("--github", help="Print annotations, and add to the summary of a GitHub job.")
     ] = False,
-    state: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(
-            "--state",
-            "--resume",
-            metavar="FILE",
-            help="Keep what is done here, and go on from it.",
-            show_default=False,
-        ),
-    ] = None,
+    state: StateFile = None,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
     quick: Quick = False,
     json: Json = False,

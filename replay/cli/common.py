@@ -18,6 +18,25 @@ Window = Annotated[
     Optional[int],  # noqa: UP045 (typer on Python 3.10)
     typer.Option("--window", metavar="N", min=1, help="Only this window, of a snapshot that has several."),
 ]
+StateFile = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option(
+        "--state",
+        "--resume",
+        metavar="FILE",
+        help="Keep what is known here, and go on from it.",
+        show_default=False,
+    ),
+]
+ResultFolder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="A folder of results (.rres).", show_default=False)
+]
+OfKernels = Annotated[
+    str, typer.Option("--kernel", metavar="REGEX", help="Only these kernels.", show_default=False)
+]
+OfDevices = Annotated[
+    str, typer.Option("--device", metavar="REGEX", help="Only these devices.", show_default=False)
+]
 Quick = Annotated[bool, typer.Option("--quick", help="Fewer samples in each replay, for a first look.")]
 Timeout = Annotated[
     float,

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Optional
 
 import typer
 
-from replay.cli.common import Json, Quiet
+from replay.cli.common import Json, OfDevices, OfKernels, Quiet, ResultFolder
 
 
 def history(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A folder of results (.rres).", show_default=False)
-    ],
-    kernel: Annotated[
-        str, typer.Option(metavar="REGEX", help="Only these kernels.", show_default=False)
-    ] = "",
-    device: Annotated[
-        str, typer.Option(metavar="REGEX", help="Only these devices.", show_default=False)
-    ] = "",
+    folder: ResultFolder,
+    kernel: OfKernels = "",
+    device: OfDevices = "",
     last: Annotated[
         Optional[int],  # noqa: UP045 (typer on Python 3.10)
         typer.Option(metavar="N", min=1, help="Only the last N results of each.", show_default="all"),
