@@ -169,7 +169,7 @@ class Executor(CallInputs):
         for position, c_type, captured in prepared.late_arguments:
             prepared.arguments[position] = self._live(c_type, captured, prepared)
         for address, c_type, captured in prepared.late_words:
-            ctypes.c_uint64.from_address(address).value = self._live(c_type, captured, prepared)
+            _put_word(address, self._live(c_type, captured, prepared))
 
     def switch(self, context: int) -> None:
         """Make the live context that stands for a captured one current."""
@@ -418,7 +418,7 @@ class Executor(CallInputs):
                     "the handle of an object that has another one here; it was left as it is"
                 )
             elif live is not None:
-                ctypes.c_uint64.from_address(address).value = live
+                _put_word(address, live)
 
         if any((word.c_type, captured) in self.window_objects for word in candidates):
             prepared.first.append(write)
@@ -501,22 +501,8 @@ class Executor(CallInputs):
             for captured in captured_values
         }
         for item in window:
-            late_arguments = item.late_arguments
-            item.late_arguments = []
-            for position, c_type, captured in late_arguments:
-                live = None if captured in made else self._known(c_type, captured)
-                if live is None:
-                    item.late_arguments.append((position, c_type, captured))
-                else:
-                    item.arguments[position] = live
-            late_words = item.late_words
-            item.late_words = []
-            for address, c_type, captured in late_words:
-                live = None if captured in made else self._known(c_type, captured)
-                if live is None:
-                    item.late_words.append((address, c_type, captured))
-                else:
-                    ctypes.c_uint64.from_address(address).value = live
+            item.late_arguments = self._settle_late(item.late_arguments, made, item.arguments.__setitem__)
+            item.late_words = self._settle_late(item.late_words, made, _put_word)
             item.arguments = [
                 passed_value(parameter, value)
                 for parameter, value in zip(
@@ -524,9 +510,26 @@ class Executor(CallInputs):
                 )
             ]
 
+    def _settle_late(
+        self, late: list[tuple[int, str, int]], made: set[int], put: Callable[[int, int], None]
+    ) -> list[tuple[int, str, int]]:
+        """Those that stay late; `put` gets the place and the live value of all others."""
+        still_late = []
+        for place, c_type, captured in late:
+            live = None if captured in made else self._known(c_type, captured)
+            if live is None:
+                still_late.append((place, c_type, captured))
+            else:
+                put(place, live)
+        return still_late
+
     def _known(self, c_type: str, captured: int) -> int | None:
         if c_type == "CUdeviceptr":
             return None if self.addresses.may_change(captured) else self.addresses.find(captured)
         if c_type == "CUgraphExec":
             return None  # one that the window changes is made again for the next iteration
         return self.handles.find(c_type, captured)
+
+
+def _put_word(address: int, value: int) -> None:
+    ctypes.c_uint64.from_address(address).value = value
