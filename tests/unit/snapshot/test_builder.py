@@ -26,11 +26,6 @@ from ..raw_writer import (
 )
 
 
-@pytest.fixture
-def folder(tmp_path):
-    return tmp_path / "x.rcap"
-
-
 def test_one_launch_becomes_a_whole_snapshot(folder):
     before, after = noise(700_001), noise(700_001, 2)
     writer = scale_capture(folder, before=before, after=after, address=A)

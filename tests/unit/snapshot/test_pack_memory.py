@@ -19,11 +19,6 @@ from ..raw_writer import (
 )
 
 
-@pytest.fixture
-def folder(tmp_path):
-    return tmp_path / "x.rcap"
-
-
 def test_unchanged_chunks_are_stored_once_and_zeros_never(folder):
     size = 8 * CHUNK_BYTES
     before = noise(3 * CHUNK_BYTES) + bytes(size - 3 * CHUNK_BYTES)
