@@ -29,7 +29,8 @@ ZSTD_MAGIC_BYTES = struct.pack("<I", ZSTD_MAGIC)
 
 MAX_CHUNK_BYTES = 1 << 20
 MAX_OBJECT_BYTES = 16 << 20  # one packed object other than a chunk
-MAX_FRAME_BYTES = 64 << 20  # uncompressed, and compressed up to the few bytes that zstd may add
+MAX_FRAME_BYTES = 64 << 20  # uncompressed
+MAX_COMPRESSED_BYTES = MAX_FRAME_BYTES + (MAX_FRAME_BYTES >> 7)  # of a frame, with what zstd may add
 MAX_INDEX_BYTES = 16 << 20  # some 500,000 frames
 MAX_TABLE_BYTES = 256 << 20  # some nine million chunks
 MAX_FRAMES = 1 << 20
@@ -173,7 +174,8 @@ def unpack_frame_records(data: bytes, end: int) -> list[FrameRecord]:
     records = []
     offset = START_SIZE
     for compressed, uncompressed, objects, check in _FRAME_RECORD.iter_unpack(data):
-        if uncompressed > MAX_FRAME_BYTES or objects > uncompressed or not 0 < compressed <= end - offset:
+        most = min(end - offset, MAX_COMPRESSED_BYTES)
+        if uncompressed > MAX_FRAME_BYTES or objects > uncompressed or not 0 < compressed <= most:
             raise DamagedError(f"the index describes a frame at byte {offset} that cannot exist")
         records.append(FrameRecord(offset, compressed, uncompressed, objects, check))
         offset += compressed
@@ -206,7 +208,7 @@ def zstd_frame_bytes(read: Read, offset: int, end: int) -> int:
         if kind == 3 or size > _ZSTD_MAX_BLOCK:
             raise FormatError("a frame with a block that cannot exist", where=f"byte {offset}")
         position += 3 + (1 if kind == 1 else size)
-        if position - offset > MAX_FRAME_BYTES + (MAX_FRAME_BYTES >> 7):
+        if position - offset > MAX_COMPRESSED_BYTES:
             raise FormatError("a frame larger than any that a snapshot has", where=f"byte {offset}")
     position += 4 if descriptor & 4 else 0
     if position > end:

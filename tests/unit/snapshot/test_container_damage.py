@@ -305,6 +305,24 @@ def nested(depth: int) -> bytes:
     return b"\x92\xa4call" + b"\x91" * depth + b"\xc0"
 
 
+def long_frame(path: Path) -> None:
+    """The index has one frame of 450 MB, which are a hole in the file."""
+    start, table = frames.start_frame(), frames.skippable(frames.CHUNK_TABLE_TAG)
+    behind = len(start) + (450 << 20)
+    index = {
+        "frames": frames.pack_frame_records([frames.FrameRecord(len(start), 450 << 20, 100, 1, bytes(16))]),
+        "kinds": {"call": [1, 1, [0]]},
+        "chunks": [behind, len(table), frames.digest(table)],
+    }
+    packed = frames.skippable(frames.INDEX_TAG + msgpack.packb(index))
+    end = behind + len(table) + len(packed) + frames.TRAILER_SIZE
+    trailer = frames.Trailer(behind + len(table), len(packed), frames.digest(packed), end)
+    with path.open("wb") as file:
+        file.write(start)
+        file.seek(behind)
+        file.write(table + packed + frames.trailer_frame(trailer))
+
+
 HOSTILE: dict[str, Callable[[Path], None]] = {
     **{
         f"a 2 GB length ({name})": lambda path, kind=kind: assemble(path, [zstd(huge_length(kind))])  # type: ignore[misc]
@@ -313,6 +331,7 @@ HOSTILE: dict[str, Callable[[Path], None]] = {
     "nesting of 33": lambda path: assemble(path, [zstd(nested(33))]),
     "nesting of 100,000": lambda path: assemble(path, [zstd(nested(100_000))]),
     "a frame of 1 GB of zeros": lambda path: assemble(path, [zstd(bytes(1 << 30))]),
+    "a frame of 450 MB in the file": long_frame,
     "a frame that does not say its size": lambda path: assemble(
         path, [zstandard.ZstdCompressor(write_content_size=False).compress(bytes(80 << 20))]
     ),
