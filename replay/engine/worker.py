@@ -27,6 +27,7 @@ class Messages:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._last_progress_s = 0.0
+        self.current = "starting"  # the step that was begun last
 
     def send(self, **message: Any) -> None:
         """One line. A parent that is gone has killed this process, or will not read it any more."""
@@ -36,6 +37,7 @@ class Messages:
 
     def stage(self, text: str) -> None:
         """The next step begins."""
+        self.current = text
         self.send(stage=text)
 
     def progress(self, text: str) -> None:
@@ -86,6 +88,10 @@ def _report(error: Exception, messages: Messages) -> None:
         messages.send(
             error={"what": error.what, "where": error.where, "next": error.next, "code": int(error.exit_code)}
         )
+    elif isinstance(error, MemoryError):
+        messages.send(error={"what": f"the host has too little memory for the worker while {messages.current}",
+                             "where": None, "code": 3, "next": "raise its limit (`ulimit -v`, of the container), or "
+                             "end other programs; on the CPU driver, device memory is memory of the host"})  # fmt: skip
     else:
         import traceback
 

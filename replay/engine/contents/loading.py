@@ -112,8 +112,12 @@ class Loader:
             threading.Thread(target=self._help, args=(number,), name=f"load-{number}", daemon=True)
             for number in range(1, self.threads)
         ]
-        for helper in helpers:
-            helper.start()
+        for number, helper in enumerate(helpers):
+            try:
+                helper.start()
+            except RuntimeError:  # the system gives no more threads: those that are there take over
+                del helpers[number:]
+                break
         try:
             self._work(0, self._progress)
         except BaseException as error:

@@ -102,6 +102,30 @@ def test_a_thread_that_is_done_takes_over_from_the_others(written, monkeypatch):
     assert by["load-1"] < CHUNKS // 4
 
 
+@pytest.mark.parametrize("given", [0, 1, 3])
+def test_where_the_system_gives_fewer_threads_these_load_everything(written, given, monkeypatch):
+    path, chunks = written
+    monkeypatch.setattr(loading.os, "sched_getaffinity", lambda process: set(range(5)))
+    start, started, got = threading.Thread.start, [], {}
+
+    def give(thread):
+        if len(started) == given:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", give)
+    with SnapshotReader(path) as reader:
+        Loader(
+            reader,
+            stretches(chunks, range(CHUNKS)),
+            lambda stretch, data: got.update({stretch.offset: bytes(data)}),
+        ).run()
+    assert len(started) == given
+    assert got == {place: data for place, (_, data) in enumerate(chunks)}
+    assert not any(thread.is_alive() for thread in started)
+
+
 def test_what_is_for_the_calling_thread_stays_there(written, processors):
     path, chunks = written
     found = {}

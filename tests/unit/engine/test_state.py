@@ -225,3 +225,17 @@ def test_launches_of_a_long_window_are_timed_behind_a_hold_some_at_a_time(measur
     assert sum(item.cold_ns for item in result.launch_times) == pytest.approx(
         result.timing.gpu.median_ns, rel=0.01
     )
+
+
+def test_too_little_memory_of_the_host_is_told_as_such_with_the_step(replayed, sabotage):
+    sabotage(
+        """
+from replay.engine.contents.loading import Loader
+def run(self):
+    raise MemoryError
+Loader.run = run
+"""
+    )
+    with pytest.raises(EngineError, match="too little memory for the worker while loading memory") as caught:
+        replayed(vector_add())
+    assert "ulimit -v" in caught.value.next
