@@ -6,7 +6,7 @@ Pure: reads the snapshot and decides what can be replayed, before any driver is 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import Any
 
@@ -163,6 +163,13 @@ class Program:
             when = self.changes if change.moment == "before" else self.seen
             when.setdefault(change.call, []).append(change)
 
+    def _take_turns(self, ranges: Iterable[Range]) -> None:
+        """These share their addresses: each that the window makes is there from its birth on."""
+        for range_ in ranges:
+            self.shared.add(range_.id)
+            if range_.born_call is not None:
+                self.late.add(range_.id)
+
     def _find_reused_by_variables(self, ordered: list[Range]) -> None:
         """Variables of modules that were at addresses where other memory was at another time; `ordered` by address."""
         starts = [range_.address for range_ in ordered]
@@ -172,26 +179,19 @@ class Program:
             while place >= 0 and furthest[place] > variable.address:
                 range_, place = ordered[place], place - 1
                 if range_.address + range_.size_bytes > variable.address:
-                    self.shared |= {range_.id, variable.id}
-                    self.late.update(item.id for item in (range_, variable) if item.born_call is not None)
+                    self._take_turns((range_, variable))
 
     def _find_lifetimes(self) -> None:
         """Ranges at overlapping addresses lived one after the other; all others may be there from the start."""
         ordered = sorted(
             (r for r in self.ranges.values() if not is_global(r) and not is_array(r)), key=lambda r: r.address
         )
-        group: list[Range] = []
-        end = 0
-        for range_ in [*ordered, None]:
-            if range_ is not None and group and range_.address < end:
-                group.append(range_)
-                end = max(end, range_.address + range_.size_bytes)
-                continue
-            if len(group) > 1:
-                self.shared.update(item.id for item in group)
-                self.late.update(item.id for item in group if item.born_call is not None)
-            if range_ is not None:
-                group, end = [range_], range_.address + range_.size_bytes
+        for group in _overlapping(ordered):
+            self._take_turns(group)
+        variables = sorted(filter(is_global, self.ranges.values()), key=lambda r: r.address)
+        for group in _overlapping(variables):
+            if any(item.born_call is not None or item.died_call is not None for item in group):
+                self._take_turns(group)
         self._find_reused_by_variables(ordered)
         for range_id in self.families.of:
             if self.ranges[range_id].born_call is not None:
@@ -204,3 +204,18 @@ class Program:
                 range_.id in self.shared or is_global(range_) or is_array(range_)
             ):
                 self.deaths.setdefault(range_.died_call, []).append(range_)
+
+
+def _overlapping(ordered: Iterable[Range]) -> Iterator[list[Range]]:
+    """Two and more ranges at a time whose addresses overlap, of all that are `ordered` by address."""
+    group: list[Range] = []
+    end = 0
+    for range_ in ordered:
+        if group and range_.address >= end:
+            if len(group) > 1:
+                yield group
+            group = []
+        end = max(end, range_.address + range_.size_bytes) if group else range_.address + range_.size_bytes
+        group.append(range_)
+    if len(group) > 1:
+        yield group

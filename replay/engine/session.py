@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect
@@ -300,6 +301,11 @@ class Session:
                 # Not executed itself, but memory appears or disappears here.
                 here = Call(call_.number, "cuCtxSynchronize", "window", call_.thread, [], 0)
                 self.window.append(Prepared(here, self.executor.threads.current(call_.thread), _nothing, []))
+        for prepared in self.window:
+            for range_ in filter(is_global, self.program.deaths.get(prepared.call.number, ())):
+                prepared.then.append(partial(self.contents.gone.add, range_.id))
+                if range_.id in self.program.shared:  # else pointers to it may be left, and mean nothing else
+                    prepared.then.append(partial(self.addresses.forget, range_.address, range_.size_bytes))
         numbers = {item.call.number for item in self.window}
         self.last_changes = [
             change
@@ -418,6 +424,7 @@ class Session:
         for range_ in self.program.births.get(number, ()):
             self.synchronize()
             if is_global(range_):  # where it is, the module says that is loaded now; its contents come then
+                self.addresses.forget(range_.address, range_.size_bytes)
                 self.addresses.expect(range_.address, range_.size_bytes)
                 continue
             if not range_.host_address:  # which `bind` has told of this very range
@@ -447,6 +454,7 @@ class Session:
                 self.executor.context_unknown()
         made.clear()
         self._appeared_ids.clear()
+        self.contents.gone.clear()
         self.executor.handles.return_to(self._handles_of_setup)
         self.addresses.return_to(self._addresses_of_setup)
         self.use_main_context()

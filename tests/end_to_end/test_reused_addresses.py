@@ -65,6 +65,124 @@ def test_memory_and_variables_of_modules_take_turns_at_an_address(replay, progra
         assert (verification["verdict"], verification["compared_bytes"] > 0) == ("match", True)
 
 
+# Copies of every form to and from a variable of a module that the window loads.
+SHAPES = """
+    import ctypes
+    import numpy as np
+    from ctypes_calls import call
+    from driver_calls import check, cu, function, launch, load, start, words
+
+    COUNT = '''
+    .visible .global .align 4 .u32 counters[64];
+    .visible .entry count(.param .u64 p) {
+        .reg .u64 %a, %c, %k; .reg .u32 %v, %w;
+        ld.param.u64 %a, [p]; mov.u64 %c, counters;
+        mov.u32 %v, %tid.x; mul.wide.u32 %k, %v, 4; add.u64 %a, %a, %k; add.u64 %c, %c, %k;
+        ld.global.u32 %v, [%a]; ld.global.u32 %w, [%c]; mad.lo.u32 %w, %w, 3, %v; st.global.u32 [%c], %w;
+        add.u32 %w, %w, 1; st.global.u32 [%a], %w;
+        ret;
+    }'''
+    DEVICE, UNIFIED = cu.CUmemorytype.CU_MEMORYTYPE_DEVICE, cu.CUmemorytype.CU_MEMORYTYPE_UNIFIED
+
+    def rectangle(kind, to, source, deep):
+        box = cu.CUDA_MEMCPY3D() if deep else cu.CUDA_MEMCPY2D()
+        box.srcMemoryType, box.srcDevice, box.srcPitch = kind, source, 32
+        box.dstMemoryType, box.dstDevice, box.dstPitch = kind, to, 32
+        box.WidthInBytes, box.Height = 16, 8
+        if deep:
+            box.Depth = 1
+        check((cu.cuMemcpy3D if deep else cu.cuMemcpy2D)(box))
+
+    def batch(to, source):  # struct CUmemcpyAttributes: in the order of the stream
+        one = ctypes.c_uint64
+        sides = [(one * 1)(to), (one * 1)(source), (one * 1)(100)]
+        call("cuMemcpyBatchAsync_v2", *sides, 1, (ctypes.c_uint32 * 6)(1), (one * 1)(0), 1, int(stream))
+        check(cu.cuStreamSynchronize(stream))
+
+    start()
+    stream = check(cu.cuStreamCreate(1))
+    out = check(cu.cuMemAlloc(256))
+    taken = int(sys.argv[1])
+    check(cu.cuMemcpyHtoD(out, np.arange(64, dtype=np.uint32).ctypes.data, 256))
+    for copy in [
+        lambda to, source: rectangle(DEVICE, to, source, False),
+        lambda to, source: rectangle(UNIFIED, to, source, False),
+        lambda to, source: rectangle(DEVICE, to, source, True),
+        lambda to, source: check(cu.cuMemcpy(cu.CUdeviceptr(to), cu.CUdeviceptr(source), 200)),
+        lambda to, source: batch(to, source),
+    ]:
+        memory = check(cu.cuMemAlloc(256)) if taken else 0
+        if taken:
+            check(cu.cuMemsetD32(memory, 9, 64))
+            check(cu.cuMemFree(memory))
+        module = load(COUNT)
+        variable, _ = check(cu.cuModuleGetGlobal(module, b"counters"))
+        assert not taken or int(variable) == int(memory)
+        copy(int(variable), int(out))
+        launch(function(module, "count"), out, block=64)
+        copy(int(out), int(variable))
+        launch(function(module, "count"), out, block=64)
+        check(cu.cuModuleUnload(module))
+    print("result", int(words(out, 64).sum(dtype=np.uint64)))
+"""
+
+
+@pytest.mark.parametrize("taken", [0, 1], ids=["new address", "reused address"])
+def test_copies_of_every_form_reach_variables_of_modules_that_the_window_loads(replay, program, taken):
+    replay.capture("--all", application=program(SHAPES, taken))
+    for how in ([], ["--shift"]):
+        ran = replay("run", "x.rsnap", "--driver", "emulator", "--no-timing", "--json", *how)
+        verification = json.loads(ran.stdout)["verification"]
+        assert (verification["verdict"], verification["compared_bytes"] > 0) == ("match", True)
+
+
+# Modules with variables of other sizes stand where the one before was, the first of them loaded before the window.
+NEXT_MODULE = """
+    import numpy as np
+    from driver_calls import check, cu, function, launch, load, start, words
+
+    def count(k):
+        return f'''
+        .visible .global .align 8 .u64 where = 0;
+        .visible .global .align 4 .u32 counters[{64 * (3 - k % 3)}];
+        .visible .const .align 4 .u32 factor[4] = {{{k + 2}, 2, 3, 4}};
+        .visible .global .align 8 .u64 self = counters;
+        .visible .entry count(.param .u64 p) {{
+            .reg .u64 %a, %c, %k; .reg .u32 %v, %w, %f;
+            ld.param.u64 %a, [p]; ld.global.u64 %c, [self]; ld.const.u32 %f, [factor];
+            mov.u32 %v, %tid.x; mul.wide.u32 %k, %v, 4; add.u64 %a, %a, %k; add.u64 %c, %c, %k;
+            ld.global.u32 %v, [%a]; ld.global.u32 %w, [%c]; mad.lo.u32 %w, %w, %f, %v; st.global.u32 [%c], %w;
+            add.u32 %w, %w, 1; st.global.u32 [%a], %w;
+            ret;
+        }}'''
+
+    start()
+    out = check(cu.cuMemAlloc(256))
+    check(cu.cuMemcpyHtoD(out, np.arange(64, dtype=np.uint32).ctypes.data, 256))
+    module, places = load(count(0)), set()
+    for turn in range(4):
+        variable, size = check(cu.cuModuleGetGlobal(module, b"counters"))
+        places.add(int(variable))
+        launch(function(module, "count"), out, block=64)
+        check(cu.cuMemsetD32(variable, turn, 8))
+        launch(function(module, "count"), out, block=64)
+        check(cu.cuModuleUnload(module))
+        module = load(count(turn + 1))
+    launch(function(module, "count"), out, block=64)
+    print("one place", len(places) == 1, "result", int(words(out, 64).sum(dtype=np.uint64)))
+"""
+
+
+@pytest.mark.parametrize("selection", [["--all"], ["--launch", "2-4"]])
+def test_variables_of_one_module_after_the_other_at_an_address(replay, program, selection):
+    done = replay.capture(*selection, application=program(NEXT_MODULE))
+    assert "one place True" in done.stdout
+    for how in (["--quick"], ["--shift", "--no-timing"]):
+        ran = replay("run", "x.rsnap", "--driver", "emulator", "--json", *how)
+        verification = json.loads(ran.stdout)["verification"]
+        assert (verification["verdict"], verification["compared_bytes"] > 0) == ("match", True)
+
+
 # More of it changes at once than is stored as one piece.
 SEEN = """
     import ctypes

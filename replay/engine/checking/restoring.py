@@ -13,6 +13,7 @@ from replay.api.functions import by_symbol
 from replay.api.vocabulary import Keep
 from replay.engine.checking.verifying import Verified
 from replay.engine.contents.reading import describe
+from replay.engine.placing.memory import is_global
 from replay.engine.session import Session
 from replay.results.schema import Restore
 
@@ -32,7 +33,9 @@ def check_restore(session: Session, verified: Verified) -> Restore:
     EngineError when a call fails.
     """
     contents = session.contents
-    first = contents.copies.written_digests()
+    # Behind the window, what was a variable of a module that it unloads may be one of another module.
+    ended = {item.id for ranges in session.program.deaths.values() for item in ranges if is_global(item)}
+    first = contents.copies.written_digests(ended)
     session.restore_found_writes()
     session.restore()
     session.synchronize()
@@ -52,7 +55,7 @@ def check_restore(session: Session, verified: Verified) -> Restore:
     differing = differing_buffers(
         session,
         first,
-        contents.copies.written_digests(),
+        contents.copies.written_digests(ended),
         {item.label: item.differing_bytes for item in verified.comparisons},
     )
     if differing and verified.verdict in ("match", "wrong") and not verified.within_tolerance:

@@ -8,7 +8,7 @@ afterwards, so a write that this rule missed is seen.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from blake3 import blake3
@@ -132,10 +132,13 @@ class Copies:
         """Whether `restore` brings any part of the range back."""
         return bool(self._segments.get(range_.id))
 
-    def written_digests(self) -> dict[tuple[int, int], bytes]:
-        """What the memory that `restore` brings back holds now: digests by (range id, offset). The device is idle."""
+    def written_digests(self, without: Collection[int] = ()) -> dict[tuple[int, int], bytes]:
+        """What the memory that `restore` brings back holds now: digests by (range id, offset). The device is idle.
+
+        without: ids of ranges to leave out, such as those whose addresses are another range's now.
+        """
         digests: dict[tuple[int, int], bytes] = {}
-        for range_id in self._segments:
+        for range_id in self._segments.keys() - set(without):
             digests |= self._digests(self._ranges[range_id])
         return digests
 

@@ -72,6 +72,7 @@ class ContentStore:
     on_difference: Callable[[str, int, int, bytes, bytes, bytes], None] = lambda *where_and_what: None
     followed: set[int] = field(default_factory=set)  # captured addresses that outputs may hold at any byte
     guessed_words: int = 0  # of outputs, taken for pointers to moved memory since then they agree
+    gone: set[int] = field(default_factory=set)  # ids of variables whose module this iteration has unloaded
     _words_by_offset: dict[int, list[Word]] = field(default_factory=dict)  # by range id
     _pointed: dict[tuple[int, int], int] = field(
         default_factory=dict
@@ -159,7 +160,7 @@ class ContentStore:
         Variables of modules that have not appeared themselves get theirs when they are loaded.
         """
         for range_id, words in self.words.items():
-            for word in words:
+            for word in words if range_id not in self.gone else ():
                 if not captured <= word.target < captured + size_bytes:
                     continue
                 range_, live = self.ranges[range_id], self.addresses.find(word.target)

@@ -54,6 +54,13 @@ class AddressMap:
         """Whether what an address means has to be looked up when it is used."""
         return any(start <= captured <= end for start, end in self._reused)
 
+    def is_late(self, captured: int) -> bool:
+        """Whether it is memory that has an address only when it is used: a variable of a module that the window itself
+        loads, or what takes turns with one."""
+        return self.may_change(captured) or any(
+            live is None and start <= captured < start + size for start, (size, live) in self._loose.items()
+        )
+
     def is_bound(self, captured: int) -> bool:
         """Whether `bind` was called for this captured address."""
         return self._loose.get(captured, (0, None))[1] is not None

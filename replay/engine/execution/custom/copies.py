@@ -44,8 +44,10 @@ def _copy(executor: Executor, prepared: Prepared, function: Function) -> Argumen
     arguments: Arguments = {}
     if executor.optional(prepared, "src", 1) is not None:
         arguments["src"] = _address(executor.host_source(prepared, "src", source, 1))
-    elif executor.addresses.find(source) is None:
+    elif executor.addresses.find(source) is None and not executor.addresses.is_late(source):
         raise EngineError("the host memory that it reads was not captured", where=prepared.where)
+    if executor.addresses.is_late(target) and "dst.2" not in prepared.call.outputs:
+        return arguments
     live = executor.addresses.find(target)
     # The page of registered memory is in the replay, and what stands behind it on that page may be any memory.
     whole = live is not None and executor.addresses.find(target + size) == live + size
@@ -73,6 +75,7 @@ def _copy_rectangle(layout: dict[str, Any]) -> Rebuild:
             data[offset : offset + size] = value.to_bytes(size, "little")
 
         arrays: list[int] = []  # offsets of their handles
+        late: list[int] = []  # offsets of addresses that are known only when the call runs
         width, height, depth = (1 if offset is None else get(offset) for offset in layout["extent"])
         for side in ("source", "target"):
             x, y, z, memory_type, host, device, pitch, rows = layout[side]
@@ -82,6 +85,11 @@ def _copy_rectangle(layout: dict[str, Any]) -> Rebuild:
                 continue
             captured = get(host) if kind == _MEMORY_HOST else get(device)
             live = executor.addresses.find(captured)
+            known = prepared.call.inputs if side == "source" else prepared.call.outputs
+            pageable = ("pCopy.1" if side == "source" else "pCopy.2") in known
+            if kind != _MEMORY_HOST and not pageable and executor.addresses.is_late(captured):
+                late.append(device)
+                continue
             if live is not None:  # device memory, or pinned memory, which is compared as a range
                 put(host if kind == _MEMORY_HOST else device, live)
                 continue
@@ -105,6 +113,8 @@ def _copy_rectangle(layout: dict[str, Any]) -> Rebuild:
         description = executor.buffer(prepared, bytes(data))
         for offset in arrays:
             executor.late_word(prepared, ctypes.addressof(description) + offset, "CUarray", get(offset))
+        for offset in late:
+            executor.late_word(prepared, ctypes.addressof(description) + offset, "CUdeviceptr", get(offset))
         for offset in layout.get("contexts", ()):
             if get(offset):
                 executor.late_word(prepared, ctypes.addressof(description) + offset, "CUcontext", get(offset))
@@ -140,6 +150,10 @@ class _PageableSources:
         self._order = [at for (at,) in struct.iter_unpack("<Q", positions[: len(positions) // 8 * 8])]
         self._next = 0
 
+    def holds(self, position: int) -> bool:
+        """Whether the bytes of a copy were captured with the call; to be asked in the order of positions."""
+        return self._order[:1] == [position]
+
     def take(self, executor: Executor, prepared: Prepared, position: int, size_bytes: int) -> int:
         """Where the bytes of a copy are now; to be asked in the order of positions."""
         if not self._order or self._order[0] != position or self._next + size_bytes > len(self._data):
@@ -171,16 +185,26 @@ def _batch(executor: Executor, prepared: Prepared, function: Function) -> Argume
         raise EngineError("its arrays have a broken length", where=prepared.where)
     targets, sources, sizes = ([value for (value,) in struct.iter_unpack("<Q", data)] for data in given)
     pageable = _PageableSources(executor, prepared, "srcs")
+    late: list[tuple[str, int, int]] = []
     for position in range(count):
-        live = executor.addresses.find(sources[position])
-        if live is None:
-            live = pageable.take(executor, prepared, position, sizes[position])
-        sources[position] = live
-        targets[position] = _target(executor, prepared, targets[position], sizes[position])
+        if executor.addresses.is_late(sources[position]) and not pageable.holds(position):
+            late.append(("srcs", position, sources[position]))
+        else:
+            live = executor.addresses.find(sources[position])
+            if live is None:
+                live = pageable.take(executor, prepared, position, sizes[position])
+            sources[position] = live
+        if executor.addresses.is_late(targets[position]):
+            late.append(("dsts", position, targets[position]))
+        else:
+            targets[position] = _target(executor, prepared, targets[position], sizes[position])
     arrays = {"dsts": targets, "srcs": sources}
     buffers = {
         name: executor.buffer(prepared, struct.pack(f"<{count}Q", *values)) for name, values in arrays.items()
     }
+    for name, position, captured in late:
+        place = ctypes.addressof(buffers[name]) + 8 * position
+        executor.late_word(prepared, place, "CUdeviceptr", captured)
     attributes = _live_attributes(executor.required(prepared, "attrs"), executor.live_device)
     return buffers | {"attrs": executor.buffer(prepared, attributes)}
 
@@ -193,6 +217,7 @@ def _boxes(parameter: str) -> Rebuild:
         if not data or len(data) % _BOX_BYTES:
             raise EngineError("its copies have a broken length", where=prepared.where)
         pageable = _PageableSources(executor, prepared, parameter)
+        late: list[tuple[int, int]] = []
         for position, at in enumerate(range(0, len(data), _BOX_BYTES)):
             (source_type, source, _, _, source_location, source_device,
              target_type, target, rows, layers, target_location, target_device,
@@ -200,21 +225,30 @@ def _boxes(parameter: str) -> Rebuild:
             if source_type != _OPERAND_POINTER or target_type != _OPERAND_POINTER:
                 raise EngineError("copies to or from a CUDA array in a batch, which is not replayed yet",
                                   where=prepared.where)  # fmt: skip
-            live = executor.addresses.find(source)
-            if live is None:
-                live = pageable.take(executor, prepared, position, width * height * depth)
-                struct.pack_into("<QQ", data, at + 16, width, height)  # tightly packed
-            struct.pack_into("<Q", data, at + 8, live)
+            if executor.addresses.is_late(source) and not pageable.holds(position):
+                late.append((at + 8, source))
+            else:
+                live = executor.addresses.find(source)
+                if live is None:
+                    live = pageable.take(executor, prepared, position, width * height * depth)
+                    struct.pack_into("<QQ", data, at + 16, width, height)  # tightly packed
+                struct.pack_into("<Q", data, at + 8, live)
             pitch = rows or width
             extent = ((depth - 1) * (layers or height) + height - 1) * pitch + width
-            struct.pack_into("<Q", data, at + 48, _target(executor, prepared, target, extent))
+            if executor.addresses.is_late(target):
+                late.append((at + 48, target))
+            else:
+                struct.pack_into("<Q", data, at + 48, _target(executor, prepared, target, extent))
             for offset, location, ordinal in (
                 (36, source_location, source_device),
                 (76, target_location, target_device),
             ):
                 if location == _LOCATION_DEVICE:
                     struct.pack_into("<i", data, at + offset, executor.live_device(ordinal))
-        return {parameter: executor.buffer(prepared, bytes(data))}
+        buffer = executor.buffer(prepared, bytes(data))
+        for offset, captured in late:
+            executor.late_word(prepared, ctypes.addressof(buffer) + offset, "CUdeviceptr", captured)
+        return {parameter: buffer}
 
     return rebuild
 
