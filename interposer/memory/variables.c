@@ -5,36 +5,20 @@
 // inside the application. Whoever started the capture is asked, through a socket in its folder, once for each
 // module that a window launches from; the driver then says where each variable is, and it is one more range
 // of memory. Without an answer, in bounded time, the variables stay unknown, and `replay pack` names them.
-#define _GNU_SOURCE
-#include "shim.h"
+#include "memory/variable_names.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/un.h>
-#include <unistd.h>
 
-enum { MAX_PARTS = 64, MAX_ANSWER_BYTES = 4 << 20, PATIENCE_S = 20 };
-
-// Where an image is, as its attachment says; `data` holds it (STORAGE_INLINE) or the reference to its file.
-struct part {
-  uint8_t storage;
-  uint64_t offset, length;
-  uint32_t check, data_bytes;
-  uint8_t *data;
-  const void *mapped; // STORAGE_FILE
-};
+enum { MAX_PARTS = 64 };
 
 struct module {
   struct module *next;
   uint64_t handle, context; // context: of a CUmodule, 0 for a CUlibrary
   bool is_library;
   unsigned part_count;
-  struct part *parts;
+  struct image_part *parts;
   size_t named_count; // contexts in which the variables are known
   uint64_t *named_in;
 };
@@ -47,7 +31,6 @@ struct wish {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct module *modules;
 static struct wish *wishes;
-static bool launcher_is_silent; // it did not answer in time once, so it is not waited for again
 static size_t wish_count;
 static atomic_bool has_wishes;
 static _Atomic uint64_t first_context;
@@ -77,7 +60,7 @@ static struct module *copy_of(const struct module *module) {
   copy->part_count = 0;
   copy->parts = calloc(module->part_count, sizeof *copy->parts);
   for (unsigned n = 0; copy->parts != NULL && n < module->part_count; n++) {
-    struct part *part = &copy->parts[n];
+    struct image_part *part = &copy->parts[n];
     *part = module->parts[n];
     part->data = part->data_bytes > 0 ? malloc(part->data_bytes) : NULL;
     if (part->data_bytes > 0 && part->data == NULL)
@@ -120,8 +103,8 @@ void keep_image(struct call *call) {
     const struct attachment *item = &call->attachments[n];
     if (item->parameter != (unsigned)parameter || item->part < first_part || module->part_count == MAX_PARTS)
       continue;
-    struct part *part = &module->parts[module->part_count];
-    *part = (struct part){
+    struct image_part *part = &module->parts[module->part_count];
+    *part = (struct image_part){
         .storage = item->storage, .offset = item->offset, .length = item->length, .check = item->check};
     part->mapped = item->storage == STORAGE_FILE ? item->mapped : NULL;
     part->data_bytes = item->storage == STORAGE_INLINE ? (uint32_t)item->length : item->reference_bytes;
@@ -229,7 +212,7 @@ void reset_variables_after_fork(void) {
   pthread_mutex_init(&lock, NULL);
   modules = NULL; // a child calls the driver anew, and what the parent loaded is not there
   wish_count = 0;
-  launcher_is_silent = false;
+  forget_silent_launcher();
   atomic_store(&has_wishes, false);
 }
 
@@ -298,137 +281,6 @@ void want_variables_of_launch(const struct call *call) {
 
 bool variables_are_wanted(void) { return atomic_load_explicit(&has_wishes, memory_order_relaxed); }
 
-// ---- asking for their names ---------------------------------------------------------------------
-
-// What is sent, followed by `data_bytes` bytes: replay/capture/variables.py.
-struct question {
-  char magic[8];
-  uint32_t version, storage, architecture, data_bytes;
-  uint64_t offset, length;
-  uint32_t check, zero;
-};
-_Static_assert(sizeof(struct question) == 48, "variables.py");
-enum { QUESTION_VERSION = 1, ANSWERED = 0, IMAGE_IS_GONE = 1 }; // 2: the image says nothing
-
-struct answer {
-  uint32_t state, bytes;
-};
-
-static bool transfer(int socket, void *data, size_t bytes, bool sending) {
-  uint8_t *at = data;
-  while (bytes > 0) {
-    ssize_t done = sending ? send(socket, at, bytes, MSG_NOSIGNAL) : recv(socket, at, bytes, 0);
-    if (done < 0 && errno == EINTR)
-      continue;
-    if (done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-      launcher_is_silent = true;
-    if (done <= 0)
-      return false;
-    at += done;
-    bytes -= (size_t)done;
-  }
-  return true;
-}
-
-static int connect_to_launcher(void) {
-  // A path in a sockaddr is short, so the folder is named through its descriptor.
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  int folder = launcher_is_silent ? -1 : open_capture_folder();
-  if (folder < 0)
-    return -1;
-  snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/" VARIABLES_SOCKET, folder);
-  int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  struct timeval patience = {.tv_sec = PATIENCE_S};
-  if (descriptor >= 0 && (setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0 ||
-                          setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0 ||
-                          connect(descriptor, (struct sockaddr *)&address, sizeof address) != 0)) {
-    launcher_is_silent = errno == EAGAIN;
-    close(descriptor);
-    descriptor = -1;
-  }
-  close(folder);
-  return descriptor;
-}
-
-static uint32_t architecture_of_device(void) {
-  enum { CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76 }; // CUdevice_attribute
-  int (*current_device)(int *) = driver_symbol("cuCtxGetDevice");
-  int (*get_attribute)(int *, int, int) = driver_symbol("cuDeviceGetAttribute");
-  int device, major, minor;
-  if (current_device == NULL || get_attribute == NULL || current_device(&device) != SUCCESS ||
-      get_attribute(&major, CAPABILITY_MAJOR, device) != SUCCESS ||
-      get_attribute(&minor, CAPABILITY_MINOR, device) != SUCCESS)
-    return 0;
-  return (uint32_t)(major * 10 + minor);
-}
-
-// Names of the variables of one part, each with its NUL; NULL: not known. is_gone: its file is.
-static char *names_of(const struct part *part, uint32_t *bytes, bool *is_gone) {
-  const char *blobs = blobs_file_name();
-  bool in_blobs = part->storage == STORAGE_BLOB;
-  struct question question = {
-      .magic = "RCAPVARS",
-      .version = QUESTION_VERSION,
-      .storage = part->storage,
-      .architecture = architecture_of_device(),
-      .data_bytes = in_blobs ? (uint32_t)strlen(blobs) : part->data_bytes,
-      .offset = part->offset,
-      .length = part->length,
-      .check = part->check,
-  };
-  struct answer answer;
-  char *names = NULL;
-  int descriptor = connect_to_launcher();
-  if (descriptor >= 0 && transfer(descriptor, &question, sizeof question, true) &&
-      transfer(descriptor, in_blobs ? (void *)(uintptr_t)blobs : part->data, question.data_bytes, true) &&
-      transfer(descriptor, &answer, sizeof answer, false)) {
-    *is_gone = answer.state == IMAGE_IS_GONE;
-    if (answer.state == ANSWERED && answer.bytes <= MAX_ANSWER_BYTES)
-      names = malloc(answer.bytes + 1);
-    if (names != NULL && !transfer(descriptor, names, answer.bytes, false)) {
-      free(names);
-      names = NULL;
-    }
-  }
-  if (names != NULL) {
-    names[answer.bytes] = '\0';
-    *bytes = answer.bytes;
-  }
-  if (descriptor >= 0)
-    close(descriptor);
-  return names;
-}
-
-// The file of an image is gone or changed, but it is loaded still: from now on it is in the blobs file.
-static bool rescue_image(struct part *part) {
-  enum { PIECE_BYTES = 65536 };
-  if (part->mapped == NULL || !image_is_still_there(part->mapped, part->length, part->check))
-    return false;
-  uint8_t *piece = malloc(PIECE_BYTES);
-  uint64_t offset = reserve_blob(part->length);
-  uint32_t check = 0;
-  bool whole = piece != NULL;
-  for (uint64_t done = 0; whole && done < part->length; done += PIECE_BYTES) {
-    size_t bytes = part->length - done < PIECE_BYTES ? (size_t)(part->length - done) : PIECE_BYTES;
-    whole = read_memory(piece, (const uint8_t *)part->mapped + done, bytes) &&
-            write_blob(offset + done, piece, bytes);
-    if (whole)
-      check = crc32c(check, piece, bytes);
-  }
-  free(piece);
-  struct record record;
-  if (!whole || !begin_record(&record, RECORD_IMAGE, 0, 0, 24 + (part->data_bytes + 7) / 8 * 8))
-    return false;
-  put_u64(&record, offset);
-  put_u64(&record, part->length);
-  put_u64(&record, part->check | (uint64_t)check << 32);
-  put_bytes(&record, part->data, part->data_bytes);
-  end_record(&record);
-  part->storage = STORAGE_BLOB;
-  part->offset = offset;
-  return true;
-}
-
 // ---- asking where they are ----------------------------------------------------------------------
 
 static void put_attachment(struct record *record, unsigned parameter, unsigned part, const void *data,
@@ -492,9 +344,9 @@ static void find_variables(struct module *module, uint64_t context) {
   for (unsigned n = 0; n < module->part_count && writer_is_open(); n++) {
     uint32_t bytes = 0;
     bool is_gone = false;
-    char *names = names_of(&module->parts[n], &bytes, &is_gone);
+    char *names = variable_names(&module->parts[n], &bytes, &is_gone);
     if (is_gone && module->parts[n].storage == STORAGE_FILE && rescue_image(&module->parts[n]))
-      names = names_of(&module->parts[n], &bytes, &is_gone);
+      names = variable_names(&module->parts[n], &bytes, &is_gone);
     for (uint32_t at = 0; names != NULL && at < bytes; at += (uint32_t)strlen(names + at) + 1)
       if (strlen(names + at) <= INLINE_BYTES)
         find_variable(module, context, names + at);
