@@ -192,7 +192,7 @@ class _Work:
             best = search.best()
             self.say(
                 f"round {self.progress.rounds + 1}: candidate {kept[at] + 1}; first bad is {kept[best.first_bad] + 1} "
-                f"with {best.probability:.0%}"
+                f"with {100 * best.probability:.0f} %"
             )
             try:
                 found = observe(kept[at])

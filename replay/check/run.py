@@ -65,7 +65,7 @@ class Baseline:
             return APART_MINIMUM_EFFECT, "the spread between days is not known"
         # Both the accepted time and today's are of one day each.
         half = two_sided_quantile(_CHANCE, spread.degrees) * spread.deviation * math.sqrt(2)
-        why = f"the spread between {spread.occasions} different times is {spread.deviation:.2%}"
+        why = f"the spread between {spread.occasions} different times is {100 * spread.deviation:.2f} %"
         return max(MINIMUM_EFFECT, math.expm1(half)), why
 
 
@@ -277,11 +277,11 @@ def _notes(cases: Sequence[CheckedCase]) -> list[str]:
     if any(case.source == "measured" for case in cases):
         notes.append(
             "times of the baseline were measured on another day: only a change beyond the spread between days counts "
-            f"({APART_MINIMUM_EFFECT:.0%} where the baseline has fewer than six days of it), unless the configuration "
-            "says otherwise; `replay compare` measures both sides next to each other"
+            f"({100 * APART_MINIMUM_EFFECT:.0f} % where the baseline has fewer than six days of it), unless the "
+            "configuration says otherwise; `replay compare` measures both sides next to each other"
         )
     if any(case.source == "modelled" for case in cases):
         notes.append(
-            "times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU"
+            "Times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU."
         )
     return notes

@@ -97,6 +97,8 @@ def bisect(
     from replay.report.text import Screen
     from replay.results.documents import BISECTION
     from replay.results.store import require_place
+    from replay.snapshot.container import SnapshotReader
+    from replay.snapshot.windows import choose_window
 
     for path in (output, state):
         if path is not None:
@@ -108,6 +110,10 @@ def bisect(
     kind, found = candidates(over, lambda majors: _versions(majors, offline, notes), given)
     if (kind == "exec") != (snapshot is None):
         raise UsageError("exec takes no snapshot" if snapshot else f"{kind} needs a snapshot", where="--over")
+    if snapshot is not None:
+        with SnapshotReader(snapshot) as reader:
+            reader.require_whole()
+            choose_window(reader, window)
     question = {
         "snapshot": None if snapshot is None else str(snapshot.absolute()),
         "window": window,

@@ -29,6 +29,16 @@ class LazyGroup(TyperGroup):
         import_module(module).register(app)
         return typer.main.get_command(app)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name = args[0] if args else ""
+        if name and name not in COMMANDS and not name.startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(name, COMMANDS, n=2, cutoff=0.6)
+            proposal = f" (Possible commands: {', '.join(near)})" if near else ""
+            ctx.fail(f"No such command {name!r}{proposal}")
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
@@ -56,7 +66,7 @@ def build() -> Any:
     app = typer.Typer(
         name="replay",
         cls=LazyGroup,
-        add_completion=False,
+        add_completion=True,
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
     )

@@ -68,6 +68,8 @@ def ls(
             list_lines = _lines_of_all if whole else _lines
             for line in list_lines(opened, subject, keep, Screen.of_stdout()):
                 put_one_of_many(line)
+        if subject is Subject.windows and not json and not quiet and not opened.reader.window_count:
+            typer.echo(f"replay: {snapshot}: has one window; `replay info` shows it", err=True)
         if not quiet and not (opened.reader.condition.whole and not opened.reader.damages):
             typer.echo(f"replay: {snapshot}: {opened.reader.condition}; see `replay verify`", err=True)
     return 0
@@ -149,6 +151,8 @@ def _lines(opened: Snapshot, subject: Subject, keep: Any, screen: Screen) -> Ite
     }
     source, render = subjects[subject]
     batch = list(islice(source, TABLE_ROWS))
+    if not batch and subject is Subject.windows:
+        return  # of a file with one window, which is said on stderr
     while True:
         yield render(batch, screen)
         batch = list(islice(source, TABLE_ROWS))

@@ -111,11 +111,12 @@ def _trace(sources: Sources) -> bytes:
 
 
 def _written(path: Path, kind: Literal["page", "trace"], quiet: bool) -> WrittenFile:
+    from replay.report.text import shown, size
     from replay.results.files import WrittenFile
 
     size_bytes = path.stat().st_size
     if not quiet:
-        print(f"replay: {path}: {size_bytes:,} bytes", file=sys.stderr)
+        print(f"replay: wrote {shown(path)} ({size(size_bytes)})", file=sys.stderr)
     return WrittenFile(path, kind, size_bytes)
 
 

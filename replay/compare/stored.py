@@ -78,7 +78,7 @@ def _notes(found: Sequence[JudgedRow], spreads: Sequence[Spread | None]) -> list
     notes = []
     if known:
         low, high = min(spread.deviation for spread in known), max(spread.deviation for spread in known)
-        text = f"{low:.2%}" if low == high else f"{low:.2%} to {high:.2%}"
+        text = f"{100 * low:.2f} %" if low == high else f"{100 * low:.2f} % to {100 * high:.2f} %"
         notes.append(
             f"these results were measured at different times; the spread between such times is {text}, from "
             f"{min(spread.occasions for spread in known)} or more of them"
@@ -86,8 +86,9 @@ def _notes(found: Sequence[JudgedRow], spreads: Sequence[Spread | None]) -> list
     if len(known) < len(measured):
         notes.append(
             f"{'these' if not known else 'other'} results were measured at different times, and the spread between "
-            f"such times is not known: only a change of {APART_MINIMUM_EFFECT:.0%} or more is called one; --history "
-            "DIR with results of at least six different times tells it, or replay the snapshots next to each other"
+            f"such times is not known: only a change of {100 * APART_MINIMUM_EFFECT:.0f} % or more is called one; "
+            "--history DIR with results of at least six different times tells it, or replay the snapshots next to each "
+            "other"
         )
     return notes
 
@@ -212,8 +213,8 @@ def _undecided(known: Estimate, minimum_effect: float, spread: Spread) -> Judgem
     reach = smallest_effect(known, minimum_effect)
     return Judgement(
         Verdict.UNSURE,
-        f"the spread between different times is {spread.deviation:.2%}; the smallest slow-down that these results "
-        f"would have shown is {reach * 100:.2g} %",
+        f"the spread between different times is {100 * spread.deviation:.2f} %; the smallest slow-down that these "
+        f"results would have shown is {reach * 100:.2g} %",
         known,
         reach,
     )

@@ -17,7 +17,7 @@ from replay.engine.placing import layouts
 from replay.engine.placing.memory import STAY_ADVICE, is_global, plan_spans
 from replay.engine.result import all_of, application_facts, assemble, first_of, snapshot_facts
 from replay.engine.supervisor import Worker
-from replay.errors import EngineError, TruncatedError
+from replay.errors import EngineError, ReplayError
 from replay.inspection.kernels import captured_kernels
 from replay.results import schema
 from replay.results.preflight import Finding, Preflight
@@ -90,9 +90,7 @@ def run_snapshot(
         raise EngineError("only the built-in CPU driver counts instructions and memory accesses", where=driver.library,
                           next="add --driver emulator, or use a profiler on this driver")  # fmt: skip
     with SnapshotReader(path) as reader:
-        if not reader.condition.whole:
-            raise TruncatedError(f"ends early, or its index is damaged: {reader.condition}", where=path,
-                               next="make it again with `replay pack`, or get the file again")  # fmt: skip
+        reader.require_whole()
         choose_window(reader, options.window)
         facts = snapshot_facts(reader, options.window)
         environment = first_of(reader, Environment, "environment")
@@ -134,6 +132,10 @@ def run_snapshot(
     try:
         with plan.request() as (request["variant"], inherited):
             answer, given = _ask_workers(request, driver, options, progress, log, inherited)
+    except ReplayError as error:
+        if error.where == request["snapshot"]:
+            error.where = os.fspath(path)  # as it was named; the worker knows the whole path
+        raise
     finally:
         log.close()
     answer["variant"], answer["notes"] = plan.facts, [*plan.notes, *answer["notes"]]
@@ -148,9 +150,7 @@ def dry_run(
     driver = find_driver(options.variant.driver or options.driver)
     device = options.device if options.variant.device is None else options.variant.device
     with SnapshotReader(path) as reader:
-        if not reader.condition.whole:
-            raise TruncatedError(f"ends early, or its index is damaged: {reader.condition}", where=path,
-                               next="make it again with `replay pack`, or get the file again")  # fmt: skip
+        reader.require_whole()
         choose_window(reader, options.window)
         facts = snapshot_facts(reader, options.window)
         plan = plan_variant(options.variant, reader, driver, device, progress)

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 from replay.engine.contents.reading import read_chunk
-from replay.errors import EngineError, FileError, TruncatedError
+from replay.errors import EngineError, FileError
 from replay.export.rendering import Renderer
 from replay.export.steps import ContentsFile, ExportPlan
 from replay.inspection.folder import OutputFolder
@@ -48,11 +48,7 @@ def export(
 
     _refuse_full(folder, force)
     with SnapshotReader(path) as reader:
-        if not reader.condition.whole:
-            raise TruncatedError(
-                f"ends early, or its index is damaged: {reader.condition}", where=path,
-                next="make it again with `replay pack`, or get the file again",
-            )  # fmt: skip
+        reader.require_whole()
         choose_window(reader, window)
         try:
             plan = plan_export(reader)

@@ -116,10 +116,10 @@ def more(result: Bisection) -> Iterator[str]:
     share = sum(step.share for step in result.steps if step.share is not None)
     total = "" if result.ratio is None else f"; {_percent(result.ratio)} between the ends"
     if result.ratio is not None and len(result.steps) > 1:
-        total += f", of which these steps are {share:.0%}"
+        total += f", of which these steps are {100 * share:.0f} %"
     certain = min(step.probability for step in result.steps)
     over = number(len(result.candidates), "candidate")
-    yield f"{number(result.rounds, 'round')} over {over}, {certain:.1%} sure{total}"
+    yield f"{number(result.rounds, 'round')} over {over}, {100 * certain:.1f} % sure{total}"
 
 
 def _columns(result: Bisection) -> list[Column]:
@@ -157,7 +157,7 @@ def _rows(result: Bisection) -> Iterator[list[str]]:
             shown(labels[at], 200),
             str(len(item.observations)) if item.observations else "",
             seen(item, result.symptom),
-            f"{item.probability:.1%}" if item.probability >= 0.0005 else "",
+            f"{100 * item.probability:.1f} %" if item.probability >= 0.0005 else "",
             said(item, at, result) or "#" * round(item.probability * _BAR),
         ]
 
@@ -167,7 +167,7 @@ def seen(item: BisectedCandidate, symptom: str) -> str:
         return ""
     mean = sum(item.observations) / len(item.observations)
     if symptom != "slower":
-        return f"{mean:.0%}"
+        return f"{100 * mean:.0f} %"
     return _percent(math.exp(mean))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as xml
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from replay.report.text import Column, Screen, duration, flow, heading, number, shown, table
 from replay.results.check import Check, CheckedCase
@@ -31,18 +31,34 @@ def render_check(result: Check, screen: Screen) -> str:
             Column("verdict"),
             Column("kernel", cut=True),
             Column("snapshot", cut=True),
-            Column("before", "right"),
-            Column("now", "right"),
-            Column("change", "right"),
-            Column("team"),
-            Column("why", cut=True),
+            Column("before", "right", if_filled=True),
+            Column("now", "right", if_filled=True),
+            Column("change", "right", if_filled=True),
+            Column("team", if_filled=True),
         ]
-        parts += ["", table(columns, [_row(case) for case in rows[:SHOWN_CASES]], screen)]
+        shown_rows = rows[:SHOWN_CASES]
+        lines = table([*columns, Column("why")], [_row(case) for case in shown_rows], screen)
+        if max(map(len, lines.splitlines())) <= screen.width:
+            parts += ["", lines]
+        else:
+            parts += ["", table(columns, [_row(case)[:-1] for case in shown_rows], screen), ""]
+            parts += [flow(f"  {line}", screen) for line in _reasons(shown_rows)]
         if len(rows) > SHOWN_CASES:
             parts.append(f"  ... and {number(len(rows) - SHOWN_CASES, 'more case')}: --json shows all")
     return "\n".join(
         [*parts, *(["", *(flow(f"  {note}", screen) for note in result.notes)] if result.notes else [])]
     )
+
+
+def _reasons(cases: Sequence[CheckedCase]) -> Iterator[str]:
+    """Below the table, each reason once."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for case in cases:
+        if why := _row(case)[-1]:
+            names.setdefault((case.verdict, why), []).append(shown(_name(case)))
+    for (verdict, why), named in names.items():
+        whom = named[0] if len(named) == 1 else number(len(named), "case")
+        yield f"{verdict} {why}" if why.startswith(f"{whom}: ") else f"{verdict} {whom}: {why}"
 
 
 def _row(case: CheckedCase) -> list[str]:

@@ -75,15 +75,7 @@ def _shows_cycles(result: Comparison, screen: Screen) -> bool:
 def _cycles(row: ComparedRow) -> list[str]:
     if not row.a.cycles or not row.b.cycles:
         return ["", "", ""]
-    return [amount(row.a.cycles), amount(row.b.cycles), f"{row.b.cycles / row.a.cycles:.4f}"]
-
-
-def amount(count: float) -> str:
-    """Four digits: 12.34k."""
-    for unit, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if count >= factor:
-            return f"{count / factor:.4g}{unit}"
-    return f"{count:.4g}"
+    return [f"{row.a.cycles:,.0f}", f"{row.b.cycles:,.0f}", f"{row.b.cycles / row.a.cycles:.4f}"]
 
 
 def _verdict(row: ComparedRow) -> str:
@@ -170,7 +162,7 @@ def _attribution(result: Comparison, screen: Screen) -> list[str]:
         change = sum(item.b_ns - item.a_ns for item in row.launches)
         rows = [
             [str(item.call), shown(item.kernel), duration(item.a_ns), duration(item.b_ns),
-             f"{(item.b_ns - item.a_ns) / change:.0%}" if change else ""]
+             f"{100 * ((item.b_ns - item.a_ns) / change):.0f} %" if change else ""]
             for item in row.launches[:SHOWN_LAUNCHES]
         ]  # fmt: skip
         columns = [Column("call", "right"), Column("launch", cut=True)]

@@ -32,7 +32,9 @@ def render_counters(counters: WindowCounters, screen: Screen) -> Iterator[str]:
     )
     for name in names:
         share = [item.counters[name] / max(item.counters["warp_instructions"], 1) for item in shown_items]
-        rows.append([f"  {name.removeprefix(_CLASS).replace('_', ' ')}", *(f"{part:.1%}" for part in share)])
+        rows.append(
+            [f"  {name.removeprefix(_CLASS).replace('_', ' ')}", *(f"{100 * part:.1f} %" for part in share)]
+        )
     yield table(columns, rows, screen)
     hidden = len(counters.kernels) - SHOWN_KERNELS
     if hidden > 0:
@@ -81,7 +83,8 @@ _FIGURES = (
     (
         "branches that diverge",
         lambda item: _figure(
-            ratio(item.counters.get("divergent_branches", 0), item.counters.get("warp_branch", 0)), "{:.1%}"
+            ratio(100 * item.counters.get("divergent_branches", 0), item.counters.get("warp_branch", 0)),
+            "{:.1f} %",
         ),
     ),
     ("global bytes asked for", lambda item: f"{global_sum(item.counters, 'bytes'):,}"),

@@ -25,9 +25,9 @@ def render_history(view: HistoryView, screen: Screen) -> str:
         Column("n", "right"),
         Column("median", "right"),
         Column("latest", "right"),
-        Column("baseline", "right"),
+        Column("baseline", "right", if_filled=True),
         Column("course"),
-        Column("changes"),
+        Column("changes", if_filled=True),
     ]
     rows = [
         [
@@ -45,7 +45,9 @@ def render_history(view: HistoryView, screen: Screen) -> str:
     title = heading(f"{shown(view.folder)}: {number(view.results, 'result')}", screen)
     parts = [title, table(columns, rows, screen)]
     if any(item.source == "modelled" for item in view.series):
-        parts.append("Times of the CPU driver are modelled; they say nothing about the speed of a GPU.")
+        parts.append(
+            "Times of the CPU driver are modelled by its cost model; they say nothing about the speed of a GPU."
+        )
     return "\n".join([*parts, *_problems(view)])
 
 

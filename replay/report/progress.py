@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from types import TracebackType
@@ -37,8 +38,16 @@ class _Line:
 
     def _draw(self, text: str) -> None:
         self._drawn = True
-        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.write(f"\r\x1b[K{text[: _columns() - 1]}")
         sys.stderr.flush()
+
+
+def _columns() -> int:
+    """Of the terminal: a line that is longer would go on in the next one, where nothing wipes it."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    except (OSError, ValueError):
+        return 80
 
 
 class Progress(_Line):
@@ -72,4 +81,4 @@ class StageLine(_Line):
     def show(self, text: str) -> None:
         """Say what is going on now; nothing in the first half second."""
         if self._due(time.monotonic()):
-            self._draw(text[:100])
+            self._draw(text)

@@ -123,7 +123,8 @@ def verdicts(result: RunResult) -> str:
 def _headline(result: RunResult) -> str:
     where = "the built-in CPU driver" if result.driver.emulated else shown(result.device.name)
     window = "" if result.snapshot.window is None else f", window {result.snapshot.window}"
-    return f"{shown(result.snapshot.file)}{window}: replayed on {where}, {outputs(result)}"
+    # What was compared, and how, stands in the line of the outputs.
+    return f"{shown(result.snapshot.file)}{window}: replayed on {where}, {outputs(result).partition(' (')[0]}"
 
 
 def _facts(result: RunResult) -> Iterator[tuple[str, str]]:
@@ -173,7 +174,8 @@ def _facts(result: RunResult) -> Iterator[tuple[str, str]]:
 def _memory(result: RunResult) -> str:
     placement = result.placement
     count = number(placement.same_address_ranges, "range")
-    texts = [f"{count} ({size(placement.same_address_bytes)}) at the captured addresses"]
+    where = "its captured address" if placement.same_address_ranges == 1 else "the captured addresses"
+    texts = [f"{count} ({size(placement.same_address_bytes)}) at {where}"]
     if placement.relocated_ranges:
         moved = number(placement.relocated_ranges, "range")
         texts.append(

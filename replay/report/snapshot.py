@@ -163,7 +163,7 @@ def _kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
         Column("grid", "right"),
         Column("block", "right"),
         Column("shared", "right"),
-        Column("registers", "right"),
+        Column("registers", "right", if_filled=True),
         Column("parameters", "right"),
     ]
     rows = [
@@ -233,7 +233,7 @@ def render_kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
         Column("grid", "right"),
         Column("block", "right"),
         Column("shared", "right"),
-        Column("registers", "right"),
+        Column("registers", "right", if_filled=True),
         Column("parameters", cut=True),
         Column("image"),
         Column("kernel", cut=True),
@@ -276,8 +276,8 @@ def render_memory(ranges: Iterable[Range], screen: Screen) -> str:
         Column("size", "right"),
         Column("captured"),
         Column("changed", "right"),
-        Column("calls"),
-        Column("name", cut=True),
+        Column("calls", if_filled=True),
+        Column("name", cut=True, if_filled=True),
     ]
     return table(columns, [_range_row(item) for item in ranges], screen)
 
@@ -345,7 +345,12 @@ def render_windows(windows: Iterable[WindowInfo], screen: Screen) -> str:
 
 def render_notes(notes: Iterable[Note], screen: Screen) -> str:
     """`replay ls SNAP notes`."""
-    columns = [Column("code"), Column("call", "right"), Column("function"), Column("text", cut=True)]
+    columns = [
+        Column("code"),
+        Column("call", "right", if_filled=True),
+        Column("function", if_filled=True),
+        Column("text", cut=True),
+    ]
     rows = [
         (shown(note.code, 40), str(note.call or ""), shown(note.function, 80), shown(note.text))
         for note in notes

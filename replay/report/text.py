@@ -37,11 +37,13 @@ class Screen:
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table. Where the table is too wide, columns with `cut` lose their ends first."""
+    """One column of a table. Where the table is too wide, columns with `cut` lose their ends first. if_filled: left out
+    where no row has anything in it."""
 
     title: str
     align: Literal["left", "right"] = "left"
     cut: bool = False
+    if_filled: bool = False
 
 
 def shown(text: object, limit: int = 100_000) -> str:
@@ -57,15 +59,17 @@ def shown(text: object, limit: int = 100_000) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes in the largest binary unit that leaves a number of at least one: `1536` as `1.5 KiB`."""
+    """Bytes in the largest binary unit that leaves a number of at least one: `1536` as `1.5 KiB`. A number without a
+    decimal is exact: `3 MiB`, but `3.0 MiB` of a few bytes more."""
     if count < 1024:
         return f"{count} B"
-    amount = float(count)
-    for unit in ("KiB", "MiB", "GiB", "TiB"):
-        amount /= 1024
-        if amount < 1024 or unit == "TiB":
-            break
-    return f"{amount:.1f} {unit}".replace(".0 ", " ")
+    power = 1
+    # 1023.95 KiB would round to 1024.0 KiB
+    while power < 4 and count / 1024**power >= 1023.95:
+        power += 1
+    unit = ("KiB", "MiB", "GiB", "TiB")[power - 1]
+    digits = 0 if count % 1024**power == 0 else 1
+    return f"{count / 1024**power:.{digits}f} {unit}"
 
 
 def number(count: int, singular: str, plural: str | None = None) -> str:
@@ -98,7 +102,14 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], screen: Scre
 
     Only columns with `cut` give way when the table is wider than the screen; numbers are never cut.
     """
-    cells = [[column.title for column in columns], *([*row] for row in rows)]
+    rows = [[*row] for row in rows]
+    kept = [
+        place
+        for place, column in enumerate(columns)
+        if not column.if_filled or not rows or any(row[place] for row in rows)
+    ]
+    columns = [columns[place] for place in kept]
+    cells = [[column.title for column in columns], *([row[place] for place in kept] for row in rows)]
     widths = [max(len(row[place]) for row in cells) for place in range(len(columns))]
     excess = indent + sum(widths) + len(GAP) * (len(columns) - 1) - screen.width
     for place in sorted(range(len(columns)), key=lambda place: -widths[place]):

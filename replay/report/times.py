@@ -199,8 +199,8 @@ def _deviation(item: Fidelity) -> Iterator[str]:
     elif item.reproduced is False and item.deviation is not None:
         more = "more" if item.deviation > 0 else "less"
         yield (
-            f"  warning (not-reproduced): the application took {abs(item.deviation):.1%} {more} than the replay. "
-            "What may lie behind it:"
+            f"  warning (not-reproduced): the application took {100 * abs(item.deviation):.1f} % {more} than the "
+            "replay. What may lie behind it:"
         )
         for cause in item.causes:
             yield f"    - {shown(cause)}"

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from replay.errors import FileError, TruncatedError
+from replay.errors import FileError, UsageError
 from replay.snapshot.container import SnapshotReader, SnapshotWriter
 from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Contents, from_wire
 from replay.snapshot.windows import choose_window
@@ -18,9 +18,11 @@ def extract(path: str | os.PathLike[str], window: int, output: str | os.PathLike
     Raises UsageError when there is no such window, FileError when `output` cannot be written.
     """
     with SnapshotReader(path) as reader:
-        if not reader.condition.whole:
-            raise TruncatedError(f"ends early, or its index is damaged: {reader.condition}", where=path,
-                                 next="make it again with `replay pack`, or get the file again")  # fmt: skip
+        reader.require_whole()
+        if not reader.window_count:
+            raise UsageError(
+                "has one window", where=path, next="there is nothing to cut out of it: send it whole"
+            )
         choose_window(reader, window)
         if os.path.exists(output) and os.path.samefile(path, output):
             raise FileError("is the snapshot itself", where=output, next="give another name with -o")

@@ -106,10 +106,13 @@ class StoppingRule:
             )
         if self._count >= wanted.minimum_samples and self._total_ns > wanted.minimum_gpu_time_ns:
             if self.noise <= wanted.maximum_noise:
-                return Stop("noise-low", f"noise {self.noise:.2%} is below {wanted.maximum_noise:.2%}")
+                return Stop(
+                    "noise-low", f"noise {100 * self.noise:.2f} % is below {100 * wanted.maximum_noise:.2f} %"
+                )
             if self._settled():
                 return Stop(
-                    "noise-settled", f"noise has settled at {self.noise:.2%}; more samples would not lower it"
+                    "noise-settled",
+                    f"noise has settled at {100 * self.noise:.2f} %; more samples would not lower it",
                 )
         if wall_ns > wanted.maximum_wall_ns:
             return Stop("timeout", f"{wall_ns / 1e9:.1f} s are over: {self._unmet()}")
@@ -132,5 +135,5 @@ class StoppingRule:
                 f"{self._total_ns / 1e9:.3f} of {wanted.minimum_gpu_time_ns / 1e9:.1f} s of GPU time"
             )
         if not self.noise <= wanted.maximum_noise:
-            unmet.append(f"noise {self.noise:.2%}, wanted {wanted.maximum_noise:.2%}")
+            unmet.append(f"noise {100 * self.noise:.2f} %, wanted {100 * wanted.maximum_noise:.2f} %")
         return ", ".join(unmet) or "nothing was unmet"

@@ -82,11 +82,12 @@ def _of_the_noise(times: Sequence[int], parameters: StoppingParameters, modelled
     if summary.noise <= parameters.maximum_noise:
         return found
     needed = samples_for(summary.noise, parameters.maximum_noise)
-    found.append(Warning_("noisy", f"the samples scatter by {summary.noise:.2%}",
+    found.append(Warning_("noisy", f"the samples scatter by {100 * summary.noise:.2f} %",
                           "REPLAY_EMULATOR_NOISE is set" if modelled else
                           "lock the clocks, and see that nothing else uses the device"))  # fmt: skip
     if needed > summary.count:
         found.append(Warning_("too-few", f"{summary.count} samples leave the mean uncertain by "
-                              f"{summary.noise / summary.count**0.5:.2%}; wanted {parameters.maximum_noise:.2%}",
+                              f"{100 * summary.noise / summary.count**0.5:.2f} %; wanted "
+                              f"{100 * parameters.maximum_noise:.2f} %",
                               f"about {needed} samples are needed: --samples {needed}"))  # fmt: skip
     return found

@@ -27,6 +27,6 @@ def test_a_replay_that_is_slower_than_the_application_says_so_and_why(replay, mo
     replay.capture(*SCAN, application=replay.application("inplace_scan"))
     monkeypatch.setenv("REPLAY_EMULATOR_SLOWDOWN", "scan:1.25")
     screen = replay("run", "x.rsnap", "--driver", "emulator", "--quick").stdout
-    assert "warning (not-reproduced): the application took 20.0% less" in screen
+    assert "warning (not-reproduced): the application took 20.0 % less" in screen
     assert "REPLAY_EMULATOR_SLOWDOWN" in screen
     assert screen.count("inplace_scan") >= 4  # the window, and a row for each launch

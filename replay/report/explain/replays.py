@@ -91,7 +91,7 @@ def _evidence(result: RunResult) -> Iterator[str]:
         largest = sorted(launches, key=lambda item: -(item.cold_ns or 0))[:_LAUNCHES]
         shares = ", ".join(
             f"call {item.call} ({shown(demangle(item.kernel) or item.function, 60)}) "
-            f"{(item.cold_ns or 0) / total:.0%}"
+            f"{100 * ((item.cold_ns or 0) / total):.0f} %"
             for item in largest
         )
         if total:
@@ -127,7 +127,7 @@ def _times(timing: Timing) -> Iterator[str]:
         yield (
             f"{caches} the {timing.source} GPU time is {duration(summary.median_ns)} (median of "
             f"{number(summary.count, 'sample')}, "
-            f"{spread}, noise {summary.noise:.2%}); sampling ended: "
+            f"{spread}, noise {100 * summary.noise:.2f} %); sampling ended: "
             f"{shown(timing.stop_text, 120) or 'not said why'}"
         )
     for warning in timing.warnings:

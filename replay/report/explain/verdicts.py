@@ -130,7 +130,7 @@ def _row(row: ComparedRow, minimum_effect: float) -> Iterator[str]:
         largest = row.launches[0]
         share = (largest.b_ns - largest.a_ns) / change
         yield (
-            f"{share:.0%} of the change is in call {largest.call} ({shown(largest.kernel, 80)}), "
+            f"{100 * share:.0f} % of the change is in call {largest.call} ({shown(largest.kernel, 80)}), "
             "launches timed one by one"
         )
     if row.spoiled:

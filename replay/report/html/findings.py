@@ -59,8 +59,8 @@ def bisection_section(result: Bisection, files: CodeFiles) -> Section:
             shown(item.label),
             len(item.observations) or "",
             bisect_text.seen(item, result.symptom),
-            f"{item.probability:.1%}" if likely else "",
-            bar(item.probability, f"{item.probability:.1%}") if likely else "",
+            f"{100 * item.probability:.1f} %" if likely else "",
+            bar(item.probability, f"{100 * item.probability:.1f} %") if likely else "",
             bisect_text.said(item, at, result),
         ])  # fmt: skip
     section.tables.append(("", table.without_empty()))

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from replay.difference import CodeFiles
 
 MAXIMUM_BYTES = 256 << 20
+WHAT_TO_NAME = (
+    "name .rres files, folders of them, what `run`, `compare`, `bisect`, `check` and `history` print with --json, "
+    "or snapshots"
+)
 IMAGE_SUFFIXES = (".ptx", ".cubin", ".fatbin")
 
 
@@ -79,7 +83,7 @@ def _refuse(name: str) -> None:
 
 def _there(path: Path) -> Path:
     if not path.is_file():
-        raise FileError("there is no such file", where=path)
+        raise FileError("no such file or directory", where=path, next="check the name")
     return path
 
 
@@ -87,7 +91,7 @@ def _read_json(path: Path, found: Sources) -> None:
     with open(path, "rb") as file:
         data = file.read(MAXIMUM_BYTES + 1)
     if len(data) > MAXIMUM_BYTES:
-        raise FormatError("is larger than any result", where=path)
+        raise FormatError("is larger than any result", where=path, next=WHAT_TO_NAME)
     try:
         value = json.loads(data, parse_constant=_refuse)
         schema = value["schema"]
@@ -114,8 +118,7 @@ def _read_json(path: Path, found: Sources) -> None:
             raise FormatError(
                 "is nothing that a report can be made of",
                 where=path,
-                next="name .rres files, folders of them, what `run`, `compare`, `bisect`, `check` and `history` "
-                "print with --json, or snapshots",
+                next=WHAT_TO_NAME,
             )
     except ReplayError as error:
         raise FormatError(error.what, where=path, next=error.next) from None

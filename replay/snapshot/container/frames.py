@@ -122,7 +122,10 @@ def parse_start(data: bytes) -> tuple[int, int]:
     """
     expected = _SKIPPABLE.pack(SKIPPABLE_MAGIC, START_SIZE - _SKIPPABLE.size) + START_TEXT
     if not data.startswith(expected[: len(data)]) or not data:
-        raise FormatError(f"not a snapshot: it begins with {data[:8]!r}")
+        raise FormatError(
+            f"not a snapshot: it begins with {repr(data[:8])[1:]}",
+            next="give a .rsnap file that `replay capture` or `replay pack` wrote",
+        )
     if len(data) < START_SIZE:
         raise TruncatedError(f"ends after {len(data)} bytes, before anything was stored")
     content, seal = data[_SKIPPABLE.size : -_SEAL_BYTES], data[-_SEAL_BYTES:]

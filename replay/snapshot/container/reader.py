@@ -78,6 +78,12 @@ class SnapshotReader:
     ) -> None:
         self.close()
 
+    def require_whole(self) -> None:
+        """Raises TruncatedError, unless all of the file can be used."""
+        if not self.condition.whole:
+            raise TruncatedError(f"ends early, or its index is damaged: {self.condition}", where=self.path,
+                                 next="make it again with `replay pack`, or get the file again")  # fmt: skip
+
     def close(self) -> None:
         """Close the file. Values that were read stay valid."""
         if self._descriptor >= 0:

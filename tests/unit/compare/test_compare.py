@@ -291,6 +291,6 @@ def test_cycles_stand_beside_the_times(tmp_path):
     found = compare_results([with_cycles(1000, 15000)], [with_cycles(1030, 15000)], 0.01)
     wide, narrow = (render_comparison(found, Screen(width, False)) for width in (200, 80))
     assert re.search(r"cycles A +B +B / A", wide)
-    assert re.search(r"15k +15k +1\.0000", wide)
+    assert re.search(r"15,000 +15,000 +1\.0000", wide)
     assert "SM cycles of" in narrow
     assert "cycles A" not in narrow

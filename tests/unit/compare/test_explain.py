@@ -183,7 +183,7 @@ def test_a_bisection_says_what_it_inferred_and_what_it_skipped(tmp_path):
     (item,) = explained(tmp_path, documents.BISECTION, result)
     assert item.verdict == "first bad: ptxas 12.2 (last good ptxas 12.1): +5.00 % [+4.00 %, +6.00 %]"
     text = everything(item)
-    for part in ("99.5% sure", "1 candidate did not need to be observed", "ptxas does not know the .version", "H100",
+    for part in ("99.5 % sure", "1 candidate did not need to be observed", "ptxas does not know the .version", "H100",
                  "--a ptxas=12.1 --b ptxas=12.2"):  # fmt: skip
         assert part in text, part
 

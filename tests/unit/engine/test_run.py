@@ -226,7 +226,7 @@ def command(emulator, *arguments, status=0):
 def test_command_prints_verdict_and_writes_the_result(tmp_path, emulator):
     path = vector_add().write(tmp_path / "x.rsnap")
     done = command(emulator, path, "-o", tmp_path / "r.rres")
-    assert "outputs match (3 buffers" in done.stdout
+    assert "  match (3 buffers" in done.stdout
     assert "modelled" in done.stdout
     result = read_result(tmp_path / "r.rres")
     assert result.verification.verdict == "match"

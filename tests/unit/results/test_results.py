@@ -136,7 +136,7 @@ def test_a_folder_is_not_a_result(tmp_path):
 
 def test_screen_says_where_what_and_how_long():
     text = render_run(make_result(), WIDE)
-    for part in ("x.rsnap", "Test GPU", "vector_add", "outputs match (3 buffers, 3 MiB compared bit by bit)",
+    for part in ("x.rsnap", "Test GPU", "vector_add", "outputs match\n", "match (3 buffers, 3 MiB compared bit by bit)",
                  "5.100 us", "9.100 us", "warning (noisy)", "lock the clocks", "at the captured addresses",
                  "20.00 us on the host under capture"):  # fmt: skip
         assert part in text
