@@ -13,10 +13,12 @@ from replay.capture.selection import Selection
 from replay.drivers import Driver, interposer_library
 from replay.errors import FileError, ReplayError
 from replay.images.demangle import demangle
+from replay.report.text import size
 from replay.snapshot.builder import PackedSnapshot, PackReport, content_bytes, pack
 
 SUFFIX = ".rsnap"
 SHOWN_KERNELS = 8
+FIRST_RECORDS_BYTES = 516 << 10  # what the shim reserves on the disk at the first driver call
 
 
 @dataclass
@@ -103,7 +105,9 @@ def capture(
         return report
     report.snapshots, report.skipped, report.problems = packed.snapshots, packed.skipped, packed.problems
     if not packed.snapshots:
-        report.failure, report.advice = explain_absence(packed, str(selection), command[0])
+        report.failure, report.advice = _without_room(raw, packed) or explain_absence(
+            packed, str(selection), command[0]
+        )
     if keep_raw:
         report.raw = raw
     elif not (ended.left_behind and packed.used_cuda):
@@ -112,6 +116,17 @@ def capture(
         report.raw = raw
         report.problems.append("processes of the application are still running; the raw capture is kept")
     return report
+
+
+def _without_room(raw: Path, packed: PackReport) -> tuple[str, str] | None:
+    """Whether the shim found no room for its first records: then there is not even a file that could say so."""
+    if packed.used_cuda or packed.snapshots:
+        return None
+    free = shutil.disk_usage(raw).free
+    if free >= FIRST_RECORDS_BYTES:
+        return None
+    what = f"{raw.parent}: {size(FIRST_RECORDS_BYTES)} are needed for the first records and {size(free)} are free"
+    return what, "free some space, or name a file on another disk with -o"
 
 
 def explain_absence(packed: PackReport, selection: str, program: str) -> tuple[str, str]:

@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "pack": ("replay.cli.pack", "Make a snapshot of a raw capture, also one that was killed."),
     "extract": ("replay.cli.extract", "Cut one window out of a snapshot into a file of its own."),
     "info": ("replay.cli.info", "Say what is in a snapshot, on one screen."),
-    "ls": ("replay.cli.ls", "List the calls, kernels, memory, images or notes of a snapshot."),
+    "ls": ("replay.cli.ls", "List the calls, kernels, memory, images, notes or windows of a snapshot."),
     "dump": ("replay.cli.dump", "Write buffers, images and parameters of a snapshot into a folder."),
     "verify": ("replay.cli.verify", "Check every checksum of a snapshot."),
     "export": ("replay.cli.export", "Write a window as a C++ or Python program of its own."),
@@ -79,7 +79,7 @@ def _main(arguments: list[str]) -> int:
         return _report(ReplayError("not enough memory"), error)
     except OSError as error:
         where = None if error.filename is None else os.fsdecode(error.filename)
-        return _report(FileError(error.strerror or str(error), where=where), error)
+        return _report(FileError((error.strerror or str(error)).lower(), where=where), error)
     except Exception as error:
         what = f"defect in replay: {type(error).__name__}: {error}"
         return _report(ReplayError(what, next="set REPLAY_TRACEBACK=1 and report what it prints"), error)

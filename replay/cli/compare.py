@@ -52,7 +52,10 @@ def compare(
     rounds: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option(
-            min=1, help="Exactly so many rounds.", show_default="until the verdict is clear, at most 28"
+            min=1,
+            metavar="N",
+            help="Exactly so many rounds.",
+            show_default="until the verdict is clear, at most 28",
         ),
     ] = None,
     budget: Annotated[

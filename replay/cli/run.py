@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def run(
     snapshot: SnapshotPath,
     driver: ReplayDriver = None,
-    device: Annotated[int, typer.Option(min=0, help="Ordinal of the device.")] = 0,
+    device: Annotated[int, typer.Option(min=0, metavar="N", help="Ordinal of the device.")] = 0,
     samples: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option(
@@ -38,6 +38,7 @@ def run(
             "--rounds",
             "--iterations",
             min=1,
+            metavar="N",
             help="Take exactly so many samples.",
             show_default="until stable",
         ),

@@ -40,7 +40,8 @@ def snapshot_facts(reader: SnapshotReader, window: int | None) -> schema.Snapsho
         identity = blake3(file.read(_TRAILER_BYTES)).hexdigest(length=16)
     summary = first_of(reader, Summary, "summary")
     return schema.SnapshotFacts(
-        file=reader.path.name,
+        # Results are UTF-8, which not every name of a file is.
+        file=reader.path.name.encode("utf-8", "backslashreplace").decode(),
         size_bytes=reader.file_bytes,
         identity=identity,
         selection=summary.selection if summary else "",

@@ -108,7 +108,8 @@ def dump(
         output.refuse_existing(
             [*(what for what, _ in steps), *FIXED_NAMES], [f"{_label(i)}." for i in chosen_images]
         )
-        output.check_space(sum(_stored_bytes(target.contents) for target in targets))
+        needed = sum(_stored_bytes(target.contents) for target in targets)
+        output.check_space(needed, "choose less (--buffer, --image) or another disk")
         for what, write in steps:
             try:
                 result.files.extend(write(output))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from replay.errors import FileError
+from replay.report.text import size
 
 FREE_SHARE = 0.95  # of the free disk space that may be filled
 MAX_FILES = 100_000
@@ -49,14 +50,16 @@ class OutputFolder:
             "exists already", where=self.path / name, next="choose another folder or give --force"
         )
 
-    def check_space(self, needed: int) -> None:
-        """Raises FileError when `needed` bytes would not fit on the disk."""
+    def check_space(
+        self, needed: int, advice: str = "free some space, or name a folder on another disk"
+    ) -> None:
+        """Raises FileError, with `advice`, when `needed` bytes would not fit on the disk."""
         free = int(shutil.disk_usage(self._descriptor).free * FREE_SHARE)
         if needed > free:
             raise FileError(
-                f"{needed} bytes are to be written and {free} are free",
+                f"{size(needed)} are to be written and {size(free)} are free",
                 where=self.path,
-                next="choose less (--buffer, --image) or another disk",
+                next=advice,
             )
 
     @contextmanager

@@ -137,7 +137,7 @@ def _named() -> Iterator[None]:
         raise
     except OSError as error:
         drop()
-        raise OSError(error.errno, error.strerror, NAME) from None
+        raise OSError(error.errno, (error.strerror or str(error)).lower(), NAME) from None
 
 
 def drop() -> None:

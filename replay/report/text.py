@@ -7,6 +7,7 @@ a string uses it.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,8 @@ PIPED_WIDTH = 100_000  # into a pipe, lines are as long as their content: for gr
 NARROWEST = 40
 NARROWEST_COLUMN = 12
 GAP = "  "
+_NO_BREAK = "\xa0"  # `textwrap` takes it for part of a word
+_BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[num]?s|B|[KMGT]iB|MHz|ULP)\b|%)")
 
 
 @dataclass(frozen=True)
@@ -138,13 +141,18 @@ def flow(line: str, screen: Screen) -> str:
         return line
     indent = " " * (len(line) - len(line.lstrip()))
     return textwrap.fill(
-        line.strip(),
+        _with_units(line.strip()),
         screen.width,
         initial_indent=indent,
         subsequent_indent=indent + "  ",
         break_on_hyphens=False,
         break_long_words=screen.is_terminal,
-    )
+    ).replace(_NO_BREAK, " ")
+
+
+def _with_units(text: str) -> str:
+    """A line does not end between a number and its unit."""
+    return _BEFORE_UNIT.sub(_NO_BREAK, text)
 
 
 def fields(pairs: Iterable[tuple[str, str]], screen: Screen) -> str:
@@ -156,14 +164,14 @@ def fields(pairs: Iterable[tuple[str, str]], screen: Screen) -> str:
     lines = []
     for name, value in kept:
         wrapped = textwrap.wrap(
-            value,
+            _with_units(value),
             max(NARROWEST, screen.width - indent),
             break_on_hyphens=False,
             break_long_words=screen.is_terminal,
         )
         lines.append(f"  {name:<{indent - 2}}{wrapped[0] if wrapped else ''}")
         lines += [" " * indent + line for line in wrapped[1:]]
-    return "\n".join(lines)
+    return "\n".join(lines).replace(_NO_BREAK, " ")
 
 
 def heading(text: str, screen: Screen) -> str:

@@ -6,7 +6,6 @@ Writing goes to a temporary name, is synced and renamed. Reading trusts nothing:
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import msgpack
 import zstandard
 
+from replay.beside import open_beside
 from replay.errors import DamagedError, FileError, FormatError, LimitError, VersionError
 from replay.results.schema import FORMAT, RunResult
 from replay.snapshot.schema import from_wire, to_wire
@@ -47,7 +47,7 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
         _write_through(target, data)
         return
     try:
-        descriptor, temporary = tempfile.mkstemp(".partial", f".{target.name}.", target.parent)
+        descriptor, temporary = open_beside(target)
     except OSError as error:
         raise FileError(
             (error.strerror or str(error)).lower(),
@@ -56,15 +56,12 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
         ) from None
     try:
         with os.fdopen(descriptor, "wb") as file:
-            umask = os.umask(0)
-            os.umask(umask)
-            os.fchmod(file.fileno(), 0o666 & ~umask)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
     except BaseException as error:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
             raise FileError(
                 (error.strerror or str(error)).lower(), where=target, next="free some space"

@@ -254,7 +254,7 @@ WRITERS = [
 @pytest.mark.parametrize("arguments", WRITERS, ids=lambda item: item[0])
 def test_a_stdout_that_is_full_or_closed_is_an_error_of_one_line(made, arguments):
     command = made.command(*arguments)
-    for form, what in (("> /dev/full", "No space left on device"), (">&-", "is closed")):
+    for form, what in (("> /dev/full", "no space left on device"), (">&-", "is closed")):
         shell = ["sh", "-c", f'exec "$@" {form}', "sh", *command]
         done = subprocess.run(shell, cwd=made.folder, stderr=subprocess.PIPE, text=True)
         assert done.returncode == 3

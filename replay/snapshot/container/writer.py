@@ -23,6 +23,7 @@ import msgpack
 import zstandard
 
 from replay import settings
+from replay.beside import open_beside
 from replay.errors import FileError, LimitError
 from replay.snapshot.container import frames
 from replay.snapshot.container.frames import MAX_CHUNK_BYTES, ZERO_DIGEST
@@ -133,19 +134,12 @@ class SnapshotWriter:
         self._handed_to_disk = 0
         if self.path.is_dir():
             raise FileError("is a folder", where=self.path, next="give the name of a file to write")
-        from tempfile import mkstemp  # readers come by here, too, and need none
-
+        self._temporary: Path | None = None
         try:
-            self._descriptor, name = mkstemp(".partial", f".{self.path.name}.", self.path.parent)
+            self._descriptor, self._temporary = open_beside(self.path)
         except OSError as error:
             raise _file_error(error, self.path) from None
-        self._temporary: Path | None = Path(name)
         try:
-            umask = os.umask(0)
-            os.umask(umask)
-            os.fchmod(
-                self._descriptor, 0o666 & ~umask
-            )  # mkstemp makes it private; a snapshot is meant to be shared
             self._append(frames.start_frame(several_windows))
         except BaseException:
             self.abort()

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -277,3 +278,17 @@ def test_ctrl_c_on_a_terminal_reaches_the_application_once(interposer, raw, tmp_
     os.close(terminal)
     assert b"interrupts: 1\r\n" in seen
     assert b"ended with 0" in seen
+
+
+def test_a_disk_without_room_for_records_is_named_before_anything_else(tmp_path, monkeypatch):
+    from types import SimpleNamespace
+
+    from replay.capture import session
+
+    nothing = SimpleNamespace(used_cuda=False, snapshots=[])
+    room = shutil.disk_usage(tmp_path)
+    for free, told in ((4096, True), (1 << 30, False)):
+        monkeypatch.setattr(session.shutil, "disk_usage", lambda path, free=free: room._replace(free=free))
+        found = session._without_room(tmp_path / "x.rcap", nothing)
+        assert (found is not None) == told
+    assert session._without_room(tmp_path, SimpleNamespace(used_cuda=True, snapshots=[])) is None

@@ -67,6 +67,7 @@ def test_version_and_module_entry() -> None:
     ("arguments", "words"),
     [
         (["nosuch"], "No such command 'nosuch'; see `replay --help`"),
+        (["captrue"], "No such command 'captrue' (Possible commands: capture); see `replay --help`"),
         (["--nosuch"], "No such option"),
         (["info"], "replay info: Missing argument"),
         (["info", "a", "b"], "replay info: Got unexpected extra argument"),
@@ -97,7 +98,7 @@ class TestErrors:
             (ReplayError("what", where="x.rsnap", next="do this"), 3, "replay: x.rsnap: what; do this"),
             (UsageError("what"), 2, "replay: what"),
             (GateFailed("outputs differ", where="k"), 1, "replay: k: outputs differ"),
-            (OSError(13, "Permission denied", "f"), 3, "replay: f: Permission denied"),
+            (OSError(13, "Permission denied", "f"), 3, "replay: f: permission denied"),
             (MemoryError(), 3, "replay: not enough memory"),
             (KeyboardInterrupt(), 130, "replay: stopped"),
             (ReplayError("red \x1b[31m\n text"), 3, "replay: red \\x1b[31m\\n text"),
@@ -170,3 +171,14 @@ def test_every_setting_and_every_command_has_its_place_in_the_docs() -> None:
         ).stdout
         options = set(re.findall(r"(?<![\w-])--[a-z]+", shown_help)) - {"--help", "--output", "--quiet"}
         assert [option for option in sorted(options) if option not in page] == []
+
+
+# -- completion ---------------------------------------------------------------------------------------------------
+
+
+def test_the_shell_completes_commands_and_options():
+    for words, at, wanted in (("replay ver", "1", {"verify"}), ("replay run --sam", "2", {"--samples"})):
+        asked = {"_REPLAY_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": at}
+        done = subprocess.run([sys.executable, "-c", "from replay.cli import main; main()"],
+                              env={**os.environ, **asked}, capture_output=True, text=True)  # fmt: skip
+        assert set(done.stdout.split()) == wanted, done.stderr

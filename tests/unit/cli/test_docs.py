@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import shlex
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import typer
 
 from replay import settings
 from replay.cli import COMMANDS
+from replay.cli.group import build
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PAGES = [
@@ -33,3 +37,94 @@ def test_every_command_has_a_page_in_the_index(command):
 def test_every_setting_is_documented():
     index = (REPOSITORY / "docs" / "README.md").read_text()
     assert [setting.environment for setting in settings.ALL if f"`{setting.environment}`" not in index] == []
+
+
+# -- command lines ------------------------------------------------------------------------------------------------
+
+FENCE = re.compile(r"^```[a-z]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+IS_SYNOPSIS = re.compile(r"[][|]|\.\.\.")
+
+
+def root():
+    group = build()
+    return group, group.make_context("replay", ["info"], resilient_parsing=True)
+
+
+def command(name):
+    group, context = root()
+    found = group.get_command(context, name)
+    assert found is not None, f"no command {name}"
+    return found, context
+
+
+def options(name):
+    found, _ = command(name)
+    return {
+        word for item in found.params for word in (*item.opts, *item.secondary_opts) if word.startswith("-")
+    }
+
+
+def command_lines(text):
+    """The `replay` command lines in the fences of a page: lists of words without `replay`."""
+    for block in FENCE.findall(text):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = shlex.shlex(line.removeprefix("$ "), posix=True, punctuation_chars="|&;<>()")
+            words.whitespace_split = True
+            with suppress(ValueError):  # a line of a program or of what one printed
+                yield from _commands_of(list(words))
+
+
+def _commands_of(words):
+    part = []
+    for word in [*words, ";"]:
+        if set(word) <= set("|&;<>()"):
+            yield from _of_replay(part)
+            part = []
+        else:
+            part.append(word)
+
+
+def _of_replay(words):
+    for place, word in enumerate(words):
+        if word == "replay" and words[place + 1 : place + 2] and words[place + 1] in COMMANDS:
+            yield words[place + 1 :]
+            return
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_page_of_a_command_names_its_options_and_no_others(name):
+    text = (REPOSITORY / "docs" / f"{name}.md").read_text()
+    known = options(name)
+    page = text if name != "run" else text + (REPOSITORY / "docs" / "variants.md").read_text()
+    common = {"-h", "--help", "--quiet", "--output", "--json", "-q", "--driver", "--timeout"}
+    assert [word for word in sorted(known - common) if word not in page] == []
+    synopsis = FENCE.search(text).group(1)
+    if IS_SYNOPSIS.search(synopsis):
+        named = re.findall(r"(?<![\w-])--?[a-z][a-z-]*", synopsis)
+        assert [word for word in named if word not in known and name != "history"] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_command_lines_can_be_parsed(page):
+    for words in command_lines(page.read_text()):
+        line = " ".join(words)
+        if IS_SYNOPSIS.search(line):
+            continue
+        found, parent = command(words[0])
+        try:
+            found.make_context(f"replay {words[0]}", list(words[1:]), parent=parent)
+        except typer.BadParameter.__mro__[2] as error:
+            raise AssertionError(f"replay {line}: {error.format_message()}") from None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_options_of_commands_in_sentences_exist(page):
+    text = FENCE.sub("", page.read_text())
+    for line in re.findall(r"`replay ([a-z]+ [^`]*)`", text):
+        name, *words = re.split(r"-- |\||;", line)[0].split()
+        if name in COMMANDS:
+            known = options(name)
+            unknown = [
+                word for word in words if re.match(r"--?[a-z]", word) and word.split("=")[0] not in known
+            ]
+            assert unknown == [], f"replay {line}"

@@ -169,7 +169,7 @@ def test_dump_of_one_chunk_repeated_beyond_the_disk_is_refused(
     space = shutil.disk_usage(tmp_path)._replace(free=4 << 20)
     monkeypatch.setattr(folder.shutil, "disk_usage", lambda path: space)
     assert run("dump", tmp_path / "x.rsnap", "-o", tmp_path / "out") == 3
-    assert "4194304 bytes are to be written and 3984588 are free" in capsys.readouterr().err
+    assert "4 MiB are to be written and 3.8 MiB are free" in capsys.readouterr().err
     assert list((tmp_path / "out").iterdir()) == []
 
 

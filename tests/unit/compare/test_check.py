@@ -285,3 +285,11 @@ def test_alerts_are_failures_and_the_quarantined_are_skipped(tmp_path, window):
     suite = xml.fromstring(junit(gate(window, [timed(1020)], config=quarantined)))
     assert (suite.get("failures"), suite.get("skipped")) == ("0", "1")
     assert "quarantined (quarantined)" in suite.find("testcase/skipped").get("message")
+
+
+def test_a_reason_that_the_table_cannot_hold_stands_below_it_in_full(window):
+    result = gate(window, [WorkerError("the worker was killed while it was " + "busy " * 30)])
+    narrow = render_check(result, Screen(80, False))
+    assert max(map(len, narrow.splitlines())) <= 80
+    assert " ".join(narrow.split()).count("busy " * 29 + "busy") == 1
+    assert "team" not in narrow

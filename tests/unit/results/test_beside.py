@@ -1,0 +1,58 @@
+"""What a killed process left beside a file is removed by the next one who writes that file, and nothing else is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+from replay.beside import open_beside
+from replay.results.store import write_whole
+from replay.snapshot.container import SnapshotWriter
+
+HELD = """
+import sys, time
+from pathlib import Path
+from replay.beside import open_beside
+print(open_beside(Path(sys.argv[1]))[1], flush=True)
+time.sleep(60)
+"""
+
+
+def start(target):
+    process = subprocess.Popen([sys.executable, "-c", HELD, str(target)], stdout=subprocess.PIPE, text=True)
+    return process, process.stdout.readline().strip()
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next_one(tmp_path):
+    target = tmp_path / "state[1].json"
+    alive, its = start(target)
+    killed, left = start(target)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    other = tmp_path / ".other.json.abcdefgh.partial"
+    other.touch()
+    assert os.path.exists(left)
+    write_whole(target, b"{}")
+    assert names(tmp_path) == sorted([os.path.basename(its), other.name, target.name])
+    alive.kill()
+    alive.wait()
+    with SnapshotWriter(target):
+        pass
+    assert names(tmp_path) == sorted([other.name, target.name])
+
+
+def test_a_temporary_file_has_the_mode_of_a_new_file(tmp_path):
+    before = os.umask(0o027)
+    try:
+        descriptor, path = open_beside(tmp_path / "x")
+    finally:
+        os.umask(before)
+    assert os.fstat(descriptor).st_mode & 0o777 == 0o640
+    os.close(descriptor)
+    assert path.name.startswith(".x.")
