@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from replay.engine.contents.loading import SMALLEST_BYTES
 from replay.snapshot.container import SnapshotReader, SnapshotWriter
 
 pytestmark = pytest.mark.usefixtures("replay")
@@ -64,6 +65,19 @@ def test_memory_of_every_kind_is_moved(replay, programs, emulator_dir):
     assert proof["replays"][0]["moved_ranges"] == len(result["placement"]["ranges"])
     kinds = {item["kind"] for item in result["placement"]["ranges"]}
     assert {"device", "managed", "host", "registered"} <= kinds
+
+
+def test_so_much_memory_of_every_kind_that_threads_load_it_is_moved(replay):
+    """With arrays among it, which only one thread loads, pointers in each chunk, and a chunk at many places."""
+    replay.capture(
+        "--profiler-api", "--memory", "live", application=[sys.executable, str(PROGRAMS / "much_memory.py")]
+    )
+    result = shifted(replay)
+    assert result["relocation"]["verdict"] == "proven", result["relocation"]
+    assert result["relocation"]["replays"][0]["following_words"] > 10_000
+    kinds = {item["kind"] for item in result["placement"]["ranges"]}
+    assert kinds == {"device", "managed", "host", "registered", "array"}
+    assert sum(item["size_bytes"] for item in result["placement"]["ranges"]) > 4 * SMALLEST_BYTES
 
 
 @pytest.mark.parametrize("program", ["arrays.py", "textures.py", "tensor_maps.py"])
