@@ -64,7 +64,7 @@ void note_uncaptured(unsigned slot);
 uint64_t next_call_number(void);
 void number_call(struct call *call); // if it has no number yet
 uint64_t last_call_number(void);
-void initialise(void);
+void reset_calls_after_fork(void);
 
 // Whether a call goes into a stream capture that is under way (stream_capture.c).
 bool goes_into_capture(const struct call *call);

@@ -1,0 +1,100 @@
+// The process under capture from its first driver call to its end, and as the child of a fork.
+#define _GNU_SOURCE
+#include "copy/copy.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static pthread_mutex_t initialising = PTHREAD_MUTEX_INITIALIZER;
+static atomic_bool driver_has_answered;
+static uint32_t forked_from; // pid of the parent, while this process has not called the driver since fork
+
+bool is_first_success(void) {
+  return !atomic_load(&driver_has_answered) && !atomic_exchange(&driver_has_answered, true);
+}
+
+static void process_ends(void) {
+  int now = current_mode();
+  if (now == MODE_UNKNOWN || now == MODE_INERT)
+    return;
+  struct thread *thread = current_thread();
+  thread->depth++;
+  finish_selection();
+  end_device_hashing(0);
+  close_writer();
+  atomic_store(&mode, MODE_DONE);
+  thread->depth--;
+}
+
+void register_process_end(void) {
+  static atomic_int registrations;
+  if (atomic_fetch_add(&registrations, 1) < 16)
+    atexit(process_ends);
+}
+
+static void child_after_fork(void) {
+  int now = current_mode();
+  if (now == MODE_INERT || now == MODE_UNKNOWN)
+    return;
+  pthread_mutex_init(&initialising, NULL);
+  abandon_writer_after_fork();
+  reset_gate_after_fork();
+  reset_memory_after_fork();
+  reset_physical_after_fork();
+  forget_host_contents();
+  reset_copied_after_fork();
+  reset_behind_after_fork();
+  reset_device_hash_after_fork();
+  reset_variables_after_fork();
+  reset_arrays_after_fork();
+  reset_objects_after_fork();
+  reset_tensor_maps_after_fork();
+  reset_kernels_after_fork();
+  reset_streams_after_fork();
+  reset_contexts_after_fork();
+  reset_launch_list_after_fork();
+  reset_timings_after_fork();
+  reset_ranges_after_fork();
+  reset_graphs_after_fork();
+  reset_graph_changes_after_fork();
+  reset_windows_after_fork();
+  reset_conditions_after_fork();
+  reset_calls_after_fork();
+  atomic_store(&driver_has_answered, false);
+  if (this_thread != NULL)
+    this_thread->depth = 0;
+  forked_from = (uint32_t)getppid();
+  atomic_store(&mode, MODE_UNKNOWN);
+}
+
+void initialise(void) {
+  pthread_mutex_lock(&initialising);
+  if (current_mode() == MODE_UNKNOWN) {
+    const char *directory = getenv(ENV_DIRECTORY);
+    if (directory == NULL || directory[0] == '\0' || !read_selection()) {
+      atomic_store(&mode, MODE_INERT);
+    } else {
+      static bool prepared;
+      if (!prepared) {
+        prepared = true;
+        prepare_gate();
+        pthread_atfork(NULL, NULL, child_after_fork);
+      }
+      if (!open_writer(directory, forked_from)) {
+        atomic_store(&mode, MODE_DONE);
+      } else {
+        describe_process(forked_from);
+        if (forked_from != 0)
+          write_note(NOTE_CHILD_PROCESS, 0, 0, "forked from process %u", forked_from);
+        if (selection.list && !open_launch_list())
+          stop_capture("the list of launches cannot be written");
+        else
+          atomic_store(&mode, MODE_CLOSED);
+        if (selection.all)
+          open_window(current_thread(), 0, 0);
+      }
+    }
+  }
+  pthread_mutex_unlock(&initialising);
+}
