@@ -18,6 +18,7 @@ from replay.engine.checking.shift import change_census
 from replay.engine.checking.verifying import Verified, Verifier
 from replay.engine.contents.saving import OutputSaver
 from replay.engine.driver import Driver, call, management_library, query, query_int
+from replay.engine.execution.lanes import is_launch, is_work, lane_of
 from replay.engine.measuring.counters import SETTING, read_counters
 from replay.engine.measuring.profiling import replay_for_profiler
 from replay.engine.measuring.timed import Timed, time_session
@@ -34,8 +35,6 @@ from replay.engine.session import (
     ATTRIBUTE_MULTIPROCESSORS,
     MAXIMUM_RESULT_NOTES,
     Session,
-    is_launch,
-    launch_streams,
 )
 from replay.engine.variants import read_changes
 from replay.results import schema
@@ -193,7 +192,7 @@ def window_facts(session: Session) -> schema.WindowFacts:
         kernels=[],
         skipped_calls=session.skipped,
         threads=len({call_.thread for call_ in session.program.window}),
-        streams=len({stream for item in session.window for stream in launch_streams(item)}),
+        streams=len({lane_of(item) for item in session.window if is_work(item)}),
     )
 
 

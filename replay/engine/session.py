@@ -11,8 +11,6 @@ import ctypes
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from replay.api.functions import by_symbol
-from replay.api.vocabulary import Effect
 from replay.engine.contents.reading import describe
 from replay.engine.contents.store import ContentStore
 from replay.engine.contents.tensor_maps import LiveMaps
@@ -21,6 +19,7 @@ from replay.engine.execution.custom.memory import give_hint
 from replay.engine.execution.executor import SMALLEST_CERTAIN_HANDLE, Executor
 from replay.engine.execution.handles import captured_handles
 from replay.engine.execution.inputs import Prepared
+from replay.engine.execution.lanes import is_launch, launch_streams
 from replay.engine.execution.submission import Batch, in_batches
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.devices import Devices, captured_devices
@@ -460,25 +459,6 @@ class Session:
         self.use_main_context()
         self.executor.graphs.clean_up()
         self._handles_of_setup = self.executor.handles.state()
-
-
-def is_launch(prepared: Prepared) -> bool:
-    """Whether a call launches a kernel or a graph."""
-    return by_symbol()[prepared.call.function].effect in (Effect.LAUNCH, Effect.GRAPH_LAUNCH)
-
-
-def launch_streams(prepared: Prepared) -> list[int]:
-    """The captured streams among a call's arguments, launch configuration included."""
-    function = by_symbol()[prepared.call.function]
-    streams = [
-        prepared.call.arguments[position]
-        for position, parameter in enumerate(function.parameters)
-        if parameter.c_type == "CUstream"
-    ]
-    config = prepared.call.inputs.get("config.0", prepared.call.inputs.get("config"))
-    if isinstance(config, bytes) and len(config) >= 40:
-        streams.append(int.from_bytes(config[32:40], "little"))
-    return streams
 
 
 def _nothing() -> int:

@@ -16,12 +16,12 @@ from replay.engine.execution.custom.graph_steps import Step as NodeStep
 from replay.engine.execution.executor import STICKY_RESULTS, Executor
 from replay.engine.execution.handles import captured_handles
 from replay.engine.execution.inputs import HostOutput, Prepared
+from replay.engine.execution.lanes import is_launch, launch_streams
 from replay.engine.measuring.measure import MAXIMUM_HELD_CALLS, may_wait
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.devices import Devices, captured_devices
 from replay.engine.placing.memory import Placed, Span, home_address, is_array, is_global, is_host, plan_spans
 from replay.engine.program import Program
-from replay.engine.session import is_launch, launch_streams
 from replay.errors import EngineError
 from replay.export.exported import DESTROYERS
 from replay.export.memory import ExportedMemory

@@ -213,21 +213,38 @@ def render_launch_times(launches: list[LaunchTime], modelled: bool, screen: Scre
         for title, name in (("cold", "cold_ns"), ("hot", "hot_ns"), ("application", "application_ns"))
         if any(getattr(item, name) is not None for item in launches)
     ]
+    cycles = [_cycles_of(item) for item in launches]
+    counted = any(value is not None for value in cycles)
     columns = [
         Column("call", "right"),
         *(Column(title, "right") for title, _ in modes),
+        *([Column("SM cycles", "right")] if counted else []),
         Column("kernel", cut=True),
     ]
     rows = []
-    for item in launches[:SHOWN_LAUNCHES]:
+    for item, value in zip(launches[:SHOWN_LAUNCHES], cycles, strict=False):
         times = [getattr(item, name) for _, name in modes]
-        name = shown(demangle(item.kernel)) if item.kernel else f"({item.function})"
-        rows.append([str(item.call), *("" if ns is None else duration(ns) for ns in times), name])
+        row = [str(item.call), *("" if ns is None else duration(ns) for ns in times)]
+        if counted:
+            row.append("" if value is None else f"{value:,.0f}")
+        rows.append([*row, shown(demangle(item.kernel)) if item.kernel else f"({item.function})"])
     what = "modelled GPU time" if modelled else "GPU time"
     lines = [heading(f"Each launch, median {what} between two events", screen), table(columns, rows, screen)]
     more = len(launches) - SHOWN_LAUNCHES
-    return (
-        [*lines, f"  ... and {number(more, 'more launch', 'more launches')}: --json shows all"]
-        if more > 0
-        else lines
-    )
+    if more > 0:
+        lines.append(f"  ... and {number(more, 'more launch', 'more launches')}: --json shows all")
+    reasons: dict[str, int] = {}
+    for item in launches:
+        if item.cycles_reason:
+            reasons[item.cycles_reason] = reasons.get(item.cycles_reason, 0) + 1
+    if counted:  # else the window says why there are none
+        lines += [
+            flow(f"  {number(count, 'launch', 'launches')} without SM cycles: {shown(reason)}", screen)
+            for reason, count in reasons.items()
+        ]
+    return lines
+
+
+def _cycles_of(item: LaunchTime) -> float | None:
+    """With cold caches, where that was measured."""
+    return item.hot_cycles if item.cold_cycles is None else item.cold_cycles

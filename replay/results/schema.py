@@ -394,6 +394,9 @@ class LaunchTime:
 
     cold_ns, hot_ns: median of the passes behind a restore and flush, and without a flush; None when there was no such
     pass or the launch could not be timed. application_ns: inside the application; None when it was not timed there.
+
+    cold_cycles, hot_cycles: medians of the SM cycles that passed in those times; cycles_source: how they are known;
+    cycles_reason: why they are not, "" also where the launch was not timed.
     """
 
     call: int
@@ -405,6 +408,10 @@ class LaunchTime:
     application_ns: int | None = None
     cold_time_ns: list[int] = field(default_factory=list)
     hot_time_ns: list[int] = field(default_factory=list)
+    cold_cycles: float | None = None
+    hot_cycles: float | None = None
+    cycles_source: Literal["stamped", "modelled", ""] = ""
+    cycles_reason: str = ""
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,7 @@ class SnapshotFactory:
         inputs: dict[str, Attachment] | None = None,
         outputs: dict[str, Attachment] | None = None,
         thread: int = THREAD,
+        per_thread: bool = False,
     ) -> Call:
         """Append a call; its number follows from its place."""
         assert len(arguments) == len(by_symbol()[function].parameters), function
@@ -82,6 +83,7 @@ class SnapshotFactory:
         call = Call(
             number, function, section, thread, arguments, result,  # type: ignore[arg-type]
             inputs=inputs or {}, outputs=outputs or {}, enter_ns=number * 1000, leave_ns=number * 1000 + 400,
+            per_thread=per_thread,
         )  # fmt: skip
         self.calls.append(call)
         return call

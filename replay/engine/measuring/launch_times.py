@@ -1,41 +1,58 @@
-"""The GPU time of each launch of a window: two events around it, in passes over the window of their own."""
+"""The GPU time of each launch of a window: two events around it, in passes over the window of their own; and its SM
+cycles, from stamps of the clock along such a pass.
+
+A stamp before and behind each launch would take longer than short launches do. So the clock is stamped around the
+window, and inside a long one before the launch with which STRETCH_NS more have gone by: a launch has the cycles that
+pass in its time at the clock of the stretch that it lies in. Stamps inside a window are not yet seen on a GPU.
+"""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal
 
 from replay.api.functions import by_symbol
 from replay.engine.driver import DriverFailure, call, passed_value, query
 from replay.engine.execution.inputs import Prepared
+from replay.engine.execution.lanes import Lane, is_launch, lane_of, launch_streams
 from replay.engine.execution.submission import Batch
+from replay.engine.measuring.bracket import NO_NUMBER, OF_NO_CALL, ended_context, step
 from replay.engine.measuring.measure import MAXIMUM_HELD_CALLS, WindowSampler
-from replay.engine.session import Session, is_launch, launch_streams
+from replay.engine.measuring.stamps import BEFORE, BEHIND, BETWEEN, MAXIMUM_STAMPS
+from replay.engine.session import Session
 from replay.inspection.launches import with_kernels
 from replay.results.schema import LaunchTime
 from replay.snapshot.schema import Call
+from replay.timing.stamps import cycles_of
 
 # Launches of a window that are timed one by one; each takes two events
 MAXIMUM_TIMED_LAUNCHES = 16_384
 
 SMALLEST_PASS = 16  # launches; with fewer at a time a window is run too often
+STRETCH_NS = 1_000_000  # between two stamps inside a window, each of which takes some microseconds
+MAXIMUM_STRETCHES = MAXIMUM_STAMPS - BETWEEN + 1
 
-_NO_NUMBER = -1  # of a call that the application did not make
-_OF_EVENTS = ("cuEventRecord", "cuEventElapsedTime")
+_OF_EVENTS = ("cuEventRecord", "cuEventElapsedTime", "cuEventCreate")
 
 Caches = Literal["cold", "hot"]
 
 
 @dataclass
 class _Timed:
+    """A launch. late: the window makes its context, and its events with it."""
+
     prepared: Prepared
-    stream: int
-    begin: int
-    end: int
+    lane: Lane
+    late: bool
+    begin: int = 0
+    end: int = 0
+    now_ns: int | None = None  # in the pass that runs
+    stretch: int = 0  # of the window, that it lies in
     times_ns: dict[Caches, list[int]] = field(default_factory=lambda: {"cold": [], "hot": []})
+    cycles: dict[Caches, list[int]] = field(default_factory=lambda: {"cold": [], "hot": []})
 
 
 @dataclass
@@ -56,64 +73,78 @@ class LaunchTimer:
         self._session = session
         self._sampler = sampler
         self.notes: list[str] = []
-        self._timed = self._with_events()
-        room = (MAXIMUM_HELD_CALLS - sampler.commands) // 2
+        self._elapsed_ms = ctypes.c_float(0)
+        self._timed = self._launches()
+        room = (MAXIMUM_HELD_CALLS - sampler.commands - MAXIMUM_STRETCHES) // 2
         self._hold = not sampler.hold_reason and (room >= SMALLEST_PASS or room >= len(self._timed))
         if not self._hold and not sampler.hold_reason and self._timed:
             self.notes.append(
                 "times of single launches include gaps in which the device waits for the host: the window has too many "
                 "calls to hold its stream while they are queued"
             )
-        size = room if self._hold else len(self._timed)
-        self._passes = [
-            self._pass(self._timed[start : start + size])
-            for start in range(0, len(self._timed), max(size, 1))
-        ]
+        self._pass_size = max(room if self._hold else len(self._timed), 1)
+        self._stretches = 1
+        self._is_divided = False
+        self._passes = self._make_passes()
 
-    def _with_events(self) -> list[_Timed]:
+    def _launches(self) -> list[_Timed]:
         session = self._session
+        session.restore()  # contexts that the last run made are not there before the next
+        session.synchronize()
         handles = session.executor.handles
         timed: list[_Timed] = []
-        without_context = unlisted = 0
+        unlisted = 0
         for item in session.window:
             if not is_launch(item):
                 continue
             if len(timed) >= MAXIMUM_TIMED_LAUNCHES:
                 unlisted += 1
-            elif item.context and handles.find("CUcontext", item.context) is None:
-                without_context += 1
-            else:
+                continue
+            late = bool(item.context) and handles.find("CUcontext", item.context) is None
+            timed.append(_Timed(item, lane_of(item), late))
+            if not late:
                 session.executor.be_in(item.context)
-                events = [query(session.driver, "cuEventCreate", 0) for _ in range(2)]
-                streams = launch_streams(item)
-                timed.append(_Timed(item, streams[0] if streams else 0, events[0], events[1]))
+                self._make_events(timed[-1])
         session.use_main_context()
         if unlisted:
             self.notes.append(
                 f"the first {MAXIMUM_TIMED_LAUNCHES:,} launches were timed one by one, {unlisted:,} were not"
             )
-        if without_context:
-            self.notes.append(
-                f"{without_context:,} launches were not timed one by one: the window makes their context itself"
-            )
         return timed
+
+    def _make_events(self, timed: _Timed) -> None:
+        timed.begin, timed.end = (query(self._session.driver, "cuEventCreate", 0) for _ in range(2))
+
+    def _make_passes(self) -> list[_Pass]:
+        return [
+            self._pass(self._timed[start : start + self._pass_size])
+            for start in range(0, len(self._timed), self._pass_size)
+        ]
 
     def _pass(self, timed: list[_Timed]) -> _Pass:
         around = {id(item.prepared): item for item in timed}
-        window: list[Prepared] = []
-        for item in self._session.window:
+        first_of = self._first_of_stretches()
+
+        def expand(item: Prepared) -> list[Prepared]:
             chosen = around.get(id(item))
-            window += [item] if chosen is None else self._between_events(chosen)
-        return _Pass(self._session.submittable(window), timed)
+            calls = [item] if chosen is None else self._between_events(chosen)
+            if ended := ended_context(item):
+                calls.insert(0, step(item, lambda: self._read_late(timed, ended)))
+            if stretch := first_of.get(id(item)):
+                calls.insert(0, step(item, lambda: self._stamp(stretch)))
+            return calls
+
+        return _Pass(self._sampler.bracket.around(expand), timed)
 
     def _between_events(self, timed: _Timed) -> list[Prepared]:
         """The launch between calls that record its events; a stream that the window makes is looked up each time."""
         session, item = self._session, timed.prepared
         executor = session.executor
-        record = session.driver.function("cuEventRecord", item.call.per_thread)
-        if executor.is_permanent("CUstream", timed.stream):
-            live = executor.handles.live("CUstream", timed.stream)
-            row = Call(_NO_NUMBER, "cuEventRecord", "window", item.call.thread, [], 0)
+        record = session.driver.function("cuEventRecord")
+        stream = timed.lane.stream
+        if not timed.late and executor.is_permanent("CUstream", stream):
+            live = executor.handles.live("CUstream", stream)
+            row = Call(NO_NUMBER, "cuEventRecord", "window", item.call.thread, [], 0)
             parameters = by_symbol()[row.function].parameters
             around = [
                 Prepared(row, item.context, record, list(map(passed_value, parameters, (event, live))))
@@ -122,59 +153,144 @@ class LaunchTimer:
             return [around[0], item, around[1]]
 
         def before() -> None:
-            record(timed.begin, executor.handles.live("CUstream", timed.stream))
+            if timed.late:
+                self._make_events(timed)
+            call(session.driver, "cuEventRecord", timed.begin, executor.handles.live("CUstream", stream))
 
         def after() -> None:
-            record(timed.end, executor.handles.live("CUstream", timed.stream))
+            if timed.prepared.call.result in (0, None):
+                call(session.driver, "cuEventRecord", timed.end, executor.handles.live("CUstream", stream))
 
-        return [replace(item, first=[*item.first, before], then=[after, *item.then])]
+        return [step(item, before), item, step(item, after)]
+
+    def _stamp(self, stretch: int) -> None:
+        """In front of the first launch of a stretch of the window."""
+        main = self._sampler.bracket.main
+        self._sampler.stamp(
+            BETWEEN + stretch - 1, self._session.executor.handles.live("CUstream", main.stream)
+        )
 
     def run_once(self, caches: Caches, make_ready: Callable[[], None]) -> None:
         """Time every launch once. make_ready: called before each run of the window. Raises EngineError when a call of
-        the window fails. An event that cannot be used (the window makes its contexts anew) ends it, with a note."""
+        the window fails. An event that cannot be used ends it, with a note."""
         try:
             self._run_once(caches, make_ready)
+            if not self._is_divided:
+                self._is_divided = True
+                if self._divide(caches):
+                    self._forget()
+                    self._run_once(caches, make_ready)
         except DriverFailure as failure:
-            if failure.function not in _OF_EVENTS or failure.where not in (
-                None,
-                f"call {_NO_NUMBER} of the window",
-            ):
+            if failure.function not in _OF_EVENTS or failure.where not in (None, OF_NO_CALL):
                 raise
             self.notes.append(
-                f"launches were not timed one by one: {failure.function} returned {failure.name}; the window may make "
-                "or destroy the contexts that it launches in"
+                f"launches were not timed one by one: {failure.function} returned {failure.name}"
             )
             self._passes.clear()
-            for timed in self._timed:
-                timed.times_ns["cold"].clear()
-                timed.times_ns["hot"].clear()
+            self._forget()
+
+    def _forget(self) -> None:
+        for timed in self._timed:
+            for lists in (timed.times_ns, timed.cycles):
+                lists["cold"].clear()
+                lists["hot"].clear()
 
     def _run_once(self, caches: Caches, make_ready: Callable[[], None]) -> None:
-        elapsed_ms = ctypes.c_float(0)
         for one in self._passes:
             make_ready()
-            self._sampler.run(window=one.window, hold=self._hold)
             for timed in one.timed:
-                if timed.prepared.call.result != 0:
-                    continue  # it failed, as in the application, so its second event was not recorded
-                call(
-                    self._session.driver,
-                    "cuEventElapsedTime",
-                    ctypes.addressof(elapsed_ms),
-                    timed.begin,
-                    timed.end,
-                )
-                timed.times_ns[caches].append(round(elapsed_ms.value * 1e6))
+                timed.now_ns = None
+            whole = self._sampler.run(window=one.window, hold=self._hold)
+            for timed in one.timed:
+                # One that failed, as in the application, recorded no second event.
+                if timed.prepared.call.result == 0 and timed.now_ns is None:
+                    timed.now_ns = self._elapsed_ns(timed)
+                if timed.now_ns is not None:
+                    timed.times_ns[caches].append(timed.now_ns)
+            clocks = self._clocks_of(one.timed, whole.effective_clock_mhz)
+            for timed in one.timed:
+                clock = clocks[timed.stretch]
+                if timed.now_ns is not None and clock is not None and not self._reason(timed):
+                    timed.cycles[caches].append(cycles_of(timed.now_ns, clock))
+
+    def _elapsed_ns(self, timed: _Timed) -> int:
+        address = ctypes.addressof(self._elapsed_ms)
+        call(self._session.driver, "cuEventElapsedTime", address, timed.begin, timed.end)
+        return round(self._elapsed_ms.value * 1e6)
+
+    def _read_late(self, timed: Sequence[_Timed], context: int) -> None:
+        """The window is about to end a context, and the events in it."""
+        for one in timed:
+            if one.late and one.lane.context == context and one.begin and one.prepared.call.result == 0:
+                call(self._session.driver, "cuEventSynchronize", one.end)
+                one.now_ns = self._elapsed_ns(one)
+                one.begin = 0
+
+    # -- cycles -------------------------------------------------------------------------------------------------
+
+    def _divide(self, caches: Caches) -> bool:
+        """Cut the window into stretches, now that the time of each launch is known. Whether it is more than one."""
+        if self._sampler.cycles_source != "stamped":
+            return False
+        main = self._sampler.bracket.main
+        total_ns = sum(timed.times_ns[caches][0] for timed in self._timed if timed.times_ns[caches])
+        length_ns = max(STRETCH_NS, total_ns / MAXIMUM_STRETCHES)
+        stretch, gone_ns = 0, 0
+        for timed in self._timed:
+            if timed.lane == main and gone_ns >= length_ns and stretch + 1 < MAXIMUM_STRETCHES:
+                stretch, gone_ns = stretch + 1, 0
+            timed.stretch = stretch
+            gone_ns += timed.times_ns[caches][0] if timed.times_ns[caches] else 0
+        if stretch:
+            self._stretches = stretch + 1
+            self._passes = self._make_passes()
+        return stretch > 0
+
+    def _first_of_stretches(self) -> dict[int, int]:
+        """The stretch that begins with a call, by the id of that call."""
+        found: dict[int, int] = {}
+        for before, timed in zip(self._timed, self._timed[1:], strict=False):
+            if timed.stretch != before.stretch:
+                found[id(timed.prepared)] = timed.stretch
+        return found
+
+    def _clocks_of(self, timed: Sequence[_Timed], whole_mhz: float | None) -> list[float | None]:
+        """The SM clock of each stretch in the last run."""
+        if self._stretches == 1:
+            return [whole_mhz]
+        main = self._sampler.bracket.main
+        work_ns = [0] * self._stretches
+        for one in timed:
+            if one.lane == main:
+                work_ns[one.stretch] += one.now_ns or 0
+        borders = [BEFORE, *range(BETWEEN, BETWEEN + self._stretches - 1), BEHIND]
+        return [
+            self._sampler.clock_between(borders[number], borders[number + 1], work_ns[number])
+            for number in range(self._stretches)
+        ]
+
+    def _reason(self, timed: _Timed) -> str:
+        """Why there are no cycles of a launch; "" when there are."""
+        if self._sampler.cycles_reason:
+            return self._sampler.cycles_reason
+        if self._stretches > 1 and timed.lane != self._sampler.bracket.main:
+            return (
+                "the clock is stamped along the stream of the first work alone, and it moves in a long window"
+            )
+        return ""
+
+    # -- results ------------------------------------------------------------------------------------------------
 
     @property
     def launches(self) -> int:
         """How many are timed."""
         return len(self._timed)
 
-    def add(self, caches: Caches, times_ns: Sequence[int]) -> None:
-        """Times of each launch that were measured elsewhere."""
+    def add(self, caches: Caches, times_ns: Sequence[int], cycles: Sequence[int]) -> None:
+        """Times and cycles of each launch that were measured elsewhere."""
         for timed in self._timed:
             timed.times_ns[caches].extend(times_ns)
+            timed.cycles[caches].extend(cycles)
 
     def result(self) -> list[LaunchTime]:
         """The launches in the order of the window."""
@@ -184,21 +300,30 @@ class LaunchTimer:
             for recorded, kernel in with_kernels([*program.setup, *program.window])
             if kernel.name
         }
-        return [
-            LaunchTime(
-                call=timed.prepared.call.number,
-                function=timed.prepared.call.function,
-                kernel=kernels.get(timed.prepared.call.number, ""),
-                stream=timed.stream,
-                cold_ns=_median(timed.times_ns["cold"]),
-                hot_ns=_median(timed.times_ns["hot"]),
-                application_ns=timed.prepared.call.gpu_ns,
-                cold_time_ns=timed.times_ns["cold"],
-                hot_time_ns=timed.times_ns["hot"],
-            )
-            for timed in self._timed
-        ]
+        return [self._one(timed, kernels.get(timed.prepared.call.number, "")) for timed in self._timed]
+
+    def _one(self, timed: _Timed, kernel: str) -> LaunchTime:
+        stamped = bool(timed.cycles["cold"] or timed.cycles["hot"])
+        was_timed = bool(timed.times_ns["cold"] or timed.times_ns["hot"])
+        reason = ""
+        if was_timed and not stamped:
+            reason = self._reason(timed) or "the stamps of the clock contradict the events"
+        return LaunchTime(
+            call=timed.prepared.call.number,
+            function=timed.prepared.call.function,
+            kernel=kernel,
+            stream=(launch_streams(timed.prepared) or [0])[0],
+            cold_ns=_median(timed.times_ns["cold"]),
+            hot_ns=_median(timed.times_ns["hot"]),
+            application_ns=timed.prepared.call.gpu_ns,
+            cold_time_ns=timed.times_ns["cold"],
+            hot_time_ns=timed.times_ns["hot"],
+            cold_cycles=_median(timed.cycles["cold"]),
+            hot_cycles=_median(timed.cycles["hot"]),
+            cycles_source=self._sampler.cycles_source if stamped else "",
+            cycles_reason=reason,
+        )
 
 
-def _median(times_ns: list[int]) -> float | None:
-    return float(median(times_ns)) if times_ns else None
+def _median(values: list[int]) -> float | None:
+    return float(median(values)) if values else None

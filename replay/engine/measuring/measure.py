@@ -5,7 +5,6 @@ Holding the stream and flushing are not yet seen on a GPU.
 
 from __future__ import annotations
 
-import ctypes
 import math
 import time
 from collections.abc import Sequence
@@ -17,10 +16,11 @@ from replay.api.vocabulary import Effect, Keep
 from replay.engine.driver import DriverFailure, call, query, query_int
 from replay.engine.execution.inputs import Prepared
 from replay.engine.execution.submission import Batch
+from replay.engine.measuring.bracket import OF_NO_CALL, Bracket
 from replay.engine.measuring.hold import LIMIT_S, Hold
+from replay.engine.measuring.stamps import BEFORE, BEHIND, ClockStamps, nominal_clock_mhz
 from replay.engine.measuring.stamps import COMMANDS as STAMP_COMMANDS
-from replay.engine.measuring.stamps import ClockStamps, nominal_clock_mhz
-from replay.engine.session import ATTRIBUTE_L2_BYTES, Session, is_launch, launch_streams
+from replay.engine.session import ATTRIBUTE_L2_BYTES, Session
 from replay.errors import EngineError
 from replay.timing.clocks import SLOWEST_CLOCK, Clocks
 from replay.timing.sampler import Sample
@@ -34,7 +34,9 @@ BATCH_NS = 1_000_000  # of hot runs between two events, which resolve about 0.5 
 POLL_S = 0.001
 
 _NOT_READY = 600  # CUDA_ERROR_NOT_READY
-_EVENT_DEFAULT, _EVENT_DISABLE_TIMING = 0, 2
+
+# The driver may load code when it is first launched, and wait for the device to become idle then.
+_LOADS_CODE = ("cuModuleLoad", "cuLibraryLoad", "cuCtxCreate", "cuGreenCtxCreate")
 
 
 class WindowSampler:
@@ -48,29 +50,28 @@ class WindowSampler:
         self._session = session
         self._driver = session.driver
         self._clocks = clocks
-        self._streams = _streams_of(session)
-        self._main = self._streams[0]
+        self._hold: Hold | None = None
+        self._hold_next = self._is_held = False
+        self._stamps: ClockStamps | None = None
         session.restore()
         session.synchronize()
-        self.event_reason = self._why_no_events()
-        self._events: list[int] = []
-        if not self.event_reason:
-            session.use_main_context()
-            self._start, self._end = (query(self._driver, "cuEventCreate", _EVENT_DEFAULT) for _ in range(2))
-            self._joins = [query(self._driver, "cuEventCreate", _EVENT_DISABLE_TIMING) for _ in self._streams]
+        session.use_main_context()
+        self.bracket = Bracket(session, self._before_start, self._behind_end)
+        self.event_reason = self.bracket.reason
+        if not self.event_reason and not self.bracket.plain:
+            self.event_reason = self.bracket.reason = self._try_events()
+        self._window = None if self.event_reason else self.bracket.around()
         self._nominal_mhz = nominal_clock_mhz(self._driver, session.device)
-        self._stamps: ClockStamps | None = None
         self.cycles_reason = self._prepare_stamps(emulated)
         self.cycles_source: Literal["stamped", "modelled", ""] = ""
         if not self.cycles_reason:
             self.cycles_source = "modelled" if self._stamps is None else "stamped"
-        self.flush_reason, self._flush_address, self._flush_bytes = self._prepare_flush(emulated)
+        self._flush: list[tuple[int, int, int]] = []  # captured context, address, bytes
+        self.flush_reason = self._prepare_flush(emulated)
         self._restore_ns: list[int] = []
-        self._hold: Hold | None = None
         self.hold_reason = self._why_no_hold(emulated)
         if not self.hold_reason:
             self.hold_reason = self._prepare_hold()
-        self._elapsed = ctypes.c_float(0)
         self.throttled: dict[str, None] = {}  # reasons why the device was slowed down, behind any sample
 
     def sample(self) -> Sample:
@@ -84,13 +85,16 @@ class WindowSampler:
         return median(self._restore_ns) if self._restore_ns else None
 
     def make_ready(self, *, flush: bool = True) -> None:
-        """Bring back what the window starts from, with cold caches if `flush`. The device is idle afterwards."""
+        """Bring back what the window starts from, with cold caches if `flush`. The devices are idle afterwards."""
         begin_ns = time.perf_counter_ns()
         self._session.restore()
         self._session.synchronize()
         self._restore_ns.append(time.perf_counter_ns() - begin_ns)
-        if flush and self._flush_bytes:
-            call(self._driver, "cuMemsetD8Async", self._flush_address, 0, self._flush_bytes, 0)
+        if flush and self._flush:
+            for context, address, size in self._flush:
+                self._session.executor.be_in(context)
+                call(self._driver, "cuMemsetD8Async", address, 0, size, 0)
+            self._session.use_main_context()
             self._session.synchronize()
 
     def run(
@@ -98,41 +102,31 @@ class WindowSampler:
     ) -> Sample:
         """Run the window so many times, one right behind the other; times are those of one.
 
-        window: calls to run in its place. hold: whether to hold the stream; None: where it is possible.
+        window: calls to run in its place, from `bracket.around`. hold: whether to hold the stream; None: where it is
+        possible.
         """
         session = self._session
-        held = False
         if self._stamps is not None:
-            self._stamps.begin(self._live(self._main))
+            self._stamps.begin()
+        if not self.event_reason:
+            self.bracket.prepare(times)
+        self._hold_next = self._hold is not None and hold is not False
         begin_ns = time.perf_counter_ns()
         try:
-            if self._hold is not None and hold is not False:
-                held = True
-                self._hold.close(self._live(self._main))
-            if not self.event_reason:
-                self._open()
             for _ in range(times):
-                session.run_window(window)
-            if not self.event_reason:
-                session.use_main_context()
-                self._close()
-                if self._stamps is not None:
-                    self._stamps.behind(self._live(self._main))
+                session.run_window(self._window if window is None else window)
         finally:
-            if held and self._hold is not None:
-                self._hold.open()
+            self._hold_next = False
+            self._release()
         session.use_main_context()
         session.synchronize()
-        if held and self._hold is not None and self._hold.has_expired:
+        if self._hold is not None and self._hold.has_expired:
             self._hold = None
             self.hold_reason = f"queueing the window behind it took longer than {LIMIT_S:g} s"
             self.make_ready()
             return self.run(times, window=window, hold=False)
         host_ns = round((time.perf_counter_ns() - begin_ns) / times)
-        gpu_ns = None
-        if not self.event_reason:
-            call(self._driver, "cuEventElapsedTime", ctypes.addressof(self._elapsed), self._start, self._end)
-            gpu_ns = round(self._elapsed.value * 1e6 / times)
+        gpu_ns = None if self.event_reason else round(self.bracket.elapsed_ns() / times)
         clock = self._clocks.sm_mhz()
         exact_mhz = self._clock_of(gpu_ns, times)
         self.throttled.update(dict.fromkeys(self._clocks.throttle_reasons()))
@@ -142,18 +136,42 @@ class WindowSampler:
         cycles = None if exact_mhz is None or gpu_ns is None else cycles_of(gpu_ns, exact_mhz)
         return Sample(gpu_ns, host_ns, clock, slow, times, cycles, exact_mhz)
 
+    def stamp(self, number: int, stream: int) -> None:
+        """Queue a stamp of the clock between two launches, in a live stream of the context of the first work."""
+        if self._stamps is not None:
+            self._stamps.stamp(number, stream)
+
+    def clock_between(self, first: int, last: int, time_ns: int) -> float | None:
+        """The SM clock between two stamps of the last run, which `time_ns` of work lie between."""
+        if self.cycles_reason:
+            return None
+        return self._nominal_mhz if self._stamps is None else self._stamps.clock_mhz(time_ns, first, last)
+
+    def _before_start(self, stream: int) -> None:
+        if self._hold is not None and self._hold_next:
+            self._is_held = True
+            self._hold.close(stream)
+        self.stamp(BEFORE, stream)
+
+    def _behind_end(self, stream: int) -> None:
+        self.stamp(BEHIND, stream)
+        self._release()
+
+    def _release(self) -> None:
+        """Let go of the streams that are held: all work is queued, or something failed."""
+        if self._hold is not None and self._is_held:
+            self._hold.open()
+        self._is_held = False
+
     def _clock_of(self, gpu_ns: int | None, times: int) -> float | None:
         """The SM clock around the window that just ran; on the CPU driver that of its model. None: not known."""
-        if gpu_ns is None or self.cycles_reason:
-            return None
-        return self._nominal_mhz if self._stamps is None else self._stamps.clock_mhz(gpu_ns * times)
+        return None if gpu_ns is None else self.clock_between(BEFORE, BEHIND, gpu_ns * times)
 
     def finishes(self, limit_s: float) -> bool:
         """Whether everything in the window's streams ends within `limit_s`. Raises EngineError when a call fails."""
-        self._session.use_main_context()
-        self._close()
+        end = self.bracket.record_end()
         deadline_s = time.monotonic() + limit_s
-        while (code := self._driver.function("cuEventQuery")(self._end)) == _NOT_READY:
+        while (code := self._driver.function("cuEventQuery")(end)) == _NOT_READY:
             if time.monotonic() > deadline_s:
                 return False
             time.sleep(POLL_S)
@@ -166,75 +184,96 @@ class WindowSampler:
         """How many commands one run of the window queues, at most."""
         return sum(item.commands for item in self._session.window)
 
+    @property
+    def waits_outside(self) -> str:
+        """The call before the first work or behind the last that may wait for the device; "" where there is none."""
+        inside = {id(item) for item in self.bracket.between}
+        outside = (item for item in self._session.window if id(item) not in inside)
+        return next((item.call.function for item in outside if may_wait(item.call.function)), "")
+
+    def _try_events(self) -> str:
+        """Run the window once between its events. Returns the reason why they cannot be used."""
+        window = self.bracket.around()
+        self.bracket.prepare(1)
+        try:
+            self._session.run_window(window)
+            self._session.use_main_context()
+            self._session.synchronize()
+            self.bracket.elapsed_ns()
+        except DriverFailure as failure:
+            if failure.where is not None and failure.where != OF_NO_CALL:
+                raise
+            return f"no pair of events can be put around the window: {failure.what}"
+        finally:
+            self._session.restore()
+            self._session.synchronize()
+        return ""
+
     def _prepare_stamps(self, emulated: bool) -> str:
         """Reason why there are no cycles; "" when there are."""
         if self.event_reason:
             return "no GPU time"
         if emulated:
             return "" if self._nominal_mhz else "the CPU driver does not say the clock of its model"
-        self._session.use_main_context()
+        if self.bracket.makes_main_context:
+            return "the window makes its own context, in which no kernel can be ready to stamp the clock"
+        if len({self._device_of(context) for context in self._permanent_contexts()}) > 1:
+            return "the window works on several devices, each with a clock of its own"
         stamps = ClockStamps(
-            self._driver, self._session.device, self._live(self._main), self._session.synchronize
+            self._driver,
+            self._session.device,
+            lambda: self._session.executor.be_in(self.bracket.main.context),
+            self._session.synchronize,
         )
         if not stamps.reason:
             self._stamps = stamps
+        self._session.use_main_context()
         return stamps.reason
+
+    def _permanent_contexts(self) -> list[int]:
+        """Captured contexts of the window that are there before it."""
+        find = self._session.executor.handles.find
+        return [one for one in self.bracket.contexts if not one or find("CUcontext", one) is not None]
+
+    def _device_of(self, context: int) -> int:
+        self._session.executor.be_in(context)
+        return query_int(self._driver, "cuCtxGetDevice")
 
     def _prepare_hold(self) -> str:
         """Allocate the flag and try a wait that is already fulfilled. Returns the reason why it cannot be used."""
         try:
+            self._session.executor.be_in(self.bracket.main.context)
             hold = Hold(self._driver)
-            hold.wait(self._live(self._main))
-            self._session.synchronize()
+            hold.wait(0)
+            call(self._driver, "cuStreamSynchronize", 0)
+            self._session.use_main_context()
         except (DriverFailure, EngineError) as error:
             return f"the driver cannot hold a stream ({error.what})"
         self._hold = hold
         return ""
 
-    def _live(self, stream: int) -> int:
-        return self._session.executor.handles.live("CUstream", stream)
-
-    def _open(self) -> None:
-        """Start event on the main stream; the window's other streams wait for it."""
-        record, wait = self._driver.function("cuEventRecord"), self._driver.function("cuStreamWaitEvent")
-        if self._stamps is not None:
-            self._stamps.before(self._live(self._main))
-        record(self._start, self._live(self._main))
-        for stream in self._streams[1:]:
-            wait(self._live(stream), self._start, 0)
-
-    def _close(self) -> None:
-        """End event on the main stream, after all of the window's streams."""
-        record, wait = self._driver.function("cuEventRecord"), self._driver.function("cuStreamWaitEvent")
-        main = self._live(self._main)
-        for stream, join in zip(self._streams[1:], self._joins[1:], strict=True):
-            record(join, self._live(stream))
-            wait(main, join, 0)
-        record(self._end, main)
-
-    def _why_no_events(self) -> str:
-        session = self._session
-        if not any(is_launch(item) or _copies(item) for item in session.window):
-            return "the window starts no work on the device"
-        handles = session.executor.handles
-        if session.main_context and handles.find("CUcontext", session.main_context) is None:
-            return "the window creates its own context, so no event can be recorded before it"
-        if any(handles.find("CUstream", stream) is None for stream in self._streams):
-            return "the window creates its own streams, so no event can be recorded on them before it"
-        if len({item.context for item in session.window if is_launch(item)}) > 1:
-            return "the window launches in several contexts, which one pair of events cannot bracket"
-        return ""
-
-    def _prepare_flush(self, emulated: bool) -> tuple[str, int, int]:
+    def _prepare_flush(self, emulated: bool) -> str:
+        """A buffer on each device that the window works on. Returns the reason why caches are not flushed."""
         if emulated:
-            return "the cost model of the CPU driver has no cache", 0, 0
-        size = 2 * query_int(self._driver, "cuDeviceGetAttribute", ATTRIBUTE_L2_BYTES, self._session.device)
-        if size <= 0:
-            return "the device has no L2 cache", 0, 0
-        try:
-            return "", query(self._driver, "cuMemAlloc_v2", size), size
-        except EngineError as error:
-            return f"no memory for it ({error.what})", 0, 0
+            return "the cost model of the CPU driver has no cache"
+        devices: set[int] = set()
+        contexts = ([] if self.event_reason else self._permanent_contexts()) or [self._session.main_context]
+        for context in contexts:
+            if context and self._session.executor.handles.find("CUcontext", context) is None:
+                context = 0
+            device = self._device_of(context)
+            size = 2 * query_int(self._driver, "cuDeviceGetAttribute", ATTRIBUTE_L2_BYTES, device)
+            if device in devices or size <= 0:
+                continue
+            devices.add(device)
+            try:
+                self._flush.append((context, query(self._driver, "cuMemAlloc_v2", size), size))
+            except EngineError as error:
+                self._flush.clear()
+                self._session.use_main_context()
+                return f"no memory for it ({error.what})"
+        self._session.use_main_context()
+        return "" if self._flush else "the device has no L2 cache"
 
     def _why_no_hold(self, emulated: bool) -> str:
         """Reason not to hold; "" when the stream can be held."""
@@ -242,14 +281,20 @@ class WindowSampler:
             return "no events, so there is nothing to shield"
         if emulated:
             return "the modelled clock does not run while the host works"
-        window = self._session.window
         # The other streams wait for the start event, which is behind the hold: all of them are held.
         stamps = 0 if self._stamps is None else STAMP_COMMANDS
-        if self.commands + 2 * len(self._streams) + stamps > MAXIMUM_HELD_CALLS:
+        if self.commands + 2 * len(self.bracket.lanes) + stamps > MAXIMUM_HELD_CALLS:
             return f"the window queues more than {MAXIMUM_HELD_CALLS} calls"
-        waiting = next((item for item in window if may_wait(item.call.function)), None)
+        loading = next((i for i in self._session.window if i.call.function.startswith(_LOADS_CODE)), None)
+        if loading is not None:
+            return f"{loading.call.function} inside the window brings code that its first launch may have to wait for"
+        waiting = next((item for item in self.bracket.between if may_wait(item.call.function)), None)
         if waiting is not None:
             return f"{waiting.call.function} inside the window waits for the device"
+        program = self._session.program
+        by_host = {*program.births, *program.changes, *program.seen}
+        if any(item.call.number in by_host for item in self.bracket.between):
+            return "what the application's host code wrote inside the window is put there while the device is idle"
         return ""
 
 
@@ -264,7 +309,9 @@ class HotSampler:
         """run_ns: what one run takes on the device, about. single: no batches, as for a clock without a resolution."""
         self._sampler = sampler
         self.restore_each = restore_each
-        self.batch = 1 if restore_each or single else _batch(run_ns, sampler.commands)
+        # A run that is behind another one would wait, in the calls around its work, for a stream that is still held.
+        alone = single or bool(restore_each) or (not sampler.hold_reason and bool(sampler.waits_outside))
+        self.batch = 1 if alone else _batch(run_ns, sampler.commands)
 
     def sample(self) -> Sample:
         """One batch. Raises EngineError when a call fails."""
@@ -277,19 +324,6 @@ def _batch(run_ns: float, commands: int) -> int:
     """How many runs take BATCH_NS, as far as they can be queued behind a held stream."""
     wanted = math.ceil(BATCH_NS / max(run_ns, 1.0))
     return max(1, min(wanted, MAXIMUM_HELD_CALLS // max(commands, 1)))
-
-
-def _streams_of(session: Session) -> list[int]:
-    """Captured streams that the window uses, that of the first launch first; the default stream if there is none."""
-    streams = {session.main_stream: None}
-    for item in session.window:
-        for stream in launch_streams(item):
-            streams[stream] = None
-    return list(streams)
-
-
-def _copies(item: Prepared) -> bool:
-    return item.call.function.startswith(("cuMemcpy", "cuMemset"))
 
 
 def may_wait(symbol: str) -> bool:

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from replay.api.functions import by_symbol
-from replay.api.vocabulary import Effect
 from replay.engine.checking.restoring import WAITS_FOR_VALUES, differing_buffers, far_from_captured
 from replay.engine.driver import passed_value, query
 from replay.engine.execution.inputs import Prepared
+from replay.engine.execution.lanes import is_work, lane_of
 from replay.engine.execution.submission import Batch
-from replay.engine.session import Session, launch_streams
+from replay.engine.measuring.bracket import NO_NUMBER, Bracket
+from replay.engine.session import Session
 from replay.snapshot.schema import Call
 
 _EVENT_DISABLE_TIMING = 2
-_NO_NUMBER = -1  # of a call that the application did not make
-_COPIES = ("cuMemcpy", "cuMemset")
-_EDGES = ("cuStreamWaitEvent", "cuEventRecord", "cuEventRecordWithFlags")
 
 
 @dataclass(frozen=True)
@@ -39,39 +38,43 @@ def why_not_serial(session: Session) -> str:
     found = next((i for i in session.window if i.call.function.startswith(WAITS_FOR_VALUES)), None)
     if found is not None:
         return f"{found.call.function} may wait for work of a later call"
-    if len({_stream(item) for item in session.window if _is_work(item)}) < 2:
+    lanes = {lane_of(item) for item in session.window if is_work(item)}
+    if len(lanes) < 2:
         return "the window has work in one stream only"
+    find = session.executor.handles.find
+    if any(lane.context and find("CUcontext", lane.context) is None for lane in lanes):
+        return "the window makes a context itself, in which no event can wait before it"
     return ""
 
 
-def serial(session: Session) -> SerialWindow:
-    """The window with an edge wherever work goes to another stream than the work before it."""
-    calls: list[Prepared] = []
+def serial(session: Session, bracket: Bracket) -> SerialWindow:
+    """The window with an edge wherever work goes to another stream than the work before it. The edge begins right
+    behind the work before, since the window may end its stream."""
+    work = [item for item in session.window if is_work(item)]
     events: dict[int, int] = {}  # context -> event
-    before: Prepared | None = None
-    edges = 0
-    for item in session.window:
-        if _is_work(item):
-            if before is not None and _stream(before) != _stream(item):
-                if before.context not in events:
-                    session.executor.be_in(before.context)
-                    events[before.context] = query(session.driver, "cuEventCreate", _EVENT_DISABLE_TIMING)
-                calls += _edge(session, before, item, events[before.context])
-                edges += 1
-            before = item
-        calls.append(item)
+    edges: dict[int, list[Prepared]] = {}  # in front of the call with this id
+    ends: dict[int, list[Prepared]] = {}  # and behind
+    for before, item in pairwise(work):
+        if lane_of(before) != lane_of(item):
+            if before.context not in events:
+                session.executor.be_in(before.context)
+                events[before.context] = query(session.driver, "cuEventCreate", _EVENT_DISABLE_TIMING)
+            event = events[before.context]
+            ends[id(before)] = [_step(session, "cuEventRecord", before, event)]
+            edges[id(item)] = [_step(session, "cuStreamWaitEvent", item, event)]
     session.use_main_context()
-    streams = {_stream(item) for item in session.window if _is_work(item)}
-    return SerialWindow(session.submittable(calls), len(streams), edges)
+    calls = bracket.around(lambda item: [*edges.get(id(item), ()), item, *ends.get(id(item), ())])
+    return SerialWindow(calls, len({lane_of(item) for item in work}), len(edges))
 
 
-def compare_orders(session: Session, window: SerialWindow) -> list[str]:
+def compare_orders(session: Session, bracket: Bracket, window: SerialWindow) -> list[str]:
     """Run the window as recorded and one after another, both from restored memory: the buffers that differ."""
     left = []
     compared: dict[str, int] = {}
     for calls in (None, window.calls):
         session.restore()
         session.synchronize()
+        bracket.prepare(1)
         session.run_window(calls)
         session.synchronize()
         left.append(session.contents.copies.written_digests())
@@ -80,35 +83,16 @@ def compare_orders(session: Session, window: SerialWindow) -> list[str]:
     return differing_buffers(session, left[0], left[1], compared)
 
 
-def _is_work(item: Prepared) -> bool:
-    symbol = item.call.function
-    if symbol in _EDGES:
-        return False
-    launch = by_symbol()[symbol].effect in (Effect.LAUNCH, Effect.GRAPH_LAUNCH)
-    return launch or symbol.startswith((*_COPIES, "cuStreamWriteValue", "cuMemPrefetch"))
-
-
-def _stream(item: Prepared) -> tuple[int, bool]:
-    """Captured stream, and whether the thread's own default stream is meant."""
-    streams = launch_streams(item)
-    stream = streams[0] if streams else 0
-    return stream, stream == 0 and item.call.per_thread
-
-
-def _edge(session: Session, before: Prepared, item: Prepared, event: int) -> list[Prepared]:
-    """The stream of `item` waits for what is in that of `before`; streams that the window makes are looked up late."""
-
-    def step(symbol: str, of: Prepared) -> Prepared:
-        stream, per_thread = _stream(of)
-        row = Call(_NO_NUMBER, symbol, "window", of.call.thread, [], 0, per_thread=per_thread)
-        parameters = by_symbol()[symbol].parameters
-        values = [event if parameter.c_type == "CUevent" else 0 for parameter in parameters]
-        place = next(at for at, parameter in enumerate(parameters) if parameter.c_type == "CUstream")
-        made = Prepared(row, of.context, session.driver.function(symbol, per_thread), values)
-        if session.executor.is_permanent("CUstream", stream):
-            values[place] = session.executor.handles.live("CUstream", stream)
-        else:
-            made.late_arguments.append((place, "CUstream", stream))
-        return replace(made, arguments=[passed_value(p, v) for p, v in zip(parameters, values, strict=True)])
-
-    return [step("cuEventRecord", before), step("cuStreamWaitEvent", item)]
+def _step(session: Session, symbol: str, of: Prepared, event: int) -> Prepared:
+    """Record an event in the stream of a call, or let it wait; a stream that the window makes is looked up late."""
+    stream = lane_of(of).stream
+    row = Call(NO_NUMBER, symbol, "window", of.call.thread, [], 0)
+    parameters = by_symbol()[symbol].parameters
+    values = [event if parameter.c_type == "CUevent" else 0 for parameter in parameters]
+    place = next(at for at, parameter in enumerate(parameters) if parameter.c_type == "CUstream")
+    made = Prepared(row, of.context, session.driver.function(symbol), values)
+    if session.executor.is_permanent("CUstream", stream):
+        values[place] = session.executor.handles.live("CUstream", stream)
+    else:
+        made.late_arguments.append((place, "CUstream", stream))
+    return replace(made, arguments=[passed_value(p, v) for p, v in zip(parameters, values, strict=True)])

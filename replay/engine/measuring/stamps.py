@@ -1,4 +1,4 @@
-"""Stamps of the SM clock on the device, in front of the window and behind it, on its main stream.
+"""Stamps of the SM clock on the device: in front of the window and behind it, and inside long ones.
 
 The kernel is PTX of our own, which the driver compiles for the device once in each worker. Where the driver does not
 take it, there are no cycles and a reason. On the CPU driver the cycles are those of its cost model.
@@ -16,7 +16,11 @@ from replay.timing.stamps import STAMP_BYTES, clock_between, decode_stamps
 
 # CUdevice_attribute
 _MULTIPROCESSORS, _CLOCK_RATE_KHZ = 16, 13
-COMMANDS = 3  # that one pair of stamps queues: two launches, and a fill in front of them
+COMMANDS = 2  # that one pair of stamps queues
+
+BEFORE, BEHIND = 0, 1  # numbers of the stamps around the window
+BETWEEN = 2  # and of the first one inside it
+MAXIMUM_STAMPS = 34
 
 # One block of one thread a stamp. The first block on a multiprocessor takes its place in the table, waits for a tick of
 # the global timer, so that the timer's step does not count, and leaves both clocks. Old instructions alone, so that
@@ -63,81 +67,85 @@ done:
 
 
 class ClockStamps:
-    """Takes pairs of stamps. reason: why there are none, "" where there are; then only `clock_mhz` may be called.
-
-    To be made in the context of the stream that the stamps go to.
+    """Takes stamps, each with a number of its own. reason: why there are none, "" where there are; then only
+    `clock_mhz` may be called.
     """
 
-    def __init__(self, driver: Driver, device: int, stream: int, synchronize: Callable[[], None]) -> None:
-        """stream: live handle. synchronize: waits for the device. One pair is tried at once."""
+    def __init__(
+        self, driver: Driver, device: int, enter: Callable[[], None], synchronize: Callable[[], None]
+    ) -> None:
+        """enter: makes the context of the streams current that the stamps go to. synchronize: waits for the device. One
+        pair is tried at once."""
         self._driver = driver
-        self._buffer = bytearray()
+        self._enter = enter
+        self._synchronize = synchronize
+        self._data = b""
+        self._taken = {BEFORE, BEHIND}  # since `begin`
         self.reason = ""
         try:
             multiprocessors = query_int(driver, "cuDeviceGetAttribute", _MULTIPROCESSORS, device)
             self._blocks = 2 * max(multiprocessors, 1)  # more than one each, for none says where it is put
             # Numbers of multiprocessors may have gaps.
             self._places = max(256, 4 * self._blocks)
+            enter()
             module = query(driver, "cuModuleLoadData", STAMP_PTX.encode() + b"\0")
             self._function = query(driver, "cuModuleGetFunction", module, b"replay_clock_stamp")
             self._bytes = self._places * STAMP_BYTES
-            self._address = query(driver, "cuMemAlloc_v2", 2 * self._bytes)
-            self._buffer = bytearray(2 * self._bytes)
+            self._address = query(driver, "cuMemAlloc_v2", MAXIMUM_STAMPS * self._bytes)
             self._arguments = [
-                (ctypes.c_uint64(self._address + half * self._bytes), ctypes.c_uint32(self._places))
-                for half in range(2)
+                (ctypes.c_uint64(self._address + number * self._bytes), ctypes.c_uint32(self._places))
+                for number in range(MAXIMUM_STAMPS)
             ]
             self._parameters = [
                 (ctypes.c_void_p * 2)(*(ctypes.addressof(item) for item in pair)) for pair in self._arguments
             ]
-            self.begin(stream)
-            self.before(stream)
-            self.behind(stream)
+            self.begin()
+            self.stamp(BEFORE, 0)
+            self.stamp(BEHIND, 0)
             synchronize()
             if self.clock_mhz(0) is None:
                 self.reason = "the clocks that the stamp kernel read say nothing"
         except (DriverFailure, EngineError) as error:
             self.reason = f"the driver does not run the stamp kernel ({error.what})"
 
-    def begin(self, stream: int) -> None:
-        """Forget the stamps before; queued in the stream."""
-        call(self._driver, "cuMemsetD8Async", self._address, 0, 2 * self._bytes, stream)
+    def begin(self) -> None:
+        """Forget the stamps before. The device is idle, and is afterwards."""
+        self._enter()
+        size = (max(self._taken, default=0) + 1) * self._bytes
+        call(self._driver, "cuMemsetD8Async", self._address, 0, size, 0)
+        self._synchronize()
+        self._taken.clear()
+        self._data = b""
 
-    def before(self, stream: int) -> None:
-        """Queue the stamp in front of the window."""
-        self._launch(0, stream)
-
-    def behind(self, stream: int) -> None:
-        """Queue the stamp behind the window."""
-        self._launch(1, stream)
-
-    def _launch(self, half: int, stream: int) -> None:
-        parameters = ctypes.addressof(self._parameters[half])
+    def stamp(self, number: int, stream: int) -> None:
+        """Queue a stamp in a live stream. number: below MAXIMUM_STAMPS."""
+        self._taken.add(number)
         call(
             self._driver,
             "cuLaunchKernel",
             self._function,
-            self._blocks,
-            1,
-            1,
-            1,
-            1,
-            1,
+            *(self._blocks, 1, 1),
+            *(1, 1, 1),
             0,
             stream,
-            parameters,
+            ctypes.addressof(self._parameters[number]),
             0,
         )
 
-    def clock_mhz(self, window_ns: int) -> float | None:
-        """The SM clock between the two stamps; None where they do not say. The device is idle."""
-        target = (ctypes.c_char * len(self._buffer)).from_buffer(self._buffer)
-        call(self._driver, "cuMemcpyDtoH_v2", ctypes.addressof(target), self._address, len(self._buffer))
-        del target
-        data = bytes(self._buffer)
-        return clock_between(
-            decode_stamps(data[: self._bytes]), decode_stamps(data[self._bytes :]), window_ns
-        )
+    def clock_mhz(self, time_ns: int, first: int = BEFORE, last: int = BEHIND) -> float | None:
+        """The SM clock between two stamps, which `time_ns` of work lie between; None where they do not say. The device
+        is idle."""
+        if not self._data:
+            buffer = bytearray((max(self._taken, default=BEHIND) + 1) * self._bytes)
+            target = (ctypes.c_char * len(buffer)).from_buffer(buffer)
+            self._enter()
+            call(self._driver, "cuMemcpyDtoH_v2", ctypes.addressof(target), self._address, len(buffer))
+            del target
+            self._data = bytes(buffer)
+        return clock_between(self._stamps_of(first), self._stamps_of(last), time_ns)
+
+    def _stamps_of(self, number: int) -> dict[int, tuple[int, int]]:
+        return decode_stamps(self._data[number * self._bytes : (number + 1) * self._bytes])
 
 
 def nominal_clock_mhz(driver: Driver, device: int) -> float | None:

@@ -203,13 +203,12 @@ class _Launches:
         self._timed, self._sampler, self._messages = timed, sampler, messages
         self._timer = LaunchTimer(session, sampler)
         self._alone = len(session.window) == 1 and self._timer.launches == 1 and not sampler.event_reason
-        timed.notes += self._timer.notes
 
     def take(self, caches: Caches, passes: int, restore: bool = True) -> None:
         """So many passes, behind a restore each or one right after the other."""
         if self._alone:
             timing = self._timed.cold if caches == "cold" else self._timed.hot
-            self._timer.add(caches, timing.gpu_time_ns if timing else [])
+            self._timer.add(caches, timing.gpu_time_ns if timing else [], timing.cycles if timing else [])
             return
         self._messages.stage(f"timing each launch of the window with {caches} caches")
         for number in range(passes):
@@ -219,7 +218,8 @@ class _Launches:
             )
 
     def result(self) -> list[schema.LaunchTime]:
-        """In the order of the window."""
+        """In the order of the window; what could not be timed goes into the notes."""
+        self._timed.notes += self._timer.notes
         return self._timer.result()
 
 
@@ -229,8 +229,8 @@ def _time_serial(
     """As many cold samples with the work one after another as the window itself got, at most SERIAL_SAMPLES."""
     if reason := why_not_serial(session):
         return schema.Serialized(reason=reason)
-    window = serial(session)
-    differing = compare_orders(session, window)
+    window = serial(session, sampler.bracket)
+    differing = compare_orders(session, sampler.bracket, window)
     count = parameters.fixed_samples or (parameters.modelled_samples if emulated else SERIAL_SAMPLES)
     times: dict[str, list[int]] = {"recorded": [], "serial": []}
     for _ in range(count):  # in turns, so that a drift of the clock meets both

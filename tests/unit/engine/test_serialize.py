@@ -60,11 +60,23 @@ def test_streams_one_after_another_take_the_sum_of_their_times(replayed, section
     assert result.verification.verdict == "match"
     assert (serialized.reason, serialized.streams, serialized.edges) == ("", 2, 1)
     assert serialized.differing == []
-    if section == "setup":  # else no event can be recorded before the window
-        assert serialized.recorded_ns == result.timing.gpu.median_ns
-        assert serialized.serial_ns == 2 * serialized.recorded_ns
-        assert sum(item.cold_ns for item in result.launch_times) == serialized.serial_ns
+    assert serialized.recorded_ns == result.timing.gpu.median_ns
+    assert serialized.serial_ns == 2 * serialized.recorded_ns
+    assert sum(item.cold_ns for item in result.launch_times) == serialized.serial_ns
     assert "one after another" in render_run(result, Screen(200, False))
+
+
+def test_an_edge_begins_before_the_stream_of_the_work_before_is_ended(replayed):  # noqa: F811
+    factory = SnapshotFactory()
+    factory.set_up(INCREMENT.encode(), "increment")
+    streams(factory, "window")
+    for address, stream in ((BASE, FIRST), (OTHER, SECOND)):
+        factory.range(address, u32(5), u32(6))
+        factory.launch(u64(address), [(0, 8)], 1, 1, stream=stream)
+        factory.call("cuStreamDestroy_v2", [stream])
+    serialized = replayed(factory, serialize=True).serialized
+    assert (serialized.streams, serialized.edges) == (2, 1)
+    assert serialized.serial_ns == 2 * serialized.recorded_ns
 
 
 def test_a_missing_edge_between_streams_shows_as_a_difference(replayed, monkeypatch):  # noqa: F811

@@ -10,7 +10,8 @@ from replay.report.run import render_run  # noqa: E402
 from replay.report.text import Screen  # noqa: E402
 from replay.timing.stamps import clock_between, cycles_of, decode_stamps  # noqa: E402
 
-from ..snapshot_factory import vector_add
+from ..small_snapshots import BASE, INCREMENT, u32, u64
+from ..snapshot_factory import SnapshotFactory, vector_add
 
 # Stamps are taken on the CPU driver too, as on a GPU.
 FORCED = """
@@ -44,7 +45,7 @@ def test_stamps_that_the_events_contradict_are_not_believed():
     assert clock_between(before, {1: (11_000, 15_500)}, 10_000) is None  # another multiprocessor
 
 
-def test_the_stamp_kernel_runs_around_the_window_and_disturbs_nothing(replayed, sabotage):  # noqa: F811
+def test_the_stamp_kernel_runs_around_the_window_and_disturbs_nothing(replayed, sabotage):
     plain = replayed(vector_add())
     # The CPU driver counts instructions of one launch for cycles, so only that both stamps are there can be seen on it.
     both = "stamps.clock_between = lambda before, behind, window_ns: 1234.0 if before.keys() & behind.keys() else None"
@@ -60,7 +61,7 @@ def test_the_stamp_kernel_runs_around_the_window_and_disturbs_nothing(replayed, 
     assert "SM cycles, stamped on the device around the window" in render_run(result, Screen(200, False))
 
 
-def test_a_driver_that_refuses_the_stamp_kernel_is_told_and_times_stay(replayed, sabotage):  # noqa: F811
+def test_a_driver_that_refuses_the_stamp_kernel_is_told_and_times_stay(replayed, sabotage):
     sabotage(FORCED.format(more='stamps.STAMP_PTX = "not PTX"'))
     timing = (result := replayed(vector_add())).timing
     assert timing.gpu is not None
@@ -70,7 +71,7 @@ def test_a_driver_that_refuses_the_stamp_kernel_is_told_and_times_stay(replayed,
     assert "no SM cycles: the driver does not run the stamp kernel" in render_run(result, Screen(200, False))
 
 
-def test_cycles_on_the_cpu_driver_are_those_of_its_model_and_called_so(replayed):  # noqa: F811
+def test_cycles_on_the_cpu_driver_are_those_of_its_model_and_called_so(replayed):
     result = replayed(vector_add())
     timing = result.timing
     assert timing.cycles_source == "modelled"
@@ -79,7 +80,7 @@ def test_cycles_on_the_cpu_driver_are_those_of_its_model_and_called_so(replayed)
     assert "SM cycles, modelled: median" in render_run(result, Screen(80, False))
 
 
-def test_a_comparison_takes_stamped_cycles_before_those_of_the_clock_that_nvml_gave(replayed):  # noqa: F811
+def test_a_comparison_takes_stamped_cycles_before_those_of_the_clock_that_nvml_gave(replayed):
     result = replayed(vector_add())
     timing = replace(
         result.timing, source="measured", cycles=[7, 9, 8], sm_clock_mhz=[1000], cycles_source="stamped"
@@ -87,3 +88,53 @@ def test_a_comparison_takes_stamped_cycles_before_those_of_the_clock_that_nvml_g
     assert observation(replace(result, timing=timing)).cycles == 8
     without = replace(timing, cycles=[], cycles_source="")
     assert observation(replace(result, timing=without)).cycles == timing.gpu.median_ns
+
+
+# A clock of 2000 MHz in the first stretch of the window, 100 MHz more in each one behind it.
+MOVING = """
+def clock_mhz(self, time_ns, first=0, last=1):
+    if set((first, last)) - self._taken:
+        return None
+    return 1200.0 if (first, last) == (0, 1) else 2000.0 + 100 * max(first - 1, 0)
+stamps.ClockStamps.clock_mhz = clock_mhz
+from replay.engine.measuring import launch_times
+launch_times.STRETCH_NS = {length_ns}
+"""
+
+
+def four_launches():
+    factory = SnapshotFactory()
+    factory.set_up(INCREMENT.encode(), "increment")
+    factory.call("cuStreamCreate", [0x7F40, 1], section="setup", outputs={"phStream": u64(0x51)})
+    for number, stream in enumerate((0, 0, 0x51, 0)):
+        factory.range(BASE + 4096 * number, u32(5), u32(6))
+        factory.launch(u64(BASE + 4096 * number), [(0, 8)], 1, 1, stream=stream)
+    return factory
+
+
+def test_each_launch_has_the_cycles_of_its_time_at_the_clock_around_the_window(replayed, sabotage):
+    sabotage(FORCED.format(more=MOVING.format(length_ns=1_000_000)))
+    launches = replayed(four_launches()).launch_times
+    assert {item.cycles_source for item in launches} == {"stamped"}
+    assert [item.cold_cycles for item in launches] == [round(1.2 * item.cold_ns) for item in launches]
+    assert [item.hot_cycles for item in launches] == [round(1.2 * item.hot_ns) for item in launches]
+
+
+def test_in_a_long_window_each_launch_has_the_clock_of_the_stretch_that_it_lies_in(replayed, sabotage):
+    plain = replayed(four_launches()).launch_times
+    sabotage(FORCED.format(more=MOVING.format(length_ns=1)))  # a stretch for each launch of the main stream
+    result = replayed(four_launches())
+    launches = result.launch_times
+    assert [item.cold_ns for item in launches] == [
+        item.cold_ns for item in plain
+    ]  # no stamp between its events
+    found = [item.cold_cycles and round(item.cold_cycles / item.cold_ns, 2) for item in launches]
+    assert found == [2.0, 2.1, None, 2.2]
+    assert "along the stream of the first work alone" in launches[2].cycles_reason
+    assert "1 launch without SM cycles: the clock is stamped along" in render_run(result, Screen(200, False))
+
+
+def test_cycles_of_launches_on_the_cpu_driver_are_called_modelled(replayed):
+    launches = replayed(four_launches()).launch_times
+    assert {item.cycles_source for item in launches} == {"modelled"}
+    assert [item.cold_cycles for item in launches] == [round(1.5 * item.cold_ns) for item in launches]
