@@ -56,7 +56,7 @@ class Bracket:
     reason: why there is no such pair, "" where there is; then only that may be asked. main: where the first work goes.
     between: the calls from the first work to the last. plain: nothing that it needs is made or ended by the window.
     before_start, behind_end: what to queue in a live stream in front of the start event and behind the end event;
-    `behind_end` is called when all work is queued.
+    `behind_end` is called when all work is queued. To be made where the window has not run since the last restore.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class Bracket:
     ) -> None:
         self._session, self._driver = session, session.driver
         self._before_start, self._behind_end = before_start, behind_end
+        self._made = self._made_by_the_window()
         self.reason = ""
         self.plain = True
         self.between: Sequence[Prepared] = ()
@@ -75,7 +76,6 @@ class Bracket:
         self.between = session.window[self._first : self._last + 1]
         self.main = lane_of(self.between[0])
         self.lanes = list(dict.fromkeys(lane_of(item) for item in self.between if is_work(item)))
-        self._made = self._made_by_the_window()
         self._joins: dict[Lane, int] = {}
         self._collector = 0  # live; 0: the main stream
         self._own: int | None = None
@@ -83,7 +83,7 @@ class Bracket:
         self._start = self._end = 0
         self._runs_left, self._is_open = 1, False
         self._read: float | None = None
-        if not self.reason and not self._is_made(self.main.context):
+        if not self.reason and not self.makes(self.main.context):
             self._make_events()
 
     @property
@@ -91,10 +91,9 @@ class Bracket:
         """Captured contexts that have work, that of the first work first."""
         return list(dict.fromkeys(lane.context for lane in self.lanes))
 
-    @property
-    def makes_main_context(self) -> bool:
-        """Whether the window makes the context that its first work is in."""
-        return self._is_made(self.main.context)
+    def makes(self, context: int) -> bool:
+        """Whether the window makes a captured context, so that it is not there before."""
+        return ("CUcontext", context) in self._made
 
     def prepare(self, times: int) -> None:
         """The next `times` runs of the window are between one pair of events."""
@@ -139,11 +138,8 @@ class Bracket:
         # The primary context that stands for a captured one is there before any call that retains it.
         return {item for item in given if item[0] == "CUstream" or find(*item) is None}
 
-    def _is_made(self, context: int) -> bool:
-        return ("CUcontext", context) in self._made
-
     def _is_late(self, lane: Lane) -> bool:
-        return ("CUstream", lane.stream) in self._made or self._is_made(lane.context)
+        return ("CUstream", lane.stream) in self._made or self.makes(lane.context)
 
     def _plan(self) -> dict[int, list[Callable[[], None]]]:
         """What to do in front of which call of the window."""
@@ -198,7 +194,7 @@ class Bracket:
         if self._is_open:
             return  # by an earlier of several runs
         self._is_open = True
-        if self.makes_main_context:
+        if self.makes(self.main.context):
             self._make_events()
         self._be_in(self.main.context)
         main = self._live(self.main)
@@ -218,7 +214,7 @@ class Bracket:
         event = self._joins.get(lane)
         if event is None:
             event = query(self._driver, "cuEventCreate", _EVENT_DISABLE_TIMING)
-            if not self._is_made(lane.context):
+            if not self.makes(lane.context):
                 self._joins[lane] = event
         call(self._driver, "cuEventRecord", event, self._live(lane))
         self._be_in(self.main.context)

@@ -89,9 +89,6 @@ class LaunchTimer:
 
     def _launches(self) -> list[_Timed]:
         session = self._session
-        session.restore()  # contexts that the last run made are not there before the next
-        session.synchronize()
-        handles = session.executor.handles
         timed: list[_Timed] = []
         unlisted = 0
         for item in session.window:
@@ -100,7 +97,7 @@ class LaunchTimer:
             if len(timed) >= MAXIMUM_TIMED_LAUNCHES:
                 unlisted += 1
                 continue
-            late = bool(item.context) and handles.find("CUcontext", item.context) is None
+            late = self._sampler.bracket.makes(item.context)
             timed.append(_Timed(item, lane_of(item), late))
             if not late:
                 session.executor.be_in(item.context)

@@ -215,7 +215,7 @@ class WindowSampler:
             return "no GPU time"
         if emulated:
             return "" if self._nominal_mhz else "the CPU driver does not say the clock of its model"
-        if self.bracket.makes_main_context:
+        if self.bracket.makes(self.bracket.main.context):
             return "the window makes its own context, in which no kernel can be ready to stamp the clock"
         if len({self._device_of(context) for context in self._permanent_contexts()}) > 1:
             return "the window works on several devices, each with a clock of its own"
@@ -232,8 +232,7 @@ class WindowSampler:
 
     def _permanent_contexts(self) -> list[int]:
         """Captured contexts of the window that are there before it."""
-        find = self._session.executor.handles.find
-        return [one for one in self.bracket.contexts if not one or find("CUcontext", one) is not None]
+        return [one for one in self.bracket.contexts if not self.bracket.makes(one)]
 
     def _device_of(self, context: int) -> int:
         self._session.executor.be_in(context)

@@ -185,3 +185,10 @@ def test_launches_of_a_thread_s_own_default_stream_are_inside_the_events(replaye
     work(factory, FAR + 8192, per_thread=True)
     assert checked(replayed(factory)) == alone
     assert CONTEXT  # the context of the setup, in which all of this runs
+
+
+def test_timing_ends_with_a_run_so_that_what_it_leaves_can_be_compared(replayed):
+    """With cold caches alone, of a window that is one launch, nothing is run after the samples."""
+    result = replayed(increment(), caches="cold")
+    assert result.verification.verdict == "match"
+    assert result.hot is None
