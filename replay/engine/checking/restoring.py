@@ -40,13 +40,13 @@ def check_restore(session: Session, verified: Verified) -> Restore:
     session.restore()
     session.synchronize()
     restored = contents.copies.written_digests()
-    wrong = differing_buffers(session, contents.copies.loaded_digests, restored)
+    wrong = unlike_loaded(session, contents.copies.loaded_digests, restored)
     facts = Restore(
         verdict="wrong" if wrong else "right",
         ranges=len({range_id for range_id, _ in restored}),
         size_bytes=contents.copies.copied_bytes,
         written_elsewhere=list(session.found_written),
-        problems=[f"{text} does not hold what was loaded after a restore" for text in wrong],
+        problems=wrong,
     )
     if wrong:
         return facts
@@ -65,6 +65,24 @@ def check_restore(session: Session, verified: Verified) -> Restore:
             "that is not in the snapshot"
         )
     return facts
+
+
+def unlike_loaded(session: Session, loaded: Digests, restored: Digests) -> list[str]:
+    """The buffers that a restore did not bring back, with the first byte."""
+    places: dict[int, int] = {}
+    for (range_id, offset), digest in sorted(loaded.items()):
+        if restored.get((range_id, offset)) != digest:
+            places.setdefault(range_id, offset)
+    texts = []
+    for range_id, start in list(places.items())[:SHOWN_BUFFERS]:
+        range_ = session.program.ranges[range_id]
+        found = session.contents.unlike_loaded(range_, start)
+        what = f"{describe(range_)} does not hold what was loaded after a restore"
+        if found is not None:
+            offset, was, is_ = found
+            what += f": byte {offset:,} is {is_:#04x}, loaded was {was:#04x}"
+        texts.append(what)
+    return texts
 
 
 def differing_buffers(
@@ -89,7 +107,7 @@ def differing_buffers(
         if as_before and (found.equal or session.executor.window_objects):
             del places[range_id]
     return [
-        f"{describe(session.program.ranges[range_id])}, from offset {offsets[0]:#x}"
+        f"{describe(session.program.ranges[range_id])}, somewhere from offset {offsets[0]:#x} on"
         for range_id, offsets in list(places.items())[:SHOWN_BUFFERS]
     ]
 

@@ -259,8 +259,6 @@ class ContentStore:
         assert range_.after is not None
         live = self.live(range_)
         moves = self._any_word_moves(range_.id)
-        handles = self.handle_words.get(range_.id, [])
-        places = self.map_places.get(range_.id, [])
         for offset, digest, size in pieces(range_.after):
             actual = self._live.read(range_, live + offset, size)
             actual_digest = (
@@ -269,13 +267,7 @@ class ContentStore:
             if actual_digest == digest:
                 yield offset, None, actual, actual_digest
                 continue
-            held = bytearray(read_chunk(self.reader, digest, size))
-            if self.maps is not None and places:
-                self.maps.patch(
-                    held, offset, places
-                )  # before their addresses, which stand inside, are patched
-            words = self._words_in(range_.id, offset, size) if moves else ()
-            expected = bytes(self._patched(held, offset, words, handles))
+            expected = self._here(range_, offset, digest, size, moves)
             if expected != actual and not self.copies.is_copied(range_.id, offset):
                 self.written_elsewhere.setdefault(range_.id, []).append(offset)
             if expected != actual:
@@ -284,6 +276,29 @@ class ContentStore:
                 expected, count = with_live_handles(expected, actual, self.handles_here)
                 self.handle_words_of_outputs += count
             yield offset, expected, actual, actual_digest
+
+    def _here(self, range_: Range, offset: int, digest: bytes, size: int, moves: bool) -> bytes:
+        """A captured chunk of a range, with what is known of its words as it is in this process."""
+        held = bytearray(read_chunk(self.reader, digest, size))
+        if self.maps is not None and (places := self.map_places.get(range_.id)):
+            self.maps.patch(held, offset, places)  # before their addresses, which stand inside, are patched
+        words = self._words_in(range_.id, offset, size) if moves else ()
+        return bytes(self._patched(held, offset, words, self.handle_words.get(range_.id, ())))
+
+    def unlike_loaded(self, range_: Range, start: int) -> tuple[int, int, int] | None:
+        """(offset, what was loaded, what is there) of the first byte from `start` on that is not as `load` left it."""
+        if range_.before is None:
+            return None
+        live, moves = self.live(range_), self._any_word_moves(range_.id)
+        for offset, digest, size in pieces(range_.before):
+            if offset + size <= start:
+                continue
+            actual = self._live.read(range_, live + offset, size)
+            loaded = self._here(range_, offset, digest, size, moves)
+            for place in range(max(start - offset, 0), size) if actual != loaded else ():
+                if actual[place] != loaded[place]:
+                    return offset + place, loaded[place], actual[place]
+        return None
 
     def following(self, expected: bytes, actual: bytes) -> bytes:
         """`expected` with the words that look like pointers to moved memory made to follow it where the actual ones

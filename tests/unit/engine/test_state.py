@@ -60,9 +60,10 @@ def test_a_buffer_that_is_captured_as_unchanged_and_written_is_found_and_restore
 
 # The copy of the buffer is spoilt behind the compared replay; a restore leaves a buffer out.
 @pytest.mark.parametrize(
-    "code",
+    ("code", "byte"),
     [
-        """
+        (
+            """
 from replay.engine.contents.copies import Copies
 remember = Copies.remember_loaded
 def spoil(self):
@@ -71,19 +72,26 @@ def spoil(self):
     self._driver.function("cuMemsetD8_v2")(segment.copy + 3, 0x5A, 1)
 Copies.remember_loaded = spoil
 """,
-        """
+            "byte 3 is 0x5a, loaded was 0x00",
+        ),
+        (
+            """
 from replay.engine.contents.copies import Copies
 restore = Copies.restore
 Copies.restore = lambda self, range_: None if range_.address == 0x330000000000 else restore(self, range_)
 """,
+            "byte 0 is 0x06, loaded was 0x05",
+        ),
     ],
+    ids=["a spoilt copy", "a buffer left out"],
 )
-def test_a_wrong_restore_is_caught_named_and_nothing_is_timed(replayed, sabotage, code):
+def test_a_wrong_restore_is_caught_named_and_nothing_is_timed(replayed, sabotage, code, byte):
     sabotage(code)
     result = replayed(publish(a_after=6))
     assert result.verification.verdict == "match"
     assert result.restore.verdict == "wrong"
     assert f"{BASE:#x}" in result.restore.problems[0]
+    assert result.restore.problems[0].endswith(byte)
     assert result.timing is None
     assert result.hot is None
     assert any("not timed" in note for note in result.notes)
