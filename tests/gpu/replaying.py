@@ -27,8 +27,14 @@ def start_step(machine: Machine) -> None:
 
 
 def shift_steps(machine: Machine) -> None:
-    """Whether every sample gives its outputs with all memory moved; the distances say what this driver grants."""
-    for sample in [*SAMPLES, "memory_kinds"]:
+    """Whether every sample gives its outputs with all memory moved; the distances say what this driver grants. And so
+    much memory of every kind that several threads load it, each on a default stream of its own."""
+    with machine.record.step("much memory"):
+        machine.need_gpu()
+        program = HERE.parent / "end_to_end" / "programs" / "much_memory.py"
+        selection = ["--profiler-api", "--memory", "live"]
+        machine.capture_and_run("much_memory", selection, [sys.executable, str(program)])
+    for sample in [*SAMPLES, "memory_kinds", "much_memory"]:
         with machine.record.step(f"shift {sample}") as step:
             machine.need_gpu()
             if not (machine.work / f"{sample}.rsnap").exists():
