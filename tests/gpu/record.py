@@ -130,15 +130,18 @@ class Record:
             raise StepFailed(f"`{line}` ended with status {process.returncode}: {last[0]}")
         return text
 
-    def write(self) -> None:
-        """results.json, replaced as a whole."""
+    def content(self) -> dict[str, Any]:
+        """What results.json holds."""
         counts = {o: sum(s.outcome == o for s in self.steps) for o in ("passed", "failed", "skipped")}
-        content = {
+        return {
             "schema": SCHEMA,
             "started_utc": self.started_utc,
             "counts": counts,
             "steps": [asdict(step) for step in self.steps],
         }
+
+    def write(self) -> None:
+        """results.json, replaced as a whole."""
         temporary = self.folder / "results.json.new"
-        temporary.write_text(json.dumps(content, indent=1, sort_keys=False) + "\n")
+        temporary.write_text(json.dumps(self.content(), indent=1, sort_keys=False) + "\n")
         temporary.replace(self.folder / "results.json")

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from replay.engine.placing import layouts
 from replay.engine.run import RunOptions, run_snapshot
 from replay.errors import ReplayError
+
+STARTS_AT_ONCE = min(8, os.cpu_count() or 1)
 
 
 def start(path: str, driver: str) -> dict[str, Any]:
@@ -41,8 +45,10 @@ def main() -> int:
     outcomes: Counter[str] = Counter()
     tried: Counter[str] = Counter()
     odd: list[dict[str, Any]] = []
-    for path in itertools.islice(itertools.cycle(snapshots), count):
-        one = start(path, driver)
+    paths = list(itertools.islice(itertools.cycle(snapshots), count))
+    with ThreadPoolExecutor(STARTS_AT_ONCE) as pool:  # each start has a process, and a layout, of its own
+        answers = list(pool.map(lambda path: start(path, driver), paths))
+    for path, one in zip(paths, answers):  # noqa: B905
         outcomes[one["outcome"]] += 1
         tried[" ".join(one.get("layouts", []))] += 1
         if one["outcome"] != "same addresses" and len(odd) < 20:

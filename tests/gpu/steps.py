@@ -21,7 +21,9 @@ from capturing import (  # noqa: E402
     sample_steps,
     stack_steps,
 )
+from figures import fidelity_steps, hold_step, noise_step, rate_step  # noqa: E402
 from machine import REPOSITORY, Machine  # noqa: E402
+from page import page  # noqa: E402
 from record import Record  # noqa: E402
 from replaying import (  # noqa: E402
     cross_step,
@@ -45,6 +47,13 @@ from surroundings import (  # noqa: E402
 )
 
 TOTAL_S = 520.0
+FIRST = ("environment", "packages", "driver", "build")
+FIGURES: dict[str, Callable[[Machine], None]] = {
+    "hold": hold_step,
+    "fidelity": fidelity_steps,
+    "rate": rate_step,
+    "noise": noise_step,
+}
 STEPS: dict[str, Callable[[Machine], None]] = {
     "environment": environment_step,
     "packages": packages_step,
@@ -80,20 +89,30 @@ def main() -> int:
     parser.add_argument(
         "--wheels", type=Path, default=REPOSITORY / ".whl", help="folder of wheels to install from"
     )
-    parser.add_argument("--only", default=",".join(STEPS), help=f"some of: {', '.join(STEPS)}")
+    every = {**STEPS, **FIGURES}
+    parser.add_argument(
+        "--only", help=f"some of: {', '.join(every)}; those that build come first all the same"
+    )
+    parser.add_argument(
+        "--figures", action="store_true", help="what docs/measured lacks, in place of the checks"
+    )
     parser.add_argument("--seconds", type=float, default=TOTAL_S, help="no step begins after this time")
     options = parser.parse_args()
-    chosen = options.only.split(",")
-    if unknown := [name for name in chosen if name not in STEPS]:
-        parser.error(f"no step {unknown[0]}; there are {', '.join(STEPS)}")
+    chosen = options.only.split(",") if options.only else []
+    if unknown := [name for name in chosen if name not in every]:
+        parser.error(f"no step {unknown[0]}; there are {', '.join(every)}")
+    if options.figures:
+        chosen += ["addresses", *FIGURES]
+    chosen = list(dict.fromkeys([*FIRST, *(chosen or STEPS)]))
 
     record = Record(options.out.resolve(), options.seconds)
     with tempfile.TemporaryDirectory(prefix="replay-gpu-") as work:
         machine = Machine(record, Path(work), options.wheels)
         for name in chosen:
-            STEPS[name](machine)
+            every[name](machine)
     record.write()
-    print(f"{options.out}/results.json written", flush=True)
+    (options.out / "page.md").write_text(page([record.content()]), encoding="utf-8")
+    print(f"{options.out}/results.json and page.md written", flush=True)
     return int(record.failed)
 
 

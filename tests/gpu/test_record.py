@@ -101,3 +101,31 @@ def test_run_sh_writes_its_file_on_this_machine(tmp_path):
     assert content["schema"] == "replay-gpu-check/1"
     assert [step["name"] for step in content["steps"]] == ["environment", "driver", "addresses"]
     assert done.returncode == int(any(step["outcome"] == "failed" for step in content["steps"]))
+
+
+def test_page_has_a_row_for_every_kernel_and_says_what_failed(tmp_path):
+    page = load("page").page
+    cold = {"median_us": 51.0, "held": True, "held_reason": "", "restored_bytes": 1 << 30, "restore_ns": 5e5}
+    known = {
+        "application": {"cold_us": 50.0, "hot_us": 40.0},
+        "cold": cold,
+        "hot": {"median_us": 40.1},
+        "verdict": "match",
+    }
+
+    def step(name, outcome="passed", reason="", **facts):
+        return {"name": name, "outcome": outcome, "reason": reason, "facts": facts}
+
+    steps = [
+        step("driver", name="NVIDIA H200", driver_version=13000),
+        step("fidelity add", **known),
+        step("fidelity lost", "failed", "not captured: it ended", verdict="?"),
+        step("held stream", quartiles_us={"not held": [1.0, 2.0, 3.0]}),
+    ]
+    text = page([{"started_utc": "2026-12-01T00:00:00Z", "steps": steps}])
+    assert text.startswith("# 2026-12-01, NVIDIA H200\n")
+    assert "| `add` | 50.00 | 51.00 | +2.00 % | 40.00 | 40.10 | +0.25 % | yes | match |" in text
+    assert "2 of 2\nfigures are within 2 %" in text
+    assert "| lost | no figure |" in text
+    assert "| `add` | 1024 MiB | 500.0 | 2147 |" in text
+    assert "- failed: fidelity lost: not captured: it ended" in text
