@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from replay.export.rendering import INLINE_BYTES, Renderer, block_file, comment, parts
+from replay.export.rendering import Renderer, block_file, comment, is_file, is_image, parts
 from replay.export.steps import ExportPlan, Inside, Reference, Word
 
 _BYTES_A_LINE = 24
+_ADDRESSES = 1 << 31  # numbers from here on are hexadecimal
 
 
 def render(plan: ExportPlan) -> tuple[str, Renderer]:
@@ -31,7 +32,7 @@ class _Cuda(Renderer):
             yield f"static Memory {self.contents(number)};"
         yield ""
         for block in self.blocks.values():
-            if block.data is not None and block.size_bytes <= INLINE_BYTES:
+            if block.data is not None and not is_file(block):
                 yield f"static const unsigned char bytes_{block.number}[] = {{"
                 data = block.data or b"\0"
                 for at in range(0, len(data), _BYTES_A_LINE):
@@ -69,7 +70,8 @@ class _Cuda(Renderer):
         yield "  const Program program = {prepare, places, set_up, load_all, restore, window, compare_all, clean_up,"
         devices = ", ".join(map(str, plan.devices))
         yield f"                           {main}, other_streams, {self.text(plan.hold_reason)},"
-        yield f"                           {{{devices}}}, take_contexts}};"
+        end = f", {plan.error}, {self.text(plan.error_call)}" if plan.error else ""
+        yield f"                           {{{devices}}}, take_contexts{end}}};"
         yield "  return run(program, argc, argv);"
         yield "}"
 
@@ -78,7 +80,9 @@ class _Cuda(Renderer):
             name = self.block(block.number)
             if block.data is None:
                 yield f"{name} = room({block.size_bytes});"
-            elif block.size_bytes > INLINE_BYTES:
+            elif is_image(block):
+                yield f'{name} = read_image("{block_file(block)}");'
+            elif is_file(block):
                 yield f'{name} = read_file("{block_file(block)}", {block.size_bytes});'
             else:
                 yield f"{name} = bytes(bytes_{block.number}, {block.size_bytes});"
@@ -101,7 +105,7 @@ class _Cuda(Renderer):
         return f"// {text}"
 
     def number(self, value: int) -> str:
-        return f"{value:#x}ull" if value > 9 else str(value)
+        return f"{value:#x}ull" if value >= _ADDRESSES else str(value)
 
     def truth(self, value: bool) -> str:
         return "true" if value else "false"
@@ -112,6 +116,9 @@ class _Cuda(Renderer):
             chr(b) if chr(b).isalnum() and b < 128 or chr(b) in " _.,:()-" else f"\\{b:03o}" for b in data
         )
         return f'"{"".join(plain)}"'
+
+    def named(self, name: str) -> str:
+        return f'"{name}"'
 
     def reference(self, reference: Reference) -> str:
         name = self.name(reference)

@@ -16,14 +16,34 @@ from replay.inspection.folder import OutputFolder
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import CHUNK_BYTES, Contents
 
-_README = """
-The program puts memory at the addresses it had in the application, loads the modules and the contents, makes the calls
-of the window in their order, and compares what they leave with what the application had, bit by bit. Then it times the
-window: what it writes is restored and the L2 cache flushed before each sample.
+_CHECKS = """
+It puts memory at the addresses it had in the application, loads the modules and the contents, makes the calls of the
+window in their order, and compares what they leave with what the application had, bit by bit. Then it times the window
+(SAMPLES times, 20 if not given, 0 for not at all): what it writes is restored and the L2 cache flushed before each.
 
 Exit status: 0 the outputs match, 1 they differ, 3 something could not be done.
+"""
 
-```"""
+_FAULT = """
+The window ended in an error in the application, error {} at {}.
+
+The program puts memory at the addresses it had there, loads the modules and the contents, and makes the calls of the
+window up to that one, which must end in the same error; a debugger or `compute-sanitizer` around it shows where.
+
+Exit status: 0 it ends in that error, 1 it ends well, 3 something else could not be done.
+"""
+
+_FILES = """
+| file | content |
+| --- | --- |
+| `{}` | {} |
+{}| `memory-N.bin` | what memory held before the window and behind it |
+| `data-N.bin` | what the host gave to calls, and what it got from them |
+
+An image may be changed or replaced in its place (PTX and machine code are told apart by their contents), and so may
+grids, blocks and calls in `{}`. `EXPORT_DEVICE=N` takes another device, `EXPORT_FOLDER` names the folder with the
+data files, `EXPORT_HOLD=0` does not hold the stream while the window is queued, for a profiler.
+"""
 
 
 @dataclass(frozen=True)
@@ -58,7 +78,7 @@ def export(
             raise
         main = "main.cpp" if language == "cuda" else "window.py"
         text, renderer = (cuda if language == "cuda" else python).render(plan)
-        texts = {main: text, "README.md": _readme(plan, language)}
+        texts = {main: text, "README.md": _readme(plan, language, renderer.files)}
         if language == "cuda":
             texts |= {name: template(name) for name in ("export.h", "CMakeLists.txt")}
         size = _write(reader, folder, force, texts, renderer)
@@ -108,28 +128,37 @@ def _pieces(reader: SnapshotReader, item: ContentsFile) -> Iterable[bytes]:
     )
 
 
-def _readme(plan: ExportPlan, language: str) -> str:
+def _readme(plan: ExportPlan, language: str, files: Iterable[str]) -> str:
     from replay.export.rendering import comment
 
+    cpp = language == "cuda"
     lines = [
         f"# A window of {comment(plan.name)}",
         "",
         f"Kernels: {comment(', '.join(plan.kernels)) or 'none'}.",
         f"Captured on compute capability {comment(plan.architecture)}; {plan.device_bytes >> 20} MiB of device memory.",
-        _README,
+        "",
+        "```",
     ]
-    if language == "cuda":
+    if cpp:
         lines += [
             "cmake -B build && cmake --build build && build/window [SAMPLES]",
             "# or: g++ -std=c++17 -I/usr/local/cuda/include main.cpp -o window -lcuda && ./window [SAMPLES]",
         ]
     else:
         lines += ["pip install cuda-python numpy", "python window.py [SAMPLES]"]
-    lines += [
-        "```",
-        "",
-        "`EXPORT_DEVICE=N` takes another device, `EXPORT_FOLDER` names the folder with the data files.",
-    ]
+    lines.append("```")
+    lines.append(_FAULT.format(plan.error, comment(plan.error_call)) if plan.error else _CHECKS)
+    program = "main.cpp" if cpp else "window.py"
+    content = (
+        "the calls of the window, in `window_0` and what follows it"
+        if cpp
+        else "everything; the calls are in `window`"
+    )
+    images = "".join(f"| `{name}` | a module image |\n" for name in files if name.startswith("image-"))
+    if cpp:
+        images = "| `export.h` | memory at captured addresses, checks, times |\n" + images
+    lines.append(_FILES.strip("\n").format(program, content, images, program))
     if plan.notes:
         lines += [
             "",
@@ -137,4 +166,4 @@ def _readme(plan: ExportPlan, language: str) -> str:
             "",
             *(f"- {comment(text)}" for text in plan.notes),
         ]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).rstrip("\n") + "\n"

@@ -7,6 +7,7 @@ the driver loads them. Raises EngineError with the reason when a snapshot cannot
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Iterable
 from typing import Any
 
@@ -162,11 +163,6 @@ class _Planning:
 
     def _refuse(self) -> None:
         program = self._program
-        for call in program.window:
-            if call.result in STICKY_RESULTS:
-                raise EngineError(
-                    f"the window ends in an error that the context does not survive: call {call.number} {call.function}"
-                )
         families: dict[int, set[int]] = {}
         for range_ in program.ranges.values():
             if not is_host(range_) and not is_array(range_) and not is_global(range_):
@@ -276,13 +272,15 @@ class _Planning:
         self._window()
         self._begin(plan.compares)
         dead = {item.id for ranges in program.deaths.values() for item in ranges}
-        for range_ in program.ranges.values():
+        for range_ in program.ranges.values() if not plan.error else ():
             if range_.id not in dead:
                 self._memory.compare(range_)
-        self._clean_up()
+        if not plan.error:
+            self._clean_up()
         for text in [*executor.notes, *program.left_out]:
             self._note(text)
-        if not any(isinstance(step, (Compare, CompareBlock)) for step in [*plan.window, *plan.compares]):
+        checked = any(isinstance(step, (Compare, CompareBlock)) for step in [*plan.window, *plan.compares])
+        if not checked and not plan.error:
             self._note("the snapshot holds no outputs to compare with")
         plan.references = recorder.references
         return plan
@@ -319,6 +317,9 @@ class _Planning:
         makes_streams = False
         contexts: set[int] = set()
         for call in program.window:
+            if call.result in STICKY_RESULTS:
+                self._end_in(call)
+                break
             recorder.what = self._what(call)
             self._host_changes(program.changes.get(call.number, ()))
             for range_ in program.deaths.get(call.number, ()):
@@ -337,7 +338,7 @@ class _Planning:
                 self._run_in_window(prepared)
             self._host_changes(program.seen.get(call.number, ()))
         numbers = {call.number for call in program.window}
-        for number in sorted(program.changes.keys() - numbers):
+        for number in () if self._plan.error else sorted(program.changes.keys() - numbers):
             self._host_changes(program.changes[number])
         elsewhere = {self._executor.handles.find("CUcontext", item) for item in contexts if item}
         if self._several and elsewhere - {self._devices.context}:
@@ -353,6 +354,19 @@ class _Planning:
             self._plan.hold_reason = self._why_no_hold()
         else:
             self._plan.hold_reason = "the window makes its own streams"
+
+    def _end_in(self, call: CapturedCall) -> None:
+        """The window ended in an error that no context survives: the work before it must end in the same one. Where
+        that comes to light depends on the driver, and at the latest when the device is waited for."""
+        assert call.result is not None
+        self._plan.error, self._plan.error_call = call.result, f"call {call.number} {call.function}"
+        self._recorder.what = (
+            f"call {call.number} {call.function}, which returned the error in the application"
+        )
+        self._synchronize()
+        self._note(
+            "the program ends where the window ended in an error in the application; nothing is compared or timed"
+        )
 
     def _why_no_hold(self) -> str:
         """As a replay decides it; see `timing/METHOD.md`."""
@@ -381,7 +395,23 @@ class _Planning:
         if launch is None or not launch.kernel:
             return f"call {call.number}"
         grid, block = ("x".join(map(str, item)) for item in (launch.grid, launch.block))
-        return f"call {call.number}: {launch.kernel}, grid {grid}, block {block}"
+        text = f"call {call.number}: {launch.kernel}, grid {grid}, block {block}"
+        text += f", {launch.shared_bytes} bytes of dynamic shared memory" if launch.shared_bytes else ""
+        return text + self._parameters(call)
+
+    def _parameters(self, call: CapturedCall) -> str:
+        """Captured parameters of a launch, for a comment: numbers of 8 bytes as addresses, of 4 and less as numbers."""
+        data, layout = call.inputs.get("kernelParams.0"), call.inputs.get("kernelParams.1")
+        if not isinstance(data, bytes) or not isinstance(layout, bytes):
+            return ""
+        values = []
+        for offset, size in struct.iter_unpack("<II", layout[: len(layout) // 8 * 8]):
+            number = int.from_bytes(data[offset : offset + size], "little")
+            if size > 8:
+                values.append(f"({size} bytes)")
+            else:
+                values.append(hex(number) if size == 8 else str(number))
+        return f"\nparameters: {', '.join(values)}" if values else ""
 
     def _host_changes(self, changes: Iterable[Change]) -> None:
         for position, change in enumerate(changes):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from replay.api.vocabulary import Parameter, Role
-from replay.export.rendering import INLINE_BYTES, Renderer, block_file, comment
+from replay.export.rendering import Renderer, block_file, comment, is_file, is_image
 from replay.export.steps import ExportPlan, Inside, Reference, Word
 
+_ADDRESSES = 1 << 31  # numbers from here on are hexadecimal
 _INTEGERS = {1: "c_uint8", 2: "c_uint16", 4: "c_uint32", 8: "c_uint64"}
 _FLOATS = {4: "c_float", 8: "c_double"}
 
@@ -68,6 +69,7 @@ class _Python(Renderer):
             parameter="contexts",
         )
         yield f"HOLD_REASON = {self.text(plan.hold_reason)}"
+        yield f"ERROR, ERROR_CALL = {plan.error}, {self.text(plan.error_call)}"
         yield ""
         yield tail.rstrip("\n")
 
@@ -76,7 +78,9 @@ class _Python(Renderer):
             name = self.block(block.number)
             if block.data is None:
                 yield f"{name} = room({block.size_bytes})"
-            elif block.size_bytes > INLINE_BYTES:
+            elif is_image(block):
+                yield f'{name} = read_image("{block_file(block)}")'
+            elif is_file(block):
                 yield f"{name} = read_file({block_file(block)!r}, {block.size_bytes})"
             else:
                 yield f'{name} = constant(bytes.fromhex("{block.data.hex()}"))'
@@ -107,13 +111,16 @@ class _Python(Renderer):
         return f"# {text}"
 
     def number(self, value: int) -> str:
-        return hex(value) if value > 9 else str(value)
+        return hex(value) if value >= _ADDRESSES else str(value)
 
     def truth(self, value: bool) -> str:
         return str(value)
 
     def text(self, value: str) -> str:
         return ascii(value[:400])
+
+    def named(self, name: str) -> str:
+        return f'b"{name}"'
 
     def reference(self, reference: Reference) -> str:
         name = f"{self.name(reference)}.value"

@@ -6,9 +6,11 @@ escaped by the back end, comments keep harmless characters alone.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 
+from replay.api.vocabulary import Role
 from replay.export.exported import MAY_FAIL
 from replay.export.steps import (
     Block,
@@ -32,6 +34,7 @@ INLINE_BYTES = 1024  # of a block; a larger one is a file
 STEPS_A_FUNCTION = 400
 _HARMLESS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_ .,:;()<>[]=+-*&#%")
 _COMMENT_CHARACTERS = 160
+_NAME = re.compile(rb"([A-Za-z_$][A-Za-z0-9_$]{0,4095})\0")
 
 
 def comment(text: str) -> str:
@@ -49,11 +52,16 @@ class Renderer(ABC):
         self.files: dict[str, ContentsFile] = {item.name: item for item in plan.files.values()}
         steps = [step for _, part in plan.parts() for step in part]
         self.functions = {step.function.symbol: step.function for step in steps if isinstance(step, Call)}
-        for block in (block for step in steps for block in _blocks_of(step)):
-            self.blocks[block.number] = block
-            if block.data is not None and block.size_bytes > INLINE_BYTES:
-                name = block_file(block)
-                self.files[name] = ContentsFile(name, block.size_bytes, data=block.data)
+        self.names: dict[int, str] = {}  # of blocks that are nothing but the name of a kernel or a variable
+        for step in steps:
+            named = _names_in(step)
+            self.names |= named
+            for block in _blocks_of(step):
+                if block.number not in named:
+                    self.blocks[block.number] = block
+                if block.data is not None and is_file(block):
+                    name = block_file(block)
+                    self.files[name] = ContentsFile(name, block.size_bytes, data=block.data)
 
     def lines(self, steps: Iterable[Step]) -> Iterator[str]:
         """All steps, without indentation. What checks stands behind `check`."""
@@ -89,8 +97,8 @@ class Renderer(ABC):
                 yield self.checked(self.statement("compare_block", room, expected, self.text(step.label)))
 
     def _call(self, step: Call) -> Iterator[str]:
-        if step.what:
-            yield self.remark(comment(step.what))
+        for line in step.what.splitlines():
+            yield self.remark(comment(line))
         for block in step.blocks:
             for offset, word in block.words:
                 if isinstance(word, Reference):  # which may be another one in the next iteration
@@ -103,6 +111,8 @@ class Renderer(ABC):
                 arguments.append(self.receiving(step.receives[position]))
             elif isinstance(given, float):
                 arguments.append(repr(given))
+            elif parameter.role == Role.STRING and isinstance(given, Inside) and given.block in self.names:
+                arguments.append(self.named(self.names[given.block]))
             else:
                 arguments.append(self.argument(parameter.c_type, given))
         yield self.call(step.function.symbol, arguments, step.function.symbol in MAY_FAIL)
@@ -162,6 +172,8 @@ class Renderer(ABC):
     @abstractmethod
     def text(self, value: str) -> str: ...
     @abstractmethod
+    def named(self, name: str) -> str: ...
+    @abstractmethod
     def reference(self, reference: Reference) -> str: ...
     @abstractmethod
     def inside(self, place: Inside) -> str: ...
@@ -183,6 +195,29 @@ def _blocks_of(step: Step) -> tuple[Block, ...]:
     if isinstance(step, HostWrite):
         return (step.block,)
     return (step.expected,) if isinstance(step, CompareBlock) else ()
+
+
+def _names_in(step: Step) -> dict[int, str]:
+    """Blocks of a call that are plain names, which may stand in the text as they are: identifiers alone."""
+    found = {}
+    if isinstance(step, Call):
+        data = {block.number: block.data or b"" for block in step.blocks}
+        for parameter, given in zip(step.function.parameters, step.arguments, strict=True):
+            if parameter.role != Role.STRING or not isinstance(given, Inside) or given.offset:
+                continue
+            if match := _NAME.fullmatch(data.get(given.block, b"")):
+                found[given.block] = match[1].decode("ascii")
+    return found
+
+
+def is_image(block: Block) -> bool:
+    """Whether it is a module image, which a reader may want to change: a file of any length is taken for it."""
+    return block.data is not None and file_suffix(block.data) != ".bin"
+
+
+def is_file(block: Block) -> bool:
+    """Whether a block's bytes are a file: large ones, and every module image."""
+    return block.size_bytes > INLINE_BYTES or is_image(block)
 
 
 def block_file(block: Block) -> str:

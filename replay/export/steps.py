@@ -129,7 +129,8 @@ class ExportPlan:
 
     main_stream: what the window's first launch runs in; other_streams: the rest, for which it waits at the end; None
     and empty when the window makes its own, which then has no GPU time. hold_reason: why the stream is not held while
-    the window is queued, "" where it is.
+    the window is queued, "" where it is. error: CUresult in which the window ended in the application, at error_call; 0
+    for none.
     """
 
     name: str
@@ -147,6 +148,8 @@ class ExportPlan:
     devices: list[int] = field(default_factory=list)  # captured ordinals
     contexts: list[Reference] = field(default_factory=list)  # the primary context of each
     hold_reason: str = ""
+    error: int = 0
+    error_call: str = ""
     device_bytes: int = 0
     architecture: str = ""
     kernels: list[str] = field(default_factory=list)

@@ -41,10 +41,22 @@ static volatile uint32_t *gate;  // 0: work in the held stream waits
   std::exit(3);
 }
 
+// The error in which the window ended in the application, while the window runs; 0 for none.
+static int expected_error;
+static const char *expected_at = "";
+
+[[noreturn]] static void end_in_error(const char *name, const std::string &call) {
+  std::printf("the window ends in %s, as in the application (there at %s, here at %s)\n", name, expected_at, call.c_str());
+  std::fflush(nullptr);
+  _exit(0);
+}
+
 [[maybe_unused]] static void check_result(CUresult result, const char *call, int line) {
   if (result == CUDA_SUCCESS) return;
   const char *name = nullptr;
   cuGetErrorName(result, &name);
+  if (expected_error && result == (CUresult)expected_error)
+    end_in_error(name ? name : "an error", std::string(call).substr(0, std::string(call).find('(')));
   fail(std::string(call).substr(0, std::string(call).find('(')) + " in line " + std::to_string(line) + " returned " +
        (name ? name : std::to_string(result)));
 }
@@ -109,6 +121,14 @@ template <class T> [[maybe_unused]] static void put(const Memory &block, size_t 
     fail(path + " cannot be read; EXPORT_FOLDER names the folder with the data files");
   std::fclose(file);
   return made;
+}
+
+// A module image, however long it is: the file may be another one than was captured. A zero stands behind it.
+[[maybe_unused]] static Memory read_image(const char *name) {
+  std::FILE *file = std::fopen((folder() + "/" + name).c_str(), "rb");
+  const long size = file && std::fseek(file, 0, SEEK_END) == 0 ? std::ftell(file) : 0;
+  if (file) std::fclose(file);
+  return read_file(name, size > 0 ? (size_t)size : 1);
 }
 
 // -- memory at captured addresses ---------------------------------------------------------------------------------------
@@ -335,6 +355,8 @@ struct Program {
   const char *hold_reason;  // why the stream is not held while the window is queued; "" where it is
   std::vector<int> captured;  // ordinals of the application's devices
   void (*take_contexts)();
+  int error = 0;  // CUresult in which the window ended in the application, and at which call
+  const char *error_call = "";
 };
 
 // Device i of the application is device i here where there are so many; else all of them are one device, each with a
@@ -455,8 +477,16 @@ struct Program {
   program.set_up(false);
   program.load_all(false);
   idle();
+  expected_error = program.error;
+  expected_at = program.error_call;
   program.window(true);
   idle();
+  if (program.error) {
+    std::printf("%s: the window ends without an error; in the application it ended in error %d at %s\n", name,
+                program.error, program.error_call);
+    std::fflush(nullptr);
+    _exit(1);
+  }
   program.compare_all(true);
   std::printf("%s: outputs %s (%d compared, %zu bytes)\n", name,
               different ? "DIFFER" : compared ? "match" : "were not captured, nothing is compared", compared, compared_bytes);

@@ -100,8 +100,24 @@ def test_of_host_memory_only_the_bytes_that_are_copied_are_read():
     ) in struct_block.words
 
 
-def test_a_window_that_ended_in_a_fault_is_refused(tmp_path):
+def test_a_window_that_ended_in_a_fault_is_exported_up_to_it(tmp_path):
     factory = vector_add(64)
     factory.call("cuCtxSynchronize", [], result=700)
-    with pytest.raises(EngineError, match="does not survive"):
-        planned(factory, tmp_path)
+    factory.call("cuMemFree_v2", [0x1000], result=700)
+    plan = planned(factory, tmp_path)
+    calls = [step.function.symbol for step in plan.window if isinstance(step, Call)]
+    assert calls == ["cuLaunchKernel", "cuCtxSynchronize"]
+    assert (plan.error, plan.error_call) == (700, f"call {factory.calls[-2].number} cuCtxSynchronize")
+    assert plan.compares == plan.clean_up == []
+    assert "take_contexts, 700, " in cuda.render(plan)[0]
+    assert "ERROR, ERROR_CALL = 700, 'call " in python.render(plan)[0]
+
+
+def test_a_reader_finds_names_and_parameters_in_the_text_and_images_in_files(tmp_path):
+    plan = planned(vector_add(64), tmp_path)
+    for back_end, literal in ((cuda, '"vector_add"'), (python, 'b"vector_add"')):
+        text, renderer = back_end.render(plan)
+        assert literal in text
+        assert "parameters: 0x" in text
+        assert 'read_image("image-1.ptx")' in text
+        assert b".entry vector_add" in renderer.files["image-1.ptx"].data
