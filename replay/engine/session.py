@@ -15,6 +15,7 @@ from replay.engine.contents.reading import describe
 from replay.engine.contents.store import ContentStore
 from replay.engine.contents.tensor_maps import LiveMaps
 from replay.engine.driver import Driver, DriverFailure, call, query
+from replay.engine.execution import custom
 from replay.engine.execution.custom.memory import give_hint
 from replay.engine.execution.executor import SMALLEST_CERTAIN_HANDLE, Executor
 from replay.engine.execution.handles import captured_handles
@@ -434,14 +435,16 @@ class Session:
 
     def failure(self, prepared: Prepared, code: int) -> EngineError:
         """The error of a call of the window that succeeded in the application."""
+        name = self.driver.error_name(code)
+        if self.program.varied:
+            next_ = "in the application, without the variant, it succeeded; replay without it to see that the rest does"
+        else:
+            known = custom.advice(prepared.call.function, name)
+            next_ = (
+                f"in the application it succeeded; {known or '`replay info` shows what the capture lacks'}"
+            )
         return DriverFailure(
-            prepared.call.function,
-            code,
-            self.driver.error_name(code),
-            where=f"call {prepared.call.number} of the window",
-            next="in the application, without the variant, it succeeded; replay without it to see that the rest does"
-            if self.program.varied
-            else "in the application it succeeded; `replay info` shows what the capture lacks",
+            prepared.call.function, code, name, where=f"call {prepared.call.number} of the window", next=next_
         )
 
     def clean_up(self) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -18,6 +19,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "unit"))
 
 from image_factory import make_cubin  # noqa: E402
 from rewriting import add_note, swap_image  # noqa: E402
+
+
+@pytest.fixture
+def whole_snapshot(replay):
+    """Of a program from its first call on: its window loads the module."""
+    replay.capture("--all", application=replay.application("inplace_scan"), output="whole.rsnap")
+    return replay.folder / "whole.rsnap"
 
 
 def run(replay, *arguments, status=ExitCode.COULD_NOT):
@@ -152,6 +160,33 @@ def test_best_effort_goes_on_without_an_image_and_says_so(replay, good_snapshot)
     assert "no recorded call created" not in done.stdout
     assert "launches of 0" not in done.stdout
     assert "launch of 0" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (b"ret;", b"bra $nowhere;", "CUDA_ERROR_INVALID_PTX .*it succeeded; the PTX is damaged"),
+        (
+            b".param .u32 inplace_scan_param_1",
+            b".param .u64 inplace_scan_param_1",
+            "it takes 16 bytes, 12 were captured",
+        ),
+        (
+            b"inplace_scan(",
+            b"other_name(",
+            "CUDA_ERROR_NOT_FOUND; .*the image is another one than was loaded there",
+        ),
+    ],
+)
+def test_a_window_that_loads_its_own_image_is_refused_in_the_same_words(
+    replay, whole_snapshot, old, new, words
+):
+    swap_image(whole_snapshot, replay.folder / "x.rsnap", lambda data: data.replace(old, new))
+    assert re.search(words, run(replay).stderr)
+    done = run(replay, "--best-effort", status=ExitCode.GATE_FAILED)
+    assert "best effort" in done.stdout
+    assert "left out: call" in done.stdout
+    assert "no recorded call created" not in done.stdout
 
 
 @pytest.mark.parametrize("sample", ["cooperative", "texture_filter", "reduce"])

@@ -19,6 +19,7 @@ from replay.engine.driver import DriverFailure
 from replay.engine.execution.executor import STICKY_RESULTS
 from replay.engine.execution.inputs import HostOutput, Prepared
 from replay.engine.placing.memory import home_address
+from replay.engine.preflight.parameters import LaunchCheck
 from replay.engine.session import Session
 from replay.errors import EngineError
 from replay.snapshot.schema import Call, Range
@@ -117,6 +118,7 @@ class Verifier:
     def _checked_pass(self) -> _Outcome:
         outcome = _Outcome()
         dropped: list[Prepared] = []
+        fits = LaunchCheck(self._session)
         self._session.contents.watch(
             {change.range for changes in self._session.program.seen.values() for change in changes}
         )
@@ -130,18 +132,22 @@ class Verifier:
                 self._compare_ranges(self._session.program.deaths[prepared.call.number], outcome)
             self._session.births(prepared.call.number)
             try:
+                fits(prepared)
                 code = self._session.executor.run(prepared)
             except EngineError as error:
                 # It needs something that was left out, and is from now on left out itself.
                 if isinstance(error, DriverFailure) or not self._session.program.best_effort:
                     raise
-                self._session.program.left_out.append(f"left out: {error}")
-                dropped.append(prepared)
+                self._leave_out(prepared, str(error), dropped)
                 continue
             captured = prepared.call.result
             if code != captured and self._session.executor.result_matters(prepared):
                 if captured == 0:
-                    raise self._session.failure(prepared, code)
+                    failure = self._session.failure(prepared, code)
+                    if code in STICKY_RESULTS or not self._session.program.best_effort:
+                        raise failure
+                    self._leave_out(prepared, f"{failure.where}: {failure.what}", dropped)
+                    continue
                 outcome.results.append(
                     f"{prepared.where} returned {self._session.driver.error_name(code)}, in the application "
                     f"{self._session.driver.error_name(captured or 0)}"
@@ -178,6 +184,12 @@ class Verifier:
         self._session.stage("comparing outputs")
         self._compare_alive(outcome)
         return outcome
+
+    def _leave_out(self, prepared: Prepared, why: str, dropped: list[Prepared]) -> None:
+        """From now on; and so will be what needs the objects that the call would have made."""
+        self._session.program.left_out.append(f"left out: {why}")
+        self._session.executor.handles.leave_out(prepared.call)
+        dropped.append(prepared)
 
     def _compare_alive(self, outcome: _Outcome) -> None:
         dead = {range_.id for ranges in self._session.program.deaths.values() for range_ in ranges}

@@ -2,7 +2,7 @@
 
 A launch passes one pointer for each captured parameter, and the driver reads as many as the kernel has: with another
 kernel behind the handle it would read beyond them. The driver says what the kernel has (cuFuncGetParamInfo, since CUDA
-12.4); of an older one, and of a kernel that the window itself loads, nothing is known here.
+12.4); of an older one nothing is known here.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from replay.engine.driver import Driver, DriverFunction
 from replay.errors import EngineError
 
 if TYPE_CHECKING:
+    from replay.engine.execution.inputs import Prepared
     from replay.engine.session import Session
 
 MAXIMUM_PARAMETERS = 32764  # bytes of a parameter buffer, and a parameter has at least one
@@ -26,22 +27,36 @@ Layout = tuple[tuple[int, int], ...]  # offset and size of each parameter
 
 
 def check_parameters(session: Session) -> None:
-    """Raises EngineError for the first launch whose captured parameters do not fit."""
-    known: dict[int, Layout | None] = {}
+    """Raises EngineError for the first launch whose captured parameters do not fit. Kernels that the window itself
+    loads are not there yet: `LaunchCheck` looks at them later."""
+    check = LaunchCheck(session)
     for prepared in session.window:
+        check(prepared)
+
+
+class LaunchCheck:
+    """Compares the parameters of launches, each combination of kernel and captured places once."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._layouts: dict[tuple[int, int | None], Layout | None] = {}
+
+    def __call__(self, prepared: Prepared) -> None:
+        """Raises EngineError when the captured parameters of a launch do not fit the kernel that is there now."""
         call = prepared.call
         if call.function not in _LAUNCHES or call.result not in (0, None):
-            continue
-        position = 1 if call.function == "cuLaunchKernelEx" else 0
-        handle = call.arguments[position]
-        if handle not in known:
-            known[handle] = _of_handle(session, handle)
-        layout = known[handle]
+            return
+        handle = call.arguments[1 if call.function == "cuLaunchKernelEx" else 0]
+        handles = self._session.executor.handles
+        live = next((live for c_type in _ASK if (live := handles.find(c_type, handle))), None)
+        if (handle, live) not in self._layouts:
+            self._layouts[handle, live] = _of_handle(self._session, handle)
+        layout = self._layouts[handle, live]
         if layout is None:
-            continue
-        slots = session.executor.optional(prepared, "kernelParams", 1)
-        buffer = session.executor.optional(prepared, "kernelParams")
-        extra = session.executor.optional(prepared, "extra") if buffer is None else None
+            return
+        slots = self._session.executor.optional(prepared, "kernelParams", 1)
+        buffer = self._session.executor.optional(prepared, "kernelParams")
+        extra = self._session.executor.optional(prepared, "extra") if buffer is None else None
         if (problem := _compare(layout, slots, buffer, extra)) is not None:
             raise EngineError(
                 f"the captured parameters do not fit the kernel: {problem}",

@@ -45,6 +45,11 @@ _IMAGE_ADVICE = {
 }
 
 
+_GETTERS = ("cuModuleGetFunction", "cuModuleGetGlobal_v2", "cuLibraryGetKernel", "cuLibraryGetGlobal")
+
+
 def advice(function: str, error: str) -> str | None:
-    """What to do about a failed call of the setup."""
+    """What to do about a failed call that succeeded in the application."""
+    if error == "CUDA_ERROR_NOT_FOUND" and function in _GETTERS:
+        return "the image is another one than was loaded there; `replay verify` checks the file"
     return _IMAGE_ADVICE.get(error)
