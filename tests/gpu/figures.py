@@ -16,8 +16,8 @@ SAMPLES = "60"  # of each mode of a replay: seconds, however short the kernel is
 
 
 def fidelity_steps(machine: Machine) -> None:
-    """Kernels between 5 us and 5 ms: what the application's own events say, beside what a replay says. The goal, 2 % for
-    kernels over 20 us, is judged on the page; a step fails where there is no figure."""
+    """Kernels between 5 us and 5 ms: what the application's own events say, beside what a replay says. The goal, 2 %
+    for kernels over 20 us, is judged on the page; a step fails where there is no figure."""
     for family, needs in (("plain", ()), ("torch", ("torch", "triton"))):
         program = [sys.executable, str(HERE / "programs" / f"kernels_{family}.py")]
         measured: dict[str, Any] = {}

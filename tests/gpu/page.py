@@ -51,7 +51,7 @@ def _fidelity(steps: list[dict[str, Any]]) -> list[str]:
             ]
             if ratio is not None and there >= GOAL_FROM_US:
                 counted += 1
-                inside += abs(ratio - 1) <= GOAL
+                inside += round(abs(ratio - 1), 6) <= GOAL
         held = "yes" if facts["cold"]["held"] else facts["cold"]["held_reason"]
         rows.append([f"`{name}`", *cells, held, facts["verdict"]])
     if not rows:
@@ -60,9 +60,9 @@ def _fidelity(steps: list[dict[str, Any]]) -> list[str]:
     return [
         "## Fidelity",
         "",
-        "Median GPU time by events inside the application, beside the median of its replay. Cold: the L2 cache flushed in",
-        f"front of each run. Hot: runs one behind the other. Of kernels over {GOAL_FROM_US:g} us, {inside} of {counted}",
-        f"figures are within {100 * GOAL:g} %.",
+        "Median GPU time by events inside the application, beside the median of its replay. Cold: the L2 cache flushed",
+        f"in front of each run. Hot: runs one behind the other. Of kernels over {GOAL_FROM_US:g} us,",
+        f"{inside} of {counted} figures are within {100 * GOAL:g} %.",
         "",
         *_table(head, rows),
     ]
@@ -107,7 +107,8 @@ def _addresses(steps: list[dict[str, Any]]) -> list[str]:
     for _, facts in _of(steps, "same addresses"):
         same = facts["outcomes"].get("same addresses", 0)
         lines += [
-            f"{same} of {facts['starts']} fresh workers had every range at its captured address. Layouts: {facts['layouts']}.",
+            f"{same} of {facts['starts']} fresh workers had every range at its captured address.",
+            f"Layouts: {facts['layouts']}.",
             "",
         ]
         lines += [f"- otherwise: `{json.dumps(item)[:300]}`" for item in facts["odd"][:5]]
@@ -142,8 +143,11 @@ def page(results: list[dict[str, Any]]) -> str:
     lines = [
         f"# {date}, {known.get('name') or 'no device'}",
         "",
-        f"{known.get('nvidia_smi', '')}; driver API {known.get('driver_version', '?')}; {known.get('platform', '')}; "
-        f"Python {known.get('python', '?')}, nvcc {known.get('nvcc', 'none')}, {known.get('processors', '?')} processors. "
+        "; ".join(
+            str(known[name]) for name in ("nvidia_smi", "driver_version", "platform") if known.get(name)
+        )
+        + ".",
+        f"Python {known.get('python', '?')}, nvcc {known.get('nvcc', 'none')}, {known.get('processors', '?')} CPUs.",
         "`tests/gpu/run.sh`, clocks as they were found.",
         "",
     ]

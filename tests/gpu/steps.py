@@ -90,9 +90,7 @@ def main() -> int:
         "--wheels", type=Path, default=REPOSITORY / ".whl", help="folder of wheels to install from"
     )
     every = {**STEPS, **FIGURES}
-    parser.add_argument(
-        "--only", help=f"some of: {', '.join(every)}; those that build come first all the same"
-    )
+    parser.add_argument("--only", help=f"some of: {', '.join(every)}")
     parser.add_argument(
         "--figures", action="store_true", help="what docs/measured lacks, in place of the checks"
     )
@@ -101,9 +99,7 @@ def main() -> int:
     chosen = options.only.split(",") if options.only else []
     if unknown := [name for name in chosen if name not in every]:
         parser.error(f"no step {unknown[0]}; there are {', '.join(every)}")
-    if options.figures:
-        chosen += ["addresses", *FIGURES]
-    chosen = list(dict.fromkeys([*FIRST, *(chosen or STEPS)]))
+    chosen = chosen or ([*FIRST, "addresses", *FIGURES] if options.figures else list(STEPS))
 
     record = Record(options.out.resolve(), options.seconds)
     with tempfile.TemporaryDirectory(prefix="replay-gpu-") as work:

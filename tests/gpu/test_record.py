@@ -113,8 +113,8 @@ def test_page_has_a_row_for_every_kernel_and_says_what_failed(tmp_path):
         "verdict": "match",
     }
 
-    def step(name, outcome="passed", reason="", **facts):
-        return {"name": name, "outcome": outcome, "reason": reason, "facts": facts}
+    def step(title, outcome="passed", reason="", **facts):
+        return {"name": title, "outcome": outcome, "reason": reason, "facts": facts}
 
     steps = [
         step("driver", name="NVIDIA H200", driver_version=13000),
@@ -125,7 +125,7 @@ def test_page_has_a_row_for_every_kernel_and_says_what_failed(tmp_path):
     text = page([{"started_utc": "2026-12-01T00:00:00Z", "steps": steps}])
     assert text.startswith("# 2026-12-01, NVIDIA H200\n")
     assert "| `add` | 50.00 | 51.00 | +2.00 % | 40.00 | 40.10 | +0.25 % | yes | match |" in text
-    assert "2 of 2\nfigures are within 2 %" in text
+    assert "2 of 2 figures are within 2 %" in text
     assert "| lost | no figure |" in text
     assert "| `add` | 1024 MiB | 500.0 | 2147 |" in text
     assert "- failed: fidelity lost: not captured: it ended" in text

@@ -1,5 +1,5 @@
-"""What a short kernel takes between two events when its stream is not held while it is queued, when it is held on a flag
-(cuStreamWaitValue32), and when a kernel in front of it spins on that flag. Prints one JSON line, times in us."""
+"""What a short kernel takes between two events when its stream is not held while it is queued, when it is held on a
+flag (cuStreamWaitValue32), and when a kernel in front of it spins on that flag. Prints one JSON line, times in us."""
 
 from __future__ import annotations
 

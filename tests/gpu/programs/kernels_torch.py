@@ -2,8 +2,8 @@
 
 usage: kernels_torch.py --list | --measure | --case NAME
 
---measure prints one JSON line: by case, the median GPU time of one run with cold and with hot caches, in us. Between the
-events the device never waits for the host: it is kept busy in front of the first one. --case runs one case often
+--measure prints one JSON line: by case, the median GPU time of one run with cold and with hot caches, in us. Between
+the events the device never waits for the host: it is kept busy in front of the first one. --case runs one case often
 enough for everything lazy to have happened, then once between cudaProfilerStart and cudaProfilerStop.
 """
 
