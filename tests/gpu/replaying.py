@@ -98,6 +98,29 @@ def timing_step(machine: Machine) -> None:
                     raise StepFailed(f"the stream was not held: {result[mode]['held_reason']}")
 
 
+def window_step(machine: Machine) -> None:
+    """The time of whole programs, whose windows make streams and contexts of their own and end them: at least that of
+    the longest launch, at most what the host saw; launches have SM cycles, those of long windows by stretches."""
+    for name in ("two_streams", "own_pool", "graph_update", "two_devices", "host_memory"):
+        with machine.record.step(f"whole window of {name}") as step:
+            machine.need_gpu()
+            snapshot = f"{name}-all"
+            application = [str(machine.samples / name)]
+            machine.capture_and_run(snapshot, ["--all"], application)
+            result = json_of(
+                machine.replay("run", f"{snapshot}.rsnap", "--driver", "system", "--json", timeout_s=120)
+            )
+            timing, launches = result["timing"], result["launch_times"]
+            step.facts.update(timing=timing, launches=launches, notes=result["notes"])
+            if timing["gpu"] is None:
+                raise StepFailed(f"no GPU time: {timing['gpu_time_reason']}")
+            longest_ns = max(item["cold_ns"] or 0 for item in launches)
+            if not 0.9 * longest_ns <= timing["gpu"]["median_ns"] <= timing["host"]["median_ns"]:
+                raise StepFailed("the time of the window is not between its longest launch and the host's")
+            if any(item["cold_cycles"] is None and not item["cycles_reason"] for item in launches):
+                raise StepFailed("a launch has no SM cycles and no reason for that")
+
+
 def profiler_steps(machine: Machine) -> None:
     """That a profiler sees the window and nothing else, and NVTX ranges."""
     commands = {

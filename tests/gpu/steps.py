@@ -35,6 +35,7 @@ from replaying import (  # noqa: E402
     timing_step,
     variant_step,
     verdict_steps,
+    window_step,
 )
 from surroundings import (  # noqa: E402
     address_step,
@@ -73,6 +74,7 @@ STEPS: dict[str, Callable[[Machine], None]] = {
     "stacks": stack_steps,
     "overhead": overhead_step,
     "timing": timing_step,
+    "windows": window_step,
     "variants": variant_step,
     "verdicts": verdict_steps,
     "export": export_step,
