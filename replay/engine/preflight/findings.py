@@ -274,7 +274,7 @@ def _image(image: ImageNeed, needs: Requirements, here: Here) -> Finding:
     if not here.emulated and any(machine_code_runs(target, here.capability) for target in image.cubins):
         return Finding(item, has + left_out, device, "ok")
     usable = [(target, version) for target, version in image.ptx if ptx_compiles(target, here.capability)]
-    if not usable and here.emulated:
+    if not usable and here.emulated and any(_ptx_fits(version, here) for _, version in image.ptx):
         target = image.ptx[0][0]
         number = int("".join(filter(str.isdigit, target)) or 0)
         return Finding(
@@ -282,7 +282,7 @@ def _image(image: ImageNeed, needs: Requirements, here: Here) -> Finding:
             f"{item} does not load: its PTX is for {target}, and {device} stands for an sm_{here.capability}",
             f"set REPLAY_EMULATOR_COMPUTE_CAPABILITY={number // 10}.{number % 10}{again}",
         )  # fmt: skip
-    if not usable:
+    if not usable and not here.emulated:
         return Finding(
             item, has + left_out, device, "lacking",
             f"{item} does not load: it has code for {has}{left_out}, and this device is {device}",
@@ -290,7 +290,7 @@ def _image(image: ImageNeed, needs: Requirements, here: Here) -> Finding:
         )  # fmt: skip
     older = [version for _, version in usable if _ptx_fits(version, here)]
     if not older:
-        version = usable[0][1]
+        version = (usable or image.ptx)[0][1]
         return Finding(
             item, f"PTX {version}", f"driver of CUDA {_cuda(here.driver_version)}", "lacking",
             f"{item} was made for a newer driver: its PTX is version {version}"
