@@ -53,7 +53,7 @@ struct name {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct file list_file = {-1, 0, 0};
+static struct file list_file = NO_FILE;
 static uint8_t *mapped;
 static size_t rows_used, names_used, name_bytes_used;
 static _Atomic uint32_t slots_of_rows[HASH_SLOTS]; // number of a row, from 1; 0: empty

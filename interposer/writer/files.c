@@ -1,7 +1,8 @@
 // The files of a capture: who may write them, how they grow, and what happens when they cannot.
 //
 // The application may close our descriptors (daemons close them all) and open files of its own under the same
-// numbers, so each use of a descriptor first looks whether it still is the file that was opened.
+// numbers, so each use of a descriptor first looks whether it still is the file that was opened, and opens
+// that again where it is not.
 #define _GNU_SOURCE
 #include "writer/files.h"
 
@@ -9,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -18,37 +20,80 @@
 
 enum { FIRST_DESCRIPTOR = 200 }; // out of the way of programs that expect small numbers
 
-// Moved high, with the identity noted. Takes over `descriptor`.
-static bool keep_file(struct file *file, int descriptor) {
+// Takes over `descriptor`; gives the one to use.
+static int moved_high(int descriptor) {
   int high = fcntl(descriptor, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
-  if (high >= 0) {
+  if (high >= 0)
     close(descriptor);
-    descriptor = high;
-  }
+  return high >= 0 ? high : descriptor;
+}
+
+// Moved high, with the identity noted. Takes over `descriptor`.
+static bool keep_file(struct file *file, int descriptor, const char *path) {
+  descriptor = moved_high(descriptor);
   struct stat status;
-  if (fstat(descriptor, &status) != 0) {
+  char *copy = strdup(path);
+  if (copy == NULL || fstat(descriptor, &status) != 0) {
+    free(copy);
     close(descriptor);
     return false;
   }
-  *file = (struct file){descriptor, status.st_dev, status.st_ino};
+  *file = (struct file){descriptor, status.st_dev, status.st_ino, copy};
   return true;
 }
 
-bool file_is_ours(const struct file *file) {
+static bool is_this_file(const struct file *file, int descriptor) {
   struct stat status;
-  return file->descriptor >= 0 && fstat(file->descriptor, &status) == 0 && status.st_dev == file->device &&
+  return descriptor >= 0 && fstat(descriptor, &status) == 0 && status.st_dev == file->device &&
          status.st_ino == file->inode;
 }
+
+static bool file_is_ours(const struct file *file) { return is_this_file(file, file->descriptor); }
 
 void close_file(struct file *file) {
   if (file_is_ours(file))
     close(file->descriptor);
   file->descriptor = -1;
+  free(file->path);
+  file->path = NULL;
+}
+
+// Several threads may find it closed at once: the first one's is used.
+static bool open_again(struct file *file) {
+  int before = file->descriptor;
+  if (before < 0 || file->path == NULL)
+    return false;
+  int descriptor = open(file->path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (descriptor < 0)
+    return false;
+  descriptor = moved_high(descriptor);
+  if (!is_this_file(file, descriptor)) { // it was removed, and another one has its name
+    close(descriptor);
+    return false;
+  }
+  if (!atomic_compare_exchange_strong(&file->descriptor, &before, descriptor))
+    close(descriptor);
+  return file_is_ours(file);
+}
+
+static struct file *held; // with the lock that says that this process is writing
+static void hold_again(void);
+
+static bool at_hand(struct file *file) {
+  if (LIKELY(file_is_ours(file)))
+    return true;
+  if (open_again(file)) {
+    if (held != NULL && held->path != NULL && file != held && !file_is_ours(held))
+      hold_again();
+    return true;
+  }
+  errno = EBADF;
+  return false;
 }
 
 bool create_file(struct file *file, const char *path) {
   int descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-  return descriptor >= 0 && keep_file(file, descriptor);
+  return descriptor >= 0 && keep_file(file, descriptor, path);
 }
 
 // Never blocks for long: others hold the exclusive lock only while they look whether they are the last.
@@ -71,15 +116,27 @@ bool hold_directory(struct file *file, const char *directory) {
   // An earlier process of the same application ended cleanly; now there is another one.
   rename(complete, incomplete);
   int descriptor = open(incomplete, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (descriptor < 0 || !keep_file(file, descriptor))
+  if (descriptor < 0 || !keep_file(file, descriptor, incomplete))
     return false;
   lock_soon(file, LOCK_SH);
+  held = file;
   return true;
+}
+
+// The lock ended with the descriptor, so another process may have taken itself for the last one.
+static void hold_again(void) {
+  char complete[PATH_MAX];
+  size_t length = strlen(held->path) - strlen("incomplete");
+  if ((size_t)snprintf(complete, sizeof complete, "%.*scomplete", (int)length, held->path) < sizeof complete)
+    rename(complete, held->path);
+  if (open_again(held))
+    lock_soon(held, LOCK_SH);
 }
 
 void release_directory(struct file *file, const char *directory) {
   // Whoever gets the exclusive lock is the last one.
-  if (file_is_ours(file) && lock_soon(file, LOCK_EX)) {
+  held = NULL;
+  if (at_hand(file) && lock_soon(file, LOCK_EX)) {
     char incomplete[PATH_MAX], complete[PATH_MAX];
     snprintf(incomplete, sizeof incomplete, "%s/incomplete", directory);
     snprintf(complete, sizeof complete, "%s/complete", directory);
@@ -102,12 +159,8 @@ static bool within_size_limit(uint64_t end) {
 // it has at hand, large ones cost more than copying into them.
 enum { WRITE_BYTES = 128 << 10 };
 
-bool write_file(const struct file *file, uint64_t offset, const void *data, size_t bytes) {
-  if (!file_is_ours(file)) {
-    errno = EBADF;
-    return false;
-  }
-  if (!within_size_limit(offset + bytes))
+bool write_file(struct file *file, uint64_t offset, const void *data, size_t bytes) {
+  if (!at_hand(file) || !within_size_limit(offset + bytes))
     return false;
   const uint8_t *from = data;
   while (bytes > 0) {
@@ -126,12 +179,8 @@ bool write_file(const struct file *file, uint64_t offset, const void *data, size
   return true;
 }
 
-void *map_file(const struct file *file, uint64_t offset, size_t bytes) {
-  if (!file_is_ours(file)) {
-    errno = EBADF;
-    return NULL;
-  }
-  if (!within_size_limit(offset + bytes))
+void *map_file(struct file *file, uint64_t offset, size_t bytes) {
+  if (!at_hand(file) || !within_size_limit(offset + bytes))
     return NULL;
   // Real blocks, never a hole: a full disk would be a SIGBUS at a later store.
   int failed;

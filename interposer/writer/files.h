@@ -6,16 +6,17 @@
 #include <sys/stat.h>
 
 struct file {
-  int descriptor; // -1: none
+  atomic_int descriptor; // -1: none
   dev_t device;
   ino_t inode;
+  char *path; // absolute
 };
+#define NO_FILE {-1, 0, 0, NULL}
 
 // All answer false (NULL) with errno set when it cannot be done; none raises a signal.
 bool create_file(struct file *file, const char *path); // errno EEXIST: choose another name
-bool write_file(const struct file *file, uint64_t offset, const void *data, size_t bytes);
-void *map_file(const struct file *file, uint64_t offset, size_t bytes);
-bool file_is_ours(const struct file *file);
+bool write_file(struct file *file, uint64_t offset, const void *data, size_t bytes);
+void *map_file(struct file *file, uint64_t offset, size_t bytes);
 void close_file(struct file *file);
 
 // `incomplete` exists and this process holds its share of the lock.

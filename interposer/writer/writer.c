@@ -47,7 +47,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool is_open;
 static char *directory_path;
 static char name_suffix[64]; // <pid>.bin, or <pid>.<n>.bin
-static struct file calls_file = {-1, 0, 0}, blobs_file = {-1, 0, 0}, held_file = {-1, 0, 0};
+static struct file calls_file = NO_FILE, blobs_file = NO_FILE, held_file = NO_FILE;
 static uint8_t *mapped;         // the header and the halves
 static unsigned present;        // the half that takes records
 static size_t used;             // of it
@@ -214,9 +214,13 @@ void stop_capture(const char *format, ...) {
   pthread_mutex_unlock(&lock);
 }
 
+static const char *why(int error) {
+  return error == EBADF ? "the application closed its file, which cannot be opened again" : strerror(error);
+}
+
 static void stop_growing(void) {
   char reason[256];
-  snprintf(reason, sizeof reason, "the records could not grow: %s", strerror(errno));
+  snprintf(reason, sizeof reason, "the records could not grow: %s", why(errno));
   stop_with_lock(reason);
 }
 
@@ -378,7 +382,7 @@ int store_blob(uint64_t offset, const void *data, size_t bytes) {
 bool write_blob(uint64_t offset, const void *data, size_t bytes) {
   int error = store_blob(offset, data, bytes);
   if (error != 0)
-    stop_capture("contents could not be written: %s", strerror(error));
+    stop_capture("contents could not be written: %s", why(error));
   return writer_is_open();
 }
 

@@ -44,12 +44,14 @@ _PT_INTERP = 3
 class Ended:
     """How the application ended. status: its exit status, or minus the signal that killed it.
 
-    left_behind: other processes of it still had the capture open when the wait for them ran out.
+    left_behind: other processes of it still had the capture open when the wait for them ran out. running: those that
+    were still there then and had not used CUDA, where no other one had: "1234 (name)".
     """
 
     pid: int
     status: int
     left_behind: bool = False
+    running: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -144,10 +146,10 @@ def run_application(
             _write_facts(raw, facts)
             status = child.wait()
             forward.clear()
-            left_behind = _others_are_writing(raw)
+            left_behind, running = _wait_for_others(raw)
     facts["exit_status"] = status
     _write_facts(raw, facts)
-    return Ended(child.pid, status, left_behind)
+    return Ended(child.pid, status, left_behind, running)
 
 
 def _start(command: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
@@ -249,16 +251,32 @@ def _in_foreground() -> bool:
         os.close(terminal)
 
 
-def _others_are_writing(raw: Path) -> bool:
-    """Waits a while for processes that outlive the application; True if some still have the capture open."""
+def _wait_for_others(raw: Path) -> tuple[bool, tuple[str, ...]]:
+    """Waits a while for processes that outlive the application: for those that have the capture open, and while nobody
+    has used CUDA, for all. Whether some still have it open; else which are still there."""
     deadline = time.monotonic() + LEFT_BEHIND_WAIT_S
     said = False
-    while (busy := _is_held(raw)) and time.monotonic() < deadline:
+    while True:
+        busy = _is_held(raw)
+        running = () if busy or any(raw.glob("*.bin")) else _still_running(raw)
+        if not (busy or running) or time.monotonic() >= deadline:
+            return busy, running
         if not said and sys.stderr.isatty():
             print("replay: waiting for processes that the application left running", file=sys.stderr)
         said = True
         time.sleep(_POLL_S)
-    return busy
+
+
+def _still_running(raw: Path) -> tuple[str, ...]:
+    """Processes that were started with this capture in their environment and may be asked about: "1234 (name)"."""
+    wanted = os.fsencode(f"REPLAY_CAPTURE_DIRECTORY={raw.absolute()}")
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                name = (entry / "comm").read_text(encoding="utf-8", errors="replace").strip()
+                found.append(f"{entry.name} ({name})")
+    return tuple(found)
 
 
 def _is_held(raw: Path) -> bool:
@@ -287,7 +305,7 @@ def why_not_preloaded(command: str) -> str:
         with open(path, "rb") as file:
             header = file.read(64)
             if mode & (stat.S_ISUID | stat.S_ISGID):
-                return "it is a setuid program, into which nothing can be preloaded"
+                return "is a setuid program, into which nothing can be preloaded"
             if header[:5] != b"\x7fELF\x02" or len(header) < 64:
                 return ""
             (offset,) = struct.unpack_from("<Q", header, 32)
@@ -300,7 +318,5 @@ def why_not_preloaded(command: str) -> str:
         return ""
     kinds = [struct.unpack_from("<I", table, at)[0] for at in range(0, len(table) - 3, entry_bytes)]
     return (
-        ""
-        if _PT_INTERP in kinds
-        else "it is a statically linked program, into which nothing can be preloaded"
+        "" if _PT_INTERP in kinds else "is a statically linked program, into which nothing can be preloaded"
     )

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from replay.capture.launcher import Ended, make_raw_folder, run_application, why_not_preloaded
+from replay.capture.launcher import (
+    LEFT_BEHIND_WAIT_S,
+    Ended,
+    make_raw_folder,
+    run_application,
+    why_not_preloaded,
+)
 from replay.capture.selection import Selection
 from replay.drivers import Driver, interposer_library
 from replay.errors import FileError, ReplayError
@@ -17,8 +24,22 @@ from replay.report.text import size
 from replay.snapshot.builder import PackedSnapshot, PackReport, content_bytes, pack
 
 SUFFIX = ".rsnap"
+_NO_ROOM = "make room there, or choose another folder with -o"
+_REMEDIES = (  # what ended a capture, and what to do about it
+    (errno.ENOSPC, _NO_ROOM),
+    (errno.EDQUOT, _NO_ROOM),
+    (
+        errno.EFBIG,
+        "the application limits the size of its files (RLIMIT_FSIZE): raise that (`ulimit -f`), or set --max-bytes",
+    ),
+    (
+        errno.EPERM,
+        "the application forbids itself to write files (seccomp): switch that off, or choose an earlier launch",
+    ),
+)
 SHOWN_KERNELS = 8
 FIRST_RECORDS_BYTES = 516 << 10  # what the shim reserves on the disk at the first driver call
+SHOWN_PROCESSES = 4
 
 
 @dataclass
@@ -106,7 +127,7 @@ def capture(
     report.snapshots, report.skipped, report.problems = packed.snapshots, packed.skipped, packed.problems
     if not packed.snapshots:
         report.failure, report.advice = _without_room(raw, packed) or explain_absence(
-            packed, str(selection), command[0]
+            packed, str(selection), command, ended.running
         )
     if keep_raw:
         report.raw = raw
@@ -129,15 +150,27 @@ def _without_room(raw: Path, packed: PackReport) -> tuple[str, str] | None:
     return what, "free some space, or name a file on another disk with -o"
 
 
-def explain_absence(packed: PackReport, selection: str, program: str) -> tuple[str, str]:
-    """Why a raw capture gave no snapshot, and what to do about it."""
+def explain_absence(
+    packed: PackReport, selection: str, command: Sequence[str], running: Sequence[str] = ()
+) -> tuple[str, str]:
+    """Why a raw capture gave no snapshot, and what to do about it. running: processes that the application left behind
+    and that had not used CUDA yet."""
+    program = command[0]
     stopped = [line for line in packed.skipped if "capture stopped" in line]
     if stopped:
-        return stopped[0], "mend that and capture again"
+        remedies = [what for error, what in _REMEDIES if os.strerror(error) in stopped[0]]
+        return stopped[0], remedies[0] if remedies else "mend that and capture again"
     if packed.problems:
         return packed.problems[0], "capture again"
     if not packed.used_cuda:
-        reason = why_not_preloaded(program)
+        reason = _not_preloaded(command)
+        if running and not reason:
+            shown = ", ".join(running[:SHOWN_PROCESSES]) + (", ..." if len(running) > SHOWN_PROCESSES else "")
+            which = f"the process{'es' if len(running) > 1 else ''} {shown} that it left running"
+            return (
+                f"{program} ended and never used CUDA, and nor did {which}, within {LEFT_BEHIND_WAIT_S:.0f} s",
+                "capture the program that launches the kernels, in the foreground",
+            )
         return (
             f"{program} never used CUDA: no driver call was seen" + (f" ({reason})" if reason else ""),
             "capture the program that launches the kernels",
@@ -161,6 +194,16 @@ def explain_absence(packed: PackReport, selection: str, program: str) -> tuple[s
         return f"no launch matched {selection}", "`--all` captures everything that the program does"
     shown = ", ".join(seen[:SHOWN_KERNELS]) + (", ..." if len(seen) > SHOWN_KERNELS else "")
     return f"no launch matched {selection}", f"kernels that it looked up: {shown}"
+
+
+def _not_preloaded(command: Sequence[str]) -> str:
+    """Why nothing was preloaded into the program, or into one that it was to start (`timeout 10 PROGRAM`)."""
+    if reason := why_not_preloaded(command[0]):
+        return f"it {reason}"
+    for word in command[1:]:
+        if reason := why_not_preloaded(word):
+            return f"{word} {reason}"
+    return ""
 
 
 __all__ = ["CaptureReport", "capture", "content_bytes", "default_output", "explain_absence"]

@@ -59,8 +59,9 @@ def pack(
             print(f"replay: {shown(line)}", file=sys.stderr)
     if not report.snapshots:
         launcher = read_launcher(raw)
-        command = launcher.get("command") or ["the application"]
-        what, advice = explain_absence(report, str(launcher.get("selection", "")), str(command[0]))
+        given = launcher.get("command")
+        command = [str(word) for word in given] if isinstance(given, list) and given else ["the application"]
+        what, advice = explain_absence(report, str(launcher.get("selection", "")), command)
         raise CaptureError(what, where=raw, next=advice)
     if json:
         print_document(PACK, PackPrinted(report.snapshots, report.skipped, report.problems))

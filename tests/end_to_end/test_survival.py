@@ -77,3 +77,36 @@ def test_a_launch_that_faults_is_captured_before_it_runs_and_faults_in_the_repla
     ran = replay.run()
     assert "CUDA_ERROR_ILLEGAL_ADDRESS behind, as in the application" in ran.stdout
     assert "outputs match" not in ran.stdout
+
+
+CLOSED = """
+    import os, resource
+    import numpy as np
+    from driver_calls import BUMP, check, cu, function, launch, load, start, words
+
+    start()
+    bump = function(load(BUMP), "bump")
+    memory = check(cu.cuMemAlloc(4096))
+    check(cu.cuMemsetD32(memory, 5, 1024))
+    launch(bump, memory)
+    if sys.argv[1] == "closes":  # as daemons do
+        os.closerange(3, 4096)
+    else:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    launch(bump, memory)
+    print("result", words(memory, 1)[0])
+"""
+
+
+def test_an_application_that_closes_every_file_is_captured(replay, program):
+    done = replay.capture("--launch", "2", application=program(CLOSED, "closes"))
+    assert done.stdout == "result 7\n"
+    assert "outputs match" in replay.run().stdout
+
+
+def test_an_application_that_may_write_no_file_is_told_of_and_gives_no_empty_snapshot(replay, program):
+    done = replay.capture("--launch", "2", application=program(CLOSED, "limits"), status=3)
+    assert done.stdout == "result 7\n"
+    assert "File too large" in done.stderr
+    assert "ulimit -f" in done.stderr
+    assert list(replay.folder.glob("x.*")) == []

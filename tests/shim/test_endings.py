@@ -112,9 +112,23 @@ def test_descriptors_that_the_application_closes_and_uses_again_are_left_alone(
     done, capture = run([program("work"), 1, 60_000, "close-all"], all=1)
     # Standard output is dup'ed over every number: nothing of the capture may appear there.
     assert done.stdout == "failures 0\n" * 2
-    [reason] = capture.only.notes_of(NoteCode.CAPTURE_STOPPED)
-    assert "Bad file descriptor" in reason
-    assert capture.only.end == 1
+    # The files are opened again under other numbers.
+    assert capture.only.notes_of(NoteCode.CAPTURE_STOPPED) == []
+    assert (capture.complete, capture.only.end) == (True, 0)
+    assert launches_of(capture.only) == 120_000
+
+
+def test_files_that_are_closed_and_cannot_be_opened_again_stop_the_capture(
+    run: Runner, program: Callable[..., Path], tmp_path: Path
+) -> None:
+    directory = tmp_path / "x.rcap"
+    directory.mkdir()
+    done, _ = run([program("work"), 1, 60_000, "close-all-move"], directory=directory, all=1)
+    assert done.stdout == "failures 0\n" * 2
+    [file] = read_capture(directory.with_name("x.rcap.moved")).files
+    [reason] = file.notes_of(NoteCode.CAPTURE_STOPPED)
+    assert "closed its file" in reason
+    assert file.end == 1
 
 
 def test_the_application_may_change_its_directory(

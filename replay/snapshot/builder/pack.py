@@ -94,10 +94,14 @@ def _is_rank(text: str) -> bool:
 def _write(
     process: Process, path: Path, launcher: dict[str, Any], advance: Advance, wanted: int | None
 ) -> PackedSnapshot | None:
-    """The snapshot of a process; None when it had no window. wanted: only this window."""
+    """The snapshot of a process; None when it had no window, or the capture stopped before a call of it was recorded.
+    wanted: only this window."""
     surveys = process.surveyor.windows(process.decoder)
     first = next(surveys, None)
     if first is None:
+        return None
+    if first.last and not first.window_calls and stopped_because(first):
+        process.stopped_at_once = True
         return None
     several = not first.last and wanted is None
     numbers = Numbers()

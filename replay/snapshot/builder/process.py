@@ -45,6 +45,7 @@ class Process:
     decoder: Decoder
     surveyor: Surveyor
     problems: list[str] = field(default_factory=list)
+    stopped_at_once: bool = False  # in its first window, before the first call of it
 
     def report(self, report: PackReport) -> None:
         """What the first pass found, once it has come to its end."""
@@ -53,7 +54,7 @@ class Process:
         report.matched_launches += surveyor.matched_launches
         report.calls += surveyor.calls
         report.kernels_seen += surveyor.kernels_seen
-        if not surveyor.survey.opened:
+        if not surveyor.survey.opened or self.stopped_at_once:
             stopped = [note.text for note in surveyor.survey.notes if note.code == "CAPTURE_STOPPED"]
             reason = f"capture stopped: {stopped[0]}" if stopped else "no launch that was asked for"
             report.skipped.append(f"process {self.label}: {reason} ({surveyor.calls} driver calls recorded)")

@@ -4,7 +4,7 @@
 // ENDING: return, exit, _exit, abort, segv (in the program), kill, faults / kills / aborts / exits (inside
 // the driver),
 //         thread-exits (a thread ends inside the driver, the program goes on), exec, fork, fork-dies,
-//         fork-silent, close-all, chdir
+//         fork-silent, close-all, close-all-move, chdir
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -151,7 +151,12 @@ int main(int count, char **words) {
   }
   if (!strcmp(ending, "exec"))
     execl(words[0], words[0], words[1], words[2], "return", NULL);
-  if (!strcmp(ending, "close-all")) { // as daemons do; files of the program's own come under the same numbers
+  if (!strncmp(ending, "close-all", 9)) { // as daemons do; files of the program's own come under the same numbers
+    char moved[4096];
+    const char *folder = getenv("REPLAY_CAPTURE_DIRECTORY");
+    snprintf(moved, sizeof moved, "%s.moved", folder != NULL ? folder : "");
+    if (folder != NULL && !strcmp(ending, "close-all-move") && rename(folder, moved) != 0)
+      return 9;
     for (int n = 3; n < 1024; n++)
       close(n);
     for (int n = 3; n < 1024; n++)

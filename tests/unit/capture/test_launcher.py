@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import pty
@@ -204,6 +205,22 @@ def test_processes_that_outlive_the_application_are_waited_for_in_bounded_time(i
     assert not run(["true"], raw).left_behind
 
 
+def test_processes_left_behind_are_waited_for_and_named_while_nobody_has_used_cuda(
+    interposer, raw, monkeypatch
+):
+    monkeypatch.setattr(launcher, "LEFT_BEHIND_WAIT_S", 0.4)
+    ended = run(["sh", "-c", "sleep 20 & echo $! > left"], raw)
+    pid = int(Path("left").read_text())
+    try:
+        assert (ended.left_behind, ended.running) == (False, (f"{pid} (sleep)",))
+        said = explain_absence(PackReport(), "--all", ["sh"], ended.running)[0]
+        assert f"the process {pid} (sleep) that it left running" in said
+        (raw / "calls.1.bin").write_bytes(b"")
+        assert run(["sh", "-c", "true"], raw).running == ()
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
 def test_signal_names():
     assert signal_name(11) == "SIGSEGV"
     assert signal_name(63) == "signal 63"
@@ -218,6 +235,8 @@ def test_programs_that_cannot_be_preloaded_are_recognised(tmp_path):
     if built.returncode:
         pytest.skip("no static libc here")
     assert "statically linked" in why_not_preloaded(str(program))
+    wrapped = explain_absence(PackReport(), "--all", ["timeout", "10", str(program)])[0]
+    assert f"{program} is a statically linked program" in wrapped
     program.chmod(0o4755)
     assert "setuid" in why_not_preloaded(str(program))
 
@@ -250,7 +269,15 @@ def test_a_device_is_never_replaced_by_a_snapshot():
     ],
 )
 def test_absence_of_a_snapshot_is_explained(report, expected):
-    assert expected in "; ".join(explain_absence(report, "--kernel x --launch 3", "true"))
+    assert expected in "; ".join(explain_absence(report, "--kernel x --launch 3", ["true"]))
+
+
+def test_a_capture_that_ended_before_its_first_call_says_what_to_do():
+    remedies = ((errno.ENOSPC, "make room"), (errno.EFBIG, "ulimit -f"), (errno.EPERM, "seccomp"))
+    for error, remedy in remedies:
+        line = f"process 1: capture stopped: contents could not be written: {os.strerror(error)}"
+        report = PackReport(used_cuda=True, skipped=[line])
+        assert remedy in explain_absence(report, "--all", ["true"])[1]
 
 
 def test_ctrl_c_on_a_terminal_reaches_the_application_once(interposer, raw, tmp_path):
