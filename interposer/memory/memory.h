@@ -1,4 +1,5 @@
-// The ranges of memory that the application has, and which of them the window has touched (memory.c).
+// The ranges of memory that the application has, and which of them the window has touched (memory.c,
+// reach.c).
 #pragma once
 
 #include "call/call.h"
@@ -57,7 +58,7 @@ enum list_filter { LIST_BY_CONTEXT, LIST_BY_OWNER, LIST_BY_SPAN, LIST_ALL };
 void memory_list_touched(enum list_filter filter, uint64_t value, uint64_t bytes, struct range_list *list);
 bool memory_has_touched(enum list_filter filter, uint64_t value, uint64_t bytes);
 
-// ---- blocks of allocations, as an allocator inside the application tells (hints.c) --------------
+// ---- blocks of allocations, as an allocator inside the application tells (blocks.c, hints.c) ----
 
 void memory_block_lives(uint64_t address, uint64_t bytes);
 void memory_block_ends(uint64_t address);

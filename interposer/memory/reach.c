@@ -1,0 +1,137 @@
+// Which ranges the words of a stretch of memory reach: as addresses, as handles of texture and surface
+// objects, and as tensor maps.
+#include "memory/ranges.h"
+
+#include <string.h>
+
+// Calls `visit` for each range that an aligned word points into, or reaches as the handle of a texture or
+// surface object; with the lock held. Stops when `visit` says so.
+static bool scan(const void *data, size_t bytes, bool (*visit)(struct range *, void *), void *state) {
+  const uint8_t *at = data;
+  size_t count = position_of(ARRAY_ADDRESSES); // nothing points into an array
+  uint64_t lowest = count > 0 ? ranges.items[0].base : 0;
+  uint64_t span = count > 0 ? ranges.items[count - 1].base + ranges.items[count - 1].bytes - lowest : 0;
+  uint64_t handles = atomic_load(&object_span), lowest_handle = atomic_load(&lowest_object);
+  uint64_t last = 0;
+  if (span == 0 && handles == 0)
+    return false;
+  for (size_t n = 0; n + TENSOR_MAP_BYTES <= bytes && atomic_load(&tensor_maps) > 0;
+       n += TENSOR_MAP_ALIGNMENT) {
+    uint64_t address = tensor_map_address(at + n);
+    struct range *range = address != 0 ? range_at(address) : NULL;
+    if (range != NULL && visit(range, state))
+      return true;
+  }
+  for (size_t n = 0; n + 8 <= bytes; n += 8) {
+    uint64_t word;
+    memcpy(&word, at + n, 8);
+    bool may_point = word - lowest < span, may_be_handle = word - lowest_handle < handles;
+    if (LIKELY(!may_point && !may_be_handle) || word == last)
+      continue;
+    last = word;
+    struct range *range = may_point ? range_at(word) : NULL;
+    if (range != NULL && visit(range, state))
+      return true;
+    uint64_t targets[MAX_OBJECT_TARGETS];
+    for (unsigned found = may_be_handle ? object_targets(word, targets) : 0; found > 0; found--) {
+      range = range_at(targets[found - 1]);
+      if (range != NULL && visit(range, state))
+        return true;
+    }
+  }
+  return false;
+}
+
+struct word_spans memory_word_spans(void) {
+  static const uint64_t address_room = (uint64_t)1 << 36, handle_room = 1 << 12;
+  struct word_spans spans = {0, 0, 0, 0};
+  pthread_mutex_lock(&ranges_lock);
+  size_t count = position_of(ARRAY_ADDRESSES);
+  if (count > 0) {
+    uint64_t end = ranges.items[count - 1].base + ranges.items[count - 1].bytes;
+    spans.address = ranges.items[0].base & ~(address_room - 1);
+    spans.address_bytes = (end | (address_room - 1)) - spans.address;
+  }
+  pthread_mutex_unlock(&ranges_lock);
+  uint64_t handles = atomic_load(&object_span), lowest = atomic_load(&lowest_object);
+  if (handles > 0) {
+    spans.handle = lowest & ~(handle_room - 1);
+    spans.handles = ((lowest + handles) | (handle_room - 1)) - spans.handle + 1;
+  }
+  return spans;
+}
+
+bool memory_may_reach(const void *data, size_t bytes, const struct word_spans *spans) {
+  const uint8_t *from = data;
+  for (size_t at = 0; at + 8 <= bytes; at += 8) {
+    uint64_t word;
+    memcpy(&word, from + at, 8);
+    if (UNLIKELY(word - spans->address < spans->address_bytes || word - spans->handle < spans->handles))
+      return true;
+  }
+  for (size_t at = 0; at + TENSOR_MAP_BYTES <= bytes && atomic_load(&tensor_maps) > 0;
+       at += TENSOR_MAP_ALIGNMENT)
+    if (tensor_map_address(from + at) != 0)
+      return true;
+  return false;
+}
+
+static bool is_untouched(struct range *range, void *unused) {
+  (void)unused;
+  return range->state == RANGE_UNTOUCHED;
+}
+
+void memory_reach(const void *data, size_t bytes, struct range_list *reached) {
+  pthread_mutex_lock(&ranges_lock);
+  scan(data, bytes, take_range, reached);
+  pthread_mutex_unlock(&ranges_lock);
+}
+
+static size_t place_of_word(uint64_t word) { return (size_t)((word * 0x9e3779b97f4a7c15u) >> 56); }
+_Static_assert(KNOWN_WORDS == 1 << 8, "place_of_word");
+
+// Words behind which nothing untouched was found lately: a program passes the same addresses again and again.
+static bool is_known_word(const struct thread *thread, uint64_t word, uint64_t state) {
+  const struct known_word *known = &thread->known[place_of_word(word)];
+  return known->word == word && known->state == state;
+}
+
+static bool may_reach(uint64_t word) {
+  return (word >= atomic_load_explicit(&lowest_address, memory_order_relaxed) &&
+          word < atomic_load_explicit(&highest_address, memory_order_relaxed)) ||
+         word - atomic_load(&lowest_object) < atomic_load(&object_span);
+}
+
+static bool all_are_known(const struct thread *thread, const void *data, size_t bytes, uint64_t state) {
+  if (bytes >= TENSOR_MAP_BYTES && atomic_load(&tensor_maps) > 0)
+    return false;
+  for (size_t n = 0; n + 8 <= bytes; n += 8) {
+    uint64_t word;
+    memcpy(&word, (const uint8_t *)data + n, 8);
+    if (may_reach(word) && !is_known_word(thread, word, state))
+      return false;
+  }
+  return true;
+}
+
+static void remember_words(struct thread *thread, const void *data, size_t bytes, uint64_t state) {
+  for (size_t n = 0; n + 8 <= bytes; n += 8) {
+    uint64_t word;
+    memcpy(&word, (const uint8_t *)data + n, 8);
+    if (may_reach(word) && word - atomic_load(&lowest_object) >= atomic_load(&object_span))
+      thread->known[place_of_word(word)] = (struct known_word){word, state};
+  }
+}
+
+bool memory_points_to_untouched(const void *data, size_t bytes) {
+  struct thread *thread = current_thread();
+  uint64_t state = memory_state();
+  if (all_are_known(thread, data, bytes, state))
+    return false;
+  pthread_mutex_lock(&ranges_lock);
+  bool found = scan(data, bytes, is_untouched, NULL);
+  pthread_mutex_unlock(&ranges_lock);
+  if (!found)
+    remember_words(thread, data, bytes, state);
+  return found;
+}
