@@ -44,6 +44,10 @@ def test_every_range_of_every_sample_is_at_its_address_in_many_starts(replay, mo
     print(f"{STARTS} starts, {sum(restarts.values())} restarts: {dict(restarts)}")
 
 
+@pytest.mark.skipif(
+    os.environ.get("REPLAY_TEST_DRIVER", "emulator") != "emulator",
+    reason="only the built-in CPU driver can be told to reserve addresses",
+)
 def test_memory_in_the_range_that_the_driver_reserves_for_itself_is_at_its_address(replay, monkeypatch):
     """To hold it would keep the driver from starting. An exported program does as the engine does."""
     monkeypatch.setenv("REPLAY_EMULATOR_OWN_RANGE", "1")
