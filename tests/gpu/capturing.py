@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 
 from machine import HERE, REPOSITORY, SAMPLES, Machine, counts, importable, json_of, launch_of, stack_header
@@ -14,12 +15,14 @@ from record import StepFailed, StepSkipped
 
 
 def sample_steps(machine: Machine) -> None:
-    for sample, kernel in SAMPLES.items():
+    def one(sample: str, kernel: str) -> None:
         with machine.record.step(f"sample {sample}"):
             machine.need_gpu()
             program = str(machine.samples / sample)
             machine.record.command([program])
             machine.capture_and_run(sample, launch_of(f"^{kernel}$"), [program])
+
+    machine.together(partial(one, sample, kernel) for sample, kernel in SAMPLES.items())
     with machine.record.step("sample saxpy"):
         machine.need_gpu()
         application = [sys.executable, str(REPOSITORY / "samples" / "saxpy" / "saxpy.py")]
@@ -66,37 +69,38 @@ def array_steps(machine: Machine) -> None:
 
 def runtime_steps(machine: Machine) -> None:
     """CUDA runtime programs, with the runtime linked in both ways: how their lookups reach the shim."""
-    programs = {"runtime_api": "scale", "entry_point": "fill"}
-    for name, kernel in programs.items():
-        for cudart in ("static", "shared"):
-            for stream in ("legacy", "per-thread"):
-                with machine.record.step(f"runtime {name}, cudart {cudart}, default stream {stream}"):
-                    machine.need_real_gpu()
-                    nvcc = shutil.which("nvcc")
-                    if not nvcc:
-                        raise StepSkipped("no nvcc on PATH")
-                    program = machine.work / f"{name}-{cudart}-{stream}"
-                    source = str(HERE / "programs" / f"{name}.cu")
-                    options = [
-                        f"--cudart={cudart}",
-                        f"--default-stream={stream}",
-                        "-arch=native",
-                        "-o",
-                        str(program),
-                    ]
-                    machine.record.command([nvcc, *options, source], timeout_s=90)
-                    library = str(Path(nvcc).resolve().parents[1] / "lib64")
-                    machine.environment["LD_LIBRARY_PATH"] = os.pathsep.join(
-                        [library, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
-                    )
-                    machine.record.command([str(program)], environment=machine.environment)
-                    machine.capture_and_run(program.name, launch_of(kernel), [str(program)])
+    nvcc = shutil.which("nvcc")
+    if nvcc:
+        library = str(Path(nvcc).resolve().parents[1] / "lib64")
+        machine.environment["LD_LIBRARY_PATH"] = os.pathsep.join(
+            [library, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
+        )
+
+    def one(name: str, kernel: str, cudart: str, stream: str) -> None:
+        with machine.record.step(f"runtime {name}, cudart {cudart}, default stream {stream}"):
+            machine.need_real_gpu()
+            if not nvcc:
+                raise StepSkipped("no nvcc on PATH")
+            program = machine.work / f"{name}-{cudart}-{stream}"
+            source = str(HERE / "programs" / f"{name}.cu")
+            options = [f"--cudart={cudart}", f"--default-stream={stream}", "-arch=native", "-o", str(program)]
+            machine.record.command([nvcc, *options, source], timeout_s=90)
+            machine.record.command([str(program)], environment=machine.environment)
+            machine.capture_and_run(program.name, launch_of(kernel), [str(program)])
+
+    machine.together(
+        partial(one, name, kernel, cudart, stream)
+        for name, kernel in (("runtime_api", "scale"), ("entry_point", "fill"))
+        for cudart in ("static", "shared")
+        for stream in ("legacy", "per-thread")
+    )
 
 
 def stack_steps(machine: Machine) -> None:
     """Python stacks where they are installed, and each of the captures that their first lines name. Their kernels are
     SASS, so only a GPU can replay them."""
-    for script in sorted((HERE / "stacks").glob("*_stack.py")):
+
+    def one(script: Path) -> None:
         name = script.stem.removesuffix("_stack")
         header = stack_header(script.read_text())
         application = [sys.executable, str(script)]
@@ -114,6 +118,8 @@ def stack_steps(machine: Machine) -> None:
                     snapshot, selection.split(), application, *further
                 )
                 step.facts["snapshot_bytes"] = (machine.work / f"{snapshot}.rsnap").stat().st_size
+
+    machine.together(partial(one, script) for script in sorted((HERE / "stacks").glob("*_stack.py")))
 
 
 def overhead_step(machine: Machine) -> None:

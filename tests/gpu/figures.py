@@ -67,7 +67,7 @@ def _capture_all(machine: Machine, program: list[str], cases: list[str]) -> dict
 
 
 def _replay(machine: Machine, name: str) -> dict[str, Any]:
-    command = ("run", f"kernel_{name}.rsnap", "--driver", "system", "--samples", SAMPLES, "--json")
+    command = ("run", f"kernel_{name}.rsnap", "--driver", "system", "--quick", "--samples", SAMPLES, "--json")
     result = json_of(machine.replay(*command, timeout_s=90, statuses=(0, 1)))
     facts: dict[str, Any] = {
         "verdict": result["verification"]["verdict"],

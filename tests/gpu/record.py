@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -53,7 +54,8 @@ class Record:
         self.steps: list[Step] = []
         self.started_utc = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self._log = (folder / "log.txt").open("w", encoding="utf-8", errors="replace")
-        self._current = Step("none")
+        self._lock = threading.Lock()  # steps may run in several threads
+        self._thread = threading.local()
 
     @property
     def failed(self) -> bool:
@@ -62,9 +64,9 @@ class Record:
     @contextlib.contextmanager
     def step(self, name: str) -> Iterator[Step]:
         """Runs the body as one step. Whatever it raises becomes the outcome; nothing escapes but an interrupt."""
-        step = self._current = Step(name)
-        self.steps.append(step)
-        self._log.write(f"\n===== {name}\n")
+        step = self._thread.step = Step(name)
+        with self._lock:
+            self.steps.append(step)
         started = time.monotonic()
         try:
             yield step
@@ -77,8 +79,11 @@ class Record:
         step.seconds = round(time.monotonic() - started, 2)
         if step.outcome == "passed":
             step.tail = ""
+        del self._thread.step
         print(f"{step.outcome:8} {name}  {step.seconds:.1f} s  {step.reason}", flush=True)
-        self.write()
+        with self._lock:
+            self._log.write(f"===== {step.outcome} {name}\n\n")
+            self.write()
 
     def command(
         self,
@@ -97,7 +102,7 @@ class Record:
         if time.monotonic() >= self.deadline:
             raise StepSkipped("the time for the whole check was used up")
         line = " ".join(arguments)
-        self._log.write(f"$ {line}\n")
+        current = getattr(self._thread, "step", None) or Step("of a thread")
         limit_s = max(1.0, min(timeout_s, self.deadline - time.monotonic()))
         try:
             process = subprocess.Popen(
@@ -120,9 +125,10 @@ class Record:
                 os.killpg(process.pid, signal.SIGKILL)
             output, _ = process.communicate()
         text = output.decode(errors="replace")
-        self._log.write(text)
-        self._log.flush()
-        self._current.tail = (self._current.tail + f"$ {line}\n{text}")[-TAIL_CHARACTERS:]
+        with self._lock:
+            self._log.write(f"===== in {current.name}\n$ {line}\n{text}")
+            self._log.flush()
+        current.tail = (current.tail + f"$ {line}\n{text}")[-TAIL_CHARACTERS:]
         if late:
             raise StepFailed(f"`{line}` ran longer than {limit_s:.0f} s")
         if process.returncode not in statuses:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 
 from machine import HERE, REPOSITORY, SAMPLES, Machine, driver_library, json_of, launch_of
@@ -34,7 +35,8 @@ def shift_steps(machine: Machine) -> None:
         program = HERE.parent / "end_to_end" / "programs" / "much_memory.py"
         selection = ["--profiler-api", "--memory", "live"]
         machine.capture_and_run("much_memory", selection, [sys.executable, str(program)])
-    for sample in [*SAMPLES, "memory_kinds", "much_memory"]:
+
+    def one(sample: str) -> None:
         with machine.record.step(f"shift {sample}") as step:
             machine.need_gpu()
             if not (machine.work / f"{sample}.rsnap").exists():
@@ -44,6 +46,8 @@ def shift_steps(machine: Machine) -> None:
             step.facts["relocation"] = json_of(output)["relocation"]
             if step.facts["relocation"]["verdict"] != "proven":
                 raise StepFailed("not proven relocatable")
+
+    machine.together(partial(one, sample) for sample in [*SAMPLES, "memory_kinds", "much_memory"])
 
 
 def cross_step(machine: Machine) -> None:
@@ -85,7 +89,7 @@ def timing_step(machine: Machine) -> None:
             machine.need_gpu()
             if not (machine.work / f"{name}.rsnap").exists():
                 raise StepSkipped("its snapshot was not made")
-            options = ["--driver", "system", "--serialize", "--json"]
+            options = ["--driver", "system", "--serialize", "--quick", "--json"]
             output = machine.replay("run", f"{name}.rsnap", *options, timeout_s=120)
             result = json_of(output)
             step.facts["run"] = result
@@ -194,7 +198,7 @@ def verdict_steps(machine: Machine) -> None:
                 f"{sample}.rsnap",
                 "--quick",
                 "--budget",
-                "60s",
+                "12s",
                 "--json",
                 timeout_s=150,
             )

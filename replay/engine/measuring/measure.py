@@ -6,6 +6,7 @@ Holding the stream and flushing are not yet seen on a GPU.
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Sequence
 from statistics import median
@@ -280,6 +281,8 @@ class WindowSampler:
             return "no events, so there is nothing to shield"
         if emulated:
             return "the modelled clock does not run while the host works"
+        if os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"):
+            return "CUDA_LAUNCH_BLOCKING is set: each launch waits for the device"
         # The other streams wait for the start event, which is behind the hold: all of them are held.
         stamps = 0 if self._stamps is None else STAMP_COMMANDS
         if self.commands + 2 * len(self.bracket.lanes) + stamps > MAXIMUM_HELD_CALLS:
