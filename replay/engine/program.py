@@ -52,7 +52,10 @@ class Program:
         for range_ in self.ranges.values():
             for contents in (range_.before, range_.after):
                 if contents is not None and contents.size_bytes > range_.size_bytes:
-                    raise EngineError(f"{describe(range_)} has contents of {contents.size_bytes} bytes")
+                    raise EngineError(
+                        f"{describe(range_)} has contents of {contents.size_bytes} bytes",
+                        next="somebody changed the snapshot, or its writer was at fault: capture again",
+                    )
         self.notes: list[Note] = list(self._objects(Note, "note"))
         calls: list[Call] = apply(self._objects(Call, "call"), changes)
         self.variant_images = changes.images()

@@ -148,6 +148,11 @@ def test_a_pointer_that_the_census_cannot_see_is_caught_and_named(replay, kind, 
     assert proof["replays"][0]["touched"] == word["value"]
 
 
+def test_of_words_that_look_like_missed_pointers_only_those_that_are_needed_are_confirmed(replay):
+    (word,) = proof_of(replay, "decoy", status=1)["suspects"]
+    assert (word["kind"], word["offset_bytes"], word["confirmed"]) == ("missed", 20, True)
+
+
 def test_a_pointer_that_the_window_copies_in_unaligned_is_named(replay):
     proof = proof_of(replay, "packed", "--all", status=1)
     (word,) = proof["suspects"]

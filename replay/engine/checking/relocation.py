@@ -120,8 +120,8 @@ class _Proof:
         missed = find_missed(reader, known, touched)
         whole = [word for word in missed if word.form != "halves"]
         for trial in dict.fromkeys((tuple(missed[:1]), tuple(whole), tuple(missed))):
-            if trial and self._try(trial).replayed.verdict == "match":
-                return [replace(word, confirmed=True) for word in trial]
+            if trial and self._explains(trial):
+                return [replace(word, confirmed=True) for word in self._fewest(trial)]
         complete = [move.placement for move in moves if move.placement is not None]
         followed = []
         if len(complete) == len(SHIFTS):
@@ -143,6 +143,26 @@ class _Proof:
         aim = known.range_at(touched, 1 << 21) if touched else None
         likely = [word for word in missed if aim is None or known.range_at(word.value) is aim]
         return likely + (numbers if followed else [])
+
+    def _explains(self, words: Sequence[schema.SuspectWord]) -> bool:
+        return self._try(words).replayed.verdict == "match"
+
+    def _fewest(self, words: Sequence[schema.SuspectWord]) -> list[schema.SuspectWord]:
+        """Of words that together explain it, those without which they do not, as far as the trials reach."""
+        left = list(words)
+        step = len(left) // 2
+        while step:
+            for start in range(0, len(left), step):
+                if self.tried >= MAXIMUM_TRIALS:
+                    return left
+                fewer = left[:start] + left[start + step :]
+                if fewer and self._explains(fewer):
+                    left = fewer
+                    step = min(step, len(left) // 2)
+                    break
+            else:
+                step //= 2
+        return left
 
     def _try(self, words: Sequence[schema.SuspectWord]) -> _Move:
         """Move 1 once more with these words patched, or left alone."""

@@ -1,6 +1,6 @@
 """Kernels that get at memory in ways that a search for aligned words cannot see, and numbers that look like addresses.
 
-usage: pointers.py plain|packed|graph|halves|xor|end|number|scaled|hashed|seeded|node|several|computed|address
+usage: pointers.py plain|packed|decoy|graph|halves|xor|end|number|scaled|hashed|seeded|node|several|computed|address
 One launch of the kernel of that name.
 """
 
@@ -44,6 +44,7 @@ NUMBERS = """
 GET = {
     "plain": "ld.global.u64 %data, [%table];",
     "packed": "ld.global.u32 %r2, [%table+4]; ld.global.u32 %r3, [%table+8]; mov.b64 %data, {%r2, %r3};",
+    "decoy": "ld.global.u32 %r2, [%table+20]; ld.global.u32 %r3, [%table+24]; mov.b64 %data, {%r2, %r3};",
     "halves": "ld.global.u32 %r2, [%table+16]; ld.global.u32 %r3, [%table]; mov.b64 %data, {%r2, %r3};",
     "graph": "ld.param.u32 %r2, [packed+4]; ld.param.u32 %r3, [packed+8]; mov.b64 %data, {%r2, %r3};",
     "xor": f"ld.global.u64 %data, [%table]; xor.b64 %data, %data, {KEY};",
@@ -77,6 +78,7 @@ def table_for(kind: str, data: int) -> bytes:
     return {
         "plain": struct.pack("<Q", data),
         "packed": struct.pack("<IIII", 7, low, high, 9),
+        "decoy": struct.pack("<IQQQI", 7, data + 4, 9, data, data & 3),  # the first is never read
         "halves": struct.pack("<IIIII", high, 1, 2, 3, low),
         "xor": struct.pack("<Q", data ^ KEY),
         "end": struct.pack("<Q", data + 4 * COUNT),
