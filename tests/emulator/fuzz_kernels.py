@@ -76,7 +76,7 @@ class Runner:
 
     def images(self) -> None:
         """A texture, a surface and a tensor map for kernels that use them."""
-        from test_driver_array import SURFACE, create
+        from array_api import SURFACE, create
         from test_tensor_maps import Map, Settings, encode
         from texture_api import FORMATS, description, random_level, resource_of
         from texture_reference import Image

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import driver_api
 import pytest
-from test_asynchronous import HEAD, module, run, words
+from small_kernels import HEAD, module, run, words
 
 THREADS = 64
 ALIGNMENTS = [64, 128, 256, 1024, 4096]

@@ -7,33 +7,8 @@ import struct
 
 import driver_api as api
 import pytest
+from copy_api import ARRAY, DEVICE, HOST, UNIFIED, Copy2D, Copy3D
 from driver_api import Driver
-
-HOST, DEVICE, ARRAY, UNIFIED = 1, 2, 3, 4
-
-
-class Copy2D(ctypes.Structure):
-    _fields_ = [
-        *[(f"{side}_{name}", kind) for side in ("source", "destination") for name, kind in (
-            ("x", ctypes.c_size_t), ("y", ctypes.c_size_t), ("type", ctypes.c_int), ("host", ctypes.c_void_p),
-            ("device", ctypes.c_uint64), ("array", ctypes.c_void_p), ("pitch", ctypes.c_size_t))],
-        ("width", ctypes.c_size_t),
-        ("height", ctypes.c_size_t),
-    ]  # fmt: skip
-
-
-class Copy3D(ctypes.Structure):
-    _fields_ = [
-        *[(f"{side}_{name}", kind) for side in ("source", "destination") for name, kind in (
-            ("x", ctypes.c_size_t), ("y", ctypes.c_size_t), ("z", ctypes.c_size_t), ("lod", ctypes.c_size_t),
-            ("type", ctypes.c_int), ("host", ctypes.c_void_p), ("device", ctypes.c_uint64),
-            ("array", ctypes.c_void_p), ("reserved", ctypes.c_void_p), ("pitch", ctypes.c_size_t),
-            ("height", ctypes.c_size_t))],
-        ("width", ctypes.c_size_t),
-        ("rows", ctypes.c_size_t),
-        ("depth", ctypes.c_size_t),
-    ]  # fmt: skip
-
 
 PATTERN = bytes(range(256)) * 16
 

@@ -132,7 +132,8 @@ def test_source_is_read_when_its_attribute_says(fresh):
 
 
 def test_boxes_move_between_pointers_and_arrays_in_elements(cuda: Driver):
-    from test_driver_array import U16, create, pattern, whole
+    from array_api import U16, create
+    from test_driver_array import pattern, whole
 
     stream, device, array = cuda.make("cuStreamCreate", 1), cuda.alloc(4096), create(cuda, 8, 4, 2, kind=U16)
     data = pattern(4096)

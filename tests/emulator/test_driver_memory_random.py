@@ -10,9 +10,9 @@ import random
 import driver_api as api
 import numpy as np
 import pytest
+from array_api import U8, create
+from copy_api import ARRAY, DEVICE, HOST, UNIFIED, Copy2D, Copy3D
 from driver_api import Driver
-from test_driver_array import U8, create
-from test_driver_copy import ARRAY, DEVICE, HOST, UNIFIED, Copy2D, Copy3D
 
 STREAMS = 3
 KINDS = ("device", "pool", "managed", "pinned", "pageable", "array")

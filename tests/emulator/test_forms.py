@@ -8,7 +8,7 @@ import driver_api
 import numpy as np
 import pytest
 from conftest import Fresh
-from test_asynchronous import module, run, words
+from small_kernels import module, run, words
 
 
 def test_special_registers_say_where_a_thread_is(cuda: driver_api.Driver) -> None:

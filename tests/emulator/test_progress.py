@@ -6,7 +6,7 @@ import driver_api
 import numpy as np
 import pytest
 from conftest import Fresh
-from test_asynchronous import module, run, words
+from small_kernels import module, run, words
 
 
 def test_lanes_of_a_warp_pass_a_lock_on_though_the_owner_waits_to_meet_the_others(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import driver_api
-from test_asynchronous import run, words
+from small_kernels import run, words
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 

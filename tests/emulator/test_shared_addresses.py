@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import driver_api
 import pytest
-from test_asynchronous import module, run, words
+from small_kernels import module, run, words
 
 
 @pytest.mark.parametrize("space", ["global", "shared"])

@@ -9,8 +9,8 @@ import struct
 import driver_api
 import exact
 import pytest
+from array_api import SURFACE
 from conftest import Fresh
-from test_driver_array import SURFACE
 from test_texture_lookups import image_of
 from texture_api import (
     FORMATS,
@@ -337,7 +337,7 @@ FAULTS = {
 
 SCRIPT = """
 from texture_api import *
-from test_driver_array import SURFACE
+from array_api import SURFACE
 LEVEL = Level(4, 1, 1, [(n,) for n in range(4)])
 IMAGE = Image(FORMATS["u32"], 1, [LEVEL])
 def surface(d, level):

@@ -8,9 +8,9 @@ import struct
 from collections.abc import Sequence
 
 import driver_api as api
+from array_api import CUBEMAP, GATHER, LAYERED, Box, Resource, Texture, create
+from copy_api import ARRAY, HOST, Copy3D
 from driver_api import Driver
-from test_driver_array import CUBEMAP, GATHER, LAYERED, Box, Resource, Texture, create
-from test_driver_copy import ARRAY, HOST, Copy3D
 from texture_reference import Format, Image, Level
 
 FORMATS = {
