@@ -158,7 +158,7 @@ def _series(item: Series) -> Section:
 
 def result_section(result: RunResult) -> Section:
     """Outputs, where it ran, and its samples in order."""
-    verdict = {"match": "SAME", "wrong": "WRONG"}.get(result.verification.verdict, "UNSURE")
+    verdict = {"match": "PASS", "wrong": "WRONG"}.get(result.verification.verdict, "UNSURE")
     names = ", ".join(shown(name) for name in result.window.kernels[:8]) or shown(result.snapshot.file)
     more = f" and {len(result.window.kernels) - 8} more" if len(result.window.kernels) > 8 else ""
     section = Section(f"{names}{more}: {run_text.outputs(result)}", verdict)

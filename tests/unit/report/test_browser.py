@@ -102,6 +102,10 @@ def test_the_page_fits_and_follows_the_scheme(tmp_path, browser, every_kind, wid
     browser.open(page_of(tmp_path, *every_kind), width, 9000, scheme)
     assert browser.problems == []
     assert browser.run("document.documentElement.scrollWidth") <= width
+    tables = 'document.querySelectorAll(".scroll")'
+    hidden = f"[...{tables}].filter(table => table.scrollWidth > table.clientWidth).length"
+    assert browser.run(f"{tables}.length") > 3
+    assert browser.run(hidden) == 0  # no verdict stands where nobody sees it
     drawn_width, first_pixel, rows = look_at(browser.picture(folder / f"report-{width}-{scheme}.png"))
     assert drawn_width == width
     assert first_pixel == PAPER[scheme]
