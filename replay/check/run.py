@@ -29,6 +29,7 @@ from replay.errors import FormatError, ReplayError, UsageError
 from replay.history import baseline as marks
 from replay.history.spread import Spread, spread_of
 from replay.history.store import Entry, History, SeriesKey, append, by_series, series_of
+from replay.report.text import MODELLED
 from replay.results.check import FORMAT, Check, CheckedCase
 from replay.results.schema import RunResult
 from replay.results.store import write_whole
@@ -281,7 +282,5 @@ def _notes(cases: Sequence[CheckedCase]) -> list[str]:
             "configuration says otherwise; `replay compare` measures both sides next to each other"
         )
     if any(case.source == "modelled" for case in cases):
-        notes.append(
-            "Times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU."
-        )
+        notes.append(MODELLED)
     return notes

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterator
 
-from replay.report.text import Column, Screen, flow, heading, number, shown, table
+from replay.report.text import MODELLED, Column, Screen, flow, heading, number, shown, table
 from replay.results.bisection import BisectedCandidate, Bisection, Step
 
 SHOWN_CANDIDATES = 60
@@ -27,9 +27,7 @@ def render_bisection(result: Bisection, screen: Screen) -> str:
     parts += _logs(result)
     notes = list(result.notes)
     if result.source == "modelled":
-        notes.append(
-            "Times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU."
-        )
+        notes.append(MODELLED)
     if notes:
         parts += ["", *(flow(f"  {shown(text, 400)}", screen) for text in notes)]
     return "\n".join(parts)

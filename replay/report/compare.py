@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replay.report.text import Column, Screen, duration, fields, flow, heading, number, shown, table
+from replay.report.text import MODELLED, Column, Screen, duration, fields, flow, heading, number, shown, table
 from replay.results.comparison import ComparedKernel, ComparedRow, ComparedSide, Comparison
 
 SHOWN_NOTES = 12
@@ -207,6 +207,6 @@ def _totals(result: Comparison) -> Iterator[tuple[str, str]]:
 
 def _source(result: Comparison) -> Iterator[str]:
     if any(row.source == "modelled" for row in result.rows):
-        yield "Times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU."
+        yield MODELLED
     if any(row.time == "host time" for row in result.rows):
         yield "Some rows are compared by host time, which includes the work of the driver and of this program."

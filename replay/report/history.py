@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from replay.history.baseline import Mark
 from replay.history.series import HistoryView, Series
-from replay.report.text import Column, Screen, duration, heading, number, shown, table
+from replay.report.text import MODELLED, Column, Screen, duration, flow, heading, number, shown, table
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 PLOT_COLUMNS = 40
@@ -45,9 +45,7 @@ def render_history(view: HistoryView, screen: Screen) -> str:
     title = heading(f"{shown(view.folder)}: {number(view.results, 'result')}", screen)
     parts = [title, table(columns, rows, screen)]
     if any(item.source == "modelled" for item in view.series):
-        parts.append(
-            "Times of the CPU driver are modelled by its cost model; they say nothing about the speed of a GPU."
-        )
+        parts.append(flow(MODELLED, screen))
     return "\n".join([*parts, *_problems(view)])
 
 

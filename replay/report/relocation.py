@@ -122,7 +122,7 @@ def render_placement(placement: Placement, screen: Screen) -> list[str]:
         Column("captured", "right"),
         Column("here", "right"),
         Column("how"),
-        Column("why", cut=True),
+        Column("why", cut=True, if_filled=True),
     ]
     rows = [
         [

@@ -8,7 +8,19 @@ from replay.images.demangle import demangle
 from replay.report.counters import render_counters
 from replay.report.outputs import difference_lines, tolerance_lines, verdict
 from replay.report.relocation import relocation, render_placement, render_relocation
-from replay.report.text import Column, Screen, duration, fields, flow, heading, number, shown, size, table
+from replay.report.text import (
+    MODELLED,
+    Column,
+    Screen,
+    duration,
+    fields,
+    flow,
+    heading,
+    number,
+    shown,
+    size,
+    table,
+)
 from replay.report.times import render_times
 from replay.report.variant import variant_fields
 from replay.results.schema import RunResult, WindowResult
@@ -102,9 +114,7 @@ def render_window_results(path: str, results: list[WindowResult], quiet: bool, s
         )
     lines = [heading(headline, screen), table(columns, rows, screen)]
     if any(result.timing is not None and result.timing.source == "modelled" for result in done):
-        lines.append(
-            "Times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU."
-        )
+        lines.append(flow(MODELLED, screen))
     lines.append(f"All of one window: replay run {shown(path)} --window {results[0].number}")
     return "\n".join(lines)
 

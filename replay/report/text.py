@@ -18,6 +18,7 @@ PIPED_WIDTH = 100_000  # into a pipe, lines are as long as their content: for gr
 NARROWEST = 40
 NARROWEST_COLUMN = 12
 GAP = "  "
+MODELLED = "Times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU."
 _NO_BREAK = "\xa0"  # `textwrap` takes it for part of a word
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[num]?s|B|[KMGT]iB|MHz|ULP)\b|%)")
 
@@ -114,15 +115,26 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], screen: Scre
     columns = [columns[place] for place in kept]
     cells = [[column.title for column in columns], *([row[place] for place in kept] for row in rows)]
     widths = [max(len(row[place]) for row in cells) for place in range(len(columns))]
-    excess = indent + sum(widths) + len(GAP) * (len(columns) - 1) - screen.width
-    for place in sorted(range(len(columns)), key=lambda place: -widths[place]):
-        if excess > 0 and columns[place].cut:
-            given = min(excess, max(0, widths[place] - NARROWEST_COLUMN))
-            widths[place] -= given
-            excess -= given
+    room = screen.width - indent - len(GAP) * (len(columns) - 1)
+    widths = _narrowed(widths, [column.cut for column in columns], room)
     lines = [" " * indent + _line(columns, row, widths) for row in cells]
     lines[0] = heading(lines[0], screen)
     return "\n".join(lines)
+
+
+def _narrowed(widths: list[int], cut: Sequence[bool], room: int) -> list[int]:
+    """The widest of the columns with `cut` give way first, until all together fit or are at their narrowest."""
+    low, high = NARROWEST_COLUMN, max(widths, default=0)
+    while low < high:
+        level = (low + high + 1) // 2
+        if sum(min(width, level) if may else width for width, may in zip(widths, cut, strict=True)) <= room:
+            low = level
+        else:
+            high = level - 1
+    return [
+        min(width, max(low, NARROWEST_COLUMN)) if may else width
+        for width, may in zip(widths, cut, strict=True)
+    ]
 
 
 def _line(columns: Sequence[Column], row: Sequence[str], widths: Sequence[int]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from replay.images.demangle import demangle
-from replay.report.text import Column, Screen, duration, flow, heading, number, shown, size, table
+from replay.report.text import MODELLED, Column, Screen, duration, flow, heading, number, shown, size, table
 from replay.results.schema import (
     Fidelity,
     LaunchTime,
@@ -20,7 +20,6 @@ from replay.results.schema import (
 
 SHOWN_LAUNCHES = 20
 WIDE = 100  # columns: from here on there is room for the extremes
-MODELLED = "  Times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU."
 
 
 def render_times(result: RunResult, screen: Screen) -> list[str]:
@@ -36,7 +35,7 @@ def render_times(result: RunResult, screen: Screen) -> list[str]:
     merged = fidelity if fidelity is not None and _is_one_launch(result, timings) else None
     lines += ["", _window(timings, merged, screen)]
     if any(timing.source == "modelled" and timing.gpu is not None for timing in timings):
-        lines.append(flow(MODELLED, screen))
+        lines.append(flow(f"  {MODELLED}", screen))
     described = [list(_how(timing)) for timing in timings]
     for timing, texts in zip(timings, described, strict=True):
         for text in texts:

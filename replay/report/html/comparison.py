@@ -9,9 +9,9 @@ from replay.report import compare as compare_text
 from replay.report.code import code_advice
 from replay.report.commands import comparison_commands
 from replay.report.html.code import code_section
-from replay.report.html.model import MAXIMUM_DETAILS, MAXIMUM_ROWS, MODELLED, Section, Table, scale, worst
+from replay.report.html.model import MAXIMUM_DETAILS, MAXIMUM_ROWS, Section, Table, scale, worst
 from replay.report.html.plots import Curve, Panel, Plot
-from replay.report.text import duration, number, shown
+from replay.report.text import MODELLED, duration, number, shown
 from replay.results.comparison import ComparedRound, ComparedRow, Comparison
 
 _ORDER = ("WRONG", "FAILED", "SLOWER", "UNSURE", "FASTER", "SAME")

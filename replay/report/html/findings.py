@@ -16,7 +16,6 @@ from replay.report.html.code import code_section
 from replay.report.html.model import (
     MAXIMUM_DETAILS,
     MAXIMUM_ROWS,
-    MODELLED,
     Section,
     Table,
     scale,
@@ -24,7 +23,7 @@ from replay.report.html.model import (
     worst,
 )
 from replay.report.html.plots import Curve, Panel, Plot
-from replay.report.text import duration, number, shown
+from replay.report.text import MODELLED, duration, number, shown
 from replay.results.bisection import Bisection
 from replay.results.check import Check, CheckedCase
 from replay.results.schema import RunResult

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from replay.report.html.plots import Plot
 
-MODELLED = "Times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU."
 MAXIMUM_ROWS = 2000
 MAXIMUM_DETAILS = 200  # rows with plots of their own; with more, a browser takes minutes to open the page
 _SCALES = ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns"))

@@ -42,3 +42,22 @@ def test_a_column_that_is_empty_is_left_out_where_it_may_be():
     assert table(columns, [("1", "", "")], NARROW).split() == ["a", "c", "1"]
     assert table(columns, [("1", "", ""), ("2", "x", "")], NARROW).split() == ["a", "b", "c", "1", "2", "x"]
     assert table(columns, [], NARROW).split() == ["a", "b", "c"]
+
+
+def test_the_widest_columns_give_way_first():
+    columns = [
+        Column("id", "right"),
+        Column("item", cut=True),
+        Column("needed", cut=True),
+        Column("short", cut=True),
+    ]
+    screen = Screen(60, False)
+    lines = table(columns, [("1", "i" * 40, "n" * 50, "s" * 14)], screen).splitlines()
+    assert max(map(len, lines)) == 60
+    item, needed, short = lines[1].split()[1:]
+    assert abs(len(item) - len(needed)) <= 1
+    assert short == "s" * 14
+    assert (
+        len(table(columns, [("1", "i" * 40, "n" * 50, "s" * 14)], Screen(20, False)).splitlines()[1])
+        == 3 * 12 + 8
+    )
