@@ -102,7 +102,7 @@ def _dispatch(arguments: list[str]) -> int:
     except command_line_error as error:  # type: ignore[misc]
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "replay"
-        message = " ".join(error.format_message().split()).rstrip(".")
+        message = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
         print(f"{command}: {message}; see `{command} --help`", file=sys.stderr)
         if _seems_to_want_json(arguments):
             told = UsageError(message, where=command, next=f"see `{command} --help`")
