@@ -307,3 +307,13 @@ def test_pointer_attributes_tell_reservation_and_mapping_apart(cuda: Driver):
     assert [attribute(n, address) for n in (base, mapping_size)] == [None, None]
     assert [attribute(mapped, address + part) for part in (0, GRANULE)] == [0, 1]
     assert attribute(handle_types, address + GRANULE) == FILE_DESCRIPTOR
+
+
+def test_mapped_memory_has_no_synchronous_operations_of_its_own(cuda: Driver):
+    """As NVIDIA's driver was seen to answer; the context has a flag for all of its memory."""
+    address, memory = reserve(cuda, GRANULE), physical(cuda, GRANULE)
+    cuda.do("cuMemMap", address, GRANULE, 0, memory, 0)
+    assert allow(cuda, address, GRANULE) == 0
+    synchronous, value = 6, ctypes.c_uint(1)  # CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
+    assert cuda.cuPointerSetAttribute(api.out(value), synchronous, address) == api.NOT_SUPPORTED
+    cuda.do("cuPointerSetAttribute", api.out(value), synchronous, cuda.alloc(64))

@@ -126,6 +126,8 @@ CUresult CUDAAPI cuPointerSetAttribute(const void *value, CUpointer_attribute at
     require(value != nullptr && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CUDA_ERROR_INVALID_VALUE);
     auto allocation = driver().allocations->find(ptr);
     require(allocation != nullptr, CUDA_ERROR_INVALID_VALUE);
+    // NVIDIA's driver was seen to refuse it for such memory; cuCtxSetFlags(CU_CTX_SYNC_MEMOPS) is for that.
+    require(allocation->kind != MemoryKind::mapped, CUDA_ERROR_NOT_SUPPORTED);
     allocation->sync_memops = *static_cast<const unsigned *>(value) != 0;
   });
 }
