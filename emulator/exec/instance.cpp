@@ -25,8 +25,7 @@ public:
   explicit ParsedModule(std::unique_ptr<ptx::Module> text) : text_(std::move(text)) {
     for (const ptx::Variable &v : text_->variables)
       if (is_placed(v))
-        globals_.push_back({std::string(v.name), v.size_bytes, v.alignment_bytes,
-                            v.space == ptx::Space::constant, v.is_managed,
+        globals_.push_back({std::string(v.name), v.size_bytes, v.alignment_bytes, v.is_managed,
                             static_cast<OpaqueKind>(v.opaque)});
     for (const ptx::Function &f : text_->functions) {
       function_index_[&f] = function_index_.size();

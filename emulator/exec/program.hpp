@@ -49,7 +49,6 @@ struct GlobalInfo {
   std::string name;
   uint64_t size_bytes;
   uint32_t alignment_bytes;
-  bool is_constant;
   bool is_managed;
   OpaqueKind opaque = OpaqueKind::none; // its bytes mean nothing, its address is its handle
 };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
 
 import driver_api as api
@@ -64,7 +65,7 @@ def test_an_inlined_function_names_both_lines(fresh):
     printed, words = faulted(fresh, '\n        run("inlined", p, ctypes.c_int(1026), block=1)')
     assert printed == ["700", "700"]
     assert "8 bytes past the end of the 4,096-byte allocation" in words
-    assert "faults.cu:3, inlined at faults.cu:11 (PTX line 7" in words
+    assert "faults.cu:3, inlined at faults.cu:11 (PTX line 6" in words
 
 
 def test_a_null_pointer_and_a_demangled_name(fresh):
@@ -83,11 +84,43 @@ def test_a_freed_allocation_is_named(fresh):
     assert "which was freed" in words
 
 
-def test_kernels_cannot_write_constants(fresh):
-    printed, words = faulted(fresh, '\n        run("constant", 0, block=1)')
+def test_memory_that_kernels_may_only_read_is_called_so(fresh):
+    printed, words = faulted(
+        fresh,
+        """
+        import mmap
+        page = mmap.mmap(-1, 4096); address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+        d.do("cuMemHostRegister_v2", address, 4096, 8)  # CU_MEMHOSTREGISTER_READ_ONLY
+        run("_Z5typedIdEvPT_", address, block=1)
+        """,
+    )
     assert printed == ["700", "700"]
-    assert "in memory that kernels may only read" in words
-    assert "faults.cu:2" in words
+    assert "in memory that kernels may only read: inside the 4,096-byte" in words
+
+
+def test_a_kernel_writes_constants_through_their_address_and_later_ones_read_them(cuda):
+    """As on a GPU, where the address that the host is given is one of device memory: hashcat fills its constants so."""
+    module = cuda.module(
+        api.HEADER
+        + """
+        .const .align 4 .b8 table[64] = {7};
+        .visible .entry fill(.param .u64 to) {
+          .reg .b64 %rd1; .reg .b32 %r<3>;
+          ld.param.u64 %rd1, [to]; ld.const.u32 %r1, [table]; mad.lo.u32 %r2, %r1, 3, 4;
+          st.global.u32 [%rd1+8], %r2; ret;
+        }
+        .visible .entry read(.param .u64 to) {
+          .reg .b64 %rd1; .reg .b32 %r1;
+          ld.param.u64 %rd1, [to]; ld.const.u32 %r1, [table+8]; st.global.u32 [%rd1], %r1; ret;
+        }
+        """
+    )
+    table, size = ctypes.c_uint64(), ctypes.c_size_t()
+    cuda.do("cuModuleGetGlobal_v2", api.out(table), api.out(size), module, b"table")
+    out = cuda.alloc(4)
+    for kernel, to in (("fill", table.value), ("read", out)):
+        cuda.launch(cuda.function(module, kernel), (1,), (1,), [to])
+    assert cuda.words(out, 1) == [25]
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,60 @@ def test_lanes_of_a_warp_pass_a_lock_on_though_the_owner_waits_to_meet_the_other
     assert cuda.words(out, 2) == [0, value]
 
 
+def test_lanes_meet_behind_an_if_wherever_their_turn_ends(cuda: driver_api.Driver) -> None:
+    """No __syncwarp: a GPU meets behind the if too, and programs such as OpenMM's neighbour lists rely on it."""
+    ptx = module(
+        """
+        mov.u32 %r1, 0;
+        mov.u32 %r2, 0;
+        L: and.b32 %r3, %r1, 31;
+        setp.ne.u32 %p1, %r3, %t;
+        @%p1 bra MEET;
+        atom.global.add.u32 %r4, [%rd0], 1;
+        mul.lo.u32 %r4, %r4, 3;
+        st.volatile.shared.u32 [turn], %r4;
+        MEET: ld.volatile.shared.u32 %r5, [turn];
+        mul.lo.u32 %r6, %r1, 3;
+        setp.ne.u32 %p2, %r5, %r6;
+        @%p2 add.u32 %r2, %r2, 1;
+        add.u32 %r1, %r1, 1;
+        setp.lt.u32 %p3, %r1, 4000;
+        @%p3 bra L;
+        atom.global.add.u32 %r4, [%rd0+4], %r2;
+        """,
+        shared=".shared .align 4 .u32 turn;",
+        parameters=1,
+    )
+    out = words(cuda, [0, 0])
+    assert run(cuda, ptx, [out], block=32) == 0
+    assert cuda.words(out, 2) == [4000, 0]
+
+
+def test_a_lock_is_passed_on_though_those_who_want_it_part_in_each_turn(cuda: driver_api.Driver) -> None:
+    ptx = module(
+        """
+        mov.u32 %r5, %t;
+        L: add.u32 %r5, %r5, 1;
+        and.b32 %r6, %r5, 1;
+        setp.eq.u32 %p2, %r6, 0;
+        mov.u32 %r1, 1;
+        @%p2 bra NEXT;
+        atom.global.cas.b32 %r1, [%rd0], 0, 1;
+        NEXT: setp.ne.u32 %p1, %r1, 0;
+        @%p1 bra L;
+        ld.volatile.global.u32 %r2, [%rd0+4];
+        add.u32 %r2, %r2, 1;
+        st.volatile.global.u32 [%rd0+4], %r2;
+        membar.gl;
+        atom.global.exch.b32 %r3, [%rd0], 0;
+        """,
+        parameters=1,
+    )
+    out = words(cuda, [0, 0])
+    assert run(cuda, ptx, [out], grid=2, block=96) == 0
+    assert cuda.words(out, 2) == [0, 192]
+
+
 def test_a_ticket_lock_serves_lanes_in_order(cuda: driver_api.Driver) -> None:
     """The lane that is served may be any: all others spin in the same loop."""
     ptx = module(

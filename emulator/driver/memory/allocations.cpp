@@ -132,8 +132,7 @@ Range DeviceMemory::find(uint64_t address) const {
   auto allocation = driver().allocations->find(address);
   if (!allocation || !may_touch(context_, *allocation, false))
     return {};
-  return {allocation->base, allocation->end(),
-          may_touch(context_, *allocation, true) && !allocation->constant};
+  return {allocation->base, allocation->end(), may_touch(context_, *allocation, true)};
 }
 
 std::string DeviceMemory::describe(uint64_t address) const {

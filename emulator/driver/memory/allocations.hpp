@@ -48,7 +48,6 @@ struct Allocation {
   uint64_t mapped_base = 0, mapped_bytes = 0; // kind foreign: the pages, of which this is a part
   uint64_t file_number = 0;                   // kind foreign: which memory file they are
   unsigned opened = 0;                        // kind foreign: cuIpcOpenMemHandle calls not yet closed
-  bool constant = false;                      // .const: kernels read it, only the host writes it
   uint64_t end() const { return base + bytes; }
   bool is_host() const { return kind == MemoryKind::host || kind == MemoryKind::registered; }
 };

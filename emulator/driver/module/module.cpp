@@ -82,7 +82,6 @@ std::shared_ptr<LoadedModule> place(Context &context, std::shared_ptr<const Modu
                           std::max<uint64_t>(global.alignment_bytes, allocation_alignment));
       std::memset(reinterpret_cast<void *>(allocation->base), 0,
                   bytes); // whatever fresh memory is filled with
-      allocation->constant = global.is_constant;
       if (global.is_managed && managed)
         (*managed)[global.name] = allocation;
       else

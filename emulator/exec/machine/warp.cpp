@@ -10,8 +10,10 @@ namespace emulator {
 
 namespace {
 
-// After so many instructions of one group, lanes that wait for it at a join stop waiting: they may hold the
-// lock it spins on. Large enough that ordinary divergent code meets again first.
+// A group gives way to others after so many instructions. Lanes that have waited at a join for as many stop
+// waiting: they may hold the lock that the others spin on. Counted from their arrival and large enough that
+// ordinary divergent code meets again first, which much code relies on where it has no __syncwarp (a GPU
+// meets again, too).
 constexpr int64_t instructions_per_turn = 2000;
 
 } // namespace
@@ -19,6 +21,7 @@ constexpr int64_t instructions_per_turn = 2000;
 void Warp::start(uint32_t lanes) {
   existing = live = lanes;
   at_cluster_barrier = 0;
+  run_before = 0;
   std::fill_n(stack_top, lanes_per_warp, block->launch->frame_bytes);
   ready.clear();
   waiting.clear();
@@ -36,10 +39,21 @@ void Warp::set_lanes(uint32_t lanes) {
   active_count = active_lanes();
 }
 
-bool Warp::others_want_to_run() const {
-  if (!ready.empty())
-    return true;
-  return std::any_of(joins.begin(), joins.end(), [](const Join &join) { return join.arrived != 0; });
+void Warp::begin_slice() {
+  slice = budget;
+  if (program->communicates) {
+    slice = std::min(slice, instructions_per_turn);
+    for (const Join &join : joins)
+      if (join.arrived != 0)
+        slice = std::min(slice, std::max<int64_t>(join.since + instructions_per_turn - run_before, 1));
+  }
+  credit = slice;
+}
+
+void Warp::end_slice() {
+  budget -= slice - credit;
+  run_before += slice - credit;
+  slice = credit = 0;
 }
 
 void Warp::enter(const Group &group) {
@@ -47,8 +61,7 @@ void Warp::enter(const Group &group) {
   worker->reach.known = 0;
   set_lanes(group.lanes);
   local_offset = frames[static_cast<size_t>(group.frame)].local_offset;
-  slice = program->communicates ? std::min(budget, instructions_per_turn) : budget;
-  credit = slice;
+  begin_slice();
 }
 
 void Warp::run(int64_t instructions) {
@@ -60,29 +73,26 @@ void Warp::run(int64_t instructions) {
     const Instruction *i = group.next;
     while (i)
       i = i->handler(*this, i);
-    budget -= slice - credit;
+    end_slice();
   }
 }
 
 const Instruction *Warp::turn(const Instruction *next) {
-  budget -= slice - credit;
-  slice = credit = 0;
-  bool others = program->communicates && others_want_to_run();
-  if (!others && budget > 0) {
-    slice = program->communicates ? std::min(budget, instructions_per_turn) : budget;
-    credit = slice;
+  end_slice();
+  if (program->communicates)
+    detach_joins(run_before - instructions_per_turn);
+  if (budget > 0 && (ready.empty() || !program->communicates)) {
+    begin_slice();
     return next;
   }
   current.next = next;
   // Behind all others: they are taken from the back.
   ready.insert(ready.begin(), current);
-  if (others)
-    detach_joins();
   return nullptr;
 }
 
 int32_t Warp::new_join(const Instruction *at) {
-  Join join{at, active, 0, current.join, current.frame};
+  Join join{at, active, 0, current.join, current.frame, 0};
   for (size_t j = 0; j < joins.size(); ++j) {
     if (joins[j].expected == 0) {
       joins[j] = join;
@@ -107,12 +117,12 @@ const Instruction *Warp::diverge(const Instruction *i, uint32_t taken, const Ins
     current.join = record;
     Join &join = joins[static_cast<size_t>(record)];
     if (target == i->join) {
-      join.arrived |= taken;
+      wait_at_join(join, taken);
       set_lanes(rest);
       return go_to(fall_through);
     }
     if (fall_through == i->join) {
-      join.arrived |= rest;
+      wait_at_join(join, rest);
       set_lanes(taken);
       return go_to(target);
     }
@@ -126,9 +136,15 @@ void Warp::split_off(uint32_t lanes, const Instruction *next) {
   set_lanes(current.lanes & ~lanes);
 }
 
+void Warp::wait_at_join(Join &join, uint32_t lanes) {
+  if (join.arrived == 0)
+    join.since = now();
+  join.arrived |= lanes;
+}
+
 const Instruction *Warp::arrive(const Instruction *i) {
   Join &join = joins[static_cast<size_t>(current.join)];
-  join.arrived |= active;
+  wait_at_join(join, active);
   if (join.arrived != join.expected)
     return nullptr;
   uint32_t lanes = join.arrived;
@@ -153,10 +169,10 @@ void Warp::remove_from_joins(uint32_t lanes) {
   }
 }
 
-bool Warp::detach_joins() {
+bool Warp::detach_joins(int64_t latest) {
   bool any = false;
   for (Join &join : joins) {
-    if (join.arrived == 0)
+    if (join.arrived == 0 || join.since > latest)
       continue;
     any = true;
     ready.push_back({join.at, join.arrived, join.parent, join.frame});

@@ -29,6 +29,7 @@ struct Join {
   uint32_t arrived = 0;
   int32_t parent = -1;
   int32_t frame = -1;
+  int64_t since = 0; // Warp::now() when the first of those that wait arrived
 };
 
 struct Frame {
@@ -77,6 +78,7 @@ struct Warp {
   int64_t credit = 0;        // instructions until the group must let others run
   int64_t slice = 0;         // what credit began with
   int64_t budget = 0;        // instructions until the warp must, not counting the current slice
+  int64_t run_before = 0;    // instructions of this warp in the slices that have ended
   Group current;
   uint64_t local_base = 0; // of lane 0
   uint64_t local_stride = 0;
@@ -146,8 +148,9 @@ struct Warp {
     return kept != before;
   }
 
-  // Lanes that wait at a join run on without the others. False when no lane waits at one.
-  bool detach_joins();
+  // Lanes that have waited at a join since `latest` or longer run on without the others. False when there are
+  // none.
+  bool detach_joins(int64_t latest = INT64_MAX);
   void set_lanes(uint32_t lanes);
 
 private:
@@ -156,7 +159,11 @@ private:
   int32_t new_join(const Instruction *at);
   void remove_from_joins(uint32_t lanes);
   void match_waiting();
-  bool others_want_to_run() const;
+  int64_t now() const { return run_before + slice - credit; }
+  void end_slice();
+  // Sets the slice of the current group: until the budget ends, or others want to run.
+  void begin_slice();
+  void wait_at_join(Join &join, uint32_t lanes);
 };
 
 // Ends the launch with a message that names kernel, line, block and thread.

@@ -14,9 +14,3 @@ template <typename T> __global__ void typed(T *p) {
   *p = 3; // line 14
 }
 template __global__ void typed<double>(double *);
-__constant__ int fixed[4] = {1, 2, 3, 4};
-extern "C" __global__ void constant(long offset) {
-  int *p = const_cast<int *>(fixed);
-  asm("{ .reg .u64 t; mov.u64 t,fixed; cvta.const.u64 t,t; add.u64 %0,t,%1; }" : "=l"(p) : "l"(offset));
-  *p = 4; // line 21
-}
