@@ -21,6 +21,7 @@ MAP_NORESERVE, MAP_FIXED_NOREPLACE = 0x4000, 0x100000
 GRANULE_BYTES = 2 << 20
 LOWEST_HELD_ADDRESS = 1 << 40  # as the engine has it
 MAXIMUM_LINES = 60
+MAXIMUM_NEW_LINES = 8  # that one allocation adds to the map of the process
 KINDS = (
     *(("cuMemAlloc", size) for size in (4096, 2 << 20, 64 << 20, 1 << 30)),
     ("cuMemAllocAsync", 64 << 20),
@@ -55,12 +56,18 @@ def _maps() -> list[str]:
     return found[:MAXIMUM_LINES]
 
 
+def _edges() -> set[str]:
+    with open("/proc/self/maps", encoding="ascii", errors="replace") as file:
+        return {" ".join(line.split()[:2] + line.split()[5:]) for line in file}
+
+
 def _allocate(pipe: Any) -> None:
     driver = _driver()
-    addresses = []
+    addresses, appeared = [], []
     for kind, size in KINDS:
         address, bytes_ = ctypes.c_uint64(), ctypes.c_size_t(size)
         place = ctypes.byref(address)
+        before = _edges()
         if kind == "cuMemAlloc":
             result = driver.cuMemAlloc_v2(place, bytes_)
         elif kind == "cuMemAllocAsync":
@@ -71,7 +78,8 @@ def _allocate(pipe: Any) -> None:
             zero = ctypes.c_uint64(0)
             result = driver.cuMemAddressReserve(place, bytes_, ctypes.c_size_t(0), zero, zero)
         addresses.append(address.value if result == 0 else 0)
-    pipe.send((addresses, _maps()))
+        appeared.append(sorted(_edges() - before)[:MAXIMUM_NEW_LINES])
+    pipe.send((addresses, _maps(), appeared))
 
 
 def _use(driver: Any, address: int, size: int) -> str:
@@ -158,12 +166,12 @@ def main() -> int:
     if first is None:
         print("the driver could not be used")
         return 1
-    addresses, maps = first
+    addresses, maps, appeared = first
     again = _in_child(_allocate)
     facts = {
         "allocated": [
-            {"kind": kind, "bytes": size, "address": hex(address)}
-            for (kind, size), address in zip(KINDS, addresses)  # noqa: B905
+            {"kind": kind, "bytes": size, "address": hex(address), "mapped": new}
+            for (kind, size), address, new in zip(KINDS, addresses, appeared)  # noqa: B905
         ],
         "same_addresses_in_the_next_process": again is not None and again[0] == addresses,
         "reserved_when_held": _in_child(_reserve, addresses, True, LOWEST_HELD_ADDRESS),
