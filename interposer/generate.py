@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from replay.api import functions, vocabulary  # noqa: E402
+from replay.api import functions, graphs, vocabulary  # noqa: E402
 from replay.api.vocabulary import Effect, Function, Keep, Parameter, Role, Term  # noqa: E402
 
 BANNER = "Made by interposer/generate.py from replay/api; do not edit."
@@ -114,6 +114,8 @@ def vocabulary_header() -> str:
         ("moment", "MOMENT", vocabulary.Moment),
         ("copy_flag", "COPY", vocabulary.CopyFlag),
         ("note", "NOTE", vocabulary.NoteCode),
+        ("node_type", "NODE", graphs.NodeType),
+        ("node_part", "PART", graphs.Part),
     )
     for name, prefix, kind in names:
         lines.append(f"enum {name} {{")

@@ -50,11 +50,11 @@ static size_t member_bytes(uint32_t type) {
     return 16;
   case NODE_WAIT_EVENT:
   case NODE_EVENT_RECORD:
-  case NODE_MEMORY_FREE:
+  case NODE_MEM_FREE:
     return 8;
-  case NODE_MEMORY_ALLOCATE:
+  case NODE_MEM_ALLOC:
     return sizeof(struct allocate_member);
-  case NODE_BATCH_MEMORY_OPERATIONS:
+  case NODE_BATCH_MEM_OP:
     return sizeof(struct batch_member);
   default:
     return 0;
@@ -176,7 +176,7 @@ static void put_parameters(struct node_writer *node, uint64_t handle, uint32_t t
   case NODE_CONDITIONAL:
     put_conditional(node, handle, depth);
     return;
-  case NODE_BATCH_MEMORY_OPERATIONS: {
+  case NODE_BATCH_MEM_OP: {
     const struct batch_member *batch = (const struct batch_member *)(const void *)member;
     put_part(node, PART_PARAMETERS, batch, sizeof *batch);
     if (batch->operations != 0 && batch->count <= MAX_OPERATIONS)
@@ -185,7 +185,7 @@ static void put_parameters(struct node_writer *node, uint64_t handle, uint32_t t
       put_problem(node, "its operations could not be read");
     return;
   }
-  case NODE_MEMORY_ALLOCATE: {
+  case NODE_MEM_ALLOC: {
     const struct allocate_member *memory = (const struct allocate_member *)(const void *)member;
     put_part(node, PART_PARAMETERS, memory, sizeof *memory);
     if (memory->access != 0 && memory->access_count <= 64)
@@ -234,11 +234,11 @@ static bool ask_node(uint64_t node, uint32_t type, struct node_parameters *answe
     return ask("cuGraphEventWaitNodeGetEvent", node, member);
   case NODE_EVENT_RECORD:
     return ask("cuGraphEventRecordNodeGetEvent", node, member);
-  case NODE_MEMORY_ALLOCATE:
+  case NODE_MEM_ALLOC:
     return ask("cuGraphMemAllocNodeGetParams", node, member);
-  case NODE_MEMORY_FREE:
+  case NODE_MEM_FREE:
     return ask("cuGraphMemFreeNodeGetParams", node, member);
-  case NODE_BATCH_MEMORY_OPERATIONS:
+  case NODE_BATCH_MEM_OP:
     return ask("cuGraphBatchMemOpNodeGetParams", node, member);
   default:
     return true;

@@ -4,40 +4,7 @@
 
 #include "shim.h"
 
-// As cuda.h numbers CUgraphNodeType.
-enum node_type {
-  NODE_KERNEL = 0,
-  NODE_MEMCPY = 1,
-  NODE_MEMSET = 2,
-  NODE_HOST = 3,
-  NODE_GRAPH = 4,
-  NODE_EMPTY = 5,
-  NODE_WAIT_EVENT = 6,
-  NODE_EVENT_RECORD = 7,
-  NODE_SEMAPHORE_SIGNAL = 8,
-  NODE_SEMAPHORE_WAIT = 9,
-  NODE_MEMORY_ALLOCATE = 10,
-  NODE_MEMORY_FREE = 11,
-  NODE_BATCH_MEMORY_OPERATIONS = 12,
-  NODE_CONDITIONAL = 13,
-};
-
-// What a node's description consists of: replay/capture/FORMAT.md.
-enum node_part {
-  PART_PARAMETERS = 1, // the member of CUgraphNodeParams that belongs to the node's type
-  PART_BUFFER = 2,     // packed kernel parameters
-  PART_LAYOUT = 3,
-  PART_ATTRIBUTES = 4, // CUlaunchAttribute each
-  PART_NAME = 5,
-  PART_KERNEL = 6, // pairs of CUfunction_attribute and value
-  PART_OPERATIONS = 7,
-  PART_ACCESS = 8,
-  PART_CHILD = 9,
-  PART_PROBLEM = 10,
-  PART_CONDITION = 11,
-  PART_BODY = 12, // of a conditional node, one after another
-  PARTS
-};
+enum { PARTS = PART_BODY + 1 }; // room for one of each (enum node_part)
 
 // CUgraphNodeParams; the members that are read stand in describe.c.
 struct node_parameters {

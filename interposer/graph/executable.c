@@ -161,7 +161,7 @@ static bool parameters_of_change(const struct call *call, struct node_parameters
     memcpy(parameters->member, given, 16);
     return true;
   case ID_cuGraphExecBatchMemOpNodeSetParams:
-    parameters->type = NODE_BATCH_MEMORY_OPERATIONS;
+    parameters->type = NODE_BATCH_MEM_OP;
     memcpy(parameters->member, given, 32);
     return true;
   case ID_cuGraphExecNodeSetParams:

@@ -110,7 +110,7 @@ void follow_graph_launch(uint64_t handle) {
     const struct graph_node *node = &graph->nodes.items[n];
     if (!is_left_over(&graph->nodes, node))
       continue;
-    if (node->type == NODE_MEMORY_ALLOCATE)
+    if (node->type == NODE_MEM_ALLOC)
       memory_add(node->spans[0].address, node->spans[0].bytes, RANGE_DEVICE, context, 0);
     else
       memory_remove(node->spans[0].address, 0);

@@ -88,13 +88,13 @@ static bool take_node(const struct described_node *described, void *state) {
   case NODE_MEMSET:
     take_fill(node, member);
     break;
-  case NODE_MEMORY_ALLOCATE:
+  case NODE_MEM_ALLOC:
     node->spans[0] = (struct span){word_at(member, 112), word_at(member, 104)};
     break;
-  case NODE_MEMORY_FREE:
+  case NODE_MEM_FREE:
     node->spans[0] = (struct span){word_at(member, 0), 1};
     break;
-  case NODE_BATCH_MEMORY_OPERATIONS:
+  case NODE_BATCH_MEM_OP:
     take_operations(node, described);
     break;
   default:
@@ -132,6 +132,6 @@ static bool has_node(const struct node_list *list, uint32_t type, uint64_t addre
 }
 
 bool is_left_over(const struct node_list *list, const struct graph_node *node) {
-  return (node->type == NODE_MEMORY_ALLOCATE && !has_node(list, NODE_MEMORY_FREE, node->spans[0].address)) ||
-         (node->type == NODE_MEMORY_FREE && !has_node(list, NODE_MEMORY_ALLOCATE, node->spans[0].address));
+  return (node->type == NODE_MEM_ALLOC && !has_node(list, NODE_MEM_FREE, node->spans[0].address)) ||
+         (node->type == NODE_MEM_FREE && !has_node(list, NODE_MEM_ALLOC, node->spans[0].address));
 }

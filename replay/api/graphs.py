@@ -54,7 +54,7 @@ _U64 = struct.Struct("<Q")
 
 
 class NodeType(enum.IntEnum):
-    """CUgraphNodeType."""
+    """CUgraphNodeType, as cuda.h numbers it."""
 
     KERNEL = 0
     MEMCPY = 1
@@ -73,20 +73,20 @@ class NodeType(enum.IntEnum):
 
 
 class Part(enum.IntEnum):
-    """What a node's description consists of: interposer/graph/description.h."""
+    """What a node's description consists of: `replay/capture/FORMAT.md`."""
 
-    PARAMETERS = 1
-    BUFFER = 2
+    PARAMETERS = 1  # the member of CUgraphNodeParams that belongs to the node's type
+    BUFFER = 2  # packed kernel parameters
     LAYOUT = 3
-    ATTRIBUTES = 4
+    ATTRIBUTES = 4  # CUlaunchAttribute each
     NAME = 5
-    KERNEL = 6
+    KERNEL = 6  # pairs of CUfunction_attribute and value
     OPERATIONS = 7
     ACCESS = 8
     CHILD = 9
     PROBLEM = 10
     CONDITION = 11
-    BODY = 12
+    BODY = 12  # of a conditional node, one after another
 
 
 _MEMBER_BYTES: dict[int, int] = {
