@@ -20,17 +20,19 @@ def kernels_of(variant: VariantFacts | None) -> list[ComparedKernel]:
 
 def replayed(kernels: Iterable[CapturedKernel], variant: VariantFacts | None) -> list[ComparedKernel]:
     """Of what was replayed: the captured kernels, each with what stands for it in the variant."""
-    images = {image.replaces: image for image in (variant.images if variant is not None else ())}
+    images = variant.images if variant is not None else []
     found: list[ComparedKernel] = []
     for kernel in kernels:
-        image = images.get(kernel.image)
-        others = image.kernels if image is not None else []
-        same = [item for item in others if item.name == kernel.name] or (others if len(others) == 1 else [])
-        found.append(
-            _compared(same[0], image.digest)
-            if same and image is not None
-            else _compared(kernel, kernel.image)
-        )
+        mine = [
+            (item, image.digest)
+            for image in images
+            if image.replaces == kernel.image
+            for item in image.kernels
+        ]
+        named = [one for one in mine if (one[0].replaces or one[0].name) == kernel.name]
+        # Results that do not say what a kernel replaces: the only one may have another name.
+        same = named or (mine if len(mine) == 1 and not mine[0][0].replaces else [])
+        found.append(_compared(*same[0]) if same else _compared(kernel, kernel.image))
     return found
 
 

@@ -125,7 +125,8 @@ def _made_of(result: Comparison, screen: Screen) -> list[str]:
                 equal += 1
                 continue
             values = (_both(getattr(a, name), getattr(b, name)) for name, _ in MADE_OF)
-            rows.append([shown(a.name), *values, _code(a, b)])
+            name = shown(a.name) if a.name == b.name else f"{shown(a.name)} -> {shown(b.name)}"
+            rows.append([name, *values, _code(a, b)])
     if not rows:
         return ["", "  The kernels of both sides are the same."] if equal else []
     columns = [Column("kernel", cut=True), *(Column(title, "right") for _, title in MADE_OF), Column("code")]
@@ -150,6 +151,8 @@ def _both(a: int | None, b: int | None) -> str:
 
 def _code(a: ComparedKernel, b: ComparedKernel) -> str:
     one, other = a.code or a.image, b.code or b.image
+    if one == other and a.name != b.name:
+        return "same image"
     return "same" if one == other else f"{one[:8] or '?'} -> {other[:8] or '?'}"
 
 

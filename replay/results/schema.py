@@ -520,9 +520,10 @@ class CapturedKernel(CompiledKernel):
 @dataclass(frozen=True)
 class VariantKernel(CompiledKernel):
     """A kernel of an image that a variant put in. same_code: its machine code is that of the captured image; None: not
-    known."""
+    known. replaces: mangled name of the captured kernel that it stands for, "" in results that do not say."""
 
     same_code: bool | None = None
+    replaces: str = ""
 
 
 @dataclass(frozen=True)

@@ -119,6 +119,7 @@ def describe(
         spill_load_bytes=spills[1] if spills else None,
         code=code,
         same_code=code == before if code and before else None,
+        replaces=was,
     )
 
 

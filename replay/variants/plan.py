@@ -344,6 +344,12 @@ class _Planning:
                 Fact(f"variable {name}", f"{used[name]} bytes", f"{there[name].size} bytes", text)
                 for name in both
             ]
+        for name, size_bytes in used.items():
+            if name in there and 0 < size_bytes < there[name].size:
+                self._notes.append(
+                    f"variable {name} has {there[name].size} bytes in {image.source} and {size_bytes} as captured: "
+                    "what lies behind these keeps its initial value"
+                )
         return compare_variables(used.items(), there)
 
     def _compare_shapes(

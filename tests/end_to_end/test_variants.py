@@ -52,6 +52,13 @@ def test_variables_that_both_modules_have_get_their_captured_contents(replay):
     other_values = ptx("hidden_state").replace("{1, 0, 0, 0, 3,", "{9, 0, 0, 0, 9,")
     assert other_values != ptx("hidden_state")
     assert "outputs match" in replay.run("x.rsnap", "--swap", put(replay, "other.ptx", other_values)).stdout
+    larger = put(
+        replay, "larger.ptx", "// larger\n" + ptx("hidden_state").replace("states[2048]", "states[4096]")
+    )
+    assert (
+        "states has 4096 bytes in larger.ptx and 2048 as captured"
+        in replay.run("x.rsnap", "--swap", larger).stdout
+    )
     lacking = put(replay, "lacking.ptx", ptx("hidden_state").replace("launches", "starts"))
     done = replay.run("x.rsnap", "--swap", lacking, status=ExitCode.COULD_NOT)
     assert "the new image lacks it" in done.stderr

@@ -272,6 +272,19 @@ def test_each_side_says_what_its_kernels_are_made_of():
     assert [item.registers for item in replayed(kernels, None)] == [40, 20]
 
 
+def test_each_kernel_is_what_stands_for_it_also_under_another_name():
+    kernels = [CapturedKernel("f", image="x"), CapturedKernel("g", image="x"), CapturedKernel("h", image="x")]
+    images = [
+        VariantImage("x", "z", "ptx", 1, "f.ptx", kernels=[VariantKernel("g", 1, replaces="f")]),
+        VariantImage("x", "w", "ptx", 1, "g.ptx", kernels=[VariantKernel("k", 2, replaces="g")]),
+    ]
+    found = replayed(kernels, VariantFacts("swap=...", images))
+    assert [(item.name, item.image) for item in found] == [("g", "z"), ("k", "w"), ("h", "x")]
+    # A result that does not say what is replaced
+    old = VariantImage("x", "z", "ptx", 1, "f.ptx", kernels=[VariantKernel("k")])
+    assert replayed(kernels[:1], VariantFacts("swap=...", [old]))[0].image == "z"
+
+
 def test_results_show_registers_and_code_of_both_sides(tmp_path):
     a = stored(tmp_path, timed(modelled(), 1000, kernels=[CapturedKernel("f", 40, code="a" * 32)]))
     b = stored(tmp_path, timed(modelled(), 1030, kernels=[CapturedKernel("f", 56, code="b" * 32)]))
