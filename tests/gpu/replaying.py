@@ -176,9 +176,13 @@ def variant_step(machine: Machine) -> None:
         variants["ptxas"] = ["--ptxas", ptxas]
     if shutil.which("nvcc"):
         variants["source"] = ["--swap", str(sources / "vector_add.cu")]
+        variants["cubin"] = ["--swap", str(machine.work / "vector_add.cubin")]
     for name, options in variants.items():
         with machine.record.step(f"variant: {name}") as step:
-            (machine.need_real_gpu if name == "ptxas" else machine.need_gpu)()
+            (machine.need_real_gpu if name in ("ptxas", "cubin") else machine.need_gpu)()
+            if name == "cubin":
+                command = ["nvcc", "-cubin", "-arch=native", "-o", options[1], str(sources / "vector_add.cu")]
+                machine.record.command(command)
             output = machine.replay("run", "vector_add.rsnap", "--quick", "--json", *options, timeout_s=90)
             result = json_of(output)
             step.facts.update(variant=result["variant"], verdict=result["verification"]["verdict"])
@@ -253,3 +257,14 @@ def export_step(machine: Machine) -> None:
                 for text in (step.facts["python"], step.facts["cuda"]):
                     if "the stream was" not in str(text):
                         raise StepFailed("the program does not say whether it held its stream")
+    with machine.record.step("export of a window that ends in a fault") as step:
+        machine.need_gpu()
+        application = [str(machine.samples / "crash"), "fault"]
+        command = ("capture", "--driver", "system", "--all", "-o", "fault.rsnap", "--", *application)
+        machine.replay(*command, timeout_s=120, statuses=tuple(range(256)))
+        folder = machine.work / "export-fault"
+        machine.replay("export", "fault.rsnap", "--python", str(folder))
+        script = [sys.executable, str(folder / "window.py")]
+        step.facts["python"] = machine.record.command(script, environment=machine.environment)
+        if "as in the application" not in str(step.facts["python"]):
+            raise StepFailed("the program does not end in the error of the application")
