@@ -104,7 +104,7 @@ class StoppingRule:
             return Stop(
                 "modelled-constant", f"the modelled clock is deterministic: {self._count} equal samples"
             )
-        if self._count >= wanted.minimum_samples and self._total_ns > wanted.minimum_gpu_time_ns:
+        if self._count >= wanted.minimum_samples and self._has_run_long():
             if self.noise <= wanted.maximum_noise:
                 return Stop(
                     "noise-low", f"noise {100 * self.noise:.2f} % is below {100 * wanted.maximum_noise:.2f} %"
@@ -118,6 +118,10 @@ class StoppingRule:
             return Stop("timeout", f"{wall_ns / 1e9:.1f} s are over: {self._unmet()}")
         return None
 
+    def _has_run_long(self) -> bool:
+        """A modelled clock has nothing that only time shows, such as a device that grows warm."""
+        return self._modelled or self._total_ns > self._parameters.minimum_gpu_time_ns
+
     def _settled(self) -> bool:
         if len(self._noises) < self._parameters.settled_window:
             return False
@@ -130,7 +134,7 @@ class StoppingRule:
         unmet = []
         if self._count < wanted.minimum_samples:
             unmet.append(f"{self._count} of {wanted.minimum_samples} samples")
-        if self._total_ns <= wanted.minimum_gpu_time_ns:
+        if not self._has_run_long():
             unmet.append(
                 f"{self._total_ns / 1e9:.3f} of {wanted.minimum_gpu_time_ns / 1e9:.1f} s of GPU time"
             )

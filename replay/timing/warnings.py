@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from replay.results.schema import Warning_
 from replay.timing.sampler import Measurement
 from replay.timing.statistics import outliers, samples_for, summarize
-from replay.timing.stopping import StoppingParameters
+from replay.timing.stopping import RIGOROUS, StoppingParameters
 
 SHORT_KERNEL_NS = 10_000  # events resolve about 0.5 us
 FIRST_RUN_SLOW = 2.0  # x the median
+SHORT_LAUNCH_NS = (
+    20_000  # a host may take as long to queue the next one, whatever the device has done meanwhile
+)
 CLOCK_SPREAD = 0.01  # between the highest and the lowest SM clock, over the lowest
 
 
@@ -30,10 +33,13 @@ def warnings(
     *,
     modelled: bool,
     batch: int = 1,
+    not_held: str = "",
+    launches: int = 1,
 ) -> list[Warning_]:
     """Everything there is to say about one measurement with GPU times, worst first.
 
-    modelled: times of the CPU driver, of which only the injected noise can be said. batch: runs in a sample.
+    modelled: times of the CPU driver, of which only the injected noise can be said. batch: runs in a sample. not_held:
+    why the stream was not held while the window was queued; "" when it was. launches: of one run of the window.
     """
     times = [sample.gpu_ns for sample in measurement.samples if sample.gpu_ns is not None]
     if not times:
@@ -47,10 +53,16 @@ def warnings(
                               "it is not counted; loading or compiling happened then"))  # fmt: skip
     if not modelled and summary.median * batch < SHORT_KERNEL_NS:
         found.append(Warning_("short-kernel", f"the window takes only {summary.median / 1000:.1f} us",
-                              "events resolve about 0.5 us: look at the hot time, whose samples are batches, or "
-                              "capture a window of more launches"))  # fmt: skip
+                              "events resolve about 0.5 us: capture a window of more launches, or look at the hot "
+                              "time where its samples are batches"))  # fmt: skip
+    if not modelled and not_held and summary.median < SHORT_LAUNCH_NS * max(launches, 1):
+        found.append(Warning_("not-held", "the stream was not held while the window was queued, so the time may hold "
+                              "gaps in which the device waited for the host",
+                              "capture the launches alone (--kernel), or look with a profiler"))  # fmt: skip
     if measurement.stop and measurement.stop.code == "timeout":
-        found.append(Warning_("timeout", measurement.stop.text, "use --rigorous, or --samples N"))
+        longest = parameters.maximum_wall_ns >= RIGOROUS.maximum_wall_ns
+        found.append(Warning_("timeout", measurement.stop.text,
+                              "use --samples N" if longest else "use --rigorous, or --samples N"))  # fmt: skip
     return found
 
 

@@ -77,10 +77,13 @@ class LaunchTimer:
         self._timed = self._launches()
         room = (MAXIMUM_HELD_CALLS - sampler.commands - MAXIMUM_STRETCHES) // 2
         self._hold = not sampler.hold_reason and (room >= SMALLEST_PASS or room >= len(self._timed))
-        if not self._hold and not sampler.hold_reason and self._timed:
+        if not self._hold and self._timed and len(session.window) > 1 and not sampler.modelled:
+            reason = (
+                sampler.hold_reason
+                or "the window has too many calls to hold its stream while they are queued"
+            )
             self.notes.append(
-                "times of single launches include gaps in which the device waits for the host: the window has too many "
-                "calls to hold its stream while they are queued"
+                f"times of single launches may hold gaps in which the device waits for the host: {reason}"
             )
         self._pass_size = max(room if self._hold else len(self._timed), 1)
         self._stretches = 1

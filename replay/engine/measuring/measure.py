@@ -16,6 +16,7 @@ from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect, Keep
 from replay.engine.driver import DriverFailure, call, query, query_int
 from replay.engine.execution.inputs import Prepared
+from replay.engine.execution.lanes import is_launch
 from replay.engine.execution.submission import Batch
 from replay.engine.measuring.bracket import OF_NO_CALL, Bracket
 from replay.engine.measuring.hold import LIMIT_S, Hold
@@ -51,6 +52,7 @@ class WindowSampler:
         self._session = session
         self._driver = session.driver
         self._clocks = clocks
+        self.modelled = emulated  # the times are those of a cost model
         self._hold: Hold | None = None
         self._hold_next = self._is_held = False
         self._stamps: ClockStamps | None = None
@@ -179,6 +181,11 @@ class WindowSampler:
         if code:
             raise DriverFailure("cuEventQuery", code, self._driver.error_name(code))
         return True
+
+    @property
+    def launches(self) -> int:
+        """How many launches one run of the window makes; a graph is one."""
+        return sum(is_launch(item) for item in self._session.window)
 
     @property
     def commands(self) -> int:

@@ -76,7 +76,6 @@ def checked(result):
     return result.timing.gpu.median_ns
 
 
-@pytest.mark.parametrize("deferred", ["0", "1"])
 @pytest.mark.parametrize(
     ("steps", "launches"),
     [
@@ -89,12 +88,9 @@ def checked(result):
         (("+A", "A", "-A", "0"), 1),
     ],
 )
-def test_a_window_that_makes_and_ends_streams(replayed, alone, monkeypatch, steps, launches, deferred):
-    monkeypatch.setenv("REPLAY_EMULATOR_DEFERRED", deferred)
+def test_a_window_that_makes_and_ends_streams(replayed, alone, steps, launches):
     result = replayed(program(*steps))
-    if deferred == "0":
-        assert checked(result) == pytest.approx(launches * alone, abs=launches)
-    assert checked(result) >= alone - 1
+    assert checked(result) == pytest.approx(launches * alone, abs=launches)
     assert {item.cold_ns for item in result.launch_times} == {alone}
 
 
@@ -192,3 +188,36 @@ def test_timing_ends_with_a_run_so_that_what_it_leaves_can_be_compared(replayed)
     result = replayed(increment(), caches="cold")
     assert result.verification.verdict == "match"
     assert result.hot is None
+
+
+def test_a_window_of_short_launches_that_is_not_held_says_what_its_times_may_hold(measured):  # noqa: F811
+    result = measured(program("0", "=", "0"))
+    assert "not-held" in {item.code for item in result.timing.warnings}
+    assert any("launches may hold gaps" in note and "cuCtxSynchronize" in note for note in result.notes)
+    held = measured(program("+A", "A", "A", "="))
+    assert "not-held" not in {item.code for item in held.timing.warnings}
+    assert not any("gaps" in note for note in held.notes)
+
+
+BUSY = """
+from replay.engine.driver import call, query
+from replay.engine.measuring import measure
+original = measure.WindowSampler._before_start
+def late(self, stream):
+    original(self, stream)
+    size = 1 << 24
+    call(self._driver, "cuMemsetD8Async", query(self._driver, "cuMemAlloc_v2", size), 0, size, stream)
+measure.WindowSampler._before_start = late
+"""
+
+
+@pytest.mark.parametrize("section", ["setup", "window"])
+def test_work_in_no_stream_begins_before_the_start_event(replayed, alone, sabotage, section):
+    """The stream of the first work is busy when the start event is recorded, as it is when it is held."""
+    factory = program("+A", "+B", "A", "B", "B")
+    factory.calls = [
+        replace(call, section=section) if call.function == "cuStreamCreate" else call
+        for call in factory.calls
+    ]
+    sabotage(BUSY)
+    assert checked(replayed(factory)) == pytest.approx(2 * alone, abs=2)

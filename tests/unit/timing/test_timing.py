@@ -64,6 +64,12 @@ def test_modelled_clock_with_injected_noise_is_sampled_like_a_real_one():
     assert stop.code == "noise-settled"
 
 
+def test_modelled_clock_with_injected_noise_needs_no_minimum_of_gpu_time():
+    times = [5000 * (1 + 0.001 * (i % 2)) for i in range(100)]
+    count, stop = feed(StoppingRule(StoppingParameters(), modelled=True), times)
+    assert (count, stop.code) == (10, "noise-low")
+
+
 def test_measured_clock_never_stops_for_equal_samples():
     count, _ = feed(StoppingRule(StoppingParameters()), [5492] * 9)
     assert count is None
