@@ -163,8 +163,10 @@ bool close_gate(struct thread *thread, uint64_t call) {
     }
   }
   if (busy > 0)
-    write_note(NOTE_THREADS_BUSY, 0, call, "%u other threads were inside the driver while contents were read",
-               busy);
+    write_note(NOTE_THREADS_BUSY, 0, call,
+               "%u other thread%s inside the driver while contents were read, for longer than is waited; "
+               "what its call was changing may be captured half changed: where outputs differ, capture again",
+               busy, busy == 1 ? " was" : "s were");
   return true;
 }
 

@@ -162,7 +162,7 @@ static void copy_before_first_touch(struct call *call) {
     return;
   }
   if (!close_gate(call->thread, call->number)) {
-    write_note(NOTE_THREADS_BUSY, call->record_function, call->number,
+    write_note(NOTE_MEMORY_NOT_READ, call->record_function, call->number,
                "another thread waits for the device; memory was not read before this call");
     return;
   }
@@ -206,7 +206,7 @@ static void copy_before_it_ends(struct call *call, enum list_filter filter, uint
     return;
   }
   if (!close_gate(call->thread, call->number)) {
-    write_note(NOTE_THREADS_BUSY, call->record_function, call->number,
+    write_note(NOTE_MEMORY_NOT_READ, call->record_function, call->number,
                "another thread waits for the device; memory was not read before it was freed");
     return;
   }

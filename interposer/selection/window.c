@@ -174,7 +174,7 @@ void close_window(struct thread *thread, uint64_t call, uint32_t number) {
   else if (owns_gate)
     copy_contents(thread, &list, MOMENT_AFTER, call, false);
   else
-    write_note(NOTE_THREADS_BUSY, 0, call,
+    write_note(NOTE_MEMORY_NOT_READ, 0, call,
                "another thread waits for the device; memory was not read at the end");
   collect_timings(0);
   describe_perturbation();

@@ -116,6 +116,10 @@ def capture(
         shutil.rmtree(raw, ignore_errors=True)
         raise
     report = CaptureReport(ended, driver, str(selection))
+    if not raw.is_dir():
+        report.failure = f"the raw capture {raw} was removed or renamed while the application ran"
+        report.advice = "capture again with -o in a folder that the application does not clear"
+        return report
     try:
         packed = packer(raw, output)
     except (ReplayError, OSError, MemoryError, KeyboardInterrupt) as error:

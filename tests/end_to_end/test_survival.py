@@ -80,7 +80,7 @@ def test_a_launch_that_faults_is_captured_before_it_runs_and_faults_in_the_repla
 
 
 CLOSED = """
-    import os, resource
+    import os, resource, shutil
     import numpy as np
     from driver_calls import BUMP, check, cu, function, launch, load, start, words
 
@@ -91,6 +91,8 @@ CLOSED = """
     launch(bump, memory)
     if sys.argv[1] == "closes":  # as daemons do
         os.closerange(3, 4096)
+    elif sys.argv[1] == "clears":
+        shutil.rmtree("x.rcap")
     else:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     launch(bump, memory)
@@ -109,4 +111,12 @@ def test_an_application_that_may_write_no_file_is_told_of_and_gives_no_empty_sna
     assert done.stdout == "result 7\n"
     assert "File too large" in done.stderr
     assert "ulimit -f" in done.stderr
+    assert list(replay.folder.glob("x.*")) == []
+
+
+def test_an_application_that_removes_the_raw_capture_is_told_of(replay, program):
+    done = replay.capture("--launch", "2", application=program(CLOSED, "clears"), status=3)
+    assert done.stdout == "result 7\n"
+    assert "was removed or renamed while the application ran" in done.stderr
+    assert "kept" not in done.stderr
     assert list(replay.folder.glob("x.*")) == []

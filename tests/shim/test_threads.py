@@ -43,7 +43,7 @@ def number_in(blobs: BlobsFile, copy: RawCopy) -> int:
 def were_impatient(file: ProcessFile) -> bool:
     """On a machine with more to do than it can, a thread may get no time inside the driver for longer than others wait
     for it, and that is said."""
-    return any("were inside the driver" in text for text in file.notes_of(NoteCode.THREADS_BUSY))
+    return any("inside the driver while" in text for text in file.notes_of(NoteCode.THREADS_BUSY))
 
 
 class Windows:
