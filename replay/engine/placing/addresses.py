@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import accumulate
 from typing import NamedTuple
 
 from replay.engine.placing.memory import Placed
@@ -19,6 +20,31 @@ class ChosenWord(NamedTuple):
     high_offset: int | None = None
 
 
+_WORTH_AN_INDEX = 32  # searches without a change
+
+
+class _ByAddress:
+    """Finds memory of a size by an address in it. Some may overlap: the first one in the map wins."""
+
+    def __init__(self, memory: Mapping[int, tuple[int, int | None]]) -> None:
+        self._ordered = sorted(
+            (start, start + size, order) for order, (start, (size, _)) in enumerate(memory.items())
+        )
+        self._starts = [start for start, _, _ in self._ordered]
+        self._reach = list(accumulate((end for _, end, _ in self._ordered), max))  # of all up to each
+
+    def holder(self, address: int, inside: int) -> int | None:
+        """The start of what holds an address. inside: 1 when its end is not part of it, 0 when it is."""
+        found: tuple[int, int] | None = None
+        at = bisect.bisect_right(self._starts, address) - 1
+        while at >= 0 and address + inside <= self._reach[at]:
+            start, end, order = self._ordered[at]
+            if address + inside <= end and (found is None or order < found[0]):
+                found = (order, start)
+            at -= 1
+        return None if found is None else found[1]
+
+
 class AddressMap:
     """Captured device or host address -> live address."""
 
@@ -26,6 +52,8 @@ class AddressMap:
         self._placed = sorted(placed, key=lambda item: item.span.address)
         self._starts = [item.span.address for item in self._placed]
         self._loose: dict[int, tuple[int, int | None]] = {}  # captured address -> size, live address
+        self._by_address: _ByAddress | None = None  # of `_loose`; None where that has just changed
+        self._searches = 0  # since it changed
         self._reused: list[tuple[int, int]] = []  # start, end
 
     def expect(self, captured: int, size_bytes: int) -> None:
@@ -34,10 +62,12 @@ class AddressMap:
         It may have been captured at an address inside a span, which does not make it part of that.
         """
         self._loose[captured] = (size_bytes, None)
+        self._changed()
 
     def bind(self, captured: int, size_bytes: int, live: int) -> None:
         """Memory that is in no span: a variable of a loaded module, or pinned memory as the device sees it."""
         self._loose[captured] = (size_bytes, live)
+        self._changed()
 
     def forget(self, captured: int, size_bytes: int) -> None:
         """Undo `expect` and `bind` of what overlaps these addresses: other memory is there from now on."""
@@ -45,6 +75,7 @@ class AddressMap:
             s for s, (size, _) in self._loose.items() if s < captured + size_bytes and captured < s + size
         ]:
             del self._loose[start]
+        self._changed()
 
     def mark_reused(self, captured: int, size_bytes: int) -> None:
         """In the course of the window these addresses are now a variable of a module, now other memory."""
@@ -72,6 +103,7 @@ class AddressMap:
     def return_to(self, state: dict[int, tuple[int, int | None]]) -> None:
         """Undo every `expect` and `bind` since `state` was taken."""
         self._loose = dict(state)
+        self._changed()
 
     def patch_lookalikes(self, data: bytes) -> tuple[bytes, int]:
         """`data` with every aligned word that looks like a pointer into moved memory made to follow it, and how many.
@@ -141,17 +173,39 @@ class AddressMap:
         """The live address; None for an address that belongs to no captured range."""
         if captured == 0:
             return 0
-        for start, (size, live) in self._loose.items():
-            if start <= captured < start + size:
-                return None if live is None else live + captured - start
+        if (start := self._holder(captured, 1)) is not None:
+            live = self._loose[start][1]
+            return None if live is None else live + captured - start
         at = bisect.bisect_right(self._starts, captured) - 1
         # The end of a span belongs to it: programs form pointers just past their last element.
         if at >= 0 and captured <= self._placed[at].span.end:
             return self._placed[at].live_address + captured - self._placed[at].span.address
-        for start, (size, live) in self._loose.items():
-            if captured == start + size:
-                return None if live is None else live + size
+        if (start := self._holder(captured, 0)) is not None:
+            live = self._loose[start][1]
+            return None if live is None else live + captured - start
         return None
+
+    def _changed(self) -> None:
+        self._by_address, self._searches = None, 0
+
+    def _holder(self, captured: int, inside: int) -> int | None:
+        """Where memory in no span begins that holds an address (`_ByAddress.holder`)."""
+        index = self._by_address
+        if index is None:
+            self._searches += 1
+            if self._searches < _WORTH_AN_INDEX:
+                return next(
+                    (
+                        start
+                        for start, (size, _) in self._loose.items()
+                        if start <= captured and captured + inside <= start + size
+                    ),
+                    None,
+                )
+            index = self._by_address = _ByAddress(
+                self._loose
+            )  # threads that load may make it twice, to no harm
+        return index.holder(captured, inside)
 
     def live(self, captured: int, where: object = None) -> int:
         """The live address. Raises EngineError for an address that belongs to no captured range."""

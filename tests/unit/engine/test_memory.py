@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import random
 from pathlib import Path
 
 import pytest
@@ -320,3 +321,24 @@ def test_zeros_are_joined_up_to_a_bound_and_nothing_else_is():
     assert found(0, 2 * CHUNK_BYTES) == [(0.0, True, 2 * CHUNK_BYTES), (2.0, True, CHUNK_BYTES), *ones, last]
     assert found(2 * CHUNK_BYTES, 100 * CHUNK_BYTES) == [(2.0, True, CHUNK_BYTES), *ones, last]
     assert len(found(0, 0)) == 6
+
+
+def test_an_address_belongs_to_the_same_memory_however_often_it_is_asked_for():
+    """Memory in no span, some inside other such memory or none at all: first by looking at each, then by an index."""
+    rng = random.Random(4)
+    addresses = AddressMap([Placed(Span(BASE, 2 * MIB, False), BASE + 64 * MIB, "relocated")])
+    for number in range(200):
+        start, size = BASE - 4096 + rng.randrange(9000), rng.choice((0, 8, 16, 400))
+        addresses.bind(start, size, (1 << 40) * (number + 1))
+        if number % 50 == 7:
+            addresses.expect(start + 3, 64)
+    asked = [BASE - 4100 + rng.randrange(9500) for _ in range(3000)]
+    state, first = addresses.state(), []
+    for captured in asked:
+        addresses.return_to(state)  # a change: the next search is the first one again
+        first.append(addresses.find(captured))
+    again = [addresses.find(captured) for captured in asked]
+    assert again == first
+    assert len({address and address >> 40 for address in first}) > 50
+    addresses.forget(BASE - 4096, 9400)
+    assert {addresses.find(captured) for captured in asked if captured < BASE} == {None}
