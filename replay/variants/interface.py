@@ -23,6 +23,7 @@ MAXIMUM_THREADS = 1024  # of a block, on every architecture: the same table
 MAXIMUM_BLOCK = (1024, 1024, 64)  # the same table, on every architecture
 MAXIMUM_GRID = ((1 << 31) - 1, 65535, 65535)
 SHOWN_PARAMETERS = 12
+GEOMETRY = "the geometry asked for"
 
 Dimensions = tuple[int, int, int]
 
@@ -93,6 +94,31 @@ def compare_variables(used: Iterable[tuple[str, int]], variant: dict[str, Global
             text = "the new image has a smaller one"
             facts.append(Fact(f"variable {name}", f"{size_bytes} bytes", f"{there.size} bytes", text))
     return facts
+
+
+def refuse(facts: list[Fact], kernel: str, source: str) -> None:
+    """Raises InterfaceMismatch when one of the facts is a problem. source: the file, or GEOMETRY."""
+    problems = [fact for fact in facts if fact.problem]
+    if problems:
+        first = f"{problems[0].what}: {problems[0].problem}"
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise InterfaceMismatch(
+            f"{source} does not fit: {first}{more}",
+            facts,
+            where=kernel,
+            next=_advice(problems[0].what, source),
+        )
+
+
+def _advice(what: str, source: str) -> str:
+    """What to do about the first thing that does not fit."""
+    if source == GEOMETRY:
+        return "choose another --grid, --block or --shared"
+    if what.startswith("parameter"):
+        return "give the new kernel the captured parameters; one with others needs a capture of its own"
+    if what.startswith("variable"):
+        return "put every kernel and variable of the captured module into the new image"
+    return "change the new kernel, or the launch with --grid, --block or --shared"
 
 
 def _parameters(captured: KernelInfo, variant: KernelInfo) -> list[Fact]:

@@ -25,14 +25,12 @@ from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Image, Kernel, Range, from_wire
 from replay.variants import device
 from replay.variants.images import SOURCE_SUFFIXES, BuiltImage, describe, read_image_file
-from replay.variants.interface import Fact, InterfaceMismatch, Launched, compare_interfaces, compare_variables
+from replay.variants.interface import GEOMETRY, Fact, Launched, compare_interfaces, compare_variables, refuse
 from replay.variants.kernels import find_kernel, only_kernel, shown
 from replay.variants.model import Geometry, Swap, Variant
 from replay.variants.usage import ImageUse, image_uses, launched
 
 Progress = Callable[[str], None]
-
-_GEOMETRY = "the geometry asked for"
 
 # digest of a captured image -> what stands for it: digest of a new one -> it, and kernels, captured -> new name
 Built = dict[str, dict[str, tuple[BuiltImage, dict[str, str]]]]
@@ -330,7 +328,7 @@ class _Planning:
                 info = replace(info, shared_bytes=image.declared_shared_bytes(name, self._architecture))
             launches = self._launched(kernel, shapes)
             facts = compare_interfaces(self._interface(kernel), info, launches, self._architecture) + facts
-            _refuse(facts, kernel.demangled or kernel.name, image.source)
+            refuse(facts, kernel.demangled or kernel.name, image.source)
         return facts
 
     def _variables(self, digest: str, image: BuiltImage, replacement: Replacement) -> list[Fact]:
@@ -362,7 +360,7 @@ class _Planning:
             ):
                 info = self._interface(kernel)
                 facts = compare_interfaces(info, info, self._launched(kernel, shapes), self._architecture)
-                _refuse(facts, kernel.demangled or kernel.name, _GEOMETRY)
+                refuse(facts, kernel.demangled or kernel.name, GEOMETRY)
         return []
 
     def _launched(self, kernel: Kernel, shapes: list[Shape]) -> list[Launched]:
@@ -406,30 +404,6 @@ class _Planning:
             compiler=image.compiler, target=modules[0].target if modules else "", beside=replacement.beside,
             same=original is not None and original.data.rstrip(b"\0") == image.data.rstrip(b"\0"), kernels=kernels,
         )  # fmt: skip
-
-
-def _refuse(facts: list[Fact], kernel: str, source: str) -> None:
-    problems = [fact for fact in facts if fact.problem]
-    if problems:
-        first = f"{problems[0].what}: {problems[0].problem}"
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise InterfaceMismatch(
-            f"{source} does not fit: {first}{more}",
-            facts,
-            where=kernel,
-            next=_advice(problems[0].what, source),
-        )
-
-
-def _advice(what: str, source: str) -> str:
-    """What to do about the first thing that does not fit."""
-    if source == _GEOMETRY:
-        return "choose another --grid, --block or --shared"
-    if what.startswith("parameter"):
-        return "give the new kernel the captured parameters; one with others needs a capture of its own"
-    if what.startswith("variable"):
-        return "put every kernel and variable of the captured module into the new image"
-    return "change the new kernel, or the launch with --grid, --block or --shared"
 
 
 def _name_in(swap: Swap, kernel: Kernel, there: list[str]) -> str:
