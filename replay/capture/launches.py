@@ -128,7 +128,7 @@ def list_launches(
         report.processes.sort(key=lambda process: (process.pid != ended.pid, process.pid))
         if not report.processes:
             seen = PackReport(used_cuda=bool(paths), problems=report.problems)
-            report.failure, report.advice = explain_absence(seen, str(selection), command)
+            report.failure, report.advice = explain_absence(seen, str(selection), command, ended.running)
             if paths and not report.problems:
                 report.failure, report.advice = "it used CUDA and launched no kernel", "nothing to capture"
                 if selection.kernel:
