@@ -35,16 +35,23 @@ def warnings(
     batch: int = 1,
     not_held: str = "",
     launches: int = 1,
+    interruptions: int = 0,
 ) -> list[Warning_]:
     """Everything there is to say about one measurement with GPU times, worst first.
 
     modelled: times of the CPU driver, of which only the injected noise can be said. batch: runs in a sample. not_held:
     why the stream was not held while the window was queued; "" when it was. launches: of one run of the window.
+    interruptions: how often memory was put there between the events, which the application did not do.
     """
     times = [sample.gpu_ns for sample in measurement.samples if sample.gpu_ns is not None]
     if not times:
         return []
     found = [] if modelled else _of_the_device(measurement, device)
+    if interruptions:
+        text = "once" if interruptions == 1 else f"{interruptions} times"
+        found.append(Warning_("interrupted", f"the time holds what only a replay does: {text} it put memory there, "
+                              "which the application had allocated or its host code had written",
+                              "the times of single launches do not hold it"))  # fmt: skip
     found += _of_the_noise(times, parameters, modelled)
     summary = summarize(times)
     first = measurement.first.gpu_ns if measurement.first else None

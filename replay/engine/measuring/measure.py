@@ -193,6 +193,14 @@ class WindowSampler:
         return sum(item.commands for item in self._session.window)
 
     @property
+    def interruptions(self) -> int:
+        """Calls from the first work to the last at which a replay puts memory there: where it appears, and where the
+        application's host code wrote it."""
+        program = self._session.program
+        places = {*program.births, *program.changes, *program.seen}
+        return sum(item.call.number in places for item in self.bracket.between)
+
+    @property
     def waits_outside(self) -> str:
         """The call before the first work or behind the last that may wait for the device; "" where there is none."""
         inside = {id(item) for item in self.bracket.between}
@@ -300,10 +308,8 @@ class WindowSampler:
         waiting = next((item for item in self.bracket.between if may_wait(item.call.function)), None)
         if waiting is not None:
             return f"{waiting.call.function} inside the window waits for the device"
-        program = self._session.program
-        by_host = {*program.births, *program.changes, *program.seen}
-        if any(item.call.number in by_host for item in self.bracket.between):
-            return "what the application's host code wrote inside the window is put there while the device is idle"
+        if self.interruptions:
+            return "memory is put there inside the window, while the device is idle"
         return ""
 
 

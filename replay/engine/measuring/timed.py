@@ -169,6 +169,7 @@ def _timing(
             batch=hot.batch if hot else 1,
             not_held=sampler.hold_reason,
             launches=sampler.launches,
+            interruptions=sampler.interruptions,
         ),
         batch=hot.batch if hot else 1,
         restored_each=restored,

@@ -221,3 +221,14 @@ def test_work_in_no_stream_begins_before_the_start_event(replayed, alone, sabota
     ]
     sabotage(BUSY)
     assert checked(replayed(factory)) == pytest.approx(2 * alone, abs=2)
+
+
+def test_memory_that_a_replay_loads_between_the_events_is_told(replayed, alone):
+    factory = program("0")
+    born = factory.call("cuMemAlloc_v2", [0x7F30, 4], outputs={"dptr": u64(FAR)})
+    factory.range(FAR, u32(5), u32(6), born_call=born.number)
+    factory.launch(u64(FAR), [(0, 8)], 1, 1)
+    result = replayed(factory)
+    assert checked(result) >= 2 * alone
+    assert [item.code for item in result.timing.warnings] == ["interrupted"]
+    assert [item.cold_ns for item in result.launch_times] == [alone] * 2
