@@ -224,10 +224,13 @@ def test_work_in_no_stream_begins_before_the_start_event(replayed, alone, sabota
 
 
 def test_memory_that_a_replay_loads_between_the_events_is_told(replayed, alone):
-    factory = program("0")
-    born = factory.call("cuMemAlloc_v2", [0x7F30, 4], outputs={"dptr": u64(FAR)})
-    factory.range(FAR, u32(5), u32(6), born_call=born.number)
-    factory.launch(u64(FAR), [(0, 8)], 1, 1)
+    factory = program()
+    factory.launch(u64(BASE), [(0, 8)], 1, 1)
+    died = factory.call("cuMemFree_v2", [BASE])
+    born = factory.call("cuMemAlloc_v2", [0x7F30, 4], outputs={"dptr": u64(BASE)})
+    factory.launch(u64(BASE), [(0, 8)], 1, 1)
+    factory.range(BASE, u32(5), u32(6), died_call=died.number)
+    factory.range(BASE, u32(70), u32(71), born_call=born.number)
     result = replayed(factory)
     assert checked(result) >= 2 * alone
     assert [item.code for item in result.timing.warnings] == ["interrupted"]
