@@ -110,8 +110,11 @@ class ThreadContexts:
             if symbol.startswith("cuCtxCreate") and len(created := captured_handles(call, "pctx")) == 1:
                 stack.append(created[0])
                 self._any = created[0]
-            elif symbol == "cuCtxDestroy_v2" and stack and stack[-1] == call.arguments[0]:
-                stack.pop()
+            elif symbol == "cuCtxDestroy_v2":
+                if stack and stack[-1] == call.arguments[0]:
+                    stack.pop()
+                if self._any == call.arguments[0]:
+                    self._any = 0
             elif symbol == "cuDevicePrimaryCtxRetain":
                 for context in captured_handles(call, "pctx"):
                     self.saw(context)

@@ -300,6 +300,15 @@ def test_created_context_becomes_the_threads_own(executor, driver):
     assert driver.last("cuCtxSetCurrent") == [0x1000]
 
 
+def test_contexts_are_destroyed_when_none_is_current(executor, driver):
+    """ffmpeg pops each context that it makes, and destroys them one after the other."""
+    for context in (0xC1, 0xC2):
+        executor.run_setup(call("cuCtxCreate_v2", [0x10, 0, 0], "setup", outputs={"pctx": u64(context)}))
+        executor.run_setup(call("cuCtxPopCurrent_v2", [0x10], "setup", outputs={"pctx": u64(context)}))
+    both = [executor.prepare(call("cuCtxDestroy_v2", [context])) for context in (0xC2, 0xC1)]
+    assert [destroyed.context for destroyed in both] == [0xC2, 0]
+
+
 def test_settled_windows_look_up_only_what_they_make_themselves(executor, driver):
     executor.run_setup(call("cuStreamCreate", [0x10, 1], "setup", outputs={"phStream": u64(0x51)}))
     window = [
