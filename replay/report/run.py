@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from replay.images.demangle import demangle
@@ -134,7 +135,8 @@ def _headline(result: RunResult) -> str:
     where = "the built-in CPU driver" if result.driver.emulated else shown(result.device.name)
     window = "" if result.snapshot.window is None else f", window {result.snapshot.window}"
     # What was compared, and how, stands in the line of the outputs.
-    return f"{shown(result.snapshot.file)}{window}: replayed on {where}, {outputs(result).partition(' (')[0]}"
+    found = re.split(r" \(\d", outputs(result))[0]
+    return f"{shown(result.snapshot.file)}{window}: replayed on {where}, {found}"
 
 
 def _facts(result: RunResult) -> Iterator[tuple[str, str]]:
