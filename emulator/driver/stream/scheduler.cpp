@@ -361,6 +361,4 @@ bool idle(Lock &lock, const std::shared_ptr<Work> &work) {
   return work->done;
 }
 
-uint64_t host_clock_ns() { return thread_clock_ns; }
-
 } // namespace emulator::driver

@@ -91,7 +91,4 @@ void drain(Lock &lock, Context &context);
 // True when nothing is left to do. In deferred mode one piece of work is run first, so that polling ends.
 bool idle(Lock &lock, const std::shared_ptr<Work> &work);
 
-// The calling thread's modelled clock in nanoseconds.
-uint64_t host_clock_ns();
-
 } // namespace emulator::driver

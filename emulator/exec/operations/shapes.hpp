@@ -205,7 +205,6 @@ template <typename Add> void under_all_names(Add add) {
 }
 
 void add_integer(OperationTable &table);
-void add_bits(OperationTable &table);
 void add_floating(OperationTable &table);
 void add_compare(OperationTable &table);
 void add_convert(OperationTable &table);
