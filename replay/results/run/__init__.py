@@ -1,0 +1,1 @@
+"""The parts of the result of one replay. `replay.results.schema` puts them together and is where others import them."""

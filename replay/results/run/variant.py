@@ -1,0 +1,66 @@
+"""What the kernels of a replay are made of, and what was chosen otherwise than in the application."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """What a kernel is made of. name: mangled. registers: of a thread. shared_bytes: static. local_bytes: stack frame
+    of a thread. spill_store_bytes, spill_load_bytes: what ptxas said. code: digest of its machine code alone, hex,
+    which two builds may have in common; "" for PTX and where it is not known. All others are None where they are not
+    known, as registers of PTX."""
+
+    name: str
+    registers: int | None = None
+    shared_bytes: int | None = None
+    local_bytes: int | None = None
+    spill_store_bytes: int | None = None
+    spill_load_bytes: int | None = None
+    code: str = ""
+
+
+@dataclass(frozen=True)
+class CapturedKernel(CompiledKernel):
+    """A kernel of the snapshot. image: digest of the image of its module."""
+
+    image: str = ""
+
+
+@dataclass(frozen=True)
+class VariantKernel(CompiledKernel):
+    """A kernel of an image that a variant put in. same_code: its machine code is that of the captured image; None: not
+    known. replaces: mangled name of the captured kernel that it stands for, "" in results that do not say."""
+
+    same_code: bool | None = None
+    replaces: str = ""
+
+
+@dataclass(frozen=True)
+class VariantImage:
+    """An image that a variant put in the place of a captured one. replaces, digest: of the two, hex. kind: ptx, cubin
+    or fatbin. source: file name, or the captured image. compiler: what made it of the source, "" if it was taken as it
+    is. target: the architecture it is for. beside: the captured module stays, and only the kernels named here come from
+    this one. same: it has the same bytes as the captured image."""
+
+    replaces: str
+    digest: str
+    kind: str
+    size_bytes: int
+    source: str
+    compiler: str = ""
+    target: str = ""
+    beside: bool = False
+    same: bool = False
+    kernels: list[VariantKernel] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class VariantFacts:
+    """What was done otherwise than in the application. text: the variant as `replay run` can be given it again."""
+
+    text: str
+    images: list[VariantImage] = field(default_factory=list)
+    jit: list[str] = field(default_factory=list)
+    geometry: list[str] = field(default_factory=list)

@@ -1,0 +1,110 @@
+"""What the outputs of a replay were, against the captured ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class OutputMismatch:
+    """One place where an output differs: offset in the buffer, captured address (0: host memory, arrays), bytes in hex.
+
+    place: of an array, its element: "x 3, y 4, z 0, channel 1". Where the type is known, dtype, expected_value and
+    actual_value give the element as a number, and element its index among those of the type; -1: unknown.
+    """
+
+    offset_bytes: int
+    address: int
+    expected: str
+    actual: str
+    place: str = ""
+    element: int = -1
+    dtype: str = ""
+    expected_value: str = ""
+    actual_value: str = ""
+
+
+@dataclass(frozen=True)
+class OutputElements:
+    """How differing elements of one type differ, in one stretch of a buffer from offset_bytes on.
+
+    source: "declared" (--dtype), "inferred from PTX" (origin says of which kernel and parameter), "array format".
+    elements: how many differ. Distances are of those that are finite on both sides; special: pairs of which only one
+    is NaN, or infinite; zeros: pairs of which 0 was expected, left out of maximum_relative. beyond_tolerance: elements
+    outside of it.
+    """
+
+    dtype: str
+    source: str
+    origin: str
+    offset_bytes: int
+    elements: int
+    maximum_ulp: int
+    maximum_relative: float
+    maximum_absolute: float
+    special: int = 0
+    beyond_tolerance: int = 0
+    zeros: int = 0
+
+
+@dataclass(frozen=True)
+class OutputTolerance:
+    """How far elements may be from the captured ones: any one of the limits suffices. source: "asked for"
+    (--tolerance), or "op table": the replay ran on another kind of device, and the kernels have approximate operations
+    (reasons). kernels: which those are, of the buffer concerned."""
+
+    ulp: int
+    relative: float
+    absolute: float
+    source: str
+    reasons: list[str] = field(default_factory=list)
+    kernels: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class OutputDifference:
+    """One buffer that differs. guess_*: how far the values are apart if they are floats; a guess from the bytes
+    alone, of those whose type is not known. elements: of those whose type is known. tolerance: of this buffer, None
+    where every bit must agree."""
+
+    label: str
+    address: int
+    size_bytes: int
+    compared_bytes: int
+    differing_bytes: int
+    mismatches: list[OutputMismatch] = field(default_factory=list)
+    guess_dtype: str = ""
+    guess_maximum_ulp: int = 0
+    guess_maximum_relative: float = 0.0
+    elements: list[OutputElements] = field(default_factory=list)
+    within_tolerance: bool = False
+    tolerance: OutputTolerance | None = None
+
+
+@dataclass(frozen=True)
+class Verification:
+    """Outputs after the first replay against the captured ones, bit by bit.
+
+    verdict: match; wrong; nondeterministic (two replays of the same input differ from each other); not_compared
+    (nothing was captured to compare with, or the context was lost as in the application). unverified: why some
+    memory was not compared. results: calls whose CUresult was another one than captured. tolerance: None when every bit
+    had to agree. within_tolerance: the verdict is match although bits differ, since all of them are within it.
+    varying: buffers that differ between two replays of the same input. saved: files with outputs (--save-outputs).
+    differing_digest: of all output bytes that differ, and where; equal in two results whose outputs differ alike.
+    """
+
+    verdict: Literal["match", "wrong", "nondeterministic", "not_compared"]
+    buffers: int
+    compared_bytes: int
+    differing_bytes: int = 0
+    differences: list[OutputDifference] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
+    unverified: list[str] = field(default_factory=list)
+    reason: str = ""
+    replays: int = 1
+    tolerance: OutputTolerance | None = None
+    within_tolerance: bool = False
+    varying: list[str] = field(default_factory=list)
+    differing_digest: str = ""
+    saved: list[str] = field(default_factory=list)
