@@ -178,8 +178,8 @@ void close_window(struct thread *thread, uint64_t call, uint32_t number) {
                "another thread waits for the device; memory was not read at the end");
   collect_timings(0);
   describe_perturbation();
-  write_note(NOTE_WINDOW_CLOSE, 0, call, "%llu launches",
-             (unsigned long long)atomic_load(&launches_recorded));
+  unsigned long long launches = atomic_load(&launches_recorded);
+  write_note(NOTE_WINDOW_CLOSE, 0, call, launches == 1 ? "%llu launch" : "%llu launches", launches);
   lose_time();
   end_window();
   lose_time();

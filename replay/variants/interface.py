@@ -153,7 +153,7 @@ def _launches(variant: KernelInfo, launches: list[Launched], architecture: int |
     total = most + (variant.shared_bytes or 0)
     if architecture is not None and architecture >= 90 and variant.registers is not None:
         total -= min(_DRIVER_SHARED_BYTES, variant.shared_bytes or 0)
-    problem = f"{total} bytes a block, the device has {limit}" if limit and total > limit else ""
+    problem = f"{total:,} bytes a block, the device has {limit:,}" if limit and total > limit else ""
     return [Fact("dynamic shared memory of its launches", _bytes(most), _bytes(most), problem)]
 
 

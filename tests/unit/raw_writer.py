@@ -233,7 +233,7 @@ class RawWriter:
         )
 
     def close_window(self) -> None:
-        self.note(NoteCode.WINDOW_CLOSE, "1 launches", self.number)
+        self.note(NoteCode.WINDOW_CLOSE, "1 launch", self.number)
 
 
 def scale_capture(folder: Path, *, before: bytes, after: bytes, address: int = 0x10_0000_0000) -> RawWriter:

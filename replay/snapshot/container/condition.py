@@ -41,8 +41,8 @@ class Condition:
         if self.whole:
             return "whole"
         last = f", the last of kind {self.last_kind!r}" if self.last_kind else ""
-        usable = f"usable up to byte {self.ends_at}, {self.objects} whole objects{last}"
-        return f"incomplete: {usable}; the index is missing or damaged"
+        usable = f"usable up to byte {self.ends_at:,}, {self.objects:,} whole objects{last}"
+        return f"incomplete: it ends early, or its index is damaged; {usable}"
 
 
 @dataclass

@@ -81,7 +81,7 @@ class SnapshotReader:
     def require_whole(self) -> None:
         """Raises TruncatedError, unless all of the file can be used."""
         if not self.condition.whole:
-            raise TruncatedError(f"ends early, or its index is damaged: {self.condition}", where=self.path,
+            raise TruncatedError(f"{self.condition}", where=self.path,
                                  next="make it again with `replay pack`, or get the file again")  # fmt: skip
 
     def close(self) -> None:

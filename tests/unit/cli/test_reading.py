@@ -58,7 +58,7 @@ def test_a_cut_file_is_shown_as_far_as_it_goes(snapshot: Path, capsys: pytest.Ca
     assert "usable up to byte" in out
     assert "Replay it" not in out
     assert run("verify", snapshot) == 1
-    assert "incomplete: usable up to byte" in capsys.readouterr().out
+    assert "incomplete: it ends early, or its index is damaged; usable up to byte" in capsys.readouterr().out
     assert run("ls", snapshot, "kernels") == 0
     assert "see `replay verify`" in capsys.readouterr().err
 
