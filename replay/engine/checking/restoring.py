@@ -13,7 +13,7 @@ from replay.api.functions import by_symbol
 from replay.api.vocabulary import Keep
 from replay.engine.checking.verifying import Verified
 from replay.engine.contents.reading import describe
-from replay.engine.placing.memory import is_global
+from replay.engine.placing.memory import is_array
 from replay.engine.session import Session
 from replay.results.schema import Restore
 
@@ -33,8 +33,8 @@ def check_restore(session: Session, verified: Verified) -> Restore:
     EngineError when a call fails.
     """
     contents = session.contents
-    # Behind the window, what was a variable of a module that it unloads may be one of another module.
-    ended = {item.id for ranges in session.program.deaths.values() for item in ranges if is_global(item)}
+    # Behind the window, the addresses of what it frees or unloads may be those of a variable of another module.
+    ended = {item.id for ranges in session.program.deaths.values() for item in ranges if not is_array(item)}
     first = contents.copies.written_digests(ended)
     session.restore_found_writes()
     session.restore()
