@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import driver_api
 import numpy as np
 import pytest
-from conftest import Fresh
 from small_kernels import module, run, words
+
+if TYPE_CHECKING:
+    from conftest import Fresh
 
 
 # Each thread copies 16 bytes; the source size, where there is one, leaves zeros behind it.

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from conftest import Fresh
 from driver_api import HEADER, VECTOR_ADD
+
+if TYPE_CHECKING:
+    from conftest import Fresh
 
 # Each thread reads x[i * stride], reads and writes shared memory at 4 * tid * pitch ten times, goes round one of two
 # equal loops (lanes below `split` the one, others the other), and writes x[i * stride]. Blocks from `last` on leave.

@@ -10,11 +10,14 @@ from __future__ import annotations
 import ctypes
 import random
 import struct
+from typing import TYPE_CHECKING
 
 import driver_api as api
 import pytest
-from conftest import Fresh
 from driver_api import Driver
+
+if TYPE_CHECKING:
+    from conftest import Fresh
 
 # p[0] = p[0] * a + b
 KERNEL = (

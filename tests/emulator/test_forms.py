@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
 
 import driver_api
 import numpy as np
 import pytest
-from conftest import Fresh
 from small_kernels import module, run, words
+
+if TYPE_CHECKING:
+    from conftest import Fresh
 
 
 def test_special_registers_say_where_a_thread_is(cuda: driver_api.Driver) -> None:

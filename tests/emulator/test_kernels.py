@@ -7,12 +7,15 @@ import random
 import struct
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import driver_api
 import numpy as np
 import numpy.typing as npt
 import pytest
-from conftest import Fresh
+
+if TYPE_CHECKING:
+    from conftest import Fresh
 
 PTX = (Path(__file__).parent / "kernels" / "kernels.ptx").read_text()
 Array = npt.NDArray[np.generic]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import driver_api
 import numpy as np
 import pytest
-from conftest import Fresh
 from small_kernels import module, run, words
+
+if TYPE_CHECKING:
+    from conftest import Fresh
 
 
 def test_lanes_of_a_warp_pass_a_lock_on_though_the_owner_waits_to_meet_the_others(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import random
 import struct
+from typing import TYPE_CHECKING
 
 import driver_api
 import exact
 import pytest
 from array_api import SURFACE
-from conftest import Fresh
 from test_texture_lookups import image_of
 from texture_api import (
     FORMATS,
@@ -24,6 +24,9 @@ from texture_api import (
     texture_of,
 )
 from texture_reference import Image, Level
+
+if TYPE_CHECKING:
+    from conftest import Fresh
 
 # geometry: dimensions, layered, cubemap, extents, operand
 GEOMETRIES = {

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import fakes
 import pytest
-from conftest import HERE, Runner
 from round_trip import exceptions, recipes, replayer
 from round_trip.caller import captured_functions, described_functions
 
 from replay.api.vocabulary import Effect, Function, Keep
+
+from .conftest import HERE, Runner
 
 SEEDS = range(3)
 MOST_SETUPS = 8  # runs of the setup until each function was seen in one

@@ -151,7 +151,8 @@ int main(int count, char **words) {
   }
   if (!strcmp(ending, "exec"))
     execl(words[0], words[0], words[1], words[2], "return", NULL);
-  if (!strncmp(ending, "close-all", 9)) { // as daemons do; files of the program's own come under the same numbers
+  if (!strncmp(ending, "close-all",
+               9)) { // as daemons do; files of the program's own come under the same numbers
     char moved[4096];
     const char *folder = getenv("REPLAY_CAPTURE_DIRECTORY");
     snprintf(moved, sizeof moved, "%s.moved", folder != NULL ? folder : "");
