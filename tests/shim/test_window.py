@@ -240,7 +240,9 @@ def test_the_window_holds_the_launches_from_first_to_last(
     """Launches of `plain` and of `increment` take turns; those between two selected ones belong to the window."""
     memory = Memory(run, program, "many", kernel="plain", launch=launch)
     assert memory.window().count("cuLaunchKernel") == len(memory.launches()) == expected
-    assert memory.file.notes_of(NoteCode.WINDOW_CLOSE) == ["1 launch" if expected == 1 else f"{expected} launches"]
+    assert memory.file.notes_of(NoteCode.WINDOW_CLOSE) == [
+        "1 launch" if expected == 1 else f"{expected} launches"
+    ]
     first = int(launch.split("-")[0])
     noted = [int(text.split()[0]) for text in memory.file.notes_of(NoteCode.LAUNCH_MATCHED)]
     assert noted == [n for n in range(1, first) if n & (n - 1) == 0] + [first]
