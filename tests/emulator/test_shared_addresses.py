@@ -56,7 +56,8 @@ def test_an_access_takes_no_addresses_of_an_earlier_turn_from_one_that_its_guard
         ("ld.shared.u32 %r1, [%rd6];", "ld.shared.u32 %r2, [%rd6+132];", 700),
         ("st.shared.u32 [%rd6], %r1;", "ld.shared.u32 %r2, [%rd6+-4];", 700),
         ("ld.u32 %r1, [%rd7];", "ld.u32 %r2, [%rd7+4];", 0),
-        ("ld.u32 %r1, [%rd7];", "st.u32 [%rd7+4], %r1;", 700),
+        ("ld.u32 %r1, [%rd7];", "st.u32 [%rd7+4], %r1;", 0),
+        ("ld.u32 %r1, [%rd7];", "st.u32 [%rd7+1024], %r1;", 700),
         ("ld.const.u32 %r1, [%rd8];", "ld.const.u32 %r2, [%rd8+1024];", 700),
     ],
 )

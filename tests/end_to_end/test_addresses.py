@@ -48,7 +48,9 @@ def test_every_range_of_every_sample_is_at_its_address_in_many_starts(replay, mo
     os.environ.get("REPLAY_TEST_DRIVER", "emulator") != "emulator",
     reason="only the built-in CPU driver can be told to reserve addresses",
 )
-def test_memory_in_the_range_that_the_driver_reserves_for_itself_is_at_its_address(replay, monkeypatch):
+def test_memory_in_the_range_that_the_driver_reserves_for_itself_is_at_its_address(
+    replay, monkeypatch, emulator_dir
+):
     """To hold it would keep the driver from starting. An exported program does as the engine does."""
     monkeypatch.setenv("REPLAY_EMULATOR_OWN_RANGE", "1")
     replay.capture("--all", application=replay.application("memory_kinds"))
@@ -56,9 +58,8 @@ def test_memory_in_the_range_that_the_driver_reserves_for_itself_is_at_its_addre
     assert sum(0x2_0000_0000 < item.live_address < 0x6_0000_0000 for item in placement.ranges) == 2
     assert (placement.relocated_ranges, placement.restarts) == (0, 0), placement.moved
     replay("export", "x.rsnap", "--python", "window")
-    folder = os.environ["REPLAY_TEST_EMULATOR_DIR"]
     command = [sys.executable, "window/window.py", "0"]
-    environment = {**os.environ, "LD_LIBRARY_PATH": folder}
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(emulator_dir)}
     done = subprocess.run(command, cwd=replay.folder, env=environment, capture_output=True, text=True)
     assert "outputs match" in done.stdout, done.stderr
 

@@ -266,7 +266,7 @@ def test_a_file_that_is_no_image_is_refused(plan):
 
 def test_static_shared_memory_of_ptx_is_counted_against_the_device(plan):
     large = PTX.replace(b"\n{", b"\n{ .shared .align 4 .b8 a[200000]; .shared .f32 b; ", 1)
-    with pytest.raises(InterfaceMismatch, match="240004 bytes a block") as error:
+    with pytest.raises(InterfaceMismatch, match="240,004 bytes a block") as error:
         plan(large, shared=["40000"])
     assert "200,004 bytes" in error.value.details
     assert "choose" not in error.value.next

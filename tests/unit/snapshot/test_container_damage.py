@@ -90,7 +90,7 @@ class TestTruncation:
                 objects = [item for item in reader.iter_objects() if item[0] != "chunk"]
                 assert objects == original.objects[: len(objects)]
                 assert len(objects) == min(3 * len(whole), len(original.objects))
-                assert f"byte {reader.condition.ends_at}" in str(reader.condition)
+                assert f"byte {reader.condition.ends_at:,}" in str(reader.condition)
                 assert not reader.verify().good
 
     def test_memory_of_a_cut_file_is_found_without_the_table(
