@@ -8,6 +8,8 @@ JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
+TESTABLE := $(VENV)/testable
+LOG := $(VENV)/setup.log
 BUILD_TOOLS := $(VENV)/build-tools
 # What the installed package is made from. Paths are relative, so the checkout may stand in a folder with a space.
 SOURCES := pyproject.toml CMakeLists.txt README.md \
@@ -23,35 +25,41 @@ help: ## this text
 	@echo
 	@echo "PYTHON=python3.12 chooses the interpreter, JOBS=4 how many tests and compilers run at once."
 
-setup: $(INSTALLED) ## .venv with replay built and installed; done again only when sources changed
+setup: $(TESTABLE) ## .venv with replay built and installed, and what its tests need; again only when sources changed
 
 $(BUILD_TOOLS): pyproject.toml .ci/tools
 	@bash .ci/tools need-python "$(PYTHON)"
 	@bash .ci/tools need-compilers
 	@bash .ci/tools virtual-environment "$(PYTHON)" "$(VENV)"
-	@echo "make: installing the build tools and Python packages into $(VENV)"
-	@$(BIN)/python -m pip install -q 'scikit-build-core>=0.10' 'cmake>=3.20' ninja \
+	@bash .ci/tools quietly $(LOG) "installing the build tools" \
+	  $(BIN)/python -m pip install 'scikit-build-core>=0.10' 'cmake>=3.20' ninja \
 	  'nvidia-cuda-runtime>=13' 'nvidia-cuda-runtime-cu12==12.9.*'
 	@touch $@
 
 # No build isolation: the build folder stays valid from one build to the next, so only what changed is compiled.
 $(INSTALLED): $(BUILD_TOOLS) $(SOURCES)
-	@echo "make: building and installing replay (the first time, one to two minutes)"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) \
-	  $(BIN)/python -m pip install -q --no-build-isolation '.[test,stacks,lint]'
+	  bash .ci/tools quietly $(LOG) "building and installing replay" \
+	  $(BIN)/python -m pip install -v --no-build-isolation .
+	@touch $@
+
+# What only tests and lint need, which is far more than replay itself.
+$(TESTABLE): $(INSTALLED)
+	@$(BIN)/python -I .ci/extras.py test stacks lint >$(VENV)/extras.txt
+	@bash .ci/tools quietly $(LOG) "installing what the tests need" $(BIN)/python -m pip install -r $(VENV)/extras.txt
 	@touch $@
 
 demo: $(INSTALLED) ## capture and replay two sample programs, and find a slow-down; on the GPU when there is one, else on the CPU driver
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash samples/demo.sh .demo
 
-test: $(INSTALLED) ## the whole test suite
+test: $(TESTABLE) ## the whole test suite
 	@$(BIN)/pytest -n $(JOBS) tests
 
-sanitize: $(INSTALLED) ## the tests of the shim, with builds of it under AddressSanitizer, UBSan and ThreadSanitizer
+sanitize: $(TESTABLE) ## the tests of the shim, with builds of it under AddressSanitizer, UBSan and ThreadSanitizer
 	@for sanitizer in address thread; do \
 	  REPLAY_TEST_SANITIZER=$$sanitizer $(BIN)/pytest -n $(JOBS) tests/shim || exit 1; done
 
-lint: $(INSTALLED) ## ruff, mypy --strict, clang-format, and whether generated files are up to date
+lint: $(TESTABLE) ## ruff, mypy --strict, clang-format, and whether generated files are up to date
 	@bash .ci/lint $(BIN)
 
 clean: ## remove everything that make made

@@ -14,7 +14,7 @@ import importlib.util
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
 from pathlib import Path
 
@@ -249,6 +249,11 @@ def slots_data() -> str:
     return "\n".join(lines) + "\n"
 
 
+def stand_in_data(symbols: Iterable[str]) -> str:
+    """The names of a library that stands before the driver (interposer/stand_in)."""
+    return "\n".join([f"// {BANNER}", *(f"SLOT({symbol})" for symbol in sorted(symbols))]) + "\n"
+
+
 def resolution_rows() -> list[tuple[str, int, int, str, Function]]:
     """(name, version, flags, symbol, function), sorted: what cuGetProcAddress answers with."""
     rows = []
@@ -293,9 +298,13 @@ def emulator_procedures() -> str:
 _OPENGL = ("cuGLGetDevices_v2", "cuGraphicsGLRegisterBuffer", "cuGraphicsGLRegisterImage")
 
 
-def emulator_unimplemented() -> str:
+def all_symbols() -> list[str]:
+    """What the CPU driver exports."""
     of_table = (symbol for function in functions.all_functions() for symbol in symbols_of(function))
-    symbols = sorted({*of_table, *_OPENGL})
+    return sorted({*of_table, *_OPENGL})
+
+
+def emulator_unimplemented() -> str:
     lines = [
         f"// {BANNER}",
         "//",
@@ -313,7 +322,7 @@ def emulator_unimplemented() -> str:
         "  }",
         "",
     ]
-    lines += [f"UNIMPLEMENTED({symbol})" for symbol in symbols]
+    lines += [f"UNIMPLEMENTED({symbol})" for symbol in all_symbols()]
     return "\n".join(lines) + "\n"
 
 
@@ -441,6 +450,10 @@ OUTPUTS = {
     "interposer/generated/wrappers.inc": wrappers_data,
     "interposer/generated/slots.inc": slots_data,
     "interposer/generated/resolution.inc": resolution_data,
+    "interposer/generated/stand_in.inc": lambda: stand_in_data(
+        [*(symbol for symbol, _, _ in swapped_symbols()), *RESOLVERS]
+    ),
+    "interposer/generated/symbols.inc": lambda: stand_in_data(all_symbols()),
     "emulator/driver/generated/procedures.inc": emulator_procedures,
     "emulator/driver/generated/unimplemented.cpp": emulator_unimplemented,
     "docs/coverage.md": coverage_page,

@@ -3,7 +3,11 @@
 // Rules of everything in this folder (PRESERVE):
 // - The application sees what it would have seen: same results, same errors, same order. When capture fails,
 //   it stops with a recorded reason, and every call passes through.
-// - Nothing happens before the first driver call: no constructor, no threads, no signal handlers.
+// - Nothing happens before the first driver call: no constructor, no threads, no signal handlers. One
+// exception: when
+//   a program loads libcuda.so.1, the stand-in (stand_in/) tells the shim where its functions are.
+// - What is preloaded exports no name of the driver. A preloaded name comes before a program's own: before a
+//   variable named cuInit, say, into which the program then stores.
 // - No lock is held across a call of the real driver. The gate (memory/gate.c) is not a lock: waiting there
 //   is bounded.
 // - Nothing but libc. Prototypes are ABI-level and come from the table; no CUDA header is included.

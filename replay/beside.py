@@ -15,8 +15,12 @@ from pathlib import Path
 SUFFIX = ".partial"
 
 
-def open_beside(target: Path) -> tuple[int, Path]:
-    """A new, locked, empty file that has the mode of any new file: its descriptor and its path. Raises OSError."""
+PRIVATE, SHARED = 0o600, 0o666  # modes, before the umask
+
+
+def open_beside(target: Path, mode: int = PRIVATE) -> tuple[int, Path]:
+    """A new, locked, empty file: its descriptor and its path. Snapshots and results hold what an application had in
+    memory, so they are private unless `mode` says otherwise; the umask may make it stricter. Raises OSError."""
     from tempfile import mkstemp  # readers of snapshots come by here, too, and need none
 
     remove_left(target)
@@ -29,7 +33,7 @@ def open_beside(target: Path) -> tuple[int, Path]:
         os.close(descriptor)  # somebody else removed it before it was locked
     umask = os.umask(0)
     os.umask(umask)
-    os.fchmod(descriptor, 0o666 & ~umask)  # mkstemp makes it private
+    os.fchmod(descriptor, mode & ~umask)
     return descriptor, Path(name)
 
 

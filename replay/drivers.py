@@ -19,7 +19,9 @@ from replay import settings
 from replay.errors import CaptureError, EngineError, UsageError
 
 SONAME = "libcuda.so.1"
+LINKER_NAME = "libcuda.so"
 INTERPOSER_NAME = "libreplay_interposer.so"
+STAND_IN_NAME = "libreplay_driver.so"
 SUBMISSION_NAME = "libreplay_submit.so"
 
 # Device files of the Linux driver, and of the same driver under Windows Subsystem for Linux.
@@ -68,10 +70,19 @@ def native_folder() -> Path:
 
 def interposer_library() -> Path:
     """The shim that is preloaded into applications. Raises CaptureError when this installation has none."""
-    path = native_folder() / INTERPOSER_NAME
+    return _part_of_capture(INTERPOSER_NAME, "the interposer")
+
+
+def stand_in_library() -> Path:
+    """What applications find as libcuda.so.1 under capture. Raises CaptureError when this installation has none."""
+    return _part_of_capture(STAND_IN_NAME, "the stand-in for the driver")
+
+
+def _part_of_capture(name: str, what: str) -> Path:
+    path = native_folder() / name
     if not path.is_file():
         raise CaptureError(
-            "the interposer is not installed",
+            f"{what} is not installed",
             where=path,
             next="install replay with `pip install .`, or set REPLAY_NATIVE_DIR",
         )

@@ -162,7 +162,6 @@ WORDS = {
     "features": "What a device must be able to do",
     "Requirements.devices": "Captured device ordinals",
     "Requirements.images": "Module images that must load",
-    "restore_bytes": "Memory for what is restored between samples",
     "DumpedFile.name": "File name in the folder",
     "details": "What the file holds: of memory its id, address and moment; of an image its digest and target",
     "language": "cuda or python",

@@ -7,6 +7,7 @@
 #include "exec/decode/decode.hpp"
 #include "exec/device_runtime.hpp"
 #include "exec/machine/cluster.hpp"
+#include "exec/machine/parameter_memory.hpp"
 #include "exec/machine/services.hpp"
 #include "exec/program.hpp"
 
@@ -170,9 +171,11 @@ LaunchResult PlacedInstance::launch(const KernelInfo &kernel, const LaunchReques
   launch.module = &module_->text();
   launch.memory = &memory;
   // Room behind the last parameter, so that no read of a parameter needs a check.
-  launch.parameters.assign(program->info.parameter_bytes + 16, 0);
+  launch.parameter_bytes = program->info.parameter_bytes + 16;
+  ParameterMemory parameters(launch.parameter_bytes);
+  launch.parameters = parameters.data();
   if (request.parameters)
-    std::memcpy(launch.parameters.data(), request.parameters,
+    std::memcpy(launch.parameters, request.parameters,
                 std::min<size_t>(request.parameter_bytes, program->info.parameter_bytes));
   if (request.cooperative)
     launch.workspace.assign(grid_workspace_bytes, 0);
@@ -189,7 +192,7 @@ LaunchResult PlacedInstance::launch(const KernelInfo &kernel, const LaunchReques
       launch.frame_bytes + static_cast<uint32_t>(alloca_bytes) + rounded(more_than(alloca_bytes));
   uint64_t threads = uint64_t{request.block.x} * request.block.y * request.block.z;
   uint64_t shared = uint64_t{program->shared_bytes} + request.dynamic_shared_bytes;
-  if (threads == 0 || threads > 1024 || shared > UINT32_MAX) {
+  if (threads == 0 || threads > 1024 || shared > UINT32_MAX / 2) {
     refused.status = LaunchStatus::out_of_resources;
     refused.message = "kernel " + kernel.name + ": a block of " + std::to_string(threads) + " threads and " +
                       std::to_string(shared) + " bytes of shared memory";
@@ -203,6 +206,9 @@ LaunchResult PlacedInstance::launch(const KernelInfo &kernel, const LaunchReques
     return refused;
   }
   launch.shared_bytes = static_cast<uint32_t>(shared);
+  launch.shared_whole_bytes = (launch.shared_bytes + request.shared_unit_bytes - 1) /
+                              request.shared_unit_bytes * request.shared_unit_bytes;
+  launch.shared_end_bytes = request.exact_shared ? launch.shared_bytes : launch.shared_whole_bytes;
   launch.threads_per_block = static_cast<uint32_t>(threads);
   launch.warps_per_block = static_cast<uint32_t>((threads + lanes_per_warp - 1) / lanes_per_warp);
   launch.clusters = uint64_t{request.grid.x} * request.grid.y * request.grid.z / blocks_per_cluster(request);

@@ -88,6 +88,9 @@ struct LaunchRequest {
   Dim3 block;
   Dim3 cluster;
   uint32_t dynamic_shared_bytes = 0;
+  uint32_t shared_unit_bytes = 1; // in which blocks are given shared memory; %total_smem_size is a multiple
+  bool exact_shared = false;      // what a unit has beyond what was asked for is not to be touched
+  uint64_t interleave = 0;        // instructions after which the next warp of a block goes on; 0: as it comes
   bool cooperative = false;
   const void *parameters = nullptr; // packed as KernelInfo::parameters says; copied at the call
   size_t parameter_bytes = 0;

@@ -1,5 +1,7 @@
 #include "ptx/declarations.hpp"
 
+#include "ptx/expression.hpp"
+
 #include <algorithm>
 #include <cstring>
 
@@ -43,8 +45,6 @@ AddressInitialiser parse_address(Lexer &lexer) {
   std::string_view name = lexer.name();
   if (name == "generic" && lexer.accept('(')) {
     name = lexer.name();
-    if (lexer.accept('+'))
-      address.addend = static_cast<int64_t>(lexer.number().bits);
     lexer.expect(')', "behind generic(...");
   } else if (name == "mask" && lexer.accept('(')) {
     address.mask = lexer.number().bits;
@@ -55,16 +55,14 @@ AddressInitialiser parse_address(Lexer &lexer) {
       lexer.expect(')', "behind generic(...");
     }
     if (lexer.accept('+'))
-      address.addend = static_cast<int64_t>(lexer.number().bits);
+      address.addend = integer_expression(lexer);
     lexer.expect(')', "behind mask(...");
   }
   if (name.empty())
     lexer.fail("expected a number or a name in an initial value");
   address.symbol = name;
   if (lexer.accept('+'))
-    address.addend += static_cast<int64_t>(lexer.number().bits);
-  else if (lexer.peek() == '-')
-    address.addend += static_cast<int64_t>(lexer.number().bits);
+    address.addend += integer_expression(lexer);
   return address;
 }
 
@@ -89,8 +87,8 @@ void parse_value(Lexer &lexer, Variable &variable, const std::vector<uint64_t> &
     }
     return;
   }
-  if (lexer.at_number()) {
-    put_bits(lexer, variable, offset, bits_for(lexer.number(), variable.type), element);
+  if (at_constant(lexer)) {
+    put_bits(lexer, variable, offset, bits_for(constant_expression(lexer), variable.type), element);
   } else {
     AddressInitialiser address = parse_address(lexer);
     address.offset_bytes = offset;

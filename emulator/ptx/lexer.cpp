@@ -144,15 +144,13 @@ std::string_view Lexer::component() {
 
 bool Lexer::at_number() {
   char c = peek();
-  return is_digit(c) || (c == '-' && is_digit(peek_after(1)));
+  return is_digit(c) || (c == '.' && is_digit(peek_after(1)));
 }
 
 Number Lexer::number() {
   Number result;
   peek();
   token_ = position_;
-  bool negative = accept('-');
-  peek();
   size_t begin = position_;
   char marker = static_cast<char>(peek_after(1) | 0x20);
   auto digits_behind_prefix = [&](auto is_member) {
@@ -170,8 +168,6 @@ Number Lexer::number() {
            " hexadecimal digits");
     result.kind = marker == 'f' ? Number::Kind::real32 : Number::Kind::real64;
     result.bits = hex_value(digits);
-    if (negative)
-      result.bits ^= marker == 'f' ? 0x80000000u : uint64_t{1} << 63;
     return result;
   }
   if (peek() == '0' && marker == 'x') {
@@ -188,7 +184,10 @@ Number Lexer::number() {
   } else {
     while (position_ < text_.size() && is_digit(text_[position_]))
       ++position_;
-    bool real = position_ < text_.size() && text_[position_] == '.' && is_digit(peek_after(1));
+    // Digits behind the dot may be missing: "1.", "1.e3".
+    char behind = static_cast<char>(peek_after(1) | 0x20);
+    bool real = position_ < text_.size() && text_[position_] == '.' &&
+                (behind == 'e' || !continues_name(peek_after(1)) || is_digit(peek_after(1)));
     if (real) {
       ++position_;
       while (position_ < text_.size() && is_digit(text_[position_]))
@@ -208,7 +207,6 @@ Number Lexer::number() {
       if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec ==
           std::errc::result_out_of_range)
         value = digits.find("e-") != digits.npos || digits.find("E-") != digits.npos ? 0 : HUGE_VAL;
-      value = negative ? -value : value;
       result.kind = Number::Kind::real64;
       std::memcpy(&result.bits, &value, 8);
       return result;
@@ -223,10 +221,11 @@ Number Lexer::number() {
         fail("'" + std::string(digits) + "' is not an integer of 64 bits");
     }
   }
-  if (position_ < text_.size() && text_[position_] == 'U')
+  result.is_unsigned = static_cast<int64_t>(result.bits) < 0;
+  if (position_ < text_.size() && text_[position_] == 'U') {
     ++position_;
-  if (negative)
-    result.bits = -result.bits;
+    result.is_unsigned = true;
+  }
   return result;
 }
 

@@ -13,6 +13,7 @@ namespace emulator::ptx {
 struct Number {
   enum class Kind : uint8_t { integer, real32, real64 } kind = Kind::integer;
   uint64_t bits = 0;
+  bool is_unsigned = false; // of an integer: by its suffix, or because it does not fit into 63 bits
 };
 
 class Lexer {
@@ -47,6 +48,7 @@ public:
   // ".x" directly behind the last name, or empty.
   std::string_view component();
   bool at_number();
+  // Without a sign: see expression.hpp.
   Number number();
   // The characters between quotes.
   std::string_view string();

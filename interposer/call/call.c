@@ -206,6 +206,8 @@ static void prepare_call(struct call *call, bool touches) {
     pack_launch_parameters(call);
   if (touches)
     prepare_memory(call);
+  if (current_mode() == MODE_OPEN && !call->in_capture)
+    look_before_wait(call);
 }
 
 void begin_call(struct call *call, struct thread *thread, unsigned slot, const uint64_t *arguments) {
@@ -371,6 +373,8 @@ void end_call(struct call *call, int result) {
       describe_driver();
     }
   }
+  if (call->function->id == ID_cuInit && result != SUCCESS)
+    register_process_end(); // a program that gives up ends in order, too
   if (call->function->effect == EFFECT_END_CAPTURE && atomic_load(&captures_under_way) > 0)
     atomic_fetch_sub(&captures_under_way, 1); // a failed end ends the capture as well
   if (call->inside)

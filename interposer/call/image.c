@@ -151,7 +151,7 @@ static bool attach_mapped(struct call *call, unsigned parameter, unsigned part, 
   bool attached = false;
   if (descriptor >= 0 && fstat(descriptor, &status) == 0 &&
       same_bytes(descriptor, place.offset, image, bytes, &check)) {
-    size_t path_bytes = strlen(path);
+    size_t path_bytes = without_home(path);
     uint64_t words[6] = {place.offset,
                          (uint64_t)status.st_dev,
                          (uint64_t)status.st_ino,

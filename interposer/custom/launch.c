@@ -27,6 +27,8 @@ const void *extra_buffer(const uint64_t *words, uint64_t *bytes) {
     else if (words[1] != 0)
       memcpy(bytes, (const void *)(uintptr_t)words[1], 8);
   }
+  if (*bytes == 0)
+    return ""; // a kernel without parameters: there may be no buffer
   return *bytes <= 65536 ? buffer : NULL;
 }
 

@@ -84,4 +84,4 @@ static inline void *real_function(unsigned slot) {
 
 // A function of the real driver that the shim itself calls; NULL when the driver has none of that name.
 void *driver_symbol(const char *symbol);
-const char *driver_path(void); // "" when unknown
+char *driver_path(void); // links resolved, to be freed; NULL when unknown

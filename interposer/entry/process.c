@@ -50,16 +50,17 @@ void describe_process(uint32_t forked_from) {
   if (text.bytes == NULL)
     return;
   enum { COMMAND_BYTES = 32768 };
-  char executable[PATH_MAX] = "", *command = calloc(1, COMMAND_BYTES); // a thread's stack may be small
+  // A thread's stack may be small.
+  char executable[PATH_MAX] = "", *words = calloc(1, COMMAND_BYTES), *command = calloc(1, COMMAND_BYTES);
   if (readlink("/proc/self/exe", executable, sizeof executable - 1) < 0)
     executable[0] = '\0';
   int descriptor = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-  ssize_t length = descriptor >= 0 && command != NULL ? read(descriptor, command, COMMAND_BYTES - 1) : 0;
+  ssize_t length = descriptor >= 0 && words != NULL ? read(descriptor, words, COMMAND_BYTES - 1) : 0;
   if (descriptor >= 0)
     close(descriptor);
-  for (ssize_t n = 0; n + 1 < length; n++)
-    if (command[n] == '\0' || command[n] == '\n') // one line
-      command[n] = ' ';
+  if (command != NULL && length > 0)
+    private_command(command, COMMAND_BYTES, words, (size_t)length);
+  without_home(executable);
   add(&text, "pid=%d\nparent=%d\nexecutable=%s\ncommand=%s\nshim_version=%s\n", (int)getpid(),
       forked_from != 0 ? (int)forked_from : (int)getppid(), executable, command != NULL ? command : "",
       REPLAY_VERSION);
@@ -67,6 +68,7 @@ void describe_process(uint32_t forked_from) {
     add(&text, "rank=%s\n", rank());
   write_process_text(text.bytes, text.length);
   free(command);
+  free(words);
   free(text.bytes);
 }
 
@@ -109,7 +111,11 @@ void describe_driver(void) {
   int version = 0, count = 0;
   if (get_version != NULL && get_version(&version) == SUCCESS)
     add(&text, "driver_version=%d\n", version);
-  add(&text, "driver_path=%s\n", driver_path());
+  char *path = driver_path();
+  if (path != NULL)
+    without_home(path);
+  add(&text, "driver_path=%s\n", path != NULL ? path : "");
+  free(path);
   if (get_count != NULL && get_count(&count) == SUCCESS)
     for (int n = 0; n < count && n < MAX_DEVICES; n++)
       describe_device(&text, n);

@@ -1,12 +1,14 @@
 // How calls reach the wrappers, and how the wrappers reach the real driver.
 //
-// Direct links find the exported wrappers by themselves. dlsym and cuGetProcAddress ask the real one first,
-// so that a function which is not there stays not there; what they answer is remembered as the real function
-// of the wrapper.
+// What is linked with libcuda.so.1, or loads it by that name, gets the stand-in (interposer/stand_in), whose
+// functions are jumps to the wrappers. For a driver that was loaded by its path, and for other namespaces,
+// dlsym answers with them. dlsym and cuGetProcAddress ask the real one first, so that a function which is not
+// there stays not there; what they answer is remembered as the real function of the wrapper.
 #define _GNU_SOURCE
 #include "shim.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +40,61 @@ static bool capture_requested(void) {
   return answer == 2;
 }
 
+// ---- stand-ins ----------------------------------------------------------------------------------
+
+enum { MAX_STAND_INS = 4 }; // one for the capture, and that in the folder of the CPU driver
+static struct {
+  _Atomic(const char *) begin;
+  const char *end;
+  void *(*driver)(void);
+} stand_ins[MAX_STAND_INS];
+
+// From the constructor of a stand-in: where its functions are, and what gives a handle of the driver below
+// it.
+EXPORT void replay_stand_in(const char *begin, const char *end, void *(*driver)(void)) {
+  for (int n = 0; n < MAX_STAND_INS; n++)
+    if (atomic_load(&stand_ins[n].begin) == NULL) { // the loader's lock is held
+      stand_ins[n].end = end;
+      stand_ins[n].driver = driver;
+      atomic_store(&stand_ins[n].begin, begin);
+      return;
+    }
+}
+
+// Which stand-in a function belongs to; -1: to none, so its code is not a jump to a wrapper.
+static int stand_in_of(const void *function) {
+  for (int n = 0; n < MAX_STAND_INS; n++) {
+    const char *begin = atomic_load(&stand_ins[n].begin);
+    if (begin != NULL && (const char *)function >= begin && (const char *)function < stand_ins[n].end)
+      return n;
+  }
+  return -1;
+}
+
 // ---- the driver ---------------------------------------------------------------------------------
+
+static bool is_driver_name(const char *path) {
+  const char *slash = strrchr(path, '/');
+  return strncmp(slash != NULL ? slash + 1 : path, "libcuda.so", 10) == 0;
+}
+
+// Whether a function, or a variable of the same name, is a driver's. A program may have its own.
+static bool is_of_driver(void *found) {
+  Dl_info info;
+  struct link_map *object = NULL;
+  if (dladdr1(found, &info, (void **)&object, RTLD_DL_LINKMAP) == 0 || object == NULL)
+    return false;
+  if (object->l_name != NULL && is_driver_name(object->l_name))
+    return true;
+  const char *strings = NULL;
+  const ElfW(Dyn) *soname = NULL;
+  for (const ElfW(Dyn) *entry = object->l_ld; entry != NULL && entry->d_tag != DT_NULL; entry++)
+    if (entry->d_tag == DT_STRTAB)
+      strings = (const char *)entry->d_un.d_ptr; // an address: glibc has added the base
+    else if (entry->d_tag == DT_SONAME)
+      soname = entry;
+  return strings != NULL && soname != NULL && is_driver_name(strings + soname->d_un.d_val);
+}
 
 static void remember_driver(void *application_handle, void *function) {
   if (atomic_load(&driver) != NULL)
@@ -78,20 +134,24 @@ void *driver_symbol(const char *symbol) {
   if (real_dlsym == NULL)
     find_real_dlsym();
   void *handle = driver_handle();
-  return handle != NULL ? real_dlsym(handle, symbol) : NULL;
+  void *found = handle != NULL ? real_dlsym(handle, symbol) : NULL;
+  int stand_in = found != NULL ? stand_in_of(found) : -1;
+  return stand_in >= 0 ? real_dlsym(stand_ins[stand_in].driver(), symbol) : found;
 }
 
-const char *driver_path(void) {
+char *driver_path(void) {
   Dl_info info;
   void *function = driver_symbol("cuInit");
-  return function != NULL && dladdr(function, &info) != 0 && info.dli_fname != NULL ? info.dli_fname : "";
+  if (function == NULL || dladdr(function, &info) == 0 || info.dli_fname == NULL)
+    return NULL;
+  return realpath(info.dli_fname, NULL); // the stand-in finds it through a link
 }
 
 static int symbol_not_found(void) { return ERROR_SYMBOL_NOT_FOUND; }
 
 void *resolve_real(unsigned slot) {
   void *found = driver_symbol(slots[slot].symbol);
-  if (found == NULL || found == slots[slot].wrapper)
+  if (found == NULL)
     return (void *)symbol_not_found;
   void *none = NULL;
   if (!atomic_compare_exchange_strong(&real_functions[slot], &none, found))
@@ -106,8 +166,8 @@ static void remember_real(int slot, void *function) {
 
 // ---- cuGetProcAddress ---------------------------------------------------------------------------
 
-int cuGetProcAddress(const char *symbol, void **pfn, int version, uint64_t flags);
-int cuGetProcAddress_v2(const char *symbol, void **pfn, int version, uint64_t flags, int *status);
+int replay_cuGetProcAddress(const char *symbol, void **pfn, int version, uint64_t flags);
+int replay_cuGetProcAddress_v2(const char *symbol, void **pfn, int version, uint64_t flags, int *status);
 
 struct resolution {
   const char *name;
@@ -157,7 +217,8 @@ static void *swapped(const char *name, int version, uint64_t flags, void *real) 
   if (row->version_of_resolver != 0) {
     void *none = NULL;
     atomic_compare_exchange_strong(&real_resolvers[row->version_of_resolver - 1], &none, real);
-    return row->version_of_resolver == 1 ? (void *)cuGetProcAddress : (void *)cuGetProcAddress_v2;
+    return row->version_of_resolver == 1 ? (void *)replay_cuGetProcAddress
+                                         : (void *)replay_cuGetProcAddress_v2;
   }
   if (row->slot < 0 || real == slots[row->slot].wrapper)
     return real;
@@ -184,7 +245,7 @@ static bool swaps(const char *symbol, void *const *pfn, int result) {
 // A driver newer than the table may have rows that the table does not know. What it gives for the newest
 // release that the table knows is known; anything else may have another prototype, so it stays as it is.
 
-EXPORT int cuGetProcAddress(const char *symbol, void **pfn, int version, uint64_t flags) {
+EXPORT int replay_cuGetProcAddress(const char *symbol, void **pfn, int version, uint64_t flags) {
   int (*real)(const char *, void **, int, uint64_t) = real_resolver(0);
   int result = real(symbol, pfn, version, flags);
   if (!swaps(symbol, pfn, result))
@@ -197,7 +258,8 @@ EXPORT int cuGetProcAddress(const char *symbol, void **pfn, int version, uint64_
   return result;
 }
 
-EXPORT int cuGetProcAddress_v2(const char *symbol, void **pfn, int version, uint64_t flags, int *status) {
+EXPORT int replay_cuGetProcAddress_v2(const char *symbol, void **pfn, int version, uint64_t flags,
+                                      int *status) {
   int (*real)(const char *, void **, int, uint64_t, int *) = real_resolver(1);
   int result = real(symbol, pfn, version, flags, status);
   if (!swaps(symbol, pfn, result))
@@ -217,17 +279,6 @@ struct choice {
   void *value;
 };
 
-// Our own wrappers are in the global scope whether or not a driver is; without this a program that looks for
-// a driver would find one on a machine that has none.
-static bool driver_is_visible(const char *name) {
-  if (real_dlsym(RTLD_NEXT, name) != NULL)
-    return true;
-  void *loaded = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-  if (loaded != NULL)
-    dlclose(loaded);
-  return loaded != NULL;
-}
-
 __attribute__((visibility("hidden"))) struct choice choose_symbol(void *handle, const char *name) {
   const struct choice ask_the_real_one = {0, NULL};
   if (UNLIKELY(real_dlsym == NULL))
@@ -238,22 +289,19 @@ __attribute__((visibility("hidden"))) struct choice choose_symbol(void *handle, 
   int slot = resolver == 0 ? slot_of_symbol(name) : -1;
   if (slot < 0 && resolver == 0)
     return ask_the_real_one;
-  if (handle == RTLD_DEFAULT) {
-    if (driver_is_visible(name))
-      return ask_the_real_one;
-    return (struct choice){1, real_dlsym(RTLD_NEXT, name)}; // NULL, and dlerror says why
-  }
-  void *wrapper = resolver == 2   ? (void *)cuGetProcAddress_v2
-                  : resolver == 1 ? (void *)cuGetProcAddress
-                                  : slots[slot].wrapper;
+  if (!capture_requested())
+    return ask_the_real_one;
+  // With RTLD_DEFAULT, what is visible to all; what only the caller sees is for the real dlsym to find.
   void *found = real_dlsym(handle, name);
   if (found == NULL)
-    return (struct choice){1, NULL};
-  if (found == wrapper) // the scope of the main program
-    return driver_is_visible(name) ? (struct choice){1, found}
-                                   : (struct choice){1, real_dlsym(RTLD_NEXT, name)};
-  if (!capture_requested())
-    return (struct choice){1, found};
+    return ask_the_real_one;
+  void *wrapper = resolver == 2   ? (void *)replay_cuGetProcAddress_v2
+                  : resolver == 1 ? (void *)replay_cuGetProcAddress
+                                  : slots[slot].wrapper;
+  if (stand_in_of(found) >= 0)
+    return (struct choice){1, wrapper};
+  if (!is_of_driver(found))
+    return ask_the_real_one;
   remember_driver(handle, found);
   if (resolver != 0) {
     void *none = NULL;

@@ -1,4 +1,5 @@
-// One small function per swapped symbol, made from the table, and the table itself.
+// One small function per swapped symbol, made from the table, and the table itself. replay_NAME is the
+// wrapper of NAME: the shim is preloaded, and must not take a program's names (interposer/stand_in).
 //
 // The closed path (no window, or nothing to capture at all) is decided here, inline: a flag test, for
 // launches one lookup, and the driver.
@@ -23,7 +24,7 @@ static inline uint64_t bits_of_float(float value) {
   return result;
 
 #define WRAP_ALWAYS(symbol, parameters, arguments, ...)                                                      \
-  EXPORT int symbol parameters {                                                                             \
+  EXPORT int replay_##symbol parameters {                                                                    \
     struct thread *thread = current_thread();                                                                \
     int now = current_mode();                                                                                \
     if (now == MODE_INERT || now == MODE_DONE || thread->depth > 0)                                          \
@@ -36,7 +37,7 @@ static inline uint64_t bits_of_float(float value) {
 
 // Touches no memory: such a call may wait for other threads, so nobody waits for it to leave the driver.
 #define WRAP_WINDOW(symbol, parameters, arguments, ...)                                                      \
-  EXPORT int symbol parameters {                                                                             \
+  EXPORT int replay_##symbol parameters {                                                                    \
     struct thread *thread = current_thread();                                                                \
     int now = current_mode();                                                                                \
     if (LIKELY(now == MODE_CLOSED || now == MODE_INERT || now == MODE_DONE) || thread->depth > 0)            \
@@ -45,7 +46,7 @@ static inline uint64_t bits_of_float(float value) {
   }
 
 #define WRAP_TOUCHING(symbol, parameters, arguments, ...)                                                    \
-  EXPORT int symbol parameters {                                                                             \
+  EXPORT int replay_##symbol parameters {                                                                    \
     struct thread *thread = current_thread();                                                                \
     if (enter_closed(thread)) {                                                                              \
       int result = REAL(symbol, parameters) arguments;                                                       \
@@ -56,7 +57,7 @@ static inline uint64_t bits_of_float(float value) {
   }
 
 #define WRAP_MATTERING(matters, symbol, parameters, arguments, ...)                                          \
-  EXPORT int symbol parameters {                                                                             \
+  EXPORT int replay_##symbol parameters {                                                                    \
     struct thread *thread = current_thread();                                                                \
     if (enter_closed(thread)) {                                                                              \
       if (LIKELY(!(matters))) {                                                                              \
@@ -77,7 +78,7 @@ static inline uint64_t bits_of_float(float value) {
 
 // A call that the driver refuses has done nothing that a replay could lack.
 #define PASS(symbol, parameters, arguments)                                                                  \
-  EXPORT int symbol parameters {                                                                             \
+  EXPORT int replay_##symbol parameters {                                                                    \
     int result = REAL(symbol, parameters) arguments;                                                         \
     if (UNLIKELY(current_mode() == MODE_OPEN) && result == SUCCESS)                                          \
       note_uncaptured(SLOT_##symbol);                                                                        \
@@ -102,7 +103,8 @@ const struct function functions[FUNCTION_COUNT] = {
 };
 
 const struct slot slots[SLOT_COUNT] = {
-#define SLOT(symbol, function, per_thread, reason) {#symbol, function, per_thread, (void *)symbol, reason},
+#define SLOT(symbol, function, per_thread, reason)                                                           \
+  {#symbol, function, per_thread, (void *)replay_##symbol, reason},
 #include "generated/slots.inc"
 };
 

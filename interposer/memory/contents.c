@@ -56,6 +56,11 @@ void write_contents(const struct range *range, uint64_t offset, const uint8_t *d
     if (!write_blob(blob, data, bytes))
       return;
   }
+  write_span(range, offset, bytes, moment, call, blob, check);
+}
+
+void write_span(const struct range *range, uint64_t offset, uint64_t bytes, enum moment moment, uint64_t call,
+                uint64_t blob, uint32_t check) {
   struct record record;
   if (!begin_record(&record, RECORD_BLOB, 0, call, 48))
     return;
@@ -91,6 +96,11 @@ const uint8_t *read_contents(const struct range *range, uint64_t offset, size_t 
   uint8_t *to = has_room(&pieces[0]) ? pieces[0].data : NULL;
   *result = to != NULL ? read_piece(range, range->base + offset, bytes, to) : ERROR_OUT_OF_MEMORY;
   return *result == SUCCESS ? to : NULL;
+}
+
+const uint8_t *read_while_device_works(const struct range *range, uint64_t offset, size_t bytes) {
+  uint8_t *to = has_room(&pieces[0]) ? pieces[0].data : NULL;
+  return to != NULL && read_memory(to, (const void *)(uintptr_t)(range->base + offset), bytes) ? to : NULL;
 }
 
 bool is_host_visible(uint64_t address) {
@@ -360,8 +370,8 @@ void copy_contents(struct thread *thread, struct range_list *list, enum moment m
     atomic_fetch_add(&perturbation.waits, 1);
     atomic_fetch_add(&perturbation.wait_ns, now_ns() - begin_ns);
   }
-  // A kernel with a wrong address may reach no memory at all; the replay has to know that it failed here,
-  // too.
+  note_device_error(problem, moment, call);
+  // A kernel with a wrong address may reach no memory at all.
   if (problem != NULL && problem != context_has_ended && list->count == 0 && moment == MOMENT_AFTER)
     write_note(NOTE_MEMORY_NOT_READ, 0, call, "no allocation that could be read: %s", problem);
   uint64_t begin_ns = now_ns();

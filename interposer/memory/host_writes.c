@@ -5,6 +5,9 @@
 // waited for the device, they are compared as well (SEEN): what a kernel wrote is then known before the host
 // writes over it.
 //
+// While a kernel is at work the host may write, too. What has changed before anything waits for the device is
+// either's (OPEN); what changes from then on is the device's.
+//
 // Pinned memory is looked at while kernels run: the host's own writes are there. Only when something differs,
 // or when managed memory is concerned, which some devices forbid to touch meanwhile, is the device waited
 // for.
@@ -15,12 +18,13 @@
 #include <sys/mman.h>
 
 #ifndef LOOKING_LIMIT_MS
-#define LOOKING_LIMIT_MS 20000 // of one window, in all
+#define LOOKING_LIMIT_MS 20000 // of one window, in all; from then on as long as the program itself takes
 #endif
 static const uint64_t kept_limit_bytes = (uint64_t)1 << 30;
 enum {
   SMALL_BYTES = 64 << 10, // taken whole where it cannot be told what was written: mailboxes and flags
-  GAP_BYTES = 64          // equal bytes between two stretches that are recorded as one
+  GAP_BYTES = 64,         // equal bytes between two stretches that are recorded as one
+  OPEN_STRETCHES = 1024   // of one piece; what follows is taken for one
 };
 
 // Used by the thread that closed the gate.
@@ -30,12 +34,16 @@ struct kept {
 };
 static struct kept *kept;
 static size_t kept_capacity, kept_bytes;
-static uint64_t looking_ns;
+static uint64_t looking_ns, first_look_ns;
 static bool limit_is_reached;
 static _Atomic size_t kept_count;
+static bool end_was_looked_at;        // since the device worked last; the gate is closed
 static atomic_bool device_has_worked; // since memory and copies were compared with the device idle
 
-void device_may_write_host_memory(void) { atomic_store(&device_has_worked, true); }
+void device_may_write_host_memory(void) {
+  atomic_store(&device_has_worked, true);
+  end_was_looked_at = false;
+}
 
 static void drop(struct kept *item) {
   if (item->copy != NULL) {
@@ -50,7 +58,8 @@ static void drop(struct kept *item) {
 void forget_host_contents(void) {
   while (atomic_load(&kept_count) > 0)
     drop(&kept[0]);
-  looking_ns = 0;
+  looking_ns = first_look_ns = 0;
+  end_was_looked_at = false;
   limit_is_reached = false;
 }
 
@@ -157,6 +166,8 @@ void host_contents_were_read(const struct range *range, uint64_t offset, const u
   } else if (item != NULL && item->copy != NULL && !atomic_load(&device_has_worked)) {
     // The end. The device has done nothing since the last look, so this is the host's.
     record_changes(item, offset, data, bytes, MOMENT_CHANGED, call + 1, NULL);
+  } else if (item != NULL && item->copy != NULL && end_was_looked_at) {
+    record_changes(item, offset, data, bytes, MOMENT_SETTLED, call + 1, NULL);
   }
 }
 
@@ -185,7 +196,8 @@ static void look_at(struct kept *item, enum moment moment, uint64_t call, bool w
                  (unsigned long long)item->range.bytes, (unsigned long long)item->range.base, result);
       break;
     }
-    if (whole && bytes <= SMALL_BYTES) {
+    if (whole && bytes <= SMALL_BYTES) { // the host may have put back what the device wrote
+      write_span(&item->range, offset, bytes, MOMENT_OPEN, call, UINT64_MAX, 0);
       write_contents(&item->range, offset, now, bytes, moment, call);
       memcpy(item->copy + offset, now, bytes);
       if (reached != NULL)
@@ -198,6 +210,42 @@ static void look_at(struct kept *item, enum moment moment, uint64_t call, bool w
     pop_context();
 }
 
+// ---- while the device works ----------------------------------------------------------------------
+
+// Whether the host may touch managed memory while a kernel runs: elsewhere that ends the program.
+static bool managed_memory_is_shared(void) {
+  enum { CONCURRENT_MANAGED_ACCESS = 89 }; // CUdevice_attribute
+  int (*device_of)(int *) = driver_symbol("cuCtxGetDevice");
+  int (*ask)(int *, int, int) = driver_symbol("cuDeviceGetAttribute");
+  int device, shared = 0;
+  return device_of != NULL && ask != NULL && device_of(&device) == SUCCESS &&
+         ask(&shared, CONCURRENT_MANAGED_ACCESS, device) == SUCCESS && shared != 0;
+}
+
+static void record_open_changes(const struct kept *item, uint64_t call) {
+  const struct range *range = &item->range;
+  for (uint64_t offset = 0; offset < range->bytes && writer_is_open(); offset += PIECE_BYTES) {
+    size_t bytes = range->bytes - offset < PIECE_BYTES ? (size_t)(range->bytes - offset) : PIECE_BYTES;
+    const uint8_t *now = read_while_device_works(range, offset, bytes), *copy = item->copy + offset;
+    unsigned stretches = 0;
+    size_t end;
+    for (size_t at = now == NULL ? 0 : next_difference(now, copy, 0, bytes); at < bytes;) {
+      bool to_the_end = now == NULL || ++stretches == OPEN_STRETCHES;
+      end = to_the_end ? bytes : end_of_difference(now, copy, at, bytes);
+      write_span(range, offset + at, end - at, MOMENT_OPEN, call, UINT64_MAX, 0);
+      at = to_the_end ? bytes : next_difference(now, copy, end, bytes);
+    }
+  }
+}
+
+// Nothing has waited for the device yet, or the call that does is only about to. The gate is closed.
+static void look_while_device_works(uint64_t call) {
+  bool shared = managed_memory_is_shared();
+  for (size_t n = 0; n < atomic_load(&kept_count); n++)
+    if (kept[n].copy != NULL && (shared || kept[n].range.kind == RANGE_HOST) && still_exists(&kept[n]))
+      record_open_changes(&kept[n], call);
+}
+
 // ---- when ---------------------------------------------------------------------------------------
 
 bool host_writes_matter(const struct call *call) {
@@ -205,14 +253,34 @@ bool host_writes_matter(const struct call *call) {
   return atomic_load(&kept_count) > 0;
 }
 
+static void note_the_limit(uint64_t call) {
+  enum { NAMED = 8 };
+  size_t count = atomic_load(&kept_count), left = 0;
+  for (size_t n = 0; n < count; n++) {
+    if (kept[n].copy == NULL || ++left > NAMED) // of the first a note says so already
+      continue;
+    write_note(NOTE_HOST_WRITES_UNKNOWN, 0, call,
+               "%llu bytes at 0x%llx: from here on what the host writes there is not looked for: that has "
+               "taken %d s, "
+               "and more than the program itself",
+               (unsigned long long)kept[n].range.bytes, (unsigned long long)kept[n].range.base,
+               LOOKING_LIMIT_MS / 1000);
+  }
+  if (left > NAMED)
+    write_note(NOTE_HOST_WRITES_UNKNOWN, 0, call, "likewise %zu more allocations of the host", left - NAMED);
+}
+
+// Beyond the limit, looking may take as long as the program has taken meanwhile, so half of the time.
 static bool may_look(uint64_t call) {
-  if (looking_ns < LOOKING_LIMIT_MS * (uint64_t)1000000)
+  uint64_t now = now_ns();
+  if (first_look_ns == 0)
+    first_look_ns = now;
+  if (!limit_is_reached &&
+      (looking_ns < LOOKING_LIMIT_MS * (uint64_t)1000000 || looking_ns < (now - first_look_ns) / 2))
     return true;
   if (!limit_is_reached)
-    write_note(NOTE_HOST_WRITES_UNKNOWN, 0, call,
-               "from here on what the host writes is not looked for: that has taken %d s of this window",
-               LOOKING_LIMIT_MS / 1000);
-  limit_is_reached = true;
+    note_the_limit(call);
+  limit_is_reached = true; // for good: what was missed once is not known any more
   return false;
 }
 
@@ -237,7 +305,10 @@ void look_for_host_writes(struct call *call, struct range_list *reached, bool fo
   if (!may_look(call->number))
     return;
   uint64_t begin_ns = now_ns();
-  bool worked = atomic_load(&device_has_worked), idle = !worked || device_is_idle(), whole = worked && idle;
+  bool worked = atomic_load(&device_has_worked);
+  if (worked)
+    look_while_device_works(call->number);
+  bool idle = !worked || device_is_idle(), whole = worked && idle;
   for (size_t n = 0; n < atomic_load(&kept_count); n++) {
     struct kept *item = &kept[n];
     if (item->copy == NULL || !still_exists(item))
@@ -248,7 +319,7 @@ void look_for_host_writes(struct call *call, struct range_list *reached, bool fo
       idle = true;
     }
     if (idle)
-      look_at(item, MOMENT_CHANGED, call->number, whole, follow ? reached : NULL);
+      look_at(item, worked ? MOMENT_SETTLED : MOMENT_CHANGED, call->number, whole, follow ? reached : NULL);
   }
   if (idle)
     atomic_store(&device_has_worked, false);
@@ -267,6 +338,28 @@ static bool may_have_waited(const struct call *call) {
   default: // a copy that has ended when it returns
     return (call->function->flags & FLAG_SYNCHRONIZES) != 0 || call->function->id == ID_cuMemcpy;
   }
+}
+
+void look_before_wait(struct call *call) {
+  if (atomic_load(&kept_count) == 0 || !atomic_load(&device_has_worked) || !may_have_waited(call) ||
+      atomic_load(&captures_under_way) > 0 || !close_gate(call->thread, call->number))
+    return;
+  if (current_mode() == MODE_OPEN && may_look(call->number)) {
+    uint64_t begin_ns = now_ns();
+    look_while_device_works(call->number);
+    looking_ns += now_ns() - begin_ns;
+  }
+  open_gate(call->thread);
+}
+
+void look_before_end(uint64_t call) {
+  end_was_looked_at = false;
+  if (atomic_load(&kept_count) == 0 || !atomic_load(&device_has_worked) || !may_look(call))
+    return;
+  uint64_t begin_ns = now_ns();
+  look_while_device_works(call);
+  end_was_looked_at = true;
+  looking_ns += now_ns() - begin_ns;
 }
 
 void look_after_wait(struct call *call) {

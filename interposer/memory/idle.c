@@ -87,6 +87,8 @@ void reset_streams_after_fork(void) {
 // ---- waiting ------------------------------------------------------------------------------------
 
 const char context_has_ended[] = "its context has ended";
+static const char error_of_earlier_work[] = "the device reports an error of earlier work";
+static atomic_int device_error; // the CUresult that said so
 
 static const char *problem_of(int result) {
   switch (result) {
@@ -98,7 +100,8 @@ static const char *problem_of(int result) {
   case ERROR_CONTEXT_IS_DESTROYED:
     return context_has_ended;
   default:
-    return "the device reports an error of earlier work";
+    atomic_store(&device_error, result);
+    return error_of_earlier_work;
   }
 }
 
@@ -186,4 +189,26 @@ bool device_becomes_idle(const struct range_list *list, const char **problem) {
     done = context;
   }
   return *problem == NULL;
+}
+
+// The newest of what the driver keeps of its messages (since CUDA 12.9), whole lines. Asking for it changes
+// nothing there.
+static const char *last_messages(void) {
+  enum { ROOM = 25600, KEPT = 900 }; // documented as the largest buffer; of a note
+  static char messages[ROOM];        // the gate is closed
+  int (*dump)(uint32_t *, char *, size_t *, unsigned) = driver_symbol("cuLogsDumpToMemory");
+  size_t length = ROOM;
+  if (dump == NULL || dump(NULL, messages, &length, 0) != SUCCESS || length >= ROOM)
+    return "";
+  messages[length] = 0;
+  if (length <= KEPT)
+    return messages;
+  const char *line = strchr(messages + length - KEPT, '\n');
+  return line == NULL ? messages + length - KEPT : line + 1;
+}
+
+void note_device_error(const char *problem, enum moment moment, uint64_t call) {
+  if (problem == error_of_earlier_work)
+    write_note(NOTE_DEVICE_ERROR, 0, call, "%d %d %s", atomic_load(&device_error), (int)moment,
+               last_messages());
 }

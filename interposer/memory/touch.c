@@ -216,6 +216,7 @@ static void copy_before_it_ends(struct call *call, enum list_filter filter, uint
   }
   struct range_list list = {0};
   memory_list_touched(filter, value, bytes, &list);
+  look_before_end(call->number);
   copy_contents(call->thread, &list, MOMENT_AFTER, call->number - 1, false);
   go_inside(call);
   list_free(&list);

@@ -236,6 +236,8 @@ void ask_layout(struct kernel *kernel) {
   const char *second = kernel->is_kernel ? "cuFuncGetParamInfo" : "cuKernelGetParamInfo";
   if (!ask_with(first, &answer))
     ask_with(second, &answer);
+  if (answer.parameter_count < 0 && current_context() == 0)
+    return; // the driver may answer once there is a context
   pthread_mutex_lock(&asking);
   if (!kernel->layout_asked) {
     kernel->layout = answer.layout;

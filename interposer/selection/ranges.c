@@ -34,7 +34,7 @@ void end_selected_range(void) {
     return;
   struct thread *thread = current_thread();
   thread->depth++;
-  close_window(thread, last_call_number(), atomic_load(&window_number));
+  close_window(thread, last_call_number(), atomic_load(&window_number), false);
   thread->depth--;
 }
 

@@ -27,7 +27,8 @@ void finish_launch(struct call *call); // may close it
 uint32_t open_window(struct thread *thread, uint64_t call, uint64_t ordinal);
 void open_window_for(struct call *call); // LAUNCH: if none is open
 extern _Atomic uint32_t window_number;   // of the present window, or of the last one
-void close_window(struct thread *thread, uint64_t call, uint32_t number); // unless it is closed already
+// Unless it is closed already. inside_launch: the launch that is the last one has not returned yet.
+void close_window(struct thread *thread, uint64_t call, uint32_t number, bool inside_launch);
 void reset_windows_after_fork(void);
 bool launch_is_outside(void); // counts a matching launch, unless the selection has to look at it
 void count_after_end(void);   // a matching launch when the capture is complete or has stopped

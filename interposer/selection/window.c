@@ -162,7 +162,7 @@ static bool begin_closing(uint32_t number) {
   return closes;
 }
 
-void close_window(struct thread *thread, uint64_t call, uint32_t number) {
+void close_window(struct thread *thread, uint64_t call, uint32_t number, bool inside_launch) {
   if (!begin_closing(number))
     return;
   struct range_list list = {0};
@@ -171,9 +171,11 @@ void close_window(struct thread *thread, uint64_t call, uint32_t number) {
   memory_list_touched(LIST_ALL, 0, 0, &list);
   if (atomic_load(&captures_under_way) > 0)
     write_note(NOTE_STREAM_CAPTURE, 0, call, "memory was not read at the end of the window");
-  else if (owns_gate)
+  else if (owns_gate) {
+    if (!inside_launch) // during which its thread writes nothing
+      look_before_end(call + 1);
     copy_contents(thread, &list, MOMENT_AFTER, call, false);
-  else
+  } else
     write_note(NOTE_MEMORY_NOT_READ, 0, call,
                "another thread waits for the device; memory was not read at the end");
   collect_timings(0);
@@ -194,7 +196,7 @@ void finish_selection(void) {
     return;
   }
   if (current_mode() == MODE_OPEN)
-    close_window(current_thread(), last_call_number(), atomic_load(&window_number));
+    close_window(current_thread(), last_call_number(), atomic_load(&window_number), false);
   else
     describe_perturbation();
   if (!atomic_load(&any_window) && writer_is_open())
@@ -305,9 +307,9 @@ void finish_launch(struct call *call) {
     // The launches of other threads that had entered the driver by then belong to this window; another
     // thread's window may be open when they have left. A window whose launch was not recorded is closed, too.
     if (call->selected && call->number != 0)
-      close_window(call->thread, call->number, call->window);
+      close_window(call->thread, call->number, call->window, true);
     else if (call->selected && call->opened != 0)
-      close_window(call->thread, last_call_number(), call->opened);
+      close_window(call->thread, last_call_number(), call->opened, true);
     int closed = MODE_CLOSED;
     if (finished >= windows_at_most())
       atomic_compare_exchange_strong(&mode, &closed, MODE_DONE);
@@ -315,5 +317,5 @@ void finish_launch(struct call *call) {
   }
   if ((call->selected && finished >= selection.last_launch - selection.first_launch + 1) ||
       (selection.max_launches != 0 && recorded >= selection.max_launches))
-    close_window(call->thread, call->number, atomic_load(&window_number));
+    close_window(call->thread, call->number, atomic_load(&window_number), true);
 }

@@ -92,7 +92,7 @@ static bool at_hand(struct file *file) {
 }
 
 bool create_file(struct file *file, const char *path) {
-  int descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  int descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   return descriptor >= 0 && keep_file(file, descriptor, path);
 }
 
@@ -115,7 +115,7 @@ bool hold_directory(struct file *file, const char *directory) {
   }
   // An earlier process of the same application ended cleanly; now there is another one.
   rename(complete, incomplete);
-  int descriptor = open(incomplete, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  int descriptor = open(incomplete, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (descriptor < 0 || !keep_file(file, descriptor, incomplete))
     return false;
   lock_soon(file, LOCK_SH);

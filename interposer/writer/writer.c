@@ -29,7 +29,7 @@ enum {
   HEADER_BYTES = 32,
   // Kept free in every half for the note that says why capture stopped.
   RESERVE_BYTES = 4096,
-  FORMAT_VERSION = 3,
+  FORMAT_VERSION = 4,
 };
 
 struct file_header {

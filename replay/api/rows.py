@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .vocabulary import HANDLE_TYPES, Effect, Function, Keep, Parameter, Role, Term
+from .vocabulary import HANDLE_TYPES, Effect, Function, Keep, Parameter, Role, Term, Touch
 
 NEVER, WINDOW, ALWAYS, FOLLOWED = Keep.NEVER, Keep.WINDOW, Keep.ALWAYS, Keep.FOLLOWED
 
@@ -41,6 +41,36 @@ HOST = _Override(Role.HOST_ADDRESS)
 OPAQUE = _Override(Role.OPAQUE)
 CUSTOM = _Override(Role.CUSTOM)
 
+
+class _Touch:
+    def __init__(self, address: str, row_bytes: str, rows: str = "1", pitch: str = "0", each: str = "",
+                 write: bool = True) -> None:  # fmt: skip
+        self.address, self.row_bytes, self.rows, self.pitch = address, row_bytes, rows, pitch
+        self.each, self.write = each, write
+
+    def of(self, positions: dict[str, int], symbol: str) -> Touch:
+        row_bytes, rows, pitch = (
+            _term(text, positions, symbol) for text in (self.row_bytes, self.rows, self.pitch)
+        )
+        each = positions[self.each] if self.each else None
+        return Touch(positions[self.address], row_bytes, rows, pitch, each, self.write)
+
+
+def reads(address: str, size: str) -> _Touch:
+    """The call reads so many bytes there."""
+    return _Touch(address, size, write=False)
+
+
+def writes(address: str, row_bytes: str, rows: str = "1", pitch: str = "0") -> _Touch:
+    """The call writes rows of so many bytes there, `pitch` apart."""
+    return _Touch(address, row_bytes, rows, pitch)
+
+
+def each(addresses: str, sizes: str) -> _Touch:
+    """Of an array of addresses and one of sizes: the call touches so many bytes at each."""
+    return _Touch(addresses, "0", each=sizes)
+
+
 # id, symbol, keep, effect, its arguments, roles and flags
 Row = tuple[int, str, Keep, Effect, tuple[str, ...], dict[str, Any]]
 ROWS: list[Row] = []
@@ -48,9 +78,13 @@ ROWS: list[Row] = []
 
 def F(id: int, symbol: str, keep: Keep, effect: Effect = Effect.NONE, *arguments: str, **words: Any) -> None:
     """One row. `arguments` belong to `effect`: products such as "N*4" or "pPitch*Height". `words` are the roles of
-    parameters by name, and the flags of `Function`; `out_of_scope` gives the reason, as `unsupported` does."""
+    parameters by name, and the flags of `Function`; `out_of_scope` gives the reason, as `unsupported` does. `touches`
+    says how far the call reaches from the addresses that it is given, where the effect does not tell that exactly."""
     ROWS.append((id, symbol, keep, effect, arguments, words))
 
+
+# Effects whose terms are an address and the bytes there, with what the call does to them
+_REACHING = {Effect.WRITE: True, Effect.READ: False}
 
 _FLAGS = ("custom", "synchronizes", "unsupported", "out_of_scope", "same_as", "described")
 
@@ -97,6 +131,11 @@ def function_of(
     id, _, keep, effect, arguments, words = row or (0, symbol, Keep.WINDOW, Effect.NONE, (), {})
     words = dict(words)
     flags = {name: words.pop(name) for name in _FLAGS if name in words}
+    touches: tuple[_Touch, ...] = words.pop("touches", ())
+    if not touches and effect in _REACHING:
+        touches = (_Touch(arguments[0], arguments[1], write=_REACHING[effect]),)
+    elif not touches and effect == Effect.COPY:
+        touches = (writes(arguments[0], arguments[2]), reads(arguments[1], arguments[2]))
     if "out_of_scope" in flags:
         flags.update(unsupported=flags["out_of_scope"], out_of_scope=True)
     positions = {name: position for position, (_, name) in enumerate(facts["parameters"])}
@@ -141,5 +180,6 @@ def function_of(
         keep=keep,
         effect=effect,
         effect_terms=tuple(_term(text, positions, symbol) for text in arguments),
+        touches=tuple(item.of(positions, symbol) for item in touches),
         **flags,
     )

@@ -106,6 +106,8 @@ class Moment(enum.IntEnum):
     SEEN = (
         3  # after the call, which waited for the device: what changed since the last look, by device or host
     )
+    OPEN = 4  # no contents: where something had changed before the device was waited for at this call
+    SETTLED = 5  # as SEEN, before the call: nothing waited for the device, but capture did
 
 
 class NoteCode(enum.IntEnum):
@@ -131,6 +133,9 @@ class NoteCode(enum.IntEnum):
     IMAGE_MISSING = 18  # an image stood in a file that is gone or was changed before it was packed
     HOST_WRITES_UNKNOWN = 19  # what the host wrote into this memory inside the window was not looked for
     COPIED_TO_COMPARE = 20  # no kernel of the shim's own looks for what changed: the text says why
+    DEVICE_ERROR = (
+        21  # work before this call, or of it, left an error: its CUresult, and what the driver said of it
+    )
 
 
 # Environment of the application under capture: written by `replay capture`, read by the shim.
@@ -147,7 +152,9 @@ CAPTURE_ENVIRONMENT: dict[str, str] = {
     "REPLAY_CAPTURE_DEVICE_HASH": "0: no kernel of the shim's own looks for what changed; all is copied and compared",
     "REPLAY_CAPTURE_MAX_BYTES": "contents copied at most, in bytes; 0: no limit",
     "REPLAY_CAPTURE_MAX_LAUNCHES": "launches recorded at most; 0: no limit",
-    "REPLAY_CAPTURE_REAL_DRIVER": "path of the libcuda.so.1 to use; absent: what the loader finds",
+    "REPLAY_CAPTURE_HOME": "the home folder, which paths are written with as ~; absent: paths are written whole",
+    "REPLAY_CAPTURE_KEEP_COMMAND_LINE": "1: values in command lines that look like secrets are written, too",
+    "REPLAY_CAPTURE_REAL_DRIVER": "path of the real libcuda.so.1; absent: what the loader finds",
 }
 
 # In the folder of a capture, while `replay capture` runs: the shim asks there for the variables of a module image.
@@ -162,6 +169,9 @@ HANDLE_TYPES = frozenset((
     "CUsurfref", "CUtexObject", "CUtexref", "CUuserObject",
 ))
 # fmt: on
+
+# CUresults after which a context can do nothing more: memory in it cannot be read.
+STICKY_RESULTS = frozenset((700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721))
 
 # In the function field of a record
 PER_THREAD_BIT = 0x8000  # the _ptsz or _ptds twin was called
@@ -200,6 +210,22 @@ class Parameter:
 
 
 @dataclass(frozen=True)
+class Touch:
+    """How far a call reaches from an address that it is given: `rows` of `row_bytes` each, `pitch_bytes` apart.
+
+    parameter: position of the address; or of an array of addresses, of which each reaches as many bytes as the element
+    of the array of sizes at the same place says (`each`, its position). write: the driver writes there.
+    """
+
+    parameter: int
+    row_bytes: Term = Term()
+    rows: Term = Term()
+    pitch_bytes: Term = Term((), 0)
+    each: int | None = None
+    write: bool = True
+
+
+@dataclass(frozen=True)
 class Function:
     """One driver function: its symbol, its rows for cuGetProcAddress, and its meaning."""
 
@@ -221,6 +247,7 @@ class Function:
     unsupported: str = ""  # why it is not captured; "" when it is
     out_of_scope: bool = False  # ... and it is not meant to be
     same_as: str = ""  # the newer symbol that does the same with the same parameters; a replay calls that
+    touches: tuple[Touch, ...] = ()  # of parameters that are addresses, as far as no exception rebuilds them
     described: bool = False  # not recorded: what it did is described when the graph is made executable
 
     @property

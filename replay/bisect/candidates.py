@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from replay.errors import UsageError
+from replay.reading import read_file
 from replay.report.text import number
 
 # Of ptxas, oldest first, of these major versions of CUDA: on this machine, and those that can be fetched
@@ -23,6 +24,13 @@ MAXIMUM_CANDIDATES = 10_000
 MAXIMUM_LIST_BYTES = 1 << 20
 KINDS = ("ptxas", "driver", "module", "jit", "list", "exec")
 _FIRST_MAJOR, _LAST_MAJOR = 11, 99  # before 11.7 there are no wheels
+_SPELLINGS = (
+    "ptxas=12.6..13.0", "ptxas=12.6,13.0", "driver=DIR,DIR", "module=FILE,FILE", "jit=opt-level=0..4", "list=FILE",
+    "exec=COMMAND",
+)  # fmt: skip
+_ALSO = {"swap": "module"}  # as a variant calls it
+# As variants, these are read with ":" or a blank behind the kind, too.
+_OVER = re.compile(rf"(?:--)?({'|'.join((*KINDS, *_ALSO))})(?:\s*[=:]\s*|\s+)(\S.*)", re.S)
 _RANGE = re.compile(r"(.*?)\.\.(.*)")
 
 
@@ -42,10 +50,12 @@ def candidates(
 
     Raises UsageError when there are fewer than two.
     """
-    kind, equals, text = over.partition("=")
-    if not equals or kind not in KINDS or not text:
-        raise UsageError(f"{over!r} names no candidates", where="--over", next=f"write one of {', '.join(KINDS)}, as "
-                         "KIND=...")  # fmt: skip
+    written = _OVER.fullmatch(over.strip())
+    if written is None:
+        raise UsageError(
+            f"{over!r} names no candidates", where="--over", next=f"write one of {', '.join(_SPELLINGS)}"
+        )
+    kind, text = _ALSO.get(written[1], written[1]), written[2]
     found = _KINDS[kind](text, versions, given)
     if given and kind != "exec":
         raise UsageError("--candidates belongs to --over exec=COMMAND")
@@ -94,8 +104,7 @@ def _ptxas(text: str, versions: Versions, given: str) -> list[Candidate]:
                 where="--over ptxas",
                 next=f"there are {', '.join(known) or 'none'}; name others one by one, and they are fetched",
             )
-    # A newer front end's PTX names an ISA that older ones do not know, and mostly uses nothing of it.
-    return [Candidate(f"ptxas {version}", f"ptxas={version} lower-ptx=yes") for version in chosen]
+    return [Candidate(f"ptxas {version}", f"ptxas={version}") for version in chosen]
 
 
 def _each(key: str) -> Callable[[str, Versions, str], list[Candidate]]:
@@ -123,9 +132,9 @@ def _jit(text: str, versions: Versions, given: str) -> list[Candidate]:
 
 def _list(text: str, versions: Versions, given: str) -> list[Candidate]:
     path = Path(text)
-    if path.stat().st_size > MAXIMUM_LIST_BYTES:
-        raise UsageError(f"is larger than {MAXIMUM_LIST_BYTES >> 20} MiB", where=path)
-    lines = [line.strip() for line in path.read_text("utf-8", "replace").splitlines()]
+    lines = [
+        line.strip() for line in read_file(path, MAXIMUM_LIST_BYTES).decode("utf-8", "replace").splitlines()
+    ]
     return [Candidate(line, line) for line in lines if line and not line.startswith("#")]
 
 

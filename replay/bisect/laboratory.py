@@ -118,9 +118,15 @@ class ReplayLaboratory:
         except ReplayError as error:
             raise _skipped(error) from None
         self.results[candidate] = result
-        verdict = result.verification.verdict
+        verdict, fault = result.verification.verdict, result.verification.fault
+        if self.symptom == "crash":
+            return fault is not None and bool(fault.found)
         if self.symptom == "wrong":
-            return verdict in ("wrong", "nondeterministic")
+            return verdict in (
+                "wrong",
+                "nondeterministic",
+                "unsure",
+            )  # the good end, from the same memory, matches
         return verdict == "nondeterministic" if self.symptom == "nondeterministic" else False
 
     def _options(self, candidate: int) -> RunOptions:
@@ -137,6 +143,12 @@ class ReplayLaboratory:
         options = self._options(candidate)
         options = dataclasses.replace(options, environment={**own_noise(self.runs), **options.environment})
         return run_snapshot(self.snapshot, options, self.say)
+
+
+def _end_of(log: IO[bytes]) -> str:
+    size = log.seek(0, os.SEEK_END)
+    log.seek(max(0, size - MAXIMUM_LOG_BYTES))
+    return log.read().decode("utf-8", "replace")
 
 
 class CannotRunError(SkippedError):
@@ -162,10 +174,11 @@ def _skipped(error: ReplayError) -> SkippedError:
 class CommandLaboratory:
     """Candidates are arguments of a command, which says with its status whether they are good: 0 good, 125 cannot be
     told, 1 to 127 bad, anything else is an error. The command finds its candidate in REPLAY_CANDIDATE and as its last
-    argument."""
+    argument. logs: the end of what it wrote, of the last run of each candidate."""
 
     command: str
     candidates: Sequence[Candidate]
+    logs: dict[int, str] = field(default_factory=dict)
     timeout_s: float | None = None
     environment: dict[str, str] = field(default_factory=dict)
 
@@ -179,11 +192,11 @@ class CommandLaboratory:
         with tempfile.TemporaryFile() as log:
             try:
                 return self._run(argument, log)
-            except SkippedError as error:
-                size = log.seek(0, os.SEEK_END)
-                log.seek(max(0, size - MAXIMUM_LOG_BYTES))
-                error.details = log.read().decode("utf-8", "replace")
+            except ReplayError as error:
+                error.details = _end_of(log)
                 raise
+            finally:
+                self.logs[candidate] = _end_of(log)
 
     def _run(self, argument: str, log: IO[bytes]) -> bool:
         try:

@@ -66,7 +66,9 @@ class Progress:
     groups: list[int] = field(default_factory=list)
     identities: list[str] = field(default_factory=list)
     skipped: dict[int, str] = field(default_factory=dict)
-    logs: dict[int, str] = field(default_factory=dict)  # of the skipped, what their compilers said
+    logs: dict[int, str] = field(
+        default_factory=dict
+    )  # of the skipped, what their compilers said; of commands the end
     rounds: int = 0
     observations: dict[int, list[float]] = field(default_factory=dict)
     searches: dict[str, dict[str, Any]] = field(default_factory=dict)  # "low-high" -> state of a search
@@ -126,11 +128,16 @@ def find_symptom(
     laboratory: Examiner,
     progress: Progress,
     *,
+    plain: bool = False,
     save: Callable[[], None] = lambda: None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Found:
-    """Find the first candidate that shows a symptom; otherwise as `find_slower`."""
-    return _Symptom(laboratory, progress, save, say).find(_kept(laboratory, progress, save, say))
+    """Find the first candidate that shows a symptom; otherwise as `find_slower`. plain: ask each candidate once, and
+    the pair that was found once more, until one gives two different answers."""
+    work = _Symptom(laboratory, progress, save, say)
+    kept = _kept(laboratory, progress, save, say)
+    found = work.find_plainly(kept) if plain else None
+    return found or work.find(kept)
 
 
 def _kept(
@@ -288,7 +295,7 @@ class _Timed(_Work):
             RoundLimits(self.limits.minimum_effect, exactly=1),
         )
         self.progress.rounds += 1
-        if taken.judgement.verdict is Verdict.WRONG:
+        if taken.judgement.verdict is Verdict.WRONG or taken.rounds[0].doubt:
             raise SkippedError(taken.judgement.reason)
         return taken.rounds[0].difference
 
@@ -350,9 +357,58 @@ class _Symptom(_Work):
             )
         # Laplace's rule: so few runs do not show that something never happens.
         evidence = FailureEvidence((bad[0] + 1) / (bad[1] + 2), (good[0] + 0.1) / (good[1] + 1))
+        self.begin_with_what_is_known(kept, evidence)
         bracket = self.search(kept, evidence, self.observe)
         step = self.step(bracket, "symptom")
         return Found([step], None, self.posterior(kept, evidence))
+
+    def find_plainly(self, kept: list[int]) -> Found | None:
+        """Plain bisection; None as soon as a candidate gives two different answers, or an end the wrong one."""
+        low, high = 0, len(kept) - 1
+        if not self.always(kept[high], 1.0, 1) or not self.always(kept[low], 0.0, 1):
+            return None
+        while inner := [at for at in range(low + 1, high) if kept[at] not in self.progress.skipped]:
+            middle = inner[len(inner) // 2]
+            try:
+                found = self.seen_of(kept[middle], 1)
+            except SkippedError as error:
+                _skip(self.progress, kept[middle], error)
+                self.save()
+                continue
+            low, high = (low, middle) if found[0] else (middle, high)
+        if not self.always(kept[high], 1.0, 2) or not self.always(kept[low], 0.0, 2):
+            return None
+        step = self.step(Bracket(kept[low], kept[high], 1.0), "symptom")
+        posterior = [0.0] * self.progress.count
+        posterior[kept[high]] = 1.0
+        return Found([step], None, posterior)
+
+    def always(self, candidate: int, expected: float, runs: int) -> bool:
+        """Whether all runs of a candidate, and at least so many, had one outcome."""
+        return all(value == expected for value in self.seen_of(candidate, runs))
+
+    def seen_of(self, candidate: int, runs: int) -> list[float]:
+        """The outcomes of a candidate after at least so many runs. Raises SkippedError."""
+        seen = self.progress.observations.get(candidate, [])
+        while len(seen) < runs:
+            self.say(f"run {self.progress.rounds + 1}: candidate {candidate + 1}")
+            seen = [*seen, self.observe(candidate)]
+            self.progress.observations[candidate] = seen
+            self.save()
+        return seen
+
+    def begin_with_what_is_known(self, kept: list[int], evidence: Evidence) -> None:
+        """A search that a plain one gave way to knows what that one saw."""
+        key = f"{kept[0]}-{kept[-1]}"
+        if key in self.progress.searches:
+            return
+        search = Search(len(kept), evidence)
+        for at, candidate in enumerate(kept[1:-1], 1):
+            if candidate in self.progress.skipped:
+                search.exclude(at)
+            for value in self.progress.observations.get(candidate, []):
+                search.observe(at, value)
+        self.progress.searches[key] = search.state()
 
     def observe(self, candidate: int) -> float:
         self.progress.rounds += 1
@@ -378,8 +434,9 @@ def candidates_of(
     variants: list[str],
     posterior: list[float],
     made_of: dict[int, list[ComparedKernel]],
+    subjects: list[str] | None = None,
 ) -> list[BisectedCandidate]:
-    """The candidates as the result has them. made_of: kernels of those that were built."""
+    """The candidates as the result has them. made_of: kernels of those that were built. subjects: of commits."""
     return [
         BisectedCandidate(
             label=labels[at],
@@ -391,6 +448,7 @@ def candidates_of(
             probability=posterior[at] if posterior else 0.0,
             log=progress.logs.get(at, ""),
             kernels=made_of.get(at, []),
+            subject=subjects[at] if subjects else "",
         )
         for at in range(progress.count)
     ]

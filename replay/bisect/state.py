@@ -9,6 +9,7 @@ from typing import Any
 
 from replay.bisect.run import Progress
 from replay.errors import FormatError, UsageError
+from replay.reading import read_json
 from replay.results.store import write_whole
 
 FORMAT = "replay.bisection.state/1"
@@ -26,18 +27,16 @@ class StateFile:
         """What an earlier run knew; nothing when there is no file. Raises UsageError, FormatError."""
         if self.path is None or not self.path.exists():
             return Progress(count)
-        if self.path.stat().st_size > MAXIMUM_BYTES:
-            raise FormatError("is larger than any state of a bisection", where=self.path)
         try:
-            value = json.loads(self.path.read_text("utf-8"))
+            value = read_json(self.path, MAXIMUM_BYTES)
             if value["format"] != FORMAT:
-                raise FormatError(f"is a {value['format']}, not a {FORMAT}", where=self.path)
+                raise ValueError("another format")
             if value["question"] != self.question:
                 different = [key for key in self.question if value["question"].get(key) != self.question[key]]
                 raise UsageError(f"is the state of another bisection ({', '.join(different)})", where=self.path,
                                  next="name another file with --state, or remove this one")  # fmt: skip
             progress = Progress.of_plain(value["progress"])
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, FormatError):
             raise FormatError(
                 "is no state of a bisection", where=self.path, next="remove it to begin again"
             ) from None

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,15 @@ from typing import Any
 from replay import stacks
 from replay.api.vocabulary import CAPTURE_ENVIRONMENT
 from replay.capture.selection import Selection
+from replay.capture.stand_in import stand_in_folder, with_stand_in
 from replay.capture.variables import VariableService
 from replay.drivers import SONAME, Driver, interposer_library
 from replay.errors import CaptureError, FileError
+from replay.privacy import home_folder, private_command, without_home
 
 NVTX_INJECTION = "NVTX_INJECTION64_PATH"  # where the NVTX headers inside an application look for a tool
 LEFT_BEHIND_WAIT_S = 10.0  # for processes that the application left running with the capture open
+WATCH_INTERVAL_S = 0.25
 _POLL_S = 0.05
 _PRELOAD_SEPARATORS = " :\t\n"  # the loader splits LD_PRELOAD at these and knows no quoting
 _PATH_SEPARATORS = ":;"  # likewise LD_LIBRARY_PATH
@@ -98,15 +101,18 @@ def make_raw_folder(output: Path) -> Path:
 
 
 def capture_environment(
-    base: Mapping[str, str], selection: Selection, driver: Driver, interposer: Path, raw: Path
+    base: Mapping[str, str], selection: Selection, driver: Driver, interposer: Path, stand_in: Path, raw: Path
 ) -> dict[str, str]:
-    """The environment of the application: `base`, with the interposer in front of what is preloaded already."""
+    """The environment of the application: `base`, with the interposer in front of what is preloaded already, and the
+    folder `stand_in` in front of the driver's."""
     child = {name: value for name, value in base.items() if name not in CAPTURE_ENVIRONMENT}
-    child["LD_PRELOAD"] = _prepended(str(interposer), base.get("LD_PRELOAD"))
+    preloaded = with_stand_in(base.get("LD_PRELOAD", ""), driver, stand_in)
+    child["LD_PRELOAD"] = _prepended(str(interposer), preloaded)
     child["REPLAY_CAPTURE_DIRECTORY"] = str(raw.absolute())
-    if driver.folder is not None:
-        child["LD_LIBRARY_PATH"] = _prepended(str(driver.folder), base.get("LD_LIBRARY_PATH"))
-        child["REPLAY_CAPTURE_REAL_DRIVER"] = str(driver.folder / SONAME)
+    folders = [str(stand_in), *([] if driver.folder is None else [str(driver.folder)])]
+    child["LD_LIBRARY_PATH"] = _prepended(":".join(folders), base.get("LD_LIBRARY_PATH"))
+    library = driver.library if driver.folder is None else driver.folder / SONAME
+    child["REPLAY_CAPTURE_REAL_DRIVER"] = str(library)
     if selection.nvtx:
         child[NVTX_INJECTION] = str(interposer)
     child |= stacks.environment(child, driver)
@@ -125,31 +131,55 @@ def run_application(
     driver: Driver,
     raw: Path,
     environ: Mapping[str, str] = os.environ,
+    watch: Callable[[], None] | None = None,
+    keep_command_line: bool = False,
 ) -> Ended:
-    """Run `command` to its end with the interposer writing into `raw`.
+    """Run `command` to its end with the interposer writing into `raw`. watch: called now and then while it runs.
+    keep_command_line: all of it, secrets too.
 
     Raises CaptureError when it cannot be started or the interposer is not installed.
     """
     facts: dict[str, Any] = {
-        "command": list(command),
+        "command": list(command) if keep_command_line else private_command(command),
+        "keep_command_line": keep_command_line,
         "selection": str(selection),
         "each": selection.every > 0,
-        "driver": {"name": driver.name, "library": str(driver.library), "emulated": driver.emulated},
+        "driver": {
+            "name": without_home(driver.name),
+            "library": without_home(str(driver.library)),
+            "emulated": driver.emulated,
+        },
     }
-    with _loadable(interposer_library(), driver) as (interposer, loadable_driver):
-        child_environment = capture_environment(environ, selection, loadable_driver, interposer, raw)
+    with (
+        _loadable(interposer_library(), driver) as (interposer, loadable_driver),
+        stand_in_folder(raw, loadable_driver, _PATH_SEPARATORS, _plain_temporary_folder) as stand_in,
+    ):
+        child_environment = capture_environment(
+            environ, selection, loadable_driver, interposer, stand_in, raw
+        )
+        child_environment["REPLAY_CAPTURE_HOME"] = home_folder()
+        if keep_command_line:
+            child_environment["REPLAY_CAPTURE_KEEP_COMMAND_LINE"] = "1"
         _write_facts(raw, facts)
         with VariableService(raw), _signals_go_to_the_application() as forward:
             child = _start(command, child_environment)
             forward.append(child.pid)
             facts["pid"] = child.pid
             _write_facts(raw, facts)
-            status = child.wait()
+            status = _wait(child, watch)
             forward.clear()
             left_behind, running = _wait_for_others(raw)
     facts["exit_status"] = status
     _write_facts(raw, facts)
     return Ended(child.pid, status, left_behind, running)
+
+
+def _wait(child: subprocess.Popen[bytes], watch: Callable[[], None] | None) -> int:
+    while watch is not None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return child.wait(WATCH_INTERVAL_S)
+        watch()
+    return child.wait()
 
 
 def _start(command: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
@@ -175,6 +205,7 @@ def _write_facts(raw: Path, facts: dict[str, Any]) -> None:
     # A full disk must not stop the application from running.
     with contextlib.suppress(OSError):
         temporary = raw / "launcher.json.partial"
+        temporary.touch(0o600)
         temporary.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
         temporary.replace(raw / "launcher.json")
 

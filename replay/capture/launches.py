@@ -19,8 +19,10 @@ from replay.capture.session import default_output, explain_absence
 from replay.drivers import Driver
 from replay.errors import FormatError, ReplayError
 from replay.images.demangle import demangle
+from replay.reading import read_file
 from replay.snapshot.builder import PackReport
 
+MAXIMUM_LIST_BYTES = 256 << 20  # of one process
 HEADER = struct.Struct("<8sIIIIQQQQ8x")
 ROW = struct.Struct("<QQQQQQ3I3IIII40xI")
 MAGIC = b"RCAPLIST"
@@ -119,7 +121,7 @@ def list_launches(
         paths = sorted(raw.glob("launches.*.bin"))
         for path in paths:
             try:
-                found = read_launches(path.read_bytes())
+                found = read_launches(read_file(path, MAXIMUM_LIST_BYTES))
             except (OSError, ReplayError) as error:
                 report.problems.append(f"{path.name}: {error}")
                 continue

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from replay.api.readable import result_name
 from replay.capture.launcher import (
     LEFT_BEHIND_WAIT_S,
     Ended,
@@ -22,6 +25,8 @@ from replay.errors import FileError, ReplayError
 from replay.images.demangle import demangle
 from replay.report.text import size
 from replay.snapshot.builder import PackedSnapshot, PackReport, content_bytes, pack
+from replay.snapshot.builder.process import ENDED_WHILE_COPYING
+from replay.snapshot.own import remember
 
 SUFFIX = ".rsnap"
 _NO_ROOM = "make room there, or choose another folder with -o"
@@ -59,11 +64,12 @@ class CaptureReport:
     advice: str = ""
     skipped: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    stopped: bool = False  # by Ctrl-C, while the snapshot was written
 
     @property
     def exit_code(self) -> int:
-        """The application's own when it failed; 3 when there is no snapshot; else 0."""
-        return self.application.exit_code or (3 if self.failure else 0)
+        """130 after Ctrl-C; the application's own when it failed; 3 when there is no snapshot; else 0."""
+        return 130 if self.stopped else self.application.exit_code or (3 if self.failure else 0)
 
 
 def default_output(command: Sequence[str]) -> Path:
@@ -101,9 +107,12 @@ def capture(
     output: Path,
     *,
     keep_raw: bool = False,
+    keep_command_line: bool = False,
     packer: Packer = pack,
+    follow: Callable[[int], None] | None = None,
 ) -> CaptureReport:
-    """Run `command`, then write `output`. A file that is there already is replaced at the end, in one step.
+    """Run `command`, then write `output`. A file that is there already is replaced at the end, in one step. follow:
+    called now and then while the application runs, with the bytes of contents that were copied so far.
 
     Raises CaptureError when the application cannot be started, FileError when nothing can be written.
     """
@@ -111,8 +120,11 @@ def capture(
     interposer_library()
     raw = make_raw_folder(output)
     try:
-        ended = run_application(command, selection, driver, raw)
-    except ReplayError:
+        watch = None if follow is None else partial(_watch, raw, follow)
+        ended = run_application(
+            command, selection, driver, raw, watch=watch, keep_command_line=keep_command_line
+        )
+    except BaseException:  # an interrupt, too: the application was not started, or has been ended by it
         shutil.rmtree(raw, ignore_errors=True)
         raise
     report = CaptureReport(ended, driver, str(selection))
@@ -125,10 +137,13 @@ def capture(
     except (ReplayError, OSError, MemoryError, KeyboardInterrupt) as error:
         report.raw = raw
         what = "stopped by Ctrl-C" if isinstance(error, KeyboardInterrupt) else str(error)
+        report.stopped = isinstance(error, KeyboardInterrupt)
         report.failure = f"the snapshot could not be written: {what}"
         report.advice = f"the raw capture is kept; try `replay pack {raw} -o {output}` again"
         return report
     report.snapshots, report.skipped, report.problems = packed.snapshots, packed.skipped, packed.problems
+    for packed_snapshot in packed.snapshots:
+        remember(packed_snapshot.path)
     if not packed.snapshots:
         report.failure, report.advice = _without_room(raw, packed) or explain_absence(
             packed, str(selection), command, ended.running
@@ -141,6 +156,11 @@ def capture(
         report.raw = raw
         report.problems.append("processes of the application are still running; the raw capture is kept")
     return report
+
+
+def _watch(raw: Path, follow: Callable[[int], None]) -> None:
+    with contextlib.suppress(OSError):  # a folder that the application has removed
+        follow(content_bytes(raw))
 
 
 def _without_room(raw: Path, packed: PackReport) -> tuple[str, str] | None:
@@ -164,8 +184,15 @@ def explain_absence(
     if stopped:
         remedies = [what for error, what in _REMEDIES if os.strerror(error) in stopped[0]]
         return stopped[0], remedies[0] if remedies else "mend that and capture again"
+    if packed.init_failure:
+        name = result_name(packed.init_failure)
+        return (
+            f"cuInit failed in {program} with {name} ({packed.init_failure}), so it launched nothing",
+            "`replay doctor` says what is wrong with driver and device; `--driver emulator` captures without a GPU",
+        )
     if packed.problems:
-        return packed.problems[0], "capture again"
+        ended = packed.problems[0] == ENDED_WHILE_COPYING
+        return packed.problems[0], "capture again" + (", and let the application run on" if ended else "")
     if not packed.used_cuda:
         reason = _not_preloaded(command)
         if running and not reason:
@@ -175,9 +202,13 @@ def explain_absence(
                 f"{program} ended and never used CUDA, and nor did {which}, within {LEFT_BEHIND_WAIT_S:.0f} s",
                 "capture the program that launches the kernels, in the foreground",
             )
+        advice = "capture the program that launches the kernels"
+        if reason:
+            return f"{program} never used CUDA: no driver call was seen ({reason})", advice
+        advice += "; one that changes its root folder (chroot) has to call cuInit before that"
         return (
-            f"{program} never used CUDA: no driver call was seen" + (f" ({reason})" if reason else ""),
-            "capture the program that launches the kernels",
+            f"{program} never used CUDA, or could not write into the raw capture: no driver call was recorded",
+            f"{advice}, and a script that sets LD_LIBRARY_PATH has to add to it",
         )
     if packed.matched_launches:
         count = packed.matched_launches

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from replay.errors import UsageError
+from replay.reading import read_file
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -88,10 +89,7 @@ def read_config(path: Path | None) -> Config:
     """The file, or nothing. Raises UsageError that names the entry and its line."""
     if path is None:
         return Config()
-    with open(path, "rb") as file:
-        data = file.read(MAXIMUM_BYTES + 1)
-    if len(data) > MAXIMUM_BYTES:
-        raise UsageError("is larger than 1 MiB", where=path)
+    data = read_file(path, MAXIMUM_BYTES)
     try:
         value = tomllib.loads(data.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -29,6 +29,8 @@ from replay.errors import FormatError, ReplayError, UsageError
 from replay.history import baseline as marks
 from replay.history.spread import Spread, spread_of
 from replay.history.store import Entry, History, SeriesKey, append, by_series, series_of
+from replay.reading import read_json
+from replay.report.outputs import finding
 from replay.report.text import MODELLED
 from replay.results.check import FORMAT, Check, CheckedCase
 from replay.results.schema import RunResult
@@ -39,6 +41,10 @@ from replay.timing.student import two_sided_quantile
 REPEATS = 2  # independent replays behind a finding
 _CHANCE = (
     0.01  # that the time of another day is so far from the baseline, where the spread between days is known
+)
+_DOUBTFUL_EFFECT = 0.05  # that is worth a word where the spread between days is not known
+_NOT_KNOWN = (
+    "the spread between days is not known (six different times in the history of the baseline tell it)"
 )
 STATE_FORMAT = "replay.check.state/1"
 MAXIMUM_STATE_BYTES = 64 << 20
@@ -61,13 +67,17 @@ class Baseline:
     def smallest_effect(self, result: RunResult) -> tuple[float, str]:
         """The change that the day alone hardly brings, and where that is from."""
         key = series_of(result)
-        spread = None if key is None else self.spreads.get(key)
-        if spread is None:
-            return APART_MINIMUM_EFFECT, "the spread between days is not known"
-        # Both the accepted time and today's are of one day each.
-        half = two_sided_quantile(_CHANCE, spread.degrees) * spread.deviation * math.sqrt(2)
-        why = f"the spread between {spread.occasions} different times is {100 * spread.deviation:.2f} %"
-        return max(MINIMUM_EFFECT, math.expm1(half)), why
+        return effect_beyond(None if key is None else self.spreads.get(key))
+
+
+def effect_beyond(spread: Spread | None) -> tuple[float, str]:
+    """The change that days so far apart hardly bring, and where that is from."""
+    if spread is None:
+        return APART_MINIMUM_EFFECT, _NOT_KNOWN
+    # Both the accepted time and today's are of one day each, and either may be of the rarest level that was seen.
+    half = two_sided_quantile(_CHANCE, spread.degrees) * spread.deviation * math.sqrt(2)
+    why = f"the spread between {spread.occasions} different times is {100 * spread.deviation:.2f} %"
+    return max(MINIMUM_EFFECT, math.expm1(max(half, spread.reach))), why
 
 
 def read_baseline(folder: Path) -> Baseline:
@@ -75,7 +85,9 @@ def read_baseline(folder: Path) -> Baseline:
     chosen = {mark.series: mark.median_ns for mark in marks.read(folder)} if folder.is_dir() else {}
     with History(folder) as history:
         history.update()
-        right: list[Entry] = [entry for entry in history.entries() if entry.outputs != "wrong"]
+        right: list[Entry] = [
+            entry for entry in history.entries() if entry.outputs not in ("wrong", "unsure")
+        ]
     series = by_series(right)
     chosen = chosen or {key: float(items[-1].median_ns or 0) for key, items in series.items()}
     if not chosen:
@@ -122,9 +134,7 @@ class CheckState:
         if path is None or not path.exists():
             return
         try:
-            if path.stat().st_size > MAXIMUM_STATE_BYTES:
-                raise ValueError("too large")
-            value = json.loads(path.read_text("utf-8"))
+            value = read_json(path, MAXIMUM_STATE_BYTES)
             if value["format"] != STATE_FORMAT:
                 raise ValueError("another format")
             asked = value.get("question", self._question)
@@ -135,7 +145,7 @@ class CheckState:
                     next="name another file with --state, or remove this one",
                 )  # fmt: skip
             self.done = {str(key): from_wire(CheckedCase, case) for key, case in value["done"].items()}
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, FormatError):
+        except (ValueError, KeyError, TypeError, AttributeError, FormatError):
             raise FormatError("is no state of a check", where=path, next="remove it to begin again") from None
 
     def keep(self, key: str, case: CheckedCase) -> None:
@@ -164,9 +174,12 @@ def check(
     progress: Callable[[str], None] = lambda text: None,
     replay: Callable[[SnapshotWindow, RunOptions], RunResult] | None = None,
     today: datetime.date | None = None,
+    budget_s: float | None = None,
+    now_s: Callable[[], float] = time.monotonic,
 ) -> Check:
-    """Replay every window that `state` has not done. history: results are added to this folder."""
-    begin_s = time.monotonic()
+    """Replay every window that `state` has not done. history: results are added to this folder. budget_s: after which
+    no window is begun; those that are left are UNSURE, and `state` does not call them done."""
+    begin_s = now_s()
     day = today or datetime.datetime.now(datetime.timezone.utc).date()
     replay_once = replay or _replay_once
     processes = itertools.count()
@@ -175,6 +188,9 @@ def check(
         name = os.path.relpath(window.path, folder) if folder.is_dir() else window.path.name
         key = f"{name}#{window.window or 0}#{window.path.stat().st_size}#{window.path.stat().st_mtime_ns}"
         if key not in state.done:
+            if budget_s is not None and now_s() - begin_s >= budget_s:
+                cases.append(_not_begun(name, window, config, day, budget_s))
+                continue
             progress(f"{number} of {len(windows)}: {name}")
 
             def once(window: SnapshotWindow = window) -> RunResult:
@@ -196,12 +212,34 @@ def check(
         baseline=baseline.name,
         cases=cases,
         notes=_notes(cases),
-        wall_s=round(time.monotonic() - begin_s, 3),
+        wall_s=round(now_s() - begin_s, 3),
     )
 
 
 def _replay_once(window: SnapshotWindow, options: RunOptions) -> RunResult:
     return run_snapshot(window.path, options)
+
+
+def _unchecked(
+    name: str, window: SnapshotWindow, config: Config, day: datetime.date
+) -> tuple[CheckedCase, bool]:
+    """The case before its first replay, and whether it is quarantined."""
+    kernel = ", ".join(window.kernels) or "no kernel"
+    owner, quarantine = config.owner(kernel), config.quarantine(kernel, day)
+    case = CheckedCase(
+        name, window.window, kernel, "FAILED",
+        quarantined="" if quarantine is None else quarantine.reason or "quarantined",
+        team="" if owner is None else owner.team, link="" if owner is None else owner.link,
+    )  # fmt: skip
+    return case, quarantine is not None
+
+
+def _not_begun(
+    name: str, window: SnapshotWindow, config: Config, day: datetime.date, budget_s: float
+) -> CheckedCase:
+    case, quarantined = _unchecked(name, window, config, day)
+    reason = f"not replayed: the budget of {budget_s:g} s was over"
+    return dataclasses.replace(case, verdict="UNSURE", reason=reason, alert=not quarantined)
 
 
 def _case(
@@ -213,17 +251,11 @@ def _case(
     day: datetime.date,
 ) -> CheckedCase:
     begin_s = time.monotonic()
-    kernel = ", ".join(window.kernels) or "no kernel"
-    owner, quarantine = config.owner(kernel), config.quarantine(kernel, day)
-    case = CheckedCase(
-        name, window.window, kernel, "FAILED",
-        quarantined="" if quarantine is None else quarantine.reason or "quarantined",
-        team="" if owner is None else owner.team, link="" if owner is None else owner.link,
-    )  # fmt: skip
+    case, quarantined = _unchecked(name, window, config, day)
     findings: list[CheckedCase] = []
     while True:
         findings.append(_finding(case, replay, baseline, config))
-        if findings[0].verdict in ("PASS", "FASTER", "NEW") or len(findings) > REPEATS:
+        if findings[0].verdict in ("PASS", "FASTER", "NEW", "FAULT") or len(findings) > REPEATS:
             break
         if findings[-1].verdict != findings[0].verdict:
             break
@@ -233,7 +265,11 @@ def _case(
         found = dataclasses.replace(
             found, verdict="NOISY", reason=f"independent replays disagree: {verdicts}"
         )
-    alert = found.verdict in ("SLOWER", "WRONG", "FAILED") and quarantine is None
+    # A time that is unsure is no alert: its outputs were right.
+    sure = found.verdict in ("SLOWER", "WRONG", "FAILED") or (
+        found.verdict == "UNSURE" and found.ratio is None
+    )
+    alert = sure and not quarantined
     return dataclasses.replace(
         found, replays=len(findings), alert=alert, wall_s=round(time.monotonic() - begin_s, 3)
     )
@@ -245,6 +281,17 @@ def _finding(
     """What one replay says."""
     try:
         result = replay()
+        verification = result.verification
+        if verification.fault is not None or verification.verdict == "not_compared":
+            verdict = "FAULT" if verification.passes and not verification.no_outputs else "UNSURE"
+            return dataclasses.replace(
+                case,
+                verdict="WRONG" if verification.verdict == "wrong" else verdict,
+                reason=finding(verification),
+                device=result.device.name,
+                driver_version=result.driver.version,
+                outputs=verification.verdict,
+            )
         seen = observation(result)
     except ReplayError as error:
         return dataclasses.replace(case, verdict="FAILED", reason=str(error))
@@ -259,6 +306,8 @@ def _finding(
     )
     if seen.wrong:
         return dataclasses.replace(case, verdict="WRONG", reason=seen.wrong)
+    if seen.doubt:
+        return dataclasses.replace(case, verdict="UNSURE", reason=seen.doubt)
     accepted_ns = baseline.of(result)
     if not accepted_ns:
         return dataclasses.replace(
@@ -269,6 +318,8 @@ def _finding(
     effect, asked = config.effect(case.kernel, default), config.effect(case.kernel, -1.0) > 0
     why = "as the configuration says" if asked else why
     verdict = "SLOWER" if ratio >= 1 + effect else "FASTER" if ratio <= 1 / (1 + effect) else "PASS"
+    if verdict == "PASS" and why is _NOT_KNOWN and abs(math.log(ratio)) >= math.log1p(_DOUBTFUL_EFFECT):
+        verdict = "UNSURE"
     reason = "" if verdict == "PASS" else f"a change of {effect * 100:.3g} % or more counts: {why}"
     return dataclasses.replace(case, verdict=verdict, reason=reason, ratio=ratio, baseline_ns=accepted_ns)
 

@@ -18,8 +18,11 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
+from replay import interrupts
 from replay.errors import ErrorPrinted, ExitCode, FileError, ReplayError, UsageError
 from replay.report import output
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
 # name -> (module, one line for `replay --help`), in the order in which help shows them
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -43,6 +46,14 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
+_typed: list[str] = []  # the command line of the command that runs
+
+
+def typed() -> list[str]:
+    """The words after `replay` of the command that runs."""
+    return list(_typed)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (`replay.errors.ExitCode`). Never raises, never prints a traceback
     unless REPLAY_TRACEBACK asks for one.
@@ -50,8 +61,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments: the command line without the program's name; None takes it from the process.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    with output.standard_streams():
-        return _main(arguments)
+    _typed[:] = arguments
+    with output.standard_streams(), interrupts.listening():
+        try:
+            code = _main(arguments)
+            interrupted = interrupts.came()
+            interrupts.told()
+        except KeyboardInterrupt as error:
+            interrupts.told()
+            return _report(ReplayError("stopped"), error, INTERRUPTED)
+        return INTERRUPTED if interrupted else code
 
 
 def _main(arguments: list[str]) -> int:
@@ -69,10 +88,8 @@ def _main(arguments: list[str]) -> int:
             output.drop()
             return code
         raise
-    except KeyboardInterrupt as error:
-        return _report(ReplayError("stopped"), error, 130)  # 128 + SIGINT, as shells report it
     except ReplayError as error:
-        for line in error.details.splitlines():
+        for line in () if interrupts.came() else error.details.splitlines():
             print(_printable(line), file=sys.stderr)
         return _report(error, error)
     except MemoryError as error:
@@ -123,6 +140,9 @@ def _seems_to_want_json(arguments: Sequence[str]) -> bool:
 
 def _report(told: ReplayError, error: BaseException, code: int | None = None) -> int:
     """Print one line on stderr, and with --json the same as the document of stdout. told: `error` for people."""
+    if interrupts.came():  # and something made another error of it
+        told, code = ReplayError("stopped"), INTERRUPTED
+        error = KeyboardInterrupt().with_traceback(error.__traceback__)
     if _wants_traceback():
         import traceback
 

@@ -42,7 +42,9 @@ def baseline(
     if action is Action.set:
         with History(folder) as history:
             history.update()
-            entries = [entry for entry in history.entries(kernel, device) if entry.outputs != "wrong"]
+            entries = [
+                entry for entry in history.entries(kernel, device) if entry.outputs not in ("wrong", "unsure")
+            ]
         chosen = {key: store.mark_of(items[-1]) for key, items in by_series(entries).items()}
         if not chosen:
             raise UsageError("has no results with times that could be a baseline", where=folder)

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from replay.cli.common import DEFAULT_TIMEOUT_S, Json, Quick, Quiet, ReplayDriver, StateFile, Timeout, Window
+from replay.cli.common import (
+    DEFAULT_TIMEOUT_S,
+    Json,
+    Quick,
+    Quiet,
+    ReplayDriver,
+    StateFile,
+    Timeout,
+    Trust,
+    Window,
+)
 
 if TYPE_CHECKING:
     from replay.bisect.candidates import Candidate
@@ -66,6 +76,7 @@ def bisect(
     ] = False,
     quick: Quick = False,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
+    trust: Trust = False,
     window: Window = None,
     output: Annotated[
         Optional[Path],  # noqa: UP045
@@ -87,6 +98,7 @@ def bisect(
     from replay.bisect.laboratory import CannotRunError, CommandLaboratory, ReplayLaboratory
     from replay.bisect.run import Found, MergedError, find_slower, find_symptom
     from replay.bisect.state import StateFile
+    from replay.cli.common import reproduction
     from replay.compare.rounds import RoundLimits
     from replay.drivers import find_driver
     from replay.errors import EngineError, ExitCode, ReplayError, UsageError
@@ -131,15 +143,15 @@ def bisect(
         ended: ReplayError | None = None
         made_of: dict[int, list[ComparedKernel]] = {}
         if snapshot is None:
-            judge = CommandLaboratory(over.partition("=")[2], found)
-            outcome = find_symptom(judge, progress, save=save, say=line.show)
+            judge = CommandLaboratory(over.partition("=")[2], found, progress.logs)
+            outcome = find_symptom(judge, progress, plain=True, save=save, say=line.show)
         else:
             if kind == "jit" and find_driver(driver).emulated:
                 raise EngineError(
                     "the built-in CPU driver has no compiler, so that its options change nothing", where="--over jit",
                     next="search on a GPU (--driver system)",
                 )  # fmt: skip
-            options = _options(symptom, driver, window, quick, timeout)
+            options = _options(symptom, driver, window, quick, timeout, trust)
             laboratory = ReplayLaboratory(snapshot, options, found, symptom.value, line.show)
             try:
                 if symptom is Symptom.slower:
@@ -159,7 +171,7 @@ def bisect(
     shown = "bad" if kind == "exec" else symptom.value
     wall_s = time.monotonic() - begin_s
     result = _result(snapshot, over, shown, found, progress, outcome, made_of, wall_s, source)
-    result = replace(result, notes=notes, ended="" if ended is None else str(ended))
+    result = replace(result, command=reproduction(), notes=notes, ended="" if ended is None else str(ended))
     if replayed:
         first = replayed[min(replayed)]
         result = replace(
@@ -200,13 +212,15 @@ def _versions(majors: range, offline: bool, notes: list[str]) -> list[str]:
 
 
 def _options(
-    symptom: Symptom, driver: str | None, window: int | None, quick: bool, timeout_s: float
+    symptom: Symptom, driver: str | None, window: int | None, quick: bool, timeout_s: float, trust: bool
 ) -> RunOptions:
     from replay.engine.run import RunOptions
     from replay.timing.stopping import QUICK, StoppingParameters
 
     timing = None if symptom is not Symptom.slower else QUICK if quick else StoppingParameters()
-    return RunOptions(driver=driver, timing=timing, timeout_s=timeout_s, window=window, caches="cold")
+    return RunOptions(
+        driver=driver, timing=timing, timeout_s=timeout_s, window=window, caches="cold", trust=trust
+    )
 
 
 def _result(
@@ -223,6 +237,7 @@ def _result(
     import datetime
 
     from replay import __version__
+    from replay.bisect.commits import subjects
     from replay.bisect.run import candidates_of
     from replay.results.bisection import FORMAT, Bisection
 
@@ -239,6 +254,7 @@ def _result(
             [item.variant for item in found],
             outcome.posterior,
             made_of,
+            subjects([item.argument for item in found]) if over.startswith("exec=") else None,
         ),
         steps=outcome.steps,
         rounds=progress.rounds,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Optional
 
@@ -98,6 +99,13 @@ def capture(
         bool,
         typer.Option("--full-images", help="Keep all of large fat binaries, also for other architectures."),
     ] = False,
+    keep_command_line: Annotated[
+        bool,
+        typer.Option(
+            "--keep-command-line",
+            help="Keep the command line as it is: with the home folder, and values that look like secrets.",
+        ),
+    ] = False,
     keep_raw: Annotated[bool, typer.Option("--keep-raw", help="Keep the raw capture, OUT.rcap.")] = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -118,7 +126,7 @@ def capture(
     from replay.drivers import find_driver
     from replay.report.capture import capture_value, render_capture
     from replay.report.json import print_document
-    from replay.report.progress import Progress
+    from replay.report.progress import GrowthLines, Progress
     from replay.results.documents import CAPTURE
     from replay.snapshot.builder import PackReport, pack
 
@@ -154,7 +162,17 @@ def capture(
         return _list(application, selection, chosen, driver or "", json=json, quiet=quiet)
 
     path = output if output is not None else default_output(application)
-    report = run_capture(application, selection, chosen, path, keep_raw=keep_raw, packer=packer)
+    copied = GrowthLines("copying memory of the application, {} so far", hidden=quiet or json)
+    report = run_capture(
+        application,
+        selection,
+        chosen,
+        path,
+        keep_raw=keep_raw,
+        keep_command_line=keep_command_line,
+        packer=packer,
+        follow=(lambda size_bytes: copied.see(size_bytes, time.monotonic())) if copied.visible else None,
+    )
     if not quiet or report.failure:
         for line in render_capture(report):
             print(f"replay: {line}", file=sys.stderr)

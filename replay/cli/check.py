@@ -9,7 +9,7 @@ from typing import Annotated, Optional
 
 import typer
 
-from replay.cli.common import DEFAULT_TIMEOUT_S, Json, Quick, Quiet, ReplayDriver, StateFile, Timeout
+from replay.cli.common import DEFAULT_TIMEOUT_S, Json, Quick, Quiet, ReplayDriver, StateFile, Timeout, Trust
 
 _GITHUB_SUMMARY = "GITHUB_STEP_SUMMARY"
 
@@ -42,9 +42,20 @@ def check(
     github: Annotated[
         bool, typer.Option("--github", help="Print annotations, and add to the summary of a GitHub job.")
     ] = False,
+    budget: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME", help="No snapshot is begun after this: 90s, 5m, 1h.", show_default=False
+        ),
+    ] = "",
     state: StateFile = None,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
+    trust: Trust = False,
     quick: Quick = False,
+    output: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("-o", "--output", metavar="C.json", help="Write the check as JSON.", show_default=False),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -55,13 +66,17 @@ def check(
 
     Exit code 0: no alerts. 1: alerts.
     """
+    from dataclasses import replace
+
+    from replay.beside import SHARED
     from replay.check.config import read_config
     from replay.check.run import CheckState, corpus_of, read_baseline
     from replay.check.run import check as run_check
+    from replay.cli.common import reproduction, seconds
     from replay.engine.run import RunOptions
     from replay.errors import ExitCode, UsageError
     from replay.report.check import github_annotations, github_summary, headline, junit, render_check
-    from replay.report.json import print_document
+    from replay.report.json import print_document, write_document
     from replay.report.output import put
     from replay.report.progress import StageLine
     from replay.report.text import Screen
@@ -74,13 +89,14 @@ def check(
         raise UsageError(
             "nothing to hold the replays against", next="--baseline DIR names a folder of results"
         )
-    for path in (junit_file, state):
+    for path in (junit_file, state, output):
         if path is not None:
             require_place(path)
     options = RunOptions(
         driver=driver,
         timing=QUICK if quick else StoppingParameters(),
         timeout_s=timeout,
+        trust=trust,
         caches="cold",
         variant=parse(variant),
     )
@@ -96,10 +112,15 @@ def check(
             kept,
             history=history,
             progress=line.show,
+            budget_s=seconds(budget) if budget else None,
         )
-    kept.remove()
+    if all(case.replays for case in result.cases):  # what the budget left out is for the next one
+        kept.remove()
+    result = replace(result, command=reproduction())
+    if output is not None:
+        write_document(output, CHECK, result)
     if junit_file is not None:
-        write_whole(junit_file, junit(result).encode("utf-8"))
+        write_whole(junit_file, junit(result).encode("utf-8"), SHARED)
     if github:
         for annotation in github_annotations(result):
             print(annotation, file=sys.stderr if json else sys.stdout)

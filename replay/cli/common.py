@@ -42,6 +42,10 @@ Timeout = Annotated[
     float,
     typer.Option(min=0.1, metavar="S", help="Seconds without progress after which a replay is killed."),
 ]
+Trust = Annotated[
+    bool,
+    typer.Option("--trust", help="Let the snapshot do what you may do: its worker is not confined."),
+]
 DEFAULT_TIMEOUT_S = 300.0
 
 
@@ -56,6 +60,28 @@ ReplayDriver = Annotated[Optional[str], driver_option("The driver to replay on."
 Quiet = Annotated[
     bool, typer.Option("-q", "--quiet", help="Print nothing but what was asked for and errors.")
 ]
+
+
+# Options that say where a result goes, not how it comes about -> whether a value follows
+_ABOUT_THE_OUTPUT = {
+    "-o": True, "--output": True, "--history": True, "--state": True, "--resume": True, "--junit": True, "--in": True,
+    "--save-outputs": True, "--json": False, "-q": False, "--quiet": False, "--github": False, "--save-all": False,
+}  # fmt: skip
+
+
+def reproduction() -> list[str]:
+    """The command that runs, as words after `replay`, without what only says where its result goes."""
+    from replay.cli import typed
+
+    kept: list[str] = []
+    words = iter(typed())
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if name not in _ABOUT_THE_OUTPUT:
+            kept.append(word)
+        elif _ABOUT_THE_OUTPUT[name] and not equals:
+            next(words, None)
+    return kept
 
 
 def seconds(text: str) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from replay.cli.common import DEFAULT_TIMEOUT_S, Json, Quick, Quiet, Timeout, driver_option
+from replay.cli.common import DEFAULT_TIMEOUT_S, Json, Quick, Quiet, Timeout, Trust, driver_option
 
 if TYPE_CHECKING:
     from replay.compare.run import SideOptions
@@ -61,7 +61,9 @@ def compare(
     budget: Annotated[
         str,
         typer.Option(
-            metavar="TIME", help="No round of a row begins after this: 90s, 5m, 1h.", show_default=False
+            metavar="TIME",
+            help="No round begins after this, shared by all rows: 90s, 5m, 1h.",
+            show_default=False,
         ),
     ] = "",
     samples: Annotated[
@@ -97,6 +99,7 @@ def compare(
     driver: Annotated[Optional[str], driver_option("The driver of a side whose variant names none.")] = None,  # noqa: UP045
     quick: Quick = False,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
+    trust: Trust = False,
     output: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(
@@ -114,7 +117,9 @@ def compare(
     Exit code 0: compared. 1: a verdict that --fail-on names, or WRONG. 3: a side could not be replayed.
     With --git-bisect 0: good. 1: SLOWER or WRONG. 125: UNSURE, or could not, so that the commit is skipped.
     """
-    from replay.cli.common import seconds
+    from dataclasses import replace
+
+    from replay.cli.common import reproduction, seconds
     from replay.compare.rounds import RoundLimits
     from replay.compare.run import compare_windows
     from replay.compare.sides import holds_results, matched, results_at, windows_at
@@ -128,10 +133,11 @@ def compare(
     from replay.report.text import Screen
     from replay.results.documents import COMPARISON
     from replay.results.store import require_place
+    from replay.variants.model import parse
 
     if output is not None:
         require_place(output)
-    if b is None and variant_a == variant_b:
+    if b is None and parse(variant_a) == parse(variant_b):
         raise UsageError("nothing to compare", where=a, next="name a second file, or give --a and --b")
     right = a if b is None else b
     stored = holds_results(a)
@@ -155,7 +161,7 @@ def compare(
                 "snapshots are replayed next to each other", next="--history and --across belong to results"
             )
         limits = RoundLimits(minimum_effect, rounds, seconds(budget) if budget else None)
-        sides = [_side(text, driver, quick, samples, timeout) for text in (variant_a, variant_b)]
+        sides = [_side(text, driver, quick, samples, timeout, trust) for text in (variant_a, variant_b)]
         pairs, unmatched = matched(windows_at(a), windows_at(right))
         if not pairs:
             raise UsageError(
@@ -168,6 +174,7 @@ def compare(
             if git_bisect and error.exit_code is ExitCode.COULD_NOT:
                 raise SkippedCommitError(error.what, where=error.where, next=error.next) from None
             raise
+    result = replace(result, command=reproduction())
     if output is not None:
         write_document(output, COMPARISON, result)
     if json:
@@ -193,7 +200,9 @@ def _exit_code(result: Comparison, fail_on: list[FailOn], git_bisect: bool) -> i
     return ExitCode.GATE_FAILED if verdicts & gates else ExitCode.DONE
 
 
-def _side(text: str, driver: str | None, quick: bool, samples: int | None, timeout_s: float) -> SideOptions:
+def _side(
+    text: str, driver: str | None, quick: bool, samples: int | None, timeout_s: float, trust: bool
+) -> SideOptions:
     import dataclasses
 
     from replay.compare.run import SideOptions
@@ -202,8 +211,10 @@ def _side(text: str, driver: str | None, quick: bool, samples: int | None, timeo
     from replay.variants.model import parse
 
     timing = dataclasses.replace(QUICK if quick else StoppingParameters(), fixed_samples=samples)
-    run = RunOptions(driver=driver, timing=timing, timeout_s=timeout_s, caches="cold", variant=parse(text))
-    return SideOptions(run, text)
+    run = RunOptions(
+        driver=driver, timing=timing, timeout_s=timeout_s, caches="cold", variant=parse(text), trust=trust
+    )
+    return SideOptions(run, str(run.variant))
 
 
 def register(app: typer.Typer) -> None:

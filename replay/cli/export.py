@@ -42,6 +42,7 @@ def export(
     from replay.errors import UsageError
     from replay.export.folder import export as write
     from replay.report.json import print_document
+    from replay.report.progress import StageLine
     from replay.report.text import number, shown, size
     from replay.results.documents import EXPORT
 
@@ -52,7 +53,11 @@ def export(
         )
     if cuda is not None and cuda == python:
         raise UsageError("--cuda and --python name the same folder")
-    done = [write(snapshot, name, folder, force=force, window=window) for name, folder in chosen]
+    with StageLine(hidden=quiet or json) as line:
+        done = [
+            write(snapshot, name, folder, force=force, window=window, progress=line.show)
+            for name, folder in chosen
+        ]
     if json:
         print_document(EXPORT, done)
     elif not quiet:

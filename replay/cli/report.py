@@ -20,7 +20,7 @@ def report(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="Results (.rres), folders of them, and what `compare`, `bisect` and `check` print with --json. "
+            help="Results (.rres), folders of them, and what `compare`, `bisect` and `check` write with -o. "
             "Snapshots and images (.ptx, .cubin, .fatbin) beside them are where the code of the sides is looked up.",
             show_default=False,
         ),
@@ -48,6 +48,7 @@ def report(
     With the snapshots that were compared it also shows where the PTX of the sides differs, and their machine code where
     nvdisasm or cuobjdump is installed: replay report c.json before.rsnap after.rsnap -o page.html
     """
+    from replay.beside import SHARED
     from replay.errors import UsageError
     from replay.report.html.sources import read_sources
     from replay.report.json import print_document
@@ -77,7 +78,7 @@ def report(
     if output is not None:
         from replay.report.html.page import render_page
 
-        write_whole(output, render_page(sources).encode("utf-8", "backslashreplace"))
+        write_whole(output, render_page(sources).encode("utf-8", "backslashreplace"), SHARED)
         files.append(_written(output, "page", quiet))
     if markdown:
         from replay.report.markdown import render_markdown

@@ -16,6 +16,7 @@ from replay.cli.common import (
     ReplayDriver,
     SnapshotPath,
     Timeout,
+    Trust,
     Window,
 )
 
@@ -66,6 +67,7 @@ def run(
         bool, typer.Option("--profile", help="Replay exactly once, without timing, for a profiler around it.")
     ] = False,
     timeout: Timeout = DEFAULT_TIMEOUT_S,
+    trust: Trust = False,
     best_effort: Annotated[
         bool, typer.Option("--best-effort", help="Leave out what cannot be replayed instead of refusing.")
     ] = False,
@@ -151,10 +153,6 @@ def run(
     ptxas: Annotated[
         str, typer.Option(metavar="VERSION|PATH", help="Assemble the PTX of the kernels with this ptxas.")
     ] = "",
-    lower_ptx: Annotated[
-        bool,
-        typer.Option("--lower-ptx", help="Give newer PTX to --ptxas as of the newest .version it knows."),
-    ] = False,
     jit: Annotated[
         Optional[list[str]],  # noqa: UP045
         typer.Option(
@@ -202,7 +200,8 @@ def run(
 
     Of a snapshot with several windows each is replayed, in a process of its own; -o and --counters need --window.
 
-    Exit code 0: the outputs match. 1: they differ. 3: the snapshot could not be replayed.
+    Exit code 0: the outputs match, or the error that the window ended in was reproduced. 1: they differ, it was not, or
+    nothing could be compared. 3: the snapshot could not be replayed.
     """
     from dataclasses import replace
 
@@ -246,6 +245,7 @@ def run(
         device=device,
         timing=replace(parameters, fixed_samples=samples) if timing else None,
         timeout_s=timeout,
+        trust=trust,
         best_effort=best_effort,
         relocate=relocate,
         expand_graphs=expand_graphs,
@@ -263,7 +263,6 @@ def run(
         variant=make_variant(
             swap=swap or (),
             ptxas=ptxas,
-            lower_ptx=lower_ptx,
             jit=jit or (),
             grid=grid or (),
             block=block or (),
@@ -273,6 +272,7 @@ def run(
     run_once = run_snapshot
     if shift:
         from replay.engine.checking.relocation import run_and_prove as run_once  # brings in numpy
+    run_once = _with_command(run_once)
     if dry_run:
         return _look(snapshot, options, json=json, quiet=quiet)
     if output is not None:
@@ -302,8 +302,7 @@ def run(
         put(verdicts(result))
     else:
         put(render_run(result, Screen.of_stdout(), placement=placement))
-    matches = result.verification.verdict in ("match", "not_compared")
-    matches = matches and not fails_to_move(result) and not restores_wrongly(result)
+    matches = result.verification.passes and not fails_to_move(result) and not restores_wrongly(result)
     return ExitCode.DONE if matches else ExitCode.GATE_FAILED
 
 
@@ -340,6 +339,15 @@ def _dtype(text: str) -> tuple[str, str]:
     if not equals or not buffer or not name:
         raise UsageError(f"{text[:60]!r} is not BUF=TYPE", where="--dtype", next="give for example 3=f16")
     return buffer, name
+
+
+def _with_command(run_once: Callable[..., RunResult]) -> Callable[..., RunResult]:
+    """As `run_once`; each result says how to come to it again."""
+    from dataclasses import replace
+
+    from replay.cli.common import reproduction
+
+    return lambda *arguments: replace(run_once(*arguments), command=reproduction())
 
 
 def _kept(run_once: Callable[..., RunResult], folder: Path) -> Callable[..., RunResult]:
@@ -402,9 +410,7 @@ def _run_all(
     if len(done) < len(results):
         return ExitCode.COULD_NOT
     matches = all(
-        result.verification.verdict in ("match", "not_compared")
-        and not fails_to_move(result)
-        and not restores_wrongly(result)
+        result.verification.passes and not fails_to_move(result) and not restores_wrongly(result)
         for result in done
     )
     return ExitCode.DONE if matches else ExitCode.GATE_FAILED

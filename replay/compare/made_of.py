@@ -50,5 +50,7 @@ def _compared(kernel: CompiledKernel, image: str) -> ComparedKernel:
         kernel.spill_store_bytes,
         kernel.spill_load_bytes,
         kernel.code,
+        kernel.reserved_shared_bytes,
+        kernel.lowered,
         image,
     )

@@ -1,13 +1,15 @@
 """Rounds of two sides next to each other, until a verdict can be formed. Knows neither snapshots nor processes.
 
-The order alternates (AB, BA, AB, ...), so that a drift of the device favours neither side.
+The order in each round is drawn by lot: which of two neighbours is called A is chance, so that no drift, no rhythm and
+no memory of the device can look like a difference more often than lots fall so.
 """
 
 from __future__ import annotations
 
 import math
+import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from replay.compare.verdict import (
@@ -21,6 +23,11 @@ from replay.compare.verdict import (
 )
 
 MAXIMUM_REPEATS = 2  # of one round that was spoiled
+_BLOCKS = (
+    6,
+    8,
+)  # of rounds, in turns; half of each block have each order, and most looks are at the end of one
+_lots = random.SystemRandom()
 
 
 @dataclass(frozen=True)
@@ -29,8 +36,10 @@ class Observation:
 
     time_ns: median of its samples. cycles: the same in SM cycles, None when the clock is not known. exact: the clock is
     deterministic and its samples are all equal. spoiled: why the time does not count, "" when it does. wrong: what is
-    wrong with the outputs, "" when they are right. power_w: that the device drew, None when it is not known.
-    quartiles_ns: lower and upper one of the samples.
+    wrong with the outputs, "" when they are right. doubt: why outputs that differ are no evidence, "" when none do.
+    power_w: that the device drew, None when it is not known.
+    quartiles_ns: lower and upper one of the samples. step_ns: of the clock, as samples that are equal show it; 0 when
+    none are.
     """
 
     time_ns: float
@@ -38,8 +47,10 @@ class Observation:
     exact: bool = False
     spoiled: str = ""
     wrong: str = ""
+    doubt: str = ""
     power_w: float | None = None
     quartiles_ns: tuple[float, ...] = ()
+    step_ns: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -66,6 +77,15 @@ class Round:
         return "; ".join(texts)
 
     @property
+    def doubt(self) -> str:
+        """Why outputs that differ are no evidence, "" where none differ or it is."""
+        if self.a.doubt == self.b.doubt:
+            return self.a.doubt and f"A and B: {self.a.doubt}"
+        return "; ".join(
+            f"{name}: {side.doubt}" for name, side in (("A", self.a), ("B", self.b)) if side.doubt
+        )
+
+    @property
     def cycles_difference(self) -> float | None:
         """ln(B / A) of the cycles, where both are known."""
         if not self.a.cycles or not self.b.cycles:
@@ -75,7 +95,7 @@ class Round:
 
 @dataclass(frozen=True)
 class RoundLimits:
-    """When to end. exactly: so many rounds and one look after the last; None: looks after 6, 8, 11, 15, 20 and 28.
+    """When to end. exactly: so many rounds and one look after the last; None: looks after 8, 14, 20 and 28.
     budget_s: of wall time, after which no round begins."""
 
     minimum_effect: float = MINIMUM_EFFECT
@@ -99,22 +119,30 @@ def take_rounds(
     *,
     progress: Callable[[Rounds], None] = lambda rounds: None,
     now_s: Callable[[], float] = time.monotonic,
+    toss: Callable[[], bool] = lambda: _lots.random() < 0.5,
 ) -> Rounds:
-    """Take rounds until the verdict is clear or a limit is reached. Wrong outputs end it at once.
+    """Take rounds until the verdict is clear or a limit is reached. Wrong outputs end it at once. toss: whether B
+    comes first in a round; lots, not turns.
 
     Whatever a side raises passes through: a side that cannot run is no slow side.
     """
     taken = Rounds()
     begin_s = now_s()
     maximum = limits.exactly or LOOKS[-1]
+    order = _orders(toss)
     while len(taken.rounds) < maximum:
         if limits.budget_s is not None and taken.rounds and now_s() - begin_s >= limits.budget_s:
-            return _ended(taken, limits, f"the budget of {limits.budget_s:g} s is over after {_count(taken)}")
-        taken.rounds.append(_round(a, b, len(taken.rounds) % 2 == 1, taken.spoiled))
+            return _ended(
+                taken, limits, f"its budget of {limits.budget_s:.3g} s is over after {_count(taken)}"
+            )
+        taken.rounds.append(_round(a, b, next(order), taken.spoiled))
         progress(taken)
         last = taken.rounds[-1]
         if wrong := last.wrong:
             taken.judgement = Judgement(Verdict.WRONG, wrong, None)
+            return taken
+        if doubt := last.doubt:
+            taken.judgement = Judgement(Verdict.UNSURE, doubt, None)
             return taken
         exact = is_exact(taken.rounds)
         look = len(taken.rounds) == maximum if limits.exactly else is_look(len(taken.rounds), exact=exact)
@@ -122,6 +150,18 @@ def take_rounds(
             taken.judgement = found
             return taken
     return _ended(taken, limits, f"undecided after {_count(taken)}")
+
+
+def _orders(toss: Callable[[], bool]) -> Iterator[bool]:
+    """Whether B comes first. The first rounds, until a verdict may be formed, are neither all alike nor in turns: then
+    being second, or a rhythm of four processes, could pass for a difference."""
+    while True:
+        first = [toss() for _ in range(LOOKS[0])]
+        if len(set(first)) > 1 and len(set(first[::2]) | {not value for value in first[1::2]}) > 1:
+            break
+    yield from first
+    while True:
+        yield toss()
 
 
 def is_exact(rounds: Sequence[Round]) -> bool:
@@ -132,17 +172,34 @@ def is_exact(rounds: Sequence[Round]) -> bool:
     )
 
 
+def resolution(rounds: Sequence[Round]) -> float:
+    """Of the clock, as a fraction of the times: 0 when it is finer than their noise or exact, infinite when every time
+    is the same and nothing shows how far the next one would be."""
+    if is_exact(rounds):
+        return 0.0
+    sides = [side for item in rounds for side in (item.a, item.b)]
+    times = sorted({side.time_ns for side in sides})
+    if len(times) == len(sides):
+        return 0.0
+    steps = [high - low for low, high in zip(times, times[1:], strict=False)]
+    steps += [side.step_ns for side in sides if side.step_ns > 0]
+    return min(steps, default=math.inf) / times[0]
+
+
 def _judge(taken: Rounds, limits: RoundLimits) -> Judgement | None:
     cycles = [item.cycles_difference for item in taken.rounds]
     return judge(
         [item.difference for item in taken.rounds],
         limits.minimum_effect,
         [value for value in cycles if value is not None],
+        resolution(taken.rounds),
     )
 
 
 def _ended(taken: Rounds, limits: RoundLimits, why: str) -> Rounds:
-    taken.judgement = give_up([item.difference for item in taken.rounds], limits.minimum_effect, why)
+    taken.judgement = give_up(
+        [item.difference for item in taken.rounds], limits.minimum_effect, why, resolution(taken.rounds)
+    )
     return taken
 
 

@@ -13,7 +13,8 @@ from replay import __version__
 from replay.compare.made_of import kernels_of, replayed
 from replay.compare.rounds import Observation
 from replay.compare.verdict import Estimate, Judgement, Verdict, geometric_mean, survivors
-from replay.errors import UsageError
+from replay.errors import EngineError, UsageError
+from replay.report.outputs import finding
 from replay.results import comparison
 from replay.results.schema import RunResult, Timing
 from replay.timing.statistics import quantile
@@ -116,8 +117,15 @@ def median(values: Sequence[float]) -> float:
 
 
 def observation(result: RunResult) -> Observation:
-    """What one replay says. Raises UsageError when it was not timed."""
+    """What one replay says. Raises EngineError when nothing can be said of its time, UsageError when none was taken."""
     timing = result.timing
+    if result.verification.fault is not None or (
+        timing is None and result.verification.verdict == "not_compared"
+    ):
+        raise EngineError(
+            f"has no time to compare: {finding(result.verification)}", where=result.snapshot.file,
+            next="`replay run` shows what happened",
+        )  # fmt: skip
     if timing is None:
         raise UsageError(
             "was replayed without timing", where=result.snapshot.file, next="replay it without --no-timing"
@@ -131,15 +139,28 @@ def observation(result: RunResult) -> Observation:
             if result.verification.differences
             else ""
         )
+    doubt = ""
+    if result.verification.verdict == "unsure":
+        doubt = f"outputs differ from the captured ones, and {result.verification.reason}"
     return Observation(
         time_ns=time_ns,
         cycles=_cycles(timing, time_ns),
         exact=timing.source == "modelled" and len(set(times)) == 1,
         spoiled=next((item.text for item in timing.warnings if item.code in _SPOILING_WARNINGS), ""),
         wrong=wrong,
+        doubt=doubt,
         power_w=power / 1000 if isinstance(power := result.device.clocks.get("power_draw_mw"), int) else None,
         quartiles_ns=(quantile(sorted(times), 0.25), quantile(sorted(times), 0.75)),
+        step_ns=_step(times),
     )
+
+
+def _step(times: Sequence[float]) -> float:
+    """Of the clock: the least distance of samples of which some are equal; 0 when none are, or all."""
+    distinct = sorted(set(times))
+    if len(distinct) == len(times):
+        return 0.0
+    return min((high - low for low, high in zip(distinct, distinct[1:], strict=False)), default=0.0)
 
 
 def _cycles(timing: Timing, time_ns: float) -> float | None:

@@ -27,8 +27,9 @@ from replay.engine.run import RunOptions, run_snapshot
 from replay.errors import ReplayError
 from replay.images.demangle import demangle
 from replay.results import comparison
-from replay.results.schema import RunResult
+from replay.results.schema import KeptImage, RunResult
 
+MAXIMUM_KEPT = 32  # images of variants in a comparison
 _NOISE_SEED = "REPLAY_EMULATOR_NOISE_SEED"
 
 
@@ -59,16 +60,28 @@ def compare_windows(
     limits: RoundLimits,
     unmatched: Sequence[str] = (),
     progress: Callable[[str], None] = lambda text: None,
+    now_s: Callable[[], float] = time.monotonic,
 ) -> comparison.Comparison:
     """Measure every pair, one after the other. A pair that cannot be replayed becomes a FAILED row, unless it is the
-    only one: then its error is raised."""
-    begin_s = time.monotonic()
+    only one: then its error is raised. The budget of `limits` is that of all pairs: each has an equal share of what is
+    left, and those that come after its end are UNSURE."""
+    begin_s = now_s()
     found: list[JudgedRow] = []
+    kept: dict[str, KeptImage] = {}
     replays_s = 0.0
     for number, (window_a, window_b) in enumerate(pairs, 1):
         title = f"row {number} of {len(pairs)}: " if len(pairs) > 1 else ""
+        shared = limits
+        if limits.budget_s is not None:
+            left_s = limits.budget_s - (now_s() - begin_s)
+            if left_s <= 0:
+                found.append(JudgedRow(_not_begun(window_a, window_b, a, b, limits.budget_s)))
+                continue
+            shared = dataclasses.replace(limits, budget_s=left_s / (len(pairs) - number + 1))
         try:
-            row, taken, spent_s = _compare_window(window_a, window_b, a, b, limits, _titled(progress, title))
+            row, taken, spent_s = _compare_window(
+                window_a, window_b, a, b, shared, _titled(progress, title), kept
+            )
         except ReplayError as error:
             if len(pairs) == 1:
                 raise
@@ -87,8 +100,20 @@ def compare_windows(
             found.append(JudgedRow(row))
         else:
             found.append(JudgedRow(row, estimate(differences), probability_of_chance(differences)))
-    result = make_comparison(found, limits.minimum_effect, unmatched, [], time.monotonic() - begin_s)
-    return dataclasses.replace(result, replays_s=round(replays_s, 3))
+    result = make_comparison(found, limits.minimum_effect, unmatched, [], now_s() - begin_s)
+    return dataclasses.replace(result, replays_s=round(replays_s, 3), kept=list(kept.values()))
+
+
+def _not_begun(
+    window_a: SnapshotWindow, window_b: SnapshotWindow, a: SideOptions, b: SideOptions, budget_s: float
+) -> comparison.ComparedRow:
+    return comparison.ComparedRow(
+        kernel=kernels_text(window_a.kernels),
+        a=_side(window_a, a, None),
+        b=_side(window_b, b, None),
+        verdict="UNSURE",
+        reason=f"not replayed: the budget of {budget_s:g} s was over",
+    )
 
 
 def _titled(progress: Callable[[str], None], title: str) -> Callable[[str], None]:
@@ -102,6 +127,7 @@ def _compare_window(
     b: SideOptions,
     limits: RoundLimits,
     progress: Callable[[str], None],
+    kept: dict[str, KeptImage],
 ) -> tuple[comparison.ComparedRow, Rounds, float]:
     states = _SideState("A"), _SideState("B")
     accepted: set[str] = set()  # disturbances that stayed through every repetition of a round
@@ -140,6 +166,9 @@ def _compare_window(
     rounds = take_rounds(side(window_a, a, states[0]), side(window_b, b, states[1]), limits, progress=follow)
     first = states[0].result
     assert first is not None
+    for state in states:
+        if state.result is not None and state.result.variant is not None and len(kept) < MAXIMUM_KEPT:
+            kept |= {item.digest: item for item in state.result.variant.kept}
     row = comparison.ComparedRow(
         kernel=kernels_text(window_a.kernels),
         a=_side(window_a, a, states[0].result, [item.a for item in rounds.rounds]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -25,12 +26,15 @@ from replay.errors import UsageError
 from replay.history.spread import Spread, occasions, spread_of
 from replay.results import comparison
 from replay.results.schema import RunResult
-from replay.timing.statistics import quantile
 from replay.timing.student import tail_probability
 
 # Results of different times: the device may have drifted between them, which no number of samples shows.
-APART_MINIMUM_EFFECT = 0.05
+APART_MINIMUM_EFFECT = (
+    0.25  # where the spread between times is not known: more than levels of processes lie apart
+)
 APART_LEAST_RESULTS = 3
+CHANCE = 0.01  # of a rare level
+_LEAST_ORDERS = 200  # in which both sides can be mixed; with fewer every result of a side must agree
 SpreadOf = Callable[[RunResult], "Spread | None"]
 
 
@@ -47,7 +51,7 @@ def compare_results(
 
     They were taken at different times. Where the spread between such times is known, from a history or from the two
     sides themselves, it says which change is one; else measured results need several on each side, and only a change of
-    5 % or more is called one. Raises UsageError when they should not be compared.
+    25 % or more is called one. Raises UsageError when they should not be compared.
     """
     begin_s = time.monotonic()
     groups_a, groups_b = _series(a), _series(b)
@@ -60,12 +64,9 @@ def compare_results(
         group_a, group_b = groups_a[first_a.exactly], groups_b[first_b.exactly]
         if not across:
             _require_comparable([*group_a, *group_b])
-        spread = (
-            known_spread(first_a.result)
-            or known_spread(first_b.result)
-            or spread_of(_times(group_a), _times(group_b))
-        )
-        found.append(_compare_stored(group_a, group_b, minimum_effect, spread))
+        history = known_spread(first_a.result) or known_spread(first_b.result)
+        spread = history or spread_of(_times(group_a), _times(group_b))
+        found.append(_compare_stored(group_a, group_b, minimum_effect, spread, own_spread=history is None))
         spreads.append(spread)
     return make_comparison(
         found, minimum_effect, unmatched, _notes(found, spreads), time.monotonic() - begin_s
@@ -131,11 +132,16 @@ def _require_comparable(items: Sequence[StoredResult]) -> None:
 
 
 def _compare_stored(
-    a: Sequence[StoredResult], b: Sequence[StoredResult], minimum_effect: float, spread: Spread | None
+    a: Sequence[StoredResult],
+    b: Sequence[StoredResult],
+    minimum_effect: float,
+    spread: Spread | None,
+    *,
+    own_spread: bool,
 ) -> JudgedRow:
     sides = [[observation(item.result) for item in group] for group in (a, b)]
     rounds = [Round(left, right, False) for left, right in zip(*sides, strict=False)]
-    judgement, chance = _judge_stored(a, b, sides, rounds, minimum_effect, spread)
+    judgement, chance = _judge_stored(a, b, sides, rounds, minimum_effect, spread, own_spread)
     first = a[0].result
     assert first.timing is not None
     row = comparison.ComparedRow(
@@ -172,6 +178,7 @@ def _judge_stored(
     rounds: Sequence[Round],
     minimum_effect: float,
     spread: Spread | None,
+    own_spread: bool,
 ) -> tuple[Judgement, float | None]:
     """And the probability of chance."""
     wrong = next((item.wrong for item in rounds if item.wrong), "") or next(
@@ -185,28 +192,61 @@ def _judge_stored(
     )
     if wrong:
         return Judgement(Verdict.WRONG, wrong, None), None
+    if doubt := next((item.doubt for item in rounds if item.doubt), ""):
+        return Judgement(Verdict.UNSURE, doubt, None), None
     differences = [item.difference for item in rounds]
     if all(side.exact for item in rounds for side in (item.a, item.b)):
         found = judge(differences * 2, minimum_effect) or give_up(differences, minimum_effect, "undecided")
         return found, probability_of_chance(differences) if len(differences) > 1 else None
+    times_a, times_b = occasions(_times(a)), occasions(_times(b))
     if spread is not None and spread.deviation > 0:
-        times_a, times_b = occasions(_times(a)), occasions(_times(b))
-        mean = _mean_log(times_b) - _mean_log(times_a)
-        known = from_spread(mean, spread.deviation, spread.degrees, len(times_a), len(times_b))
-        error = known.deviation / math.sqrt(known.rounds)
-        chance = tail_probability(mean / error, spread.degrees)
-        return judge_estimate(known, minimum_effect) or _undecided(known, minimum_effect, spread), chance
-    if len(rounds) < APART_LEAST_RESULTS:
-        unsure = give_up(
-            differences, minimum_effect, f"{len(rounds)} results on each side, of different times"
-        )
-        ratio = math.exp(quantile(sorted(differences), 0.5))
-        return dataclasses.replace(
-            unsure, estimate=None, reason=f"{unsure.reason}; B / A is {ratio:.4f}"
-        ), None
-    effect = max(minimum_effect, APART_MINIMUM_EFFECT)
-    found = judge(differences, effect) or give_up(differences, effect, f"{len(rounds)} results on each side")
-    return found, probability_of_chance(differences)
+        return judge_by_spread(times_a, times_b, minimum_effect, spread, own_spread)
+    apart = _apart(times_a, times_b)
+    fewest = min(len(times_a), len(times_b))
+    if fewest >= APART_LEAST_RESULTS:
+        clear = judge_estimate(apart, max(minimum_effect, APART_MINIMUM_EFFECT))
+        if clear is not None and clear.verdict is not Verdict.SAME:
+            return clear, None
+    reason = (
+        f"{fewest} different times on each side, and a spread between such times that is not known; only a change of "
+        f"{100 * APART_MINIMUM_EFFECT:.0f} % over {APART_LEAST_RESULTS} or more would count; B / A is {apart.ratio:.4f}"
+    )
+    return Judgement(Verdict.UNSURE, reason, apart if fewest > 1 else None), None
+
+
+def _apart(times_a: Sequence[float], times_b: Sequence[float]) -> Estimate:
+    """B / A of the means, from the pair that is closest to the one that is farthest apart."""
+    a, b = [list(map(math.log, times)) for times in (times_a, times_b)]
+    pairs = min(len(a), len(b))
+    mean = math.fsum(b) / len(b) - math.fsum(a) / len(a)
+    low, high = min(b) - max(a), max(b) - min(a)
+    return Estimate(math.exp(mean), math.exp(low), math.exp(high), pairs, (high - low) / 2)
+
+
+def judge_by_spread(
+    times_a: Sequence[float], times_b: Sequence[float], minimum_effect: float, spread: Spread, own: bool
+) -> tuple[Judgement, float]:
+    """By the spread of a history, or of both sides themselves (own)."""
+    fewest, most = sorted((len(times_a), len(times_b)))
+    apart = _apart(times_a, times_b)
+    known = from_spread(
+        math.log(apart.ratio), spread.deviation, spread.degrees, len(times_a), len(times_b), CHANCE / 2
+    )
+    if math.comb(fewest + most, fewest) < _LEAST_ORDERS:
+        # So few may all be of the tails, of which the history shows how far they reach.
+        reach = math.exp(spread.reach)
+        low, high = min(known.low, apart.low / reach), max(known.high, apart.high * reach)
+        known = dataclasses.replace(known, low=low, high=high)
+    error = spread.deviation * math.sqrt(1 / len(times_a) + 1 / len(times_b))
+    others = most if own else spread.occasions
+    rare = spread.chance_of_a_rare_level(fewest, others)
+    chance = max(rare, tail_probability(math.log(apart.ratio) / error, spread.degrees))
+    if rare > CHANCE:
+        enough = next(n for n in itertools.count(1) if spread.chance_of_a_rare_level(n, others) <= CHANCE)
+        unsure = _undecided(known, minimum_effect, spread)
+        few = f"{fewest} different times on a side may be of a rare level; {enough} would tell (others: {others})"
+        return dataclasses.replace(unsure, reason=f"{few}; {unsure.reason}"), chance
+    return judge_estimate(known, minimum_effect) or _undecided(known, minimum_effect, spread), chance
 
 
 def _undecided(known: Estimate, minimum_effect: float, spread: Spread) -> Judgement:

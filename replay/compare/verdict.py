@@ -1,8 +1,11 @@
-"""Whether B is slower than A, from rounds. Pure functions over numbers; docs/verdicts.md has the rule and its scores.
+"""Whether B is slower than A, from rounds. Pure functions over numbers; docs/compare.md has the rule and its figures.
 
-A *round* is A and B next to each other, each in a fresh process, in the order AB, BA, AB, ...; it yields one
-difference, ln(median of B / median of A). Samples inside a process are no independent evidence: processes differ from
-one another by more than the samples inside one, and a device drifts, which only neighbours share.
+A *round* is A and B next to each other, each in a fresh process, in an order drawn by lot; it yields one difference,
+ln(median of B / median of A). Samples inside a process are no independent evidence: processes differ from one another
+by more than the samples inside one, and a device drifts, which only neighbours share.
+
+Each look at the rounds spends a part of the 1 % of comparisons of equal sides that may be called different; all looks
+of PROBABILITIES together spend 0.96 %, and no assumption about the noise is needed for it.
 """
 
 from __future__ import annotations
@@ -12,16 +15,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from replay.timing.statistics import quantile
+from replay.compare.interval import RANKS_FROM, bounds, probability_of_signs
 from replay.timing.student import tail_probability, two_sided_quantile
 
-LOOKS = (6, 8, 11, 15, 20, 28)  # rounds after which to look; more looks would raise the rate of false alarms
-PROBABILITY_PER_LOOK = 0.004  # two-sided, that the interval of one look misses the truth
+# Rounds after which to look, and the two-sided probability that the interval of that look misses the truth
+PROBABILITIES = {8: 2 / 256, 14: 0.00062, 20: 0.0006, 28: 0.0006}
+LOOKS = tuple(PROBABILITIES)
+EARLY_PROBABILITY = (
+    0.0005  # likewise, of fewer rounds, as a fixed number, a budget or a folder of results may leave
+)
 MINIMUM_EFFECT = 0.01
 EXACT_ROUNDS = 2  # of a deterministic clock
 FALSE_DISCOVERY_RATE = 0.05
-_CLIP_SIGMAS = 3.0
-_MAD_TO_SIGMA = 1.4826
+_LARGEST_LOGARITHM = 300.0  # of two rounds that differ much; floats end at 709
 _POWER_SIGMAS = 0.8416  # of the normal distribution, for the effect that is found four times out of five
 
 
@@ -37,8 +43,8 @@ class Verdict(str, Enum):
 
 @dataclass(frozen=True)
 class Estimate:
-    """A ratio B / A with its interval. rounds: how many; deviation: standard deviation of the clipped differences of
-    rounds, of their logarithms."""
+    """A ratio B / A with its interval. rounds: how many; deviation: standard deviation of the differences of rounds,
+    of their logarithms."""
 
     ratio: float
     low: float
@@ -58,33 +64,34 @@ class Judgement:
     smallest_effect: float | None = None
 
 
-def clip(differences: Sequence[float]) -> list[float]:
-    """Differences at most 3 robust standard deviations from their median: one disturbed round must not decide."""
-    middle = quantile(sorted(differences), 0.5)
-    sigma = quantile(sorted(abs(value - middle) for value in differences), 0.5) * _MAD_TO_SIGMA
-    if (
-        sigma == 0
-    ):  # more than half are equal, as a coarse clock makes them: that says nothing about the others
-        return list(differences)
-    reach = _CLIP_SIGMAS * sigma
-    return [min(max(value, middle - reach), middle + reach) for value in differences]
+def probability_after(rounds: int) -> float:
+    """That the interval after so many rounds misses the truth: that of the last look."""
+    return (
+        PROBABILITIES[max(look for look in LOOKS if look <= rounds)]
+        if rounds >= LOOKS[0]
+        else EARLY_PROBABILITY
+    )
 
 
-def estimate(differences: Sequence[float], probability: float = PROBABILITY_PER_LOOK) -> Estimate:
-    """The ratio with a t-interval that misses the truth with `probability`. Takes at least 2 differences."""
+def estimate(differences: Sequence[float], probability: float | None = None) -> Estimate:
+    """The ratio with an interval that misses the truth with `probability`, by default that of the look. Takes at least
+    2 differences."""
+    import numpy
+
     count = len(differences)
     if count < 2:
         raise ValueError("an interval needs at least 2 rounds")
-    clipped = clip(differences)
-    mean = math.fsum(clipped) / count
-    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in clipped) / (count - 1))
-    half = two_sided_quantile(probability, count - 1) * deviation / math.sqrt(count)
-    return Estimate(math.exp(mean), math.exp(mean - half), math.exp(mean + half), count, deviation)
+    values = numpy.asarray(differences, dtype=float)
+    found = bounds(values, probability_after(count) if probability is None else probability)
+    ratio, low, high = (
+        math.exp(min(max(float(value), -_LARGEST_LOGARITHM), _LARGEST_LOGARITHM)) for value in found
+    )
+    return Estimate(ratio, low, high, count, float(values.std(ddof=1)))
 
 
 def smallest_effect(found: Estimate, minimum_effect: float) -> float:
     """The slow-down that as many rounds with the same noise would have shown four times out of five."""
-    half = math.log(found.high) - math.log(found.ratio)
+    half = max(math.log(found.high / found.ratio), math.log(found.ratio / found.low))
     power = _POWER_SIGMAS * found.deviation / math.sqrt(found.rounds)
     return math.expm1(max(half, math.log1p(minimum_effect)) + power)
 
@@ -93,15 +100,17 @@ def judge(
     differences: Sequence[float],
     minimum_effect: float = MINIMUM_EFFECT,
     cycles: Sequence[float] | None = None,
+    resolution: float = 0.0,
 ) -> Judgement | None:
     """The verdict that the rounds so far allow; None: take more.
 
     minimum_effect: as a fraction; smaller changes are SAME. cycles: the same differences in SM cycles, where they are
-    known: a change that is one of time and not of cycles comes from the clock.
+    known: a change that is one of time and not of cycles comes from the clock. resolution: of the clock, as a fraction
+    of the times; infinite when all that is known is that it is too coarse.
     """
     if len(differences) < 2:
         return None
-    found = judge_estimate(estimate(differences), minimum_effect)
+    found = judge_estimate(estimate(differences), minimum_effect, resolution)
     if found is None or found.verdict is Verdict.SAME or cycles is None or len(cycles) != len(differences):
         return found
     in_cycles = judge(cycles, minimum_effect)
@@ -110,12 +119,15 @@ def judge(
     return found
 
 
-def judge_estimate(found: Estimate, minimum_effect: float = MINIMUM_EFFECT) -> Judgement | None:
-    """The verdict that an interval allows; None: none."""
+def judge_estimate(
+    found: Estimate, minimum_effect: float = MINIMUM_EFFECT, resolution: float = 0.0
+) -> Judgement | None:
+    """The verdict that an interval allows; None: none. resolution: as of `judge`; times that a clock rounds to the
+    same may differ by as much, so that nothing is SAME within less."""
     threshold = math.log1p(minimum_effect)
     mean, low, high = math.log(found.ratio), math.log(found.low), math.log(found.high)
     reach = smallest_effect(found, minimum_effect)
-    if -threshold < low and high < threshold:
+    if -threshold < low - resolution and high + resolution < threshold:
         what = "no difference" if low == high == 0 else f"within {minimum_effect * 100:.3g} %"
         return Judgement(Verdict.SAME, what, found, reach)
     if low > 0 and mean >= threshold:
@@ -142,15 +154,22 @@ def from_spread(
     )
 
 
-def give_up(differences: Sequence[float], minimum_effect: float, why: str) -> Judgement:
-    """UNSURE, with what these rounds could have seen. why: what ended the rounds."""
+def give_up(
+    differences: Sequence[float], minimum_effect: float, why: str, resolution: float = 0.0
+) -> Judgement:
+    """UNSURE, with what these rounds could have seen. why: what ended the rounds. resolution: as of `judge`."""
     if len(differences) < 2:
         return Judgement(Verdict.UNSURE, f"{why}; an interval needs at least 2 rounds", None)
     found = estimate(differences)
-    reach = smallest_effect(found, minimum_effect)
+    if math.isinf(resolution):
+        return Judgement(
+            Verdict.UNSURE, f"{why}; all times are equal, so that the clock is too coarse", found
+        )
+    reach = smallest_effect(found, minimum_effect + resolution)
+    coarse = f", with a clock in steps of {resolution * 100:.2g} %" if resolution else ""
     return Judgement(
         Verdict.UNSURE,
-        f"{why}; the smallest slow-down that they would have shown is {reach * 100:.2g} %",
+        f"{why}; the smallest slow-down that they would have shown{coarse} is {reach * 100:.2g} %",
         found,
         reach,
     )
@@ -162,15 +181,21 @@ def is_look(rounds: int, *, exact: bool = False) -> bool:
 
 
 def probability_of_chance(differences: Sequence[float]) -> float:
-    """Two-sided probability of so large a mean difference where there is none, for the looks that were allowed."""
-    clipped = clip(differences)
-    count = len(clipped)
-    mean = math.fsum(clipped) / count
-    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in clipped) / (count - 1))
-    if deviation == 0:
+    """Two-sided probability of so large a difference where there is none, for the looks that were allowed: by signed
+    ranks or by Student's t, whichever speaks more clearly, twice as either may."""
+    import numpy
+
+    values = numpy.asarray(differences, dtype=float)
+    count = len(values)
+    mean, deviation = float(values.mean()), float(values.std(ddof=1))
+    if deviation <= abs(mean) * 1e-12:  # the clock is exact, but for the last digit
         return 1.0 if mean == 0 else 0.0
-    looks = max(1, sum(look <= count for look in LOOKS))
-    return min(1.0, looks * tail_probability(mean / deviation * math.sqrt(count), count - 1))
+    looks = [look for look in LOOKS if look <= count]
+    student = max(1, len(looks)) * tail_probability(mean / deviation * math.sqrt(count), count - 1)
+    if count < RANKS_FROM:
+        return min(1.0, student)
+    spent = math.fsum(PROBABILITIES[look] for look in looks[:-1])
+    return min(1.0, 2 * student, 2 * (spent + probability_of_signs(values)))
 
 
 def survivors(probabilities: Sequence[float], rate: float = FALSE_DISCOVERY_RATE) -> list[bool]:

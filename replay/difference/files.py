@@ -8,7 +8,7 @@ be fetched; and a file that it names is only taken where a snapshot was named by
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,8 +16,9 @@ from replay import images
 from replay.errors import EngineError, ReplayError
 from replay.images.demangle import demangle
 from replay.results.comparison import ComparedKernel
+from replay.results.schema import KeptImage
 from replay.snapshot.contents import MAX_LISTED, Snapshot
-from replay.variants.images import SOURCE_SUFFIXES, BuiltImage, read_image_file
+from replay.variants.images import SOURCE_SUFFIXES, BuiltImage, kept_data, read_image_file
 from replay.variants.kernels import find_kernel
 from replay.variants.model import Variant, parse
 
@@ -27,17 +28,22 @@ _VERSION = re.compile(r"\d{2}(\.\d{1,3}){0,2}")
 
 @dataclass(frozen=True)
 class Code:
-    """An image that holds a kernel. spills: bytes stored and loaded, where a compiler said so just now."""
+    """An image that holds a kernel. spills: bytes stored and loaded, where a compiler said so just now. named: it is in
+    a file that the user named, and not only in a result, which may come from a stranger: no tool is run on that."""
 
     image: bytes
     kernel: str  # mangled
     spills: tuple[int, int] | None = None
+    named: bool = True
 
 
 class CodeFiles:
-    """snapshots, files: what the user named. Opened when they are needed."""
+    """snapshots, files: what the user named, opened when they are needed. kept: images that the results hold."""
 
-    def __init__(self, snapshots: Sequence[Path], files: Sequence[Path]) -> None:
+    def __init__(
+        self, snapshots: Sequence[Path], files: Sequence[Path], kept: Iterable[KeptImage] = ()
+    ) -> None:
+        self._kept = {item.digest: item for item in kept}
         self._snapshots = list(snapshots)
         self._files = list(files)
         self._places: dict[str, Path] | None = None  # digest -> snapshot or image
@@ -46,7 +52,7 @@ class CodeFiles:
     @property
     def given(self) -> bool:
         """Whether there is anything to look into."""
-        return bool(self._snapshots or self._files)
+        return bool(self._snapshots or self._files or self._kept)
 
     def kernel(self, kernel: ComparedKernel, snapshot: str, variant: str) -> Code | str:
         """The code of a kernel of a side, or why it is not known. snapshot: file name of the side's. Raises ReplayError
@@ -62,7 +68,8 @@ class CodeFiles:
         found = self._by_digest(kernel.image)
         if found is not None:
             name = mangled_in(found, kernel.name)
-            return Code(found, name) if name else f"{kernel.name} is not in its image"
+            code = Code(found, name, named=self.is_named(kernel.image))
+            return code if name else f"{kernel.name} is not in its image"
         if variant:
             built = self.variant(snapshot, variant)
             if isinstance(built, str):
@@ -88,10 +95,20 @@ class CodeFiles:
             return str(error)
         return self._built[key]
 
+    def is_named(self, digest: str) -> bool:
+        """Whether an image is in one of the files."""
+        return digest in (self._places or {})
+
+    def image(self, digest: str) -> bytes | None:
+        """An image, if it is in one of the files or was kept. Raises ReplayError for a file that cannot be read."""
+        if self._places is None:
+            self._places = dict(self._all_places())
+        return self._by_digest(digest)
+
     def _by_digest(self, digest: str) -> bytes | None:
         path = (self._places or {}).get(digest)
         if path is None:
-            return None
+            return kept_data(self._kept[digest]) if digest in self._kept else None
         if path.suffix != ".rsnap":
             return read_image_file(str(path)).data
         return _captured(path, digest)
@@ -176,7 +193,7 @@ def _assembled(image: BuiltImage, variant: Variant, architecture: int | None) ->
     texts = image.ptx(sm)
     if len(texts) != 1:
         raise EngineError(f"{len(texts)} PTX modules in the image", where=image.source)
-    return assemble(tool, texts[0], image.source, sm, variant.jit, variant.lower_ptx)
+    return assemble(tool, texts[0], image.source, sm, variant.jit)
 
 
 def _architecture(capability: object) -> int | None:

@@ -15,6 +15,7 @@ from replay.images.cubin import machine_code, read_cubin
 from replay.images.ptx import read_ptx
 from replay.results.bisection import Bisection, Step
 from replay.results.comparison import ComparedKernel, ComparedRow
+from replay.results.schema import VariantFacts
 
 MAXIMUM_KERNELS = 40  # of one comparison
 _RESOURCES = (
@@ -55,6 +56,22 @@ def _kernel(a: ComparedKernel, b: ComparedKernel, row: ComparedRow, files: CodeF
     sides = files.kernel(a, row.a.snapshot, row.a.variant), files.kernel(b, row.b.snapshot, row.b.variant)
     name = a.name if a.name == b.name else f"{a.name} and {b.name}"
     return _compared(name, *sides)
+
+
+def variant_differences(facts: VariantFacts, files: CodeFiles) -> list[KernelDifference]:
+    """Of the kernels of a variant and those that they stand for, as far as their images are known."""
+    found: list[KernelDifference] = []
+    for image in facts.images:
+        a, b = files.image(image.replaces), files.image(image.digest)
+        if a is None or b is None or image.same:
+            continue
+        for kernel in image.kernels[: MAXIMUM_KERNELS - len(found)]:
+            sides = (
+                Code(a, kernel.replaces or kernel.name, named=files.is_named(image.replaces)),
+                Code(b, kernel.name, named=files.is_named(image.digest)),
+            )
+            found.append(_compared(kernel.name, *sides))
+    return [replace(item, notes=["A is the captured kernel, B the variant's", *item.notes]) for item in found]
 
 
 def step_differences(result: Bisection, step: Step, files: CodeFiles) -> list[KernelDifference]:
@@ -112,6 +129,11 @@ def _both(name: str, a: Code, b: Code) -> KernelDifference:
 def _machine_code(
     pair: Sequence[bytes], sides: Sequence[Code], listings: list[Listing], notes: list[str]
 ) -> None:
+    if not all(side.named for side in sides):
+        notes.append(
+            "the machine code differs; name the files of both sides, and it is shown by instructions"
+        )
+        return
     tool = Disassembler()
     if not tool.name:
         notes.append(

@@ -16,8 +16,16 @@ from typing import Any
 
 from replay import __version__
 from replay.doctor.findings import Examination, Finding, Level
-from replay.drivers import Driver, emulator_library, find_driver, interposer_library, system_library
-from replay.engine.supervisor import worker_environment
+from replay.drivers import (
+    LINKER_NAME,
+    Driver,
+    emulator_library,
+    find_driver,
+    interposer_library,
+    stand_in_library,
+    system_library,
+)
+from replay.engine.environment import worker_environment
 from replay.errors import ReplayError
 from replay.report.text import number, size
 
@@ -165,8 +173,9 @@ def _ask_devices(chosen: Driver) -> dict[str, Any]:
 
 
 def shim(choice: str | None) -> Iterator[Finding]:
-    """The library that capture preloads."""
+    """The library that capture preloads, and the one that it puts before the driver."""
     library = interposer_library()
+    stand_in_library()
     with tempfile.TemporaryDirectory(prefix="replay-doctor-") as folder:
         command = [
             sys.executable,
@@ -196,6 +205,13 @@ def shim(choice: str | None) -> Iterator[Finding]:
     preloaded = os.environ.get("LD_PRELOAD")
     if preloaded:
         yield Finding("capture", Level.NOTE, f"LD_PRELOAD is set ({preloaded}); the shim goes in front of it")
+    if any(Path(item).name.startswith(LINKER_NAME) for item in (preloaded or "").replace(":", " ").split()):
+        yield Finding(
+            "driver",
+            Level.PROBLEM,
+            "LD_PRELOAD holds a driver, whose names come before those of programs",
+            "name its folder in LD_LIBRARY_PATH instead",
+        )
 
 
 _LOADED = "loaded"

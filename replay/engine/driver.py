@@ -61,6 +61,10 @@ class Driver(Protocol):
         """CUDA's name of a CUresult."""
         ...
 
+    def own(self, symbol: str) -> DriverFunction | None:
+        """A function that is none of CUDA's, which the built-in CPU driver has; None where the driver lacks it."""
+        ...
+
 
 def call(driver: Driver, symbol: str, *arguments: Any) -> None:
     """Call a function that must succeed. Raises DriverFailure."""
@@ -182,6 +186,11 @@ class LoadedDriver:
             except EngineError:
                 self._names[code] = f"error {code}"
         return self._names[code]
+
+    def own(self, symbol: str) -> DriverFunction | None:
+        """A function beside the driver API; None where the driver lacks it."""
+        address = _exported(symbol)
+        return ctypes.CFUNCTYPE(ctypes.c_int32)(address) if address else None
 
     def _look_up(self, function: Function, per_thread: bool) -> DriverFunction:
         twin = per_thread and bool(function.twin)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import os
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,12 +17,15 @@ from replay.compare.tolerance import Tolerance
 from replay.engine.checking.readings import Here, Readings
 from replay.engine.checking.shift import change_census
 from replay.engine.checking.verifying import Verified, Verifier
+from replay.engine.confinement import confine
 from replay.engine.contents.saving import OutputSaver
 from replay.engine.driver import Driver, call, management_library, query, query_int
 from replay.engine.execution.lanes import is_launch, is_work, lane_of
 from replay.engine.measuring.counters import SETTING, read_counters
 from replay.engine.measuring.profiling import replay_for_profiler
+from replay.engine.measuring.stamps import warm_up
 from replay.engine.measuring.timed import Timed, time_session
+from replay.engine.placing.mappings import GRANULE_BYTES
 from replay.engine.placing.memory import Span
 from replay.engine.placing.placement import MovedWords, placement
 from replay.engine.preflight.findings import judge, look, refuse
@@ -37,8 +41,10 @@ from replay.engine.session import (
     Session,
 )
 from replay.engine.variants import read_changes
+from replay.errors import EngineError
 from replay.results import schema
 from replay.snapshot.container import SnapshotReader
+from replay.snapshot.doubts import doubts
 from replay.snapshot.schema import to_wire
 from replay.timing.clocks import Clocks
 
@@ -69,6 +75,11 @@ def carry_out(
     needs = replace(needs, images=[image for image in needs.images if image.digest not in replaced])
     here = look(driver, request["device"], request["emulated"], needs, memory=False)
     refuse(judge(needs, here), reader.path, request["best_effort"], program.left_out.append)
+    # What they open, they open before the worker is confined.
+    management = None if request["emulated"] else management_library()
+    saver = None
+    if request.get("save_outputs"):
+        saver = OutputSaver.into(request["save_outputs"], request.get("save_all", False))
     session = Session(
         driver,
         program,
@@ -79,10 +90,12 @@ def carry_out(
         targets=targets,
         stage=messages.stage,
         progress=messages.progress,
+        confine=lambda: _confine(driver, request, messages),
     )
     check_parameters(session)
+    _refuse_unknown_state(session, request)
     device = device_facts(driver, session.device, session.devices.ordinal)
-    clocks = Clocks(None if request["emulated"] else management_library(), device["uuid"])
+    clocks = Clocks(management, device["uuid"])
     moved_words = MovedWords()
     session.contents.on_difference = moved_words.add
     readings = Readings(
@@ -92,9 +105,6 @@ def carry_out(
         Here(request["emulated"], device["compute_capability"]),
     )
     session.contents.reading, session.contents.reading_of_part = readings.of, readings.of_part
-    saver = None
-    if request.get("save_outputs"):
-        saver = OutputSaver.into(request["save_outputs"], request.get("save_all", False))
     verifier = Verifier(session, readings.of_copy, saver)
     if request["timing"] is not None:
         session.contents.copies.remember_loaded()
@@ -109,10 +119,10 @@ def carry_out(
     counters = read_counters(Path(os.environ[SETTING]), verified.replays) if request["counters"] else None
     timed = Timed()
     nodes: list[schema.NodeTime] = []
-    notes = list(session.executor.notes) + program.left_out
+    notes = list(session.executor.notes) + program.left_out + list(dict.fromkeys(verified.refused))
     notes += saver.skipped if saver is not None else []
     if request["timing"] is not None:
-        if verified.replayable:
+        if not verified.not_timed:
             timed = time_session(session, verified, clocks, request, messages)
             notes += timed.notes
             if program.expand_graphs and timed.can_go_on:
@@ -120,7 +130,12 @@ def carry_out(
             if timed.can_go_on:
                 verifier.verify_again(verified)
         else:
-            notes.append("not timed: the window ends with an error that the context does not survive")
+            notes.append(f"not timed: {verified.not_timed}")
+    if program.fault is not None and not session.ends.active and program.ranges:
+        notes.append(
+            f"memory is placed in pieces of {GRANULE_BYTES >> 20} MiB here, so an access just past the end of an "
+            "allocation need not fault; on the built-in CPU driver allocations end where they did"
+        )
     if timed.restore is None:  # which says the same
         notes += session.found_written
     if count := verified.handle_words:
@@ -132,6 +147,13 @@ def carry_out(
         notes.append(f"{what} to moved memory (a guess)")
     state = clocks.state()
     notes += capture_notes(session)
+    verified.doubt(
+        [*doubts(session.program.notes, session.program.ranges.values()), *program.doubts],
+        varied=program.varied,
+        threads=len({item.thread for item in [*program.setup, *program.window]}),
+    )
+    if verified.host_text and verified.verdict == "match":
+        notes.append(verified.host_text)
     return {
         "driver_version": query_int(driver, "cuDriverGetVersion"),
         "device": to_wire(schema.DeviceFacts(**device, clocks=state, clocks_unavailable=clocks.unavailable)),
@@ -155,6 +177,34 @@ def carry_out(
         "nodes": to_wire(nodes),
         "counters": None if counters is None else to_wire(counters),
     }
+
+
+def _refuse_unknown_state(session: Session, request: dict[str, Any]) -> None:
+    """A variant whose own variables cannot be restored would be timed from what its last run left in them. Of captured
+    modules, the capture told which variables it did not find."""
+    names = session.variables_not_found
+    if names and session.program.varied and request["timing"] is not None:
+        raise EngineError(
+            f"the variant cannot be timed: the driver does not find its variable {names[0]} by name"
+            + (f" (and {len(names) - 1} more)" if len(names) > 1 else "")
+            + ", so what one run leaves in it would be there in the next",
+            next="declare it without `static` (in PTX, .visible), or check the outputs alone with --no-timing",
+        )
+
+
+def _confine(driver: Driver, request: dict[str, Any], messages: Messages) -> None:
+    """Confines this process unless the request leaves that out, and tells what could not be confined."""
+    if not request["confine"]:
+        return
+    if not request["emulated"]:
+        warm_up(driver)
+    results = [Path(request["save_outputs"])] if request.get("save_outputs") else []
+    for name in (SETTING, "CUDA_LOG_FILE"):  # files that the driver writes for the user, who named them
+        if path := os.environ.get(name):
+            with suppress(OSError):
+                Path(path).touch()
+                results.append(Path(path))
+    messages.send(unconfined=confine(Path(request["library"]), results))
 
 
 def device_facts(driver: Driver, device: int, ordinal: int) -> dict[str, Any]:
@@ -224,6 +274,8 @@ def verification(
         within_tolerance=verified.within_tolerance,
         varying=verified.varying,
         saved=list(saver.saved) if saver is not None else [],
+        fault=verified.fault,
+        no_outputs=verified.no_outputs,
     )
 
 
@@ -292,7 +344,7 @@ def time_nodes(session: Session, messages: Messages) -> list[schema.NodeTime]:
 
 def capture_notes(session: Session) -> list[str]:
     """Notes of the capture that say what is missing, in the order of the capture, so many at most."""
-    silent = ("WINDOW_OPEN", "WINDOW_CLOSE", "LAUNCH_MATCHED", "CHILD_PROCESS")
+    silent = ("WINDOW_OPEN", "WINDOW_CLOSE", "LAUNCH_MATCHED", "CHILD_PROCESS", "DEVICE_ERROR")
     left_out = " ".join(session.program.left_out)  # which says the same of them
     texts = [
         f"{note.code} {f'{note.function}: ' if note.function else ''}{note.text}".strip()

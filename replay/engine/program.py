@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import Any
 
 from replay.api.structs import TENSOR_MAP_BYTES
+from replay.engine.checking.faults import captured_fault, ended_by, refused_launches
 from replay.engine.contents.reading import describe
 from replay.engine.contents.tensor_maps import MapPlace, unpack_maps
 from replay.engine.contents.words import HandleWord, Word, unpack_handles, unpack_words
@@ -21,7 +22,20 @@ from replay.engine.preflight.requirements import unfaithful
 from replay.engine.variants import Changes, apply
 from replay.errors import EngineError
 from replay.snapshot.container import SnapshotReader
-from replay.snapshot.schema import Call, Census, Change, Contents, Image, Note, Range, TensorMap, from_wire
+from replay.snapshot.schema import (
+    Call,
+    Census,
+    Change,
+    Contents,
+    Environment,
+    Image,
+    Kernel,
+    Note,
+    Range,
+    Summary,
+    TensorMap,
+    from_wire,
+)
 
 
 class Program:
@@ -33,7 +47,9 @@ class Program:
     late: ids of ranges that share their addresses or their memory with others and are born inside the window. shared:
     ids of all ranges in such places. births, deaths: ranges that are loaded before, or compared before, the call
     of that number. changes: what the host wrote before the call of that number, seen: what memory held behind it.
-    changed: ids of the ranges concerned. Raises EngineError when the window cannot be replayed.
+    changed: ids of the ranges concerned. fault: the error that the window ended in, if it did; refused: its launches,
+    if the driver took none of them; ended_by: the signal by which the application ended itself, "" otherwise. Raises
+    EngineError when the window cannot be replayed.
     """
 
     def __init__(
@@ -57,9 +73,11 @@ class Program:
                         next="somebody changed the snapshot, or its writer was at fault: capture again",
                     )
         self.notes: list[Note] = list(self._objects(Note, "note"))
+        self.kernels = [kernel.demangled or kernel.name for kernel in self._objects(Kernel, "kernel")]
         calls: list[Call] = apply(self._objects(Call, "call"), changes)
         self.variant_images = changes.images()
         self.varied = changes != Changes()
+        self.launched_images = {kernel.image for kernel in self._objects(Kernel, "kernel")}
         self.setup = [call for call in calls if call.section == "setup"]
         self.window = [call for call in calls if call.section == "window"]
         self.call_words: dict[int, list[Word]] = {}
@@ -87,6 +105,10 @@ class Program:
                     raise EngineError(f"the pointer census of {site} lies outside the captured memory")
             words.setdefault(census.site, []).extend(found)
         self._refuse()
+        summary = next(iter(self._objects(Summary, "summary")), None)
+        self.fault = captured_fault(self.window, summary, self.notes)
+        self.refused = refused_launches(self.window)
+        self.ended_by = ended_by(next(iter(self._objects(Environment, "environment")), None))
         self.late: set[int] = set()
         self.shared: set[int] = set()
         self.births: dict[int, list[Range]] = {}
@@ -94,11 +116,13 @@ class Program:
         self.families = find_families(
             range_ for range_ in self.ranges.values() if not is_global(range_) and not is_array(range_)
         )
+        self.doubts: list[str] = []  # why outputs that differ may do so though every kernel did what it did
         if self.families.split:
-            self.left_out.append(
+            self.doubts.append(
                 f"{len(self.families.split)} ranges are other addresses of one memory and are replayed as "
                 "memories of their own: they overlap others in part"
             )
+            self.left_out += self.doubts
         self._find_lifetimes()
         self.changes: dict[int, list[Change]] = {}
         self.seen: dict[int, list[Change]] = {}
@@ -140,7 +164,8 @@ class Program:
                 "the window holds no calls", where=self.reader.path, next="`replay info` shows the notes"
             )
         called = ((call.number, call.function, call.in_capture) for call in self.window)
-        reasons = unfaithful(called, self.notes)
+        failed = {call.number for call in self.window if call.result not in (0, None)}
+        reasons = unfaithful(called, self.notes, failed)
         if reasons and not self.best_effort:
             more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
             raise EngineError(

@@ -6,19 +6,16 @@ import dataclasses
 import datetime
 from typing import TYPE_CHECKING, Any
 
-from blake3 import blake3
-
 from replay import __version__
 from replay.drivers import Driver
 from replay.results import schema
 from replay.snapshot.container import SnapshotReader
-from replay.snapshot.schema import Call, Environment, Summary, from_wire
+from replay.snapshot.own import identity
+from replay.snapshot.schema import Call, Environment, Note, Summary, from_wire
 from replay.timing.fidelity import Conditions, fidelity
 
 if TYPE_CHECKING:
     from replay.engine.run import RunOptions
-
-_TRAILER_BYTES = 4096
 
 
 def all_of(reader: SnapshotReader, kind: type[Any], name: str) -> list[Any]:
@@ -32,18 +29,20 @@ def first_of(reader: SnapshotReader, kind: type[Any], name: str) -> Any:
     return None if value is None else from_wire(kind, value)
 
 
+def ended_inside(reader: SnapshotReader) -> str:
+    """The call of the window that did not return in the application; "" where all did."""
+    notes: list[Note] = all_of(reader, Note, "note")
+    return next((f"call {note.call} {note.function}" for note in notes if note.code == "CALL_IN_FLIGHT"), "")
+
+
 def snapshot_facts(reader: SnapshotReader, window: int | None) -> schema.SnapshotFacts:
     """Which file it is."""
-    # The end of the file holds the digest of its index, which holds the digest of every frame.
-    with open(reader.path, "rb") as file:
-        file.seek(max(0, reader.file_bytes - _TRAILER_BYTES))
-        identity = blake3(file.read(_TRAILER_BYTES)).hexdigest(length=16)
     summary = first_of(reader, Summary, "summary")
     return schema.SnapshotFacts(
         # Results are UTF-8, which not every name of a file is.
         file=reader.path.name.encode("utf-8", "backslashreplace").decode(),
         size_bytes=reader.file_bytes,
-        identity=identity,
+        identity=identity(reader),
         selection=summary.selection if summary else "",
         state=summary.state if summary else "complete",
         window=window,
@@ -138,6 +137,7 @@ def assemble(
                 placement,
                 timings["timing"] or timings["hot"],
                 options.expand_graphs,
+                not options.variant.changes_nothing,
             ),
         ),
         relocation=None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,13 +16,21 @@ from replay.drivers import Driver, find_driver
 from replay.engine.isolation import WorkerLog
 from replay.engine.placing import layouts
 from replay.engine.placing.memory import STAY_ADVICE, is_global, plan_spans
-from replay.engine.result import all_of, application_facts, assemble, first_of, snapshot_facts
+from replay.engine.result import (
+    all_of,
+    application_facts,
+    assemble,
+    ended_inside,
+    first_of,
+    snapshot_facts,
+)
 from replay.engine.supervisor import Worker
-from replay.errors import EngineError, ReplayError
+from replay.errors import EngineError, ReplayError, UsageError, WorkerError
 from replay.inspection.kernels import captured_kernels
 from replay.results import schema
 from replay.results.preflight import Finding, Preflight
 from replay.snapshot.container import SnapshotReader
+from replay.snapshot.own import is_own
 from replay.snapshot.schema import Environment, Kernel, Range, from_wire
 from replay.snapshot.windows import choose_window
 from replay.timing.stopping import StoppingParameters
@@ -48,7 +57,8 @@ class RunOptions:
     for those that are equal. log_folder: keeps what the worker says. memory_limit_bytes: the worker is killed when it
     holds more memory of the host. variant: what is done otherwise than in the
     application; a driver or device that it names goes before those here. environment: what the worker's has beside or
-    instead of this process's and the variant's.
+    instead of this process's and the variant's. trust: the snapshot may do in its worker what its user may; else the
+    worker is confined, but for a profiler.
     """
 
     driver: str | None = None
@@ -73,6 +83,7 @@ class RunOptions:
     memory_limit_bytes: int | None = None
     variant: Variant = Variant()
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
+    trust: bool = False
 
 
 def run_snapshot(
@@ -91,11 +102,19 @@ def run_snapshot(
                           next="add --driver emulator, or use a profiler on this driver")  # fmt: skip
     with SnapshotReader(path) as reader:
         reader.require_whole()
+        own = is_own(reader)
+        if options.profile and not (own or options.trust):
+            raise UsageError(
+                "the worker cannot be confined with a profiler inside, and somebody else may have made this snapshot",
+                where=path,
+                next="add --trust to let it do all that you may do",
+            )
         choose_window(reader, options.window)
         facts = snapshot_facts(reader, options.window)
         environment = first_of(reader, Environment, "environment")
         application = application_facts(reader, environment)
         kernels = [kernel.demangled or kernel.name for kernel in all_of(reader, Kernel, "kernel")]
+        ended = ended_inside(reader)
         made_of = captured_kernels(reader)
         ranges = all_of(reader, Range, "range")
         spans = plan_spans(ranges)
@@ -106,6 +125,8 @@ def run_snapshot(
         "spans": [list(dataclasses.astuple(span)) for span in spans],
         "device": device,
         "emulated": driver.emulated,
+        "library": str(driver.library),
+        "confine": not options.trust and not options.profile,
         "best_effort": options.best_effort,
         "expand_graphs": options.expand_graphs,
         "relocate": False,
@@ -131,10 +152,12 @@ def run_snapshot(
     log = WorkerLog(options.log_folder, "-".join(str(part) for part in parts if part is not None))
     try:
         with plan.request() as (request["variant"], inherited):
-            answer, given = _ask_workers(request, driver, options, progress, log, inherited)
+            answer, given = _ask_workers(request, driver, options, progress, log, inherited, own)
     except ReplayError as error:
         if error.where == request["snapshot"]:
             error.where = os.fspath(path)  # as it was named; the worker knows the whole path
+        if isinstance(error, WorkerError) and ended:
+            error.what += f"; the application, too, ended inside {ended}"
         raise
     finally:
         log.close()
@@ -189,14 +212,17 @@ def _ask_workers(
     progress: Callable[[str], None],
     log: WorkerLog,
     inherited: tuple[int, ...] = (),
+    own: bool = False,
 ) -> tuple[dict[str, Any], list[str]]:
-    """The result, and the layouts of the address spaces of all workers; but in the last one an address was taken."""
+    """The result, and the layouts of the address spaces of all workers; but in the last one an address was taken.
+    own: this user captured the snapshot, so that a worker without randomisation may follow."""
     restarts = refusals = 0
+    order = layouts.ORDER if options.trust or own else layouts.RANDOMISED_ORDER
     given: list[str] = []
     while True:
         last = restarts >= MAXIMUM_RESTARTS or refusals >= MAXIMUM_REFUSALS
         request["relocate"] = last and options.relocate
-        layout = layouts.ORDER[restarts % len(layouts.ORDER)]
+        layout = order[restarts % len(order)]
         worker = Worker(
             request,
             driver,
@@ -211,12 +237,14 @@ def _ask_workers(
         try:
             answer = worker.run()
         except BaseException as error:
+            _tell(worker.unconfined)
             log.step(f"ended: {error or type(error).__name__}")
             raise
+        _tell(worker.unconfined)
         given.append(worker.layout)
         if answer is not None:
             log.step("ended with a result")
-            notes = [*answer["notes"], *([log.problem] if log.problem else [])]
+            notes = [*answer["notes"], *worker.unconfined, *([log.problem] if log.problem else [])]
             return {**answer, "notes": notes}, given
         if last:
             raise EngineError(f"memory cannot be had where it was captured: {worker.taken}", where=request["snapshot"],
@@ -226,6 +254,17 @@ def _ask_workers(
         refusals += worker.refused_by_driver
         if worker.refused_at_start:
             request["hold"] = False
+
+
+_told: set[str] = set()
+
+
+def _tell(texts: list[str]) -> None:
+    """Once in a command, however many replays it makes."""
+    for text in texts:
+        if text not in _told:
+            _told.add(text)
+            print(f"replay: {text}", file=sys.stderr)
 
 
 def declared_types(ranges: list[Range], dtypes: tuple[tuple[str, str], ...]) -> list[tuple[int, str]]:

@@ -11,22 +11,26 @@ import ctypes
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
+from replay.engine.contents.own_variables import find_own_variables
 from replay.engine.contents.reading import describe
 from replay.engine.contents.store import ContentStore
 from replay.engine.contents.tensor_maps import LiveMaps
-from replay.engine.driver import Driver, DriverFailure, call, query
+from replay.engine.driver import Driver, DriverFailure, call, query, query_int
 from replay.engine.execution import custom
 from replay.engine.execution.custom.memory import give_hint
 from replay.engine.execution.executor import SMALLEST_CERTAIN_HANDLE, Executor
 from replay.engine.execution.handles import captured_handles
 from replay.engine.execution.inputs import Prepared
 from replay.engine.execution.lanes import is_launch, launch_streams
+from replay.engine.execution.settings import WindowSettings
 from replay.engine.execution.submission import Batch, in_batches
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.devices import Devices, captured_devices
+from replay.engine.placing.ends import Ends
 from replay.engine.placing.mappings import Backing, Home
-from replay.engine.placing.memory import Placed, Span, is_array, is_global, is_host, place
+from replay.engine.placing.memory import Placed, Span, is_global, is_host, place
 from replay.engine.program import Program
+from replay.engine.variants import image_of, loads_image
 from replay.errors import EngineError
 from replay.snapshot.schema import Call, Change, Range
 
@@ -50,7 +54,8 @@ _DESTROYERS = {
 class Session:
     """A snapshot on a driver.
 
-    stage: called with the name of each step. progress: called often during a long one.
+    stage: called with the name of each step. progress: called often during a long one. confine: called once the driver
+    has its contexts and before anything of the snapshot is asked of it.
     Raises EngineError when the snapshot cannot be replayed, AddressTaken when another process should try.
     """
 
@@ -66,6 +71,7 @@ class Session:
         targets: dict[Span, int] | None = None,
         stage: Callable[[str], None],
         progress: Callable[[str], None] = lambda text: None,
+        confine: Callable[[], None] = lambda: None,
     ) -> None:
         self.driver = driver
         self.program = program
@@ -77,6 +83,7 @@ class Session:
         captured = captured_devices([*program.setup, *program.window], program.ranges.values())
         self.devices = Devices(driver, captured, device)
         self.device, self.context = self.devices.main, self.devices.context
+        confine()
         stage("placing memory")
         homes = {
             ordinal: Home(live, tuple(self.devices.accessors(live)))
@@ -85,11 +92,12 @@ class Session:
         self.backing = Backing(driver, program.families)
         self.placed = place(driver, spans, taken, self.device, relocate, homes, self.backing, targets)
         self.addresses = AddressMap(self.placed)
+        self.ends = Ends(driver, self.placed, program.ranges.values(), program.window)
         self.managed = [item for item in self.placed if item.managed]
         for range_ in program.ranges.values():
             if is_global(range_) and range_.id in program.shared:
                 self.addresses.mark_reused(range_.address, range_.size_bytes)
-            if (is_global(range_) and range_.id not in program.late) or is_array(range_):
+            if is_global(range_) and range_.id not in program.late:
                 self.addresses.expect(range_.address, range_.size_bytes)
             if is_host(range_) and range_.host_address:
                 host = self.addresses.live(range_.host_address)
@@ -159,6 +167,17 @@ class Session:
         self._give_hints()
         stage("preparing the window")
         self._prepare_window()
+        self._keep_own_variables()
+        executor = self.executor
+        self._settings = WindowSettings(
+            driver,
+            program.setup,
+            self.window,
+            lambda context: self._live_context(context) is not None,
+            executor.be_in,
+            executor.note,
+        )
+        self.use_main_context()
 
     def _is_managed(self, live: int) -> bool:
         return any(
@@ -264,7 +283,7 @@ class Session:
             if shape is None or (shape.handle_type, range_.owner) != (c_type, captured):
                 continue
             if (range_.born_call is None) if call_.section == "setup" else (range_.born_call == call_.number):
-                self.addresses.bind(range_.address, range_.size_bytes, range_.address)
+                self.addresses.bind_array(range_.address)
                 if call_.section == "window":
                     self.contents.load(range_)
 
@@ -302,6 +321,7 @@ class Session:
                 here = Call(call_.number, "cuCtxSynchronize", "window", call_.thread, [], 0)
                 self.window.append(Prepared(here, self.executor.threads.current(call_.thread), _nothing, []))
         for prepared in self.window:
+            prepared.then += self.ends.changes.get(prepared.call.number, ())
             for range_ in filter(is_global, self.program.deaths.get(prepared.call.number, ())):
                 prepared.then.append(partial(self.contents.gone.add, range_.id))
                 if range_.id in self.program.shared:  # else pointers to it may be left, and mean nothing else
@@ -320,10 +340,42 @@ class Session:
         others = {item.context for item in self.window}
         self._other_contexts = {one for one in others if main is None or self._live_context(one) != main}
         self.main_stream = self._captured_stream(first) if first else 0
+        self.ends.begin()
+
+    def _keep_own_variables(self) -> None:
+        """Copy what modules hold beside captured memory, so that no replay finds what another has left there. Modules
+        that the window itself loads begin anew with each replay."""
+        program = self.program
+        launched = program.variant_images.keys() | program.launched_images
+        loads = [item for item in program.setup if loads_image(item) and image_of(item) in launched]
+        contexts = {self._live_context(one): one for one in (self.main_context, *self._other_contexts)}
+        contexts.pop(None, None)  # made by the window
+        capability = [
+            query_int(self.driver, "cuDeviceGetAttribute", number, self.device)
+            for number in (ATTRIBUTE_MAJOR, ATTRIBUTE_MINOR)
+        ]
+        own = find_own_variables(
+            self.driver,
+            loads,
+            self.executor.attachment,
+            self.executor.handles.find,
+            10 * capability[0] + capability[1],
+            [partial(self.executor.switch, one) for one in contexts.values()],
+            [(self.contents.live(item), item.before.size_bytes)
+             for item in self.restorable if is_global(item) and item.before is not None],
+        )  # fmt: skip
+        self.use_main_context()
+        for range_, live in own.live:
+            self.addresses.bind(range_.address, range_.size_bytes, live)
+            self._addresses_of_setup.loose[range_.address] = (range_.size_bytes, live)
+        self.own_variables = [range_ for range_, _ in own.live]
+        self.variables_not_found = own.not_found
+        self.contents.copies.keep(self.own_variables, {range_.id for range_ in self.own_variables})
+        self.restorable = [*self.restorable, *self.own_variables]
 
     def _memory_changes_at(self, number: int) -> bool:
         program = self.program
-        places = (program.births, program.deaths, program.changes, program.seen)
+        places = (program.births, program.deaths, program.changes, program.seen, self.ends.changes)
         return any(number in place for place in places)
 
     def _live_context(self, captured: int) -> int | None:
@@ -341,8 +393,10 @@ class Session:
         self.use_main_context()
         for prepared in self._references:
             self.executor.run(prepared)
+        self._settings.set_back()
         self.use_main_context()
         self.backing.return_to_start()
+        self.ends.begin()
         for range_ in self.restorable:
             self.contents.copies.restore(range_)
 
@@ -366,6 +420,8 @@ class Session:
 
     def synchronize(self) -> None:
         """Wait until the devices are idle. Raises DriverFailure with what the work left behind."""
+        if not self.executor.is_somewhere:  # the window may have ended the context that is current
+            self.use_main_context()
         call(self.driver, "cuCtxSynchronize")
         if self._other_contexts:
             self._synchronize_others()

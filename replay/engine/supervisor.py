@@ -18,8 +18,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from replay import settings
-from replay.drivers import SONAME, Driver
+from replay import interrupts, settings
+from replay.drivers import Driver
+from replay.engine.environment import worker_environment
 from replay.engine.isolation import SAMPLE_INTERVAL_S, MemoryWatch, WorkerLog
 from replay.engine.placing import layouts
 from replay.errors import EngineError, ExitCode, GateFailed, ReplayError, WorkerError
@@ -60,29 +61,33 @@ class Worker:
         self._stage = "starting"
         self.refused_by_driver = self.refused_at_start = False
         self.taken = ""  # which address, and why
+        self.unconfined: list[str] = []  # what the kernel did not let be confined
         self._log: deque[str] = deque(maxlen=_LOG_LINES)
         self._partial_line = b""
 
     def run(self) -> dict[str, Any] | None:
         """The worker's result; None when an address was taken and another worker should try. Raises ReplayError."""
         read_end, write_end = os.pipe()
+        process = None
         try:
-            process = self._start(write_end)
-        except OSError as error:
-            os.close(read_end)
-            raise WorkerError(
-                f"the worker cannot be started ({error.strerror})", where=sys.executable
-            ) from None
-        finally:
-            os.close(write_end)
-        try:
+            try:
+                with interrupts.held():  # a worker that nobody knows of would go on
+                    process = self._start(write_end)
+            except OSError as error:
+                raise WorkerError(
+                    f"the worker cannot be started ({error.strerror})", where=sys.executable
+                ) from None
+            finally:
+                os.close(write_end)
             answer = self._watch(process, read_end)
             if self._request.get("profile"):
                 self._let_end(process)
             return answer
         finally:
-            os.close(read_end)
-            _end(process)
+            with interrupts.held():
+                os.close(read_end)
+                if process is not None:
+                    _end(process)
 
     def _start(self, write_end: int) -> subprocess.Popen[bytes]:
         request = {**self._request, "parent": os.getpid(), "descriptor": write_end}
@@ -93,7 +98,10 @@ class Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                env={**worker_environment(self._driver), **self._environment},
+                env={
+                    **worker_environment(self._driver, self._request.get("confine", True)),
+                    **self._environment,
+                },
                 pass_fds=(write_end, *self._inherited),
                 start_new_session=True,
             )
@@ -139,6 +147,9 @@ class Worker:
                             self._drain_log(process)
                             result = dict(message["result"])
                             return {**result, "notes": [*result["notes"], *self._said()]}
+                        if "unconfined" in message:
+                            self.unconfined = [str(text) for text in message["unconfined"]]
+                            continue
                         if "taken" in message:
                             self.refused_by_driver = bool(message["by_driver"])
                             self.refused_at_start = bool(message["at_start"])
@@ -229,23 +240,6 @@ class Worker:
             where=self._request["snapshot"],
             next=advice.get(signal.Signals(-status)) if -status in list(signal.Signals) else None,
         )
-
-
-def worker_environment(driver: Driver) -> dict[str, str]:
-    """The environment in which the worker's loader finds `driver`, and nothing is captured."""
-    environment = dict(os.environ)
-    preloaded = [item for item in environment.pop("LD_PRELOAD", "").replace(":", " ").split()
-                 if "libreplay_interposer" not in item]  # fmt: skip
-    for name in [name for name in environment if name.startswith("REPLAY_CAPTURE_")]:
-        del environment[name]
-    if driver.folder is not None:
-        before = environment.get("LD_LIBRARY_PATH", "")
-        environment["LD_LIBRARY_PATH"] = f"{driver.folder}:{before}" if before else str(driver.folder)
-        if driver.library.name != SONAME:
-            preloaded.append(str(driver.library))  # its soname satisfies every later search for libcuda.so.1
-    if preloaded:
-        environment["LD_PRELOAD"] = " ".join(preloaded)
-    return environment
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -152,9 +152,8 @@ class _Rewriting:
     # -- images -------------------------------------------------------------------------------------------------
 
     def _load(self, call: Call) -> Iterator[Call]:
-        key = _LOADS[call.function]
-        image = call.inputs.get(key, call.inputs.get(f"{key}.0"))
-        handle = _given_out(call)
+        image = image_of(call)
+        handle = given_out(call)
         self._owners.pop(handle, None)
         replacements = self._replacements.get(image) if isinstance(image, str) else None
         captured = _with_image(call, None, self._jit) if self._jit else call
@@ -183,7 +182,7 @@ class _Rewriting:
         library = arguments.get("library", 0)
         if library not in self._owners or call.result != 0:
             return
-        handle = _given_out(call)
+        handle = given_out(call)
         self._owners[handle] = self._owners[library]
         place = _position(call.function, "library")
         for item in self._owners[library]:
@@ -320,6 +319,22 @@ def _with_image(call: Call, digest: str | None, jit: tuple[tuple[int, int], ...]
     )
 
 
+def loads_image(call: Call) -> bool:
+    """Whether a call loads a module or a library, and did so in the application."""
+    return call.function in _LOADS and call.result == 0
+
+
+def is_library_load(call: Call) -> bool:
+    """Whether a call that loads an image makes a library of it."""
+    return call.function in _LIBRARY_LOADS
+
+
+def image_of(call: Call) -> Attachment | None:
+    """What a call loads: the digest of an image."""
+    key = _LOADS[call.function]
+    return call.inputs.get(key, call.inputs.get(f"{key}.0"))
+
+
 def _words(form: str, data: Attachment) -> list[int]:
     size = struct.calcsize(form)
     return (
@@ -329,7 +344,8 @@ def _words(form: str, data: Attachment) -> list[int]:
     )
 
 
-def _given_out(call: Call) -> int:
+def given_out(call: Call) -> int:
+    """The captured handle of the module or library that a call loaded or named; 0 when it is not known."""
     data = next((call.outputs[name] for name in _GIVEN_OUT if name in call.outputs), b"")
     return int.from_bytes(data[:8], "little") if isinstance(data, bytes) else 0
 

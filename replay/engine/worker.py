@@ -3,7 +3,8 @@
 Must obey: nothing but the standard library is imported before the captured addresses are held, and no driver is loaded
 before that. The parent (`supervisor.py`) kills this process when it falls silent; it dies when the parent does.
 
-Messages are lines of JSON: {"stage": text}, {"progress": text}, {"taken": text}, {"error": map}, {"result": map}.
+Messages are lines of JSON: {"stage": text}, {"progress": text}, {"taken": text}, {"unconfined": [text]},
+{"error": map}, {"result": map}.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ DESTROYERS = {
 
 WHY_NOT = {
     "cuGraphLaunch": "a graph with conditional nodes runs as a whole, and exported graphs run node by node",
-    "cuCtxCreate": "the application has a context of its own beside the primary one",
+    "cuCtxCreate": "the window works in a context that no call of the snapshot made",
     "cuGreenCtx": "green contexts are not exported",
     "cuTexRef": "texture references are not exported",
     "cuMulticast": "multicast objects are not exported",

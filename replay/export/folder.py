@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -13,6 +13,8 @@ from replay.errors import EngineError, FileError
 from replay.export.rendering import Renderer
 from replay.export.steps import ContentsFile, ExportPlan
 from replay.inspection.folder import OutputFolder
+from replay.privacy import without_home
+from replay.report.text import size as size_text
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import CHUNK_BYTES, Contents
 
@@ -23,6 +25,18 @@ window in their order, and compares what they leave with what the application ha
 
 Exit status: 0 the outputs match, 1 they differ, 3 something could not be done.
 """
+
+_DRIVER = """The driver is the `libcuda.so.1` that the loader finds. Without a GPU, `pip install gpu-replay` brings one
+that executes PTX on the CPU:
+
+```
+LD_LIBRARY_PATH=$(python -c "import replay; print(replay.__path__[0] + '/_native/emulator')") {}
+```"""
+
+_COMPILED = (
+    '# or: g++ -std=c++17 -I"${CUDA_HOME:-/usr/local/cuda}/include" main.cpp -ldl -o window && '
+    "./window [SAMPLES]"
+)
 
 _FAULT = """
 The window ended in an error in the application, error {} at {}.
@@ -42,7 +56,8 @@ _FILES = """
 
 An image may be changed or replaced in its place (PTX and machine code are told apart by their contents), and so may
 grids, blocks and calls in `{}`. `EXPORT_DEVICE=N` takes another device, `EXPORT_FOLDER` names the folder with the
-data files, `EXPORT_HOLD=0` does not hold the stream while the window is queued, for a profiler.
+data files, `EXPORT_HOLD=0` does not hold the stream while the window is queued, for a profiler. What another image
+leaves in variables that the captured one has not is not restored between samples: take one sample of it.
 """
 
 
@@ -59,9 +74,16 @@ class Exported:
 
 
 def export(
-    path: str | os.PathLike[str], language: str, folder: Path, *, force: bool, window: int | None
+    path: str | os.PathLike[str],
+    language: str,
+    folder: Path,
+    *,
+    force: bool,
+    window: int | None,
+    progress: Callable[[str], None] = lambda text: None,
 ) -> Exported:
-    """Write a snapshot as a program: language "cuda" or "python". Raises ReplayError."""
+    """Write a snapshot as a program: language "cuda" or "python". progress: called with what is going on. Raises
+    ReplayError."""
     from replay.export import cuda, python
     from replay.export.plan import plan_export
     from replay.snapshot.windows import choose_window
@@ -70,6 +92,7 @@ def export(
     with SnapshotReader(path) as reader:
         reader.require_whole()
         choose_window(reader, window)
+        progress("reading the calls of the window")
         try:
             plan = plan_export(reader)
         except EngineError as error:
@@ -81,7 +104,7 @@ def export(
         texts = {main: text, "README.md": _readme(plan, language, renderer.files)}
         if language == "cuda":
             texts |= {name: template(name) for name in ("export.h", "CMakeLists.txt")}
-        size = _write(reader, folder, force, texts, renderer)
+        size = _write(reader, folder, force, texts, renderer, progress)
     steps = sum(len(part) for part in (plan.setup, plan.loads, plan.window, plan.compares))
     return Exported(folder, language, [*texts, *renderer.files], size, steps, plan.notes)
 
@@ -100,19 +123,28 @@ def _refuse_full(folder: Path, force: bool) -> None:
 
 
 def _write(
-    reader: SnapshotReader, folder: Path, force: bool, texts: dict[str, str], renderer: Renderer
+    reader: SnapshotReader,
+    folder: Path,
+    force: bool,
+    texts: dict[str, str],
+    renderer: Renderer,
+    progress: Callable[[str], None],
 ) -> int:
     output = OutputFolder(folder, force)
     try:
         total = sum(item.size_bytes for item in renderer.files.values()) + sum(map(len, texts.values()))
         output.check_space(total)
+        written = sum(map(len, texts.values()))
         for name, text in texts.items():
             with output.create(name) as (file, _):
-                file.write(text.encode("utf-8", "replace"))
+                file.write(without_home(text).encode("utf-8", "replace"))
         for name, item in renderer.files.items():
             with output.create(name) as (file, _):
                 for piece in _pieces(reader, item):
                     file.write(piece)
+                    percent, written = 100 * written // total, written + len(piece)
+                    if 100 * written // total != percent:
+                        progress(f"writing {name}: {100 * written // total} % of {size_text(total)}")
         return total
     finally:
         output.close()
@@ -143,11 +175,16 @@ def _readme(plan: ExportPlan, language: str, files: Iterable[str]) -> str:
     if cpp:
         lines += [
             "cmake -B build && cmake --build build && build/window [SAMPLES]",
-            "# or: g++ -std=c++17 -I/usr/local/cuda/include main.cpp -o window -lcuda && ./window [SAMPLES]",
+            _COMPILED,
         ]
     else:
         lines += ["pip install cuda-python numpy", "python window.py [SAMPLES]"]
-    lines.append("```")
+    lines += ["```", ""]
+    if cpp:
+        lines.append(
+            "It needs a C++17 compiler and `cuda.h` of a CUDA toolkit (`-DCUDA_INCLUDE=FOLDER`, or `CUDA_HOME`)."
+        )
+    lines.append(_DRIVER.format("build/window" if cpp else "python window.py"))
     lines.append(_FAULT.format(plan.error, comment(plan.error_call)) if plan.error else _CHECKS)
     program = "main.cpp" if cpp else "window.py"
     content = (

@@ -125,7 +125,8 @@ class ExportedMemory:
     def _move_array(self, range_: Range, contents: Contents, compare: bool = False) -> None:
         """Contents of an array go through cuMemcpy3D, from or to memory of the program."""
         data = read_contents(self._reader, contents)
-        buffer = (ctypes.c_char * max(len(data), 1)).from_buffer_copy(data or b"\0")
+        buffer = self._executor.lasting_room(len(data))
+        ctypes.memmove(buffer, data, len(data))
         arrays = LiveArrays(self._recorder, self._executor.handles.find)
         self._recorder.what = describe(range_)
         if not compare:
@@ -153,7 +154,7 @@ class ExportedMemory:
             if shape is None or (shape.handle_type, range_.owner) != (c_type, captured):
                 continue
             if (range_.born_call is None) if call.section == "setup" else (range_.born_call == call.number):
-                self._addresses.bind(range_.address, range_.size_bytes, range_.address)
+                self._addresses.bind_array(range_.address)
                 if call.section == "window":
                     self.load(range_)
 

@@ -6,17 +6,17 @@ the driver loads them. Raises EngineError with the reason when a snapshot cannot
 
 from __future__ import annotations
 
-import ctypes
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from replay.api.functions import by_symbol
 from replay.api.graphs import NodeType, layout_of
 from replay.engine.contents.reading import describe
 from replay.engine.execution.custom.graph_steps import Step as NodeStep
-from replay.engine.execution.executor import STICKY_RESULTS, Executor
+from replay.engine.execution.executor import Executor
 from replay.engine.execution.handles import captured_handles
-from replay.engine.execution.inputs import HostOutput, Prepared
+from replay.engine.execution.inputs import MAXIMUM_BUFFER_BYTES, HostOutput, Prepared
 from replay.engine.execution.lanes import is_launch, launch_streams
 from replay.engine.measuring.measure import MAXIMUM_HELD_CALLS, may_wait
 from replay.engine.placing.addresses import AddressMap
@@ -39,15 +39,22 @@ from replay.export.steps import (
 from replay.inspection.launches import launches
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call as CapturedCall
-from replay.snapshot.schema import Change, Environment, Kernel, from_wire
+from replay.snapshot.schema import Change, Environment, Fault, Kernel, from_wire
 
 MAXIMUM_DEVICES = 64
+MAXIMUM_CONTEXTS = 64
+ANY_ERROR = -1  # older captures do not say which it was
+MAXIMUM_PLACES = 64  # tried for a buffer that must lie at no captured address
 _READ_ONLY = 8  # CU_MEMHOSTREGISTER_READ_ONLY
 
 
 def plan_export(reader: SnapshotReader) -> ExportPlan:
     """reader: at the window to export. Raises EngineError."""
     return _Planning(reader).plan()
+
+
+def _makes_context(call: CapturedCall) -> bool:
+    return call.function.startswith("cuCtxCreate") and call.result == 0
 
 
 class _Executor(Executor):
@@ -57,26 +64,37 @@ class _Executor(Executor):
     host_writes: list[tuple[int, bytes]]
 
     def buffer(self, prepared: Prepared, data: bytes) -> Any:
-        made = super().buffer(prepared, data)
-        while not self.recorder.keep(made):  # stays alive, so that the next one is elsewhere
-            made = super().buffer(prepared, data)
-        return made
+        return self._kept(lambda: super(_Executor, self).buffer(prepared, data))
+
+    def lasting_room(self, size_bytes: int) -> Any:
+        return self._kept(lambda: super(_Executor, self).lasting_room(size_bytes))
+
+    def _kept(self, make: Callable[[], Any]) -> Any:
+        """A buffer that cannot be taken for captured memory."""
+        elsewhere: list[Any] = []
+        held_bytes = 0
+        while len(elsewhere) < MAXIMUM_PLACES and held_bytes <= MAXIMUM_BUFFER_BYTES:
+            made = make()
+            if self.recorder.keep(made):
+                return made
+            elsewhere.append(made)  # stays alive, so that the next one is elsewhere
+            held_bytes += len(made)
+        raise EngineError(
+            "this process itself lies at addresses of the snapshot's host memory",
+            next="try again, or look for its size in `replay ls SNAPSHOT memory`",
+        )
 
     def _one_image(self, prepared: Prepared, name: str, part: int) -> Any:
         made = super()._one_image(prepared, name, part)
         if not self.recorder.keep(made):
             raise EngineError("an image has come to lie at a captured address", next="try again")
-        self.recorder.raw_images.add(ctypes.addressof(made))
         return made
 
-    def host_source(self, prepared: Prepared, name: str, captured: int, part: int = 0) -> Any:
-        source, size = self.host_bytes(prepared, name, part)
-        live = self._pinned(prepared, captured, size)
-        if live is None:
-            return source
-        data = bytes(source)[:size]
-        prepared.first.append(lambda: self.host_writes.append((live, data)))
-        return live
+    def variable_bytes(self, captured_bytes: int, live_bytes: int) -> int:
+        return captured_bytes  # nothing is loaded here: the program's driver will know, and refuse what is too much
+
+    def put_host_bytes(self, live: int, source: Any, size_bytes: int) -> None:
+        self.host_writes.append((live, bytes(source)[:size_bytes]))
 
 
 class _NodeRunner:
@@ -106,30 +124,29 @@ class _Planning:
         self._refuse()
         spans = plan_spans(program.ranges.values())
         self._places(spans)
-        self._hosts = sorted((span.address, span.end) for span in spans)
+        self._captured = AddressMap(Placed(span, span.address, "same_address") for span in spans)
         captured = captured_devices([*program.setup, *program.window], program.ranges.values())
         if captured and captured[-1] >= MAXIMUM_DEVICES:
             raise EngineError(
                 f"the window uses device {captured[-1]}, more than an exported program can have"
             )
-        self._several = len(captured) > 1
-        count = captured[-1] + 1 if self._several else 1
-        if self._several:
+        count = captured[-1] + 1 if len(captured) > 1 else 1
+        if len(captured) > 1:
             self._note(
                 f"the {len(captured)} devices of the application are one, each with a context of its own, where there "
                 "are fewer here or EXPORT_DEVICE is set"
             )
-        self._recorder = recorder = RecordingDriver(self._is_captured, count)
         self._addresses = AddressMap(Placed(span, span.address, "same_address") for span in spans)
         for range_ in program.ranges.values():
-            if is_global(range_) or is_array(range_):
+            if is_global(range_):
                 self._addresses.expect(range_.address, range_.size_bytes)
+        self._recorder = recorder = RecordingDriver(self._is_captured, count)
         self._devices = Devices(recorder, captured, 0)
-        self._plan.devices = captured if self._several else captured[:1] or [0]
-        for device in self._plan.devices:
-            context = recorder.reference(self._devices.primary(device))
-            assert context is not None
-            self._plan.contexts.append(context)
+        self._plan.devices = captured or [0]
+        self._contexts = [self._devices.primary(device) for device in self._plan.devices]
+        own = self._own_contexts()
+        recorder.several = self._several = len(self._contexts) > 1
+        self._plan.contexts = [known for value in self._contexts if (known := recorder.reference(value))]
         self._executor = executor = _Executor(
             recorder,
             reader,
@@ -139,6 +156,8 @@ class _Planning:
             self._devices,
         )
         executor.recorder, executor.host_writes = recorder, []
+        for handle, value in own.items():
+            executor.handles.bind("CUcontext", handle, value)
         executor.handle_words = program.call_handles
         executor.graphs.expand = True
         executor.graphs.runner = _NodeRunner(recorder)  # type: ignore[assignment]
@@ -157,6 +176,41 @@ class _Planning:
             launch.call: launch
             for launch in launches([*program.setup, *program.window], self._objects(Kernel, "kernel"))
         }
+
+    def _own_contexts(self) -> dict[int, int]:
+        """Captured handle -> what stands for it, of contexts that the application made. They are there from the start
+        to the end of the program. The first one of a device whose primary context nobody asked for takes its place;
+        the others are contexts of their own."""
+        calls = [*self._program.setup, *self._program.window]
+        retained = {
+            c.arguments[1] for c in calls if c.function == "cuDevicePrimaryCtxRetain" and c.result == 0
+        }
+        free = [device for device in self._plan.devices if device not in retained]
+        own: dict[int, int] = {}
+        for call in calls:
+            if not _makes_context(call):
+                continue
+            place = next(
+                i for i, p in enumerate(by_symbol()[call.function].parameters) if p.c_type == "CUdevice"
+            )
+            device = call.arguments[place] & 0xFFFFFFFF
+            for handle in captured_handles(call, "pctx"):
+                if handle in own:
+                    continue
+                if device in free:
+                    free.remove(device)
+                    own[handle] = self._devices.primary(device)
+                    continue
+                if len(self._contexts) >= MAXIMUM_CONTEXTS:
+                    raise EngineError(f"the window uses more than {MAXIMUM_CONTEXTS} contexts")
+                own[handle] = self._recorder.new_context()
+                self._contexts.append(own[handle])
+                self._plan.devices.append(device)
+        if own:
+            self._note(
+                "contexts that the application made are made once, before everything else, without their flags"
+            )
+        return own
 
     def _objects(self, kind: type[Any], name: str) -> list[Any]:
         return [from_wire(kind, value) for value in self._reader.objects(name)]
@@ -208,8 +262,8 @@ class _Planning:
         if text not in self._plan.notes:
             self._plan.notes.append(text)
 
-    def _is_captured(self, address: int) -> bool:
-        return any(start <= address < end for start, end in self._hosts)
+    def _is_captured(self, address: int, size_bytes: int = 1) -> bool:
+        return self._captured.reach(address, max(size_bytes, 1)) is not None
 
     def _places(self, spans: Iterable[Span]) -> None:
         for span in spans:
@@ -297,6 +351,9 @@ class _Planning:
             if call.result is not None:
                 self._note(f"{call.function} failed in the application and was left out")
             return None
+        if _makes_context(call) or call.function.startswith("cuCtxDestroy"):
+            self._executor.threads.follow(call)  # it is there from the start, and stays
+            return None
         return self._executor.prepare(call)
 
     def _run(self, prepared: Prepared) -> None:
@@ -317,8 +374,8 @@ class _Planning:
         makes_streams = False
         contexts: set[int] = set()
         for call in program.window:
-            if call.result in STICKY_RESULTS:
-                self._end_in(call)
+            if program.fault is not None and program.fault.call == call.number:
+                self._end_in(program.fault)
                 break
             recorder.what = self._what(call)
             self._host_changes(program.changes.get(call.number, ()))
@@ -337,13 +394,15 @@ class _Planning:
                     streams.update(dict.fromkeys(launch_streams(prepared)))
                 self._run_in_window(prepared)
             self._host_changes(program.seen.get(call.number, ()))
+        if program.fault is not None and not self._plan.error:
+            self._end_in(program.fault)
         numbers = {call.number for call in program.window}
         for number in () if self._plan.error else sorted(program.changes.keys() - numbers):
             self._host_changes(program.changes[number])
         elsewhere = {self._executor.handles.find("CUcontext", item) for item in contexts if item}
         if self._several and elsewhere - {self._devices.context}:
             self._plan.hold_reason = (
-                "the window launches on several devices, which one pair of events cannot bracket"
+                "the window launches in several contexts, which one pair of events cannot bracket"
             )
         elif not makes_streams and all(
             self._executor.handles.find("CUstream", item) is not None for item in streams
@@ -355,14 +414,12 @@ class _Planning:
         else:
             self._plan.hold_reason = "the window makes its own streams"
 
-    def _end_in(self, call: CapturedCall) -> None:
+    def _end_in(self, fault: Fault) -> None:
         """The window ended in an error that no context survives: the work before it must end in the same one. Where
         that comes to light depends on the driver, and at the latest when the device is waited for."""
-        assert call.result is not None
-        self._plan.error, self._plan.error_call = call.result, f"call {call.number} {call.function}"
-        self._recorder.what = (
-            f"call {call.number} {call.function}, which returned the error in the application"
-        )
+        at = f"call {fault.call} {fault.function}" if fault.call else "the end of the window"
+        self._plan.error, self._plan.error_call = fault.result or ANY_ERROR, at
+        self._recorder.what = f"{at}, where the error came to light in the application"
         self._synchronize()
         self._note(
             "the program ends where the window ended in an error in the application; nothing is compared or timed"
@@ -425,13 +482,13 @@ class _Planning:
     def _compare_host(self, output: HostOutput) -> None:
         expected = self._recorder.block(self._executor.attachment(output.expected), scan=False)
         room = self._recorder.room_at(output.address, output.size_bytes)
-        if room is None and not self._is_captured(output.address):
+        if room is None and not self._is_captured(output.address, output.size_bytes):
             self._note(f"{output.label}: is not compared")
             return
         self._recorder.steps.append(CompareBlock(room, output.address, expected, output.label))
 
     def _synchronize(self) -> None:
-        for context in self._devices.contexts() if self._several else ():
+        for context in self._contexts if self._several else ():
             self._recorder.function("cuCtxSetCurrent")(context)
             self._recorder.function("cuCtxSynchronize")()
         if self._several:

@@ -13,6 +13,7 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from replay.api import extents
 from replay.api.functions import by_symbol
 from replay.api.structs import CUDA_MEMCPY2D, CUDA_MEMCPY3D, STRUCT_BYTES, MemoryType
 from replay.api.vocabulary import HANDLE_TYPES, Function, Parameter, Role, Term
@@ -28,15 +29,6 @@ _WRAPPER = WRAPPER_MAGIC.to_bytes(4, "little")
 _LAUNCH_CONFIG_STREAM, _LAUNCH_CONFIG_ATTRIBUTES, _ATTRIBUTE_BYTES = 32, 40, 72
 _JIT_LOGS = (3, 4, 5, 6)  # CUjit_option: buffers for what the compiler says
 _PER_THREAD_STREAM = 2
-# Offsets in CUDA_MEMCPY2D and CUDA_MEMCPY3D. Of each side: x, y, z, memory type, host pointer, pitch, rows of a slice
-_SIDES = {
-    STRUCT_BYTES[CUDA_MEMCPY2D]: (
-        (0, 8, None, 16, 24, 48, None), (56, 64, None, 72, 80, 104, None), (112, 120, None),
-    ),
-    STRUCT_BYTES[CUDA_MEMCPY3D]: (
-        (0, 8, 16, 32, 40, 72, 80), (88, 96, 104, 120, 128, 160, 168), (176, 184, 192),
-    ),
-}  # fmt: skip
 MAXIMUM_BLOCK_BYTES = 4 << 30  # of all that calls point to
 
 
@@ -47,15 +39,13 @@ class RecordingDriver:
     what: of the call that comes next, for people.
     """
 
-    def __init__(self, is_captured: Callable[[int], bool], device_count: int = 1) -> None:
-        """is_captured: whether an address is one of captured memory. device_count: of the devices that it has."""
+    def __init__(self, is_captured: Callable[..., bool], device_count: int = 1) -> None:
+        """is_captured: whether so many bytes, 1 unless given, from an address on are one piece of captured memory.
+        device_count: of the devices that it has."""
         self.steps: list[Step] = []
         self.layout: list[tuple[int, int]] | None = None
         self.what = ""
         self.references: dict[int, str] = {}
-        self.raw_images: set[int] = (
-            set()
-        )  # addresses of buffers that hold an image as it stands in the snapshot
         self._is_captured = is_captured
         self._mark = 0x9000 | secrets.randbits(12)  # of 16 bits; addresses have none of the upper ones set
         self._buffers: dict[int, Any] = {}  # by address
@@ -64,6 +54,8 @@ class RecordingDriver:
         self._block_bytes = 0
         self._constants: dict[tuple[bytes, tuple[tuple[int, Word], ...]], Block] = {}
         self.contexts: dict[int, int] = {}  # of a device: the value that stands for its primary context
+        self._other_contexts: set[int] = set()  # values that stand for others
+        self.several = device_count > 1  # contexts, so that each step has to be in its own
         self._current = 0  # the context
         self._device_count = device_count
 
@@ -91,6 +83,9 @@ class RecordingDriver:
         """Nothing ever fails here."""
         return f"error {code}"
 
+    def own(self, symbol: str) -> None:
+        """It stands for any driver."""
+
     def keep(self, buffer: Any) -> bool:
         """A buffer of this process that arguments may point to. False when a captured address could be taken for it."""
         address = ctypes.addressof(buffer)
@@ -108,6 +103,12 @@ class RecordingDriver:
             raise EngineError(f"the window has more than {MAXIMUM_OBJECTS} objects and variables")
         self.references[number] = c_type
         return self._mark << 48 | number << 32
+
+    def new_context(self) -> int:
+        """The marked value that stands for a context which is no primary one."""
+        value = self.new_reference("CUcontext")
+        self._other_contexts.add(value)
+        return value
 
     def reference(self, word: int) -> Reference | None:
         """The object or variable that a word stands for."""
@@ -154,10 +155,10 @@ class RecordingDriver:
     def _answer(self, row: Function, arguments: tuple[Any, ...]) -> None:
         symbol = row.symbol
         if symbol == "cuCtxSetCurrent":
-            if _number(arguments[0]) not in self.contexts.values():
+            if _number(arguments[0]) not in (*self.contexts.values(), *self._other_contexts):
                 raise EngineError(why_not("cuCtxCreate"))
             self._current = _number(arguments[0])
-            if self._device_count > 1:
+            if self.several:
                 self._record(row, arguments, False)
             return
         for parameter, argument in zip(row.parameters, arguments, strict=True):
@@ -243,6 +244,8 @@ class RecordingDriver:
             receives[position] = Reference(parameter.element, value >> 32 & 0xFFFF)
             return None
         if role in (Role.HOST_READ, Role.HOST_WRITE) and self._is_captured(word):
+            if not self._is_captured(word, _term(row, words, parameter.count)):
+                raise EngineError(f"{row.symbol} reaches beyond captured memory ({parameter.name})")
             return word  # pinned memory at its address
         if role in (Role.OUT, Role.HOST_WRITE):
             size = max(_term(row, words, parameter.count) * max(parameter.element_bytes, 1), 8)
@@ -295,12 +298,10 @@ class RecordingDriver:
             blocks.append(self.block(ctypes.string_at(address, count * _ATTRIBUTE_BYTES)))
             return [(_LAUNCH_CONFIG_ATTRIBUTES, Inside(blocks[-1].number))]
         if parameter.role == Role.IMAGE and data[:4] == _WRAPPER:
-            if word in self.raw_images or len(data) != WRAPPER_BYTES:
-                raise EngineError(
-                    "a module image of the snapshot is no image, but pointers of another process"
-                )
+            if len(data) != WRAPPER_BYTES:  # the engine's own: it lets none of a snapshot pass
+                raise EngineError("a module image has a wrapper of a broken length")
             return self._containers(data, blocks)
-        if parameter.name == "pCopy" and len(data) in _SIDES:
+        if parameter.name == "pCopy":
             return list(self._copied(data, blocks))
         return []
 
@@ -323,29 +324,34 @@ class RecordingDriver:
 
         A block begins at the first byte that is copied; what stands before it is not ours to read.
         """
-        source, target, extent = _SIDES[len(data)]
-
-        def get(offset: int | None, otherwise: int = 0) -> int:
-            return otherwise if offset is None else int.from_bytes(data[offset : offset + 8], "little")
-
-        width, height, depth = get(extent[0]), get(extent[1]), get(extent[2], 1)
-        for side in (source, target):
-            x, y, z, kind, host, pitch, rows = side
-            address = get(host)
-            if get(kind) & 0xFFFFFFFF != MemoryType.HOST or self._is_captured(address):
+        layout = CUDA_MEMCPY3D if len(data) == STRUCT_BYTES[CUDA_MEMCPY3D] else CUDA_MEMCPY2D
+        copy = layout.from_buffer_copy(data)
+        for side in extents.SIDES:
+            if getattr(copy, side + "MemoryType") != MemoryType.HOST:
                 continue
-            row = get(pitch) or width
-            piece = row * (get(rows) or height)
-            offset = get(z) * piece + get(y) * row + get(x)
-            size = max(depth - 1, 0) * piece + max(height - 1, 0) * row + width
-            if not 0 < size <= 1 << 30:
-                raise EngineError(f"copies {size} bytes from or to the host at once")
-            address = (address + offset) % 2**64
-            if side is source:
-                blocks.append(self.block(ctypes.string_at(address, size), scan=False))
+            pointer, (offset, size) = getattr(copy, side + "Host"), extents.of_side(copy, side)
+            first = (pointer + offset) % 2**64
+            if not size:
+                yield getattr(layout, side + "Host").offset, 0
+            if not size or self._is_captured(first, size):
+                continue
+            if not self._is_own(first, size):
+                raise EngineError(f"{side}Host of a copy is no memory that the snapshot holds")
+            if side == "src":
+                blocks.append(self.block(ctypes.string_at(first, size), scan=False))
             else:
-                blocks.append(self._room(address, size))
-            yield host, Inside(blocks[-1].number, -offset)
+                blocks.append(self._room(first, size))
+            yield getattr(layout, side + "Host").offset, Inside(blocks[-1].number, -offset)
+
+    def _is_own(self, address: int, size_bytes: int) -> bool:
+        """Whether this is inside a buffer that was handed to `keep`."""
+        held = self._buffers.get(address)
+        if held is not None and size_bytes <= ctypes.sizeof(held):
+            return True
+        return any(
+            start <= address and address + size_bytes <= start + ctypes.sizeof(buffer)
+            for start, buffer in self._buffers.items()
+        )
 
     def _parameters(self, argument: Any, blocks: list[Block]) -> Word:
         """The array of pointers to the parameters of a kernel, as one block of parameters and one of pointers."""

@@ -145,8 +145,10 @@ class ExportPlan:
     references: dict[int, str] = field(default_factory=dict)  # number -> C type
     main_stream: Word | None = None
     other_streams: list[Word] = field(default_factory=list)
-    devices: list[int] = field(default_factory=list)  # captured ordinals
-    contexts: list[Reference] = field(default_factory=list)  # the primary context of each
+    devices: list[int] = field(default_factory=list)  # captured ordinals, one for each context
+    contexts: list[Reference] = field(
+        default_factory=list
+    )  # the first of a device stands for its primary one
     hold_reason: str = ""
     error: int = 0
     error_call: str = ""

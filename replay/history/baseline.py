@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from replay.errors import FormatError
+from replay.harmless import harmless
 from replay.history.store import Entry
+from replay.reading import read_json
 from replay.report.json import write_document
 from replay.results.documents import BASELINE
 
@@ -55,13 +56,11 @@ def read(folder: Path) -> list[Mark]:
     if not path.exists():
         return []
     try:
-        if path.stat().st_size > MAXIMUM_BYTES:
-            raise ValueError("too large")
-        value = json.loads(path.read_text("utf-8"))
+        value = harmless(read_json(path, MAXIMUM_BYTES))
         if value["format"] != FORMAT:
             raise ValueError("another format")
         return [Mark(**{name: item[name] for name in Mark.__dataclass_fields__}) for item in value["marks"]]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, FormatError):
         raise FormatError("is no baseline", where=path, next="`replay baseline set` makes it anew") from None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from replay.errors import FormatError
 from replay.history import baseline
 from replay.history.changes import change_points
 from replay.history.spread import Spread, spread_of
@@ -55,12 +56,24 @@ class Series:
 
 @dataclass(frozen=True)
 class HistoryView:
-    """All series of a folder, and the files in it that are no results."""
+    """All series of a folder, and the files in it that are no results. untimed: results without times, which are in no
+    series; unmatched: how many of those have outputs that do not match."""
 
     folder: str
     series: list[Series]
     results: int
     problems: list[tuple[str, str]] = field(default_factory=list)
+    untimed: int = 0
+    unmatched: int = 0
+
+
+def require_consistent(view: HistoryView) -> None:
+    """Of one that a stranger may have written. Raises FormatError where a series has nothing to show."""
+    for item in view.series:
+        if not item.points or not all(point.median_ns > 0 for point in item.points):
+            raise FormatError("has a series without times")
+        if item.baseline_ns is not None and not item.baseline_ns > 0:
+            raise FormatError("has a baseline that is no time")
 
 
 def look(folder: Path, kernel: str = "", device: str = "", last: int | None = None) -> HistoryView:
@@ -69,6 +82,7 @@ def look(folder: Path, kernel: str = "", device: str = "", last: int | None = No
         history.update()
         entries = history.entries(kernel, device)
         problems = history.problems
+    untimed = [entry for entry in entries if not entry.median_ns]
     marks = {mark.series: mark.median_ns for mark in baseline.read(folder)}
     found = [
         _series(items if last is None else items[-last:], marks.get(key))
@@ -79,6 +93,8 @@ def look(folder: Path, kernel: str = "", device: str = "", last: int | None = No
         sorted(found, key=lambda item: (item.kernel, item.device, item.window)),
         len(entries),
         problems,
+        len(untimed),
+        sum(entry.outputs != "match" for entry in untimed),
     )
 
 
@@ -107,7 +123,7 @@ def spreads_of(folder: Path) -> Callable[[RunResult], Spread | None]:
     def known(result: RunResult) -> Spread | None:
         key = series_of(result)
         if key is not None and key not in kept:
-            entries = [entry for entry in found.get(key, []) if entry.outputs != "wrong"]
+            entries = [entry for entry in found.get(key, []) if entry.outputs not in ("wrong", "unsure")]
             kept[key] = spread_of([(entry.created_utc, float(entry.median_ns or 0)) for entry in entries])
         return None if key is None else kept[key]
 

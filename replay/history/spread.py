@@ -16,17 +16,24 @@ from replay.timing.statistics import quantile
 
 SAME_OCCASION_S = 3600.0
 LEAST_DEGREES = 5  # of freedom; with fewer the spread itself is not known
-_CLIP_SIGMAS = 3.0
-_MAD_TO_SIGMA = 1.4826
 
 
 @dataclass(frozen=True)
 class Spread:
-    """deviation: standard deviation of the logarithm of the time of one occasion. degrees: of freedom of it."""
+    """deviation: standard deviation of the logarithm of the time of one occasion. degrees: of freedom of it. reach:
+    from the fastest occasion to the slowest, each against its level. Nothing is clipped: a rare level is part of it."""
 
     deviation: float
     degrees: int
     occasions: int
+    reach: float = 0.0
+
+    def chance_of_a_rare_level(self, times: int, others: int | None = None) -> float:
+        """The most likely it can be, whatever share of the days it has, that so many times of one side are all of a
+        level that none of the others showed. others: by default the occasions."""
+        seen = self.occasions if others is None else others
+        share = times / (times + seen)
+        return 2 * share**times * (1 - share) ** seen
 
 
 def occasions(results: Sequence[tuple[str, float]]) -> list[float]:
@@ -58,9 +65,8 @@ def spread_of(*series: Sequence[tuple[str, float]]) -> Spread | None:
             count += len(level)
     if degrees < LEAST_DEGREES:
         return None
-    reach = _CLIP_SIGMAS * _MAD_TO_SIGMA * quantile(sorted(map(abs, residuals)), 0.5)
-    clipped = [min(max(value, -reach), reach) for value in residuals] if reach > 0 else residuals
-    return Spread(math.sqrt(math.fsum(value**2 for value in clipped) / degrees), degrees, count)
+    deviation = math.sqrt(math.fsum(value**2 for value in residuals) / degrees)
+    return Spread(deviation, degrees, count, max(residuals) - min(residuals))
 
 
 def _seconds(created_utc: str) -> float:

@@ -23,7 +23,7 @@ from replay.results.store import read_map, write_result
 from replay.timing.statistics import quantile
 
 INDEX_NAME = ".replay-index.sqlite"
-INDEX_VERSION = 1
+INDEX_VERSION = 2
 MAXIMUM_RESULTS = 2_000_000
 _COLUMNS = (
     "path", "size_bytes", "modified_ns", "created_utc", "kernel", "snapshot", "window", "device", "driver",
@@ -204,7 +204,7 @@ def _row(folder: Path, path: str, status: os.stat_result) -> tuple[Any, ...]:
 
 def _facts(value: dict[str, Any]) -> tuple[Any, ...]:
     """The columns from `created_utc` to `outputs`, out of the map of a result."""
-    timing = value["timing"]
+    timing = value.get("timing")  # what is not known is not in the file
     times = [] if timing is None else timing["gpu_time_ns"] or timing["host_time_ns"]
     if times and not (set(map(type, times)) <= {int, float} and min(times) >= 0):
         raise ValueError("times")

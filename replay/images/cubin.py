@@ -30,6 +30,11 @@ _STT_OBJECT, _STT_FUNC = 1, 2
 _STO_ENTRY = 0x10  # st_other of a kernel, as against a device function
 _STO_MANAGED = 0x04
 
+# What the system keeps of the shared memory of each block. From this architecture on ptxas counts it in the sections of
+# kernels, before their own.
+RESERVED_SHARED_BYTES = 1024
+_FIRST_WITH_RESERVED = 90
+
 _ATTRIBUTE_MAX_THREADS = 0x05
 _ATTRIBUTE_REQUIRED_THREADS = 0x10
 _ATTRIBUTE_FRAME_BYTES = 0x11
@@ -67,11 +72,12 @@ def read_cubin(data: bytes) -> ModuleInfo:
     symbols = _symbols(data, sections)
     resources = _resources(data, by_name.get(".nv.info"))
     kernels = {}
+    abi, target = _target(data)
+    reserved = RESERVED_SHARED_BYTES if int(target[3:]) >= _FIRST_WITH_RESERVED else 0
     for number, symbol in enumerate(symbols):
         if symbol.kind == _STT_FUNC and symbol.other & _STO_ENTRY and symbol.name:
-            kernels[symbol.name] = _kernel(data, symbol.name, by_name, resources.get(number, {}))
+            kernels[symbol.name] = _kernel(data, symbol.name, by_name, resources.get(number, {}), reserved)
     variables = dict(_variables(data, sections, symbols))
-    abi, target = _target(data)
     return ModuleInfo("cubin", target, f"ABI {abi}", kernels, variables)
 
 
@@ -257,7 +263,9 @@ def _resources(data: bytes, section: _Section | None) -> dict[int, dict[int, int
     return found
 
 
-def _kernel(data: bytes, name: str, sections: dict[str, _Section], resources: dict[int, int]) -> KernelInfo:
+def _kernel(
+    data: bytes, name: str, sections: dict[str, _Section], resources: dict[int, int], reserved: int
+) -> KernelInfo:
     parameters: dict[int, Parameter] = {}
     total = 0
     threads: dict[int, tuple[int, int, int]] = {}
@@ -277,17 +285,20 @@ def _kernel(data: bytes, name: str, sections: dict[str, _Section], resources: di
     _check(sorted(parameters) == list(range(len(parameters))), f"kernel {name[:80]!r} lacks a parameter")
     ordered = tuple(parameters[ordinal] for ordinal in range(len(parameters)))
     end = max((parameter.offset + parameter.size for parameter in ordered), default=0)
-    shared = sections.get(f".nv.shared.{name}")
+    section = sections.get(f".nv.shared.{name}")
+    shared = section.size if section else 0
+    reserved = reserved if shared >= reserved else 0
     return KernelInfo(
         name,
         ordered,
         max(total, end),
         registers=resources.get(_ATTRIBUTE_REGISTERS),
-        shared_bytes=shared.size if shared else 0,
+        shared_bytes=shared - reserved,
         local_bytes=resources.get(_ATTRIBUTE_FRAME_BYTES),
         max_threads=threads.get(_ATTRIBUTE_MAX_THREADS),
         required_threads=threads.get(_ATTRIBUTE_REQUIRED_THREADS),
         required_cluster=threads.get(_ATTRIBUTE_CLUSTER),
+        reserved_shared_bytes=reserved,
     )
 
 

@@ -23,8 +23,9 @@ class Parameter:
 class KernelInfo:
     """One kernel of an image. None where the image does not say.
 
-    shared_bytes: static; from sm_90 on it includes the 1 KiB that the driver keeps for itself in each block.
-    local_bytes: stack frame of one thread.
+    shared_bytes: static, that the kernel declares. reserved_shared_bytes: what the system keeps in each block beside it
+    (CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK), as machine code of sm_90 and later counts it; the limits of
+    devices do not. local_bytes: stack frame of one thread.
     """
 
     name: str
@@ -36,6 +37,7 @@ class KernelInfo:
     max_threads: tuple[int, int, int] | None = None
     required_threads: tuple[int, int, int] | None = None
     required_cluster: tuple[int, int, int] | None = None
+    reserved_shared_bytes: int = 0
 
 
 @dataclass(frozen=True)

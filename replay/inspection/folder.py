@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from replay import interrupts
 from replay.errors import FileError
 from replay.report.text import size
 
@@ -77,22 +78,23 @@ class OutputFolder:
             taken = f"{stem}.{count}{suffix}"
         self._names.add(taken)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = -1
         try:
-            if self._force:
-                self._unlink(taken)
-            descriptor = os.open(taken, flags, 0o666, dir_fd=self._descriptor)
-        except FileExistsError:
-            raise self._exists(taken) from None
-        except OSError as error:
-            raise FileError((error.strerror or str(error)).lower(), where=self.path / taken) from None
-        try:
+            try:
+                with interrupts.held():
+                    if self._force:
+                        self._unlink(taken)
+                    descriptor = os.open(taken, flags, 0o600, dir_fd=self._descriptor)
+            except FileExistsError:
+                raise self._exists(taken) from None
             with os.fdopen(descriptor, "wb") as file:
                 yield file, taken
-        except OSError as error:
-            self._unlink(taken)
-            raise FileError((error.strerror or str(error)).lower(), where=self.path / taken) from None
-        except BaseException:
-            self._unlink(taken)
+        except BaseException as error:
+            if descriptor >= 0:
+                with interrupts.held():
+                    self._unlink(taken)
+            if isinstance(error, OSError):
+                raise FileError((error.strerror or str(error)).lower(), where=self.path / taken) from None
             raise
 
     def _unlink(self, name: str) -> None:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 
 from replay.report.text import MODELLED, Column, Screen, flow, heading, number, shown, table
+from replay.report.variant import lowered
 from replay.results.bisection import BisectedCandidate, Bisection, Step
 
 SHOWN_CANDIDATES = 60
@@ -25,7 +26,7 @@ def render_bisection(result: Bisection, screen: Screen) -> str:
     if hidden > 0:
         parts.append(f"  ... and {number(hidden, 'more candidate')}: --json shows all")
     parts += _logs(result)
-    notes = list(result.notes)
+    notes = [*lowered(kernel for item in result.candidates for kernel in item.kernels), *result.notes]
     if result.source == "modelled":
         notes.append(MODELLED)
     if notes:
@@ -42,14 +43,20 @@ def answer(result: Bisection) -> str:
 
 
 def _step(result: Bisection, step: Step) -> str:
-    bad, good = (result.candidates[at].label for at in (step.first_bad, step.last_good))
-    text = f"first bad: {shown(bad, 200)} (last good {shown(good, 200)})"
+    bad, good = (_named(result.candidates[at]) for at in (step.first_bad, step.last_good))
+    sure = "" if step.verdict in ("SLOWER", "symptom") else ", not confirmed"
+    text = f"first bad{sure}: {bad} (last good {good})"
     if step.ratio is not None and step.low is not None and step.high is not None:
         text += f": {_percent(step.ratio)} [{_percent(step.low)}, {_percent(step.high)}]"
     elif result.symptom != "slower":
         text += f": {result.symptom}"
     changes = list(_changes(result.candidates[step.last_good], result.candidates[step.first_bad]))
     return ", ".join([text, *changes])
+
+
+def _named(item: BisectedCandidate) -> str:
+    subject = f' "{shown(item.subject, 100)}"' if item.subject else ""
+    return shown(item.label, 200) + subject
 
 
 _MADE_OF = {
@@ -87,11 +94,22 @@ def short(labels: list[str]) -> list[str]:
 
 
 def _logs(result: Bisection) -> Iterator[str]:
-    """The beginnings of what compilers said of those that were left out."""
+    """The beginnings of what compilers said of those that were left out; the ends of what commands said of the pair
+    that was found, and of those that they could not tell."""
     told = [item for item in result.candidates if item.log]
+    lines = slice(SHOWN_LOG_LINES)
+    if result.over.startswith("exec="):
+        pairs = [at for step in result.steps for at in (step.first_bad, step.last_good)]
+        told = [item for item in [*(result.candidates[at] for at in pairs), *told] if item.log]
+        told = [
+            item
+            for at, item in enumerate(told)
+            if item not in told[:at] and (at < len(pairs) or item.skipped)
+        ]
+        lines = slice(-SHOWN_LOG_LINES, None)
     for item in told[:SHOWN_LOGS]:
         yield f"  log of {shown(item.label, 200)}:"
-        yield from (f"    {shown(line, 200)}" for line in item.log.splitlines()[:SHOWN_LOG_LINES])
+        yield from (f"    {shown(line, 200)}" for line in item.log.splitlines()[lines])
     if len(told) > SHOWN_LOGS:
         yield f"  ... and {number(len(told) - SHOWN_LOGS, 'more log')}: --json shows all"
 
@@ -117,6 +135,9 @@ def more(result: Bisection) -> Iterator[str]:
         total += f", of which these steps are {100 * share:.0f} %"
     certain = min(step.probability for step in result.steps)
     over = number(len(result.candidates), "candidate")
+    if certain == 1 and result.symptom != "slower":
+        yield f"{number(result.rounds, 'run')} over {over}; no outcome varied, and both of the pair were run twice"
+        return
     yield f"{number(result.rounds, 'round')} over {over}, {100 * certain:.1f} % sure{total}"
 
 
@@ -142,13 +163,12 @@ def _columns(result: Bisection) -> list[Column]:
 def _rows(result: Bisection) -> Iterator[list[str]]:
     bad = {step.first_bad for step in result.steps}
     labels = short([item.label for item in result.candidates])
+    labels = [
+        f"{label} {item.subject}".rstrip() for label, item in zip(labels, result.candidates, strict=True)
+    ]
     for at, item in enumerate(result.candidates[:SHOWN_CANDIDATES]):
         if not result.steps:
-            registers = "/".join(
-                dict.fromkeys(str(k.registers) for k in item.kernels if k.registers is not None)
-            )
-            code = "/".join(dict.fromkeys((k.code or k.image)[:8] for k in item.kernels))
-            yield ["", shown(labels[at], 200), registers, code, said(item, at, result)]
+            yield ["", shown(labels[at], 200), *made_of(item), said(item, at, result)]
             continue
         yield [
             ">" if at in bad else "",
@@ -158,6 +178,15 @@ def _rows(result: Bisection) -> Iterator[list[str]]:
             f"{100 * item.probability:.1f} %" if item.probability >= 0.0005 else "",
             said(item, at, result) or "#" * round(item.probability * _BAR),
         ]
+
+
+def made_of(item: BisectedCandidate) -> tuple[str, str]:
+    """Registers and the beginning of the code's digest, of each kernel that differs from the one before it."""
+    registers = dict.fromkeys(
+        str(kernel.registers) for kernel in item.kernels if kernel.registers is not None
+    )
+    code = dict.fromkeys((kernel.code or kernel.image)[:8] for kernel in item.kernels)
+    return "/".join(registers), shown("/".join(code))
 
 
 def seen(item: BisectedCandidate, symptom: str) -> str:

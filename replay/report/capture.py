@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from replay.report.outputs import fault_text
 from replay.report.perturbation import skipped_launches
 from replay.report.text import duration, number, shown, size
 from replay.snapshot.contents import COURSE_NOTES
@@ -32,6 +33,8 @@ def snapshot_lines(item: PackedSnapshot) -> list[str]:
         lines.append(f"the capture is {summary.state}: {shown(summary.state_text)}")
     if not summary.closed_call and summary.launches:
         lines.append("the window was still open at the end, so there are no outputs to compare with")
+    if summary.fault is not None:
+        lines.append(f"the window {fault_text(summary.fault)}")
     changes = summary.perturbation
     if changes is not None and changes.wait_ns + changes.copy_ns + changes.asked_ns > NOTABLE_NS:
         held = duration(changes.wait_ns + changes.copy_ns + changes.asked_ns)
@@ -68,6 +71,10 @@ def render_capture(report: CaptureReport) -> list[str]:
     lines += [shown(problem) for problem in report.problems]
     if report.failure:
         lines.append(f"{shown(report.failure)}; {shown(report.advice)}")
+    elif report.snapshots and not any(item.summary.launches for item in report.snapshots):
+        lines.append(
+            f"no kernel was launched in it; `replay ls {shown(report.snapshots[0].path)} calls` lists the calls"
+        )
     elif report.snapshots:
         path = shown(report.snapshots[0].path)
         lines.append(f"`replay info {path}` shows it, `replay run {path}` replays it")

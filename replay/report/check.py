@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from replay.report.text import Column, Screen, duration, flow, heading, number, shown, table
 from replay.results.check import Check, CheckedCase
 
-_ORDER = ("WRONG", "FAILED", "SLOWER", "NOISY", "NEW", "FASTER", "PASS")
+_ORDER = ("WRONG", "FAILED", "SLOWER", "UNSURE", "NOISY", "NEW", "FAULT", "FASTER", "PASS")
 SHOWN_CASES = 200
 _LONGEST_NAME = 200
 
@@ -25,7 +25,7 @@ def render_check(result: Check, screen: Screen) -> str:
     """Everything that did not simply pass, alerts first, with who is told."""
     parts = [heading(headline(result), screen)]
     rows = sorted((case for case in result.cases if case.verdict != "PASS"),
-                  key=lambda case: (not case.alert, _ORDER.index(case.verdict)))  # fmt: skip
+                  key=lambda case: (not case.alert, _place(case.verdict)))  # fmt: skip
     if rows:
         columns = [
             Column("verdict"),
@@ -48,6 +48,11 @@ def render_check(result: Check, screen: Screen) -> str:
     return "\n".join(
         [*parts, *(["", *(flow(f"  {note}", screen) for note in result.notes)] if result.notes else [])]
     )
+
+
+def _place(verdict: str) -> int:
+    """Of a verdict in the table; one of a newer replay is behind all others."""
+    return _ORDER.index(verdict) if verdict in _ORDER else len(_ORDER)
 
 
 def _reasons(cases: Sequence[CheckedCase]) -> Iterator[str]:
@@ -95,7 +100,7 @@ def junit(result: Check) -> str:
         elif case.alert:
             failures += 1
             xml.SubElement(element, "failure", type=case.verdict, message=text)
-        elif case.verdict in ("NEW", "NOISY", "WRONG", "FAILED", "SLOWER"):
+        elif case.verdict in ("NEW", "NOISY", "UNSURE", "WRONG", "FAILED", "SLOWER"):
             skipped += 1
             xml.SubElement(element, "skipped", message=text)
         elif case.verdict == "FASTER":
@@ -132,7 +137,7 @@ def github_annotations(result: Check) -> Iterator[str]:
             "error"
             if case.alert
             else "warning"
-            if case.verdict in ("NOISY", "WRONG", "SLOWER", "FAILED")
+            if case.verdict in ("NOISY", "UNSURE", "WRONG", "SLOWER", "FAILED")
             else ""
         )
         if level:
@@ -163,9 +168,9 @@ def github_summary(result: Check) -> str:
             team = f"[{_cell(case.team or case.link)}]({_link(case.link)})" if case.link else _cell(case.team)
             quarantined = f"quarantined: {case.quarantined}; " if case.quarantined else ""
             names = [_cell(case.kernel[:_LONGEST_NAME]), _cell(_name(case))]
-            cells = [case.verdict, *names, change, team, _cell(quarantined + case.reason)]
+            cells = [_cell(case.verdict), *names, change, team, _cell(quarantined + case.reason)]
             lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, "", *result.notes, ""])
+    return "\n".join([*lines, "", *map(_cell, result.notes), ""])
 
 
 def _cell(text: str) -> str:

@@ -7,11 +7,29 @@ import shlex
 from replay.difference import Listing
 from replay.report.text import shown
 from replay.results.comparison import Comparison
+from replay.results.schema import VariantFacts
 
+SHOWN_SOURCE_LINES = 2000
 LEGEND = (
     "Lines with - are only in A, with + only in B, written with the registers of A; a register that only B has bears a "
     "prime. Comments, .loc, declarations of registers and the name of the kernel are left out."
 )
+
+
+def sources_of(variant: VariantFacts) -> list[tuple[str, str]]:
+    """Name and text of each source that was compiled for a variant, as far as it was kept."""
+    names = {image.digest: image.source for image in variant.images}
+    return [(names.get(item.digest, ""), item.source_text) for item in variant.kept if item.source_text]
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a source."""
+    lines = text.expandtabs(4).splitlines()
+    more = len(lines) - SHOWN_SOURCE_LINES
+    return [
+        *(shown(line, 400) for line in lines[:SHOWN_SOURCE_LINES]),
+        *([f"... {more:,} more lines"] if more > 0 else []),
+    ]
 
 
 def opcodes(listing: Listing) -> str:

@@ -14,9 +14,21 @@ from replay.results.schema import RunResult
 SHOWN_COMMANDS = 5  # rows of which they are given
 
 
+def joined(words: list[str]) -> str:
+    """As `shlex.join`; the shell fills in the home folder."""
+    return " ".join(
+        "~/" + shlex.quote(word[2:]) if word.startswith("~/") else shlex.quote(word) for word in words
+    )
+
+
 def comparison_commands(result: Comparison) -> list[str]:
     """The comparison, and a replay of each side."""
-    return list(dict.fromkeys(_of_rows(result)))
+    return list(dict.fromkeys([*_as_typed(result.command), *_of_rows(result)]))
+
+
+def _as_typed(command: list[str]) -> list[str]:
+    """The command itself, where the document has it: those of older versions do not."""
+    return [shown(joined(["replay", *command]))] if command else []
 
 
 def _of_rows(result: Comparison) -> Iterator[str]:
@@ -25,7 +37,8 @@ def _of_rows(result: Comparison) -> Iterator[str]:
         words += [row.b.snapshot] if row.b.snapshot != row.a.snapshot else []
         words += ["--a", row.a.variant] if row.a.variant else []
         words += ["--b", row.b.variant] if row.b.variant else []
-        yield shown(shlex.join(words))
+        if not result.command:
+            yield shown(joined(words))
         for side in (row.a, row.b):
             yield _run_command(side)
 
@@ -36,35 +49,39 @@ def _run_command(side: ComparedSide) -> str:
         words = [word.partition("=") for word in shlex.split(side.variant)]
     except ValueError:  # no variant of ours
         words = []
+    words = [word for word in words if word[0] != "lower-ptx"]  # in results of before; it is done anyway
     environment = [value for key, _, value in words if key == "env"]
     command = ["replay", "run", side.snapshot] + (
         [] if side.window is None else ["--window", str(side.window)]
     )
     for key, _, value in words:
-        command += [] if key == "env" else [f"--{key}"] if key == "lower-ptx" else [f"--{key}", value]
-    return shown(shlex.join([*(["env", *environment] if environment else []), *command]))
+        command += [] if key == "env" else [f"--{key}", value]
+    return shown(joined([*(["env", *environment] if environment else []), *command]))
 
 
 def bisection_commands(result: Bisection) -> list[str]:
     """The search, and one comparison of the pair that it found."""
     words = ["replay", "bisect", *([result.snapshot] if result.snapshot else []), "--over", result.over]
     words += [] if result.symptom == "slower" else ["--symptom", result.symptom]
-    found = [shown(shlex.join(words))]
+    found = _as_typed(result.command) or [shown(joined(words))]
     for step in result.steps if result.snapshot and result.symptom == "slower" else ():
         good, bad = (result.candidates[at].variant for at in (step.last_good, step.first_bad))
         if good or bad:
             sides = [*(["--a", good] if good else []), *(["--b", bad] if bad else [])]
-            found.append(shown(shlex.join(["replay", "compare", result.snapshot, *sides])))
+            found.append(shown(joined(["replay", "compare", result.snapshot, *sides])))
     return found
 
 
 def check_commands(result: Check) -> list[str]:
     """The gate."""
-    return [shown(shlex.join(["replay", "check", result.corpus, "--baseline", result.baseline]))]
+    guessed = ["replay", "check", result.corpus, "--baseline", result.baseline]
+    return _as_typed(result.command) or [shown(joined(guessed))]
 
 
 def result_commands(result: RunResult) -> list[str]:
     """The replay."""
+    if result.command:
+        return _as_typed(result.command)
     side = ComparedSide(
         result.snapshot.file, result.snapshot.window, "" if result.variant is None else result.variant.text
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replay.report.text import MODELLED, Column, Screen, duration, fields, flow, heading, number, shown, table
+from replay.report.variant import lowered
 from replay.results.comparison import ComparedKernel, ComparedRow, ComparedSide, Comparison
 
 SHOWN_NOTES = 12
@@ -25,7 +26,9 @@ def render_comparison(result: Comparison, screen: Screen) -> str:
     parts += _attribution(result, screen)
     if totals := list(_totals(result)):
         parts += ["", fields(totals, screen)]
-    notes = [*_source(result), *result.notes, *(shown(text) for text in result.unmatched)]
+    sides = (side for row in result.rows for side in (row.a, row.b))
+    told = lowered(kernel for side in sides for kernel in side.kernels)
+    notes = [*_source(result), *told, *result.notes, *(shown(text) for text in result.unmatched)]
     if notes:
         parts += ["", *(flow(f"  {text}", screen) for text in notes[:SHOWN_NOTES])]
         if len(notes) > SHOWN_NOTES:

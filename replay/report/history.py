@@ -18,7 +18,8 @@ SHOWN_PROBLEMS = 5
 def render_history(view: HistoryView, screen: Screen) -> str:
     """A line for each series: how often, its course, where its level changed."""
     if not view.series:
-        return "\n".join([f"{shown(view.folder)}: no results with times", *_problems(view)])
+        nothing = "" if view.untimed else ": no results"
+        return "\n".join([f"{shown(view.folder)}{nothing}", *untimed(view), *_problems(view)])
     columns = [
         Column("kernel", cut=True),
         Column("device", cut=True),
@@ -46,7 +47,19 @@ def render_history(view: HistoryView, screen: Screen) -> str:
     parts = [title, table(columns, rows, screen)]
     if any(item.source == "modelled" for item in view.series):
         parts.append(flow(MODELLED, screen))
-    return "\n".join([*parts, *_problems(view)])
+    return "\n".join([*parts, *untimed(view), *_problems(view)])
+
+
+def untimed(view: HistoryView) -> list[str]:
+    """A line about results without times, where there are any."""
+    if not view.untimed:
+        return []
+    outputs = (
+        f"{view.unmatched:,} with outputs that do not match"
+        if view.unmatched
+        else "all with outputs that match"
+    )
+    return [f"{number(view.untimed, 'result')} without times (run --no-timing), {outputs}"]
 
 
 def _suffix(item: Series) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from replay.privacy import private_value
 from replay.report.output import begin_document, put, put_one_of_many
 from replay.results.documents import Document
 
@@ -38,6 +39,7 @@ def document(kind: Document, value: Any, *, indent: int | None = 2) -> str:
     """One JSON document: `{"schema": ..., ...}` with the fields of `value`, a dataclass or a list; without `indent` on
     one line."""
     body = {kind.items: plain(value)} if kind.items else plain(value)
+    body = private_value(body) if kind.private else body
     return json.dumps({"schema": kind.schema, **body}, indent=indent, ensure_ascii=True, allow_nan=False)
 
 

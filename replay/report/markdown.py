@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from replay import __version__
-from replay.difference import KernelDifference, differences, step_differences
+from replay.difference import KernelDifference, differences, step_differences, variant_differences
+from replay.privacy import without_home
 from replay.report import bisect as bisect_text
 from replay.report import check as check_text
 from replay.report import code as code_text
@@ -26,7 +27,7 @@ SHOWN_ROWS = 20  # of a comparison, whose code is shown
 def render_markdown(sources: Sources) -> str:
     """Each part as the command would print it, behind a line that says what it is; then where the code differs, and the
     commands that come to the same."""
-    return "\n\n".join([*_parts(sources), f"Written by replay {__version__}"])
+    return without_home("\n\n".join([*_parts(sources), f"Written by replay {__version__}"]))
 
 
 def _parts(sources: Sources) -> Iterator[str]:
@@ -40,7 +41,7 @@ def _parts(sources: Sources) -> Iterator[str]:
         if not files.given and (advice := code_text.code_advice(comparison)):
             yield _plain(advice)
     for bisection in sources.bisections:
-        title = bisect_text.answer(bisection) if bisection.steps else "nothing was found"
+        title = bisect_text.answer(bisection)
         steps = bisection.steps if files.given else []
         code = [found for step in steps for found in step_differences(bisection, step, files)]
         yield _part(
@@ -63,7 +64,11 @@ def _parts(sources: Sources) -> Iterator[str]:
             result.snapshot.file
         )
         title = f"{kernels}: {run_text.outputs(result)}"
-        yield _part(title, run_text.render_run(result, _WIDE), (), commands.result_commands(result))
+        code = [] if result.variant is None else variant_differences(result.variant, files)
+        yield _part(title, run_text.render_run(result, _WIDE), code, commands.result_commands(result))
+        for name, text in [] if result.variant is None else code_text.sources_of(result.variant):
+            source = _fenced("\n".join(code_text.lines_of(text)), "cuda")
+            yield f"<details><summary>Source {_html(name)}</summary>\n\n{source}\n\n</details>"
 
 
 def _part(title: str, text: str, code: Iterable[KernelDifference] = (), reproduce: Iterable[str] = ()) -> str:

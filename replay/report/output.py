@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn, TextIO
 
+from replay.harmless import visible
+
 NAME = "standard output"
 
 
@@ -42,7 +44,7 @@ class Told(io.TextIOBase):
     def write(self, text: str) -> int:
         with self._quietly():
             if self._stream is not None:
-                self._stream.write(text)
+                self._stream.write(visible(text))
         return len(text)
 
     def flush(self) -> None:
@@ -119,7 +121,7 @@ def put(text: str) -> None:
 def put_one_of_many(line: str) -> None:
     """Write a line of a list that is made as it is written. Raises BrokenPipeError when nobody reads, and OSError."""
     with _named():
-        print(line)
+        print(visible(line))
 
 
 def flush() -> None:

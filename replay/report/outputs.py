@@ -4,23 +4,77 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from replay.api.readable import result_name
 from replay.images.demangle import demangle
 from replay.report.text import number, shown, size
 from replay.results.schema import (
+    Fault,
     OutputDifference,
     OutputElements,
     OutputMismatch,
     OutputTolerance,
     Verification,
 )
+from replay.snapshot.schema import Fault as CapturedFault
 
 SHOWN_NAMES = 6
+REASON_CHARACTERS = 800  # of why a verdict is unsure: it names memory
 
 _VERDICTS = {
     "wrong": "DIFFER from the captured ones",
     "nondeterministic": "NONDETERMINISTIC: they differ between two replays of the same input",
+    "unsure": "UNSURE",
     "not_compared": "not compared",
 }
+
+
+def finding(verification: Verification) -> str:
+    """What was found, in words: of a fault whether it was reproduced, else "outputs " and the verdict on them."""
+    if verification.fault is not None:
+        return fault(verification.fault)
+    return f"outputs {verdict(verification)}"
+
+
+def fault(found: Fault) -> str:
+    """`FAULT reproduced: CUDA_ERROR_ILLEGAL_ADDRESS in kernel poke`, or that it was not."""
+    where = f" in kernel {shown(demangle(found.kernel), 100)}" if found.kernel else ""
+    if found.reproduced:
+        return f"FAULT reproduced: {found.found}{where}"
+    there = f"{found.error or 'an error that is not known'} in the application"
+    here = f", {found.found} here" if found.found else ""
+    return f"FAULT NOT REPRODUCED: {there}{here}: {shown(found.reason, 400)}"
+
+
+def fault_text(captured: CapturedFault) -> str:
+    """How a window ended in an error in the application; behind "the window "."""
+    call = f", which call {captured.call} {shown(captured.function)} returned" if captured.call else ""
+    words = f": {shown(', '.join(map(str.strip, captured.words.splitlines())), REASON_CHARACTERS)}"
+    when = "begins with" if captured.before else "ends in"
+    return f"{when} {result_name(captured.result)}{call}{words if captured.words else ''}"
+
+
+def _fault_lines(found: Fault) -> Iterator[tuple[str, str]]:
+    """Beside `fault`: what the drivers say of it, and which calls met it."""
+    calls = [
+        f"{where} by call {call}" if call else f"{where} after the last call"
+        for where, call in (("in the application", found.application_call), ("here", found.call))
+        if found.reproduced or (found.found if where == "here" else found.error)
+    ]
+    if found.words:
+        yield "fault", shown(found.words, REASON_CHARACTERS)
+    if found.application_words and found.application_words != found.words:
+        yield "in the application", shown(found.application_words, REASON_CHARACTERS)
+    if calls:
+        yield "met", ", ".join(calls)
+
+
+def compared(verification: Verification) -> str:
+    """What was compared, and whether it is equal; without a verdict."""
+    found = (
+        f"{number(verification.buffers, 'buffer')}, {size(verification.compared_bytes)} compared bit by bit"
+    )
+    differing = verification.differing_bytes
+    return found + (f": {number(differing, 'byte')} differ" if differing else ": all equal")
 
 
 def verdict(verification: Verification) -> str:
@@ -37,6 +91,12 @@ def verdict(verification: Verification) -> str:
             f"allowed: {_limits(verification.tolerance)})"
         )
     text = _VERDICTS[verification.verdict]
+    if verification.verdict == "unsure":
+        text += (
+            ": they differ from the captured ones"
+            if verification.differing_bytes
+            else ": not all could be compared"
+        )
     if verification.reason and verification.verdict == "not_compared":
         return f"{text}: {shown(verification.reason)}"
     if verification.differing_bytes:
@@ -64,6 +124,10 @@ def _limits(tolerance: OutputTolerance | None) -> str:
 
 def tolerance_lines(verification: Verification) -> Iterator[tuple[str, str]]:
     """Facts beside the verdict."""
+    if verification.fault is not None:
+        yield from _fault_lines(verification.fault)
+    if verification.verdict == "unsure":
+        yield "why unsure", shown(verification.reason, REASON_CHARACTERS)
     tolerance = verification.tolerance
     if tolerance is not None and tolerance.source != "asked for":
         alike = all(item.tolerance == tolerance for item in verification.differences)

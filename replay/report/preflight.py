@@ -52,7 +52,7 @@ def needs_lines(needs: Requirements) -> Iterator[tuple[str, str]]:
     """What a snapshot asks for, as facts for `replay info`."""
     memory = f"{size(needs.total_device_bytes)} of the device"
     if needs.restore_bytes:
-        memory += f" ({size(needs.restore_bytes)} of it to restore)"
+        memory += f", and {size(needs.restore_bytes)} there or on the host to restore"
     if needs.host_bytes:
         memory += f", {size(needs.host_bytes)} pinned on the host"
     if len(needs.devices) > 1:

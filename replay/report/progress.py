@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -82,3 +83,33 @@ class StageLine(_Line):
         """Say what is going on now; nothing in the first half second."""
         if self._due(time.monotonic()):
             self._draw(text)
+
+
+class GrowthLines:
+    """Whole lines on stderr about something that grows while a program of somebody else has the terminal: nothing is
+    drawn over what that has written. None before it has grown for FIRST_LINE_S without a pause, then one each
+    NEXT_LINE_S."""
+
+    FIRST_LINE_S = 2.0
+    NEXT_LINE_S = 5.0
+    PAUSE_S = 0.5  # without growth; what comes then is another one
+
+    def __init__(self, text: str, *, hidden: bool = False) -> None:
+        """text: says what grew, with one `{}` for how much, in all."""
+        self.visible = not hidden and sys.stderr.isatty()
+        self._text = text
+        self._bytes = 0
+        self._grown_s = -math.inf
+        self._due_s = math.inf
+
+    def see(self, size_bytes: int, now_s: float) -> None:
+        """It has so many bytes at this time."""
+        from replay.report.text import size
+
+        if size_bytes > self._bytes:
+            if now_s - self._grown_s > self.PAUSE_S:
+                self._due_s = now_s + self.FIRST_LINE_S
+            self._bytes, self._grown_s = size_bytes, now_s
+            if now_s >= self._due_s and self.visible:
+                self._due_s = now_s + self.NEXT_LINE_S
+                print(f"replay: {self._text.format(size(size_bytes))}", file=sys.stderr)

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 
 from replay.images.demangle import demangle
 from replay.report.counters import render_counters
-from replay.report.outputs import difference_lines, tolerance_lines, verdict
+from replay.report.outputs import (
+    REASON_CHARACTERS,
+    compared,
+    difference_lines,
+    finding,
+    tolerance_lines,
+    verdict,
+)
 from replay.report.relocation import relocation, render_placement, render_relocation
 from replay.report.text import (
     MODELLED,
@@ -48,7 +55,9 @@ def render_run(result: RunResult, screen: Screen, placement: bool = False) -> st
         parts += ["", *render_nodes(result, screen)]
     if result.counters is not None:
         parts += ["", *render_counters(result.counters, screen)]
-    notes = [*result.placement.moved, *result.verification.unverified, *result.notes]
+    said = result.verification.fault.words if result.verification.fault is not None else ""
+    driver_notes = [text for text in result.notes if not said or said not in text]
+    notes = [*result.placement.moved, *result.verification.unverified, *driver_notes]
     if notes:
         parts += [
             "",
@@ -82,7 +91,9 @@ def render_window_results(path: str, results: list[WindowResult], quiet: bool, s
     """`replay run` of a snapshot with several windows: one line each, and how to see all of one."""
     done = [item.result for item in results if item.result is not None]
     matching = sum(result.verification.verdict == "match" for result in done)
+    faults = sum(one.verification.fault is not None and one.verification.passes for one in done)
     headline = f"{shown(path)}: outputs of {matching} of {number(len(results), 'window')} match"
+    headline += f", {number(faults, 'fault')} reproduced" if faults else ""
     if quiet:
         return headline
     moved = any(result.relocation is not None for result in done)
@@ -121,13 +132,19 @@ def render_window_results(path: str, results: list[WindowResult], quiet: bool, s
 
 
 def outputs(result: RunResult) -> str:
-    """The verdict on the outputs, in words."""
-    return f"outputs {verdict(result.verification)}"
+    """The verdict on the outputs, or on a fault, in words."""
+    return finding(result.verification)
 
 
 def verdicts(result: RunResult) -> str:
     """One line: the outputs, and whether memory may be moved, if that was asked."""
-    texts = [outputs(result), *([relocation(result.relocation)] if result.relocation is not None else [])]
+    found = result.verification
+    why = [shown(found.reason, REASON_CHARACTERS)] if found.verdict == "unsure" else []
+    texts = [
+        outputs(result),
+        *why,
+        *([relocation(result.relocation)] if result.relocation is not None else []),
+    ]
     return "; ".join(texts)
 
 
@@ -162,7 +179,12 @@ def _facts(result: RunResult) -> Iterator[tuple[str, str]]:
     if result.variant is not None:
         yield from variant_fields(result.variant)
     yield "memory", _memory(result)
-    yield "outputs", outputs(result).removeprefix("outputs ")
+    if result.verification.fault is None:
+        yield "outputs", verdict(result.verification)
+    else:
+        yield "outcome", outputs(result)
+        if result.verification.buffers:
+            yield "before that", compared(result.verification)
     if result.relocation is not None:
         yield "relocation", relocation(result.relocation)
     yield from tolerance_lines(result.verification)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from replay.images.demangle import demangle
+from replay.report.outputs import fault_text
 from replay.report.perturbation import skipped_launches, what_it_did
 from replay.report.preflight import needs_lines
 from replay.report.text import (
@@ -123,6 +124,7 @@ def _window(summary: Summary) -> list[tuple[str, str]]:
         ("raw capture", state),
         ("selection", shown(summary.selection, 200)),
         ("window", ", ".join(filter(None, window))),
+        ("fault", f"it {fault_text(summary.fault)}" if summary.fault is not None else ""),
         ("memory", ", ".join(filter(None, (memory, changed, pointers)))),
         ("perturbation", what_it_did(changes) if changes is not None else ""),
         ("skipped", skipped_launches(changes) if changes is not None else ""),

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from replay.harmless import escaped
+
 PIPED_WIDTH = 100_000  # into a pipe, lines are as long as their content: for grep, cut and diff
 NARROWEST = 40
 NARROWEST_COLUMN = 12
@@ -55,11 +57,7 @@ def shown(text: object, limit: int = 100_000) -> str:
     line = str(text)
     if len(line) > limit:
         line = line[: max(0, limit - 1)] + "…"
-    if line.isprintable():
-        return line
-    return "".join(
-        c if c.isprintable() else c.encode("unicode_escape", "replace").decode("ascii") for c in line
-    )
+    return escaped(line)
 
 
 def size(count: int) -> str:

@@ -19,6 +19,7 @@ from replay.results.schema import (
 )
 
 SHOWN_LAUNCHES = 20
+EQUAL = 0.005  # of two times, a difference that is not put into words
 WIDE = 100  # columns: from here on there is room for the extremes
 
 
@@ -76,7 +77,15 @@ def render_restore(item: Restore, screen: Screen) -> list[str]:
             heading("The restore is WRONG, so nothing was timed", screen),
             *(f"  {shown(text)}" for text in item.problems),
         ]
-    return [f"  {shown(text)}" for text in item.written_elsewhere]
+    lines = [f"  {shown(text)}" for text in item.written_elsewhere]
+    if item.own_variables:
+        lines.append(f"  restored before each run, too: {', '.join(map(shown, item.own_variables))}")
+    if item.on_host_bytes:
+        lines.append(
+            f"  {size(item.on_host_bytes)} of what is restored before each run are kept on the host: the device has no "
+            "room for a copy"
+        )
+    return [flow(line, screen) for line in lines]
 
 
 def _window(timings: list[Timing], application: Fidelity | None, screen: Screen) -> str:
@@ -87,7 +96,7 @@ def _window(timings: list[Timing], application: Fidelity | None, screen: Screen)
     alike = len(sources) == 1 and all(timing.gpu is not None for timing in timings)
     rows = []
     if application is not None:
-        name = "in the application" + ("" if alike else f", {application.application_source}")
+        name = _in_application(application) + ("" if alike else f", {application.application_source}")
         rows.append([name, duration(application.application_ns), "", "", "", "1", ""])
     for timing in timings:
         if timing.gpu is not None:
@@ -113,6 +122,10 @@ def _row(name: str, summary: TimeSummary) -> list[str]:
     quartiles = f"{duration(summary.lower_quartile_ns)} .. {duration(summary.upper_quartile_ns)}"
     return [name, duration(summary.median_ns), quartiles, duration(summary.minimum_ns),
             duration(summary.maximum_ns), str(summary.count)]  # fmt: skip
+
+
+def _in_application(item: Fidelity) -> str:
+    return "captured kernel, in the application" if item.of_variant else "in the application"
 
 
 def _ratio(time_ns: float, application: Fidelity) -> str:
@@ -184,17 +197,30 @@ def _application(item: Fidelity, screen: Screen) -> str:
         Column(f"{number(item.launches, 'launch', 'launches')} timed in the application"),
         *(Column(title, "right") for title in ("GPU time", "/ application")),
     ]
-    rows = [[f"in the application, {item.application_source}", duration(item.application_ns), ""]]
+    rows = [[f"{_in_application(item)}, {item.application_source}", duration(item.application_ns), ""]]
     for mode, time_ns in (("cold", item.cold_ns), ("hot", item.hot_ns)):
         if time_ns is not None:
             rows.append([f"replay, {mode} caches, {item.source}", duration(time_ns), _ratio(time_ns, item)])
     return table(columns, rows, screen, indent=2)
 
 
+def beside_captured(item: Fidelity) -> str:
+    """How long a variant takes, as a share of what the captured kernel took. The deviation must be known."""
+    assert item.deviation is not None
+    share = f"{1 / (1 + item.deviation):.2f} x" if item.deviation > -1 else "many times"
+    as_long = "as long as" if abs(item.deviation) <= EQUAL else f"{share} as long as"
+    return f"the variant takes {as_long} the captured kernel did inside the application"
+
+
 def _deviation(item: Fidelity) -> Iterator[str]:
     """Why times are not compared, or a warning where they do not agree."""
     if item.reason:
         yield f"  not compared with the application: {shown(item.reason)}"
+    elif item.of_variant and item.deviation is not None:
+        yield (
+            f"  {beside_captured(item)}, where each launch was timed once; `replay compare` with the variant as --b "
+            "times both in turns"
+        )
     elif item.reproduced is False and item.deviation is not None:
         more = "more" if item.deviation > 0 else "less"
         yield (

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from replay.report.text import Column, Screen, fields, number, shown, table
-from replay.results.schema import VariantFacts, VariantImage, VariantKernel
+from replay.results.schema import CompiledKernel, VariantFacts, VariantImage, VariantKernel
 
 if TYPE_CHECKING:
     from replay.variants.interface import Fact
@@ -20,11 +20,18 @@ def variant_fields(variant: VariantFacts) -> Iterator[tuple[str, str]]:
     yield "variant", shown(variant.text)
     for image in variant.images:
         yield "image", _image(image)
+        for text in lowered(image.kernels):
+            yield "", text
         for kernel in image.kernels[:SHOWN_KERNELS]:
             if text := _kernel(kernel):
                 yield "kernel", text
     for text in variant.geometry:
         yield "geometry", shown(text)
+
+
+def lowered(kernels: Iterable[CompiledKernel]) -> list[str]:
+    """What a ptxas was told of the version of PTX that is newer than it."""
+    return list(dict.fromkeys(shown(kernel.lowered) for kernel in kernels if kernel.lowered))
 
 
 def render_variant(variant: VariantFacts) -> str:
@@ -47,7 +54,11 @@ def _kernel(kernel: VariantKernel) -> str:
     if kernel.spill_store_bytes is not None and kernel.spill_load_bytes is not None:
         known.append(f"spills {kernel.spill_store_bytes} bytes of stores, {kernel.spill_load_bytes} of loads")
     if kernel.shared_bytes is not None:
-        known.append(f"{number(kernel.shared_bytes, 'byte')} of static shared memory")
+        reserved = kernel.reserved_shared_bytes
+        beside = (
+            f" (and {number(reserved, 'byte')} that the system reserves in each block)" if reserved else ""
+        )
+        known.append(f"{number(kernel.shared_bytes, 'byte')} of static shared memory{beside}")
     if kernel.local_bytes is not None:
         known.append(f"a stack frame of {number(kernel.local_bytes, 'byte')}")
     if kernel.same_code is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from replay.errors import FormatError
 from replay.results.comparison import ComparedKernel
 
 FORMAT = "replay.bisection/1"
@@ -15,8 +16,9 @@ FORMAT = "replay.bisection/1"
 @dataclass(frozen=True)
 class BisectedCandidate:
     """One candidate. group: position of the first candidate with the same machine code, its own when there is none
-    before it. skipped: why it could not be observed, "" when it could or was not asked; log: what the compiler or the
-    command said then. probability: that it is the first bad one. kernels: what they are made of, where it was built."""
+    before it. skipped: why it could not be observed, "" when it could or was not asked; log: what the compiler said
+    then, or the end of what the command of exec said last. subject: of the commit that the candidate names, "" when it
+    is none. probability: that it is the first bad one. kernels: what they are made of, where it was built."""
 
     label: str
     variant: str
@@ -27,6 +29,7 @@ class BisectedCandidate:
     probability: float = 0.0
     log: str = ""
     kernels: list[ComparedKernel] = field(default_factory=list)
+    subject: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,8 @@ class Step:
 class Bisection:
     """The whole search. rounds: taken in all, those at the ends and of the verification included. device, driver,
     driver_version: of the first candidate that was replayed; "" and 0 with exec. ended: why nothing was searched; then
-    there are no steps, and the candidates are merged by their machine code."""
+    there are no steps, and the candidates are merged by their machine code. command: the words that were typed after
+    `replay`."""
 
     format: str
     tool_version: str
@@ -68,3 +72,19 @@ class Bisection:
     driver: str = ""
     driver_version: int = 0
     ended: str = ""
+    command: list[str] = field(default_factory=list)
+
+
+def require_consistent(result: Bisection) -> None:
+    """Of one that a stranger may have written. Raises FormatError where a position or a probability is none."""
+    count = len(result.candidates)
+    positions = [item.group for item in result.candidates]
+    positions += [at for step in result.steps for at in (step.last_good, step.first_bad, *step.between)]
+    if not all(0 <= at < count for at in positions):
+        raise FormatError(f"names candidates that it does not have: there are {count}")
+    probabilities = [
+        *(item.probability for item in result.candidates),
+        *(step.probability for step in result.steps),
+    ]
+    if not all(0 <= one <= 1 for one in probabilities):
+        raise FormatError("has a probability that is not between 0 and 1")

@@ -11,7 +11,10 @@ FORMAT = "replay.check/1"
 class CheckedCase:
     """One window of one snapshot. snapshot: path in the corpus. time_ns: median of the first replay.
 
-    verdict: PASS, SLOWER, FASTER, WRONG, FAILED (it could not be replayed), NOISY (the replays disagree), NEW (nothing
+    verdict: PASS, SLOWER, FASTER, WRONG, FAILED (it could not be replayed),
+    UNSURE (outputs differ, and the capture itself is in doubt; or nothing was compared; or, where there is a ratio, how
+    far days lie apart is not known, which is no alert), FAULT (the window ended in an
+    error in the application, and does so again), NOISY (the replays disagree), NEW (nothing
     to hold it against). alert: it fails the gate. replays: how many were done; a finding is only kept when independent
     replays agree. device, driver_version, outputs: of the first replay. quarantined: why it does not count, "" when it
     does.
@@ -39,7 +42,7 @@ class CheckedCase:
 
 @dataclass(frozen=True)
 class Check:
-    """All cases."""
+    """All cases. command: the words that were typed after `replay`."""
 
     format: str
     tool_version: str
@@ -49,6 +52,7 @@ class Check:
     cases: list[CheckedCase]
     notes: list[str] = field(default_factory=list)
     wall_s: float = 0.0
+    command: list[str] = field(default_factory=list)
 
     @property
     def alerts(self) -> list[CheckedCase]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from replay.results.schema import CompiledKernel
+from replay.results.schema import CompiledKernel, KeptImage
 
 FORMAT = "replay.comparison/1"
 
@@ -105,7 +105,9 @@ class Mean:
 @dataclass(frozen=True)
 class Comparison:
     """All rows. total_*_ns: sums over the rows that have a time on both sides. unmatched: what only one side has.
-    replays_s: the part of wall_s that the replays took."""
+    replays_s: the part of wall_s that the replays took.
+    kept: images that variants put in, and those whose place they took.
+    """
 
     format: str
     tool_version: str
@@ -119,3 +121,5 @@ class Comparison:
     notes: list[str] = field(default_factory=list)
     wall_s: float = 0.0
     replays_s: float = 0.0
+    kept: list[KeptImage] = field(default_factory=list)
+    command: list[str] = field(default_factory=list)

@@ -16,7 +16,8 @@ class Document:
     """One kind of document. schema: as its field `schema` has it.
 
     model: "module:Class" of the dataclass whose fields it has, or with `items` of each member of the list of that name.
-    written_by: command or file. about: one line.
+    written_by: command or file. about: one line. private: it is passed on, so nothing of the user's that
+    `replay.privacy` knows is kept in it.
     """
 
     schema: str
@@ -24,6 +25,7 @@ class Document:
     written_by: str
     about: str
     items: str = ""
+    private: bool = False
 
     def model_type(self) -> type:
         """The dataclass; its module is imported here, not before."""
@@ -34,7 +36,11 @@ class Document:
 
 
 RUN = Document(
-    "replay.run/1", "replay.results.schema:RunResult", "run --json", "One replay: outputs, times, placement."
+    "replay.run/1",
+    "replay.results.schema:RunResult",
+    "run --json",
+    "One replay: outputs, times, placement.",
+    private=True,
 )
 RUN_WINDOWS = Document(
     "replay.run.windows/1",
@@ -42,12 +48,14 @@ RUN_WINDOWS = Document(
     "run --json, several windows",
     "A replay of each window of a snapshot.",
     items="windows",
+    private=True,
 )
 RUN_VARIANT = Document(
     "replay.run.variant/1",
     "replay.results.schema:VariantFacts",
     "run --json, exit code 3",
     "A variant that was built, and that this driver cannot execute.",
+    private=True,
 )
 PREFLIGHT = Document(
     "replay.run.preflight/1",
@@ -73,15 +81,21 @@ COMPARISON = Document(
     "replay.results.comparison:Comparison",
     "compare --json, compare -o",
     "Two sides, row by row, with the rounds.",
+    private=True,
 )
 BISECTION = Document(
     "replay.bisection/1",
     "replay.results.bisection:Bisection",
     "bisect --json, bisect -o",
     "Candidates, and the first bad one.",
+    private=True,
 )
 CHECK = Document(
-    "replay.check/1", "replay.results.check:Check", "check --json", "The cases of a nightly gate."
+    "replay.check/1",
+    "replay.results.check:Check",
+    "check --json",
+    "The cases of a nightly gate.",
+    private=True,
 )
 HISTORY = Document(
     "replay.history/1",
@@ -100,6 +114,7 @@ EXPLANATION = Document(
     "replay.results.explanation:ExplanationPrinted",
     "explain --json",
     "The evidence of results, in sentences.",
+    private=True,
 )
 REPORT = Document(
     "replay.report/1",

@@ -33,11 +33,13 @@ from replay.results.run.timing import (
 from replay.results.run.variant import (
     CapturedKernel,
     CompiledKernel,
+    KeptImage,
     VariantFacts,
     VariantImage,
     VariantKernel,
 )
 from replay.results.run.verification import (
+    Fault,
     OutputDifference,
     OutputElements,
     OutputMismatch,
@@ -51,9 +53,11 @@ __all__ = [
     "ApplicationFacts",
     "CapturedKernel",
     "CompiledKernel",
+    "KeptImage",
     "DeviceFacts",
     "DriverFacts",
     "FORMAT",
+    "Fault",
     "Fidelity",
     "KernelCounters",
     "LaunchTime",
@@ -91,7 +95,8 @@ class RunResult:
     """One replay of one snapshot. notes: what was done otherwise than in the application, or is missing from the
     capture. timing: cold; hot: without a flush; each None when it was not asked for or impossible (a note says why).
     nodes: with --expand-graphs. counters: with --counters, on the built-in CPU driver. relocation: with --shift.
-    variant: what was chosen otherwise; None: as captured. kernels: what the captured ones are made of."""
+    variant: what was chosen otherwise; None: as captured. kernels: what the captured ones are made of. command: the
+    words that were typed after `replay`, without those that say what to do with the result."""
 
     format: str
     tool_version: str
@@ -118,6 +123,7 @@ class RunResult:
     relocation: Relocation | None = None
     variant: VariantFacts | None = None
     kernels: list[CapturedKernel] = field(default_factory=list)
+    command: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,12 @@ from typing import Any
 import msgpack
 import zstandard
 
-from replay.beside import open_beside
+from replay import interrupts
+from replay.beside import PRIVATE, open_beside
 from replay.errors import DamagedError, FileError, FormatError, LimitError, VersionError
+from replay.harmless import harmless
+from replay.privacy import private_value
+from replay.reading import read_file
 from replay.results.schema import FORMAT, RunResult
 from replay.snapshot.schema import from_wire, to_wire
 
@@ -35,38 +39,43 @@ def require_place(path: str | os.PathLike[str]) -> None:
 def write_result(path: str | os.PathLike[str], result: RunResult) -> None:
     """Write a result file, atomically. Raises FileError."""
     write_whole(
-        path, zstandard.ZstdCompressor(level=6, write_checksum=True).compress(msgpack.packb(to_wire(result)))
+        path,
+        zstandard.ZstdCompressor(level=6, write_checksum=True).compress(
+            msgpack.packb(private_value(to_wire(result)))
+        ),
     )
 
 
-def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file, atomically: whoever looks finds the one before or all of this one. Raises FileError."""
+def write_whole(path: str | os.PathLike[str], data: bytes, mode: int = PRIVATE) -> None:
+    """Write a file, atomically: whoever looks finds the one before or all of this one. mode: before the umask. Raises
+    FileError."""
     require_place(path)
     target = Path(path)
     if target.exists() and not target.is_file():
         _write_through(target, data)
         return
-    try:
-        descriptor, temporary = open_beside(target)
-    except OSError as error:
-        raise FileError(
-            (error.strerror or str(error)).lower(),
-            where=target,
-            next="write into a folder that exists and is writable",
-        ) from None
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException as error:
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
+    with interrupts.held():
+        try:
+            descriptor, temporary = open_beside(target, mode)
+        except OSError as error:
             raise FileError(
-                (error.strerror or str(error)).lower(), where=target, next="free some space"
+                (error.strerror or str(error)).lower(),
+                where=target,
+                next="write into a folder that exists and is writable",
             ) from None
-        raise
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, target)
+        except BaseException as error:
+            temporary.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise FileError(
+                    (error.strerror or str(error)).lower(), where=target, next="free some space"
+                ) from None
+            raise
 
 
 def _write_through(target: Path, data: bytes) -> None:
@@ -90,18 +99,12 @@ def read_result(path: str | os.PathLike[str]) -> RunResult:
 def read_map(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The map of a result file, whose fields may be anything. Raises what `read_result` raises."""
     source = os.fspath(path)
-    try:
-        # Without a buffer of its own: the index of a history reads a hundred thousand of these.
-        with open(source, "rb", buffering=0) as file:
-            # A read makes room for all that is asked for.
-            packed = file.read(min(os.fstat(file.fileno()).st_size, MAXIMUM_FILE_BYTES) + 1) or b""
-    except IsADirectoryError:
-        raise FileError("is a folder", where=source, next="give the name of a result file (.rres)") from None
-    except OSError as error:
-        raise FileError((error.strerror or str(error)).lower(), where=source) from None
-    if len(packed) > MAXIMUM_FILE_BYTES:
-        raise LimitError(f"larger than any result ({MAXIMUM_FILE_BYTES} bytes)", where=source)
+    packed = read_file(source, MAXIMUM_FILE_BYTES)
     value = _unpack(packed, source)
+    try:
+        value = harmless(value)
+    except FormatError as error:
+        raise FormatError(error.what, where=source) from None
     form = value.get("format") if isinstance(value, dict) else None
     name, _, version = str(form).partition("/") if isinstance(form, str) else ("", "", "")
     if name != _FORMAT_NAME:

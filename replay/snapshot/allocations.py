@@ -25,7 +25,7 @@ from replay.snapshot.properties import (
     physical_of,
     properties_of,
 )
-from replay.snapshot.schema import ArrayPart, ArrayShape, MemoryHint
+from replay.snapshot.schema import WHOLE_ADDRESS, WHOLE_BYTES, ArrayPart, ArrayShape, MemoryHint
 
 Kind = Literal["device", "managed", "host", "registered", "global", "array"]
 
@@ -208,6 +208,7 @@ class Allocations:
             known = replace(
                 whole, address=contents.base, size_bytes=contents.allocation_bytes, touched=False, before=[], after=[],
                 changes=[], blocks={}, block_starts=[], hints=[],
+                properties={**whole.properties, WHOLE_ADDRESS: whole.address, WHOLE_BYTES: whole.size_bytes},
             )  # fmt: skip
             whole.blocks[contents.base] = known
             bisect.insort(whole.block_starts, contents.base)

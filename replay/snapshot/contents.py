@@ -17,7 +17,15 @@ from replay.snapshot.windows import choose_window, each_window, total
 
 # Notes that tell the course of a capture. Every other code says that something is missing.
 COURSE_NOTES = frozenset(
-    {"WINDOW_OPEN", "WINDOW_CLOSE", "LAUNCH_MATCHED", "CHILD_PROCESS", "THREADS_BUSY", "COPIED_TO_COMPARE"}
+    {
+        "WINDOW_OPEN",
+        "WINDOW_CLOSE",
+        "LAUNCH_MATCHED",
+        "CHILD_PROCESS",
+        "THREADS_BUSY",
+        "COPIED_TO_COMPARE",
+        "DEVICE_ERROR",
+    }
 )
 MAX_SCANNED_NOTES = 20_000  # by `info`; the counts come from the summary
 MAX_LISTED = 100_000  # kernels, images or allocations that are held in memory at once

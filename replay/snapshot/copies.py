@@ -14,13 +14,16 @@ from replay.capture.raw.checksum import crc32c
 from replay.capture.raw.copies import NO_BLOB, PIECE_BYTES, Places, RawCopy
 from replay.errors import DamagedError
 from replay.snapshot.census import Targets, Words
+from replay.snapshot.container.frames import make_patch
 from replay.snapshot.container.writer import SnapshotWriter, chunk_digest
-from replay.snapshot.schema import CHUNK_BYTES, DIGEST_BYTES, Contents
+from replay.snapshot.schema import CHUNK_BYTES, DIGEST_BYTES, ZERO_DIGEST, Contents
 
 GROUP_PIECES = 16  # read at once: 4 MiB, as much as a frame of the snapshot holds
 MAXIMUM_CACHED_WORDS = (
     4 << 20
 )  # of all ranges together; pieces that do not fit in are read again for each window
+LARGEST_GAP_BYTES = 8  # equal bytes between two spans of a patch that are kept as one: a span costs as much
+LARGEST_PATCH_SHARE = 8  # a patch has at most this part of its chunk
 HULL_BITS = 36  # the stretch that is searched for pointers grows by 64 GiB, so that it seldom has to
 _MASK = (1 << HULL_BITS) - 1
 
@@ -32,7 +35,8 @@ Candidates = tuple[NDArray[np.uint32], NDArray[np.uint64]]  # offsets inside the
 class _Known:
     """The last copy of a range that was stored.
 
-    digests: one row a piece. scanned: whether `words` has what a piece holds of words inside the hull.
+    digests: one row a piece. scanned: whether `words` has what a piece holds of words inside the hull. whole: place in
+    the blobs file and digest of the last state of a piece that is kept whole; later ones may be kept as patches of it.
     """
 
     copy: RawCopy
@@ -41,6 +45,7 @@ class _Known:
     scanned: NDArray[np.bool_]
     hull: tuple[int, int]
     words: dict[int, Candidates] = field(default_factory=dict)
+    whole: dict[int, tuple[int, bytes]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,7 @@ class _Piece:
     check: int
     store: bool
     scan: bool
+    base: tuple[int, bytes] | None = None  # `_Known.whole` of it
 
 
 @dataclass
@@ -59,6 +65,7 @@ class _Read:
     data: memoryview
     digest: bytes
     words: Candidates | None
+    patch: bytes | None = None
 
 
 class CopyStore:
@@ -97,7 +104,7 @@ class CopyStore:
         known, changed = self._compare(copy, copy.places)
         changed_places = copy.places[changed]
         wanted = known.scanned if targets is not None and aligned else np.ones(copy.piece_count, np.bool_)
-        pieces = list(self._pieces(copy, copy.places, changed, wanted, targets is not None))
+        pieces = list(self._pieces(copy, known, changed, wanted, targets is not None))
         if any(not self._blobs.holds(piece.offset, piece.length) for piece in pieces):
             return f"{self._blobs.path.name} ends before them"
         known.digests[changed[changed_places["blob"] == NO_BLOB]] = 0
@@ -136,7 +143,8 @@ class CopyStore:
         for number in changed.tolist() if before.words else ():
             self._forget(before.words.pop(number, None))
         before.scanned[changed] = False
-        return _Known(copy, places, before.digests, before.scanned, self._hull, before.words), changed
+        known = _Known(copy, places, before.digests, before.scanned, self._hull, before.words, before.whole)
+        return known, changed
 
     def _forget_words(self, known: _Known) -> None:
         for words in known.words.values():
@@ -150,11 +158,12 @@ class CopyStore:
     def _pieces(
         self,
         copy: RawCopy,
-        places: Places,
+        known: _Known,
         changed: NDArray[np.intp],
         scanned: NDArray[np.bool_],
         looking: bool,
     ) -> Iterator[_Piece]:
+        places = known.places
         store = np.zeros(copy.piece_count, np.bool_)
         store[changed] = True
         present = places["blob"] != NO_BLOB
@@ -165,7 +174,8 @@ class CopyStore:
             # What the next window starts from is looked through now, while it is at hand.
             ahead = new and self._several_windows and copy.base % 8 == 0 and not self._knows_maps
             scan = looking or ahead
-            yield _Piece(number, blob, length, check, new, scan and bool(self._hull[1]))
+            base = known.whole.get(number) if new else None
+            yield _Piece(number, blob, length, check, new, scan and bool(self._hull[1]), base)
 
     def _store(
         self, copy: RawCopy, pieces: list[_Piece], known: _Known, targets: Targets | None, found: Found
@@ -174,10 +184,10 @@ class CopyStore:
         following = next(cached, None)
         groups = [pieces[at : at + GROUP_PIECES] for at in range(0, len(pieces), GROUP_PIECES)]
         for group in self._writer.in_order(self._read, groups):
-            self._writer.store([(item.digest, item.data) for item in group if item.piece.store])
             for item in group:
                 number = item.piece.number
                 if item.piece.store:
+                    self._keep(known, item)
                     known.digests[number] = np.frombuffer(item.digest, np.uint8)
                     self._progress(item.piece.length)
                 if item.words is None:
@@ -196,6 +206,31 @@ class CopyStore:
         while following is not None:
             self._resolve(copy, following, known.words[following], targets, found)
             following = next(cached, None)
+
+    def _keep(self, known: _Known, item: _Read) -> None:
+        """Store a piece: of one that changed little only that, if what it is based on is kept whole."""
+        base = item.piece.base
+        if item.patch is not None and base is not None and self._writer.holds_whole(base[1]):
+            self._writer.store_patch(item.digest, item.patch)
+            return
+        self._writer.store([(item.digest, item.data)])
+        if item.digest != ZERO_DIGEST:
+            known.whole[item.piece.number] = (item.piece.offset, item.digest)
+
+    def _patch(self, piece: _Piece, data: memoryview) -> bytes | None:
+        """What differs from the last state that is kept whole; None where that is not little."""
+        if piece.base is None or not self._blobs.holds(piece.base[0], piece.length):
+            return None
+        now = np.frombuffer(data, np.uint8)
+        then = np.frombuffer(self._blobs.read(piece.base[0], piece.length), np.uint8)
+        places = np.flatnonzero(now != then)
+        gaps = np.flatnonzero(np.diff(places) > LARGEST_GAP_BYTES)
+        begins = places[np.concatenate(([0], gaps + 1))] if len(places) else places
+        ends = places[np.concatenate((gaps, [len(places) - 1]))] + 1 if len(places) else places
+        if int((ends - begins).sum()) + 8 * len(begins) > piece.length // LARGEST_PATCH_SHARE:
+            return None
+        spans = ((at, bytes(data[at:end])) for at, end in zip(begins.tolist(), ends.tolist(), strict=True))
+        return make_patch(piece.base[1], piece.length, spans)
 
     def _resolve(
         self, copy: RawCopy, number: int, words: Candidates, targets: Targets | None, found: Found
@@ -223,7 +258,9 @@ class CopyStore:
                 if crc32c(data) != piece.check:
                     raise DamagedError(f"wrong checksum at byte {piece.offset}", where=self._blobs.path)
                 digest = chunk_digest(data) if piece.store else b""
-                read.append(_Read(piece, data, digest, self._candidates(data) if piece.scan else None))
+                words = self._candidates(data) if piece.scan else None
+                patch = self._patch(piece, data) if piece.store and digest != ZERO_DIGEST else None
+                read.append(_Read(piece, data, digest, words, patch))
         return read
 
     def _candidates(self, data: memoryview) -> Candidates:

@@ -9,6 +9,7 @@ from typing import Any
 
 from replay.drivers import is_emulator
 from replay.images.demangle import demangle
+from replay.privacy import private_command, without_home
 from replay.snapshot import schema
 from replay.snapshot.imagestore import ImageStore
 from replay.snapshot.survey import KernelDraft
@@ -24,6 +25,9 @@ def describe_environment(
     command = launcher.get("command")
     if not isinstance(command, list):
         command = [process["command"]] if process.get("command") else []
+        command = [" ".join(private_command(word.split(" "))) for word in command]  # one line of words
+    elif not launcher.get("keep_command_line"):
+        command = private_command([str(word) for word in command])
     devices = []
     for ordinal in range(64):
         prefix = f"device.{ordinal}."
@@ -41,17 +45,23 @@ def describe_environment(
         )
     emulated = driver.get("emulated")
     if emulated is None:
-        emulated = is_emulator(Path(process["driver_path"])) if process.get("driver_path") else False
+        emulated = (
+            is_emulator(Path(process["driver_path"]).expanduser()) if process.get("driver_path") else False
+        )
     status = launcher.get("exit_status")
     return schema.Environment(
         driver_version=_number(process.get("driver_version")),
         emulated=bool(emulated),
         devices=devices,
         command=[str(word) for word in command],
-        executable=process.get("executable", ""),
+        executable=without_home(process.get("executable", "")),
         platform=f"{platform.system().lower()}-{platform.machine()}",
         exit_status=status if isinstance(status, int) else None,
-        details={key: process[key] for key in ("driver_path", "shim_version", "rank") if process.get(key)},
+        details={
+            key: without_home(process[key])
+            for key in ("driver_path", "shim_version", "rank")
+            if process.get(key)
+        },
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from replay.errors import FileError, UsageError
 from replay.snapshot.container import SnapshotReader, SnapshotWriter
+from replay.snapshot.container.objects import CHUNK_KINDS
 from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Contents, from_wire
 from replay.snapshot.windows import choose_window
 
@@ -28,7 +29,7 @@ def extract(path: str | os.PathLike[str], window: int, output: str | os.PathLike
             raise FileError("is the snapshot itself", where=output, next="give another name with -o")
         with SnapshotWriter(output) as writer:
             for kind, value in reader.chosen_objects():
-                if kind not in ("chunk", "window"):
+                if kind not in (*CHUNK_KINDS, "window"):
                     for contents in _contents_in(value):
                         _copy(contents, reader, writer)
                     writer.write(kind, value)

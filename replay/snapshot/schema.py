@@ -33,6 +33,8 @@ _ARRAY_FORMATS = {  # CUarray_format
     0x01: "uint8", 0x02: "uint16", 0x03: "uint32", 0x08: "int8", 0x09: "int16", 0x0A: "int32", 0x10: "half",
     0x20: "float",
 }  # fmt: skip
+# Properties of a range that is a block of an allocation: where that is, and how large
+WHOLE_ADDRESS, WHOLE_BYTES = "allocation_address", "allocation_bytes"
 MAXIMUM_ARRAY_PARTS = 64  # levels x planes
 
 
@@ -90,7 +92,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Environment:
-    """Where the capture ran. Host name and user are never recorded."""
+    """Where the capture ran. Host name and environment are never recorded; see replay/privacy.py."""
 
     driver_version: int  # 13000 for 13.0; 0 when the driver never answered
     emulated: bool  # the built-in CPU driver
@@ -332,6 +334,10 @@ class Change:
     Bytes from `offset` of range `range` on. moment "before": they were there before call `call` (the end of the window
     when it has no such call), since the host wrote them. "after": they were seen behind call `call`, which waited for
     the device; the device wrote them or the host did.
+
+    undecided: stretches of these bytes, as pairs of u64 (from, how many), in which something had changed before
+    anything waited for the device: those the host may have written, the others the device did. Of moment "before":
+    capture itself waited there. None: as above; "after": not known, in captures of earlier versions.
     """
 
     range: int
@@ -339,6 +345,7 @@ class Change:
     moment: Literal["before", "after"]
     offset: int
     contents: Attachment
+    undecided: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -388,6 +395,22 @@ class Note:
 
 
 @dataclass(frozen=True)
+class Fault:
+    """An error in which work of the window ended, and which no context survives (`STICKY_RESULTS`).
+
+    result: CUresult. call: number of the call of the window that returned it first, of `function`; 0: none did, capture
+    met it when it waited for the device. before: it was there before the first call of the window. words: what the
+    driver said of it.
+    """
+
+    result: int
+    call: int = 0
+    function: str = ""
+    before: bool = False
+    words: str = ""
+
+
+@dataclass(frozen=True)
 class Summary:
     """What `replay info` shows, so that it need not read the rest."""
 
@@ -411,6 +434,7 @@ class Summary:
     streams: int = 0
     threads: int = 0
     perturbation: Perturbation | None = None  # None: not known
+    fault: Fault | None = None  # None: there was none, or the capture is older than this field
 
 
 KINDS: dict[str, type] = {

@@ -126,4 +126,5 @@ def total(summaries: list[schema.Summary]) -> schema.Summary:
         functions=dict(functions.most_common()),
         notes=dict(notes),
         perturbation=schema.Perturbation(**perturbed) if perturbations else None,
+        fault=next((summary.fault for summary in summaries if summary.fault is not None), None),
     )

@@ -2,6 +2,7 @@
 
 Pure: decides from plain values. The application's figure is one run of each launch between two events, with the caches
 and clocks that it happened to have; so it is held against the replay's cold and hot medians, between which it may lie.
+A variant need not take as long: it is compared with the captured kernel, and nothing is said of how true the replay is.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Conditions:
     placement: Placement
     timing: Timing | None
     expanded_graphs: bool = False
+    varied: bool = False  # another kernel, compiler or geometry was replayed
 
 
 def fidelity(
@@ -63,7 +65,7 @@ def fidelity(
         reason = f"the application ran on {application.device}, the replay on {here.device.name}"
     elif application_ns > 0:
         deviation = _deviation(application_ns, [value for value in (cold_ns, hot_ns) if value is not None])
-    reproduced = None if deviation is None else abs(deviation) <= REPRODUCED
+    reproduced = None if deviation is None or here.varied else abs(deviation) <= REPRODUCED
     return Fidelity(
         launches=len(both),
         application_ns=application_ns,
@@ -73,6 +75,7 @@ def fidelity(
         hot_ns=hot_ns,
         deviation=deviation,
         reproduced=reproduced,
+        of_variant=here.varied,
         reason=reason,
         causes=_causes(deviation or 0.0, application_ns / len(both), cold_ns, hot_ns, application, here)
         if reproduced is False

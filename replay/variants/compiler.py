@@ -47,7 +47,7 @@ print(f"{version[1]}.{version[2]}")
 
 def compile_source(file: str, architecture: int, *, want_ptx: bool) -> BuiltImage:
     """PTX or a cubin for a device of this architecture. Raises FileError, BuildError, EngineError."""
-    read_file(file)
+    text = read_file(file)
     kind = "compute" if want_ptx else "sm"
     with tempfile.TemporaryDirectory(prefix="replay-compile-") as folder:
         target = Path(folder) / "image"
@@ -55,7 +55,10 @@ def compile_source(file: str, architecture: int, *, want_ptx: bool) -> BuiltImag
         if through_nvrtc.status == 0:
             version = through_nvrtc.output.decode("ascii", "replace").split()[-1]
             return BuiltImage(
-                target.read_bytes(), Path(file).name, f"NVRTC {version} -arch={kind}_{architecture}"
+                target.read_bytes(),
+                Path(file).name,
+                f"NVRTC {version} -arch={kind}_{architecture}",
+                source_text=text,
             )
         tools = find_tools("nvcc")
         if not tools:
@@ -72,7 +75,10 @@ def compile_source(file: str, architecture: int, *, want_ptx: bool) -> BuiltImag
         if ran.status != 0 or not target.is_file():
             raise BuildError(f"nvcc refused it: {ran.first_error}", ran, where=file)
         return BuiltImage(
-            target.read_bytes(), Path(file).name, f"nvcc {_release(nvcc)} -arch={kind}_{architecture}"
+            target.read_bytes(),
+            Path(file).name,
+            f"nvcc {_release(nvcc)} -arch={kind}_{architecture}",
+            source_text=text,
         )
 
 

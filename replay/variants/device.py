@@ -26,7 +26,7 @@ print(code, 10 * parts[0] + parts[1])
 
 def architecture(driver: Driver, ordinal: int) -> int:
     """90 for a device of compute capability 9.0. Raises EngineError when the driver does not say."""
-    from replay.engine.supervisor import worker_environment
+    from replay.engine.environment import worker_environment
 
     command = [sys.executable, "-I", "-S", "-c", _ASK, str(ordinal)]
     try:

@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from replay import images
-from replay.errors import FileError, ImageError
+import zstandard
+
+from replay import images, reading
+from replay.errors import ImageError
 from replay.images import ImageKind, KernelInfo, ModuleInfo
 from replay.images.cubin import machine_code
 from replay.images.model import GlobalVariable
 from replay.images.ptx import shared_declared
-from replay.results.schema import VariantKernel
+from replay.results.schema import KeptImage, VariantKernel
 
 MAXIMUM_FILE_BYTES = 1 << 30
+# Of what a result keeps: one image, all of them packed and written as text, and a source
+MAXIMUM_KEPT_IMAGE_BYTES, MAXIMUM_KEPT_BYTES, MAXIMUM_SOURCE_BYTES = 16 << 20, 4 << 20, 256 << 10
 _HOW_TO_MAKE = "compile with `nvcc -cubin`, `-ptx` or `-fatbin`; `cuobjdump -xelf all` takes a program apart"
 SOURCE_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc")
 
 
 @dataclass(frozen=True)
 class BuiltImage:
-    """An image, where it is from and what made it. spills: bytes stored and loaded per kernel, as ptxas said."""
+    """An image, where it is from and what made it. spills: bytes stored and loaded per kernel, as ptxas said. lowered:
+    of which version its PTX was said to be, in words, "" where it is what it says. source_text: what was compiled."""
 
     data: bytes
     source: str
     compiler: str = ""
     spills: dict[str, tuple[int, int]] = field(default_factory=dict)
+    lowered: str = ""
+    source_text: bytes = b""
 
     @property
     def digest(self) -> str:
@@ -76,16 +85,44 @@ class BuiltImage:
         return ""
 
 
-def read_file(path: str) -> bytes:
-    """A file that a variant names. Raises FileError, ImageError when it is larger than any image."""
+def keep(kept: Iterable[BuiltImage]) -> list[KeptImage]:
+    """Images as a result keeps them, as far as they have room in it."""
+    found: dict[str, KeptImage] = {}
+    room = MAXIMUM_KEPT_BYTES
+    for image in kept:
+        if image.digest in found:
+            continue
+        contents, left_out = "", "it is too large to be kept"
+        if len(image.data) <= MAXIMUM_KEPT_IMAGE_BYTES:
+            contents = base64.b64encode(zstandard.ZstdCompressor(level=9).compress(image.data)).decode()
+        if not contents or len(contents) > room:
+            contents = ""
+        room -= len(contents)
+        text = image.source_text
+        found[image.digest] = KeptImage(
+            image.digest, len(image.data), contents,
+            text.decode("utf-8", "replace") if len(text) <= MAXIMUM_SOURCE_BYTES else "",
+            images.image_digest(text) if text else "",
+            "" if contents else left_out,
+        )  # fmt: skip
+    return list(found.values())
+
+
+def kept_data(item: KeptImage) -> bytes | None:
+    """The bytes of an image that a result kept; None where it did not, or they are not those of its digest."""
     try:
-        with open(path, "rb") as file:
-            data = file.read(MAXIMUM_FILE_BYTES + 1)
-    except OSError as error:
-        raise FileError(f"cannot be read ({error.strerror})", where=path) from None
-    if len(data) > MAXIMUM_FILE_BYTES:
-        raise ImageError(f"has more than {MAXIMUM_FILE_BYTES} bytes", where=path)
-    return data
+        packed = base64.b64decode(item.contents, validate=True)
+        if not packed or zstandard.get_frame_parameters(packed).content_size > MAXIMUM_KEPT_IMAGE_BYTES:
+            return None
+        data = zstandard.ZstdDecompressor().decompress(packed, max_output_size=MAXIMUM_KEPT_IMAGE_BYTES)
+    except (ValueError, zstandard.ZstdError):
+        return None
+    return data if images.image_digest(data) == item.digest else None
+
+
+def read_file(path: str) -> bytes:
+    """A file that a variant names. Raises FileError, LimitError."""
+    return reading.read_file(path, MAXIMUM_FILE_BYTES)
 
 
 def read_image_file(path: str) -> BuiltImage:
@@ -118,8 +155,10 @@ def describe(
         spill_store_bytes=spills[0] if spills else None,
         spill_load_bytes=spills[1] if spills else None,
         code=code,
+        reserved_shared_bytes=info.reserved_shared_bytes if info and info.registers is not None else None,
         same_code=code == before if code and before else None,
         replaces=was,
+        lowered=image.lowered,
     )
 
 

@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from replay.errors import EngineError
+from replay.errors import EngineError, ReplayError
+from replay.reading import read_json
 from replay.variants.tools import Ran, run_tool
 
 NAME = "index.json"
@@ -102,9 +103,8 @@ def _ask_pip(name: str) -> Ran:
 
 def _read(folder: Path) -> dict[str, tuple[float, list[str]]]:
     """Nothing when there is none, or it is damaged: then the index is asked."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-        with open(folder / NAME, encoding="utf-8") as file:
-            value = json.loads(file.read(MAXIMUM_BYTES))
+    with contextlib.suppress(ReplayError, ValueError, KeyError, TypeError, AttributeError):
+        value = read_json(folder / NAME, MAXIMUM_BYTES)
         if value["format"] == FORMAT:
             return {
                 str(name): (

@@ -18,7 +18,6 @@ BLOCK_SHARED_BYTES = {
     70: 96 * _KIB, 72: 96 * _KIB, 75: 64 * _KIB, 80: 163 * _KIB, 86: 99 * _KIB, 87: 163 * _KIB, 88: 99 * _KIB,
     89: 99 * _KIB, 90: 227 * _KIB, 100: 227 * _KIB, 103: 227 * _KIB, 110: 227 * _KIB, 120: 99 * _KIB, 121: 99 * _KIB,
 }  # fmt: skip
-_DRIVER_SHARED_BYTES = 1024  # that machine code of sm_90 and later counts as its own, and the limits do not
 MAXIMUM_THREADS = 1024  # of a block, on every architecture: the same table
 MAXIMUM_BLOCK = (1024, 1024, 64)  # the same table, on every architecture
 MAXIMUM_GRID = ((1 << 31) - 1, 65535, 65535)
@@ -144,15 +143,13 @@ def _parameters(captured: KernelInfo, variant: KernelInfo) -> list[Fact]:
 
 
 def _static_shared(captured: KernelInfo, variant: KernelInfo) -> Fact:
-    return Fact("static shared memory", _bytes(captured.shared_bytes), _bytes(variant.shared_bytes))
+    return Fact("static shared memory", _shared(captured), _shared(variant))
 
 
 def _launches(variant: KernelInfo, launches: list[Launched], architecture: int | None) -> list[Fact]:
     limit = BLOCK_SHARED_BYTES.get(architecture or 0)
     most = max((item.shared_bytes for item in launches), default=0)
     total = most + (variant.shared_bytes or 0)
-    if architecture is not None and architecture >= 90 and variant.registers is not None:
-        total -= min(_DRIVER_SHARED_BYTES, variant.shared_bytes or 0)
     problem = f"{total:,} bytes a block, the device has {limit:,}" if limit and total > limit else ""
     return [Fact("dynamic shared memory of its launches", _bytes(most), _bytes(most), problem)]
 
@@ -212,6 +209,11 @@ def _product(value: Dimensions) -> int:
 
 def _text(value: Dimensions | None) -> str:
     return "-" if value is None else " x ".join(map(str, value))
+
+
+def _shared(kernel: KernelInfo) -> str:
+    reserved = kernel.reserved_shared_bytes
+    return _bytes(kernel.shared_bytes) + (f" and {reserved:,} reserved by the system" if reserved else "")
 
 
 def _bytes(value: int | None) -> str:

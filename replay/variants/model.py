@@ -1,14 +1,15 @@
 """A variant: one choice of driver, device, module image, compiler, JIT options and launch geometry. Plain values.
 
-Its text is stable: `parse(text)` gives an equal variant, whatever the version that wrote it, so that it can stand in a
-result, on a command line and in a list of candidates. Words are `key=value`, quoted as a shell quotes them.
+Its text is stable: `parse(text)` gives an equal variant, whatever the version that wrote it, so that it can be kept in
+a result, on a command line and in a list of candidates. Words are `key=value`, quoted as a shell quotes them. What a
+user may write instead (`--key value`, `key:value`, commas between words, a file alone) is read, too, and never written.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -54,8 +55,7 @@ class Geometry:
 class Variant:
     """What is done otherwise than in the application. Everything empty: as captured.
 
-    ptxas: a version ("13.0", "12.9.86") or the path of one; "" for none: images are loaded as they are. lower_ptx: PTX
-    that is newer than that ptxas is given to it as of the newest .version that it knows.
+    ptxas: a version ("13.0", "12.9.86") or the path of one; "" for none: images are loaded as they are.
     environment: what the replaying process has beside or instead of this one's.
     """
 
@@ -63,7 +63,6 @@ class Variant:
     device: int | None = None
     swaps: tuple[Swap, ...] = ()
     ptxas: str = ""
-    lower_ptx: bool = False
     jit: tuple[JitOption, ...] = ()
     geometry: tuple[Geometry, ...] = field(default=())
     environment: tuple[tuple[str, str], ...] = ()
@@ -81,7 +80,6 @@ class Variant:
         words += [f"device={self.device}"] if self.device is not None else []
         words += [f"swap={swap}" for swap in self.swaps]
         words += [f"ptxas={self.ptxas}"] if self.ptxas else []
-        words += ["lower-ptx=yes"] if self.lower_ptx else []
         words += [f"jit={','.join(map(str, self.jit))}"] if self.jit else []
         words += [f"{shape.what}={shape}" for shape in self.geometry]
         words += [f"env={name}={value}" for name, value in self.environment]
@@ -90,19 +88,10 @@ class Variant:
 
 def parse(text: str) -> Variant:
     """The variant of a text such as `swap=gemm=new.ptx jit=opt-level=2`. Raises UsageError."""
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise UsageError(f"the variant {text!r} cannot be read ({error})") from None
     given: dict[str, list[str]] = {}
-    for word in words:
-        key, equals, value = word.partition("=")
-        if not equals or not value or key not in _KEYS or (key == "lower-ptx" and value != "yes"):
-            known = ", ".join(_KEYS)
-            raise UsageError(
-                f"{word!r} is no part of a variant", next=f"its words are {known}, each KEY=VALUE"
-            )
-        given.setdefault(key, []).append(value)
+    for key, value in _words(text):
+        if key not in _OBSOLETE:
+            given.setdefault(key, []).append(value)
     for key in ("driver", "device", "ptxas"):
         if len(given.get(key, [])) > 1:
             raise UsageError(f"the variant names {key} twice", where=text)
@@ -111,14 +100,61 @@ def parse(text: str) -> Variant:
         device=None if "device" not in given else _whole(given["device"][0], "device"),
         swap=given.get("swap", ()),
         ptxas=given.get("ptxas", [""])[0],
-        lower_ptx="lower-ptx" in given,
         jit=given.get("jit", ()),
         **{what: given.get(what, ()) for what in Variant.SHAPES},
         env=given.get("env", ()),
     )
 
 
-_KEYS = ("driver", "device", "swap", "ptxas", "lower-ptx", "jit", *Variant.SHAPES, "env")
+_SPELLINGS = {
+    "ptxas": "ptxas=13.0", "swap": "swap=[KERNEL=]FILE[@NAME]", "driver": "driver=DIR", "device": "device=N",
+    "jit": "jit=opt-level=2", "grid": "grid=[KERNEL=]X,Y,Z", "block": "block=[KERNEL=]X,Y,Z",
+    "shared": "shared=[KERNEL=]BYTES", "env": "env=NAME=VALUE",
+}  # fmt: skip
+_ALSO = {"module": "swap"}  # as `bisect --over` calls it
+_OBSOLETE = ("lower-ptx",)  # in texts of results; PTX that is newer than a ptxas is lowered for it anyway
+_AS_CAPTURED = ("captured", "as-captured", "none")
+_KEYS = (*_SPELLINGS, *_ALSO, *_OBSOLETE)
+_BETWEEN = re.compile(rf"[,;](?=(?:--)?(?:{'|'.join(_KEYS)})[=:])")
+_KEY = re.compile(rf"(?:--)?({'|'.join(_KEYS)})(?:[=:](.*))?", re.S)
+
+
+def _words(text: str) -> Iterator[tuple[str, str]]:
+    """Key and value of each word of a variant. Raises UsageError."""
+    try:
+        words = [part for word in shlex.split(text) for part in _BETWEEN.split(word)]
+    except ValueError as error:
+        raise UsageError(f"the variant {text!r} cannot be read ({error})") from None
+    if len(words) == 1 and words[0] in _AS_CAPTURED:
+        return
+    rest = iter(words)
+    for word in rest:
+        found = _KEY.fullmatch(word)
+        if found is not None:
+            value = found[2] if found[2] is not None else next(rest, "")
+            if value:
+                yield _ALSO.get(found[1], found[1]), value
+                continue
+        elif _names_file(word):
+            yield "swap", word
+            continue
+        like = f"; for this one, ptxas={word}" if _LIKE_VERSION.fullmatch(word) else ""
+        raise UsageError(
+            f"{word!r} is no part of a variant",
+            next=f"write {', '.join(_SPELLINGS.values())}; several with a blank between{like}",
+        )
+
+
+_LIKE_VERSION = re.compile(r"\d{2}(\.\d+){0,2}")
+
+
+def _names_file(word: str) -> bool:
+    """Whether a word without a key is [KERNEL=]FILE[@NAME]."""
+    try:
+        parse_swap(word)
+    except UsageError:
+        return False
+    return True
 
 
 def make_variant(
@@ -127,7 +163,6 @@ def make_variant(
     device: int | None = None,
     swap: Iterable[str] = (),
     ptxas: str = "",
-    lower_ptx: bool = False,
     jit: Iterable[str] = (),
     grid: Iterable[str] = (),
     block: Iterable[str] = (),
@@ -135,8 +170,6 @@ def make_variant(
     env: Iterable[str] = (),
 ) -> Variant:
     """A variant of the values as they stand on a command line. Raises UsageError."""
-    if lower_ptx and not ptxas:
-        raise UsageError("--lower-ptx changes what --ptxas is given, and there is none")
     shapes = [
         parse_geometry(what, text)
         for what, texts in zip(Variant.SHAPES, (grid, block, shared), strict=True)
@@ -146,7 +179,7 @@ def make_variant(
         if any((shape.what, shape.kernel) == (other.what, other.kernel) for other in shapes[:number]):
             raise UsageError(f"--{shape.what} is given twice for the same kernel", where=shape.kernel or None)
     return Variant(
-        driver, device, tuple(map(parse_swap, swap)), ptxas, lower_ptx, parse_jit(jit), tuple(shapes),
+        driver, device, tuple(map(parse_swap, swap)), ptxas, parse_jit(jit), tuple(shapes),
         tuple(map(parse_environment, env)),
     )  # fmt: skip
 

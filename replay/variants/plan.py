@@ -20,11 +20,11 @@ from replay.errors import EngineError, ImageError, UsageError
 from replay.images.demangle import demangle, short_name
 from replay.images.model import KernelInfo, Parameter
 from replay.inspection.launches import LaunchedKernel
-from replay.results.schema import VariantFacts, VariantImage
+from replay.results.schema import KeptImage, VariantFacts, VariantImage
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Image, Kernel, Range, from_wire
 from replay.variants import device
-from replay.variants.images import SOURCE_SUFFIXES, BuiltImage, describe, read_image_file
+from replay.variants.images import SOURCE_SUFFIXES, BuiltImage, describe, keep, read_image_file
 from replay.variants.interface import GEOMETRY, Fact, Launched, compare_interfaces, compare_variables, refuse
 from replay.variants.kernels import find_kernel, only_kernel, shown
 from replay.variants.model import Geometry, Swap, Variant
@@ -155,7 +155,9 @@ class _Planning:
             self._notes.append(
                 "the built-in CPU driver has no compiler: JIT options were passed on and changed nothing"
             )
-        result = VariantFacts(str(self._variant), described, [str(option) for option in jit], geometry)
+        result = VariantFacts(
+            str(self._variant), described, [str(option) for option in jit], geometry, self._kept(images)
+        )
         machine_code = [item for _, item, _ in images if not item.runs_as_ptx(self._architecture)]
         if machine_code and self._driver.emulated:
             source = machine_code[0].source
@@ -280,9 +282,8 @@ class _Planning:
                     image.source,
                     self._architecture,
                     self._variant.jit,
-                    self._variant.lower_ptx,
                 )
-                built[digest][made.digest] = (made, names)
+                built[digest][made.digest] = (replace(made, source_text=image.source_text), names)
         if without:
             raise EngineError(
                 f"{len(without)} images that the window needs have no PTX: {', '.join(without[:4])}", where="--ptxas",
@@ -390,6 +391,11 @@ class _Planning:
         if slots or info is None:
             base = replace(base, parameters=slots, parameter_bytes=total)
         return replace(base, shared_bytes=base.shared_bytes if base.shared_bytes is not None else shared)
+
+    def _kept(self, images: list[tuple[str, BuiltImage, Replacement]]) -> list[KeptImage]:
+        """The new images first: the captured ones are in the snapshot, too."""
+        captured = [item for digest, *_ in images if (item := self._original(digest)) is not None]
+        return keep([*(image for _, image, _ in images), *captured])
 
     def _described(self, digest: str, image: BuiltImage, replacement: Replacement) -> VariantImage:
         original = self._original(digest)

@@ -113,27 +113,30 @@ def assemble(
     source: str,
     architecture: int,
     options: Iterable[JitOption] = (),
-    lower: bool = False,
 ) -> BuiltImage:
-    """The cubin of a PTX text for a device. lower: where its .version is newer than this ptxas, take the newest one
-    that it knows. Raises BuildError, ImageError."""
+    """The cubin of a PTX text for a device. Where its .version is newer than this ptxas, the newest one that it knows
+    is tried: a newer front end names an ISA of which it mostly uses nothing new. Raises BuildError, ImageError."""
     target = _target(text, source, architecture)
     flags = [f"-arch={target}", *_flags(options)]
     command = [str(tool.path), "-v", *flags]
     with tempfile.TemporaryDirectory(prefix="replay-ptxas-") as folder:
         ran, data = _assembled(command, text, Path(folder))
         newest = _NEWEST.search(ran.log)
-        note = ""
-        if ran.status != 0 and newest and lower:
+        lowered = ""
+        if ran.status != 0 and newest:
+            version = read_ptx(text).version
+            lowered = (
+                f"PTX {version} was given to ptxas {tool.version} as {newest[1]}, the newest that it knows"
+            )
             text = re.sub(rb"(?m)^(\s*\.version\s+)[\d.]+", rb"\g<1>" + newest[1].encode(), text, count=1)
-            note = f", .version lowered to {newest[1]}"
             ran, data = _assembled(command, text, Path(folder))
     if ran.status != 0 or not data:
-        advice = f"--lower-ptx tries it as {newest[1]}" if newest and not lower else None
+        tried = f" ({lowered})" if lowered else ""
         raise BuildError(
-            f"ptxas {tool.version} refused {source}: {ran.first_error}", ran, where="--ptxas", next=advice
-        )
-    return BuiltImage(data, source, f"ptxas {tool.version} {' '.join(flags)}{note}", spills(ran.log))
+            f"ptxas {tool.version} refused {source}: {ran.first_error}{tried}", ran, where="--ptxas",
+            next="give a newer one" if lowered else None,
+        )  # fmt: skip
+    return BuiltImage(data, source, f"ptxas {tool.version} {' '.join(flags)}", spills(ran.log), lowered)
 
 
 def spills(log: str) -> dict[str, tuple[int, int]]:

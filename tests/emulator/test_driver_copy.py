@@ -135,6 +135,28 @@ def test_shaped_copies_check_their_bounds(cuda: Driver):
     assert cuda.cuMemcpy2D_v2(None) == api.INVALID_VALUE
 
 
+def test_rows_that_begin_beyond_the_pitch_are_copied_and_told(fresh):
+    """As Dr.Jit copies; the documentation wants the offset and the width to fit into the pitch."""
+    done = fresh(
+        """
+        from copy_api import DEVICE, HOST, Copy2D
+        target = d.alloc(4096)
+        d.do("cuMemsetD8_v2", target, 0, 4096)
+        words = ctypes.create_string_buffer(b"abcdefgh", 8)
+        def copy(**changes):
+            values = dict(source_type=HOST, source_host=ctypes.addressof(words), source_pitch=4,
+                          destination_type=DEVICE, destination_device=target, destination_pitch=64,
+                          destination_x=100, width=4, height=2)
+            return d.cuMemcpy2D_v2(out(Copy2D(**(values | changes))))
+        print(copy(), copy(), copy(destination_x=4090), copy(destination_pitch=3))
+        found = d.read(target, 4096)
+        print(found[100:104] + found[164:168], sum(found) == sum(b"abcdefgh"))
+        """
+    )
+    assert done.stdout.split() == ["0", "0", "1", "1", "b'abcdefgh'", "True"]
+    assert done.stderr.count("a copy of rows begins beyond the pitch") == 1
+
+
 def test_pageable_source_may_be_overwritten_after_the_call(fresh):
     done = fresh(
         """

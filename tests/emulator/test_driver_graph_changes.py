@@ -111,3 +111,23 @@ def test_update_pairs_by_edges_and_reports_the_edge_that_does_not_fit(cuda: Driv
     error, info = graphs.update(executable, graph)
     assert (error, info.result) == (graph_api.UPDATE_FAILURE, graph_api.TOPOLOGY_CHANGED)
     assert info.node == nodes[4]  # another number of dependencies
+
+
+def test_a_kernel_node_may_be_empty_until_the_launch(graphs: Graphs):
+    """As tinygrad makes them: the grid is known when the graph has been instantiated."""
+    cuda = graphs.driver
+    graph = graphs.create()
+    a, b, c = cuda.vectors(64)
+    values = [a, b, c, ctypes.c_int(64)]
+    node = graphs.kernel(graph, [], cuda.vector_add(), 0, 64, values)
+    executable = graphs.instantiate(graph)
+    assert cuda.cuGraphLaunch(executable, 0) == api.INVALID_VALUE
+    filled, kept = graph_api.kernel_node(cuda.vector_add(), 1, 64, values)
+    cuda.do("cuGraphExecKernelNodeSetParams_v2", executable, node, api.out(filled))
+    graphs.run(executable)
+    assert cuda.floats(c, 64) == [3.0 * i for i in range(64)]
+    emptied, kept = graph_api.kernel_node(cuda.vector_add(), 0, 64, values)
+    cuda.do("cuGraphExecKernelNodeSetParams_v2", executable, node, api.out(emptied))
+    assert cuda.cuGraphLaunch(executable, 0) == api.INVALID_VALUE
+    assert cuda.launch(cuda.vector_add(), (0,), (64,), values) == api.INVALID_VALUE
+    del kept

@@ -285,3 +285,46 @@ def test_an_image_that_memory_does_not_hold_is_refused(fresh):
 
 def test_missing_file(cuda: Driver, tmp_path):
     assert cuda.cuModuleLoad(api.out(api.handle()), str(tmp_path / "none")) == 301
+
+
+def test_entries_that_lead_over_pages_that_are_not_there_are_refused(fresh):
+    """The first entry claims a payload that reaches over a hole, behind which lies a good second one."""
+    second = entry(PTX, 80, text("two"))
+    first = bytearray(entry(PTX, 120, text("one")))
+    struct.pack_into("<Q", first, 8, 8192 - 16 - 64)  # payload_bytes: the second begins on the third page
+    header = struct.pack("<IHHQ", 0xBA55ED50, 1, 16, 8192 - 16 + len(second))
+    done = fresh(
+        f"""
+        import mmap
+        pages = mmap.mmap(-1, 12288)
+        base = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+        first, second = {bytes(first[:64])!r}, {second!r}
+        ctypes.memmove(base, {header!r} + first, 16 + len(first))
+        ctypes.memmove(base + 8192, second, len(second))
+        print(d.cuModuleLoadData(out(handle()), base))
+        assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(base + 4096), 4096, 0) == 0
+        print(d.cuModuleLoadData(out(handle()), base))
+        """
+    )
+    assert done.stdout.split() == ["0", "200"]
+    assert "it claims more bytes than can be read where it lies" in done.stderr
+
+
+def test_damage_is_seen_where_no_process_may_be_read(fresh):
+    """As in the confined worker of a replay, where process_vm_readv gives EPERM."""
+    done = fresh(
+        f"""
+        import mmap, os
+        from replay.engine.confinement import seccomp
+        pages = mmap.mmap(-1, 8192)
+        base = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+        assert ctypes.CDLL(None).mprotect(ctypes.c_void_p(base + 4096), 4096, 0) == 0
+        print(seccomp.restrict(os.getpid()) or "restricted")
+        cut = {container(entry(PTX, 80, text("one")))[:600]!r}
+        ctypes.memmove(base + 4096 - len(cut), cut, len(cut))
+        print(d.cuModuleLoadData(out(handle()), base + 4096 - len(cut)))
+        """
+    )
+    if done.stdout.split()[0] != "restricted":
+        pytest.skip(f"no seccomp here: {done.stdout}")
+    assert done.stdout.split()[1] == "200"

@@ -77,3 +77,32 @@ def test_copy_between_contexts_follows_the_work_of_both(fresh):
         DEFERRED="1",
     )
     assert done.stdout.splitlines() == ["b'AAAA'", "201 201"]
+
+
+def test_copy_between_contexts_looks_at_the_rights_of_each_side(fresh):
+    """Mapped memory that only the other device may touch, copied from and to while the first one is current."""
+    done = fresh(
+        """
+        from test_driver_virtual_memory import GRANULE, READ_WRITE, Access, Location, Properties
+        from copy_api import DEVICE, Copy3D
+        other = handle()
+        d.do("cuDevicePrimaryCtxRetain", out(other), 1)
+        memory = d.make("cuMemCreate", GRANULE, out(Properties(1, 0, Location(1, 1), None)), 0)
+        theirs = d.make("cuMemAddressReserve", GRANULE, 0, 0, 0)
+        d.do("cuMemMap", theirs, GRANULE, 0, memory, 0)
+        d.do("cuMemSetAccess", theirs, GRANULE, out(Access(Location(1, 1), READ_WRITE)), 1)
+        mine, back = d.alloc(64), d.alloc(64)
+        d.write(mine, b"abcd" * 16)
+        print(d.cuMemcpyDtoD_v2(theirs, mine, 64))
+        print(d.cuMemcpyPeer(theirs, other, mine, d.context, 64), d.cuMemcpyPeer(back, d.context, theirs, other, 64))
+        print(d.read(back, 8), d.cuMemcpyPeer(back, d.context, theirs, d.context, 64))
+        d.do("cuMemsetD8_v2", back, 0, 64)
+        shaped = Copy3D(  # the contexts lie where a copy inside one context has reserved words
+            source_type=DEVICE, source_device=theirs, source_reserved=other.value, destination_type=DEVICE,
+            destination_device=back, destination_reserved=d.context, width=64, rows=1, depth=1,
+        )
+        print(d.cuMemcpy3DPeer(out(shaped)), d.read(back, 4))
+        """,
+        DEVICES="2",
+    )
+    assert done.stdout.split() == ["1", "0", "0", "b'abcdabcd'", "1", "0", "b'abcd'"]

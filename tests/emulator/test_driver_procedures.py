@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import json
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import driver_api as api
@@ -13,6 +16,8 @@ from driver_api import Driver
 
 ROOT = Path(__file__).resolve().parents[2]
 GENERATED = ROOT / "emulator" / "driver" / "generated"
+# The file of NVIDIA's driver library, of which nothing is part of this project.
+NVIDIA_DRIVER = os.environ.get("REPLAY_TEST_NVIDIA_DRIVER", "")
 ROWS = re.findall(r"^PROC\((\w+), (\d+), (\d), (\w+)\)$", (GENERATED / "procedures.inc").read_text(), re.M)
 
 
@@ -27,14 +32,73 @@ def look_up(library: Driver, name: str, version: int, flags: int = 0) -> tuple[i
     return error, address.value or 0, status.value
 
 
-def test_every_row_up_to_the_version_is_found_and_later_ones_are_not(library: Driver):
+NAMES = sorted({name for name, *_ in ROWS})
+VERSIONS = (0, 2000, 3010, 3020, 4000, 6050, 7000, 10010, 11030, 12000, 12080, 13000, 13010, 100_000)
+
+
+def expected(name: str, version: int, flags: int, driver: int) -> tuple[str, int]:
+    """(symbol, status), as NVIDIA's driver was seen to answer: the newest row that is above neither version; with flag
+    2, of a function with twins the twins alone."""
+    rows = [
+        (int(since), kind, symbol) for of, since, kind, symbol in ROWS if of == name and int(since) <= driver
+    ]
+    kind = "2" if flags == 2 and any(kind == "2" for _, kind, _ in rows) else "0"
+    rows = sorted(row for row in rows if row[1] == kind)
+    found = [symbol for since, _, symbol in rows if since <= version]
+    return (found[-1], 0) if found else ("", 2 if rows else 1)
+
+
+def test_versions_flags_and_the_drivers_own_version_decide(library: Driver):
+    """Of every name, at versions around those at which functions changed, and above the driver's."""
     assert len(ROWS) > 600
-    for name, version, flags, symbol in ROWS:
-        error, address, status = look_up(library, name, int(version), int(flags))
-        if int(version) > 13000:
-            assert error == api.INVALID_VALUE, name
-        else:
-            assert (error, address, status) == (0, address_of(library, symbol), 0), (name, version, flags)
+    for name in NAMES:
+        for version in VERSIONS:
+            for flags in (0, 1, 2):
+                symbol, status = expected(name, version, flags, 13000)
+                address = address_of(library, symbol) if symbol else 0
+                assert look_up(library, name, version, flags) == (0, address, status), (name, version, flags)
+
+
+ASK = """
+import ctypes, json, sys
+library = ctypes.CDLL(sys.argv[1])
+names, symbols, versions = json.load(sys.stdin)
+by_address = {}
+for symbol in symbols:
+    if function := getattr(library, symbol, None):
+        by_address[ctypes.cast(function, ctypes.c_void_p).value] = symbol
+asked = library.cuGetProcAddress_v2
+asked.argtypes = [ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64, ctypes.c_void_p]
+answers = {}
+for name in names:
+    for version in versions:
+        for flags in (0, 1, 2):
+            found, status = ctypes.c_void_p(), ctypes.c_int(-1)
+            error = asked(name.encode(), ctypes.byref(found), version, flags, ctypes.byref(status))
+            home = by_address.get(found.value, "unknown") if found.value else ""
+            answers[f"{name} {version} {flags}"] = [error, status.value, home]
+version = ctypes.c_int()
+library.cuDriverGetVersion(ctypes.byref(version))
+print(json.dumps([version.value, answers]))
+"""
+
+
+@pytest.mark.skipif(not NVIDIA_DRIVER, reason="REPLAY_TEST_NVIDIA_DRIVER names no libcuda.so.1 of NVIDIA's")
+def test_nvidias_driver_answers_alike(emulator_dir: Path, monkeypatch: pytest.MonkeyPatch):
+    """Needs no GPU. Functions that newer drivers have may be missing there, and have status 1."""
+
+    def answers(library: str) -> tuple[int, dict[str, list[object]]]:
+        question = json.dumps([NAMES, sorted({row[3] for row in ROWS}), VERSIONS])
+        done = subprocess.run(
+            [sys.executable, "-c", ASK, library], input=question, capture_output=True, text=True
+        )
+        version, found = json.loads(done.stdout)
+        return version, found
+
+    version, real = answers(NVIDIA_DRIVER)
+    monkeypatch.setenv("REPLAY_EMULATOR_DRIVER_VERSION", str(version))
+    _, ours = answers(str(emulator_dir / "libcuda.so.1"))
+    assert {question: answer for question, answer in ours.items() if answer != real[question]} == {}
 
 
 @pytest.mark.parametrize(
@@ -62,11 +126,22 @@ def test_what_is_not_found_is_said_in_the_status(library: Driver):
     assert look_up(library, "cuNoSuchFunction", 13000) == (0, 0, 1)
     assert look_up(library, "", 0) == (0, 0, 1)
     assert look_up(library, "cuLaunchKernelEx", 11000) == (0, 0, 2)
-    assert look_up(library, "cuMemAlloc", 13010)[0] == api.INVALID_VALUE
+    assert look_up(library, "cuLaunchKernel", 6050, 2) == (0, 0, 2)  # the twin is newer
     assert look_up(library, "cuMemAlloc", 13000, 8)[0] == api.INVALID_VALUE
     address = ctypes.c_void_p()
     assert library.cuGetProcAddress("cuNoSuchFunction", api.out(address), 13000, 0) == api.NOT_FOUND
     assert library.cuGetProcAddress_v2("cuInit", api.out(address), 13000, 0, None) == api.SUCCESS
+
+
+def test_what_fails_leaves_the_pointer_as_it_was(library: Driver):
+    """As NVIDIA's driver does; the second version says NULL where it succeeds with nothing found."""
+    address, status = ctypes.c_void_p(1), ctypes.c_int(-1)
+    assert library.cuGetProcAddress("cuNoSuchFunction", api.out(address), 13000, 0) == api.NOT_FOUND
+    assert (
+        library.cuGetProcAddress_v2("cuInit", api.out(address), 13000, 8, api.out(status))
+        == api.INVALID_VALUE
+    )
+    assert (address.value, status.value) == (1, -1)
 
 
 def test_private_tables_are_not_found(library: Driver):
@@ -105,7 +180,7 @@ def test_library_exports_the_driver_api_alone(emulator_dir: Path):
     ).stdout
     symbols = {line.split()[-1] for line in listing.splitlines()}
     assert {row[3] for row in ROWS} <= symbols
-    assert all(symbol.startswith("cu") for symbol in symbols)
+    assert {symbol for symbol in symbols if not symbol.startswith("cu")} == {"replayConfineMemory"}
 
 
 def test_functions_that_are_not_there_are_named_once(fresh):
@@ -113,3 +188,41 @@ def test_functions_that_are_not_there_are_named_once(fresh):
     assert done.stdout.strip() == "[801, 801, 801]"
     assert done.stderr.count("cuGreenCtxDestroy is not implemented") == 1
     assert done.stderr.count("cuCoredumpSetAttribute is not implemented") == 1
+
+
+LINKED = """
+#include <stdio.h>
+int cuInit(unsigned), cuDeviceGetCount(int *);
+int main(void) {
+  int count = 0, before = cuDeviceGetCount(&count), first = cuInit(0), after = cuDeviceGetCount(&count);
+  return printf("%d %d %d %d\\n", before, first, after, count) < 0;
+}
+"""
+
+
+def test_programs_are_linked_by_the_linker_name_and_need_the_soname(emulator_dir: Path, tmp_path: Path):
+    (tmp_path / "linked.c").write_text(LINKED)
+    flags = [f"-L{emulator_dir}", "-lcuda"]
+    subprocess.run(["cc", "linked.c", "-o", "linked", *flags], cwd=tmp_path, check=True)
+    needed = subprocess.run(["readelf", "-d", "linked"], cwd=tmp_path, capture_output=True, text=True).stdout
+    assert "[libcuda.so.1]" in needed
+    assert "[libcuda.so]" not in needed
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(emulator_dir)}
+    done = subprocess.run(["./linked"], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.stdout == "3 0 0 1\n"
+
+
+@pytest.mark.parametrize(
+    "names", [("libcuda.so", "libcuda.so.1"), ("libcuda.so.1", "libcuda.so")], ids=" ".join
+)
+def test_both_names_are_one_driver(emulator_dir: Path, names: tuple[str, str]):
+    """What is done through one is seen through the other, whichever a program loads first."""
+    script = f"""
+import ctypes
+first, second = map(ctypes.CDLL, {names})
+count = ctypes.c_int()
+print(second.cuDeviceGetCount(ctypes.byref(count)), first.cuInit(0), second.cuDeviceGetCount(ctypes.byref(count)))
+"""
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(emulator_dir)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert done.stdout == "3 0 0\n", done.stderr

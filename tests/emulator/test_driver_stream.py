@@ -465,3 +465,20 @@ def test_barriers_of_the_wrong_kind_and_old_flags_are_refused(cuda: Driver):
     assert cuda.cuStreamBatchMemOp_v2(stream, 2, batch, 0) == api.INVALID_VALUE
     cuda.do("cuStreamSynchronize", stream)
     assert cuda.words(word, 1) == [0]
+
+
+def test_an_event_is_recorded_in_a_named_stream_where_no_context_is_current(library: Driver):
+    context = library.make("cuCtxCreate_v2", 0, 0)
+    stream, event = library.make("cuStreamCreate", 0), library.make("cuEventCreate", 0)
+    library.do("cuCtxSetCurrent", 0)
+    try:
+        assert library.cuEventRecord(event, stream) == api.SUCCESS
+        assert library.cuEventRecordWithFlags(event, stream, 0) == api.SUCCESS
+        assert library.cuEventRecord(event, 0) == api.INVALID_CONTEXT
+        assert library.cuEventRecord(event, 4711) == api.INVALID_HANDLE
+        library.do("cuCtxSetCurrent", context)
+        assert library.cuEventQuery(event) == api.SUCCESS
+    finally:
+        library.cuCtxDestroy_v2(context)
+        library.do("cuCtxSetCurrent", 0)
+    assert library.cuEventRecord(event, stream) != api.SUCCESS  # both are gone with their context

@@ -317,3 +317,55 @@ def test_mapped_memory_has_no_synchronous_operations_of_its_own(cuda: Driver):
     synchronous, value = 6, ctypes.c_uint(1)  # CU_POINTER_ATTRIBUTE_SYNC_MEMOPS
     assert cuda.cuPointerSetAttribute(api.out(value), synchronous, address) == api.NOT_SUPPORTED
     cuda.do("cuPointerSetAttribute", api.out(value), synchronous, cuda.alloc(64))
+
+
+# write(p, offset): one word at p + offset.
+WRITE = (
+    api.HEADER
+    + """
+.visible .entry write(.param .u64 p, .param .u64 offset)
+{
+  .reg .b64 %rd<3>;
+  ld.param.u64 %rd1, [p]; ld.param.u64 %rd2, [offset]; add.u64 %rd1, %rd1, %rd2;
+  st.global.u32 [%rd1], 7;
+  ret;
+}
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("offset", "words"),
+    [
+        (4092, ""),
+        (4096, ": 0 bytes past the end of the 4,096-byte allocation at 0x"),
+        (8100, ": 92 bytes before the 8-byte allocation at 0x"),
+        (8192, ""),
+        (8200, ": 0 bytes past the end of the 8-byte allocation at 0x"),
+        (1 << 20, ": 4 bytes into the 16-byte allocation at 0x"),
+    ],
+)
+def test_kernels_find_the_ends_of_allocations_in_confined_memory(fresh, offset: int, words: str):
+    offset += 4 if offset == 1 << 20 else 0
+    done = fresh(
+        f"""
+        import test_driver_virtual_memory as t
+        p = t.reserve(d, t.GRANULE)
+        d.do("cuMemMap", p, t.GRANULE, 0, t.physical(d, t.GRANULE), 0)
+        assert t.allow(d, p, t.GRANULE) == 0
+        function = d.function(d.module({WRITE!r}), "write")
+        def confine(base, size, *pieces):
+            pieces = (ctypes.c_uint64 * len(pieces))(*pieces)
+            base, size, count = map(ctypes.c_uint64, (base, size, len(pieces) // 2))
+            assert d.library.replayConfineMemory(base, size, pieces, count) == 0
+        confine(p, t.GRANULE, p, 4096, p + 8192, 8, p + (1 << 20), 16)
+        d.launch(function, (1,), (1,), (p, ctypes.c_uint64(1 << 20)))
+        confine(p + (1 << 20), 16)
+        d.do("cuMemsetD8_v2", p, 1, t.GRANULE)  # calls may touch all of it
+        d.launch(function, (1,), (1,), (p, ctypes.c_uint64({offset})))
+        print(d.cuCtxSynchronize())
+        """
+    )
+    assert done.stdout.split() == ["700" if words else "0"]
+    assert words in done.stderr
+    assert (", which was freed" in done.stderr) == (offset > GRANULE // 4)

@@ -128,8 +128,8 @@ def test_a_kernel_writes_constants_through_their_address_and_later_ones_read_the
     [
         ("st.global.u64 [%rd1+4], %rd2;", 716, "misaligned address: 8 bytes at 0x"),
         ("st.global.u64 [%rd1+4], %rd2;", 716, "in memory: inside the "),
-        ("ld.global.u32 %r1, [%rd1-4];", 700, "illegal read of 4 bytes"),
-        ("st.shared.u32 [s+64], %r1;", 700, "in shared memory, where the block has 64 bytes"),
+        ("ld.global.u32 %r1, [%rd1+-4];", 700, "illegal read of 4 bytes"),
+        ("st.shared.u32 [s+128], %r1;", 700, "in shared memory, where the block has 64 bytes"),
         (
             "mov.u32 %r1, 9; ld.local.u32 %r2, [%r1+1];",
             716,

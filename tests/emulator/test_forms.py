@@ -58,7 +58,7 @@ def test_special_registers_say_where_a_thread_is(cuda: driver_api.Driver) -> Non
             ]
             cluster = [b % 2, 2, b % 2, b // 2, 2]
             assert list(got[b, t]) == [
-                lane, t // 32, 64, 16, *masks, *cluster, 100, 100, 0, 0, 0, 0, 1, 0, 1,
+                lane, t // 32, 64, 16, *masks, *cluster, 128, 128, 0, 0, 0, 0, 1, 0, 1,
             ]  # fmt: skip
 
 

@@ -204,3 +204,33 @@ def test_a_program_of_two_objects_with_relocatable_device_code(programs, emulato
 def test_jit_options_are_checked(cuda: Driver, options, values, error):
     ids, words = (ctypes.c_int * len(options))(*options), (ctypes.c_void_p * len(values))(*values)
     assert cuda.cuModuleLoadDataEx(api.out(api.handle()), api.VECTOR_ADD, len(options), ids, words) == error
+
+
+MAX_REGISTERS = 0
+
+
+def registers(cuda: Driver, module: int, name: str) -> int:
+    return cuda.integer("cuFuncGetAttribute", 4, cuda.function(module, name))
+
+
+def test_a_limit_of_registers_is_what_the_function_has_then(cuda: Driver):
+    usual = registers(cuda, cuda.module(api.VECTOR_ADD), "vector_add")
+    limit = usual - 3
+    options, values = (ctypes.c_int * 1)(MAX_REGISTERS), (ctypes.c_void_p * 1)(limit)
+    loaded, library, kernel, state = api.handle(), api.handle(), api.handle(), api.handle()
+    cuda.do("cuModuleLoadDataEx", api.out(loaded), api.VECTOR_ADD, 1, options, values)
+    assert registers(cuda, loaded.value, "vector_add") == limit
+    cuda.do("cuLibraryLoadData", api.out(library), api.VECTOR_ADD, options, values, 1, None, None, 0)
+    cuda.do("cuLibraryGetKernel", api.out(kernel), library, "vector_add")
+    assert cuda.integer("cuFuncGetAttribute", 4, kernel) == limit
+    for texts in ([api.VECTOR_ADD], [api.VECTOR_ADD, api.VARIABLES]):
+        cuda.do("cuLinkCreate_v2", 1, options, values, api.out(state))
+        for text in texts:
+            cuda.do("cuLinkAddData_v2", state, PTX_INPUT, text, len(text), None, 0, None, None)
+        image, size = ctypes.c_void_p(), ctypes.c_size_t()
+        cuda.do("cuLinkComplete", state, api.out(image), api.out(size))
+        cuda.do("cuModuleLoadData", api.out(loaded), image)
+        assert registers(cuda, loaded.value, "vector_add") == limit
+    values[0] = 255  # more than it needs changes nothing
+    cuda.do("cuModuleLoadDataEx", api.out(loaded), api.VECTOR_ADD, 1, options, values)
+    assert registers(cuda, loaded.value, "vector_add") == usual

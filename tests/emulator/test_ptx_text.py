@@ -79,7 +79,7 @@ def test_elements_of_arrays_have_addresses(cuda: Driver):
   .reg .b32 %r; .reg .b64 %rd<3>; .shared .b64 wide[8];
   ld.param.u64 %rd0, [p];
   mov.u64 %rd1, words[2]; ld.global.u32 %r, [%rd1]; st.global.u32 [%rd0], %r;
-  ld.global.u32 %r, [words[1]]; st.global.u32 [%rd0+4], %r;
+  ld.global.u32 %r, words[1]; st.global.u32 [%rd0+4], %r;
   mov.u64 %rd1, wide[3]; mov.u64 %rd2, wide; sub.u64 %rd1, %rd1, %rd2; st.global.u32 [%rd0+8], %rd1;
   ret;
 }
@@ -128,7 +128,7 @@ def body(text: str) -> str:
         (body(" ret; }"), "line 8, column 1: expected a directive"),
         (body(" .global .u32 x;"), "module scope only"),
         (body(" ld.global.u32 %r1, [unknown_variable];"), "line 7, column 22: 'unknown_variable' is not defined"),
-        (body(" .shared .b32 x[4]; mov.u32 %r1, x[%r1];"), "line 7, column 36: expected a number"),
+        (body(" .shared .b32 x[4]; mov.u32 %r1, x[%p1];"), "line 7, column 36: a register of type .pred"),
         (body(" .reg .v2 .u32 v; mov.u32 %r1, v.z;"), "'v' has no component .z"),
         (body(" .reg .v4 .f64 v;"), "a vector register of 4 elements of type .f64"),
         (body(" st.global.u32 [%r1], {{{{{{1}}}}}};"), "operands nested too deeply"),

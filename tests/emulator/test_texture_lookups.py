@@ -320,3 +320,16 @@ def test_a_guard_and_divergence_leave_other_lanes_alone(cuda: driver_api.Driver)
             assert result[:6] == [texels[t % 13], 0, 0, ONE, 7, 0]
         else:
             assert result[:6] == [7, 0, 0, 0, texels[(t + 3) % 13], 5]
+
+
+def test_a_single_row_is_one_dimension_as_well(cuda: driver_api.Driver) -> None:
+    """As Dr.Jit makes one-dimensional textures: an array of width 2 and height 1."""
+    row, rows = (random_level(FORMATS["f32"], (2, height, 1), random.Random(5)) for height in (1, 2))
+    lookup = kernel(f"tex.1d.v4.f32.f32 {RESULT}, [%image, {{%f0}}];")
+    threads = [[float_bits(u)] for u in (0.5, 0.75, 1.0, 1.5, -1.0)]
+    expected = launch(cuda, lookup, texture_of(cuda, Image(FORMATS["f32"], 1, [row], filters=True)), threads)
+    assert expected[0] == 0
+    flat = Image(FORMATS["f32"], 2, [row], filters=True)
+    assert launch(cuda, lookup, texture_of(cuda, flat), threads) == expected
+    tall = texture_of(cuda, Image(FORMATS["f32"], 2, [rows], filters=True))
+    assert launch(cuda, lookup, tall, threads)[0] != 0

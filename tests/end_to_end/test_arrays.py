@@ -119,3 +119,13 @@ def test_memory_that_only_a_tensor_map_names_is_part_of_a_launch(
     result = json.loads(replay.run("x.rsnap", "--shift", "--json").stdout)
     assert result["verification"]["verdict"] == "match"
     assert result["relocation"]["verdict"] == "proven", result["relocation"]
+
+
+def test_arrays_are_restored_from_the_host_where_the_device_has_no_room(replay, monkeypatch) -> None:
+    replay.capture("--kernel", ".*", "--launch", "2", application=replay.application("texture_filter"))
+    refused = ",".join(f"cuMemAlloc_v2:{number}:2" for number in range(1, 5))  # CUDA_ERROR_OUT_OF_MEMORY
+    monkeypatch.setenv("REPLAY_EMULATOR_FAIL", refused)
+    result = json.loads(replay("run", "x.rsnap", "--driver", "emulator", "--samples", "2", "--json").stdout)
+    restore = result["restore"]
+    assert (restore["verdict"], result["verification"]["verdict"]) == ("right", "match")
+    assert restore["on_host_bytes"] == restore["size_bytes"] > 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 
 import pytest
 
@@ -102,6 +103,30 @@ def test_a_command_may_be_the_judge(replay):
         "bisect", "--over", "exec=sh -c '[ $REPLAY_CANDIDATE -lt 4 ]'", "--candidates", "1,2,3,4,5,6", "-q"
     )
     assert done.stdout.startswith("first bad: 4 (last good 3)")
+
+
+def test_commits_are_named_with_their_subjects_and_what_the_command_said(replay):
+    def git(*arguments):
+        named = ["-c", "user.name=x", "-c", "user.email=x@y", "-c", "commit.gpgsign=false"]
+        done = subprocess.run(["git", *named, *arguments], cwd=replay.folder, check=True, capture_output=True)
+        return done.stdout.decode().strip()
+
+    git("init", "-q")
+    for number in range(10):
+        git("commit", "-q", "--allow-empty", "-m", f"change {number}\x1b[31m")
+    commits = git("log", "--reverse", "--format=%h").split()
+    (replay.folder / "commits").write_text("\n".join(commits))
+    judge = "echo run >> runs; git log -1 --format=%s $0; case $(git log -1 --format=%s $0) in *[6-9]*) exit 1;; esac"
+    done = replay("bisect", "--over", f"exec=sh -c '{judge}'", "--candidates", "@commits", "-o", "b.json")
+    line = done.stdout.splitlines()[0]
+    assert line.startswith(f'first bad: {commits[6]} "change 6')
+    assert f'(last good {commits[5]} "change 5' in line
+    assert f"log of {commits[6]}:\n    change 6" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert len((replay.folder / "runs").read_text().split()) <= 8
+    result = json.loads((replay.folder / "b.json").read_text())
+    assert result["rounds"] <= 8
+    assert result["candidates"][6]["subject"].startswith("change 6")
 
 
 def test_machine_code_is_merged_and_then_the_cpu_driver_can_go_no_further(replay, snapshot):

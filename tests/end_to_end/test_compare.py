@@ -25,7 +25,6 @@ def test_a_snapshot_is_the_same_as_itself(replay, snapshot):
     (row,) = result["rows"]
     assert (row["verdict"], row["source"], row["ratio"]) == ("SAME", "modelled", 1.0)
     assert len(row["rounds"]) == 2
-    assert row["rounds"][1]["b_first"]
 
 
 def test_a_slow_down_of_three_percent_is_found_and_gates(replay, snapshot):
@@ -77,3 +76,15 @@ def test_windows_of_several_kernels_are_rows(replay, snapshot):
     verdicts = [(row["kernel"], row["verdict"]) for row in result["rows"]]
     assert {verdict for kernel, verdict in verdicts if kernel == "reduce_atomic"} == {"SLOWER"}
     assert {verdict for kernel, verdict in verdicts if kernel == "reduce_blocks"} == {"SAME"}
+
+
+def test_a_budget_is_that_of_all_rows(replay, snapshot, monkeypatch):
+    """The first row takes longer than both may: the other is not begun, and says so."""
+    for side in "ab":
+        (replay.folder / side).mkdir()
+        for name in ("one", "two"):
+            (replay.folder / side / f"{name}.rsnap").write_bytes((replay.folder / snapshot).read_bytes())
+    rows = compare(replay, "a", "b", "--quick", "--budget", "0.01s")["rows"]
+    assert [row["verdict"] for row in rows][1:] == ["UNSURE"]
+    assert "budget of 0.01 s" in rows[1]["reason"]
+    assert rows[1]["rounds"] == []

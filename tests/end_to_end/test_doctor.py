@@ -35,6 +35,14 @@ def test_a_missing_shim_is_a_finding_with_a_cure(replay, tmp_path, monkeypatch):
     assert "pip install" in problems["capture"]["cure"]
 
 
+def test_a_driver_that_is_preloaded_is_a_finding(replay, monkeypatch):
+    from replay.drivers import emulator_library
+
+    monkeypatch.setenv("LD_PRELOAD", str(emulator_library()))
+    found = examined(replay, "--driver", "emulator", status=1)
+    assert any("names come before" in finding["text"] for finding in found if finding["level"] == "problem")
+
+
 def test_no_devices_are_a_finding(replay, monkeypatch):
     monkeypatch.setenv("REPLAY_EMULATOR_DEVICES", "0")
     text = replay("doctor", "--driver", "emulator", status=1).stdout

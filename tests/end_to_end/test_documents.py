@@ -308,11 +308,10 @@ def test_an_interrupt_is_told_and_is_130(made):
     command = made.command("run", "several.rsnap", "--driver", DRIVER, "--samples", "100000", "--json")
     process = made.start(command)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    deadline_s = time.monotonic() + 60
-    while not children.read_text() and time.monotonic() < deadline_s:  # its worker
+    while process.poll() is None and not children.read_text():  # its worker, however long that takes
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate()
     assert process.returncode == 130
     assert err == "replay: stopped\n"
     assert fits(out, documents.ERROR)["exit_code"] == 130

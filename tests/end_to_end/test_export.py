@@ -51,7 +51,7 @@ def build(folder):
         "-o",
         "window",
     ]
-    command += [f"-L{emulator_library().parent}", "-l:libcuda.so.1"]
+    command += ["-ldl"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S)
     assert done.returncode == 0, done.stderr
     return [str(folder / "window")]
@@ -76,20 +76,51 @@ def damage(folder, place=0):
     path.write_bytes(data)
 
 
+def commands_of(readme):
+    """What a reader types: the lines of its fences, without the arguments in brackets; a comment may hold one."""
+    for fence in re.findall(r"```\n(.*?)\n```", readme.read_text(), re.S):
+        for line in fence.splitlines():
+            yield re.sub(r" \[[A-Z]+\]", " 1", line.removeprefix("# or: "))
+
+
 @needs_compiler
-@pytest.mark.skipif(shutil.which("cmake") is None, reason="needs cmake")
-def test_the_command_of_the_readme_builds_it_and_another_image_may_stand_in_its_place(replay):
+def test_the_commands_of_the_readme_work_as_they_are_written(replay):
+    """With no libcuda.so to link; python and cmake are those of the tests."""
+    replay.capture("--kernel", "vector_add", "--launch", "2", application=replay.application("vector_add"))
+    replay("export", "x.rsnap", "--cuda", "out", "--python", "script")
+    words = {
+        "CUDA_HOME": str(Path(toolchain.find_nvcc().include).parent),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "LIBRARY_PATH": "",
+    }
+
+    def typed(folder, line, **more):
+        return subprocess.run(
+            ["bash", "-c", line], cwd=replay.folder / folder, env=environment(**words, **more), capture_output=True,
+            text=True, timeout=TIMEOUT_S,
+        )  # fmt: skip
+
+    cmake, compiler, emulated = commands_of(replay.folder / "out" / "README.md")
+    for line in (cmake, compiler):
+        done = typed("out", line)
+        assert "outputs match" in done.stdout, done.stdout + done.stderr
+    for folder, line in (
+        ("out", emulated),
+        ("script", list(commands_of(replay.folder / "script" / "README.md"))[-1]),
+    ):
+        done = typed(folder, line, LD_LIBRARY_PATH="/nowhere")
+        assert "Emulated CPU device: outputs match" in done.stdout, done.stdout + done.stderr
+    missing = typed("out", "./window", LD_LIBRARY_PATH=str(replay.folder))
+    if "the driver cannot be loaded" not in missing.stderr:  # there is one of the system
+        assert "outputs" in missing.stdout
+
+
+@needs_compiler
+def test_another_image_may_be_put_in_the_place_of_one(replay):
     replay.capture("--kernel", "vector_add", "--launch", "2", application=replay.application("vector_add"))
     replay("export", "x.rsnap", "--cuda", "out")
     folder = replay.folder / "out"
-    words = [f"-DCUDA_INCLUDE={toolchain.find_nvcc().include}", f"-DCUDA_DRIVER={emulator_library()}"]
-    assert "cmake -B build && cmake --build build && build/window" in (folder / "README.md").read_text()
-    for command in (["cmake", "-B", "build", *words], ["cmake", "--build", "build"]):
-        done = subprocess.run(
-            command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=TIMEOUT_S
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-    program = [str(folder / "build" / "window")]
+    program = build(folder)
     assert "outputs match" in run(program, folder, "0")
     image = folder / "image-1.ptx"
     image.write_text("// of another length\n" + image.read_text().replace("add.f32", "sub.f32"))
@@ -208,13 +239,32 @@ def test_a_window_over_two_devices_runs_on_two_and_on_one(replay, monkeypatch):
     replay("export", "x.rsnap", "--python", "script", "--cuda", "out")
     script = [sys.executable, str(replay.folder / "script" / "window.py")]
     for program, folder in ((build(replay.folder / "out"), "out"), (script, "script")):
-        for devices, words in (("2", ""), ("1", "all 2 devices of the application are one device here")):
+        for devices, words in (("2", ""), ("1", "all devices of the application are one device here")):
             text = run(program, replay.folder / folder, "2", REPLAY_EMULATOR_DEVICES=devices)
             assert "outputs match (3 compared" in text
             assert ("are one device here" in text) == bool(words)
-            assert "not held: the window launches on several devices" in text
+            assert "not held: the window launches in several contexts" in text
     damage(replay.folder / "out", -1)  # the first is memory that the window writes all of
     assert "DIFFER" in run([str(replay.folder / "out" / "window")], replay.folder / "out", "0", status=1)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    "selection", [("--all",), ("--kernel", "count", "--launch", "2-4")], ids=["all", "part"]
+)
+@pytest.mark.parametrize("kind", ["one", "two", "mixed"])
+def test_contexts_of_the_applications_own_are_exported(replay, kind, selection):
+    application = [sys.executable, str(PROGRAMS / "own_contexts.py"), kind]
+    if kind == "one":
+        selection = tuple(word.replace("2-4", "2-3") for word in selection)
+    replay.capture(*selection, application=application)
+    assert "outputs match" in replay.run().stdout
+    replay("export", "x.rsnap", "--python", "script", "--cuda", "out")
+    script = [sys.executable, str(replay.folder / "script" / "window.py")]
+    for program, folder in ((build(replay.folder / "out"), "out"), (script, "script")):
+        text = run(program, replay.folder / folder, "3")
+        assert "outputs match" in text
+        assert "GPU time of the window" in text or kind != "one" or selection == ("--all",)
 
 
 def test_managed_memory_that_shares_a_granule_is_device_memory_and_the_program_says_so(replay):

@@ -38,3 +38,11 @@ def test_a_creation_that_failed_is_named_with_its_error(replay) -> None:
         ("cuGraphInstantiateWithFlags", "CUDA_ERROR_INVALID_VALUE"),
     ):
         assert f"{name} returned {error} in the application and was not executed" in notes
+
+
+def test_calls_that_failed_without_a_context_find_none_in_a_replay(replay) -> None:
+    done = replay.capture("--all", application=[sys.executable, str(PROGRAM.with_name("nothing_current.py"))])
+    assert done.stdout == "6\n"
+    result = json.loads(replay.run("x.rsnap", "--json").stdout)
+    verification = result["verification"]
+    assert (verification["verdict"], verification["results"]) == ("match", [])

@@ -62,11 +62,34 @@ def test_info_says_what_a_replay_needs(replay, good_snapshot):
     assert needs["images"][0]["ptx"] == [["compute_75", "7.0"]]
 
 
-def test_memory_that_is_larger_than_the_device(replay, good_snapshot, monkeypatch):
-    shutil.copy(good_snapshot, replay.folder / "x.rsnap")
+def test_memory_that_is_larger_than_the_device(replay, monkeypatch):
+    replay.capture("--kernel", "vector_add", application=replay.application("vector_add"))
     monkeypatch.setenv("REPLAY_EMULATOR_MEMORY_BYTES", str(1 << 20))
     assert "device memory" in lacking(replay)
     assert "the memory of the snapshot is larger than the device" in run(replay).stderr
+
+
+def test_what_is_restored_is_copied_to_the_host_where_the_device_has_no_room(
+    replay, good_snapshot, monkeypatch
+):
+    shutil.copy(good_snapshot, replay.folder / "x.rsnap")
+    needs = json.loads(replay("info", "x.rsnap", "--json").stdout)["requirements"]
+    monkeypatch.setenv("REPLAY_EMULATOR_MEMORY_BYTES", str(sum(needs["device_bytes"].values())))
+    found = json.loads(run(replay, "--dry-run", "--json", status=ExitCode.DONE).stdout)["findings"]
+    (memory,) = (item for item in found if item["item"] == "device memory")
+    assert memory["state"] == "differs"
+    done = replay("run", "x.rsnap", "--driver", "emulator", "--samples", "3", "-o", "x.rres")
+    assert "kept on the host: the device has no room for a copy" in " ".join(done.stdout.split())
+    restore = json.loads(replay("run", "x.rsnap", "--driver", "emulator", "--samples", "3", "--json").stdout)[
+        "restore"
+    ]
+    assert (restore["verdict"], restore["on_host_bytes"]) == ("right", restore["size_bytes"])
+    assert restore["size_bytes"] == needs["restore_bytes"]
+    monkeypatch.delenv("REPLAY_EMULATOR_MEMORY_BYTES")
+    restore = json.loads(replay("run", "x.rsnap", "--driver", "emulator", "--samples", "3", "--json").stdout)[
+        "restore"
+    ]
+    assert restore["on_host_bytes"] == 0
 
 
 def test_memory_that_others_have_taken(replay, good_snapshot, monkeypatch):

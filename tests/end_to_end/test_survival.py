@@ -75,7 +75,7 @@ def test_a_launch_that_faults_is_captured_before_it_runs_and_faults_in_the_repla
     )
     assert "CUDA_ERROR_ILLEGAL_ADDRESS" in done.stderr
     ran = replay.run()
-    assert "CUDA_ERROR_ILLEGAL_ADDRESS behind, as in the application" in ran.stdout
+    assert "FAULT reproduced: CUDA_ERROR_ILLEGAL_ADDRESS" in ran.stdout
     assert "outputs match" not in ran.stdout
 
 

@@ -240,3 +240,108 @@ def split(text):
     """What stands in front of the kernels of a PTX text, and each of them."""
     head, *kernels = text.split(".visible .entry")
     return [head, *(f".visible .entry{kernel}" for kernel in kernels)]
+
+
+def remembering(declaration):
+    """vector_add that keeps each sum in a variable of its own, and where it finds one there does none of its work."""
+    text = ptx("vector_add").replace("\n.visible .entry", f"\n{declaration}\n.visible .entry", 1)
+    text = text.replace(
+        ".reg .f32 \t%f<4>;", ".reg .f32 %f<4>;\n.reg .pred %q<3>;\n.reg .b32 %s<3>;\n.reg .b64 %v<4>;"
+    )
+    return text.replace(
+        "\tadd.f32 \t%f3, %f2, %f1;\n",
+        """
+        mov.u64 %v1, results;
+        cvta.global.u64 %v1, %v1;
+        add.s64 %v1, %v1, %rd5;
+        ld.u32 %s1, [%v1];
+        mov.b32 %f3, %s1;
+        setp.ne.u32 %q1, %s1, 0;
+        @%q1 bra known;
+        mov.u32 %s2, 0;
+        again:
+        add.u32 %s2, %s2, 1;
+        setp.lt.u32 %q2, %s2, 200;
+        @%q2 bra again;
+        add.f32 %f3, %f2, %f1;
+        st.f32 [%v1], %f3;
+        known:
+        """,
+    )
+    return text
+
+
+@pytest.mark.parametrize(
+    "declaration",
+    [
+        ".visible .global .align 4 .b8 results[1048592];",
+        ".global .align 4 .b8 results[1048592];",
+        ".visible .global .attribute(.managed) .align 4 .b8 results[1048592];",
+    ],
+    ids=["visible", "internal", "managed"],
+)
+def test_what_a_variant_leaves_in_variables_of_its_own_is_not_there_in_the_next_sample(replay, declaration):
+    replay.capture("--kernel", "vector_add", application=replay.application("vector_add"))
+    own = put(replay, "own.ptx", remembering(declaration))
+    # The same instructions; what it looks for is never there.
+    forgetful = put(
+        replay,
+        "forgetful.ptx",
+        remembering(declaration).replace("%s1, 0;", "%s1, 1;").replace("setp.ne.u32 %q1", "setp.eq.u32 %q1"),
+    )
+    found = json.loads(replay.run("x.rsnap", "--swap", own, "--json", "-o", "own.rres").stdout)
+    assert (found["fidelity"]["of_variant"], found["fidelity"]["reproduced"]) == (True, None)
+    assert "the variant takes" in replay("explain", "own.rres").stdout
+    expected = json.loads(replay.run("x.rsnap", "--swap", forgetful, "--json").stdout)
+    assert found["verification"]["verdict"] == expected["verification"]["verdict"] == "match"
+    assert "results" in found["restore"]["own_variables"][0]
+    for caches in ("timing", "hot"):
+        assert found[caches]["gpu_time_ns"] == expected[caches]["gpu_time_ns"]
+
+
+@emulator_only
+def test_a_variant_with_a_variable_that_cannot_be_restored_is_not_timed(replay, monkeypatch):
+    replay.capture("--kernel", "vector_add", application=replay.application("vector_add"))
+    own = put(replay, "own.ptx", remembering(".global .align 4 .b8 results[1048592];"))
+    monkeypatch.setenv("REPLAY_EMULATOR_FAIL", "cuModuleGetGlobal_v2:1:500")
+    done = replay.run("x.rsnap", "--swap", own, status=ExitCode.COULD_NOT)
+    assert "does not find its variable results by name" in done.stderr
+    done = replay("run", "x.rsnap", "--driver", DRIVER, "--no-timing", "--swap", own)
+    assert "outputs match" in done.stdout
+
+
+def test_a_result_keeps_the_code_of_its_variant(replay):
+    """So that the difference is shown when the file is another one, or gone."""
+    replay.capture("--kernel", "vector_add", application=replay.application("vector_add"))
+    wrong = put(replay, "wrong.ptx", ptx("vector_add").replace("add.f32", "sub.f32"))
+    swap = ("--swap", wrong, "--no-timing")
+    replay("run", "x.rsnap", "--driver", DRIVER, *swap, "-o", "x.rres", status=ExitCode.GATE_FAILED)
+    compared = ("--a", f"swap={wrong}", "--b", "block=128", "--rounds", "1", "--samples", "1", "-o", "c.json")
+    replay("compare", "x.rsnap", "--driver", DRIVER, *compared, status=None)
+    (replay.folder / wrong).write_text("// another one")
+    (replay.folder / "x.rsnap").unlink()
+    for name in ("x.rres", "c.json"):
+        assert "sub.f32" in replay("report", name, "--markdown").stdout
+        replay("report", name, "-o", "page.html")
+        assert "sub.f32" in (replay.folder / "page.html").read_text()
+    assert "Code of vector_add: PTX" in replay("explain", "x.rres").stdout.replace("\n", " ")
+
+
+@emulator_only
+def test_a_result_keeps_the_source_that_was_compiled(replay):
+    pytest.importorskip("cuda.bindings.nvrtc")
+    replay.capture("--kernel", "vector_add", application=replay.application("vector_add"))
+    text = (
+        'extern "C" __global__ void vector_add(const float *a, const float *b, float *c, unsigned n) {\n'
+        "  unsigned i = blockIdx.x * blockDim.x + threadIdx.x;  // <b>&amp;```\n"
+        "  if (i < n) c[i] = a[i] + b[i];\n}\n"
+    )
+    new = put(replay, "new.cu", text)
+    replay("run", "x.rsnap", "--driver", DRIVER, "--no-timing", "--swap", new, "-o", "x.rres")
+    (replay.folder / new).unlink()
+    result = json.loads(replay("run", "x.rsnap", "--driver", DRIVER, "--no-timing", "--json").stdout)
+    assert result["variant"] is None
+    assert "c[i] = a[i] + b[i]" in replay("report", "x.rres", "--markdown").stdout
+    replay("report", "x.rres", "-o", "page.html")
+    assert "c[i] = a[i] + b[i]" in (replay.folder / "page.html").read_text()
+    assert "<b>" not in (replay.folder / "page.html").read_text()

@@ -10,11 +10,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
+from replay.capture.stand_in import make_stand_in
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -92,6 +95,11 @@ class Runner:
     runs: int = 0
     environment: dict[str, str] = field(default_factory=dict)
 
+    def finds_driver_in(self) -> Path:
+        """The folder in which a program under capture finds libcuda.so.1."""
+        driver = self.driver_dir / "libcuda.so.1"
+        return make_stand_in(Path(tempfile.mkdtemp(dir=self.folder, prefix="stand-in-")), driver)
+
     def __call__(
         self,
         command: list[object],
@@ -105,7 +113,8 @@ class Runner:
     ) -> tuple[subprocess.CompletedProcess[str], Capture | None]:
         """The finished program and what it captured. `settings`: REPLAY_CAPTURE_* without the prefix, in lower case."""
         self.runs += 1
-        environment = {**os.environ, **self.environment, "LD_LIBRARY_PATH": str(self.driver_dir)}
+        folder = self.finds_driver_in() if preload or self.interposer in also_preload else self.driver_dir
+        environment = {**os.environ, **self.environment, "LD_LIBRARY_PATH": str(folder)}
         environment.pop("LD_PRELOAD", None)
         environment["PYTHONPATH"] = str(fakes.REPOSITORY)
         if preload:

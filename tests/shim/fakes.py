@@ -132,7 +132,11 @@ def build_interposer(folder: Path, *flags: str, instrumentation: tuple[str, ...]
     plain = sources / "entry" / "resolve.c"
     resolve = folder / "resolve.o"
     subprocess.run([*compiling, "-c", str(plain), "-o", str(resolve)], check=True)
-    others = [str(path) for path in sources.glob("*/*.c") if path != plain]
+    others = [
+        str(path)
+        for path in sources.glob("*/*.c")
+        if path != plain and path.parent.name != "stand_in"  # a library of its own
+    ]
     command = [
         *compiling,
         *instrumentation,

@@ -164,7 +164,7 @@ def read_file(path: Path) -> ProcessFile:
         return file
     magic, version, file.pid = struct.unpack_from("<8sII", data)
     assert magic == b"RCAPCALL"
-    assert version == 3
+    assert version == 4
     at = 4096 + 2 * struct.unpack_from("<I", data, 48)[0]
     ended = not any(struct.unpack_from("<QQ", data, 32))
     data = _log(data)

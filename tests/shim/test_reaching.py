@@ -88,7 +88,8 @@ def test_get_proc_address_swaps_by_name_version_and_flags(
         kept = symbol in resolvers or bool(function.unsupported) or function.keep != Keep.NEVER
         swaps += kept
         # The same symbol, from the shim when it is kept; result and symbolStatus as the driver gave them.
-        assert after == f"{name} {result} {status} {SHIM if kept else DRIVER} {symbol}"
+        found = f"{SHIM} replay_{symbol}" if kept else f"{DRIVER} {symbol}"
+        assert after == f"{name} {result} {status} {found}"
     assert swaps > (50 if version >= 3020 else 5)
     assert swapped.stdout.splitlines()[0] == f"resolvers {SHIM} {SHIM}"
 
@@ -109,7 +110,7 @@ def test_a_row_that_only_a_newer_driver_has_is_left_as_it_is(
     for resolver in ("proc1", "proc2"):
         done, _ = run([program("reach"), resolver, 0, 14000, "cuMemAlloc", "cuMemFree"])
         homes = [line.split()[3:] for line in done.stdout.splitlines()[1:]]
-        assert homes == [[DRIVER, "cuMemAlloc_v9"], [SHIM, "cuMemFree_v2"]]
+        assert homes == [[DRIVER, "cuMemAlloc_v9"], [SHIM, "replay_cuMemFree_v2"]]
 
 
 @sanitizers.in_the_way

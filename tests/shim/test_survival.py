@@ -104,7 +104,7 @@ def test_a_kill_at_any_moment_leaves_a_readable_capture(
         settings = captures[attempt % len(captures)]
         environment = {
             **os.environ,
-            "LD_LIBRARY_PATH": str(run.driver_dir),
+            "LD_LIBRARY_PATH": str(run.finds_driver_in()),
             "LD_PRELOAD": str(run.interposer),
             "REPLAY_CAPTURE_DIRECTORY": str(directory),
             **{f"REPLAY_CAPTURE_{name.upper()}": str(value) for name, value in settings.items()},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -403,3 +404,20 @@ def test_the_process_and_its_driver_are_described(run: Runner, program: Callable
         "device.0.total_memory_bytes": str(1 << 30),
         "device.0.multiprocessors": "16",
     }
+
+
+EMPTY_EXTRA = """
+import ctypes
+driver, kernel, size = ctypes.CDLL("libcuda.so.1"), ctypes.c_uint64(), ctypes.c_uint64(0)
+extra = (ctypes.c_uint64 * 5)(1, 0, 2, ctypes.addressof(size), 0)  # slang-rhi gives this
+assert driver.cuInit(0) == 0
+assert driver.cuModuleGetFunction(ctypes.byref(kernel), ctypes.c_uint64(1), b"nothing") == 0
+assert driver.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, None, None, extra) == 0
+"""
+
+
+def test_a_parameter_buffer_of_no_bytes_is_a_kernel_without_parameters(run: Runner) -> None:
+    done, capture = run([sys.executable, "-c", EMPTY_EXTRA], kernel="nothing")
+    assert done.returncode == 0, done.stderr
+    assert [call.symbol for call in capture.only.calls][-1] == "cuLaunchKernel"
+    assert capture.only.notes_of(NoteCode.PARAMETERS_UNKNOWN) == []

@@ -11,6 +11,7 @@ import pytest
 from replay.engine import supervisor
 from replay.engine.run import RunOptions, run_snapshot
 from replay.results.schema import RunResult
+from replay.snapshot.own import remember
 from replay.timing.stopping import StoppingParameters
 
 from .saxpy_snapshot import write_snapshot
@@ -32,15 +33,19 @@ def emulator(emulator_dir: Path) -> str:
 
 @pytest.fixture
 def replayed(tmp_path: Path, emulator: str) -> Callable[..., RunResult]:
-    """Writes a factory's snapshot and replays it on the CPU driver. timing: None for none."""
+    """Writes a factory's snapshot and replays it on the CPU driver. timing: None for none. own: this user captured it
+    here."""
 
     def run(
         factory: SnapshotFactory,
         *,
         timing: StoppingParameters | None = FEW_SAMPLES,
+        own: bool = False,
         **options: Any,
     ) -> RunResult:
         path = factory.write(tmp_path / "x.rsnap")
+        if own:
+            remember(path)
         return run_snapshot(
             path, RunOptions(**{"driver": emulator, "timing": timing, "timeout_s": 60, **options})
         )
@@ -54,6 +59,7 @@ def sabotage(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
     def use(code: str) -> None:
         before = supervisor._BOOTSTRAP.partition("from replay.engine.worker")
-        monkeypatch.setattr(supervisor, "_BOOTSTRAP", before[0] + f"exec({code!r}); " + before[1] + before[2])
+        first = f"exec({code!r}); ".replace("{", "{{").replace("}", "}}")  # the text is a template
+        monkeypatch.setattr(supervisor, "_BOOTSTRAP", before[0] + first + before[1] + before[2])
 
     return use

@@ -57,6 +57,9 @@ class FakeDriver:
     def error_name(self, code: int) -> str:
         return f"ERROR_{code}"
 
+    def own(self, symbol: str) -> None:
+        return None
+
     def symbols(self) -> list[str]:
         return [symbol for symbol, _ in self.calls]
 

@@ -20,6 +20,7 @@ from replay.snapshot.schema import (
     Contents,
     Device,
     Environment,
+    Fault,
     Header,
     Image,
     Kernel,
@@ -44,6 +45,8 @@ class SnapshotFactory:
     images: list[Image] = field(default_factory=list)
     census: list[Census] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
+    fault: Fault | None = None
+    exit_status: int | None = None
     kernels: list[Kernel] = field(default_factory=list)
     _chunks: list[bytes] = field(default_factory=list)
 
@@ -149,7 +152,10 @@ class SnapshotFactory:
         with SnapshotWriter(path, threads=1) as writer:
             writer.write("header", to_wire(Header("replay-snapshot", 1, "0", "2026-01-01T00:00:00")))
             device = Device(0, "Test device", "9.0")
-            writer.write("environment", to_wire(Environment(13000, True, [device], ["./vector_add"])))
+            writer.write(
+                "environment",
+                to_wire(Environment(13000, True, [device], ["./vector_add"], exit_status=self.exit_status)),
+            )
             for image in self.images:
                 writer.write("image", to_wire(image))
             for kernel in self.kernels:
@@ -169,7 +175,7 @@ class SnapshotFactory:
             writer.write(
                 "summary",
                 to_wire(Summary("--kernel vector_add", "complete", "", 1, len(self.calls), launches, len(setup),
-                                len(window), 0, 0, 0, 0, len(self.ranges))),
+                                len(window), 0, 0, 0, 0, len(self.ranges), fault=self.fault)),
             )  # fmt: skip
         return path
 

@@ -66,5 +66,12 @@ CUresult CUDAAPI cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size
 CUresult CUDAAPI cuProfilerInitialize(const char *configFile, const char *outputFile, int outputMode);
 CUresult CUDAAPI cuProfilerStart(void);
 CUresult CUDAAPI cuProfilerStop(void);
+
+// Not of CUDA, and no other driver has it. A replay places memory at chosen addresses, in whole granules, and
+// says with this where the allocations in them end: of [base, base + bytes) kernels may touch the pieces
+// alone, `count` pairs of address and size, in order and apart from each other. Calls of the driver may touch
+// all of it. It may be said anew, of a part as well; work that is under way ends first where a piece goes.
+CUresult CUDAAPI replayConfineMemory(CUdeviceptr base, size_t bytes, const unsigned long long *pieces,
+                                     size_t count);
 }
 #pragma GCC visibility pop

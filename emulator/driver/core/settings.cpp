@@ -100,7 +100,7 @@ template <typename T> void read(const char *variable, const char *fallback, T &v
   }
 }
 
-void require(bool holds, const char *what, std::string &problem) {
+void expect(bool holds, const char *what, std::string &problem) {
   if (!holds && problem.empty())
     problem = what;
 }
@@ -112,11 +112,11 @@ Settings read_settings() {
 #define KNOB(member, type, variable, fallback, help) read(variable, fallback, result.member, result.problem);
 #include "settings.inc"
 #undef KNOB
-  require(result.devices <= 16, "REPLAY_EMULATOR_DEVICES must be 0 to 16", result.problem);
-  require(result.multiprocessors >= 1 && result.multiprocessors <= 1024,
-          "REPLAY_EMULATOR_MULTIPROCESSORS must be 1 to 1024", result.problem);
-  require(result.driver_version >= 11000 && result.driver_version < 100000,
-          "REPLAY_EMULATOR_DRIVER_VERSION must be 11000 to 99999, for example 13000", result.problem);
+  expect(result.devices <= 16, "REPLAY_EMULATOR_DEVICES must be 0 to 16", result.problem);
+  expect(result.multiprocessors >= 1 && result.multiprocessors <= 1024,
+         "REPLAY_EMULATOR_MULTIPROCESSORS must be 1 to 1024", result.problem);
+  expect(result.driver_version >= 11000 && result.driver_version < 100000,
+         "REPLAY_EMULATOR_DRIVER_VERSION must be 11000 to 99999, for example 13000", result.problem);
   if (result.memory_bytes == 0) {
     uint64_t machine =
         static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));

@@ -16,6 +16,8 @@ struct Architecture {
   uint32_t shared_per_multiprocessor_bytes;
   uint32_t shared_per_block_optin_bytes;
   uint32_t reserved_shared_per_block_bytes;
+  // In which blocks are given shared memory (cuda_occupancy.h; PTX ISA, %total_smem_size).
+  uint32_t shared_unit_bytes() const { return sm < 80 ? 256 : 128; }
 };
 
 class Heap;

@@ -115,11 +115,19 @@ OperationPointer make_kernel(const CUDA_KERNEL_NODE_PARAMS &parameters, const La
     apply_attribute(shape, attribute);
   }
   shape.completion_event = nullptr; // events of launches belong to streams
-  auto launch = prepare_launch(function, shape, attributes, parameters.kernelParams, parameters.extra);
+  auto launch = prepare_launch(function, shape, attributes, parameters.kernelParams, parameters.extra,
+                               Grid::may_be_empty);
   return kernel_operation(parameters.func, parameters.func ? nullptr : parameters.kern, launch);
 }
 
-void KernelOperation::require_launchable() const { require_alive(*launch->context); }
+void KernelOperation::require_launchable() const {
+  require_alive(*launch->context);
+  const Dim3 &grid = launch->shape.grid;
+  if (grid.x != 0 && grid.y != 0 && grid.z != 0)
+    return;
+  tell("a graph is not launched: its node of kernel " + launch->function->name + " has an empty grid");
+  fail(CUDA_ERROR_INVALID_VALUE);
+}
 
 CUgraphExecUpdateResult KernelOperation::exchangeable(const Operation &next) const {
   const auto &other = *static_cast<const KernelOperation &>(next).launch;

@@ -28,6 +28,11 @@ std::shared_ptr<Function> function_of(Context &context, CUfunction handle) {
   return function_of_kernel(context, *kernel);
 }
 
+uint32_t Function::registers() const {
+  return module->max_registers ? std::min(info->registers_per_thread, module->max_registers)
+                               : info->registers_per_thread;
+}
+
 int get_attribute(const Function &function, const Device &device, CUfunction_attribute attribute) {
   const KernelInfo &info = *function.info;
   const uint32_t *cluster = info.required_cluster[0] ? info.required_cluster : function.required_cluster;
@@ -41,7 +46,7 @@ int get_attribute(const Function &function, const Device &device, CUfunction_att
   case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
     return static_cast<int>(info.local_bytes_per_thread);
   case CU_FUNC_ATTRIBUTE_NUM_REGS:
-    return static_cast<int>(info.registers_per_thread);
+    return static_cast<int>(function.registers());
   case CU_FUNC_ATTRIBUTE_PTX_VERSION:
     return static_cast<int>(info.target_sm); // the virtual architecture, as documented, not the ISA version
   case CU_FUNC_ATTRIBUTE_BINARY_VERSION:

@@ -19,6 +19,7 @@ struct Function {
   int cluster_policy = 0;
 
   uint32_t dynamic_shared_limit() const;
+  uint32_t registers() const; // of a thread
 };
 
 // A CUfunction, or a CUkernel that was cast to one, in the current context.

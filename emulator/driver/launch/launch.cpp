@@ -32,9 +32,10 @@ bool matches(const setting::pattern &pattern, const std::string &name) {
   return pattern && std::regex_search(name, *pattern);
 }
 
-void require_geometry(const Function &function, const Device &device, const LaunchShape &shape) {
+void require_geometry(const Function &function, const Device &device, const LaunchShape &shape,
+                      Grid allowed) {
   const auto &[grid, block, cluster, dynamic_shared_bytes, cooperative, completion_event] = shape;
-  require(volume(grid) > 0 && volume(block) > 0, CUDA_ERROR_INVALID_VALUE);
+  require((volume(grid) > 0 || allowed == Grid::may_be_empty) && volume(block) > 0, CUDA_ERROR_INVALID_VALUE);
   require(grid.x <= 0x7fffffff && grid.y <= 65535 && grid.z <= 65535, CUDA_ERROR_INVALID_VALUE);
   require(block.x <= 1024 && block.y <= 1024 && block.z <= 64 && volume(block) <= 1024,
           CUDA_ERROR_INVALID_VALUE);
@@ -139,6 +140,9 @@ Outcome PreparedLaunch::run(uint64_t number) const {
   request.worker_threads = static_cast<uint32_t>(settings().worker_threads);
   request.timeout_ms = settings().timeout_ms;
   request.fuse_multiply_add = settings().fuse;
+  request.shared_unit_bytes = context->device.architecture.shared_unit_bytes();
+  request.exact_shared = settings().exact_shared;
+  request.interleave = settings().interleave;
   {
     Lock lock(driver().mutex);
     request.stack_bytes = context->limits.at(CU_LIMIT_STACK_SIZE);
@@ -259,9 +263,9 @@ static std::string missing_feature(std::string_view unsupported) {
 
 std::shared_ptr<const PreparedLaunch> prepare_launch(const std::shared_ptr<Function> &function,
                                                      LaunchShape shape, LaunchAttributes attributes,
-                                                     std::vector<uint8_t> packed) {
+                                                     std::vector<uint8_t> packed, Grid allowed) {
   Context &context = *function->module->context;
-  require_geometry(*function, context.device, shape);
+  require_geometry(*function, context.device, shape, allowed);
   require_cluster(*function, context.device, shape);
   const KernelInfo &info = *function->info;
   if (!info.unsupported.empty()) {
@@ -281,9 +285,9 @@ std::shared_ptr<const PreparedLaunch> prepare_launch(const std::shared_ptr<Funct
 
 std::shared_ptr<const PreparedLaunch> prepare_launch(const std::shared_ptr<Function> &function,
                                                      const LaunchShape &shape, LaunchAttributes attributes,
-                                                     void **parameters, void **extra) {
+                                                     void **parameters, void **extra, Grid allowed) {
   return prepare_launch(function, shape, std::move(attributes),
-                        packed_parameters(*function->info, parameters, extra));
+                        packed_parameters(*function->info, parameters, extra), allowed);
 }
 
 std::function<Outcome()> started(std::shared_ptr<const PreparedLaunch> launch) {

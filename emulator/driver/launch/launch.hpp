@@ -29,15 +29,21 @@ struct PreparedLaunch {
   Outcome run(uint64_t number) const; // `number`: of all launches of the process, from 0
 };
 
+// A kernel node may be made with an empty grid, as tinygrad does, and given another before it runs. Not yet
+// seen on a GPU: the documentation says nothing of it.
+enum class Grid { not_empty, may_be_empty };
+
 // Validates a launch of the function in its own context. `parameters` and `extra` as cuLaunchKernel takes
 // them.
 std::shared_ptr<const PreparedLaunch> prepare_launch(const std::shared_ptr<Function> &function,
                                                      const LaunchShape &shape, LaunchAttributes attributes,
-                                                     void **parameters, void **extra);
+                                                     void **parameters, void **extra,
+                                                     Grid allowed = Grid::not_empty);
 // The same with parameters that are packed already.
 std::shared_ptr<const PreparedLaunch> prepare_launch(const std::shared_ptr<Function> &function,
                                                      LaunchShape shape, LaunchAttributes attributes,
-                                                     std::vector<uint8_t> packed);
+                                                     std::vector<uint8_t> packed,
+                                                     Grid allowed = Grid::not_empty);
 // The work of one launch. Gives it its number.
 std::function<Outcome()> started(std::shared_ptr<const PreparedLaunch> launch);
 

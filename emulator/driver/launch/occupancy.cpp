@@ -11,10 +11,9 @@
 namespace emulator::driver {
 namespace {
 
-// Allocation units of every architecture since Volta (CUDA occupancy calculator).
+// The same for every architecture since Volta (CUDA occupancy calculator).
 constexpr uint32_t registers_per_multiprocessor = 65536;
 constexpr uint32_t registers_unit = 256; // per warp
-constexpr uint32_t shared_unit_bytes = 128;
 
 } // namespace
 
@@ -27,13 +26,13 @@ uint32_t blocks_per_multiprocessor(const Function &function, const Device &devic
   uint32_t warps = (threads + 31) / 32;
   // The executor's count is a model: it lowers occupancy, but never below the one block that a compiler, told
   // of the block's size, would have made room for.
-  uint64_t each = std::max(function.info->registers_per_thread, 1u);
+  uint64_t each = std::max(function.registers(), 1u);
   each = std::min<uint64_t>(each, registers_per_multiprocessor / (warps * 32));
   uint64_t registers =
       std::min<uint64_t>(round_up(each * 32, registers_unit) * warps, registers_per_multiprocessor);
   uint64_t shared = round_up(function.info->static_shared_bytes + dynamic_shared_bytes +
                                  limits.reserved_shared_per_block_bytes,
-                             shared_unit_bytes);
+                             limits.shared_unit_bytes());
   uint64_t blocks = limits.blocks_per_multiprocessor;
   blocks = std::min<uint64_t>(blocks, limits.threads_per_multiprocessor / (warps * 32));
   blocks = std::min<uint64_t>(blocks, registers_per_multiprocessor / registers);
@@ -48,13 +47,13 @@ using namespace emulator::driver;
 
 namespace {
 
-void require_flags(unsigned flags) { require((flags & ~1u) == 0, CUDA_ERROR_INVALID_VALUE); }
+void require_occupancy_flags(unsigned flags) { require((flags & ~1u) == 0, CUDA_ERROR_INVALID_VALUE); }
 
 CUresult max_active_blocks(const char *name, int *blocks, CUfunction handle, int threads,
                            size_t dynamic_bytes, unsigned flags) {
   return enter(name, Needs::healthy, [&](Call &call) {
     require(blocks != nullptr && threads > 0, CUDA_ERROR_INVALID_VALUE);
-    require_flags(flags);
+    require_occupancy_flags(flags);
     auto function = function_of(*call.context, handle);
     *blocks = static_cast<int>(blocks_per_multiprocessor(*function, call.context->device,
                                                          static_cast<uint32_t>(threads), dynamic_bytes));
@@ -65,7 +64,7 @@ CUresult potential_block_size(const char *name, int *grid, int *block, CUfunctio
                               CUoccupancyB2DSize shared_of, size_t dynamic_bytes, int limit, unsigned flags) {
   return enter(name, Needs::healthy, [&](Call &call) {
     require(grid != nullptr && block != nullptr && limit >= 0, CUDA_ERROR_INVALID_VALUE);
-    require_flags(flags);
+    require_occupancy_flags(flags);
     auto function = function_of(*call.context, handle);
     const Device &device = call.context->device;
     uint32_t largest = function->info->max_threads_per_block;
@@ -125,7 +124,8 @@ CUresult CUDAAPI cuOccupancyAvailableDynamicSMemPerBlock(size_t *dynamicSmemSize
     auto function = function_of(*call.context, func);
     const Device &device = call.context->device;
     const Architecture &limits = device.architecture;
-    uint64_t each = limits.shared_per_multiprocessor_bytes / static_cast<uint64_t>(numBlocks) / 128 * 128;
+    uint64_t unit = limits.shared_unit_bytes();
+    uint64_t each = limits.shared_per_multiprocessor_bytes / static_cast<uint64_t>(numBlocks) / unit * unit;
     uint64_t taken = function->info->static_shared_bytes + limits.reserved_shared_per_block_bytes;
     uint64_t available = each > taken ? each - taken : 0;
     available = std::min<uint64_t>(available, function->dynamic_shared_limit());

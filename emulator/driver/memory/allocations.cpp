@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <sys/mman.h>
+#include <unistd.h>
 
 namespace emulator::driver {
 namespace {
@@ -17,6 +18,8 @@ namespace {
 constexpr uint64_t default_device_heap_bytes = uint64_t{8} << 20; // CU_LIMIT_MALLOC_HEAP_SIZE's default
 constexpr size_t most_freed_remembered = 1024;
 constexpr uint64_t far_bytes = uint64_t{1} << 30; // beyond this, naming a neighbour says nothing
+constexpr uint64_t near_bytes = uint64_t{64}
+                                << 10; // up to this, a neighbour is more likely meant than the host
 
 Heap &host_heap() {
   static Heap *only = new Heap;
@@ -38,7 +41,16 @@ std::string named(uint64_t base, uint64_t bytes) {
   return "the " + grouped(bytes) + "-byte allocation at " + text;
 }
 
-std::string named(const Allocation &allocation) { return named(allocation.base, allocation.bytes); }
+std::string named(const Stretch &stretch) { return named(stretch.base, stretch.bytes); }
+
+// Of stretches that do not overlap, by base: the one that holds `address`; {0, 0}: none.
+Stretch holder(const std::map<uint64_t, uint64_t> &stretches, uint64_t address) {
+  auto above = stretches.upper_bound(address);
+  if (above == stretches.begin())
+    return {};
+  auto [base, bytes] = *std::prev(above);
+  return address - base < bytes ? Stretch{base, bytes} : Stretch{};
+}
 
 } // namespace
 
@@ -65,10 +77,53 @@ void Allocations::erase(uint64_t base) {
   auto found = by_base_.find(base);
   if (found == by_base_.end())
     return;
-  freed_.emplace_back(base, found->second->bytes);
+  remember_freed(base, found->second->bytes);
+  by_base_.erase(found);
+}
+
+void Allocations::remember_freed(uint64_t base, uint64_t bytes) {
+  freed_.emplace_back(base, bytes);
   if (freed_.size() > most_freed_remembered)
     freed_.pop_front();
-  by_base_.erase(found);
+}
+
+void Allocations::confine(Stretch stretch, const std::vector<Stretch> &pieces) {
+  std::unique_lock<std::shared_mutex> guard(mutex_);
+  std::map<uint64_t, uint64_t> wanted;
+  for (const Stretch &piece : pieces)
+    wanted[piece.base] = piece.bytes;
+  for (auto known = pieces_.lower_bound(stretch.base);
+       known != pieces_.end() && known->first - stretch.base < stretch.bytes; known = pieces_.erase(known))
+    if (wanted.find(known->first) == wanted.end())
+      remember_freed(known->first, known->second);
+  pieces_.insert(wanted.begin(), wanted.end());
+  if (!is_confined(stretch.base)) // else it is a part of what is confined
+    confined_[stretch.base] = stretch.bytes;
+}
+
+bool Allocations::takes_away(Stretch stretch, const std::vector<Stretch> &pieces) const {
+  std::shared_lock<std::shared_mutex> guard(mutex_);
+  auto known = pieces_.lower_bound(stretch.base);
+  auto piece = pieces.begin();
+  for (; known != pieces_.end() && known->first - stretch.base < stretch.bytes; ++known) {
+    while (piece != pieces.end() && piece->base < known->first)
+      ++piece;
+    if (piece == pieces.end() || piece->base != known->first || piece->bytes < known->second)
+      return true;
+  }
+  return !is_confined(stretch.base);
+}
+
+bool Allocations::is_confined(uint64_t address) const { return holder(confined_, address).bytes != 0; }
+
+Stretch Allocations::for_kernels(uint64_t address) const {
+  std::shared_lock<std::shared_mutex> guard(mutex_);
+  if (is_confined(address))
+    return holder(pieces_, address);
+  auto above = by_base_.upper_bound(address);
+  if (above == by_base_.begin() || address >= std::prev(above)->second->end())
+    return {};
+  return {std::prev(above)->second->base, std::prev(above)->second->bytes};
 }
 
 std::pair<uint64_t, uint64_t> Allocations::freed_at(uint64_t address) const {
@@ -112,12 +167,22 @@ bool Allocations::overlaps(uint64_t base, uint64_t bytes) const {
   return above != by_base_.begin() && std::prev(above)->second->end() > base;
 }
 
-std::pair<std::shared_ptr<Allocation>, std::shared_ptr<Allocation>>
-Allocations::neighbours(uint64_t address) const {
+std::pair<Stretch, Stretch> Allocations::neighbours(uint64_t address) const {
   std::shared_lock<std::shared_mutex> guard(mutex_);
-  auto above = by_base_.upper_bound(address);
-  return {above == by_base_.begin() ? nullptr : std::prev(above)->second,
-          above == by_base_.end() ? nullptr : above->second};
+  Stretch below, above;
+  auto allocation = by_base_.upper_bound(address);
+  for (auto before = allocation; before != by_base_.begin() && below.bytes == 0;)
+    if (--before; !is_confined(before->first))
+      below = {before->first, before->second->bytes};
+  for (; allocation != by_base_.end() && above.bytes == 0; ++allocation)
+    if (!is_confined(allocation->first))
+      above = {allocation->first, allocation->second->bytes};
+  auto piece = pieces_.upper_bound(address);
+  if (piece != pieces_.end() && (above.bytes == 0 || piece->first < above.base))
+    above = {piece->first, piece->second};
+  if (piece != pieces_.begin() && std::prev(piece)->first >= below.base)
+    below = {std::prev(piece)->first, std::prev(piece)->second};
+  return {below, above};
 }
 
 std::vector<std::shared_ptr<Allocation>> Allocations::all() const {
@@ -128,28 +193,58 @@ std::vector<std::shared_ptr<Allocation>> Allocations::all() const {
   return result;
 }
 
+// What lies around the allocations of the device's own memory, where such accesses pass.
+Range DeviceMemory::find_around(uint64_t address) const {
+  auto [below, above] = driver().allocations->neighbours(address);
+  for (const Stretch &stretch : {below, above})
+    if (auto neighbour = driver().allocations->find(stretch.base);
+        neighbour && neighbour->pages_base <= address && address < neighbour->pages_end &&
+        may_touch(context_, *neighbour, true))
+      return {neighbour->pages_base, neighbour->pages_end, true};
+  return {};
+}
+
 Range DeviceMemory::find(uint64_t address) const {
+  if (settings().lenient)
+    if (Range around = find_around(address); around.end != 0)
+      return around;
   auto allocation = driver().allocations->find(address);
   if (!allocation || !may_touch(context_, *allocation, false))
     return {};
-  return {allocation->base, allocation->end(), may_touch(context_, *allocation, true)};
+  Stretch here = settings().lenient ? Stretch{allocation->base, allocation->bytes}
+                                    : driver().allocations->for_kernels(address);
+  return {here.base, here.base + here.bytes, may_touch(context_, *allocation, true)};
 }
 
 std::string DeviceMemory::describe(uint64_t address) const {
   auto [below, above] = driver().allocations->neighbours(address);
-  if (below && address < below->end())
-    return "inside " + named(*below) +
-           (may_touch(context_, *below, false) ? "" : ", which this device may not touch");
+  if (below.bytes != 0 && address - below.base < below.bytes) {
+    auto allocation = driver().allocations->find(address);
+    bool allowed = allocation && may_touch(context_, *allocation, false);
+    return "inside " + named(below) + (allowed ? "" : ", which this device may not touch");
+  }
   if (address == 0)
     return "a null pointer";
   if (auto [base, bytes] = driver().allocations->freed_at(address); bytes != 0)
     return grouped(address - base) + " bytes into " + named(base, bytes) + ", which was freed";
-  uint64_t after = below ? address - below->end() : ~uint64_t{0};
-  uint64_t before = above ? above->base - address : ~uint64_t{0};
+  uint64_t after = below.bytes != 0 ? address - below.base - below.bytes : ~uint64_t{0};
+  uint64_t before = above.bytes != 0 ? above.base - address : ~uint64_t{0};
+  const Stretch &nearest = after <= before ? below : above;
+  auto allocation = driver().allocations->find(nearest.base);
+  bool is_beside = driver().allocations->find(address) != nullptr; // a part of memory that is confined
+  bool on_its_pages =
+      is_beside || (allocation && allocation->pages_base <= address && address < allocation->pages_end);
+  if (std::min(after, before) > near_bytes && !on_its_pages && is_mapped(address, 1))
+    return "memory of the host that no device can reach (cuMemHostRegister, or a copy)";
   if (std::min(after, before) > far_bytes)
     return "far from every allocation";
-  return after <= before ? grouped(after) + " bytes past the end of " + named(*below)
-                         : grouped(before) + " bytes before " + named(*above);
+  std::string words = after <= before ? grouped(after) + " bytes past the end of " + named(nearest)
+                                      : grouped(before) + " bytes before " + named(nearest);
+  if (is_beside ||
+      (allocation && allocation->pages_end != 0 && address + block_bytes >= allocation->pages_base &&
+       address < allocation->pages_end + block_bytes))
+    words += "; REPLAY_EMULATOR_LENIENT=1 lets it pass, as a GPU does where its pages reach";
+  return words;
 }
 
 uint64_t DeviceMemory::device_malloc(uint64_t bytes) {
@@ -214,6 +309,11 @@ std::shared_ptr<Allocation> enter_allocation(Context &context, Device *device, u
   allocation->flags = flags;
   allocation->everywhere = device == nullptr || kind == MemoryKind::managed;
   allocation->footprint = Heap::footprint(bytes);
+  if (device) {
+    Pages pages = device->heap->pages_around(base);
+    allocation->pages_base = pages.base;
+    allocation->pages_end = pages.end;
+  }
   driver().allocations->insert(allocation);
   return allocation;
 }

@@ -46,10 +46,16 @@ struct Allocation {
   GraphMemory *graph = nullptr;               // memory of a graph's allocation node
   std::shared_ptr<PhysicalMemory> physical;   // kind mapped
   uint64_t mapped_base = 0, mapped_bytes = 0; // kind foreign: the pages, of which this is a part
+  uint64_t pages_base = 0, pages_end = 0;     // of the device's heap: the pages around it
   uint64_t file_number = 0;                   // kind foreign: which memory file they are
   unsigned opened = 0;                        // kind foreign: cuIpcOpenMemHandle calls not yet closed
   uint64_t end() const { return base + bytes; }
   bool is_host() const { return kind == MemoryKind::host || kind == MemoryKind::registered; }
+};
+
+struct Stretch {
+  uint64_t base = 0;
+  uint64_t bytes = 0;
 };
 
 // Thread-safe: executor threads look up while other threads allocate.
@@ -63,15 +69,28 @@ public:
   bool covers(uint64_t base, uint64_t bytes) const;
   // True when [base, base + bytes) touches any known range.
   bool overlaps(uint64_t base, uint64_t bytes) const;
-  // The nearest range that begins at or below `address`, and the nearest above; either may be null.
-  std::pair<std::shared_ptr<Allocation>, std::shared_ptr<Allocation>> neighbours(uint64_t address) const;
+  // Of [base, base + bytes) kernels may touch these pieces alone, in order and apart from each other, as if
+  // each were an allocation. Calls of the driver may touch all of it. Said anew of a part, it holds for that.
+  void confine(Stretch stretch, const std::vector<Stretch> &pieces);
+  // Whether kernels may touch less then than now.
+  bool takes_away(Stretch stretch, const std::vector<Stretch> &pieces) const;
+  // What holds `address` for a kernel: a piece where memory is confined, else the allocation; {0, 0}:
+  // nothing.
+  Stretch for_kernels(uint64_t address) const;
+  // The nearest of these that begins at or below `address`, and the nearest above; {0, 0} where there is
+  // none.
+  std::pair<Stretch, Stretch> neighbours(uint64_t address) const;
   std::vector<std::shared_ptr<Allocation>> all() const;
   // For messages: base and size of what was freed last at `address`, as far as it is remembered; {0, 0}
   // otherwise.
   std::pair<uint64_t, uint64_t> freed_at(uint64_t address) const;
 
 private:
+  bool is_confined(uint64_t address) const; // called with the lock held
+  void remember_freed(uint64_t base, uint64_t bytes);
+
   mutable std::shared_mutex mutex_;
+  std::map<uint64_t, uint64_t> confined_, pieces_; // base -> bytes
   std::map<uint64_t, std::shared_ptr<Allocation>> by_base_;
   std::deque<std::pair<uint64_t, uint64_t>> freed_; // base and size, the latest last
 };
@@ -89,6 +108,8 @@ public:
   std::shared_ptr<const Surface> surface(uint64_t handle, std::string &problem) const override;
 
 private:
+  Range find_around(uint64_t address) const;
+
   Context &context_;
   std::mutex heap_mutex_; // device_malloc is called from executor threads
   uint64_t heap_bytes_ = 0;
@@ -108,6 +129,9 @@ std::shared_ptr<Allocation> allocate_from_pool(Context &context, const std::shar
 std::shared_ptr<Allocation> allocate_host(Context &context, uint64_t bytes, unsigned flags);
 // Frees what either made. Work that uses it must have ended.
 void release(const std::shared_ptr<Allocation> &allocation);
+
+// Whether the process has memory at every page of the range.
+bool is_mapped(uint64_t address, uint64_t bytes);
 
 // Throws CUDA_ERROR_INVALID_VALUE unless [address, address + bytes) lies in memory that the context may
 // touch. Memory of a graph counts as there, because it will be when the graph has run; work asks `covers`.

@@ -52,16 +52,36 @@ bool is_empty(const CopyShape &shape) {
   return shape.width_bytes == 0 || shape.height == 0 || shape.depth == 0;
 }
 
-// A side named as host may be any pointer; one that the driver knows is validated all the same.
+// A side named as host may be any pointer; one that the driver knows is validated all the same, and so is
+// what offsets lead to from there: past the end of pinned memory is no pageable memory. Not yet seen on a
+// GPU.
 bool is_checked(const CopySide &side) {
-  return !side.storage && !(side.host && memory_of(side.base) == Memory::pageable);
+  bool unknown = memory_of(side.base) == Memory::pageable &&
+                 (side.named == 0 || memory_of(side.named) == Memory::pageable);
+  return !side.storage && !(side.host && unknown);
+}
+
+// The rows are looked at one by one where the gaps between them may be nothing.
+bool all_mapped(const CopySide &side, const CopyShape &shape, uint64_t bytes) {
+  if (is_mapped(side.base, bytes))
+    return true;
+  for (uint64_t z = 0; z < shape.depth; ++z)
+    for (uint64_t y = 0; y < shape.height; ++y)
+      if (!is_mapped(side.base + y * side.pitch_bytes + z * side.slice_bytes, shape.width_bytes))
+        return false;
+  return true;
 }
 
 void require_side(Context &context, const CopySide &side, const CopyShape &shape, bool write) {
   require(side.base != 0, CUDA_ERROR_INVALID_VALUE);
   uint64_t bytes = extent(side, shape);
-  if (is_checked(side))
-    require_range(context, side.base, bytes, write);
+  if (is_checked(side)) {
+    require_range(side.context ? *side.context : context, side.base, bytes, write);
+  } else if (!side.storage && !all_mapped(side, shape, bytes)) {
+    // The documentation names no error for it; the real driver may also fault. Not yet seen on a GPU.
+    tell("a copy is given host memory that the process does not have");
+    fail(CUDA_ERROR_INVALID_VALUE);
+  }
 }
 
 bool still_there(const CopySide &side, const CopyShape &shape) {
@@ -226,8 +246,10 @@ static CUresult peer(const char *function, CUdeviceptr destination, CUcontext de
     if (!asynchronous)
       serialise(call.lock, *to, *from);
     // "This function is asynchronous with respect to the host": both forms, between two addresses.
-    copy(call.lock, *stream->context, stream, device_side(destination), device_side(source), {bytes, 1, 1},
-         true);
+    CopySide destination_side = device_side(destination), source_side = device_side(source);
+    destination_side.context = to;
+    source_side.context = from;
+    copy(call.lock, *stream->context, stream, destination_side, source_side, {bytes, 1, 1}, true);
     if (!asynchronous)
       synchronise(call.lock, stream);
   });

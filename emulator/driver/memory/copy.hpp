@@ -19,6 +19,9 @@ struct CopySide {
   bool host = false;        // the caller named it as host memory: not validated against the device's ranges
   // Set for a CUDA array, whose bounds array/array.hpp has checked; keeps the memory until the copy has run.
   std::shared_ptr<ArrayStorage> storage{};
+  // Whose rights to the memory count; null: those of the context that copies.
+  std::shared_ptr<Context> context{};
+  uint64_t named = 0; // the pointer that the caller gave, where offsets lead from there to `base`
 };
 
 struct CopyShape {

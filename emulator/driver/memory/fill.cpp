@@ -22,7 +22,7 @@ template <typename Element> void fill_rows(const FillShape &shape) {
 }
 
 // From the first byte to the one after the last. Throws when the shape makes no sense.
-uint64_t extent(const FillShape &shape) {
+uint64_t fill_extent(const FillShape &shape) {
   const auto &[destination, pitch_bytes, value, element_bytes, width, height] = shape;
   uint64_t row_bytes = 0, before_last = 0, bytes = 0;
   require(element_bytes == 1 || element_bytes == 2 || element_bytes == 4, CUDA_ERROR_INVALID_VALUE);
@@ -59,7 +59,7 @@ namespace emulator::driver {
 
 std::function<Outcome()> plan_fill(Context &context, const FillShape &shape) {
   require(shape.width != 0 && shape.height != 0, CUDA_ERROR_INVALID_VALUE);
-  uint64_t bytes = extent(shape);
+  uint64_t bytes = fill_extent(shape);
   require_range(context, shape.destination, bytes, true);
   bool host = driver().allocations->find(shape.destination)->is_host();
   uint64_t cost = copy_ns(shape.width * shape.element_bytes * shape.height, host);

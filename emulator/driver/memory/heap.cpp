@@ -15,6 +15,15 @@ constexpr uint64_t small_limit_bytes = uint64_t{1} << 20;
 constexpr uint64_t gap_bytes = allocation_alignment;
 constexpr int poison_byte = 0xCD;
 
+// More pages on either side of those that are asked for.
+uint64_t margin_bytes() { return settings().lenient ? block_bytes : 0; }
+
+uint64_t map_pages(uint64_t bytes) {
+  uint64_t whole = bytes + 2 * margin_bytes();
+  uint64_t base = whole < bytes ? 0 : map_aligned(whole, block_bytes, PROT_READ | PROT_WRITE);
+  return base == 0 ? 0 : base + margin_bytes();
+}
+
 } // namespace
 
 uint64_t map_aligned(uint64_t bytes, uint64_t alignment, int protection) {
@@ -58,7 +67,7 @@ uint64_t Heap::allocate_small(uint64_t bytes, uint64_t alignment) {
   for (auto &block : blocks_)
     if (uint64_t address = take(block.second))
       return address;
-  uint64_t base = map_aligned(block_bytes, block_bytes, PROT_READ | PROT_WRITE);
+  uint64_t base = map_pages(block_bytes);
   if (base == 0)
     return 0;
   Block &block = blocks_[base];
@@ -77,7 +86,7 @@ uint64_t Heap::allocate(uint64_t bytes, uint64_t alignment) {
   uint64_t mapped = round_up(bytes + gap_bytes, block_bytes);
   if (mapped < bytes)
     return 0;
-  address = map_aligned(mapped, block_bytes, PROT_READ | PROT_WRITE);
+  address = map_pages(mapped);
   if (address == 0)
     return 0;
   large_[address] = mapped;
@@ -86,10 +95,20 @@ uint64_t Heap::allocate(uint64_t bytes, uint64_t alignment) {
   return address;
 }
 
-SharedPiece Heap::share(uint64_t address, const std::string &name) {
+Pages Heap::pages_of(uint64_t address) const {
   auto large = large_.find(address);
   uint64_t base = large != large_.end() ? address : std::prev(blocks_.upper_bound(address))->first;
-  uint64_t bytes = large != large_.end() ? large->second : block_bytes;
+  return {base, base + (large != large_.end() ? large->second : block_bytes)};
+}
+
+Pages Heap::pages_around(uint64_t address) const {
+  Pages pages = pages_of(address);
+  return {pages.base - margin_bytes(), pages.end + margin_bytes()};
+}
+
+SharedPiece Heap::share(uint64_t address, const std::string &name) {
+  Pages pages = pages_of(address);
+  uint64_t base = pages.base, bytes = pages.end - pages.base;
   if (auto shared = files_.find(base); shared != files_.end())
     return {shared->second, base, bytes};
   int file = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -122,7 +141,7 @@ SharedPiece Heap::share(uint64_t address, const std::string &name) {
 
 void Heap::release(uint64_t address) {
   if (auto large = large_.find(address); large != large_.end()) {
-    munmap(reinterpret_cast<void *>(address), large->second);
+    munmap(reinterpret_cast<void *>(address - margin_bytes()), large->second + 2 * margin_bytes());
     large_.erase(large);
     if (auto shared = files_.find(address); shared != files_.end()) {
       close(shared->second);

@@ -26,6 +26,11 @@ struct SharedPiece {
   uint64_t bytes;
 };
 
+struct Pages {
+  uint64_t base;
+  uint64_t end;
+};
+
 // Not thread-safe: used under the driver's lock.
 class Heap {
 public:
@@ -37,6 +42,9 @@ public:
   // itself, or of the whole block it was cut from. No other thread may touch them meanwhile. Throws
   // CUDA_ERROR_OUT_OF_MEMORY.
   SharedPiece share(uint64_t address, const std::string &name);
+  // The pages that are there around an allocation: those it lies in, and with REPLAY_EMULATOR_LENIENT the
+  // next ones on either side.
+  Pages pages_around(uint64_t address) const;
   // What an allocation takes from the device's memory.
   static uint64_t footprint(uint64_t bytes);
 
@@ -45,6 +53,7 @@ private:
     std::map<uint64_t, uint64_t> free; // address -> bytes, neighbours merged
   };
   uint64_t allocate_small(uint64_t bytes, uint64_t alignment);
+  Pages pages_of(uint64_t address) const;
 
   std::map<uint64_t, Block> blocks_;   // small allocations, by base
   std::map<uint64_t, uint64_t> small_; // address -> bytes with the gap

@@ -18,9 +18,17 @@ constexpr unsigned register_flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGI
 
 uint64_t address_of(const void *pointer) { return reinterpret_cast<uint64_t>(pointer); }
 
-// Whether the application has memory at every page of the range.
-bool is_mapped(uint64_t address, uint64_t bytes) {
+void *allocate(Context &context, size_t bytes, unsigned flags) {
+  require(bytes > 0, CUDA_ERROR_INVALID_VALUE);
+  return reinterpret_cast<void *>(allocate_host(context, bytes, flags)->base);
+}
+
+} // namespace
+
+bool emulator::driver::is_mapped(uint64_t address, uint64_t bytes) {
   const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  if (address + bytes < address || address + bytes > UINT64_MAX - page)
+    return false;
   uint64_t begin = address / page * page, end = (address + bytes + page - 1) / page * page;
   unsigned char resident[1024];
   for (uint64_t at = begin; at < end;) {
@@ -31,13 +39,6 @@ bool is_mapped(uint64_t address, uint64_t bytes) {
   }
   return begin < end;
 }
-
-void *allocate(Context &context, size_t bytes, unsigned flags) {
-  require(bytes > 0, CUDA_ERROR_INVALID_VALUE);
-  return reinterpret_cast<void *>(allocate_host(context, bytes, flags)->base);
-}
-
-} // namespace
 
 CUresult CUDAAPI cuMemAllocHost_v2(void **pp, size_t bytesize) {
   return enter("cuMemAllocHost_v2", Needs::healthy, [&](Call &call) {

@@ -7,6 +7,7 @@
 #include "device/device.hpp"
 #include "heap.hpp"
 #include "stream/scheduler.hpp"
+#include "virtual_memory.hpp"
 
 #include <cstdio>
 #include <cstring>
@@ -20,8 +21,7 @@ using namespace emulator::driver;
 namespace {
 
 constexpr char handle_magic[8] = {'r', 'e', 'p', 'l', 'a', 'y', 'M', '1'};
-constexpr char file_prefix[] = "replay-device-heap";
-constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW;
+constexpr char heap_file_prefix[] = "replay-device-heap";
 
 struct Handle {
   char magic[8];
@@ -49,7 +49,7 @@ bool is_shared_heap(int file) {
   char target[64];
   std::string link = "/proc/self/fd/" + std::to_string(file);
   ssize_t length = readlink(link.c_str(), target, sizeof target - 1);
-  std::string expected = std::string("/memfd:") + file_prefix;
+  std::string expected = std::string("/memfd:") + heap_file_prefix;
   if (length < 0 || std::string(target, static_cast<size_t>(length)).rfind(expected, 0) != 0)
     return false;
   int seals = fcntl(file, F_GET_SEALS);
@@ -134,7 +134,7 @@ CUresult CUDAAPI cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr) {
             CUDA_ERROR_INVALID_VALUE);
     wait_for_everything(call.lock);
     require(driver().allocations->find(dptr) == allocation, CUDA_ERROR_INVALID_VALUE); // freed meanwhile
-    SharedPiece piece = allocation->device->heap->share(dptr, file_prefix);
+    SharedPiece piece = allocation->device->heap->share(dptr, heap_file_prefix);
     struct stat status;
     require(fstat(piece.file, &status) == 0, CUDA_ERROR_MAP_FAILED);
     Handle handle{};

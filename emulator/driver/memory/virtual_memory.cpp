@@ -110,7 +110,6 @@ std::vector<std::shared_ptr<Allocation>> mappings_in(uint64_t address, uint64_t 
 }
 
 // A memory file's name says where the memory is, for the process that imports it.
-constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW;
 constexpr char file_prefix[] = "replay-device-memory";
 
 std::string file_name(const CUmemLocation &location) {
@@ -422,5 +421,25 @@ CUresult CUDAAPI cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ha
     physical->file = fcntl(given, F_DUPFD_CLOEXEC, 0);
     require(physical->file >= 0, CUDA_ERROR_OUT_OF_MEMORY);
     *handle = driver().physical.add(physical);
+  });
+}
+
+CUresult CUDAAPI replayConfineMemory(CUdeviceptr base, size_t bytes, const unsigned long long *pieces,
+                                     size_t count) {
+  return enter("replayConfineMemory", Needs::initialised, [&](Call &call) {
+    require(bytes > 0 && base + bytes > base && (pieces != nullptr || count == 0), CUDA_ERROR_INVALID_VALUE);
+    std::vector<Stretch> wanted;
+    uint64_t end = base;
+    for (size_t i = 0; i < count; ++i) {
+      Stretch piece{pieces[2 * i], pieces[2 * i + 1]};
+      require(piece.bytes > 0 && piece.base >= end && piece.base - base <= bytes &&
+                  piece.bytes <= bytes - (piece.base - base),
+              CUDA_ERROR_INVALID_VALUE);
+      end = piece.base + piece.bytes;
+      wanted.push_back(piece);
+    }
+    if (driver().allocations->takes_away({base, bytes}, wanted))
+      drain_every_context(call.lock);
+    driver().allocations->confine({base, bytes}, wanted);
   });
 }

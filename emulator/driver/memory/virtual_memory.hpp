@@ -4,9 +4,13 @@
 
 #include "core/driver.hpp"
 
+#include <fcntl.h>
 #include <utility>
 
 namespace emulator::driver {
+
+// What a memory file that another process may open is sealed against.
+inline constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 struct PhysicalMemory {
   Device *device = nullptr; // null for memory of the host

@@ -21,6 +21,7 @@ constexpr uint64_t largest_ptx_bytes = uint64_t{1} << 30; // a bound for what an
 constexpr uint64_t largest_lz4_ratio = 255, largest_zstd_ratio = 128 << 10;
 constexpr size_t most_prelinked = 65536;
 constexpr std::string_view linked_mark = "// linked PTX texts: ", text_mark = "// text of bytes: ";
+constexpr std::string_view registers_mark = "\n// at most so many registers: ";
 constexpr size_t unknown_length = ~size_t{0};
 
 struct Wrapper {
@@ -123,19 +124,24 @@ Found search_container(const uint8_t *container, size_t available, const setting
     refuse(CUDA_ERROR_INVALID_IMAGE, log, std::string("fat binary: ") + why);
   };
   // In memory nothing but the container's own numbers says how long it is.
-  auto require_readable = [&](const uint8_t *from, size_t bytes) {
-    if (available == unknown_length && readable_bytes(from, bytes) < bytes)
+  auto require_readable = [&](size_t bytes) {
+    if (available == unknown_length && readable_bytes(container, bytes) < bytes)
       damaged("it claims more bytes than can be read where it lies");
   };
   if (available < sizeof(ContainerHeader))
     damaged("its header is cut short");
-  require_readable(container, sizeof(ContainerHeader));
+  require_readable(sizeof(ContainerHeader));
   auto header = read<ContainerHeader>(container);
   if (header.magic != container_magic || header.version != 1 || header.header_bytes < sizeof(ContainerHeader))
     damaged("the header is not one of version 1");
   if (available != unknown_length &&
       (header.header_bytes > available || header.entries_bytes > available - header.header_bytes))
     damaged("its entries are cut short");
+  // All of it, for an entry could lead over pages that are not there to others that are.
+  uint64_t whole = 0;
+  if (__builtin_add_overflow(header.entries_bytes, uint64_t{header.header_bytes}, &whole))
+    damaged("its entries are cut short");
+  require_readable(whole);
 
   Found found;
   uint32_t best_sm = 0;
@@ -144,7 +150,6 @@ Found search_container(const uint8_t *container, size_t available, const setting
   std::optional<EntryHeader> best;
   const uint8_t *best_begin = nullptr;
   while (left >= sizeof(EntryHeader)) {
-    require_readable(at, sizeof(EntryHeader));
     auto entry = read<EntryHeader>(at);
     if (entry.header_bytes < sizeof(EntryHeader) || entry.header_bytes > left ||
         entry.payload_bytes > left - entry.header_bytes || entry.compressed_bytes > entry.payload_bytes)
@@ -165,7 +170,6 @@ Found search_container(const uint8_t *container, size_t available, const setting
     left -= entry.header_bytes + entry.payload_bytes;
   }
   if (best) {
-    require_readable(best_begin, best->header_bytes + best->payload_bytes);
     std::string text = unpacked(*best, best_begin + best->header_bytes, log);
     text.resize(strnlen(text.data(), text.size()));
     found.ptx = PtxText{file_name(*best, best_begin), std::move(text)};
@@ -279,6 +283,22 @@ std::vector<PtxText> separated(std::string_view image, const setting::capability
 }
 
 } // namespace
+
+void note_register_limit(std::vector<PtxText> &texts, unsigned most) {
+  for (PtxText &text : texts)
+    text.text += std::string(registers_mark) + std::to_string(most) + "\n";
+}
+
+unsigned register_limit(const std::vector<PtxText> &texts) {
+  constexpr size_t most_digits = 10;
+  for (const PtxText &text : texts) {
+    size_t reach = registers_mark.size() + most_digits + 1;
+    size_t at = text.text.find(registers_mark, text.text.size() - std::min(text.text.size(), reach));
+    if (at != std::string::npos)
+      return static_cast<unsigned>(std::strtoul(text.text.c_str() + at + registers_mark.size(), nullptr, 10));
+  }
+  return 0;
+}
 
 std::string joined(const std::vector<PtxText> &texts) {
   if (texts.size() == 1)

@@ -24,4 +24,8 @@ std::vector<PtxText> texts_of_image(const void *image, size_t bytes, const setti
 // then before each text a line with its length and name. A single text is its own image.
 std::string joined(const std::vector<PtxText> &texts);
 
+// The linker's CU_JIT_MAX_REGISTERS travels as a comment at the end of each text. 0: there is none.
+void note_register_limit(std::vector<PtxText> &texts, unsigned most);
+unsigned register_limit(const std::vector<PtxText> &texts);
+
 } // namespace emulator::driver

@@ -28,7 +28,7 @@ void require_options(const JitOptions &options) {
   require(!(has_target && has_threads), CUDA_ERROR_INVALID_VALUE); // documented: cannot be combined
 }
 
-static unsigned value_of(const JitOptions &options, CUjit_option option) {
+unsigned value_of(const JitOptions &options, CUjit_option option) {
   unsigned value = 0;
   for (unsigned i = 0; i < options.count; ++i)
     if (options.options[i] == option)

@@ -18,6 +18,9 @@ struct JitOptions {
 // what a program computes and is not there.
 void require_options(const JitOptions &options);
 
+// The number that was given with an option, 0 when it was not.
+unsigned value_of(const JitOptions &options, CUjit_option option);
+
 // What is said goes into the caller's buffers when this ends: cut to their sizes, with a NUL, and the number
 // of bytes written, without the NUL, back into the option that held the size.
 class JitLog {

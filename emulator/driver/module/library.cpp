@@ -29,6 +29,7 @@ LoadedModule &Library::in(Context &context) {
   if (!slot) {
     try {
       slot = place(context, module, &managed);
+      slot->max_registers = max_registers;
     } catch (const Error &) {
       modules.erase(&context);
       throw;
@@ -64,9 +65,10 @@ std::shared_ptr<Context> context_for(CUdevice ordinal) {
   return primary_context(device);
 }
 
-void finish_load(CUlibrary *library, std::shared_ptr<const emulator::Module> program) {
+void finish_load(CUlibrary *library, const LoadedImage &image) {
   auto object = std::make_shared<Library>();
-  object->module = std::move(program);
+  object->module = image.program;
+  object->max_registers = image.max_registers;
   *library = driver().libraries.add(object);
 }
 

@@ -108,6 +108,8 @@ CUresult CUDAAPI cuLinkComplete(CUlinkState state, void **cubinOut, size_t *size
         throw;
       }
       log.information = "linked " + std::to_string(linker->texts.size()) + " PTX texts";
+      if (unsigned most = value_of(linker->first_options(), CU_JIT_MAX_REGISTERS))
+        note_register_limit(linker->texts, most);
       linker->image = joined(linker->texts);
       linker->completed = true;
     }

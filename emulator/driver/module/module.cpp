@@ -16,12 +16,15 @@
 namespace emulator::driver {
 namespace {
 
-template <typename ReadTexts>
-std::shared_ptr<const Module> load(const JitOptions &options, ReadTexts &&read_texts) {
+template <typename ReadTexts> LoadedImage load(const JitOptions &options, ReadTexts &&read_texts) {
   require_options(options);
   JitLog log(options);
   try {
-    return parsed(read_texts(log.errors), log.errors);
+    std::vector<PtxText> texts = read_texts(log.errors);
+    unsigned most = value_of(options, CU_JIT_MAX_REGISTERS);
+    if (most == 0)
+      most = register_limit(texts);
+    return {parsed(std::move(texts), log.errors), most};
   } catch (const Error &) {
     if (!log.errors.empty())
       tell("module not loaded: " + log.errors);
@@ -40,12 +43,12 @@ std::shared_ptr<const Module> parsed(std::vector<PtxText> texts, std::string &lo
   fail(problem == LoadProblem::unknown_version ? CUDA_ERROR_UNSUPPORTED_PTX_VERSION : CUDA_ERROR_INVALID_PTX);
 }
 
-std::shared_ptr<const Module> load_image(const void *image, const JitOptions &options) {
+LoadedImage load_image(const void *image, const JitOptions &options) {
   return load(options,
               [&](std::string &log) { return texts_of_image(image, settings().compute_capability, log); });
 }
 
-std::shared_ptr<const Module> load_file(const char *path, const JitOptions &options) {
+LoadedImage load_file(const char *path, const JitOptions &options) {
   require(path != nullptr, CUDA_ERROR_INVALID_VALUE);
   std::ifstream file(path, std::ios::binary);
   require(file.good(), CUDA_ERROR_FILE_NOT_FOUND);
@@ -138,8 +141,10 @@ std::shared_ptr<Function> LoadedModule::function(const std::string &name) {
 
 using namespace emulator::driver;
 
-static void finish_load(Call &call, CUmodule *module, std::shared_ptr<const emulator::Module> program) {
-  *module = handle_of<CUmodule>(place(*call.context, std::move(program), nullptr).get());
+static void finish_load(Call &call, CUmodule *module, const LoadedImage &image) {
+  auto placed = place(*call.context, image.program, nullptr);
+  placed->max_registers = image.max_registers;
+  *module = handle_of<CUmodule>(placed.get());
 }
 
 CUresult CUDAAPI cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int numOptions,

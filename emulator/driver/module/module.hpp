@@ -14,8 +14,12 @@ struct JitOptions;
 
 // Throw the driver's error, with `log` or the caller's log buffers saying why.
 std::shared_ptr<const Module> parsed(std::vector<PtxText> texts, std::string &log);
-std::shared_ptr<const Module> load_image(const void *image, const JitOptions &options);
-std::shared_ptr<const Module> load_file(const char *path, const JitOptions &options);
+struct LoadedImage {
+  std::shared_ptr<const Module> program;
+  unsigned max_registers = 0; // CU_JIT_MAX_REGISTERS, of this load or of the linker; 0: none
+};
+LoadedImage load_image(const void *image, const JitOptions &options);
+LoadedImage load_file(const char *path, const JitOptions &options);
 
 // A program placed in the memory of one context.
 struct LoadedModule : std::enable_shared_from_this<LoadedModule> {
@@ -24,6 +28,7 @@ struct LoadedModule : std::enable_shared_from_this<LoadedModule> {
   std::vector<std::shared_ptr<Allocation>> globals;
   std::map<std::string, std::shared_ptr<Function>> functions; // those that were asked for
   bool from_library = false;
+  unsigned max_registers = 0; // as LoadedImage's
 
   // CUDA_ERROR_NOT_FOUND when there is no such kernel.
   std::shared_ptr<Function> function(const std::string &name);
@@ -41,6 +46,7 @@ struct Library : std::enable_shared_from_this<Library> {
   std::map<const Context *, std::shared_ptr<LoadedModule>> modules; // made at the first use in a context
   std::map<std::string, std::shared_ptr<Kernel>> kernels;
   ManagedMemory managed;
+  unsigned max_registers = 0; // as LoadedImage's
 
   std::shared_ptr<Kernel> kernel(const std::string &name);
   LoadedModule &in(Context &context);

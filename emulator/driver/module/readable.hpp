@@ -5,8 +5,7 @@
 
 namespace emulator::driver {
 
-// How many of the bytes from `from` on can be read, at most `most`. Where the kernel does not tell (a sandbox
-// that refuses process_vm_readv): `most`.
+// How many of the bytes from `from` on can be read, at most `most`.
 size_t readable_bytes(const void *from, size_t most);
 
 // The length of a text that ends with a NUL, or most of what can be read of one that has none; `ends` says

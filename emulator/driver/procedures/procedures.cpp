@@ -1,11 +1,12 @@
 // cuGetProcAddress: which symbol a name, a CUDA version and a kind of default stream stand for.
 //
 // The rows come from the one table of the driver API (generated/procedures.inc). For a name, the newest row
-// whose version is not above the requested one is taken; the per-thread kind falls back to the ordinary one,
-// because most functions have no twin.
+// whose version is above neither the requested one nor the driver's is taken. With the per-thread kind, of a
+// function that has twins, twins alone count: NVIDIA's driver (535) finds nothing below the version of the
+// first.
 #include "core/driver.hpp"
 
-#include <cstring>
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -44,22 +45,25 @@ CUresult look_up(const char *function, const char *symbol, void **out, int versi
                  CUdriverProcAddressQueryResult *status) {
   return enter(function, Needs::nothing, [&](Call &) {
     require(symbol != nullptr && out != nullptr, CUDA_ERROR_INVALID_VALUE);
+    auto reported = static_cast<int>(settings().driver_version);
+    require((flags & ~known_flags) == 0, CUDA_ERROR_INVALID_VALUE);
     *out = nullptr;
     if (status)
       *status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    auto reported = static_cast<int>(settings().driver_version);
-    require(version <= reported && (flags & ~known_flags) == 0, CUDA_ERROR_INVALID_VALUE);
     auto rows = procedures().find(symbol);
     if (rows == procedures().end())
       return;
     bool per_thread = flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
+    bool twins = per_thread &&
+                 std::any_of(rows->second.begin(), rows->second.end(),
+                             [&](const Procedure &row) { return row.flags == 2 && row.version <= reported; });
     const Procedure *best = nullptr;
     bool exists = false;
     for (const auto &row : rows->second) {
-      exists = exists || row.version <= reported;
-      if (row.version > version || (row.flags == 2 && !per_thread))
+      if (row.version > reported || (row.flags == 2) != twins)
         continue;
-      if (!best || row.version > best->version || (row.version == best->version && row.flags > best->flags))
+      exists = true;
+      if (row.version <= version && (!best || row.version > best->version))
         best = &row;
     }
     if (best)
@@ -76,7 +80,7 @@ CUresult look_up(const char *function, const char *symbol, void **out, int versi
 CUresult CUDAAPI cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags) {
   void *found = nullptr;
   CUresult result = look_up("cuGetProcAddress", symbol, pfn ? &found : nullptr, cudaVersion, flags, nullptr);
-  if (pfn)
+  if (found)
     *pfn = found;
   // The first version has no status to say it with.
   return result == CUDA_SUCCESS && !found ? CUDA_ERROR_NOT_FOUND : result;

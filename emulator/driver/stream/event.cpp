@@ -12,10 +12,14 @@ namespace {
 constexpr unsigned event_flags = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
 
 CUresult record(const char *function, CUevent handle, CUstream stream_handle, unsigned flags) {
-  return enter(function, Needs::healthy, [&](Call &call) {
+  // A stream that is named brings its own context, so none need be current.
+  bool named =
+      stream_handle != nullptr && stream_handle != CU_STREAM_LEGACY && stream_handle != CU_STREAM_PER_THREAD;
+  return enter(function, named ? Needs::initialised : Needs::healthy, [&](Call &call) {
     auto event = driver().events.get(handle);
     require(flags == CU_EVENT_RECORD_DEFAULT || flags == CU_EVENT_RECORD_EXTERNAL, CUDA_ERROR_INVALID_VALUE);
-    auto stream = stream_of(*call.context, stream_handle);
+    auto stream = named ? explicit_stream(stream_handle) : stream_of(*call.context, stream_handle);
+    require(stream->context->error == CUDA_SUCCESS, stream->context->error);
     require(stream->context == event->context, CUDA_ERROR_INVALID_HANDLE);
     if (!capturing(*stream)) {
       require(flags == CU_EVENT_RECORD_DEFAULT, CUDA_ERROR_INVALID_VALUE); // external: only while capturing

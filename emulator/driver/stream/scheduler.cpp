@@ -229,6 +229,12 @@ std::shared_ptr<Stream> new_stream(Context &context, unsigned flags, int priorit
   return stream;
 }
 
+std::shared_ptr<Stream> explicit_stream(CUstream handle) {
+  auto stream = driver().streams.get(handle);
+  require(stream->context->alive, CUDA_ERROR_CONTEXT_IS_DESTROYED);
+  return stream;
+}
+
 std::shared_ptr<Stream> stream_of(Context &context, CUstream handle) {
   if (handle == nullptr)
     handle = PerThreadDefaultStream::active() ? CU_STREAM_PER_THREAD : CU_STREAM_LEGACY;
@@ -245,9 +251,7 @@ std::shared_ptr<Stream> stream_of(Context &context, CUstream handle) {
       stream = new_stream(context, CU_STREAM_DEFAULT, 0);
     return stream;
   }
-  auto stream = driver().streams.get(handle);
-  require(stream->context->alive, CUDA_ERROR_CONTEXT_IS_DESTROYED);
-  return stream;
+  return explicit_stream(handle);
 }
 
 void enqueue(const std::shared_ptr<Stream> &stream, const std::shared_ptr<Work> &work, bool joins) {

@@ -63,6 +63,8 @@ struct Stream : std::enable_shared_from_this<Stream> {
 
 // Resolves a handle as the API does: 0 is the legacy or the per-thread default stream of the current context.
 std::shared_ptr<Stream> stream_of(Context &context, CUstream handle);
+// The same for one that is named, in whose own context it is, whatever is current.
+std::shared_ptr<Stream> explicit_stream(CUstream handle);
 std::shared_ptr<Stream> new_stream(Context &context, unsigned flags, int priority);
 
 // Appends work to a stream and, unless deferred, runs whatever can run now. Returns the work.

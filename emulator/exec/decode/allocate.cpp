@@ -12,7 +12,7 @@ constexpr uint32_t row_alignment = 64;
 // Bounds the memory that liveness takes: three sets of so many words.
 constexpr size_t most_set_words = size_t{1} << 26;
 
-uint32_t aligned(uint32_t offset, uint32_t row_bytes) {
+uint32_t aligned_rows(uint32_t offset, uint32_t row_bytes) {
   uint32_t alignment = row_bytes < row_alignment ? (row_bytes == 4 ? 4 : row_bytes) : row_alignment;
   return (offset + alignment - 1) / alignment * alignment;
 }
@@ -51,13 +51,13 @@ uint32_t ValueTable::special(Special special, uint32_t lane_bytes) {
 uint32_t ValueTable::place_shared(Program &program, uint32_t begin) {
   for (uint32_t lane_bytes : {8u, 4u, 2u, 1u, 0u})
     for (const auto &[bits, value] : constants_[lane_bytes]) {
-      begin = aligned(begin, values[value].row_bytes);
+      begin = aligned_rows(begin, values[value].row_bytes);
       values[value].offset = begin;
       program.constants.push_back({begin, lane_bytes, bits});
       begin += values[value].row_bytes;
     }
   for (auto &[value, row] : specials_) {
-    begin = aligned(begin, values[value].row_bytes);
+    begin = aligned_rows(begin, values[value].row_bytes);
     values[value].offset = row.offset = begin;
     program.specials.push_back(row);
     begin += values[value].row_bytes;
@@ -147,7 +147,7 @@ uint32_t allocate_rows(const LoweredFunction &function, const std::vector<BasicB
     Value &value = table.values[v];
     std::vector<uint32_t> &free = free_rows[value.row_bytes];
     if (free.empty()) {
-      begin = aligned(begin, value.row_bytes);
+      begin = aligned_rows(begin, value.row_bytes);
       value.offset = begin;
       rows.push_back({begin, value.row_bytes});
       begin += value.row_bytes;

@@ -229,6 +229,7 @@ void Lowering::instruction() {
       {"mov", &Lowering::move},
       {"setp", &Lowering::compare},
       {"set", &Lowering::set},
+      {"lop3", &Lowering::look_up},
       {"slct", &Lowering::select_by_sign},
       {"cvt", &Lowering::convert},
       {"cvta", &Lowering::convert_address},

@@ -95,9 +95,11 @@ private:
   void instruction();
   void arithmetic(Opcode opcode);
   void move(Opcode opcode);
+  void move_vector(const Opcode &opcode, uint32_t elements);
   void compare(Opcode opcode);
   void select_by_sign(Opcode opcode);
   void set(Opcode opcode);
+  void look_up(Opcode opcode);
   void convert(Opcode opcode);
   void convert_address(Opcode opcode);
   void load(Opcode opcode);

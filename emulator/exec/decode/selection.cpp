@@ -8,7 +8,41 @@ namespace emulator {
 
 using ptx::Type;
 
+// mov.v2, mov.v4: all elements are read before one is written.
+void Lowering::move_vector(const Opcode &opcode, uint32_t elements) {
+  Type type = opcode.last_type();
+  const Operand &to = operand(0);
+  const Operand &from = operand(1);
+  uint32_t bytes = ptx::size_bytes(type);
+  if (to.kind != Kind::vector || to.count != elements || bytes < 2 || bytes * elements > 16 ||
+      type == Type::pred)
+    unsupported();
+  std::string form = "mov." + std::string(name_of(type));
+  std::vector<uint32_t> values;
+  for (uint32_t e = 0; e < elements; ++e) {
+    uint32_t value;
+    if (from.kind == Kind::special)
+      value = special_source(std::string(body_.names[from.index]) + "." + "xyzw"[e], type);
+    else if (from.kind == Kind::vector && from.count == elements)
+      value = source(element(from, e), type);
+    else
+      unsupported();
+    values.push_back(values_.variable(row_bytes_of(type)));
+    emit(form, {value}, values.back());
+  }
+  for (uint32_t e = 0; e < elements; ++e) {
+    if (element(to, e).kind == Kind::sink)
+      continue;
+    Lowered &copy = emit(form, {values[e]}, destination(element(to, e), type));
+    copy.counted = e == 0;
+    apply_guard(copy);
+  }
+  finish_destinations();
+}
+
 void Lowering::move(Opcode opcode) {
+  if (opcode.modifiers.size() == 2 && (opcode.has("v2") || opcode.has("v4")))
+    return move_vector(opcode, opcode.has("v2") ? 2 : 4);
   if (opcode.modifiers.size() != 1)
     unsupported();
   Type type = opcode.last_type();
@@ -152,6 +186,30 @@ void Lowering::compare(Opcode opcode) {
   apply_guard(emit("mov.pred", {p}, destination(to.kind == Kind::pair ? element(to, 0) : to, Type::pred)));
   if (q != UINT32_MAX)
     apply_guard(emit("mov.pred", {q}, destination(element(to, 1), Type::pred)));
+}
+
+// lop3.or, lop3.and: a second result, (d != 0) or / and q.
+void Lowering::look_up(Opcode opcode) {
+  if (opcode.modifiers.size() != 2 || (opcode.modifiers[0] != "or" && opcode.modifiers[0] != "and")) {
+    arithmetic(std::move(opcode));
+    return;
+  }
+  const Operand &to = operand(0);
+  if (to.kind != Kind::pair || operand_count() != 6)
+    unsupported();
+  std::vector<uint32_t> from;
+  for (uint32_t k = 1; k <= 4; ++k)
+    from.push_back(source(operand(k), Type::b32));
+  uint32_t value = values_.variable(row_bytes_of(Type::b32));
+  Lowered &lookup = emit("lop3.b32", {from[0], from[1], from[2], from[3]}, value);
+  lookup.counted = 1;
+  uint32_t any = values_.variable(4);
+  emit("setp.ne.u32", {value, values_.constant(0, 4)}, any);
+  uint32_t p = combined(any, opcode.modifiers[0], operand(5), false);
+  if (element(to, 0).kind != Kind::sink)
+    apply_guard(emit("mov.b32", {value}, destination(element(to, 0), Type::b32)));
+  apply_guard(emit("mov.pred", {p}, destination(element(to, 1), Type::pred)));
+  finish_destinations();
 }
 
 void Lowering::set(Opcode opcode) {

@@ -76,7 +76,10 @@ void check_access(Warp &w, const Instruction *i, uint32_t lane, uint64_t address
       fail(w, i, LaunchStatus::illegal_address,
            std::string(write ? "illegal write of " : "illegal read of ") + std::to_string(bytes) +
                " bytes at " + hexadecimal(address - w.shared_base) +
-               " in shared memory, where the block has " + std::to_string(w.shared_bytes) + " bytes",
+               " in shared memory, where the block has " + std::to_string(launch.shared_bytes) + " bytes" +
+               (w.shared_bytes == launch.shared_bytes
+                    ? ""
+                    : ", of which a GPU makes " + std::to_string(w.shared_bytes)),
            lane);
   }
   if (space == ptx::Space::local || generic) {
@@ -89,11 +92,12 @@ void check_access(Warp &w, const Instruction *i, uint32_t lane, uint64_t address
                std::to_string(w.local_stride) + " bytes",
            lane);
   }
-  auto whole = [&](const std::vector<uint8_t> &buffer) {
-    uint64_t base = reinterpret_cast<uint64_t>(buffer.data());
-    return !buffer.empty() && inside(base, base + buffer.size(), address, bytes);
+  auto in_buffer = [&](const uint8_t *buffer, uint64_t buffer_bytes) {
+    uint64_t base = reinterpret_cast<uint64_t>(buffer);
+    return buffer_bytes != 0 && inside(base, base + buffer_bytes, address, bytes);
   };
-  if ((!write && whole(launch.parameters)) || whole(launch.workspace))
+  if ((!write && in_buffer(launch.parameters, launch.parameter_bytes)) ||
+      in_buffer(launch.workspace.data(), launch.workspace.size()))
     return;
   if (generic && w.block->cluster->block_at(address, bytes))
     return; // of another block of the cluster
@@ -108,10 +112,13 @@ void check_access(Warp &w, const Instruction *i, uint32_t lane, uint64_t address
                      " bytes at " + hexadecimal(address);
   if (range.end > range.base && inside(range.base, range.end, address, bytes))
     what += " in memory that kernels may only read";
-  std::string nearest = inside(w.local_base, w.local_base + w.local_stride * lanes_per_warp, address, bytes)
-                            ? "the local memory of another thread, where a thread has " +
-                                  std::to_string(w.local_stride) + " bytes"
-                            : launch.memory->describe(address);
+  std::string nearest =
+      inside(w.local_base, w.local_base + w.local_stride * lanes_per_warp, address, bytes)
+          ? "the local memory of another thread, where a thread has " + std::to_string(w.local_stride) +
+                " bytes"
+      : inside(range.base, range.end, address, 1) && !inside(range.base, range.end, address, bytes)
+          ? "its last byte is " + launch.memory->describe(address + bytes - 1)
+          : launch.memory->describe(address);
   if (!nearest.empty())
     what += ": " + nearest;
   fail(w, i, LaunchStatus::illegal_address, what, lane);

@@ -38,7 +38,7 @@ void Block::prepare(const Launch &of, Worker &by) {
   uint64_t local_bytes = (of.local_bytes + program.local_alignment - uint64_t{1}) / program.local_alignment *
                          program.local_alignment;
   registers.resize(register_bytes * of.warps_per_block, row_alignment);
-  shared.resize(of.shared_bytes, ptx::most_alignment);
+  shared.resize(of.shared_end_bytes, ptx::most_alignment);
   local.resize(local_bytes * lanes_per_warp * of.warps_per_block, alignment);
   warps.clear();
   warps.resize(of.warps_per_block);
@@ -48,13 +48,13 @@ void Block::prepare(const Launch &of, Worker &by) {
     warp.program = &program;
     warp.block = this;
     warp.worker = &by;
-    warp.parameters = of.parameters.data();
+    warp.parameters = of.parameters;
     warp.ranges = by.ranges.data();
     warp.counters = &by.counters;
     warp.executed = by.executed.data();
     warp.index = w;
     warp.shared_base = reinterpret_cast<uint64_t>(shared.data());
-    warp.shared_bytes = of.shared_bytes;
+    warp.shared_bytes = of.shared_end_bytes;
     warp.local_base = reinterpret_cast<uint64_t>(local.data()) + w * local_bytes * lanes_per_warp;
     warp.local_stride = local_bytes;
     for (const ConstantRow &constant : program.constants) {
@@ -177,11 +177,11 @@ uint64_t special_value(const Block &block, const Warp &warp, uint32_t lane, Spec
   case Special::dynamic_smem_size:
     return request.dynamic_shared_bytes;
   case Special::total_smem_size:
-    return block.launch->shared_bytes;
+    return block.launch->shared_whole_bytes;
   case Special::one:
     return 1;
   case Special::parameters:
-    return reinterpret_cast<uint64_t>(block.launch->parameters.data());
+    return reinterpret_cast<uint64_t>(block.launch->parameters);
   case Special::envreg1:
     return reinterpret_cast<uint64_t>(block.launch->workspace.data()) >> 32;
   case Special::envreg2:
@@ -237,6 +237,7 @@ void Block::start(uint64_t linear_index) {
 Block::State Block::run(int64_t instructions_per_warp) {
   // Warps that meet at a barrier again and again never use up a budget of their own.
   const int64_t most = instructions_per_warp * static_cast<int64_t>(warps.size());
+  const uint64_t steps = launch->request->interleave;
   spent = 0;
   while (live_threads != 0) {
     bool progress = false, exhausted = false;
@@ -244,9 +245,9 @@ Block::State Block::run(int64_t instructions_per_warp) {
       if (warp.ready.empty())
         continue;
       progress = true;
-      warp.run(instructions_per_warp);
+      warp.run(instructions_per_warp, steps);
       spent += instructions_per_warp - warp.budget + 1;
-      exhausted |= !warp.ready.empty();
+      exhausted |= steps == 0 && !warp.ready.empty();
     }
     if (live_threads != 0 && (exhausted || (progress && spent >= most))) {
       cluster->progressed();

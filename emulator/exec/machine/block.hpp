@@ -17,10 +17,13 @@ struct Launch {
   const LaunchRequest *request = nullptr;
   const ptx::Module *module = nullptr;
   MemoryMap *memory = nullptr;
-  std::vector<uint8_t> parameters; // copied at the call
+  uint8_t *parameters = nullptr;   // copied at the call, in ParameterMemory
+  uint64_t parameter_bytes = 0;    // with some room after the last
   std::vector<uint8_t> workspace;  // cooperative launches: what %envreg1 and 2 point to
   uint64_t function_addresses = 0; // address of ptx::Module::functions[0]
   uint32_t shared_bytes = 0;       // static and dynamic
+  uint32_t shared_whole_bytes = 0; // in whole units
+  uint32_t shared_end_bytes = 0;   // what the block may touch: one of the two
   uint32_t local_bytes = 0;        // per thread: the program's, and more where the stack's limit asks for it
   uint32_t frame_bytes = 0;        // of the frames alone
   uint32_t threads_per_block = 0;

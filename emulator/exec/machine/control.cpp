@@ -259,7 +259,7 @@ const Instruction *from_generic(Warp &w, const Instruction *i) {
 
 const Instruction *is_space(Warp &w, const Instruction *i) {
   const Launch &launch = *w.block->launch;
-  uint64_t parameters = reinterpret_cast<uint64_t>(launch.parameters.data());
+  uint64_t parameters = reinterpret_cast<uint64_t>(launch.parameters);
   bool of_cluster = i->immediate != 0;
   uint32_t bits = 0;
   for (uint32_t lanes = w.active; lanes; lanes &= lanes - 1) {

@@ -135,7 +135,7 @@ void run_in_order(const Launch &launch, Outcome &outcome) {
   uint64_t next = 0, current = 0;
   const Program &program = *launch.program;
   uint64_t bytes_per_cluster = blocks_per_cluster(*launch.request) *
-                               (launch.shared_bytes +
+                               (launch.shared_end_bytes +
                                 uint64_t{launch.warps_per_block} *
                                     (program.register_bytes + lanes_per_warp * uint64_t{launch.local_bytes}) +
                                 4096);

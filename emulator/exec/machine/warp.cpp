@@ -64,16 +64,38 @@ void Warp::enter(const Group &group) {
   begin_slice();
 }
 
-void Warp::run(int64_t instructions) {
+void Warp::run(int64_t instructions, uint64_t steps) {
   budget = instructions;
-  while (budget > 0 && !ready.empty()) {
+  const bool in_steps = steps != 0;
+  while (budget > 0 && !ready.empty() && (!in_steps || steps > 0)) {
     Group group = ready.back();
     ready.pop_back();
     enter(group);
     const Instruction *i = group.next;
-    while (i)
-      i = i->handler(*this, i);
+    if (in_steps)
+      run_steps(i, steps);
+    else
+      while (i)
+        i = i->handler(*this, i);
     end_slice();
+  }
+}
+
+// Runs the group for what is left of `steps`. One that has not come to a stop then waits for its next turn.
+void Warp::run_steps(const Instruction *next, uint64_t &steps) {
+  while (next && steps > 0) {
+    --steps;
+    next = next->handler(*this, next);
+  }
+  if (next == nullptr)
+    return;
+  current.next = next;
+  if (program->communicates) {
+    // Slices this short never end by themselves, so others are let on here, as turn() does.
+    detach_joins(now() - instructions_per_turn);
+    ready.insert(ready.begin(), current);
+  } else {
+    ready.push_back(current);
   }
 }
 

@@ -104,8 +104,9 @@ struct Warp {
   uint32_t &predicate(uint32_t offset) { return *row<uint32_t>(offset); }
 
   void start(uint32_t lanes);
-  // Runs ready groups until none is left or the budget is used up.
-  void run(int64_t instructions);
+  // Runs ready groups until none is left or the budget is used up; with `steps`, of so many instructions, at
+  // any of which it stops.
+  void run(int64_t instructions, uint64_t steps);
   uint32_t active_lanes() const { return static_cast<uint32_t>(__builtin_popcount(active)); }
   bool finished() const { return live == 0; }
 
@@ -163,6 +164,7 @@ private:
   void end_slice();
   // Sets the slice of the current group: until the budget ends, or others want to run.
   void begin_slice();
+  void run_steps(const Instruction *next, uint64_t &steps);
   void wait_at_join(Join &join, uint32_t lanes);
 };
 

@@ -86,7 +86,7 @@ void BodyParser::statement() {
     label(opcode, opcode_position);
     return;
   }
-  instruction.opcode = opcode;
+  instruction.opcode = opcode_ = opcode;
   size_t first = pending_.size();
   std::string_view mnemonic = opcode.substr(0, opcode.find('.'));
   if (mnemonic == "ret")

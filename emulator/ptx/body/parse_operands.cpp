@@ -1,6 +1,7 @@
 // The operands of an instruction, and what their names stand for.
 #include "ptx/body/known_names.hpp"
 #include "ptx/body/parser.hpp"
+#include "ptx/expression.hpp"
 
 namespace emulator::ptx {
 
@@ -88,18 +89,20 @@ uint32_t BodyParser::label_reference(std::string_view name) {
   return static_cast<uint32_t>(body_.labels.size() - 1);
 }
 
-int64_t BodyParser::addend() {
-  if (lexer_.accept('+'))
-    return static_cast<int64_t>(lexer_.number().bits);
-  if (lexer_.peek() == '-')
-    return static_cast<int64_t>(lexer_.number().bits);
-  return 0;
-}
+int64_t BodyParser::addend() { return lexer_.accept('+') ? integer_expression(lexer_) : 0; }
 
 Operand BodyParser::operand(int depth) {
   if (depth > deepest_operand)
     lexer_.fail("operands nested too deeply");
   Operand result;
+  bool is_call = opcode_.substr(0, 4) == "call" && depth == 0;
+  if (lexer_.peek() == '(' ? !is_call : at_constant(lexer_)) {
+    Lexer begin = lexer_;
+    bool negates = lexer_.accept('!') && !at_constant(lexer_);
+    lexer_.go_to(begin);
+    if (!negates)
+      return constant();
+  }
   if (lexer_.accept('!')) {
     result = operand(depth + 1);
     result.negated = !result.negated;
@@ -136,27 +139,24 @@ Operand BodyParser::operand(int depth) {
     lexer_.expect(']', "behind an address");
     return result;
   }
-  if (lexer_.at_number()) {
-    Number number = lexer_.number();
-    result.kind = number.kind == Number::Kind::integer  ? Operand::Kind::integer
-                  : number.kind == Number::Kind::real32 ? Operand::Kind::real32
-                                                        : Operand::Kind::real64;
-    result.value = static_cast<int64_t>(number.bits);
-    return result;
-  }
-  if (lexer_.accept('-')) {
-    result = operand(depth + 1);
-    if (result.kind != Operand::Kind::integer)
-      lexer_.fail("expected a number behind '-'");
-    result.value = static_cast<int64_t>(-static_cast<uint64_t>(result.value));
-    return result;
-  }
   std::string_view name = lexer_.name();
   if (name.empty())
     lexer_.fail("expected an operand");
   result = named(name);
+  if (depth == 0 && result.kind == Operand::Kind::symbol && result.value == 0 && lexer_.accept('['))
+    return element_of_array(result.index);
   if (lexer_.accept('|'))
     return pair_of(result, named(lexer_.name()));
+  return result;
+}
+
+Operand BodyParser::constant() {
+  Number number = constant_expression(lexer_);
+  Operand result;
+  result.kind = number.kind == Number::Kind::integer  ? Operand::Kind::integer
+                : number.kind == Number::Kind::real32 ? Operand::Kind::real32
+                                                      : Operand::Kind::real64;
+  result.value = static_cast<int64_t>(number.bits);
   return result;
 }
 
@@ -175,9 +175,6 @@ Operand BodyParser::named(std::string_view name) {
   RegisterName reg;
   if (name == "_") {
     result.kind = Operand::Kind::sink;
-  } else if (name == "WARP_SZ") {
-    result.kind = Operand::Kind::integer;
-    result.value = 32;
   } else if (find_register(name, reg)) {
     result = reg.width == 1 ? element_of(reg, 0) : vector_or_component(name, reg);
   } else if (!name.empty() && name[0] == '%') {
@@ -191,7 +188,7 @@ Operand BodyParser::named(std::string_view name) {
     body_.names.push_back(name);
   } else if (find_symbol(name, result.index)) {
     result.kind = Operand::Kind::symbol;
-    result.value = lexer_.accept('[') ? element_offset(result.index) : addend();
+    result.value = addend();
   } else {
     result.kind = Operand::Kind::label;
     result.index = label_reference(name);
@@ -222,18 +219,6 @@ Operand BodyParser::vector_or_component(std::string_view name, const RegisterNam
   for (uint32_t element = 0; element < reg.width; ++element)
     body_.operands.push_back(element_of(reg, element));
   return result;
-}
-
-// `array[3]` is the address of that element (PTX ISA, "Arrays as Operands").
-int64_t BodyParser::element_offset(uint32_t symbol) {
-  const Variable *variable = body_.symbols[symbol].variable;
-  if (variable == nullptr)
-    lexer_.fail("a function has no elements");
-  Number number = lexer_.number();
-  if (number.kind != Number::Kind::integer)
-    lexer_.fail("expected a whole number as the index of an element");
-  lexer_.expect(']', "behind the index of an element");
-  return static_cast<int64_t>(number.bits * size_bytes(variable->type));
 }
 
 Operand BodyParser::list(Operand::Kind kind, char closing, int depth) {

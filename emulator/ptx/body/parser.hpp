@@ -68,11 +68,16 @@ private:
   uint32_t label_reference(std::string_view name);
   int64_t addend();
   Operand operand(int depth);
+  Operand constant();
   Operand pair_of(const Operand &one, const Operand &other);
   Operand named(std::string_view name);
   static Operand element_of(const RegisterName &reg, uint32_t element);
   Operand vector_or_component(std::string_view name, const RegisterName &reg);
-  int64_t element_offset(uint32_t symbol);
+  // array_elements.cpp
+  Operand element_of_array(uint32_t symbol);
+  Operand computed_element(const Variable &array, uint32_t symbol, Operand index, uint32_t addend);
+  Operand made(std::string_view opcode, Type type, const std::vector<Operand> &from);
+
   Operand list(Operand::Kind kind, char closing, int depth);
   Operand gathered(Operand::Kind kind, size_t first);
 
@@ -89,6 +94,7 @@ private:
   static constexpr size_t may_be_missing = ~size_t{0};
   std::vector<size_t> label_positions_;
   bool labels_may_be_missing_ = false;
+  std::string_view opcode_;      // of the instruction whose operands are read
   std::vector<Operand> pending_; // of the instruction that is being read
   std::unordered_map<const Variable *, uint32_t> parameter_registers_;
   std::unordered_map<const void *, uint32_t> symbol_index_;

@@ -6,7 +6,7 @@ that name an array are CUSTOM: the shim says which part of which array they touc
 
 from __future__ import annotations
 
-from replay.api.rows import ALWAYS, NEVER, OPAQUE, WINDOW, F, host_read, host_write, inputs
+from replay.api.rows import ALWAYS, NEVER, OPAQUE, WINDOW, F, host_read, host_write, inputs, reads, writes
 from replay.api.vocabulary import Effect
 
 # ---- arrays -----------------------------------------------------------------------------------------------
@@ -29,10 +29,10 @@ F(763, "cuMemMapArrayAsync", WINDOW, mapInfoList=OPAQUE, unsupported="sparse arr
 # ---- copies -----------------------------------------------------------------------------------------------
 
 F(770, "cuMemcpyAtoA_v2", WINDOW, Effect.CUSTOM)
-F(771, "cuMemcpyAtoD_v2", WINDOW, Effect.CUSTOM)
+F(771, "cuMemcpyAtoD_v2", WINDOW, Effect.CUSTOM, touches=(writes("dstDevice", "ByteCount"),))
 F(772, "cuMemcpyAtoH_v2", WINDOW, Effect.CUSTOM, dstHost=host_write("ByteCount"), synchronizes=True)
 F(773, "cuMemcpyAtoHAsync_v2", WINDOW, Effect.CUSTOM, dstHost=host_write("ByteCount"))
-F(774, "cuMemcpyDtoA_v2", WINDOW, Effect.CUSTOM)
+F(774, "cuMemcpyDtoA_v2", WINDOW, Effect.CUSTOM, touches=(reads("srcDevice", "ByteCount"),))
 F(775, "cuMemcpyHtoA_v2", WINDOW, Effect.CUSTOM, srcHost=host_read("ByteCount"))
 F(776, "cuMemcpyHtoAAsync_v2", WINDOW, Effect.CUSTOM, srcHost=host_read("ByteCount"))
 
@@ -55,9 +55,9 @@ F(792, "cuTexRefCreate", ALWAYS)
 F(793, "cuTexRefDestroy", ALWAYS, Effect.DESTROY, "hTexRef")
 F(794, "cuTexRefSetArray", ALWAYS)
 F(795, "cuTexRefSetMipmappedArray", ALWAYS)
-F(796, "cuTexRefSetAddress_v2", ALWAYS)
-F(797, "cuTexRefSetAddress2D_v3", ALWAYS)
-F(798, "cuTexRefSetAddress2D_v2", ALWAYS)
+F(796, "cuTexRefSetAddress_v2", ALWAYS, touches=(reads("dptr", "bytes"),))
+F(797, "cuTexRefSetAddress2D_v3", ALWAYS, custom=True)
+F(798, "cuTexRefSetAddress2D_v2", ALWAYS, custom=True)
 F(799, "cuTexRefSetFormat", ALWAYS)
 F(800, "cuTexRefSetAddressMode", ALWAYS)
 F(801, "cuTexRefSetFilterMode", ALWAYS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from replay.api.rows import CUSTOM, WINDOW, F, host_read, host_write, inputs
+from replay.api.rows import CUSTOM, WINDOW, F, each, host_read, host_write, inputs, writes
 from replay.api.vocabulary import Effect
 
 # ---- copies and fills -------------------------------------------------------------------------------------
@@ -31,12 +31,18 @@ F(242, "cuMemsetD32_v2", WINDOW, Effect.WRITE, "dstDevice", "N*4")
 F(243, "cuMemsetD8Async", WINDOW, Effect.WRITE, "dstDevice", "N")
 F(244, "cuMemsetD16Async", WINDOW, Effect.WRITE, "dstDevice", "N*2")
 F(245, "cuMemsetD32Async", WINDOW, Effect.WRITE, "dstDevice", "N*4")
-F(246, "cuMemsetD2D8_v2", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height")
-F(247, "cuMemsetD2D16_v2", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height")
-F(248, "cuMemsetD2D32_v2", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height")
-F(249, "cuMemsetD2D8Async", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height")
-F(250, "cuMemsetD2D16Async", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height")
-F(251, "cuMemsetD2D32Async", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height")
+F(246, "cuMemsetD2D8_v2", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height",
+  touches=(writes("dstDevice", "Width", "Height", "dstPitch"),))  # fmt: skip
+F(247, "cuMemsetD2D16_v2", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height",
+  touches=(writes("dstDevice", "Width*2", "Height", "dstPitch"),))  # fmt: skip
+F(248, "cuMemsetD2D32_v2", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height",
+  touches=(writes("dstDevice", "Width*4", "Height", "dstPitch"),))  # fmt: skip
+F(249, "cuMemsetD2D8Async", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height",
+  touches=(writes("dstDevice", "Width", "Height", "dstPitch"),))  # fmt: skip
+F(250, "cuMemsetD2D16Async", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height",
+  touches=(writes("dstDevice", "Width*2", "Height", "dstPitch"),))  # fmt: skip
+F(251, "cuMemsetD2D32Async", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height",
+  touches=(writes("dstDevice", "Width*4", "Height", "dstPitch"),))  # fmt: skip
 
 # ---- copies between contexts, copies with attributes, batches ----------------------------------------------
 
@@ -46,7 +52,7 @@ _BATCH: dict[str, Any] = {
 }  # fmt: skip
 _LOCATIONS: dict[str, Any] = {
     "dptrs": inputs("count"), "sizes": inputs("count"), "prefetchLocs": inputs("numPrefetchLocs"),
-    "prefetchLocIdxs": inputs("numPrefetchLocs"), "custom": True,
+    "prefetchLocIdxs": inputs("numPrefetchLocs"), "custom": True, "touches": (each("dptrs", "sizes"),),
 }  # fmt: skip
 
 F(860, "cuMemcpyBatchAsync", WINDOW, Effect.CUSTOM, **_BATCH)
@@ -70,7 +76,8 @@ F(867, "cuMemcpy3DPeerAsync", WINDOW, Effect.CUSTOM, pCopy=CUSTOM, custom=True)
 F(868, "cuStreamBatchMemOp", WINDOW, Effect.CUSTOM, paramArray=inputs("count"), custom=True)
 F(869, "cuStreamBatchMemOp_v2", WINDOW, Effect.CUSTOM, paramArray=inputs("count"), custom=True)
 F(870, "cuMemPrefetchBatchAsync", WINDOW, **_LOCATIONS)
-F(871, "cuMemDiscardBatchAsync", WINDOW, dptrs=inputs("count"), sizes=inputs("count"))
+F(871, "cuMemDiscardBatchAsync", WINDOW, dptrs=inputs("count"), sizes=inputs("count"),
+  touches=(each("dptrs", "sizes"),))  # fmt: skip
 F(872, "cuMemDiscardAndPrefetchBatchAsync", WINDOW, **_LOCATIONS)
 F(873, "cuMemBatchDecompressAsync", WINDOW, paramsArray=inputs("count"),
   unsupported="decompression is work of the device that names its memory in structs nobody here follows")  # fmt: skip

@@ -6,7 +6,19 @@ memory functions have device addresses and sizes of 32 bits, which only memory b
 
 from __future__ import annotations
 
-from replay.api.rows import ALWAYS, HOST, NEVER, WINDOW, F, host_read, host_write, inputs, outputs
+from replay.api.rows import (
+    ALWAYS,
+    HOST,
+    NEVER,
+    WINDOW,
+    F,
+    host_read,
+    host_write,
+    inputs,
+    outputs,
+    reads,
+    writes,
+)
 from replay.api.vocabulary import Effect
 
 # ---- contexts, streams, events ----------------------------------------------------------------------------
@@ -87,21 +99,38 @@ F(965, "cuMemcpyDtoDAsync", WINDOW, Effect.COPY, "dstDevice", "srcDevice", "Byte
 F(966, "cuMemsetD8", WINDOW, Effect.WRITE, "dstDevice", "N", same_as="cuMemsetD8_v2")
 F(967, "cuMemsetD16", WINDOW, Effect.WRITE, "dstDevice", "N*2", same_as="cuMemsetD16_v2")
 F(968, "cuMemsetD32", WINDOW, Effect.WRITE, "dstDevice", "N*4", same_as="cuMemsetD32_v2")
-F(969, "cuMemsetD2D8", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height", same_as="cuMemsetD2D8_v2")
-F(970, "cuMemsetD2D16", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height", same_as="cuMemsetD2D16_v2")
-F(971, "cuMemsetD2D32", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height", same_as="cuMemsetD2D32_v2")
+F(969, "cuMemsetD2D8", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height", same_as="cuMemsetD2D8_v2",
+  touches=(writes("dstDevice", "Width", "Height", "dstPitch"),))  # fmt: skip
+F(970, "cuMemsetD2D16", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height", same_as="cuMemsetD2D16_v2",
+  touches=(writes("dstDevice", "Width*2", "Height", "dstPitch"),))  # fmt: skip
+F(971, "cuMemsetD2D32", WINDOW, Effect.WRITE, "dstDevice", "dstPitch*Height", same_as="cuMemsetD2D32_v2",
+  touches=(writes("dstDevice", "Width*4", "Height", "dstPitch"),))  # fmt: skip
 
 F(1130, "cuMemcpyAtoA", WINDOW, Effect.CUSTOM, same_as="cuMemcpyAtoA_v2")
-F(1131, "cuMemcpyAtoD", WINDOW, Effect.CUSTOM, same_as="cuMemcpyAtoD_v2")
+F(
+    1131,
+    "cuMemcpyAtoD",
+    WINDOW,
+    Effect.CUSTOM,
+    same_as="cuMemcpyAtoD_v2",
+    touches=(writes("dstDevice", "ByteCount"),),
+)
 F(1132, "cuMemcpyAtoH", WINDOW, Effect.CUSTOM, dstHost=host_write("ByteCount"), synchronizes=True,
   same_as="cuMemcpyAtoH_v2")  # fmt: skip
 F(1133, "cuMemcpyAtoHAsync", WINDOW, Effect.CUSTOM, dstHost=host_write("ByteCount"),
   same_as="cuMemcpyAtoHAsync_v2")  # fmt: skip
-F(1134, "cuMemcpyDtoA", WINDOW, Effect.CUSTOM, same_as="cuMemcpyDtoA_v2")
+F(
+    1134,
+    "cuMemcpyDtoA",
+    WINDOW,
+    Effect.CUSTOM,
+    same_as="cuMemcpyDtoA_v2",
+    touches=(reads("srcDevice", "ByteCount"),),
+)
 F(1135, "cuMemcpyHtoA", WINDOW, Effect.CUSTOM, srcHost=host_read("ByteCount"), same_as="cuMemcpyHtoA_v2")
 F(1136, "cuMemcpyHtoAAsync", WINDOW, Effect.CUSTOM, srcHost=host_read("ByteCount"),
   same_as="cuMemcpyHtoAAsync_v2")  # fmt: skip
-F(1137, "cuTexRefSetAddress", ALWAYS, same_as="cuTexRefSetAddress_v2")
+F(1137, "cuTexRefSetAddress", ALWAYS, same_as="cuTexRefSetAddress_v2", touches=(reads("dptr", "bytes"),))
 F(1138, "cuTexRefGetAddress", NEVER)
 F(1139, "cuArrayGetDescriptor", NEVER)
 F(1140, "cuArray3DGetDescriptor", NEVER)

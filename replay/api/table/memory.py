@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replay.api.rows import ALWAYS, HOST, NEVER, WINDOW, F, inputs, outputs
+from replay.api.rows import ALWAYS, HOST, NEVER, WINDOW, F, inputs, outputs, reads
 from replay.api.vocabulary import Effect
 
 # ---- device memory ----------------------------------------------------------------------------------------
@@ -34,10 +34,10 @@ F(173, "cuMemGetAccess", NEVER)
 F(174, "cuMemGetAllocationGranularity", NEVER)
 F(175, "cuMemGetAllocationPropertiesFromHandle", NEVER)
 F(176, "cuMemRetainAllocationHandle", ALWAYS, addr=HOST)
-F(177, "cuMemAdvise", ALWAYS, custom=True)
-F(178, "cuMemAdvise_v2", ALWAYS, custom=True)
-F(179, "cuMemPrefetchAsync", WINDOW, custom=True)
-F(180, "cuMemPrefetchAsync_v2", WINDOW, custom=True)
+F(177, "cuMemAdvise", ALWAYS, custom=True, touches=(reads("devPtr", "count"),))
+F(178, "cuMemAdvise_v2", ALWAYS, custom=True, touches=(reads("devPtr", "count"),))
+F(179, "cuMemPrefetchAsync", WINDOW, custom=True, touches=(reads("devPtr", "count"),))
+F(180, "cuMemPrefetchAsync_v2", WINDOW, custom=True, touches=(reads("devPtr", "count"),))
 F(181, "cuMemRangeGetAttribute", NEVER)
 F(182, "cuMemRangeGetAttributes", NEVER)
 F(183, "cuPointerGetAttribute", NEVER)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replay.api.rows import ALWAYS, NEVER, OPAQUE, WINDOW, F
+from replay.api.rows import ALWAYS, NEVER, OPAQUE, WINDOW, F, reads
 from replay.api.vocabulary import Effect
 
 # ---- streams ----------------------------------------------------------------------------------------------
@@ -18,10 +18,10 @@ F(277, "cuStreamGetFlags", NEVER)
 F(278, "cuStreamGetId", NEVER)
 F(279, "cuStreamGetCtx", NEVER)
 F(280, "cuStreamGetDevice", NEVER)
-F(281, "cuStreamSetAttribute", ALWAYS)
+F(281, "cuStreamSetAttribute", ALWAYS, custom=True)
 F(282, "cuStreamGetAttribute", NEVER)
 F(283, "cuStreamCopyAttributes", ALWAYS)
-F(284, "cuStreamAttachMemAsync", ALWAYS)
+F(284, "cuStreamAttachMemAsync", ALWAYS, touches=(reads("dptr", "length"),))
 F(285, "cuStreamWriteValue32_v2", WINDOW, Effect.WRITE, "addr", "4")
 F(286, "cuStreamWaitValue32_v2", WINDOW, Effect.READ, "addr", "4")
 F(287, "cuStreamWriteValue64_v2", WINDOW, Effect.WRITE, "addr", "8")

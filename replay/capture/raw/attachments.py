@@ -11,6 +11,7 @@ from types import TracebackType
 
 from replay.capture.raw.checksum import crc32c
 from replay.errors import DamagedError, FileError, FormatError
+from replay.reading import open_regular
 
 _FILE = struct.Struct("<QQQQQQ")  # offset, device, inode, size, modification time in ns, bytes of the path
 SAMPLE_BYTES = 4096  # at each end of an image in a file: what its check covers
@@ -51,7 +52,7 @@ def take_file_reference(payload: bytes, at: int, length: int, check: int) -> tup
     at += _FILE.size
     if path_bytes > len(payload) - at or length < 2 * SAMPLE_BYTES or offset + length > file_bytes:
         raise FormatError(f"an image of {length} bytes in a file of {file_bytes}")
-    path = os.fsdecode(payload[at : at + path_bytes])
+    path = os.path.expanduser(os.fsdecode(payload[at : at + path_bytes]))
     place = FilePlace(path, offset, device, inode, file_bytes, modified_ns)
     return RawAttachment(length, None, 0, check, place), at + -(-path_bytes // 8) * 8
 
@@ -64,12 +65,8 @@ class BlobsFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
-            self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise FileError(error.strerror or str(error), where=path) from None
+        missing = not os.path.lexists(path)
+        self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) if missing else open_regular(path)
         self.size = os.fstat(self._descriptor).st_size
 
     def __enter__(self) -> BlobsFile:
@@ -132,8 +129,8 @@ def keep_file(place: FilePlace) -> None:
     key = (place.device, place.inode)
     if key in _kept or len(_kept) >= MAXIMUM_KEPT_FILES:
         return
-    with contextlib.suppress(OSError, ValueError):
-        descriptor = os.open(place.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    with contextlib.suppress(FileError):
+        descriptor = open_regular(place.path)
         status = os.fstat(descriptor)
         if (status.st_dev, status.st_ino) == key:
             _kept[key] = descriptor
@@ -151,9 +148,9 @@ def read_from_file(attachment: RawAttachment, place: FilePlace) -> bytes:
         if kept is not None:
             descriptor = os.dup(kept)
         else:
-            descriptor = os.open(place.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-    except (OSError, ValueError) as error:
-        raise DamagedError(f"cannot be read any more ({error})", where=place.path) from None
+            descriptor = open_regular(place.path)
+    except FileError as error:
+        raise DamagedError(f"cannot be read any more ({error.what})", where=place.path) from None
     try:
         status = os.fstat(descriptor)
         now = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)

@@ -19,10 +19,11 @@ import numpy as np
 
 from replay.api.vocabulary import RecordKind
 from replay.capture.raw.checksum import LONG_BYTES, crc32c, crc32c_of_many
-from replay.errors import FileError, FormatError, VersionError
+from replay.errors import FormatError, VersionError
+from replay.reading import open_regular
 
 MAGIC = b"RCAPCALL"
-VERSIONS = (1, 2, 3)
+VERSIONS = (1, 2, 3, 4)
 WINDOW_BYTES = 16 << 20  # the largest record; before version 3 the file grew by this much
 BLOCK_BYTES = 4 << 20  # read at once
 
@@ -72,10 +73,7 @@ class RawFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.ending: Ending | None = None
-        try:
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        except OSError as error:
-            raise FileError(error.strerror or str(error), where=path) from None
+        self._descriptor = open_regular(path)
         try:
             self._read_header()
         except BaseException:
@@ -93,7 +91,7 @@ class RawFile:
     def _read_header(self) -> None:
         data = os.pread(self._descriptor, FILE_HEADER.size, 0)
         # An application that died while its first window was being made leaves zeros, or nothing.
-        self._version = 1
+        self.version = 1
         if not data[: len(MAGIC)].strip(b"\0") and len(data) in (0, FILE_HEADER.size):
             self.pid = self.start_time_ns = self.monotonic_ns = 0
             return
@@ -106,13 +104,13 @@ class RawFile:
                 where=self.path,
                 next="pack it with the replay that captured it",
             )
-        self._version = version
+        self.version = version
 
     def records(self) -> Iterator[Record]:
         """Every whole record in the order of the file, fillers left out. Sets `ending`; may be called again."""
         self.ending = None
         try:
-            log = _Log.of(self._descriptor, self._version)
+            log = _Log.of(self._descriptor, self.version)
         except FormatError as error:
             self.ending = Ending("damaged", FILE_HEADER.size, str(error))
             return

@@ -55,7 +55,7 @@ def prove(
 ) -> schema.Relocation:
     """Replay with all memory moved, twice. `result` is that of the replay at the captured addresses."""
     verdict = result.verification.verdict
-    if verdict not in ("match", "wrong"):
+    if verdict not in ("match", "wrong", "unsure"):
         why = f"no outputs can be compared: {result.verification.reason}"
         if verdict == "nondeterministic":
             why = "the outputs differ between two replays of the same input, moved or not"
@@ -198,7 +198,7 @@ class _Proof:
             return _Move(schema.ShiftedReplay(number, verdict, reason=reason))  # type: ignore[arg-type]
         assert result.relocation is not None
         replayed = result.relocation.replays[0]
-        if replayed.verdict in ("match", "wrong"):
+        if replayed.verdict in ("match", "wrong", "unsure"):
             # What counts is the replay at the captured addresses, be its outputs the captured ones or not.
             moved, unmoved = result.verification, self.unmoved
             alike = (moved.differing_digest, moved.results) == (unmoved.differing_digest, unmoved.results)

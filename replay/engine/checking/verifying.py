@@ -7,22 +7,28 @@ and what the host could see between the calls. What only a run at full speed lef
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 
+from replay.api.readable import result_name
+from replay.api.vocabulary import STICKY_RESULTS
 from replay.compare.outputs import BufferComparison, Reading
+from replay.engine.checking.faults import driver_words
+from replay.engine.checking.faults import outcome as outcome_of
 from replay.engine.contents.reading import describe
 from replay.engine.contents.saving import OutputSaver
 from replay.engine.contents.words import with_live_handles
 from replay.engine.driver import DriverFailure
-from replay.engine.execution.executor import STICKY_RESULTS
 from replay.engine.execution.inputs import HostOutput, Prepared
+from replay.engine.execution.lanes import is_launch
 from replay.engine.placing.memory import home_address
 from replay.engine.preflight.parameters import LaunchCheck
 from replay.engine.session import Session
 from replay.errors import EngineError
-from replay.snapshot.schema import Call, Range
+from replay.results import schema
+from replay.snapshot.doubts import doubts, shortly
+from replay.snapshot.schema import Call, Change, Fault, Range
 
 
 @dataclass
@@ -35,11 +41,62 @@ class Verified:
     unverified: list[str] = field(default_factory=list)
     reason: str = ""
     replays: int = 1
-    replayable: bool = True  # False: the context is lost, nothing more can run
     within_tolerance: bool = False  # a match although bits differ
     varying: list[str] = field(default_factory=list)  # buffers that differ between two replays
     guessed_words: int = 0  # `ContentStore.guessed_words` of the first comparison
     handle_words: int = 0  # `ContentStore.handle_words_of_outputs` of it
+    taken_for_host: dict[str, int] = field(default_factory=dict)  # likewise
+    left_alone: dict[str, int] = field(default_factory=dict)
+    fault: schema.Fault | None = None  # of a window that ended in one in the application
+    no_outputs: bool = False  # the window reaches no memory that could be compared
+    refused: list[str] = field(default_factory=list)  # launches that neither driver took
+
+    @property
+    def not_timed(self) -> str:
+        """Why a time of the window would say nothing; "" where it says something."""
+        if self.fault is not None:
+            return (
+                "the window ends in an error"
+                if self.fault.reproduced
+                else "it is not what the application ran"
+            )
+        return "nothing was compared" if self.verdict == "not_compared" and not self.no_outputs else ""
+
+    def ended_in(self, fault: schema.Fault) -> None:
+        """The window ended in an error in the application. What it left then was not captured."""
+        self.fault = fault
+        if fault.reproduced and not self.results and all(item.equal for item in self.comparisons):
+            self.verdict, self.reason = "not_compared", "memory cannot be read after such an error"
+        else:
+            self.verdict, self.reason = "wrong", ""
+
+    def doubt(self, notes: list[str], *, varied: bool, threads: int) -> None:
+        """Outputs that differ say nothing where the capture itself is in doubt about memory: any of them may follow
+        from it. So do outputs of a variant that were taken for the host's. Call results are no memory.
+
+        notes: of `doubts`. varied: the replay is of a variant. threads: of the application, that made calls."""
+        found = list(notes)
+        if self.taken_for_host:
+            found.append(self.host_text)
+        if self.left_alone and (threads > 1 or not varied):
+            found.append(
+                f"{_bytes_of(self.left_alone)} changed while the application waited, and the replay leaves them as "
+                "they were: another thread of the host wrote them, or a kernel that does not here"
+            )
+        doubtful = self.verdict == "wrong" or (self.verdict == "match" and varied and self.taken_for_host)
+        if found and doubtful and not self.results and self.fault is None:
+            self.verdict = "unsure"
+            self.reason = f"the capture does not know all that the window was given: {shortly(found)}"
+
+    @property
+    def host_text(self) -> str:
+        """Of the bytes that were taken for the host's; "" for none."""
+        if not self.taken_for_host:
+            return ""
+        return (
+            f"{_bytes_of(self.taken_for_host)} changed while kernels were at work, and the replay leaves them as they "
+            "were: the host wrote them, or a kernel that does not here"
+        )
 
 
 @dataclass
@@ -51,7 +108,8 @@ class _Outcome:
     labels: dict[tuple[int, int], str] = field(default_factory=dict)  # of the buffers that have these digests
     results: list[str] = field(default_factory=list)
     unreached: list[str] = field(default_factory=list)
-    lost: str = ""
+    fault: schema.Fault | None = None
+    refused: list[str] = field(default_factory=list)
 
     @property
     def acceptable(self) -> bool:
@@ -85,12 +143,11 @@ class Verifier:
         self._session.stage("replaying the window")
         first = self._checked_pass()
         verified = Verified("match", first.comparisons, first.results, self._unverified() + first.unreached)
+        verified.refused = first.refused
         self._count_words(verified)
         compared = sum(item.compared_bytes for item in first.comparisons)
-        if first.lost:
-            verified.verdict, verified.reason, verified.replayable = "not_compared", first.lost, False
-            if first.results:
-                verified.verdict = "wrong"
+        if first.fault is not None:
+            verified.ended_in(first.fault)
             return verified
         if first.results or any(not item.equal for item in first.comparisons):
             verified.within_tolerance = first.acceptable
@@ -101,8 +158,8 @@ class Verifier:
             self._saver = None  # what the first replay left is what is shown
             second = self._checked_pass()
             verified.replays = 2
-            if second.digests != first.digests or second.results != first.results or second.lost:
-                verified.within_tolerance = first.acceptable and second.acceptable and not second.lost
+            if second.digests != first.digests or second.results != first.results:
+                verified.within_tolerance = first.acceptable and second.acceptable
                 verified.varying = first.varying(second)
                 verified.verdict = "nondeterministic"
                 verified.reason = "two replays of the same input differ from each other"
@@ -111,23 +168,76 @@ class Verifier:
             if verified.within_tolerance:
                 verified.verdict = "match"
         elif not compared:
-            verified.verdict = "not_compared"
-            verified.reason = "no outputs were captured"
+            self._not_compared(verified)
         return verified
+
+    def _not_compared(self, verified: Verified) -> None:
+        """Nothing was, and nothing may be timed then, unless there is nothing to compare."""
+        program = self._session.program
+        verified.verdict, verified.reason = "not_compared", "no outputs were captured"
+        verified.no_outputs = not program.ranges and not doubts(program.notes, ())
+        if verified.no_outputs:
+            verified.reason = "the window reaches no memory"
+        elif ended := next((p for p in self._session.window if p.call.result is None), None):
+            verified.reason = f"the application ended inside {ended.where}, so its outputs are not known"
+
+    def _fault(self, code: int, call: int = 0) -> schema.Fault:
+        """What the replay met where the application had an error, or ended inside a call. code: 0 for nothing."""
+        program = self._session.program
+        words = driver_words(self._session.driver) if code else ""
+        return outcome_of(program.fault or Fault(0), code, call, words, program.kernels)
+
+    def _expects_a_fault(self) -> bool:
+        """Whether the window ended in one, or the application did not live to see."""
+        return self._session.program.fault is not None or any(
+            prepared.call.result is None for prepared in self._session.window
+        )
+
+    def _missed(self, refused: list[Prepared]) -> schema.Fault | None:
+        """The window has ended without an error that its context does not survive. refused: launches that neither
+        driver took."""
+        program = self._session.program
+        if program.fault is not None:
+            return self._fault(0)
+        if program.refused and len(refused) == len(program.refused):
+            first = program.refused[0]
+            words = driver_words(self._session.driver)
+            fault = outcome_of(
+                Fault(first.result or 0, first.number),
+                first.result or 0,
+                first.number,
+                words,
+                program.kernels,
+            )
+            return replace(fault, words=fault.words or "no launch of the window ran")
+        ended = next((prepared for prepared in self._session.window if prepared.call.result is None), None)
+        if ended is not None and program.ended_by:
+            reason = (
+                f"the application was ended by {program.ended_by} inside {ended.where}, which returned here"
+            )
+            return schema.Fault(False, "", "", application_call=ended.call.number, reason=reason)
+        return None
 
     def _checked_pass(self) -> _Outcome:
         outcome = _Outcome()
         dropped: list[Prepared] = []
+        refused: list[Prepared] = []
         fits = LaunchCheck(self._session)
         self._session.contents.watch(
-            {change.range for changes in self._session.program.seen.values() for change in changes}
+            {
+                change.range
+                for places in (self._session.program.seen, self._session.program.changes)
+                for changes in places.values()
+                for change in changes
+                if change.moment == "after" or change.undecided is not None
+            }
         )
         for number, prepared in enumerate(self._session.window):
             if number % 1000 == 999:
                 self._session.stage(
                     f"replaying the window ({number + 1} of {len(self._session.window)} calls)"
                 )
-            self._session.host_writes(self._session.program.changes.get(prepared.call.number, ()))
+            self._follow_changes(self._session.program.changes, prepared.call.number, outcome)
             if prepared.call.number in self._session.program.deaths:
                 self._compare_ranges(self._session.program.deaths[prepared.call.number], outcome)
             self._session.births(prepared.call.number)
@@ -141,6 +251,11 @@ class Verifier:
                 self._leave_out(prepared, str(error), dropped)
                 continue
             captured = prepared.call.result
+            if code in STICKY_RESULTS and self._expects_a_fault():
+                outcome.fault = self._fault(code, prepared.call.number)
+                return outcome
+            if captured and code == captured and is_launch(prepared):
+                refused.append(prepared)
             if code != captured and self._session.executor.result_matters(prepared):
                 if captured == 0:
                     failure = self._session.failure(prepared, code)
@@ -152,30 +267,22 @@ class Verifier:
                     f"{prepared.where} returned {self._session.driver.error_name(code)}, in the application "
                     f"{self._session.driver.error_name(captured or 0)}"
                 )
-            if code in STICKY_RESULTS:
-                name = self._session.driver.error_name(code)
-                outcome.lost = f"{prepared.where} returned {name}, as in the application"
-                return outcome
             for output in prepared.host_outputs:
                 self._compare_host(output, prepared.call, outcome)
-            self._compare_seen(prepared.call.number, outcome)
+            self._follow_changes(self._session.program.seen, prepared.call.number, outcome)
         try:
             self._session.use_main_context()
-            self._session.host_writes(self._session.last_changes)
+            self._follow_changes({0: self._session.last_changes}, 0, outcome)
             self._session.synchronize()
         except DriverFailure as failure:
-            # The application ended inside the window, or could not read its memory behind it: it met the same.
-            unread = any(note.code == "MEMORY_NOT_READ" for note in self._session.program.notes)
-            if failure.code in STICKY_RESULTS and (
-                unread or any(p.call.result is None for p in self._session.window)
-            ):
-                outcome.lost = f"the window left {failure.name} behind, as in the application"
+            if failure.code in STICKY_RESULTS and self._expects_a_fault():
+                outcome.fault = self._fault(failure.code)
                 return outcome
             raise DriverFailure(
                 failure.function,
                 failure.code,
                 failure.name,
-                where="behind the last call of the window",
+                where="after the last call of the window",
                 next="in the application the window ended well; `replay info` shows what the capture lacks",
             ) from None
         self._session.contents.watch(())
@@ -183,6 +290,11 @@ class Verifier:
             self._session.window = [item for item in self._session.window if item not in dropped]
         self._session.stage("comparing outputs")
         self._compare_alive(outcome)
+        outcome.fault = self._missed(refused)
+        outcome.refused = [
+            f"{prepared.where} returned {result_name(prepared.call.result)}, as in the application: it did not run"
+            for prepared in refused
+        ]
         return outcome
 
     def _leave_out(self, prepared: Prepared, why: str, dropped: list[Prepared]) -> None:
@@ -209,7 +321,15 @@ class Verifier:
             verified.within_tolerance = outcome.acceptable
             verified.verdict = "match" if outcome.acceptable else "wrong"
         elif not sum(item.compared_bytes for item in outcome.comparisons):
-            verified.verdict, verified.reason = "not_compared", "no outputs were captured"
+            self._not_compared(verified)
+        return verified
+
+    def met(self, failure: DriverFailure) -> Verified | None:
+        """What a `run_window` comes to that failed; None where the application met no such error."""
+        if failure.code not in STICKY_RESULTS or not self._expects_a_fault():
+            return None
+        verified = Verified("not_compared", unverified=self._unverified())
+        verified.ended_in(self._fault(failure.code))
         return verified
 
     def _count_words(self, verified: Verified) -> None:
@@ -218,9 +338,14 @@ class Verifier:
             contents.guessed_words,
             contents.handle_words_of_outputs,
         )
+        verified.taken_for_host, verified.left_alone = (
+            dict(contents.taken_for_host),
+            dict(contents.left_alone),
+        )
 
     def verify_again(self, verified: Verified) -> None:
         """After timing: the last replay must leave what the first one left, or the kernel or restoring is at fault."""
+        self._saver = None  # what the first replay left is what is shown
         if verified.verdict not in ("match", "wrong"):
             return
         self._session.stage("comparing the outputs of the last replay")
@@ -248,17 +373,24 @@ class Verifier:
                     verified.comparisons = [c for c in verified.comparisons if c.label != comparison.label]
                     verified.comparisons.append(comparison)
 
-    def _compare_seen(self, number: int, outcome: _Outcome) -> None:
-        """What the application could see in memory of the host behind a call that waited for the device."""
-        for position, change in enumerate(self._session.program.seen.get(number, ())):
+    def _follow_changes(
+        self, changes: Mapping[int, Sequence[Change]], number: int, outcome: _Outcome
+    ) -> None:
+        """What changed in memory of the host at this place: compared where the device may have written it, then put
+        there as the application had it."""
+        for position, change in enumerate(changes.get(number, ())):
             if position == 0:
                 self._session.synchronize()
             data = self._session.executor.attachment(change.contents)
-            comparison, actual = self._session.contents.compare_seen(change, data, number)
-            if not comparison.equal:
-                outcome.comparisons.append(comparison)
-                key = (change.range, change.offset + (number << 44))
-                outcome.digests[key], outcome.labels[key] = actual, comparison.label
+            if change.moment == "after" or change.undecided is not None:
+                comparison, actual = self._session.contents.compare_seen(change, data, change.call)
+                if not comparison.equal:
+                    outcome.comparisons.append(comparison)
+                    key = (
+                        change.range,
+                        change.offset + (change.call << 44) + ((change.moment == "before") << 43),
+                    )
+                    outcome.digests[key], outcome.labels[key] = actual, comparison.label
             self._session.contents.change(change, data)
 
     def _compare_ranges(self, ranges: Iterable[Range], outcome: _Outcome) -> None:
@@ -301,3 +433,11 @@ class Verifier:
             r for r in self._session.program.ranges.values() if r.after is None and r.before is not None
         )
         return [f"{describe(range_)}: contents after the window were not captured" for range_ in unknown]
+
+
+def _bytes_of(counts: Mapping[str, int]) -> str:
+    """`4 bytes of managed buffer 0x7f00 (64 KiB)`, of several at once."""
+    shown = [
+        f"{count:,} byte{'s' if count != 1 else ''} of {name}" for name, count in list(counts.items())[:4]
+    ]
+    return ", ".join(shown) + (f" and {len(counts) - 4} more" if len(counts) > 4 else "")

@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
+from replay.api.extents import CHANNEL_BYTES
 from replay.api.structs import CUDA_MEMCPY3D, MemoryType
 from replay.engine.driver import CU_STREAM_LEGACY, Driver, DriverFailure, call, query
 from replay.errors import EngineError
 from replay.snapshot.schema import ArrayShape, Range
-
-# CUarray_format -> bytes of one channel; for the place of a mismatch only
-_CHANNEL_BYTES = {0x01: 1, 0x08: 1, 0x02: 2, 0x09: 2, 0x10: 2, 0x03: 4, 0x0A: 4, 0x20: 4}
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ def texel_at(shape: ArrayShape, offset: int) -> str:
         z, inside = divmod(offset, part.width_bytes * part.rows)
         y, x_bytes = divmod(inside, part.width_bytes)
         planar = any(item.plane for item in shape.parts)
-        channel_bytes = _CHANNEL_BYTES.get(shape.format, 0)
+        channel_bytes = CHANNEL_BYTES.get(shape.format, 0)
         element_bytes = channel_bytes * max(shape.channels, 1) or _element_bytes(shape)
         x = x_bytes // element_bytes if element_bytes and not planar else x_bytes
         words = [f"{'byte' if planar or not element_bytes else 'x'} {x}", f"y {y}", f"z {z}"]

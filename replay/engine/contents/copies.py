@@ -1,97 +1,138 @@
 """Copies of what the window writes, from which every iteration starts again.
 
-Only what the window writes is restored, from copies on the device: the chunks whose captured contents before and after
-the window differ, or the whole range where that is not known. The first comparison covers every byte that was captured
-afterwards, so a write that this rule missed is seen.
+Only what the window writes is restored: the chunks whose captured contents before and after the window differ, or the
+whole range where that is not known. The first comparison covers every byte that was captured afterwards, so a write
+that this rule missed is seen. What held zeros needs no copy. Copies of memory of the device are there, too, as far as
+it has room, else on the host.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from blake3 import blake3
 
 from replay.engine.contents.live import WIDEST_VIEW_BYTES, LiveMemory
-from replay.engine.contents.reading import describe, written_stretches
+from replay.engine.contents.reading import apart_from_zeros, describe, written_stretches
 from replay.engine.driver import Driver, DriverFailure, call, query
 from replay.engine.placing.memory import is_array, is_host
 from replay.errors import EngineError
 from replay.snapshot.schema import CHUNK_BYTES, DIGEST_BYTES, Range
 
+# What is left free on a device for what the driver and the timing need: local memory of kernels, the flush
+RESERVE_BYTES = 256 << 20
+RESERVE_SHARE = 16  # of all the memory of a small device, one part in so many
+
+_OUT_OF_MEMORY = 2  # CUDA_ERROR_OUT_OF_MEMORY
+
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch of a range that the window writes, and the live address of its copy: on the device for memory of the
-    device, on the host for that of the host."""
+    """A stretch of a range that the window writes, and the live address of its copy, on the device or on the host; 0
+    where the stretch holds zeros."""
 
     range_id: int
     offset: int
     size_bytes: int
-    copy: int
+    copy: int = 0
+    on_host: bool = False
 
 
 class Copies:
     """Copies aside of stretches of ranges, made once. progress: called now and then with what is done."""
 
     def __init__(
-        self,
-        driver: Driver,
-        live: LiveMemory,
-        ranges: Mapping[int, Range],
-        progress: Callable[[str], None] = lambda text: None,
+        self, driver: Driver, live: LiveMemory, progress: Callable[[str], None] = lambda text: None
     ) -> None:
         self._driver = driver
         self._live = live
-        self._ranges = ranges
         self._progress = progress
+        self._ranges: dict[int, Range] = {}
         self._segments: dict[int, list[Segment]] = {}
         self._host_copies: list[ctypes.Array[ctypes.c_char]] = []
         self.loaded_digests: dict[tuple[int, int], bytes] = {}  # by (range id, offset)
 
-    def keep(self, ranges: Iterable[Range], whole: set[int]) -> None:
+    def keep(self, ranges: Iterable[Range], whole: Collection[int]) -> None:
         """Copy what the window writes in these ranges aside, so that `restore` can bring it back.
 
         whole: ids of ranges that are restored completely, since the window puts other memory into their place.
+        Raises EngineError when there is no room for the copies, on the device or on the host.
         """
-        device_bytes = host_bytes = 0
-        wanted: list[tuple[Range, int, int, int]] = []  # offset, bytes, place among the copies
+        wanted: dict[int, list[Segment]] = {}
         for range_ in ranges:
-            if range_.id in self._segments:
-                continue
-            self._segments[range_.id] = []
-            complete = [(0, range_.before.size_bytes)] if range_.before else []
-            for offset, size in complete if range_.id in whole else written_stretches(range_):
-                wanted.append((range_, offset, size, host_bytes if is_host(range_) else device_bytes))
-                if is_host(range_):
-                    host_bytes += _aligned(size)
-                else:
-                    device_bytes += _aligned(size)
-        device_copy = host_copy = 0
-        if device_bytes:
-            try:
-                device_copy = query(self._driver, "cuMemAlloc_v2", device_bytes)
-            except DriverFailure as failure:
-                raise EngineError(
-                    f"{device_bytes} bytes of device memory for restoring cannot be had ({failure.name})",
-                    next="replay on a device with more memory, or close other programs that use it",
-                ) from None
-        if host_bytes:
-            self._host_copies.append(ctypes.create_string_buffer(host_bytes))
-            host_copy = ctypes.addressof(self._host_copies[-1])
-        for range_, offset, size, place in wanted:
-            copy = place + (host_copy if is_host(range_) else device_copy)
-            self._segments[range_.id].append(Segment(range_.id, offset, size, copy))
-            live = self._live.address(range_) + offset
-            if is_array(range_):
-                self._live.arrays.copy_aside(range_, offset, size, copy)
-            elif is_host(range_):
-                ctypes.memmove(copy, live, size)
-            else:
-                call(self._driver, "cuMemcpyDtoD_v2", copy, live, size)
-        if device_bytes:
+            if range_.id not in self._segments:
+                self._ranges[range_.id] = range_
+                self._segments[range_.id] = []
+                stretches = _all_of(range_) if range_.id in whole else written_stretches(range_)
+                wanted[range_.id] = list(_segments(range_, stretches))
+        of_device = {number: items for number, items in wanted.items() if not is_host(self._ranges[number])}
+        of_host = {number: items for number, items in wanted.items() if number not in of_device}
+        there = self._on_device(of_device)
+        if there is not None:
+            self._place(of_device, there)
+        else:
+            # The largest that fit stay on the device: restoring from the host takes longest for them.
+            for number in sorted(of_device, key=lambda one: -_size_of(of_device[one])):
+                alone = {number: of_device[number]}
+                there = self._on_device(alone)
+                self._place(alone, self._on_host(alone) if there is None else there, there is None)
+        self._place(of_host, self._on_host(of_host), True)
+        if of_device:
             self._live.arrive()
+
+    def _on_device(self, wanted: dict[int, list[Segment]]) -> int | None:
+        """The address of so much memory of the device; None where it has no room for it, 0 where none is wanted."""
+        size = sum(map(_size_of, wanted.values()))
+        if not size:
+            return 0
+        free, total = ctypes.c_size_t(0), ctypes.c_size_t(0)
+        call(self._driver, "cuMemGetInfo_v2", ctypes.addressof(free), ctypes.addressof(total))
+        if size + min(RESERVE_BYTES, total.value // RESERVE_SHARE) > free.value:
+            return None
+        try:
+            return query(self._driver, "cuMemAlloc_v2", size)
+        except DriverFailure as failure:
+            if failure.code != _OUT_OF_MEMORY:
+                raise
+            return None
+
+    def _on_host(self, wanted: dict[int, list[Segment]]) -> int:
+        size = sum(map(_size_of, wanted.values()))
+        if not size:
+            return 0
+        try:
+            self._host_copies.append(ctypes.create_string_buffer(size))
+        except MemoryError:
+            raise EngineError(
+                f"{size:,} bytes for restoring what the window writes cannot be had, on the device or on the host",
+                next="replay on a machine with more memory, or with --no-timing",
+            ) from None
+        return ctypes.addressof(self._host_copies[-1])
+
+    def _place(self, wanted: dict[int, list[Segment]], place: int, on_host: bool = False) -> None:
+        """Make the copies, one after another from `place` on."""
+        for number, segments in wanted.items():
+            range_ = self._ranges[number]
+            live = self._live.address(range_)
+            for segment in segments:
+                if segment.copy:
+                    segment = Segment(number, segment.offset, segment.size_bytes, place, on_host)
+                    self._copy(range_, live, segment)
+                    place += _aligned(segment.size_bytes)
+                self._segments[number].append(segment)
+
+    def _copy(self, range_: Range, live: int, segment: Segment) -> None:
+        if is_host(range_):
+            ctypes.memmove(segment.copy, live + segment.offset, segment.size_bytes)
+        elif is_array(range_) and segment.on_host:
+            self._live.arrays.read(range_, segment.offset, segment.size_bytes, segment.copy)
+        elif is_array(range_):
+            self._live.arrays.copy_aside(range_, segment.offset, segment.size_bytes, segment.copy)
+        else:
+            function = "cuMemcpyDtoH_v2" if segment.on_host else "cuMemcpyDtoD_v2"
+            call(self._driver, function, segment.copy, live + segment.offset, segment.size_bytes)
 
     def keep_whole(self, range_: Range) -> None:
         """Restore all of a range from now on, as it is now."""
@@ -110,16 +151,28 @@ class Copies:
         """Bring a range back to its `before` contents. Enqueued on the default stream; the caller synchronises."""
         live = self._live.address(range_)
         for segment in self._segments.get(range_.id, ()):
-            if is_array(range_):
-                self._live.arrays.bring_back(range_, segment.offset, segment.size_bytes, segment.copy)
-            elif is_host(range_):
-                ctypes.memmove(live + segment.offset, segment.copy, segment.size_bytes)
+            place, size = live + segment.offset, segment.size_bytes
+            if is_host(range_):
+                ctypes.memmove(place, segment.copy, size) if segment.copy else ctypes.memset(place, 0, size)
+            elif is_array(range_) and segment.on_host:
+                self._live.arrays.write(range_, segment.offset, size, segment.copy)
+            elif is_array(range_):
+                self._live.arrays.bring_back(range_, segment.offset, size, segment.copy)
+            elif not segment.copy:
+                self._enqueue("cuMemsetD8Async", place, 0, size)
+            elif segment.on_host:
+                self._enqueue("cuMemcpyHtoDAsync_v2", place, segment.copy, size)
             else:
-                code = self._driver.function("cuMemcpyDtoDAsync_v2")(
-                    live + segment.offset, segment.copy, segment.size_bytes, 0
-                )
-                if code:
-                    raise DriverFailure("cuMemcpyDtoDAsync_v2", code, self._driver.error_name(code))
+                self._enqueue("cuMemcpyDtoDAsync_v2", place, segment.copy, size)
+
+    def _enqueue(self, function: str, *arguments: int) -> None:
+        code = self._driver.function(function)(*arguments, 0)
+        if code:
+            raise DriverFailure(function, code, self._driver.error_name(code))
+
+    def range(self, range_id: int) -> Range:
+        """One of those that were given to `keep`."""
+        return self._ranges[range_id]
 
     def is_copied(self, range_id: int, offset: int) -> bool:
         """Whether `restore` brings the byte at `offset` back."""
@@ -155,8 +208,35 @@ class Copies:
 
     @property
     def copied_bytes(self) -> int:
-        """What one `restore` of everything moves."""
+        """What one `restore` of everything brings back."""
         return sum(segment.size_bytes for segments in self._segments.values() for segment in segments)
+
+    @property
+    def on_host_bytes(self) -> int:
+        """How much of that is memory of the device whose copy is on the host, since the device has no room for it."""
+        return sum(
+            segment.size_bytes
+            for range_id, segments in self._segments.items()
+            if not is_host(self._ranges[range_id])
+            for segment in segments
+            if segment.on_host
+        )
+
+
+def _all_of(range_: Range) -> list[tuple[int, int]]:
+    size = range_.before.size_bytes if range_.before is not None else range_.size_bytes
+    return [(0, size)] if size else []
+
+
+def _segments(range_: Range, stretches: Iterable[tuple[int, int]]) -> Iterable[Segment]:
+    """With 1 for the place of each copy that is still to be made."""
+    for offset, size, is_zero in apart_from_zeros(range_, stretches):
+        yield Segment(range_.id, offset, size, 0 if is_zero else 1)
+
+
+def _size_of(segments: Iterable[Segment]) -> int:
+    """Of their copies."""
+    return sum(_aligned(segment.size_bytes) for segment in segments if segment.copy)
 
 
 def _aligned(size: int) -> int:

@@ -8,6 +8,8 @@ from replay.engine.placing.memory import is_global
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Contents, Range
 
+LEAST_ZERO_BYTES = 4 * CHUNK_BYTES  # that are worth a call of their own
+
 
 def read_contents(reader: SnapshotReader, contents: Contents) -> bytes:
     """All bytes of an attachment or image."""
@@ -75,3 +77,36 @@ def loads(contents: Contents, start: int, widest_fill_bytes: int) -> Iterator[tu
             yield offset, digest, size
     if fill_bytes:
         yield fill_offset, ZERO_DIGEST, fill_bytes
+
+
+def apart_from_zeros(range_: Range, stretches: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, bool]]:
+    """(offset, bytes, whether it holds zeros alone before the window) of stretches of a range that are in order, cut
+    where at least LEAST_ZERO_BYTES of zeros begin and end. Arrays, which a call cannot fill, are not cut."""
+    runs: list[tuple[int, int]] = []
+    if range_.before is not None and range_.array is None:
+        found = loads(range_.before, 0, range_.before.size_bytes)
+        runs = [
+            (at, at + size)
+            for at, digest, size in found
+            if digest == ZERO_DIGEST and size >= LEAST_ZERO_BYTES
+        ]
+    next_run = 0
+    for offset, size in stretches:
+        end = offset + size
+        while next_run < len(runs) and runs[next_run][1] <= offset:
+            next_run += 1
+        at = next_run
+        while at < len(runs) and runs[at][0] < end:
+            start, stop = max(runs[at][0], offset), min(runs[at][1], end)
+            if offset < start:
+                yield offset, start - offset, False
+            yield start, stop - start, True
+            offset, at = stop, at + 1
+        if offset < end:
+            yield offset, end - offset, False
+
+
+def copied_bytes(range_: Range) -> int:
+    """What the copies take from which the writes of the window to a range are undone."""
+    stretches = apart_from_zeros(range_, written_stretches(range_))
+    return sum(size for _, size, is_zero in stretches if not is_zero)

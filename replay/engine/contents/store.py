@@ -27,6 +27,7 @@ from replay.engine.contents.words import (
     HandleWord,
     Word,
     patch,
+    spans_mask,
     where_it_agrees,
     where_it_stands,
     with_live_handles,
@@ -68,6 +69,7 @@ class ContentStore:
     reading_of_part: Callable[[Range, int, int], Reading] = lambda range_, offset, size: Reading()
     map_places: dict[int, list[MapPlace]] = field(default_factory=dict)  # in `before` contents, by range id
     loaded_bytes: int = 0
+    to_load_bytes: int = 0  # of all that was asked for so far
     # Called with label, range id (0: host memory), offset, and what was captured, expected and found there
     on_difference: Callable[[str, int, int, bytes, bytes, bytes], None] = lambda *where_and_what: None
     followed: set[int] = field(default_factory=set)  # captured addresses that outputs may hold at any byte
@@ -79,13 +81,17 @@ class ContentStore:
     )  # what `point_to` wrote, by range id and offset
     _watched: set[int] = field(default_factory=set)
     _mirrors: dict[int, bytearray] = field(default_factory=dict)  # by range id: what the application last saw
+    # Bytes by buffer, of the checked pass: taken for the host's by `compare_seen`; and those that only the device can
+    # have written, or another thread of the host while one waited, and that the replay leaves as they were.
+    taken_for_host: dict[str, int] = field(default_factory=dict)
+    left_alone: dict[str, int] = field(default_factory=dict)
     written_elsewhere: dict[int, list[int]] = field(
         default_factory=dict
     )  # range id -> offsets of chunks that the first replay wrote although they are captured as unchanged
 
     def __post_init__(self) -> None:
         self._live = LiveMemory(self.driver, self.addresses, self.find_handle, self.inside)
-        self.copies = Copies(self.driver, self._live, self.ranges, self.progress)
+        self.copies = Copies(self.driver, self._live, self.progress)
 
     def live(self, range_: Range) -> int:
         """Where a range lives now; of an array its captured address, from which offsets are counted."""
@@ -93,6 +99,9 @@ class ContentStore:
 
     def load(self, *ranges: Range, start: int = 0) -> None:
         """Write the `before` contents of ranges, from the snapshot, from chunk border `start` on."""
+        self.to_load_bytes += sum(
+            max(range_.size_bytes - start, 0) for range_ in ranges if range_.before is not None
+        )
         stretches: list[Stretch] = []
         for range_ in ranges:
             if range_.before is None:
@@ -125,7 +134,8 @@ class ContentStore:
             self._live.arrive()
 
     def _tell_loaded(self, more_bytes: int = 0) -> None:
-        self.progress(f"loading memory ({self.loaded_bytes + more_bytes >> 20} MiB done)")
+        done = self.loaded_bytes + more_bytes
+        self.progress(f"loading memory ({done >> 20} of {self.to_load_bytes >> 20} MiB)")
 
     def _write_chunk(self, stretch: Stretch, data: bytes | bytearray | Piece) -> None:
         range_, offset = stretch.range_, stretch.offset
@@ -200,10 +210,11 @@ class ContentStore:
             self._mirrors[range_.id][change.offset : change.offset + len(data)] = patched
 
     def compare_seen(self, change: Change, data: bytes, number: int) -> tuple[BufferComparison, bytes]:
-        """Compare what the application saw with what is there. Bytes that the replay has left as they were were the
-        host's to write, not the device's, so only others count. Also gives a digest of what is there."""
+        """Compare what the application saw with what is there. Bytes that the host may have written, and that the
+        replay has left as they were, do not count (`taken_for_host`). Also gives a digest of what is there."""
         range_ = self.ranges[change.range]
-        label = f"{describe(range_)} as seen behind call {number}"
+        when = "behind" if change.moment == "after" else "before"
+        label = f"{describe(range_)} as seen {when} call {number}"
         reading = partial(self.reading_of_part, range_, change.offset, len(data))
         result = BufferComparison(label, range_.address + change.offset, len(data), reading=reading)
         if self.addresses.find(home_address(range_)) is None:
@@ -218,7 +229,19 @@ class ContentStore:
 
             then = bytes(self._mirrors[range_.id][change.offset : change.offset + len(data)])
             was, now, want = (numpy.frombuffer(item, "u1") for item in (then, actual, data))
-            data = numpy.where(now == was, now, want).tobytes()
+            left = (now == was) & (now != want)
+            of_host = left
+            if change.undecided is not None:
+                undecided = spans_mask(change.undecided, len(data))
+                # Where a mailbox was looked at, the host may have put back what the device had written.
+                of_host = undecided & (now != want) & ((now == was) | (want == was))
+                if silent := int(numpy.count_nonzero(left & ~undecided)):
+                    name = describe(range_)
+                    self.left_alone[name] = self.left_alone.get(name, 0) + silent
+            if count := int(numpy.count_nonzero(of_host)):
+                name = describe(range_)
+                self.taken_for_host[name] = self.taken_for_host.get(name, 0) + count
+            data = numpy.where(of_host, now, want).tobytes()
         result.add(0, data, actual)
         if data != actual:
             self.on_difference(label, range_.id, change.offset, captured, data, actual)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from replay.engine.placing.addresses import AddressMap
 from replay.errors import EngineError
@@ -127,3 +128,13 @@ def where_it_agrees(expected: bytes, guess: bytes, actual: bytes) -> tuple[bytes
     words, guessed, found = (numpy.frombuffer(data, "<u8", count) for data in (expected, guess, actual))
     agree = (guessed == found) & (words != found)
     return numpy.where(agree, found, words).tobytes() + expected[8 * count :], int(agree.sum())
+
+
+def spans_mask(spans: bytes, size_bytes: int) -> Any:
+    """A boolean numpy array: which of so many bytes lie in the stretches (pairs of u64: from, how many)."""
+    import numpy
+
+    mask = numpy.zeros(size_bytes, bool)
+    for begin, count in struct.iter_unpack("<QQ", spans[: len(spans) // 16 * 16]):
+        mask[min(begin, size_bytes) : min(begin + count, size_bytes)] = True
+    return mask

@@ -12,12 +12,23 @@ entered.
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from replay.api.extents import Extent, of_call
 from replay.api.functions import by_symbol
-from replay.api.vocabulary import HANDLE_TYPES, Effect, Function, Keep, Parameter, Role, Term
+from replay.api.vocabulary import (
+    HANDLE_TYPES,
+    STICKY_RESULTS,
+    Effect,
+    Function,
+    Keep,
+    Parameter,
+    Role,
+    Term,
+)
 from replay.engine.contents.tensor_maps import LiveMaps, MapPlace
 from replay.engine.contents.words import HandleWord, Word
 from replay.engine.driver import Driver, DriverFailure, argument_type, argument_value, passed_value
@@ -25,7 +36,7 @@ from replay.engine.execution import custom
 from replay.engine.execution.custom.graphs import LiveGraphs
 from replay.engine.execution.executed import NOT_EXECUTED, PLACED_BEFOREHAND
 from replay.engine.execution.handles import HandleMap, ThreadContexts, captured_handles
-from replay.engine.execution.inputs import MAXIMUM_BUFFER_BYTES, CallInputs, Prepared
+from replay.engine.execution.inputs import MAXIMUM_BUFFER_BYTES, CallInputs, Late, Prepared
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.devices import Devices
 from replay.errors import EngineError
@@ -62,14 +73,15 @@ _CREATORS = (
     "cuSurfObjectCreate", "cuTexRefCreate", "cuGraphInstantiate", "cuMemPoolCreate",
 )  # fmt: skip
 
+# The context of a call that failed since none was current.
+NO_CONTEXT = -1
+_INVALID_CONTEXT = 201  # CUresult
+
 # Handles below stand for the default streams.
 _SPECIAL_STREAMS = 3
 
 # A word of this size or more is no index and no count.
 SMALLEST_CERTAIN_HANDLE = 1 << 32
-
-# CUresults after which a context can do nothing more: the outputs of such a window cannot be read.
-STICKY_RESULTS = frozenset((700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721))
 
 
 def destroyed_handle(call: Call, function: Function) -> tuple[str, int] | None:
@@ -166,14 +178,16 @@ class Executor(CallInputs):
         """Make the call's context current, and fill in what was not known when it was prepared."""
         if prepared.context != self._current:
             self.switch(prepared.context)
-        for position, c_type, captured in prepared.late_arguments:
-            prepared.arguments[position] = self._live(c_type, captured, prepared)
-        for address, c_type, captured in prepared.late_words:
-            _put_word(address, self._live(c_type, captured, prepared))
+        for late in prepared.late_arguments:
+            prepared.arguments[late.place] = self._live(late, prepared)
+        for late in prepared.late_words:
+            _put_word(late.place, self._live(late, prepared))
 
     def switch(self, context: int) -> None:
-        """Make the live context that stands for a captured one current."""
-        live = self._devices.context if context == 0 else self.handles.live("CUcontext", context)
+        """Make the live context that stands for a captured one current; for NO_CONTEXT none."""
+        live = self._devices.context if context == 0 else 0
+        if context not in (0, NO_CONTEXT):
+            live = self.handles.live("CUcontext", context)
         code = self.driver.function("cuCtxSetCurrent")(live)
         if code:
             raise DriverFailure("cuCtxSetCurrent", code, self.driver.error_name(code))
@@ -199,6 +213,11 @@ class Executor(CallInputs):
         yield
         if other and before is not None:
             self.switch(before)
+
+    @property
+    def is_somewhere(self) -> bool:
+        """Whether it is known which context is current."""
+        return self._current is not None
 
     def context_unknown(self) -> None:
         """Something made another context current."""
@@ -252,7 +271,7 @@ class Executor(CallInputs):
                 f"has {len(call.arguments)} arguments, {call.function} takes {len(function.parameters)}",
                 where=f"call {call.number}",
             )
-        context = self.threads.current(call.thread)
+        context = NO_CONTEXT if call.result == _INVALID_CONTEXT else self.threads.current(call.thread)
         if call.result == 0 and self.threads.follow(call):
             return None
         if call.in_capture or function.effect in (Effect.BEGIN_CAPTURE, Effect.END_CAPTURE):
@@ -336,6 +355,10 @@ class Executor(CallInputs):
         ]
         return prepared
 
+    def variable_bytes(self, captured_bytes: int, live_bytes: int) -> int:
+        """How large a variable of a module is: the driver knows, whatever a snapshot says."""
+        return live_bytes
+
     def _forget(self, handle: tuple[str, int]) -> None:
         self.handles.forget(*handle)
         self.made.pop(handle, None)
@@ -352,7 +375,9 @@ class Executor(CallInputs):
             if parameter.c_type == "CUdevice":
                 return self._devices.device(word & 0xFFFFFFFF)
             return argument_value(parameter, word)
-        if role in (Role.HANDLE, Role.ADDRESS):
+        if role == Role.ADDRESS:
+            return self._address(prepared, function, position, word)
+        if role == Role.HANDLE:
             return self.late(prepared, position, parameter.c_type, word)
         if role == Role.HOST_ADDRESS:
             return self.addresses.live(word, prepared.where)
@@ -365,7 +390,8 @@ class Executor(CallInputs):
         if role == Role.IMAGE:
             return self.image(prepared, parameter.name)
         if role == Role.HOST_READ:
-            return self.host_source(prepared, parameter.name, word)
+            size = self._count(prepared.call, function, parameter.count)
+            return self.host_source(prepared, parameter.name, word, size)
         if role == Role.HOST_WRITE:
             size = self._count(prepared.call, function, parameter.count)
             return self.host_target(prepared, parameter.name, word, size)
@@ -377,26 +403,37 @@ class Executor(CallInputs):
         raise EngineError(f"parameter {parameter.name} cannot be rebuilt", where=prepared.where)
 
     def late(self, prepared: Prepared, position: int, c_type: str, captured: int) -> int:
-        """A handle or address argument: now if it is known, else when the call runs.
-
-        A handle is always looked up when the call runs, since the window may create it anew in every iteration.
-        """
-        if c_type == "CUdeviceptr_v1":
-            c_type = "CUdeviceptr"
-        if c_type in HANDLE_TYPES and not (c_type == "CUstream" and captured < _SPECIAL_STREAMS) and captured:
-            prepared.late_arguments.append((position, c_type, captured))
+        """A handle argument. It is looked up when the call runs: the window may make it anew each time."""
+        if captured and not (c_type == "CUstream" and captured < _SPECIAL_STREAMS):
+            prepared.late_arguments.append(Late(position, c_type, captured))
             return 0
-        live = captured if c_type in HANDLE_TYPES else self.addresses.find(captured)
+        return captured
+
+    def _address(self, prepared: Prepared, function: Function, position: int, captured: int) -> int:
+        """An address argument and all that the call reaches from it: now if it is known, else when the call runs."""
+        touch = next((item for item in function.touches if item.parameter == position), None)
+        name = function.parameters[position].name
+        if touch is None:
+            raise EngineError(f"nothing says how far it reaches from {name}", where=prepared.where)
+        extent = of_call(function, prepared.call.arguments, touch)
+        live = self.addresses.reach(captured, extent.size_bytes, touch.write)
         if live is not None and not self.addresses.may_change(captured):
             return live
-        if prepared.call.result not in (0, None):
-            return captured  # the application passed a wrong address too, and the driver said so
-        prepared.late_arguments.append((position, "CUdeviceptr", captured))
+        prepared.late_arguments.append(Late(position, "CUdeviceptr", captured, extent, name, touch.write))
         return 0
 
-    def late_word(self, prepared: Prepared, address: int, c_type: str, captured: int) -> None:
-        """A handle or address inside a buffer, at the live `address`."""
-        prepared.late_words.append((address, c_type, captured))
+    def late_word(
+        self,
+        prepared: Prepared,
+        address: int,
+        c_type: str,
+        captured: int,
+        extent: Extent = Extent(0, 0),  # noqa: B008 (a tuple)
+        argument: str = "",
+        write: bool = False,
+    ) -> None:
+        """A handle or address inside a buffer, at the live `address`; the rest as in `Late`."""
+        prepared.late_words.append(Late(address, c_type, captured, extent, argument, write))
 
     def object_word(
         self, prepared: Prepared, address: int, offset: int, candidates: list[HandleWord], whole: bool
@@ -446,10 +483,12 @@ class Executor(CallInputs):
             ]
             self.object_word(prepared, address + 8 * place, 8 * place, candidates, False)
 
-    def _live(self, c_type: str, captured: int, prepared: Prepared) -> int:
-        if c_type == "CUdeviceptr":
-            return self.addresses.live(captured, prepared.where)
-        return self.handles.live(c_type, captured, prepared.where)
+    def _live(self, late: Late, prepared: Prepared) -> int:
+        if late.c_type == "CUdeviceptr":
+            return self.addresses.access(
+                late.captured, late.extent, prepared.where, late.argument, late.write
+            )
+        return self.handles.live(late.c_type, late.captured, prepared.where)
 
     def _array(self, prepared: Prepared, function: Function, parameter: Parameter) -> Any:
         call = prepared.call
@@ -458,6 +497,12 @@ class Executor(CallInputs):
             count = self._count(call, function, parameter.count)
             size = max(count * parameter.element_bytes, 8)
         data = b"" if parameter.role == Role.OUT else self.required(prepared, parameter.name)
+        wanted = self._count(call, function, parameter.count) * parameter.element_bytes
+        if parameter.role == Role.IN and len(data) < wanted:
+            raise EngineError(
+                f"{parameter.name} has {len(data)} bytes, of which the call reads {wanted}",
+                where=prepared.where,
+            )
         captured_output = call.outputs.get(parameter.name, b"")
         output_bytes = len(captured_output) if isinstance(captured_output, bytes) else 0
         size = max(size, len(data), output_bytes)
@@ -469,12 +514,27 @@ class Executor(CallInputs):
         buffer = (ctypes.c_uint64 * (size // 8)).from_buffer_copy(data.ljust(size, b"\0")[: size // 8 * 8])
         prepared.keep.append(buffer)
         if parameter.role != Role.OUT:
+            extents = self._extents_of_each(prepared, function, parameter)
             for index in range(len(data) // 8):
                 if buffer[index]:
-                    self.late_word(prepared, ctypes.addressof(buffer) + 8 * index, element, buffer[index])
+                    place, argument = ctypes.addressof(buffer) + 8 * index, f"{parameter.name}[{index}]"
+                    extent = extents[index] if index < len(extents) else Extent(0, 0)
+                    self.late_word(prepared, place, element, buffer[index], extent, argument, True)
         if parameter.role != Role.IN and element in HANDLE_TYPES:
             prepared.outputs.append((buffer, element, captured_handles(call, parameter.name)))
         return buffer
+
+    def _extents_of_each(self, prepared: Prepared, function: Function, parameter: Parameter) -> list[Extent]:
+        """Of an array of addresses."""
+        if parameter.element != "CUdeviceptr":
+            return []
+        touch = next(
+            (item for item in function.touches if function.parameters[item.parameter] is parameter), None
+        )
+        if touch is None or touch.each is None:
+            raise EngineError(f"nothing says how far it reaches from {parameter.name}", where=prepared.where)
+        sizes = self.required(prepared, function.parameters[touch.each].name)
+        return [Extent(0, size) for (size,) in struct.iter_unpack("<Q", sizes[: len(sizes) // 8 * 8])]
 
     def _count(self, call: Call, function: Function, term: Term) -> int:
         product = term.scale
@@ -510,22 +570,25 @@ class Executor(CallInputs):
                 )
             ]
 
-    def _settle_late(
-        self, late: list[tuple[int, str, int]], made: set[int], put: Callable[[int, int], None]
-    ) -> list[tuple[int, str, int]]:
+    def _settle_late(self, late: list[Late], made: set[int], put: Callable[[int, int], None]) -> list[Late]:
         """Those that stay late; `put` gets the place and the live value of all others."""
         still_late = []
-        for place, c_type, captured in late:
-            live = None if captured in made else self._known(c_type, captured)
+        for item in late:
+            live = None if item.captured in made else self._known(item)
             if live is None:
-                still_late.append((place, c_type, captured))
+                still_late.append(item)
             else:
-                put(place, live)
+                put(item.place, live)
         return still_late
 
-    def _known(self, c_type: str, captured: int) -> int | None:
+    def _known(self, late: Late) -> int | None:
+        c_type, captured = late.c_type, late.captured
         if c_type == "CUdeviceptr":
-            return None if self.addresses.may_change(captured) else self.addresses.find(captured)
+            offset, size_bytes = late.extent
+            if self.addresses.may_change(captured + offset):
+                return None
+            live = self.addresses.reach(captured + offset, size_bytes, late.write)
+            return None if live is None else (live - offset) % 2**64
         if c_type == "CUgraphExec":
             return None  # one that the window changes is made again for the next iteration
         return self.handles.find(c_type, captured)

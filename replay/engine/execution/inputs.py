@@ -9,16 +9,30 @@ import ctypes
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+from replay.api.extents import Extent
 from replay.engine.contents.reading import read_contents
 from replay.engine.placing.addresses import AddressMap, ChosenWord
-from replay.errors import EngineError
+from replay.errors import EngineError, ImageError
+from replay.images import identify, image_size
 from replay.images.fatbin import WRAPPER_MAGIC
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Attachment, Call, Contents, Image, Range
 
 MAXIMUM_BUFFER_BYTES = 1 << 30  # of one argument; a larger one is not believed
+
+
+class Late(NamedTuple):
+    """A handle or address that is filled in when the call runs. place: position of the argument, or live address of the
+    word. extent, argument, write: of an address, as `AddressMap.access` takes them; nothing follows one without."""
+
+    place: int
+    c_type: str
+    captured: int
+    extent: Extent = Extent(0, 0)
+    argument: str = ""
+    write: bool = False
 
 
 @dataclass
@@ -39,10 +53,8 @@ class Prepared:
     context: int
     function: Callable[..., int]
     arguments: list[Any]
-    late_arguments: list[tuple[int, str, int]] = field(default_factory=list)  # position, C type, captured
-    late_words: list[tuple[int, str, int]] = field(
-        default_factory=list
-    )  # live address of the word, C type, captured
+    late_arguments: list[Late] = field(default_factory=list)
+    late_words: list[Late] = field(default_factory=list)
     first: list[Callable[[], None]] = field(default_factory=list)  # run before the driver is called
     outputs: list[tuple[Any, str, list[int]]] = field(
         default_factory=list
@@ -120,6 +132,10 @@ class CallInputs:
         prepared.keep.append(buffer)
         return buffer
 
+    def lasting_room(self, size_bytes: int) -> Any:
+        """Zeroed bytes; whoever asks keeps them."""
+        return (ctypes.c_char * max(size_bytes, 1))()
+
     def captured_output(self, prepared: Prepared, name: str) -> int:
         """The word that a call stored through an OUT pointer; 0 when it is not known."""
         data = prepared.call.outputs.get(name)
@@ -155,27 +171,38 @@ class CallInputs:
         key = found if isinstance(found, str) else f"call {prepared.call.number} {name} {part}"
         if key not in self._image_buffers:
             data = self.attachment(found)
+            _check_image(data, prepared.where)
             self._image_buffers[key] = (ctypes.c_char * (len(data) + 1)).from_buffer_copy(data + b"\0")
         return self._image_buffers[key]
 
-    def host_source(self, prepared: Prepared, name: str, captured: int, part: int = 0) -> Any:
-        """Host memory that a call reads: its captured bytes, in the captured pinned memory where it was such."""
-        source, size = self.host_bytes(prepared, name, part)
-        live = self._pinned(prepared, captured, size)
+    def host_source(
+        self, prepared: Prepared, name: str, captured: int, size_bytes: int, part: int = 0
+    ) -> Any:
+        """Host memory of which a call reads `size_bytes`: its captured bytes, in captured pinned memory where that was
+        such."""
+        source = self.host_bytes(prepared, name, size_bytes, part)
+        live = self._pinned(prepared, name, captured, size_bytes, write=False)
         if live is None:
             return source
         address = live
-
-        def write() -> None:
-            ctypes.memmove(address, source, size)
-
-        prepared.first.append(write)
+        prepared.first.append(lambda: self.put_host_bytes(address, source, size_bytes))
         return live
 
-    def host_bytes(self, prepared: Prepared, name: str, part: int = 0) -> tuple[Any, int]:
-        """The bytes of host memory that a call reads, in a buffer, and how many; what looks like a pointer to memory
-        that is elsewhere now follows it."""
+    def put_host_bytes(self, live: int, source: Any, size_bytes: int) -> None:
+        """Bytes of `host_bytes` go into pinned memory, where the application's host code had put them."""
+        ctypes.memmove(live, source, size_bytes)
+
+    def host_bytes(self, prepared: Prepared, name: str, size_bytes: int, part: int = 0) -> Any:
+        """The `size_bytes` bytes of host memory that a call reads, in a buffer; what looks like a pointer to memory
+        that is elsewhere now follows it. Raises EngineError when fewer were captured."""
         captured = self.required(prepared, name, part)
+        if len(captured) < size_bytes:
+            raise EngineError(
+                f"reads {size_bytes} bytes of host memory ({name}), of which {len(captured)} were captured",
+                where=prepared.where,
+                next="the snapshot is damaged, or was not made by `replay capture`",
+            )
+        captured = captured[:size_bytes]
         data, guessed = self.addresses.patch_lookalikes(captured)
         if prepared.call.number in self.host_words:
             changed = bytearray(data)
@@ -196,36 +223,79 @@ class CallInputs:
 
             prepared.first.append(follow)
         self.follow_objects(prepared, ctypes.addressof(buffer), captured)
-        return buffer, len(data)
+        return buffer
 
     def follow_objects(self, prepared: Prepared, address: int, data: bytes) -> None:
         """Words of `data`, which stands at the live `address`, that hold handles of objects get the live ones."""
 
-    def _pinned(self, prepared: Prepared, captured: int, size_bytes: int) -> int | None:
-        """Where captured host memory lives, if all of it is in one captured stretch that was pinned at that time."""
+    def _pinned(
+        self, prepared: Prepared, name: str, captured: int, size_bytes: int, write: bool
+    ) -> int | None:
+        """Where captured host memory lives, if all of it is in one captured stretch that was pinned at that time; None
+        for pageable memory. Raises EngineError for what can be neither."""
+        if self._was_pageable(prepared, captured):
+            return None
+        if size_bytes and self.addresses.is_for_host(captured):
+            live = self.addresses.reach(captured, size_bytes, write)
+            if live is not None:
+                return live
+        if self.addresses.reach(captured, size_bytes, write) is not None:
+            return None  # memory of the device, where this process puts nothing itself
+        if not self.addresses.may_be_pageable(captured, size_bytes):
+            self.addresses.access(captured, Extent(0, size_bytes), prepared.where, name, write)
+        return None
+
+    def _was_pageable(self, prepared: Prepared, captured: int) -> bool:
+        """Whether an address was pinned only later or earlier."""
         number = prepared.call.number
         here = [item for item in self.temporary if item.address <= captured < item.address + item.size_bytes]
-        if here and not any(
+        return bool(here) and not any(
             (item.born_call or 0) <= number and (item.died_call is None or number <= item.died_call)
             for item in here
-        ):
-            return None  # pageable memory then, at addresses that were pinned later or earlier
-        live = self.addresses.find(captured)
-        whole = live is not None and self.addresses.find(captured + size_bytes) == live + size_bytes
-        return live if whole else None
+        )
 
     def host_target(
         self, prepared: Prepared, name: str, captured: int, size_bytes: int, part: int = 0
     ) -> Any:
         """Host memory that a call writes; compared when its contents were captured."""
-        key = f"{name}.{part}" if part else name
-        expected = prepared.call.outputs.get(key)
-        live = self._pinned(prepared, captured, size_bytes)
-        target: Any = live
+        live = self._pinned(prepared, name, captured, size_bytes, write=True)
+        if live is None and size_bytes:
+            on_device = self.addresses.reach(captured, size_bytes, write=True)
+            if on_device is not None and not self._was_pageable(prepared, captured):
+                return on_device  # which the host does not read
         if live is None:
-            target = self.buffer(prepared, bytes(size_bytes))
-            live = ctypes.addressof(target)
+            return self.pageable_target(prepared, name, size_bytes, part)
+        self._expect(prepared, name, part, live, size_bytes)
+        return live
+
+    def pageable_target(self, prepared: Prepared, name: str, size_bytes: int, part: int = 0) -> Any:
+        """Room that stands for pageable memory that a call writes."""
+        if not 0 <= size_bytes <= MAXIMUM_BUFFER_BYTES:
+            raise EngineError(f"copies {size_bytes} bytes to the host at once ({name})", where=prepared.where)
+        target = self.buffer(prepared, bytes(size_bytes))
+        self._expect(prepared, name, part, ctypes.addressof(target), size_bytes)
+        return target
+
+    def _expect(self, prepared: Prepared, name: str, part: int, live: int, size_bytes: int) -> None:
+        expected = prepared.call.outputs.get(f"{name}.{part}" if part else name)
         if expected is not None:
             label = f"host memory that {prepared.where} wrote ({size_bytes} bytes)"
             prepared.host_outputs.append(HostOutput(label, live, expected, size_bytes))
-        return target
+
+
+def _check_image(data: bytes, where: object) -> None:
+    """A driver is given no length with an image: it believes what the image says of itself.
+
+    Raises EngineError for one that holds pointers, or says that it is longer than it is.
+    """
+    kind = identify(data)
+    problem = "it holds pointers of another process" if kind == "wrapper" else ""
+    if kind in ("fatbin", "cubin"):
+        try:
+            image_size(data)
+        except ImageError as error:
+            problem = str(error)
+    if problem:
+        raise EngineError(
+            f"a module image cannot be loaded: {problem}", where=where, next="`replay verify` checks the file"
+        )

@@ -68,6 +68,7 @@ class Bracket:
         self.reason = ""
         self.plain = True
         self.between: Sequence[Prepared] = ()
+        self.main, self.lanes, self._last = Lane(0, 0), [], -1
         work = [number for number, item in enumerate(session.window) if is_work(item)]
         if not work:
             self.reason = "the window starts no work on the device"

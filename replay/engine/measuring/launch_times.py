@@ -17,7 +17,7 @@ from typing import Literal
 from replay.api.functions import by_symbol
 from replay.engine.driver import DriverFailure, call, passed_value, query
 from replay.engine.execution.inputs import Prepared
-from replay.engine.execution.lanes import Lane, is_launch, lane_of, launch_streams
+from replay.engine.execution.lanes import Lane, is_launch, is_work, lane_of, launch_streams
 from replay.engine.execution.submission import Batch
 from replay.engine.measuring.bracket import NO_NUMBER, OF_NO_CALL, ended_context, step
 from replay.engine.measuring.measure import MAXIMUM_HELD_CALLS, WindowSampler
@@ -95,7 +95,7 @@ class LaunchTimer:
         timed: list[_Timed] = []
         unlisted = 0
         for item in session.window:
-            if not is_launch(item):
+            if not (is_launch(item) and is_work(item)):  # one that failed in the application has no time
                 continue
             if len(timed) >= MAXIMUM_TIMED_LAUNCHES:
                 unlisted += 1

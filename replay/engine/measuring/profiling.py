@@ -7,7 +7,7 @@ yet seen on a GPU.
 from __future__ import annotations
 
 from replay.engine.checking.verifying import Verified, Verifier
-from replay.engine.driver import call
+from replay.engine.driver import DriverFailure, call
 from replay.engine.measuring.nvtx import nvtx
 from replay.engine.session import Session
 from replay.results.schema import Profile
@@ -22,11 +22,16 @@ def replay_for_profiler(session: Session, verifier: Verifier) -> tuple[Verified,
         session.restore()
         session.synchronize()
     call(session.driver, "cuProfilerStart")
+    found: Verified | None = None
     try:
         with ranges.range(WINDOW_RANGE):
             session.run_window()
             session.synchronize()
+    except DriverFailure as failure:
+        found = verifier.met(failure)
+        if found is None:
+            raise
     finally:
-        call(session.driver, "cuProfilerStop")
+        session.driver.function("cuProfilerStop")()
     facts = Profile([RESTORE_RANGE, WINDOW_RANGE] if not ranges.unavailable else [], ranges.unavailable)
-    return verifier.compare_left(), facts
+    return found or verifier.compare_left(), facts

@@ -14,7 +14,7 @@ from itertools import pairwise
 from replay.api.functions import by_symbol
 from replay.engine.checking.restoring import WAITS_FOR_VALUES, differing_buffers, far_from_captured
 from replay.engine.driver import passed_value, query
-from replay.engine.execution.inputs import Prepared
+from replay.engine.execution.inputs import Late, Prepared
 from replay.engine.execution.lanes import is_work, lane_of
 from replay.engine.execution.submission import Batch
 from replay.engine.measuring.bracket import NO_NUMBER, Bracket
@@ -94,5 +94,5 @@ def _step(session: Session, symbol: str, of: Prepared, event: int) -> Prepared:
     if session.executor.is_permanent("CUstream", stream):
         values[place] = session.executor.handles.live("CUstream", stream)
     else:
-        made.late_arguments.append((place, "CUstream", stream))
+        made.late_arguments.append(Late(place, "CUstream", stream))
     return replace(made, arguments=[passed_value(p, v) for p, v in zip(parameters, values, strict=True)])

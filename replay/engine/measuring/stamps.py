@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
+from contextlib import suppress
 
 from replay.engine.driver import Driver, DriverFailure, call, query, query_int
 from replay.errors import EngineError
@@ -146,6 +147,12 @@ class ClockStamps:
 
     def _stamps_of(self, number: int) -> dict[int, tuple[int, int]]:
         return decode_stamps(self._data[number * self._bytes : (number + 1) * self._bytes])
+
+
+def warm_up(driver: Driver) -> None:
+    """Make the driver load its compiler, which it does at the first PTX. Whether it can, `ClockStamps` says."""
+    with suppress(DriverFailure):
+        call(driver, "cuModuleUnload", query(driver, "cuModuleLoadData", STAMP_PTX.encode() + b"\0"))
 
 
 def nominal_clock_mhz(driver: Driver, device: int) -> float | None:

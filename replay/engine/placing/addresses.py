@@ -1,4 +1,8 @@
-"""Captured addresses and the live ones that stand for them."""
+"""Captured addresses and the live ones that stand for them.
+
+`AddressMap.access` is the one place that answers whether all that a call touches is memory of the replay. A snapshot
+comes from a stranger: every address with an extent goes through it before the driver, or this process, follows it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from itertools import accumulate
 from typing import NamedTuple
 
-from replay.engine.placing.memory import Placed
+from replay.api.extents import Extent
+from replay.engine.placing.memory import PAGE_BYTES, REGISTER_READ_ONLY, Placed
 from replay.errors import EngineError
 
 
@@ -45,6 +50,13 @@ class _ByAddress:
         return None if found is None else found[1]
 
 
+class State(NamedTuple):
+    """What an AddressMap had bound and expected. loose: captured address -> size, live address; arrays: those there."""
+
+    loose: dict[int, tuple[int, int | None]]
+    arrays: frozenset[int]
+
+
 class AddressMap:
     """Captured device or host address -> live address."""
 
@@ -55,6 +67,7 @@ class AddressMap:
         self._by_address: _ByAddress | None = None  # of `_loose`; None where that has just changed
         self._searches = 0  # since it changed
         self._reused: list[tuple[int, int]] = []  # start, end
+        self._arrays: set[int] = set()  # captured addresses of arrays that are there
 
     def expect(self, captured: int, size_bytes: int) -> None:
         """Memory that is in no span and whose place is not known yet: a variable of a module.
@@ -68,6 +81,13 @@ class AddressMap:
         """Memory that is in no span: a variable of a loaded module, or pinned memory as the device sees it."""
         self._loose[captured] = (size_bytes, live)
         self._changed()
+
+    def bind_array(self, captured: int) -> None:
+        """A CUDA array was made. Its address is the capture's own invention, from which offsets in its contents are
+        counted: `find` gives it back, and nothing can be accessed there. Raises EngineError when memory is there."""
+        if self.find(captured) is not None and captured not in self._arrays:
+            raise EngineError(f"an array has the address {captured:#x}, which belongs to other memory")
+        self._arrays.add(captured)
 
     def forget(self, captured: int, size_bytes: int) -> None:
         """Undo `expect` and `bind` of what overlaps these addresses: other memory is there from now on."""
@@ -96,13 +116,13 @@ class AddressMap:
         """Whether `bind` was called for this captured address."""
         return self._loose.get(captured, (0, None))[1] is not None
 
-    def state(self) -> dict[int, tuple[int, int | None]]:
+    def state(self) -> State:
         """What is expected and bound now, for `return_to`."""
-        return dict(self._loose)
+        return State(dict(self._loose), frozenset(self._arrays))
 
-    def return_to(self, state: dict[int, tuple[int, int | None]]) -> None:
+    def return_to(self, state: State) -> None:
         """Undo every `expect` and `bind` since `state` was taken."""
-        self._loose = dict(state)
+        self._loose, self._arrays = dict(state.loose), set(state.arrays)
         self._changed()
 
     def patch_lookalikes(self, data: bytes) -> tuple[bytes, int]:
@@ -183,7 +203,77 @@ class AddressMap:
         if (start := self._holder(captured, 0)) is not None:
             live = self._loose[start][1]
             return None if live is None else live + captured - start
+        return captured if captured in self._arrays else None
+
+    def reach(self, captured: int, size_bytes: int, write: bool = False) -> int | None:
+        """The live address of `captured`, if all bytes from there on are in one placed stretch; None if not.
+
+        The end of a stretch is no part of it here, unlike for `find`. An access of 0 bytes touches nothing. write:
+        memory that was registered for reading alone is refused.
+        """
+        if captured < 0 or size_bytes < 0:
+            return None
+        if size_bytes == 0:
+            return self.find(captured)
+        end = captured + size_bytes
+        if (start := self._holder(captured, 1)) is not None:
+            size, live = self._loose[start]
+            if end <= start + size:
+                return None if live is None else live + captured - start
+        at = bisect.bisect_right(self._starts, captured) - 1
+        if at < 0 or captured >= self._placed[at].span.end:
+            return None
+        first = here = self._placed[at]
+        while not (write and here.span.register_flags & REGISTER_READ_ONLY):
+            if end <= here.span.end:
+                return first.live_address + captured - first.span.address
+            at += 1
+            if at == len(self._placed) or not _continues(here, self._placed[at]):
+                return None
+            here = self._placed[at]
         return None
+
+    def access(self, captured: int, extent: Extent, where: object, argument: str, write: bool = False) -> int:
+        """The live address for a pointer from which a call reads, or writes, the bytes of `extent`.
+
+        argument: of the call, for the message. Raises EngineError when these bytes are not all in one placed stretch.
+        """
+        offset, size_bytes = extent
+        if size_bytes == 0:
+            return self.live(captured, where, argument)
+        first = captured + offset
+        live = self.reach(first, size_bytes, write)
+        if live is not None:
+            return (live - offset) % 2**64
+        if self.reach(first, 1) is None:
+            raise _unknown(first, where, argument)
+        read_only = write and self.reach(first, size_bytes) is not None
+        raise EngineError(
+            f"{'writes' if write else 'reads'} {size_bytes} bytes at {first:#x} ({argument}), "
+            f"{'which is memory for reading alone' if read_only else 'more than the captured memory there has'}",
+            where=where,
+            next="the snapshot is damaged, or was not made by `replay capture`",
+        )
+
+    def is_for_host(self, captured: int) -> bool:
+        """Whether the host may touch what is at a captured address: pinned, registered and managed memory."""
+        at = bisect.bisect_right(self._starts, captured) - 1
+        if at < 0 or self._holder(captured, 1) is not None or captured >= self._placed[at].span.end:
+            return False
+        return self._placed[at].span.host or self._placed[at].managed
+
+    def may_be_pageable(self, captured: int, size_bytes: int) -> bool:
+        """Whether what no stretch holds whole may be memory of the application's own, which the driver did not know.
+
+        Registered memory ends inside a page, and other memory goes on there: such memory begins on the last page of a
+        stretch, or in none, and does not reach another stretch.
+        """
+        if size_bytes == 0:
+            return True
+        if self.reach(captured, PAGE_BYTES) is not None or self._holder(captured, 1) is not None:
+            return False
+        begins_inside = self.reach(captured, 1) is not None
+        return not (begins_inside and self.reach(captured + size_bytes - 1, 1) is not None)
 
     def _changed(self) -> None:
         self._by_address, self._searches = None, 0
@@ -207,13 +297,27 @@ class AddressMap:
             )  # threads that load may make it twice, to no harm
         return index.holder(captured, inside)
 
-    def live(self, captured: int, where: object = None) -> int:
-        """The live address. Raises EngineError for an address that belongs to no captured range."""
+    def live(self, captured: int, where: object = None, argument: str = "") -> int:
+        """The live address, for a pointer that nothing follows here. Raises EngineError for an address that belongs to
+        no captured range."""
         found = self.find(captured)
         if found is None:
-            raise EngineError(
-                f"uses the address {captured:#x}, which belongs to no captured memory",
-                where=where,
-                next="capture again with `--memory live`",
-            )
+            raise _unknown(captured, where, argument)
         return found
+
+
+def _unknown(captured: int, where: object, argument: str) -> EngineError:
+    return EngineError(
+        f"uses the address {captured:#x}{f' ({argument})' if argument else ''}, which belongs to no captured memory",
+        where=where,
+        next="capture again with `--memory live`",
+    )
+
+
+def _continues(one: Placed, other: Placed) -> bool:
+    """Whether a stretch goes on in another without a gap, in the application and here."""
+    return (
+        one.span.end == other.span.address
+        and one.live_address + one.span.size_bytes == other.live_address
+        and one.span.host == other.span.host
+    )

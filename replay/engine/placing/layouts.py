@@ -24,6 +24,8 @@ _FLAGS = {
 # The first worker is started as any process is; only where its addresses were taken another kind follows, the one that
 # is farthest from all captured memory first.
 ORDER = ("random", "bottom_up_fixed", "bottom_up", "fixed", "random")
+# Of a stranger's snapshot: who knows where a process has its code has half of a way into it.
+RANDOMISED_ORDER = ("random", "bottom_up", "random", "bottom_up", "random")
 
 _ASK = 0xFFFFFFFF
 

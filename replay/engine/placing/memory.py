@@ -46,7 +46,7 @@ _MAP_PRIVATE, _MAP_FIXED, _MAP_ANONYMOUS, _MAP_NORESERVE = 0x02, 0x10, 0x20, 0x4
 _MAP_FIXED_NOREPLACE = 0x100000
 _MAP_FAILED = ctypes.c_void_p(-1).value
 
-_REGISTER_PORTABLE, _REGISTER_DEVICEMAP, _REGISTER_READ_ONLY = 1, 2, 8  # CU_MEMHOSTREGISTER_*
+_REGISTER_PORTABLE, _REGISTER_DEVICEMAP, REGISTER_READ_ONLY = 1, 2, 8  # CU_MEMHOSTREGISTER_*
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
@@ -153,7 +153,7 @@ def plan_spans(ranges: Iterable[Range]) -> list[Span]:
             )
         if item.address in places and not host:
             continue
-        flags = (item.host_flags & _REGISTER_READ_ONLY if item.kind == "registered" else 0) if host else 0
+        flags = (item.host_flags & REGISTER_READ_ONLY if item.kind == "registered" else 0) if host else 0
         managed = address + item.size_bytes - start if item.kind == "managed" else 0
         pieces.append(Span(start, end - start, host, flags, 0 if host else item.device, managed))
     spans: list[Span] = list(places.values())

@@ -202,13 +202,13 @@ def _devices(needs: Requirements, here: Here) -> list[Finding]:
 def _memory(needs: Requirements, here: Here) -> Finding:
     needed = needs.total_device_bytes
     text = f"{_size(needed)}" + (
-        f", {_size(needs.restore_bytes)} of it to restore" if needs.restore_bytes else ""
+        f", and {_size(needs.restore_bytes)} to restore" if needs.restore_bytes else ""
     )
     has = f"{_size(here.total_bytes)}" + (
         "" if here.free_bytes is None else f", {_size(here.free_bytes)} free"
     )
     spread = len(needs.devices) > 1 and here.devices > max(needs.devices)
-    most = max(needs.device_bytes.values(), default=0) + needs.restore_bytes if spread else needed
+    most = max(needs.device_bytes.values(), default=0) if spread else needed
     if most > here.total_bytes:
         return Finding(
             "device memory", text, has, "lacking",
@@ -223,12 +223,22 @@ def _memory(needs: Requirements, here: Here) -> Finding:
             f"{_size(here.total_bytes)} are free",
             "close other programs that use the device, or choose another with --device",
         )  # fmt: skip
+    if most + needs.restore_bytes > (here.total_bytes if here.free_bytes is None else here.free_bytes):
+        words = (
+            "what is restored between samples is copied to the host as far as the device has no room for it"
+        )
+        return Finding("device memory", text, has, "differs", words)
     return Finding("device memory", text, has, "ok")
 
 
 def _host(needs: Requirements, here: Here) -> list[Finding]:
-    needed = needs.host_bytes + (needs.total_device_bytes if here.emulated else 0)
-    if not needs.host_bytes and not here.emulated:
+    copies = max(
+        0, needs.total_device_bytes + needs.restore_bytes - here.total_bytes
+    )  # at least, on the host
+    needed = needs.host_bytes + copies
+    if here.emulated:
+        needed = needs.host_bytes + needs.total_device_bytes + needs.restore_bytes
+    if not needed and not here.emulated:
         return []
     what = "host memory" if not here.emulated else "host memory, which is device memory too"
     if needed > here.host_bytes > 0:

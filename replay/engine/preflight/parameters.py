@@ -84,6 +84,15 @@ def _compare(layout: Layout, captured: bytes | None, buffer: bytes | None, extra
     return None if length >= end else f"it takes {end} bytes, {length} were captured"
 
 
+def misfit(driver: Driver, c_type: str, live: int, captured: bytes | None, buffer: bytes) -> str | None:
+    """What of captured parameters does not fit the live kernel; None when all does, or the driver cannot say."""
+    try:
+        layout = layout_of(driver, _ASK[c_type], live)
+    except EngineError:  # one that only takes notes
+        return None
+    return None if layout is None else _compare(layout, captured, buffer, None)
+
+
 def _of_handle(session: Session, handle: int) -> Layout | None:
     for c_type, symbol in _ASK.items():
         live = session.executor.handles.find(c_type, handle)

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -17,13 +17,13 @@ from blake3 import blake3
 
 from replay.api import graphs
 from replay.api.functions import by_symbol
+from replay.engine.contents.reading import copied_bytes
 from replay.engine.execution.executed import executes
 from replay.engine.placing.devices import captured_ordinals
-from replay.engine.placing.memory import is_array, is_global, plan_spans
+from replay.engine.placing.memory import is_array, is_global, is_host, plan_spans
 from replay.errors import ReplayError
 from replay.images import identify, image_size, read_container, target_of
 from replay.snapshot.container import SnapshotReader
-from replay.snapshot.contents import changed_bytes
 from replay.snapshot.schema import (
     CHUNK_BYTES,
     ZERO_DIGEST,
@@ -94,7 +94,8 @@ class Feature:
 
 @dataclass(frozen=True)
 class Requirements:
-    """device_bytes: by captured device ordinal, memory that is placed, with what restoring needs; host_bytes: pinned.
+    """device_bytes: by captured device ordinal, memory that is placed; host_bytes: pinned; restore_bytes: of copies
+    that restoring starts from, which are on the device as far as it has room, else on the host.
 
     functions: driver functions that a replay calls. unfaithful: (call number or 0, why) of what cannot be replayed.
     peers: the function that lets one device reach another's memory, "" for none. partial: what was not looked at.
@@ -118,8 +119,8 @@ class Requirements:
 
     @property
     def total_device_bytes(self) -> int:
-        """On one device: all of it."""
-        return sum(self.device_bytes.values()) + self.restore_bytes
+        """On one device: all that has to be there."""
+        return sum(self.device_bytes.values())
 
     @property
     def newest_function(self) -> tuple[str, int]:
@@ -152,6 +153,7 @@ def find_requirements(
         for item in calls
         if item.get("section") == "window"
     ]
+    failed = {int(item.get("number", 0)) for item in calls if item.get("result") not in (0, None)}
     functions = {str(item.get("function", "")) for item in calls} | set(summary.functions if summary else ())
     ranges: list[Range] = _all(reader, Range, "range", limits.ranges + 1)
     if len(ranges) > limits.ranges:
@@ -164,12 +166,10 @@ def find_requirements(
             host_bytes += span.size_bytes
         else:
             device_bytes[span.device] = device_bytes.get(span.device, 0) + span.size_bytes
-    placed = [item for item in ranges if item.kind not in ("host", "registered") and not is_array(item)]
     arrays = sum(item.size_bytes for item in ranges if is_array(item))
     if arrays:
         device_bytes[0] = device_bytes.get(0, 0) + arrays
-    changes = ((item, changed_bytes(item)) for item in placed if item.before is not None)
-    restore = sum(item.size_bytes if changed is None else changed for item, changed in changes)
+    restore = sum(copied_bytes(item) for item in ranges if not is_host(item))
     ordinals = captured_ordinals(
         ((str(item.get("function", "")), list(item.get("arguments", ()))) for item in calls), ranges
     )
@@ -180,7 +180,7 @@ def find_requirements(
         _images(reader, kernels, limits, partial, calls),
         _features(reader, kernels, ranges, calls),
         sorted({name for name in functions if _is_called(name)} | _of_graphs(calls)),
-        unfaithful(window, notes),
+        unfaithful(window, notes, failed),
         ordinals,
         environment.devices[0].name if environment and environment.devices else "",
         environment.devices[0].compute_capability if environment and environment.devices else "",
@@ -207,9 +207,12 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
 }  # fmt: skip
 
 
-def unfaithful(window: Iterable[tuple[int, str, bool]], notes: Iterable[Note]) -> list[tuple[int, str]]:
+def unfaithful(
+    window: Iterable[tuple[int, str, bool]], notes: Iterable[Note], failed: Collection[int]
+) -> list[tuple[int, str]]:
     """(call number, or 0; why) of everything in a window that cannot be replayed. window: number, function and whether
-    it went into a stream capture, of each call."""
+    it went into a stream capture, of each call. failed: numbers of calls that failed in the application, which did
+    nothing."""
     reasons: list[tuple[int, str]] = []
     told: set[str] = set()
     table = by_symbol()
@@ -223,7 +226,7 @@ def unfaithful(window: Iterable[tuple[int, str, bool]], notes: Iterable[Note]) -
         if note.code == "UNSUPPORTED_CALL" and note.function:
             if note.function not in told:
                 reasons.append((0, f"{note.function}: {note.text}"))
-        elif note.code in REFUSING_NOTES:
+        elif note.code in REFUSING_NOTES and not (note.code == "PARAMETERS_UNKNOWN" and note.call in failed):
             reasons.append((0, f"{note.code} {note.text}".strip()))
     return reasons
 

@@ -37,6 +37,7 @@ def explain(paths: Sequence[Path]) -> list[Explained]:
     files = CodeFiles(
         [snapshot for _, found in sources for snapshot in found.snapshots],
         [image for _, found in sources for image in found.images],
+        [image for _, found in sources for image in found.kept],
     )
     items = [item for source, found in sources for item in _of(source, found, files)]
     if files.given and not items:
@@ -52,7 +53,7 @@ def _of(source: str, found: Sources, files: CodeFiles) -> Iterator[Explained]:
     yield from (explain_comparison(source, item, files) for item in found.comparisons)
     yield from (explain_bisection(source, item, files) for item in found.bisections)
     yield from (explain_check(source, item) for item in found.checks)
-    yield from (explain_run(source, item) for item in found.results)
+    yield from (explain_run(source, item, files) for item in found.results)
     yield from (explain_failure(source, text) for text in found.failures)
     yield from (explain_history(source, item) for item in found.histories)
 

@@ -4,27 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from replay.difference import CodeFiles, variant_differences
 from replay.images.demangle import demangle
-from replay.report.explain.words import MODELLED, first, notes, percent, version, when, with_variant
-from replay.report.outputs import verdict as outputs
+from replay.report.explain.words import (
+    MODELLED,
+    SHOWN,
+    code,
+    first,
+    notes,
+    percent,
+    version,
+    when,
+    with_variant,
+)
+from replay.report.outputs import finding
 from replay.report.relocation import fails_to_move
 from replay.report.text import duration, number, shown, size
-from replay.report.times import restores_wrongly
+from replay.report.times import beside_captured, restores_wrongly
 from replay.results.explanation import Explained
 from replay.results.schema import RunResult, Timing
 
 _LAUNCHES = 3
 
 
-def explain_run(source: str, result: RunResult) -> Explained:
+def explain_run(source: str, result: RunResult, files: CodeFiles) -> Explained:
     """Of `replay run`."""
     modelled = result.driver.emulated or any(item.source == "modelled" for item in _timings(result))
+    of_variant = [] if result.variant is None else variant_differences(result.variant, files)
     return Explained(
         source,
         "run",
         _title(result),
         _verdict(result),
-        list(_evidence(result)),
+        [*_evidence(result), *code(of_variant[:SHOWN])],
         list(_conditions(result)),
         list(_checked(result)),
         list(_unchecked(result, modelled)),
@@ -58,7 +70,7 @@ def _title(result: RunResult) -> str:
 
 
 def _verdict(result: RunResult) -> str:
-    parts = [f"outputs {outputs(result.verification)}"]
+    parts = [finding(result.verification)]
     if restores_wrongly(result):
         parts.append("the restore is WRONG, so nothing was timed")
     if fails_to_move(result):
@@ -78,7 +90,9 @@ def _evidence(result: RunResult) -> Iterator[str]:
             f"Inside the application the same launches took {duration(fidelity.application_ns)} "
             f"({fidelity.application_source})"
         )
-        if fidelity.reproduced:
+        if fidelity.of_variant:
+            yield f"{inside} with the captured kernel: {beside_captured(fidelity)}"
+        elif fidelity.reproduced:
             yield f"{inside}, which the replay reproduces within 5 %"
         else:
             causes = "; ".join(shown(cause, 120) for cause in fidelity.causes[:3]) or "not known"
@@ -176,7 +190,9 @@ def _checked(result: RunResult) -> Iterator[str]:
             f"{difference.compared_bytes:,} bytes"
         )
     if result.restore is not None and result.restore.verdict == "right":
-        yield f"Before each timed run {size(result.restore.size_bytes)} were restored, and that was checked"
+        host = result.restore.on_host_bytes
+        where = f" ({size(host)} of it from the host)" if host else ""
+        yield f"Before each timed run {size(result.restore.size_bytes)} were restored{where}, and that was checked"
 
 
 def _unchecked(result: RunResult, modelled: bool) -> Iterator[str]:
@@ -185,6 +201,8 @@ def _unchecked(result: RunResult, modelled: bool) -> Iterator[str]:
         yield f"The outputs were not compared: {shown(verification.reason, 300) or 'none were captured'}"
     else:
         yield "Whether the application's own outputs were right: the replay is held against them"
+    if verification.verdict == "unsure":
+        yield f"Whether the kernel is the reason: {shown(verification.reason, 800)}"
     yield from first([shown(text, 300) for text in verification.unverified], "parts of memory")
     if modelled:
         yield MODELLED
@@ -203,7 +221,7 @@ def _next(result: RunResult) -> Iterator[str]:
         snapshot += f" --window {result.snapshot.window}"
     variant = with_variant("" if result.variant is None else result.variant.text)
     verdict = result.verification.verdict
-    if verdict == "wrong":
+    if verdict == "wrong" and result.verification.fault is None:
         yield (
             f"`replay run {snapshot} --save-outputs DIR`{variant} writes expected and actual outputs; "
             "--dtype BUF=TYPE compares them as numbers, --tolerance allows for rounding"
@@ -213,6 +231,13 @@ def _next(result: RunResult) -> Iterator[str]:
             "Two replays of the same input differ: look for a race or for atomics whose order "
             "changes the sum; --tolerance allows for rounding"
         )
+    elif verdict == "unsure":
+        yield (
+            f"`replay ls {snapshot} notes` lists what the capture is in doubt about; capture again in the way that "
+            "docs/limits.md has for that note"
+        )
+    elif result.verification.fault is not None:
+        yield f"`replay run {snapshot} --swap KERNEL=FILE` says whether another kernel has it, too"
     elif verdict == "not_compared":
         yield f"`replay ls {snapshot} notes` says why no outputs were captured"
     if fails_to_move(result):

@@ -70,7 +70,7 @@ def _check_conditions(result: Check) -> Iterator[str]:
 def _check_checked(result: Check) -> Iterator[str]:
     timed = [case for case in result.cases if case.baseline_ns is not None]
     yield f"Times of {number(len(timed), 'case')} against the baseline"
-    compared = sum(case.outputs in ("match", "wrong", "nondeterministic") for case in result.cases)
+    compared = sum(case.outputs in ("match", "wrong", "nondeterministic", "unsure") for case in result.cases)
     if compared:
         yield f"Outputs of {number(compared, 'case')} against the captured ones"
     again = [case for case in result.cases if case.replays > 1]
@@ -181,6 +181,7 @@ def _history_checked(view: HistoryView) -> Iterator[str]:
         ("match", "match"),
         ("wrong", "are WRONG"),
         ("nondeterministic", "are nondeterministic"),
+        ("unsure", "differ, and the capture is in doubt about what the window was given"),
     ):
         if count := outcomes.count(name):
             yield f"Outputs of {number(count, 'result')} {text}"
@@ -188,7 +189,7 @@ def _history_checked(view: HistoryView) -> Iterator[str]:
 
 def _history_unchecked(view: HistoryView) -> Iterator[str]:
     silent = sum(
-        point.outputs not in ("match", "wrong", "nondeterministic")
+        point.outputs not in ("match", "wrong", "nondeterministic", "unsure")
         for item in view.series
         for point in item.points
     )

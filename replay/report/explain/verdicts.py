@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from shlex import quote
 
 from replay.compare.verdict import LOOKS
-from replay.difference import CodeFiles, KernelDifference, differences, step_differences
+from replay.difference import CodeFiles, differences, step_differences
 from replay.report import bisect as bisect_text
 from replay.report import compare as compare_text
 from replay.report.code import code_advice
 from replay.report.explain.words import (
     MODELLED,
     SHOWN,
+    code,
     counted_sources,
     first,
     interval,
@@ -55,19 +56,11 @@ def explain_comparison(source: str, result: Comparison, files: CodeFiles) -> Exp
 
 def _compared_code(result: Comparison, files: CodeFiles) -> Iterator[str]:
     for row in result.rows[:SHOWN] if files.given else ():
-        yield from _code(differences(row, files))
-
-
-def _code(found: list[KernelDifference]) -> Iterator[str]:
-    """Where the code differs."""
-    for item in found:
-        name = f"Code of {shown(item.kernel, 80)}: " if item.kernel else ""
-        resources = [f"{a} -> {b} {what}" for what, a, b in item.resources if a != b]
-        yield name + shown("; ".join(filter(None, [item.summary, ", ".join(resources), *item.notes])), 600)
+        yield from code(differences(row, files))
 
 
 def _step_code(result: Bisection, step: Step, files: CodeFiles) -> Iterator[str]:
-    return _code(step_differences(result, step, files) if files.given else [])
+    return code(step_differences(result, step, files) if files.given else [])
 
 
 def _sides(result: Comparison) -> str:
@@ -107,8 +100,9 @@ def _row(row: ComparedRow, minimum_effect: float) -> Iterator[str]:
             f"{_caches(row)}medians over {rounds}); B against A is {percent(row.ratio)}, interval "
             f"{interval(row.low, row.high)}"
         )
-        if row.low != row.high and len(row.rounds) >= LOOKS[0]:
-            yield f"Such an interval misses the truth in about 1 % of comparisons (t-interval over {rounds})"
+        # Results on disk are no rounds by lot: none of them has B first.
+        if row.low != row.high and len(row.rounds) >= LOOKS[0] and any(item.b_first for item in row.rounds):
+            yield f"Such an interval misses the truth in less than 1 % of comparisons, whatever the noise ({rounds})"
     if row.verdict in ("SLOWER", "FASTER"):
         yield (
             "0 lies outside of the interval, and the change is at least "
@@ -172,13 +166,14 @@ def _conditions(result: Comparison, timed: set[str]) -> Iterator[str]:
     if timed:
         yield counted_sources(timed)
     if any(row.rounds for row in result.rows):
-        yield "Each replay in a process of its own, A and B next to each other, in alternating order"
+        yield "Each replay in a process of its own, A and B next to each other, in an order drawn by lot"
 
 
 _OUTPUTS = {
     "match": "its outputs match the captured ones",
     "wrong": "its outputs are WRONG",
     "nondeterministic": "its outputs differ between replays of the same input",
+    "unsure": "its outputs differ, and the capture is in doubt about what the window was given",
     "not_compared": "its outputs were not compared",
 }
 
@@ -189,7 +184,7 @@ def _checked(result: Comparison) -> Iterator[str]:
         for outcome in dict.fromkeys(side.outputs for side in sides):
             count = sum(side.outputs == outcome for side in sides)
             rows = "" if len(sides) == 1 else f" ({number(count, 'row')})"
-            if outcome in ("match", "wrong", "nondeterministic"):
+            if outcome in ("match", "wrong", "nondeterministic", "unsure"):
                 yield f"{name}: {_OUTPUTS[outcome]}{rows}"
 
 
@@ -219,7 +214,13 @@ def _next(result: Comparison) -> Iterator[str]:
         yield "Replay the side that failed with `replay run`; its message says what is missing"
     if verdicts & {"SLOWER", "FASTER"}:
         yield "`replay bisect SNAP --over ...` finds since which compiler, driver, image or option it is so"
-    if "UNSURE" in verdicts:
+    unsure = {row.verdict == "UNSURE" and "unsure" in (row.a.outputs, row.b.outputs) for row in result.rows}
+    if True in unsure:
+        yield (
+            "Where outputs are unsure, capture again as docs/limits.md says of the note that is named; no time of them "
+            "is compared"
+        )
+    if any(row.verdict == "UNSURE" and "unsure" not in (row.a.outputs, row.b.outputs) for row in result.rows):
         yield "UNSURE is no verdict: more --rounds, locked clocks (`replay doctor`), or a larger --min-effect"
     if verdicts and verdicts <= {"SAME"}:
         yield (

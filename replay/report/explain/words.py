@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
+from replay.difference import KernelDifference
 from replay.report.text import shown
 
 SHOWN = 8
@@ -60,3 +61,11 @@ def counted_sources(sources: set[str]) -> str:
     if sources == {"modelled"}:
         return "Times are modelled, not measured"
     return "Some times were measured and some modelled: they do not belong together" if sources else ""
+
+
+def code(found: Iterable[KernelDifference]) -> Iterator[str]:
+    """Where the code differs."""
+    for item in found:
+        name = f"Code of {shown(item.kernel, 80)}: " if item.kernel else ""
+        resources = [f"{a} -> {b} {what}" for what, a, b in item.resources if a != b]
+        yield name + shown("; ".join(filter(None, [item.summary, ", ".join(resources), *item.notes])), 600)

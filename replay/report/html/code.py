@@ -23,3 +23,11 @@ def code_section(found: KernelDifference) -> Section:
         section.lines += [code_text.opcodes(listing)] if listing.opcodes else []
         section.listings.append(Listing(title, lines))
     return section
+
+
+def source_section(source: tuple[str, str]) -> Section:
+    """The text of a source that was compiled for a variant."""
+    name, text = source
+    section = Section(f"Source {shown(name, 200)}")
+    section.listings.append(Listing("", [f" {line}" for line in code_text.lines_of(text)]))
+    return section

@@ -9,7 +9,7 @@ from replay.report import compare as compare_text
 from replay.report.code import code_advice
 from replay.report.commands import comparison_commands
 from replay.report.html.code import code_section
-from replay.report.html.model import MAXIMUM_DETAILS, MAXIMUM_ROWS, Section, Table, scale, worst
+from replay.report.html.model import MAXIMUM_DETAILS, MAXIMUM_ROWS, Section, Table, facts, scale, worst
 from replay.report.html.plots import Curve, Panel, Plot
 from replay.report.text import MODELLED, duration, number, shown
 from replay.results.comparison import ComparedRound, ComparedRow, Comparison
@@ -28,6 +28,7 @@ def comparison_section(result: Comparison, files: CodeFiles) -> Section:
     )
     if any(row.source == "modelled" for row in result.rows):
         section.lines.append(MODELLED)
+    section.tables.append(("", _facts(result)))
     if differences := list(_environment(result)):
         section.tables.append(("What differs between the sides", Table(["", "A", "B"], differences)))
     rows = Table(["kernel", "A", "B", "B / A", "interval", "rounds", "verdict", "why"])
@@ -73,6 +74,14 @@ def _totals(result: Comparison) -> Iterator[str]:
             (value - 1) * 100 for value in (result.mean.low, result.mean.ratio, result.mean.high)
         )
         yield f"Geometric mean of {number(result.mean.rows, 'row')}: {mean:+.2f} % [{low:+.2f} %, {high:+.2f} %]."
+
+
+def _facts(result: Comparison) -> Table:
+    """Of the first row: where the sides differ, `_environment` says so."""
+    if not result.rows:
+        return facts("", "", 0, result.created_utc)
+    side = result.rows[0].a
+    return facts(side.device, side.driver, side.driver_version, result.created_utc)
 
 
 def _environment(result: Comparison) -> Iterator[list[object]]:

@@ -6,23 +6,27 @@ import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from replay.difference import CodeFiles, step_differences
+from replay.difference import CodeFiles, step_differences, variant_differences
 from replay.report import bisect as bisect_text
 from replay.report import check as check_text
 from replay.report import run as run_text
+from replay.report.code import sources_of
 from replay.report.commands import bisection_commands, check_commands, result_commands
+from replay.report.history import untimed
 from replay.report.html.charts import bar
-from replay.report.html.code import code_section
+from replay.report.html.code import code_section, source_section
 from replay.report.html.model import (
     MAXIMUM_DETAILS,
     MAXIMUM_ROWS,
     Section,
     Table,
+    facts,
     scale,
     scaled,
     worst,
 )
 from replay.report.html.plots import Curve, Panel, Plot
+from replay.report.outputs import REASON_CHARACTERS
 from replay.report.text import MODELLED, duration, number, shown
 from replay.results.bisection import Bisection
 from replay.results.check import Check, CheckedCase
@@ -34,12 +38,13 @@ if TYPE_CHECKING:
 SHOWN_LAUNCHES = 200
 SHOWN_PASSED = 100
 SHOWN_PROBLEMS = 10
+SHOWN_DEVICES = 8
 
 
 def bisection_section(result: Bisection, files: CodeFiles) -> Section:
     """The answer, and every candidate with the probability that it is the first bad one."""
     section = Section(
-        bisect_text.answer(result) if result.steps else "nothing was found",
+        bisect_text.answer(result),
         "SLOWER" if result.steps else "UNSURE",
     )
     if result.symptom != "slower" and result.steps:
@@ -48,14 +53,20 @@ def bisection_section(result: Bisection, files: CodeFiles) -> Section:
         section.lines.append(MODELLED)
     section.lines += [shown(text) for text in (bisect_text.more(result) if result.steps else ())]
     section.notes += [shown(text) for text in result.notes]
+    if result.ended:
+        section.lines.append(shown(result.ended, 400))
+    section.tables.append(
+        ("", facts(result.device, result.driver, result.driver_version, result.created_utc))
+    )
     against = "against good" if result.symptom == "slower" else "shows it"
-    table = Table(["", "candidate", "rounds", against, "first bad?", "probability", ""])
+    table = Table(["", "candidate", "registers", "code", "rounds", against, "first bad?", "probability", ""])
     bad = {step.first_bad for step in result.steps}
     for at, item in enumerate(result.candidates[:MAXIMUM_ROWS]):
         likely = item.probability >= 0.0005
         table.rows.append([
             "first bad" if at in bad else "",
             shown(item.label),
+            *("" if result.steps else text for text in bisect_text.made_of(item)),
             len(item.observations) or "",
             bisect_text.seen(item, result.symptom),
             f"{100 * item.probability:.1f} %" if likely else "",
@@ -88,6 +99,7 @@ def history_section(view: HistoryView) -> Section:
         section.lines.append(MODELLED)
     if not series:
         section.lines.append("There are no results with times in this folder.")
+    section.lines += untimed(view)
     section.lines += [f"{shown(path)}: {shown(why, 200)}" for path, why in view.problems[:SHOWN_PROBLEMS]]
     if len(view.problems) > SHOWN_PROBLEMS:
         section.lines.append(
@@ -155,9 +167,11 @@ def _series(item: Series) -> Section:
     return detail
 
 
-def result_section(result: RunResult) -> Section:
-    """Outputs, where it ran, and its samples in order."""
+def result_section(result: RunResult, files: CodeFiles) -> Section:
+    """Outputs, where it ran, its samples in order, and the code of a variant beside the captured one."""
     verdict = {"match": "PASS", "wrong": "WRONG"}.get(result.verification.verdict, "UNSURE")
+    if result.verification.fault is not None and result.verification.passes:
+        verdict = "FAULT"
     names = ", ".join(shown(name) for name in result.window.kernels[:8]) or shown(result.snapshot.file)
     more = f" and {len(result.window.kernels) - 8} more" if len(result.window.kernels) > 8 else ""
     section = Section(f"{names}{more}: {run_text.outputs(result)}", verdict)
@@ -174,10 +188,13 @@ def result_section(result: RunResult) -> Section:
         ["driver", f"{shown(result.driver.choice)}, {_version(result.driver.version)}"],
         ["variant", shown(result.variant.text) if result.variant else "as captured"],
         ["when", shown(result.created_utc)],
+        *_times(result),
     ]
     if "power_draw_mw" in clocks:
         drawn, limit = (_watts(clocks.get(name)) for name in ("power_draw_mw", "power_limit_mw"))
         facts.rows.append(["power", f"{drawn} of {limit}"])
+    if result.verification.verdict == "unsure":
+        facts.rows.append(["why unsure", shown(result.verification.reason, REASON_CHARACTERS)])
     section.tables.append(("", facts))
     section.lines += [shown(line) for line in _differences(result)]
     timing = result.timing or result.hot
@@ -193,8 +210,22 @@ def result_section(result: RunResult) -> Section:
     if len(result.launch_times) > 1:
         section.tables.append(_launches(result))
     section.notes += [shown(text, 400) for text in result.notes[:SHOWN_PROBLEMS]]
+    if result.variant is not None:
+        section.details += map(code_section, variant_differences(result.variant, files))
+        section.details += map(source_section, sources_of(result.variant))
     section.commands = result_commands(result)
     return section
+
+
+def _times(result: RunResult) -> Iterator[list[object]]:
+    """The median of each kind that was taken."""
+    for timing in (result.timing, result.hot):
+        if timing is not None:
+            summary = timing.gpu or timing.host
+            yield [
+                f"{timing.source} {'GPU' if timing.gpu else 'host'} time, {timing.mode}",
+                duration(summary.median_ns),
+            ]
 
 
 def _differences(result: RunResult) -> Iterator[str]:
@@ -214,7 +245,7 @@ def _launches(result: RunResult) -> tuple[str, Table]:
     return f"Launches of the window{shown_first}", table.without_empty()
 
 
-_CHECK_ORDER = ("WRONG", "FAILED", "SLOWER", "NOISY", "NEW", "FASTER", "PASS")
+_CHECK_ORDER = ("WRONG", "FAILED", "SLOWER", "UNSURE", "NOISY", "NEW", "FAULT", "FASTER", "PASS")
 
 
 def check_section(result: Check) -> Section:
@@ -226,6 +257,11 @@ def check_section(result: Check) -> Section:
     ):
         section.lines.append(MODELLED)
     section.notes += [shown(note, 400) for note in result.notes]
+    devices = dict.fromkeys((case.device, case.driver_version) for case in result.cases if case.device)
+    for device, version in list(devices)[:SHOWN_DEVICES] or [("", 0)]:
+        section.tables.append(("", facts(device, "", version, result.created_utc)))
+    if len(devices) > SHOWN_DEVICES:
+        section.notes.append(f"... and {number(len(devices) - SHOWN_DEVICES, 'more device')}")
     if not result.cases:
         section.lines.append("There was no snapshot in the corpus.")
     alerts = [case for case in result.cases if case.alert]

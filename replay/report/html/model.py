@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from replay.report.text import shown
+
 if TYPE_CHECKING:
     from replay.report.html.plots import Plot
 
@@ -58,6 +60,17 @@ class Section:
     def figures(self) -> int:
         """Charts in it and its details."""
         return len(self.charts) + sum(detail.figures() for detail in self.details)
+
+
+def facts(device: str, driver: str, driver_version: int, when: str) -> Table:
+    """Where and when something was found, as far as the document knows."""
+    version = f"CUDA {driver_version // 1000}.{driver_version % 1000 // 10}" if driver_version else ""
+    rows: list[list[object]] = [
+        ["device", shown(device)],
+        ["driver", ", ".join(shown(text) for text in (driver, version) if text)],
+        ["when", shown(when)],
+    ]
+    return Table(["", ""], [row for row in rows if row[1]])
 
 
 def scaled(values: list[float]) -> tuple[list[float], str]:

@@ -10,6 +10,8 @@ from importlib import resources
 from markupsafe import Markup
 
 from replay import __version__
+from replay.harmless import visible
+from replay.privacy import without_home
 from replay.report.html.comparison import comparison_section
 from replay.report.html.findings import bisection_section, check_section, history_section, result_section
 from replay.report.html.model import Section
@@ -26,7 +28,7 @@ def render_page(sources: Sources) -> str:
         *(bisection_section(item, sources.code) for item in sources.bisections),
         *(check_section(item) for item in sources.checks),
         *(history_section(item) for item in sources.histories),
-        *(result_section(item) for item in sources.results),
+        *(result_section(item, sources.code) for item in sources.results),
     ]
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
@@ -40,7 +42,7 @@ def render_page(sources: Sources) -> str:
         script = _part("uplot/uPlot.iife.min.js") + "\n" + _part("plots.js")
     points = points_for_each(figures)
     now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="minutes")
-    return template.render(
+    page: str = template.render(
         title=f"{sections[0].title}" if sections else "replay: nothing to report",
         sections=sections,
         draw=lambda plot: draw(plot, points),
@@ -51,6 +53,7 @@ def render_page(sources: Sources) -> str:
         now=now,
         empty=Section("There is nothing to report."),
     )
+    return visible(without_home(page))
 
 
 def _policy(style: str, script: str) -> str:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from replay.errors import FileError, FormatError, ReplayError
-from replay.history.series import HistoryView, look
+from replay.harmless import harmless
+from replay.history.series import HistoryView, look, require_consistent
+from replay.reading import read_json
 from replay.results import bisection, check, comparison, documents
-from replay.results.schema import RunResult, WindowResult
+from replay.results.schema import KeptImage, RunResult, WindowResult
 from replay.results.store import read_result
 from replay.snapshot.schema import from_wire
 
@@ -46,7 +47,15 @@ class Sources:
         """Where the code of sides is looked up."""
         from replay.difference import CodeFiles
 
-        return CodeFiles(self.snapshots, self.images)
+        return CodeFiles(self.snapshots, self.images, self.kept)
+
+    @property
+    def kept(self) -> Iterator[KeptImage]:
+        """Images that results hold."""
+        for found in self.comparisons:
+            yield from found.kept
+        for result in self.results:
+            yield from result.variant.kept if result.variant is not None else ()
 
     @property
     def findings(self) -> int:
@@ -77,10 +86,6 @@ class _Windows:
     windows: list[WindowResult]
 
 
-def _refuse(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
-
-
 def _there(path: Path) -> Path:
     if not path.is_file():
         raise FileError("no such file or directory", where=path, next="check the name")
@@ -88,20 +93,17 @@ def _there(path: Path) -> Path:
 
 
 def _read_json(path: Path, found: Sources) -> None:
-    with open(path, "rb") as file:
-        data = file.read(MAXIMUM_BYTES + 1)
-    if len(data) > MAXIMUM_BYTES:
-        raise FormatError("is larger than any result", where=path, next=WHAT_TO_NAME)
     try:
-        value = json.loads(data, parse_constant=_refuse)
+        value = harmless(read_json(path, MAXIMUM_BYTES))
         schema = value["schema"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (FormatError, KeyError, TypeError):
         schema = ""
     try:
         if schema == comparison.FORMAT:
             found.comparisons.append(from_wire(comparison.Comparison, value))
         elif schema == bisection.FORMAT:
             found.bisections.append(from_wire(bisection.Bisection, value))
+            bisection.require_consistent(found.bisections[-1])
         elif schema == check.FORMAT:
             found.checks.append(from_wire(check.Check, value))
         elif schema == documents.RUN.schema:
@@ -114,6 +116,7 @@ def _read_json(path: Path, found: Sources) -> None:
             ]
         elif schema == documents.HISTORY.schema:
             found.histories.append(from_wire(HistoryView, value))
+            require_consistent(found.histories[-1])
         else:
             raise FormatError(
                 "is nothing that a report can be made of",

@@ -73,7 +73,7 @@ class ShiftedReplay:
     """
 
     number: int
-    verdict: Literal["match", "wrong", "nondeterministic", "not_compared", "failed", "not_done"]
+    verdict: Literal["match", "wrong", "nondeterministic", "unsure", "not_compared", "failed", "not_done"]
     moved_ranges: int = 0
     unmoved_ranges: int = 0
     lowest_distance_bytes: int = 0

@@ -75,9 +75,12 @@ class Timing:
 
 @dataclass(frozen=True)
 class Restore:
-    """What is brought back before each timed run, device to device, and whether that was right: checked once.
+    """What is brought back before each timed run, and whether that was right: checked once.
 
-    verdict: right; wrong (problems says where; nothing was timed then). ranges, size_bytes: what is restored.
+    verdict: right; wrong (problems says where; nothing was timed then). ranges, size_bytes: what is restored, device to
+    device. on_host_bytes: how much memory of the device is restored from copies on the host, since the device has no
+    room for them. own_variables: variables of modules among it that no captured memory holds, such as those that a
+    variant brings.
     written_elsewhere: buffers that the replay wrote where the capture saw no change, which are restored whole.
     """
 
@@ -86,6 +89,8 @@ class Restore:
     size_bytes: int
     written_elsewhere: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    on_host_bytes: int = 0
+    own_variables: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -161,7 +166,8 @@ class Fidelity:
 
     application_source, source: measured or modelled. deviation: of the application's time from the nearest of the
     replay's, 0.0 when it lies between hot and cold; None when the two cannot be compared (reason says why). reproduced:
-    the deviation is at most 5 %. causes: what may lie behind it otherwise, likeliest first.
+    the deviation is at most 5 %. causes: what may lie behind it otherwise, likeliest first. of_variant: a variant was
+    replayed, so the deviation is that of the captured kernel from the variant, and nothing has to be reproduced.
     """
 
     launches: int
@@ -174,6 +180,7 @@ class Fidelity:
     reproduced: bool | None = None
     reason: str = ""
     causes: list[str] = field(default_factory=list)
+    of_variant: bool = False
 
 
 @dataclass(frozen=True)

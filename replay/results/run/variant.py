@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """What a kernel is made of. name: mangled. registers: of a thread. shared_bytes: static. local_bytes: stack frame
-    of a thread. spill_store_bytes, spill_load_bytes: what ptxas said. code: digest of its machine code alone, hex,
-    which two builds may have in common; "" for PTX and where it is not known. All others are None where they are not
-    known, as registers of PTX."""
+    """What a kernel is made of. name: mangled. registers: of a thread. shared_bytes: static, that the kernel declares;
+    reserved_shared_bytes: what the system keeps in each block beside it. local_bytes: stack frame of a thread.
+    spill_store_bytes, spill_load_bytes: what ptxas said. code: digest of its machine code alone, hex, which two builds
+    may have in common; "" for PTX and where it is not known. lowered: that its PTX, newer than the ptxas, was given to
+    it as an older version, in words. All others are None where they are not known, as registers of PTX."""
 
     name: str
     registers: int | None = None
@@ -19,6 +20,8 @@ class CompiledKernel:
     spill_store_bytes: int | None = None
     spill_load_bytes: int | None = None
     code: str = ""
+    reserved_shared_bytes: int | None = None
+    lowered: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,10 +60,26 @@ class VariantImage:
 
 
 @dataclass(frozen=True)
+class KeptImage:
+    """A module image, so that its code can be shown when its file is gone. digest: hex. contents: base64 of a zstd
+    frame, empty where it was left out. left_out: why. source_text: of the source that was compiled, "" for other
+    images. source_digest: hex."""
+
+    digest: str
+    size_bytes: int
+    contents: str = ""
+    source_text: str = ""
+    source_digest: str = ""
+    left_out: str = ""
+
+
+@dataclass(frozen=True)
 class VariantFacts:
-    """What was done otherwise than in the application. text: the variant as `replay run` can be given it again."""
+    """What was done otherwise than in the application. text: the variant as `replay run` can be given it again.
+    kept: the images that were put in, and those whose place they took."""
 
     text: str
     images: list[VariantImage] = field(default_factory=list)
     jit: list[str] = field(default_factory=list)
     geometry: list[str] = field(default_factory=list)
+    kept: list[KeptImage] = field(default_factory=list)

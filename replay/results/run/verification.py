@@ -83,18 +83,44 @@ class OutputDifference:
 
 
 @dataclass(frozen=True)
+class Fault:
+    """An error in which the window ended in the application, and what became of it in the replay.
+
+    reproduced: it ended in the same error, at the same instruction where both drivers name one. error: CUDA's name of
+    it in the application, "" where that is not known or the application ended inside a call; found: of the replay's,
+    "" where it met none. call, application_call: number of the call that returned it in the replay, and in the
+    application; 0: it was met when the whole window had been given to the device. kernel: where it happened, ""
+    unknown. words, application_words: what the drivers said of it, with instruction, thread and address. reason: why
+    it is not reproduced.
+    """
+
+    reproduced: bool
+    error: str
+    found: str
+    call: int = 0
+    kernel: str = ""
+    words: str = ""
+    application_call: int = 0
+    application_words: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
 class Verification:
     """Outputs after the first replay against the captured ones, bit by bit.
 
-    verdict: match; wrong; nondeterministic (two replays of the same input differ from each other); not_compared
-    (nothing was captured to compare with, or the context was lost as in the application). unverified: why some
+    verdict: match; wrong; nondeterministic (two replays of the same input differ from each other); unsure (they differ,
+    and `reason` says which memory the capture itself is in doubt about); not_compared (nothing was captured to compare
+    with, or the context was lost as in the application). unverified: why some
     memory was not compared. results: calls whose CUresult was another one than captured. tolerance: None when every bit
     had to agree. within_tolerance: the verdict is match although bits differ, since all of them are within it.
     varying: buffers that differ between two replays of the same input. saved: files with outputs (--save-outputs).
     differing_digest: of all output bytes that differ, and where; equal in two results whose outputs differ alike.
+    fault: of a window that ended in an error in the application; the verdict is then not_compared where it was
+    reproduced, wrong where it was not. no_outputs: not_compared, and the window reaches no memory that could be.
     """
 
-    verdict: Literal["match", "wrong", "nondeterministic", "not_compared"]
+    verdict: Literal["match", "wrong", "nondeterministic", "unsure", "not_compared"]
     buffers: int
     compared_bytes: int
     differing_bytes: int = 0
@@ -108,3 +134,11 @@ class Verification:
     varying: list[str] = field(default_factory=list)
     differing_digest: str = ""
     saved: list[str] = field(default_factory=list)
+    fault: Fault | None = None
+    no_outputs: bool = False
+
+    @property
+    def passes(self) -> bool:
+        """Whether nothing speaks against the replay, and something for it."""
+        reproduced = self.fault is not None and self.fault.reproduced and self.verdict == "not_compared"
+        return self.verdict == "match" or reproduced or self.no_outputs

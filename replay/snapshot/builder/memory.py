@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterable
 from typing import Any
 
 from replay.api.vocabulary import Moment
@@ -10,7 +12,7 @@ from replay.capture.raw.copies import RawCopy
 from replay.capture.raw.events import RawContents
 from replay.errors import DamagedError
 from replay.snapshot import schema
-from replay.snapshot.allocations import Allocation
+from replay.snapshot.allocations import MAXIMUM_CHANGES, Allocation
 from replay.snapshot.builder.process import Process
 from replay.snapshot.census import Spool, Targets, Words
 from replay.snapshot.container.writer import SnapshotWriter
@@ -28,6 +30,7 @@ class MemoryWriter:
         self.written_bytes = 0
         self._survey = survey
         self._blobs = process.blobs
+        self._says_what_is_open = process.raw.version >= 4
         self._writer = writer
         self._contents = contents
 
@@ -72,7 +75,13 @@ class MemoryWriter:
     def changes(self) -> None:
         """What the host has written into its memory inside the window."""
         for number, item in enumerate(self._survey.touched, 1):
+            undecided: dict[int, list[RawContents]] = {}
             for piece in item.changes:
+                if piece.moment == Moment.OPEN:
+                    undecided.setdefault(piece.call, []).append(piece)
+            for piece in item.changes:
+                if piece.moment == Moment.OPEN:
+                    continue
                 stored: Attachment
                 offset, blob = piece.address - item.address, piece.blob_offset
                 if blob is None:
@@ -94,7 +103,26 @@ class MemoryWriter:
                         self._survey.note("HOST_WRITES_UNKNOWN", text, piece.call)
                         continue
                 moment: Any = "after" if piece.moment == Moment.SEEN else "before"
-                self._put("change", schema.Change(number, piece.call, moment, offset, stored))
+                spans = None
+                if piece.moment != Moment.CHANGED and self._says_what_is_open:
+                    spans = _within(piece, undecided.get(piece.call, ()))
+                self._put("change", schema.Change(number, piece.call, moment, offset, stored, spans))
+            if len(item.changes) >= MAXIMUM_CHANGES:
+                text = (
+                    f"{item.size_bytes:,} bytes at {item.address:#x}: more than {MAXIMUM_CHANGES:,} changes"
+                )
+                self._survey.note("HOST_WRITES_UNKNOWN", text)
 
     def _put(self, kind: str, value: object) -> None:
         self._writer.write(kind, to_wire(value))
+
+
+def _within(piece: RawContents, stretches: Iterable[RawContents]) -> bytes:
+    """The parts of a piece that are in these stretches, as `schema.Change.undecided` has them."""
+    found = []
+    for stretch in stretches:
+        begin = max(stretch.address, piece.address)
+        end = min(stretch.address + stretch.length, piece.address + piece.length)
+        if begin < end:
+            found.append(struct.pack("<QQ", begin - piece.address, end - begin))
+    return b"".join(found)

@@ -100,8 +100,11 @@ def _write(
     first = next(surveys, None)
     if first is None:
         return None
-    if first.last and not first.window_calls and stopped_because(first):
-        process.stopped_at_once = True
+    if first.last and not first.window_calls and not first.closed:
+        process.stopped_at_once = bool(stopped_because(first))
+        process.ended_at_once = not process.stopped_at_once
+        return None
+    if process.init_failure:
         return None
     several = not first.last and wanted is None
     numbers = Numbers()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,21 @@ from replay.capture.raw.attachments import BlobsFile
 from replay.capture.raw.decode import Decoder
 from replay.capture.raw.records import RawFile
 from replay.errors import FileError, FormatError, ReplayError
+from replay.reading import read_json
 from replay.snapshot.builder.report import PackReport
 from replay.snapshot.imagestore import ImageStore
 from replay.snapshot.survey import Surveyor
+
+_LAUNCHER_FIELDS = {
+    "command": list,
+    "selection": str,
+    "each": bool,
+    "keep_command_line": bool,
+    "driver": dict,
+    "pid": int,
+    "exit_status": int,
+}
+MAXIMUM_LAUNCHER_BYTES = 16 << 20  # a command line has 2 MiB at most
 
 
 def content_bytes(raw: Path) -> int:
@@ -23,12 +34,17 @@ def content_bytes(raw: Path) -> int:
 
 
 def read_launcher(raw: Path) -> dict[str, Any]:
-    """The content of launcher.json; empty when there is none, or none that can be read."""
+    """The content of launcher.json, without fields that are none of it; empty when there is none that can be read."""
     try:
-        value = json.loads((raw / "launcher.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        value = read_json(raw / "launcher.json", MAXIMUM_LAUNCHER_BYTES)
+    except (FileError, FormatError):
         return {}
-    return value if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        return {}
+    return {name: value[name] for name, kind in _LAUNCHER_FIELDS.items() if type(value.get(name)) is kind}
+
+
+ENDED_WHILE_COPYING = "the application ended while memory was copied, before the first call of the window"
 
 
 @dataclass
@@ -45,16 +61,27 @@ class Process:
     decoder: Decoder
     surveyor: Surveyor
     problems: list[str] = field(default_factory=list)
-    stopped_at_once: bool = False  # in its first window, before the first call of it
+    # In its first window, before the first call of it: the capture stopped; or the application ended.
+    stopped_at_once: bool = False
+    ended_at_once: bool = False
+
+    @property
+    def init_failure(self) -> int:
+        """What cuInit answered, where it never succeeded; else 0."""
+        return 0 if self.surveyor.initialised else self.surveyor.init_failure
 
     def report(self, report: PackReport) -> None:
         """What the first pass found, once it has come to its end."""
         surveyor = self.surveyor
+        others = report.used_cuda and not report.init_failure
+        report.init_failure = 0 if others or surveyor.initialised else surveyor.init_failure
         report.used_cuda = report.used_cuda or surveyor.calls > 0
         report.matched_launches += surveyor.matched_launches
         report.calls += surveyor.calls
         report.kernels_seen += surveyor.kernels_seen
-        if not surveyor.survey.opened or self.stopped_at_once:
+        if self.ended_at_once:
+            report.problems.append(ENDED_WHILE_COPYING)
+        elif not surveyor.survey.opened or self.stopped_at_once or self.init_failure:
             stopped = [note.text for note in surveyor.survey.notes if note.code == "CAPTURE_STOPPED"]
             reason = f"capture stopped: {stopped[0]}" if stopped else "no launch that was asked for"
             report.skipped.append(f"process {self.label}: {reason} ({surveyor.calls} driver calls recorded)")

@@ -174,4 +174,5 @@ class WindowWriter:
             streams=len(survey.streams),
             threads=len(survey.threads),
             perturbation=describe_perturbation(survey.process, survey.process_before),
+            fault=survey.fault,
         )

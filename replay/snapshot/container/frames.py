@@ -7,7 +7,7 @@ against the bytes that are there and against the limits below. The grammar is in
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -20,7 +20,8 @@ Read = Callable[[int, int], bytes]
 
 FORMAT_MAJOR = 1  # raised when an older reader would misread the file; it refuses
 MAJOR_OF_SEVERAL_WINDOWS = 2  # a reader of version 1 would take their objects for those of one window
-NEWEST_MAJOR = 2
+MAJOR_OF_PATCHES = 3  # an older reader would miss the chunks that are kept as what differs from another one
+NEWEST_MAJOR = 3
 FORMAT_MINOR = 0  # raised when something is added that an older reader can pass over
 
 SKIPPABLE_MAGIC = 0x184D2A52  # one of the sixteen that RFC 8878 section 3.1.2 leaves to users
@@ -55,6 +56,10 @@ _FRAME_RECORD = struct.Struct(
 )  # compressed size, uncompressed size, objects, digest of the compressed bytes
 CHUNK_RECORD = struct.Struct("<16sIII")  # digest, frame number, offset in the uncompressed frame, length
 
+PATCHED = 1 << 31  # in the length of a chunk record: it is that of a patch
+_PATCH = struct.Struct("<16sI")  # digest of the chunk that it is based on, length of both
+_SPAN = struct.Struct("<II")  # offset, length; the bytes follow
+
 START_TEXT = b"replay-snapshot\0"
 TRAILER_TAG = b"rsnapend"
 INDEX_TAG = b"rsnapidx"
@@ -72,6 +77,40 @@ def digest(data: bytes | bytearray | memoryview) -> bytes:
 
 def _seal(data: bytes) -> bytes:
     return blake3(data).digest(length=_SEAL_BYTES)
+
+
+def make_patch(base: bytes, length: int, spans: Iterable[tuple[int, bytes]]) -> bytes:
+    """What has to be put into the chunk of digest `base` (offset, bytes) to have another one of the same length."""
+    parts = [_PATCH.pack(base, length)]
+    for offset, data in spans:
+        parts += (_SPAN.pack(offset, len(data)), data)
+    return b"".join(parts)
+
+
+def patch_base(patch: bytes) -> tuple[bytes, int]:
+    """Digest and length of the chunk that a patch is based on. Raises DamagedError."""
+    if len(patch) < _PATCH.size:
+        raise DamagedError("a patch of a memory chunk is too short")
+    base, length = _PATCH.unpack_from(patch)
+    if not 0 < length <= MAX_CHUNK_BYTES:
+        raise DamagedError(f"a patch of a memory chunk of {length} bytes")
+    return base, length
+
+
+def apply_patch(patch: bytes, base: bytes) -> bytes:
+    """The chunk. Raises DamagedError."""
+    made = bytearray(base)
+    at = _PATCH.size
+    while at < len(patch):
+        if at + _SPAN.size > len(patch):
+            raise DamagedError("a patch of a memory chunk ends too early")
+        offset, length = _SPAN.unpack_from(patch, at)
+        at += _SPAN.size
+        if at + length > len(patch) or offset + length > len(made):
+            raise DamagedError("a patch of a memory chunk goes beyond it")
+        made[offset : offset + length] = patch[at : at + length]
+        at += length
+    return bytes(made)
 
 
 class FrameRecord(NamedTuple):
@@ -107,9 +146,10 @@ def is_skippable(magic: int) -> bool:
     return magic & 0xFFFFFFF0 == 0x184D2A50
 
 
-def start_frame(several_windows: bool = False) -> bytes:
-    """The first frame of a snapshot of the current format version."""
+def start_frame(several_windows: bool = False, patches: bool = False) -> bytes:
+    """The first frame of a snapshot of the lowest format version that has what it holds."""
     major = MAJOR_OF_SEVERAL_WINDOWS if several_windows else FORMAT_MAJOR
+    major = MAJOR_OF_PATCHES if patches else major
     content = _START.pack(START_TEXT, major, FORMAT_MINOR, 0)
     return skippable(content + _seal(content))
 

@@ -74,8 +74,11 @@ def unpack(content: bytes) -> Iterator[tuple[str, Any, int]]:
         begin = end
 
 
+CHUNK_KINDS = ("chunk", "patch")
+
+
 def chunk_parts(value: object) -> tuple[bytes, bytes]:
-    """Digest and data of a memory chunk, not compared with each other. Raises DamagedError."""
+    """Digest and data of a memory chunk or a patch, not compared with each other. Raises DamagedError."""
     if isinstance(value, tuple) and len(value) == 2 and all(isinstance(part, bytes) for part in value):
         digest, data = value
         if len(digest) == frames.DIGEST_BYTES and 0 < len(data) <= frames.MAX_CHUNK_BYTES:
@@ -102,6 +105,9 @@ def tally(content: bytes) -> Tally:
             digest, data = chunk_parts(value)
             if frames.digest(data) == digest:
                 found.chunks[digest] = (end - len(data), len(data))
+        elif kind == "patch":  # compared with its digest when it is read: what it is based on may come later
+            digest, data = chunk_parts(value)
+            found.chunks[digest] = (end - len(data), len(data) | frames.PATCHED)
         counted = found.kinds.setdefault(kind, [0, 0])
         counted[0] += 1
         counted[1] += end - begin

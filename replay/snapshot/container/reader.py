@@ -7,7 +7,6 @@ A whole file is opened by its trailer and index, so only the frames that are ask
 from __future__ import annotations
 
 import os
-import stat
 from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
@@ -19,11 +18,19 @@ import msgpack
 import zstandard
 
 from replay.errors import DamagedError, FileError, FormatError, LimitError, ReplayError, TruncatedError
+from replay.reading import open_regular
 from replay.snapshot.container import frames
 from replay.snapshot.container.condition import Condition, Damage, KindSummary, VerifyReport
 from replay.snapshot.container.decompression import FrameDecompressor
 from replay.snapshot.container.frames import FrameRecord
-from replay.snapshot.container.objects import UNPACK_ERRORS, MapCounter, chunk_parts, tally, unpack
+from replay.snapshot.container.objects import (
+    CHUNK_KINDS,
+    UNPACK_ERRORS,
+    MapCounter,
+    chunk_parts,
+    tally,
+    unpack,
+)
 
 CACHED_FRAMES = 4  # uncompressed; chunks of a buffer mostly follow each other
 RESYNC_ATTEMPTS = 64  # places at which a scan tries to find the next frame behind damage
@@ -173,6 +180,8 @@ class SnapshotReader:
                 f"memory chunk {digest.hex()} is not in the file", where=self.path, next=_RECOMMENDATION
             )
         number, offset, stored = place
+        if stored & frames.PATCHED:
+            return self._patched(digest, number, offset, stored ^ frames.PATCHED, length)
         if length is not None and stored != length:
             raise FormatError(
                 f"memory chunk {digest.hex()} has {stored} bytes, not {length}", where=self.path
@@ -191,10 +200,34 @@ class SnapshotReader:
             )
         return data
 
+    def _patched(self, digest: bytes, number: int, offset: int, stored: int, length: int | None) -> bytes:
+        """A chunk that is kept as what differs from another one, which is kept whole."""
+        name = f"memory chunk {digest.hex()}"
+        try:
+            if number >= len(self._frames) or stored > frames.MAX_CHUNK_BYTES:
+                raise DamagedError(f"the place of {name} is impossible")
+            patch = self._content(number)[offset : offset + stored]
+            base, whole = frames.patch_base(patch)
+            place = self._find(base)
+            if (
+                len(patch) != stored
+                or place is None
+                or place[2] & frames.PATCHED
+                or whole != (length or whole)
+            ):
+                raise DamagedError(f"{name} is based on one that is not there")
+            data = frames.apply_patch(patch, self.chunk(base, whole))
+        except ReplayError as error:
+            raise self._located(error) from None
+        if frames.digest(data) != digest:
+            raise DamagedError(f"{name} is damaged", where=self.path, next=_RECOMMENDATION)
+        return data
+
     def place_of_chunk(self, digest: bytes) -> tuple[int, int, int] | None:
         """(frame number, offset in the uncompressed frame, length) of a chunk, as the file claims; None when there is
-        no such chunk."""
-        return self._find(digest)
+        no such chunk, or it is kept as a patch of another one."""
+        place = self._find(digest)
+        return None if place is None or place[2] & frames.PATCHED else place
 
     def checked_frame(
         self,
@@ -242,6 +275,11 @@ class SnapshotReader:
                         if frames.digest(data) != digest:
                             raise DamagedError(f"memory chunk {digest.hex()} does not match its digest")
                         found[digest] = (number, position - len(data), len(data))
+                    elif kind == "patch":
+                        digest, data = chunk_parts(value)
+                        report.chunks += 1
+                        self._patched(digest, number, position - len(data), len(data), None)
+                        found[digest] = (number, position - len(data), len(data) | frames.PATCHED)
             except ReplayError as error:
                 damage = Damage(record.offset, record.compressed_bytes, error.what)
                 if damage not in report.damages:
@@ -426,7 +464,7 @@ class SnapshotReader:
         try:
             for found, value, _ in unpack(self._content(number)):
                 if kind is None or found == kind:
-                    if found != "chunk" and frames.nests_deeper_than(value, frames.MAX_NESTING):
+                    if found not in CHUNK_KINDS and frames.nests_deeper_than(value, frames.MAX_NESTING):
                         raise LimitError(f"an object of kind {found!r} is nested too deeply")
                     yield found, value
         except ReplayError as error:
@@ -457,7 +495,8 @@ class SnapshotReader:
         assert self._table_place is not None
         self.damages.append(Damage(self._table_place[0], self._table_place[1], _TABLE_DAMAGED))
         self._table_place = None
-        for number in self._kinds.get("chunk", (None, []))[1]:
+        numbers = {number for kind in CHUNK_KINDS for number in self._kinds.get(kind, (None, []))[1]}
+        for number in sorted(numbers):
             try:
                 chunks = tally(self._content(number)).chunks
                 self._scanned_chunks.update({key: (number, *place) for key, place in chunks.items()})
@@ -505,23 +544,9 @@ class SnapshotReader:
 
 def _open(path: Path) -> tuple[int, int]:
     """Descriptor and size of a regular, non-empty file."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a FIFO must not block
-    except OSError as error:
-        remedies = {FileNotFoundError: "check the name", PermissionError: "ask its owner for read permission"}
-        raise FileError(
-            (error.strerror or str(error)).lower(), where=path, next=remedies.get(type(error))
-        ) from None
-    status = os.fstat(descriptor)
-    problem: ReplayError | None = None
-    if stat.S_ISDIR(status.st_mode):
-        remedy = "give a .rsnap file; make one of a raw capture with `replay pack`"
-        problem = FileError("is a folder, not a snapshot", where=path, next=remedy)
-    elif not stat.S_ISREG(status.st_mode):
-        problem = FileError("is not a regular file", where=path, next="save it as a file first")
-    elif status.st_size == 0:
-        problem = FormatError("is empty", where=path, next="get the file again, or capture again")
-    if problem is not None:
+    descriptor = open_regular(path, "give a .rsnap file; make one of a raw capture with `replay pack`")
+    size = os.fstat(descriptor).st_size
+    if not size:
         os.close(descriptor)
-        raise problem
-    return descriptor, status.st_size
+        raise FormatError("is empty", where=path, next="get the file again, or capture again")
+    return descriptor, size

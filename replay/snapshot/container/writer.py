@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import msgpack
 import zstandard
 
-from replay import settings
+from replay import interrupts, settings
 from replay.beside import open_beside
 from replay.errors import FileError, LimitError
 from replay.snapshot.container import frames
 from replay.snapshot.container.frames import MAX_CHUNK_BYTES, ZERO_DIGEST
+from replay.snapshot.container.objects import CHUNK_KINDS
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -105,7 +106,7 @@ class SnapshotWriter:
     The file appears under its name, complete and on disk, when the block ends without an exception; otherwise nothing
     is left. An existing file is replaced at that moment. Not thread safe.
     several_windows: objects are written window by window, each begun by `begin_window`; what is written before the
-    first one belongs to all of them.
+    first one belongs to all of them. Interrupts wait for the next object or chunk until it is closed.
     Raises FileError when the folder cannot be written or the disk is full.
     """
 
@@ -130,17 +131,21 @@ class SnapshotWriter:
         self._chunks: dict[
             bytes, bytes
         ] = {}  # digest -> rest of its chunk record, empty until its frame is closed
+        self._patches: set[bytes] = set()  # of these, the ones that are kept as patches
         self._offset = 0
         self._handed_to_disk = 0
         if self.path.is_dir():
             raise FileError("is a folder", where=self.path, next="give the name of a file to write")
         self._temporary: Path | None = None
+        self._descriptor = -1
+        self._holds = True  # interrupts, which come where objects and chunks do
+        interrupts.hold()
         try:
             self._descriptor, self._temporary = open_beside(self.path)
-        except OSError as error:
-            raise _file_error(error, self.path) from None
-        try:
             self._append(frames.start_frame(several_windows))
+        except OSError as error:
+            self.abort()
+            raise _file_error(error, self.path) from None
         except BaseException:
             self.abort()
             raise
@@ -162,7 +167,8 @@ class SnapshotWriter:
         flat: the caller knows that it is nested no deeper than a reader takes; looking costs more than packing.
         Raises LimitError when the packed object exceeds 16 MiB or is nested too deeply for a reader.
         """
-        if kind == "chunk" or not 0 < len(kind) <= frames.MAX_KIND_LENGTH:
+        interrupts.check()
+        if kind in CHUNK_KINDS or not 0 < len(kind) <= frames.MAX_KIND_LENGTH:
             raise ValueError(f"not a kind of object: {kind!r}")
         if not flat and frames.nests_deeper_than(value, frames.MAX_NESTING):
             raise LimitError(f"an object of kind {kind!r} is nested too deeply", where=self.path)
@@ -244,6 +250,20 @@ class SnapshotWriter:
         """Whether a chunk of this digest was stored."""
         return digest in self._chunks
 
+    def holds_whole(self, digest: bytes) -> bool:
+        """Whether a chunk of this digest was stored, and not as a patch."""
+        return digest in self._chunks and digest not in self._patches
+
+    def store_patch(self, digest: bytes, patch: bytes) -> None:
+        """Store a chunk as what differs from another one (`frames.make_patch`) that `holds_whole`."""
+        interrupts.check()
+        if digest in self._chunks:
+            self.statistics.chunks += 1
+            self.statistics.repeated_bytes += len(patch)
+            return
+        self._patches.add(digest)
+        self._put_chunk("patch", digest, patch, len(patch) | frames.PATCHED)
+
     def in_order(self, job: Callable[[Job], Done], items: Iterable[Job]) -> Iterator[Done]:
         """What `job` makes of each item, in their order; some are worked on ahead, in threads."""
         under_way: deque[Future[Done]] = deque()
@@ -274,6 +294,8 @@ class SnapshotWriter:
             self._drain(0)
             self._append_index()
             self._finish_writing()
+            if self._patches:
+                os.pwrite(self._descriptor, frames.start_frame(patches=True), 0)
             os.fsync(self._descriptor)
             assert self._temporary is not None
             os.replace(self._temporary, self.path)
@@ -286,6 +308,8 @@ class SnapshotWriter:
 
     def abort(self) -> None:
         """Give up: leave nothing behind. Does nothing after `close`."""
+        if not self._holds:
+            return
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
@@ -299,8 +323,11 @@ class SnapshotWriter:
             with contextlib.suppress(FileNotFoundError):
                 self._temporary.unlink()
             self._temporary = None
+        self._holds = False
+        interrupts.release()
 
     def _store(self, digest: bytes, data: bytes | memoryview, copy: bool) -> None:
+        interrupts.check()
         self.statistics.chunks += 1
         self.statistics.chunk_bytes += len(data)
         if digest == ZERO_DIGEST:
@@ -308,16 +335,20 @@ class SnapshotWriter:
         elif digest in self._chunks:
             self.statistics.repeated_bytes += len(data)
         else:
-            self.statistics.stored_chunks += 1
-            self.statistics.stored_bytes += len(data)
-            head = _chunk_head(digest, len(data))
-            # The 4 KiB are room for the heads, so that four chunks of 1 MiB make one frame.
-            if self._memory.size and self._memory.size + len(head) + len(data) > CHUNK_FRAME_BYTES + 4096:
-                self._submit(self._memory)
-                self._memory = _OpenFrame()
-            self._chunks[digest] = b""
-            self._memory.chunks.append((digest, self._memory.size + len(head), len(data)))
-            self._memory.add("chunk", head, bytes(data) if copy else data)
+            self._put_chunk("chunk", digest, bytes(data) if copy else data, len(data))
+
+    def _put_chunk(self, kind: str, digest: bytes, data: bytes | memoryview, length: int) -> None:
+        """length: as its record has it."""
+        self.statistics.stored_chunks += 1
+        self.statistics.stored_bytes += len(data)
+        head = _chunk_head(kind, digest, len(data))
+        # The 4 KiB are room for the heads, so that four chunks of 1 MiB make one frame.
+        if self._memory.size and self._memory.size + len(head) + len(data) > CHUNK_FRAME_BYTES + 4096:
+            self._submit(self._memory)
+            self._memory = _OpenFrame()
+        self._chunks[digest] = b""
+        self._memory.chunks.append((digest, self._memory.size + len(head), length))
+        self._memory.add(kind, head, data)
 
     def _workers(self) -> ThreadPoolExecutor:
         if self._pool is None:
@@ -420,9 +451,11 @@ class SnapshotWriter:
         )
 
 
-def _chunk_head(digest: bytes, length: int) -> bytes:
-    """msgpack for everything of ["chunk", [digest, data]] that stands before the data."""
-    return b"\x92\xa5chunk\x92\xc4%c%b\xc6%b" % (len(digest), digest, length.to_bytes(4, "big"))
+def _chunk_head(kind: str, digest: bytes, length: int) -> bytes:
+    """msgpack for everything of [kind, [digest, data]] that comes before the data."""
+    return b"\x92\xa5%b\x92\xc4%c%b\xc6%b" % (
+        kind.encode(), len(digest), digest, length.to_bytes(4, "big")
+    )  # fmt: skip
 
 
 def chunk_digest(view: memoryview) -> bytes:

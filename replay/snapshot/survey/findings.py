@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from replay.snapshot.allocations import Allocation
-from replay.snapshot.schema import Note
+from replay.snapshot.schema import Fault, Note
 from replay.snapshot.state import SetupCall
 from replay.snapshot.tensor_maps import EncodedMap, TensorMaps
 
@@ -78,9 +78,24 @@ class Survey:
     maps_in_graphs: dict[bytes, EncodedMap] = field(
         default_factory=dict
     )  # in parameters of kernels in graphs
+    fault: Fault | None = None
 
     def note(self, code: str, text: str, call: int = 0, function: str = "") -> None:
         """Record something that is missing or special."""
         self.note_counts[code] += 1
         if len(self.notes) < MAXIMUM_NOTES:
             self.notes.append(Note(code, text, call, function))
+
+    def faulted(self, fault: Fault) -> None:
+        """The window has met an error that its context does not survive: the first one counts, and what is known of it
+        is put together."""
+        known = self.fault
+        if known is None:
+            self.fault = fault
+        elif known.result == fault.result:
+            self.fault = replace(
+                known,
+                call=known.call or fault.call,
+                function=known.function or fault.function,
+                words=known.words or fault.words,
+            )

@@ -6,6 +6,7 @@ One pass finds all windows, one after the other.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,12 +17,13 @@ from replay.api import graphs, structs
 from replay.api.functions import by_symbol
 from replay.api.graphs import Node
 from replay.api.launch_attributes import describe_attribute, is_known
-from replay.api.vocabulary import Effect, Role
+from replay.api.vocabulary import STICKY_RESULTS, Effect, Moment, Role
 from replay.capture.raw.copies import RawCopy
 from replay.capture.raw.decode import Decoder
 from replay.capture.raw.events import Entered, Left, ProcessText, RawCall, RawContents, RawImage, RawNote
 from replay.snapshot.allocations import Allocations
 from replay.snapshot.graphs import Descriptions, ExecutableGraph, ExecutableGraphs, LaunchedNode
+from replay.snapshot.schema import Fault
 from replay.snapshot.state import Objects
 from replay.snapshot.survey.call_parts import is_image, launch_geometry, parameter_buffer, stream_of
 from replay.snapshot.survey.findings import MAXIMUM_NOTES, KernelDraft, Survey
@@ -44,6 +46,8 @@ _ADDRESS_ROLES = frozenset((Role.ADDRESS, Role.HOST_READ, Role.HOST_WRITE))
 OBJECT_TYPES = {"CUtexObject": 1, "CUsurfObject": 2}
 _OBJECT_MAKERS = {"cuTexObjectCreate": "CUtexObject", "cuSurfObjectCreate": "CUsurfObject"}
 
+_DEVICE_ERROR = re.compile(r"(\d{1,9}) (\d) ?(.*)", re.DOTALL)  # CUresult, Moment, what the driver said
+
 # Notes that hold for every window of a capture.
 _OF_THE_PROCESS = frozenset(("CAPTURE_STOPPED", "CHILD_PROCESS", "IMAGE_UNKNOWN"))
 
@@ -62,6 +66,7 @@ class Surveyor:
         self._graphs = ExecutableGraphs(descriptions, self._kernel_of_node)
         self.survey = Survey()  # of the present window, or of the one to come
         self.calls = 0
+        self.initialised, self.init_failure = False, 0  # by cuInit; what it answered when it failed
         self.matched_launches = 0
         self.kernels_seen: dict[str, None] = {}
         self._images = images
@@ -172,6 +177,9 @@ class Surveyor:
             if symbol in by_symbol():
                 self._not_captured(symbol, reason, note.call)
                 return
+        elif note.code == "DEVICE_ERROR" and (error := _DEVICE_ERROR.match(note.text)):
+            before = note.call == survey.opened_call and int(error[2]) == Moment.BEFORE
+            survey.faulted(Fault(int(error[1]), before=before, words=error[3].strip()))
         survey.note(note.code, note.text, note.call, note.function)
 
     def _enter(self, call: RawCall) -> None:
@@ -205,6 +213,11 @@ class Surveyor:
         self.allocations.apply(call, context, device, call.in_window, ended)
         if (draft := self._under_way.pop(call.number, None)) is not None:
             self._launched(call, draft)
+        if call.in_window and call.result in STICKY_RESULTS:
+            self.survey.faulted(Fault(call.result, call.number, call.function.symbol))
+        if call.function.symbol == "cuInit" and not call.by_capture:
+            self.initialised = self.initialised or call.result == 0
+            self.init_failure = call.result or self.init_failure
         if call.result != 0 or call.in_capture:
             return
         self._tensor_maps.apply(call)

@@ -1,5 +1,5 @@
 // covers: assert in kernels: one that holds does nothing, one that fails gives cudaErrorAssert from then on.
-// outcome: CUDA_ERROR_ASSERT, as in the application
+// outcome: FAULT reproduced: CUDA_ERROR_ASSERT
 #include <cassert>
 
 #include "check.cuh"

@@ -1,5 +1,5 @@
 // covers: A kernel that writes out of bounds: cudaErrorIllegalAddress, which stays until the device is reset.
-// outcome: as in the application
+// outcome: FAULT reproduced: CUDA_ERROR_ILLEGAL_ADDRESS
 #include "check.cuh"
 
 __global__ void write(int *out, size_t index) { out[index] = 1; }

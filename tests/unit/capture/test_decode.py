@@ -123,7 +123,7 @@ MALFORMED = {
         0,
         struct.pack("<QQQQQII", 2**64 - 8, 16, 0, 2**64 - 8, 16, 0, 0),
     ),
-    "unknown moment": (RecordKind.BLOB, 0, struct.pack("<QQQQQII", 0x1000, 16, 0, 0x1000, 64, 5, 0)),
+    "unknown moment": (RecordKind.BLOB, 0, struct.pack("<QQQQQII", 0x1000, 16, 0, 0x1000, 64, 99, 0)),
     "short note": (RecordKind.NOTE, 0, b""),
     "end without reason": (RecordKind.END, 0, b""),
 }

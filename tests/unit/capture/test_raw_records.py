@@ -215,10 +215,10 @@ def test_other_files_are_refused_by_name(tmp_path):
     path.write_bytes(b"something else, long enough to hold a whole file header of 64 bytes")
     with pytest.raises(FormatError, match="calls.1.bin"):
         read(path)
-    path.write_bytes(struct.pack("<8sIIQQ32x", b"RCAPCALL", 4, 1, 0, 0))
-    with pytest.raises(VersionError, match="format 4"):
+    path.write_bytes(struct.pack("<8sIIQQ32x", b"RCAPCALL", 5, 1, 0, 0))
+    with pytest.raises(VersionError, match="format 5"):
         read(path)
-    with pytest.raises(FileError, match="No such file"):
+    with pytest.raises(FileError, match="no such file"):
         read(tmp_path / "missing.bin")
 
 

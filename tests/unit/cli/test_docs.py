@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 import shlex
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import typer
 
 from replay import settings
+from replay.bisect.candidates import KINDS
 from replay.cli import COMMANDS
 from replay.cli.group import build
+from replay.variants import model
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PAGES = [
@@ -115,6 +118,17 @@ def test_command_lines_can_be_parsed(page):
             found.make_context(f"replay {words[0]}", list(words[1:]), parent=parent)
         except typer.BadParameter.__mro__[2] as error:
             raise AssertionError(f"replay {line}: {error.format_message()}") from None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_variants_of_command_lines_can_be_parsed(page, monkeypatch):
+    monkeypatch.setattr(model.Path, "is_file", lambda path: path.suffix in (".ptx", ".cu", ".cubin"))
+    for words in command_lines(page.read_text()):
+        for option, value in pairwise(words):
+            if option in ("--a", "--b") and not IS_SYNOPSIS.search(value) and value.upper() != value:
+                model.parse(value)
+            if option == "--over":
+                assert re.match(f"({'|'.join(KINDS)})=", value), value
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))

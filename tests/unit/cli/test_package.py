@@ -46,5 +46,5 @@ def test_nothing_of_nvidia_is_shipped(distribution):
 
 def test_command_is_called_replay(distribution):
     assert [(entry.name, entry.value) for entry in distribution.entry_points] == [
-        ("replay", "replay.cli:main")
+        ("replay", "replay.__main__:run")
     ]

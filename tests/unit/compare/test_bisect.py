@@ -153,6 +153,89 @@ def test_a_symptom_that_shows_now_and_then_is_found():
     assert right >= 18
 
 
+def plainly(bench, count, progress=None):
+    return find_symptom(bench, progress or Progress(count), plain=True)
+
+
+@pytest.mark.parametrize("first_bad", range(1, 10))
+def test_a_plain_outcome_takes_a_plain_bisection_and_a_confirmation(first_bad):
+    """Both ends, 8 candidates between them halved, and the pair once more."""
+    bench = Bench([1.0] * 10, symptom=[0.0] * first_bad + [1.0] * (10 - first_bad))
+    (step,) = plainly(bench, 10).steps
+    assert (step.last_good, step.first_bad) == (first_bad - 1, first_bad)
+    assert bench.runs <= 2 + 4 + 2
+
+
+def test_two_outcomes_of_one_candidate_end_the_plain_bisection():
+    """The pair is asked again: a bad one that showed nothing, once, does not send the search the wrong way."""
+    right = 0
+    for seed in range(40):
+        bench = Bench([1.0] * 20, symptom=[0.0] * 13 + [0.7] * 7, seed=seed)
+        bench.answers = []
+        answer = bench.shows_symptom
+
+        def counted(candidate, bench=bench, answer=answer):
+            bench.answers.append((candidate, answer(candidate)))
+            return bench.answers[-1][1]
+
+        bench.shows_symptom = counted
+        (step,) = plainly(bench, 20).steps
+        both = {at for at, seen in bench.answers if (at, not seen) in bench.answers}
+        assert step.probability < 1 or not both & {step.last_good, step.first_bad}
+        right += step.first_bad == 13
+    assert (
+        right >= 26
+    )  # a test that fails 7 times of 10 is no plain one, and one run a candidate may not show it
+
+
+def test_the_posterior_search_knows_what_the_plain_one_saw():
+    """The bad end shows it at its second run only."""
+    bench = Bench([1.0] * 9, symptom=[0.0] * 5 + [1.0] * 4)
+    answers = iter([1.0, 0.0, 1.0, 0.0])
+    first = bench.shows_symptom
+    bench.shows_symptom = lambda at: bool(next(answers, first(at))) if at == 4 else first(at)
+    progress = Progress(9)
+    (step,) = plainly(bench, 9, progress).steps
+    assert step.probability < 1
+    assert len(progress.observations[4]) > 2
+
+
+def test_a_plain_bisection_leaves_out_what_cannot_be_told():
+    class Unknown(Bench):
+        def shows_symptom(self, candidate):
+            if candidate in (4, 5):
+                raise SkippedError("cannot tell")
+            return super().shows_symptom(candidate)
+
+    (step,) = plainly(Unknown([1.0] * 9, symptom=[0.0] * 5 + [1.0] * 4), 9).steps
+    assert (step.last_good, step.first_bad, step.between) == (3, 6, [4, 5])
+
+
+def test_an_interrupted_plain_bisection_asks_nothing_twice():
+    whole = Bench([1.0] * 10, symptom=[0.0] * 4 + [1.0] * 6)
+    plainly(whole, 10)
+    progress, bench = Progress(10), Bench([1.0] * 10, symptom=[0.0] * 4 + [1.0] * 6)
+    first, count = bench.shows_symptom, iter(range(3))
+
+    def interrupted(candidate):
+        if next(count, None) is None:
+            raise KeyboardInterrupt
+        return first(candidate)
+
+    bench.shows_symptom = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        plainly(bench, 10, progress)
+    bench.shows_symptom = first
+    plainly(bench, 10, Progress.of_plain(json.loads(json.dumps(progress.plain()))))
+    assert bench.runs == whole.runs
+
+
+@pytest.mark.parametrize(("rates", "says"), [([0.0, 0.0], "did not show"), ([1.0, 1.0], "always shows")])
+def test_ends_that_do_not_differ_are_refused_by_a_plain_bisection(rates, says):
+    with pytest.raises(EngineError, match=says):
+        plainly(Bench([1.0, 1.0], symptom=rates), 2)
+
+
 @pytest.mark.parametrize(("rates", "says"), [([0.0, 0.0], "did not show"), ([1.0, 1.0], "always shows")])
 def test_ends_that_do_not_differ_in_a_symptom_are_refused(rates, says):
     with pytest.raises(EngineError, match=says):

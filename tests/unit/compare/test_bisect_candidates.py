@@ -34,7 +34,15 @@ def test_a_range_of_versions_takes_what_begins_with_its_ends():
 
 
 def test_named_versions_need_not_be_there():
-    assert variants("ptxas=12.1,12.2") == ["ptxas=12.1 lower-ptx=yes", "ptxas=12.2 lower-ptx=yes"]
+    assert variants("ptxas=12.1,12.2") == ["ptxas=12.1", "ptxas=12.2"]
+
+
+@pytest.mark.parametrize(
+    "over", ["ptxas:12.1,12.2", "ptxas 12.1,12.2", "--ptxas 12.1,12.2", " ptxas = 12.1,12.2"]
+)
+def test_candidates_are_written_as_variants_are(over):
+    assert variants(over) == ["ptxas=12.1", "ptxas=12.2"]
+    assert variants("swap=x.ptx,y.ptx") == variants("module=x.ptx,y.ptx")
 
 
 def test_every_kind_makes_variants(tmp_path):
@@ -83,6 +91,14 @@ def test_what_a_command_said_before_it_gave_up_is_kept():
     with pytest.raises(SkippedError) as raised:
         laboratory.shows_symptom(0)
     assert raised.value.details == "no compiler\n"
+
+
+def test_the_end_of_what_a_command_said_is_kept():
+    logs = {}
+    script = "seq 1 5000; echo it is slow; exit 1"
+    assert CommandLaboratory(f"sh -c '{script}'", [Candidate("b", argument="b")], logs).shows_symptom(0)
+    assert logs[0].endswith("5000\nit is slow\n")
+    assert len(logs[0]) <= 4000
 
 
 def test_a_command_may_not_know():

@@ -67,12 +67,16 @@ def only(result):
 
 
 WRONG = timed(500, verification=Verification("wrong", 1, 100, 4))
+DOUBTFUL = timed(
+    1000, verification=Verification("unsure", 1, 100, 4, reason="HOST_WRITES_UNKNOWN 4 bytes at 0x10")
+)
 
 
 @pytest.mark.parametrize(
     ("answers", "verdict", "alert", "replays"),
     [
         ([timed(1000)], "PASS", False, 1),
+        ([DOUBTFUL], "UNSURE", True, 3),
         ([timed(1009)], "PASS", False, 1),
         ([timed(1020)], "SLOWER", True, 3),
         ([timed(900)], "FASTER", False, 1),
@@ -90,9 +94,13 @@ def test_a_finding_is_an_alert_when_independent_replays_agree(window, answers, v
     assert (case.verdict, case.alert, case.replays) == (verdict, alert, replays)
 
 
-def test_measured_times_of_another_day_need_five_percent(window):
+def test_one_measured_time_of_another_day_is_sure_of_large_changes_alone(window):
     assert only(gate(window, [timed(1040, base=make_result(), spread=3)])).verdict == "PASS"
-    assert only(gate(window, [timed(1060, base=make_result(), spread=3)])).verdict == "SLOWER"
+    case = only(gate(window, [timed(1060, base=make_result(), spread=3)]))
+    assert (case.verdict, case.alert) == ("UNSURE", False)
+    assert "six different times" in case.reason
+    case = only(gate(window, [timed(1260, base=make_result(), spread=3)]))
+    assert (case.verdict, case.alert) == ("SLOWER", True)
 
 
 def history_of(folder, times_ns, base=None):
@@ -293,3 +301,31 @@ def test_a_reason_that_the_table_cannot_hold_stands_below_it_in_full(window):
     assert max(map(len, narrow.splitlines())) <= 80
     assert " ".join(narrow.split()).count("busy " * 29 + "busy") == 1
     assert "team" not in narrow
+
+
+def test_a_budget_ends_the_check_and_the_next_one_goes_on(tmp_path, window):
+    """One snapshot a second, and two seconds."""
+    windows = []
+    for name in "abcd":
+        path = window.path.with_name(f"{name}.rsnap")
+        path.write_bytes(b"")
+        windows.append(SnapshotWindow(path, None, ("vector_add",)))
+    clock, replayed = [0.0], []
+
+    def replay(chosen, options):
+        clock[0] += 1
+        replayed.append(chosen.path.stem)
+        return timed(1000)
+
+    def run():
+        state = CheckState(tmp_path / "state.json")
+        return check(window.path.parent, windows, Baseline("b", {key_of(modelled()): 1000.0}), Config(), RunOptions(),
+                     state, replay=replay, today=DAY, budget_s=2, now_s=lambda: clock[0])  # fmt: skip
+
+    first = run()
+    assert [case.verdict for case in first.cases] == ["PASS", "PASS", "UNSURE", "UNSURE"]
+    assert [case.alert for case in first.cases] == [False, False, True, True]
+    assert "budget of 2 s was over" in first.cases[2].reason
+    second = run()
+    assert [case.verdict for case in second.cases] == ["PASS"] * 4
+    assert replayed == list("abcd")

@@ -17,6 +17,7 @@ from replay.history.series import look
 from replay.history.store import INDEX_NAME, History, append, by_series
 from replay.report.history import history_csv, render_history, sparkline
 from replay.report.text import Screen
+from replay.results.schema import Verification
 
 from ..result_factory import make_result, summary
 
@@ -119,6 +120,19 @@ def test_small_steps_are_mostly_found_and_none_is_invented():
     assert sum(len(change_points(noisy([1000] * 60, seed=seed))) for seed in range(60)) <= 1
 
 
+@pytest.mark.parametrize("count", [20, 60])
+def test_results_that_resemble_the_one_before_are_no_steps(count):
+    """Correlated by 0.6, 20 to 30 % of such series would have a change. 6 of 100: 1 in 5,000 draws at 2 %."""
+    generator = numpy.random.default_rng(4)
+    alarms = 0
+    for _ in range(100):
+        logs = generator.normal(0, 0.01, count)
+        for at in range(1, count):
+            logs[at] = 0.6 * logs[at - 1] + 0.8 * logs[at]
+        alarms += bool(change_points(list(numpy.exp(logs))))
+    assert alarms <= 6
+
+
 def test_several_steps_are_found():
     found = change_points(noisy([1000] * 20 + [1100] * 20 + [1000] * 20))
     assert [round(change.ratio, 1) for change in found] == [1.1, 0.9]
@@ -166,3 +180,14 @@ def test_the_course_is_drawn_flat_where_it_only_scatters():
     assert set(sparkline(list(numpy.linspace(1000, 1002, 10)))) <= {"▁", "▂"}
     assert sparkline([1, 8]) == "▁█"
     assert len(sparkline(list(range(1, 1000)))) == 40
+
+
+def test_results_without_times_are_results(tmp_path):
+    fill(tmp_path, [1000])
+    append(tmp_path, make_result(timing=None))
+    append(tmp_path, make_result(timing=None, verification=Verification("wrong", 1, 4)))
+    view = look(tmp_path)
+    assert (view.results, view.problems, view.untimed, view.unmatched) == (3, [], 2, 1)
+    assert "2 results without times (run --no-timing), 1 with outputs that do not match" in render_history(
+        view, WIDE
+    )

@@ -39,7 +39,7 @@ def test_text_of_a_variant_is_read_back_as_an_equal_variant(tmp_path):
     file = tmp_path / "a kernel=2.ptx"
     file.write_bytes(b"")
     variant = make_variant(
-        driver="/a b", device=2, swap=[f"op<(T)1>={file}", f"k={file}@other<2>"], ptxas="12.9", lower_ptx=True,
+        driver="/a b", device=2, swap=[f"op<(T)1>={file}", f"k={file}@other<2>"], ptxas="12.9",
         jit=["opt-level=2,lineinfo", "cache-mode=ca"], grid=["saxpy=4,2", "8"], block=["1,2,3"],
         shared=["op<(T)1>=4096"],
     )  # fmt: skip
@@ -56,11 +56,43 @@ def test_text_of_a_variant_is_read_back_as_an_equal_variant(tmp_path):
 @pytest.mark.parametrize(
     "text", ["swap", "colour=red", "ptxas=12 ptxas=13", "jit=speed=11", "jit=opt-level=5", "jit=lineinfo=maybe",
              "grid=0", "grid=1,2,3,4", "block=-1", "shared=1,2", "grid=1 grid=2", "device=x", "'", "swap=/nowhere.ptx",
-             "lower-ptx=yes"],
+             "12.6", "ptxas", "ptxas=", "nowhere.ptx", "k=nowhere.ptx"],
 )  # fmt: skip
 def test_text_that_makes_no_sense_is_a_usage_error(text):
     with pytest.raises(UsageError):
         parse(text)
+
+
+@pytest.mark.parametrize(
+    ("written", "stable"),
+    [
+        ("ptxas:12.6", "ptxas=12.6"),
+        ("ptxas 12.6", "ptxas=12.6"),
+        ("--ptxas 12.6", "ptxas=12.6"),
+        ("--ptxas=12.6 --block 128", "ptxas=12.6 block=128,1,1"),
+        (
+            "ptxas=12.6,block=16,8;jit=opt-level=2,lineinfo",
+            "ptxas=12.6 jit=opt-level=2,lineinfo block=16,8,1",
+        ),
+        ("ptxas=12.6 lower-ptx=yes", "ptxas=12.6"),
+        ("new.ptx", "swap=new.ptx"),
+        ("gemm=new.ptx", "swap=gemm=new.ptx"),
+        ("module=new.ptx", "swap=new.ptx"),
+        ("driver:/a:b", "driver=/a:b"),
+        ("captured", ""),
+    ],
+)
+def test_what_a_user_may_write_is_read(tmp_path, monkeypatch, written, stable):
+    monkeypatch.chdir(tmp_path)
+    Path("new.ptx").write_text("")
+    assert str(parse(written)) == stable
+
+
+def test_an_error_lists_the_spellings():
+    with pytest.raises(UsageError) as error:
+        parse("12.6")
+    assert "ptxas=13.0, swap=[KERNEL=]FILE[@NAME], driver=DIR" in error.value.next
+    assert "for this one, ptxas=12.6" in error.value.next
 
 
 def test_kernel_and_file_of_a_swap_may_both_hold_equals_signs():
@@ -322,11 +354,13 @@ def test_machine_code_is_compared_kernel_by_kernel(tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="needs a ptxas")
-def test_ptx_that_is_too_new_is_lowered_only_when_asked():
+def test_ptx_that_is_too_new_is_lowered_and_that_is_told():
     tool = find_ptxas(shutil.which("ptxas"))
     text = PTX.replace(b".version 7.0", b".version 99.0")
-    with pytest.raises(BuildError, match="99.0"):
-        assemble(tool, text, "new.ptx", 90)
-    lowered = assemble(tool, text, "new.ptx", 90, lower=True)
-    assert "lowered to" in lowered.compiler
+    lowered = assemble(tool, text, "new.ptx", 90)
+    assert lowered.lowered.startswith(f"PTX 99.0 was given to ptxas {tool.version} as ")
+    assert describe(lowered, "vector_add", 90, None, "vector_add").lowered == lowered.lowered
+    assert assemble(tool, PTX, "old.ptx", 90).lowered == ""
+    with pytest.raises(BuildError, match="PTX 99.0 was given to"):
+        assemble(tool, text.replace(b"add.f32", b"never.f32"), "new.ptx", 90)
     assert lowered.code("vector_add", 90) == assemble(tool, PTX, "old.ptx", 90).code("vector_add", 90)

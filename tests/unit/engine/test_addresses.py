@@ -42,14 +42,14 @@ def at_the_loader(monkeypatch, layouts_in_turn):
 
 
 def test_a_worker_whose_addresses_are_taken_is_followed_by_one_of_another_layout(replayed, monkeypatch):
-    result = replayed(at_the_loader(monkeypatch, ("fixed", "bottom_up_fixed")))
+    result = replayed(at_the_loader(monkeypatch, ("fixed", "bottom_up_fixed")), own=True)
     assert result.verification.verdict == "match"
     assert result.placement.same_address_ranges == 1
     assert result.placement.layouts == ["fixed", "bottom_up_fixed"]
 
 
 def test_addresses_that_are_taken_in_every_worker_are_relocated_in_the_end(replayed, monkeypatch):
-    result = replayed(at_the_loader(monkeypatch, ("fixed",)))
+    result = replayed(at_the_loader(monkeypatch, ("fixed",)), own=True)
     assert result.verification.verdict == "match"
     assert result.placement.relocated_ranges == 1
     assert result.placement.restarts == engine_run.MAXIMUM_RESTARTS
@@ -64,7 +64,7 @@ def test_memory_that_must_not_move_is_an_error_that_says_why_and_what_to_do(repl
     with pytest.raises(EngineError, match="where it was captured: .*no such address.*--no-relocate"):
         replayed(increment(address=UNREACHABLE + (4 << 20)), relocate=False)
     with pytest.raises(EngineError, match=f"where it was captured: {LOADER:#x} is in use.*--no-relocate"):
-        replayed(at_the_loader(monkeypatch, ("fixed",)), relocate=False)
+        replayed(at_the_loader(monkeypatch, ("fixed",)), relocate=False, own=True)
     monkeypatch.setenv("REPLAY_EMULATOR_FAIL", "cuMemAddressReserve:1:2")
     with pytest.raises(EngineError, match="cuMemAddressReserve returned CUDA_ERROR_OUT_OF_MEMORY"):
         replayed(increment(), relocate=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import ctypes
+import re
 import struct
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ import pytest
 from replay.api import structs
 from replay.errors import EngineError
 from replay.export import cuda, python
+from replay.export.folder import export
 from replay.export.plan import plan_export
 from replay.export.recording import RecordingDriver
 from replay.export.rendering import comment
@@ -36,6 +38,15 @@ def test_the_steps_are_the_calls_of_the_window(tmp_path):
     assert len(plan.restores) == 1  # only what the window writes
 
 
+def test_progress_is_told_up_to_the_last_byte(tmp_path):
+    told = []
+    path = vector_add(64).write(tmp_path / "x.rsnap")
+    done = export(path, "cuda", tmp_path / "out", force=False, window=None, progress=told.append)
+    assert told[0] == "reading the calls of the window"
+    assert "100 % of" in told[-1]
+    assert done.size_bytes == sum(file.stat().st_size for file in (tmp_path / "out").iterdir())
+
+
 def test_names_of_a_stranger_never_become_code(tmp_path):
     factory = vector_add(64)
     factory.kernels[0] = replace(factory.kernels[0], name=HOSTILE, demangled=HOSTILE)
@@ -47,7 +58,9 @@ def test_names_of_a_stranger_never_become_code(tmp_path):
     text, renderer = cuda.render(plan)
     assert "system" not in "".join(line.split("//")[0] for line in text.splitlines())
     assert not any(line.rstrip().endswith("\\") for line in text.splitlines())
-    assert [line for line in text.splitlines() if line.startswith("#")] == ['#include "export.h"']
+    directives = [line for line in text.splitlines() if line.startswith("#")]
+    assert directives[0] == '#include "export.h"'
+    assert all(re.fullmatch(r"#define (cu[A-Za-z0-9_]+) driver_\1\(\)", line) for line in directives[1:])
     assert text.isascii()
     script, _ = python.render(plan)
     assert script.isascii()
@@ -65,8 +78,16 @@ def test_a_comment_stays_a_comment(text):
 
 def test_a_function_that_is_not_exported_is_named(tmp_path):
     factory = vector_add(64)
-    factory.call("cuCtxCreate_v2", [0x7F00, 0, 0], outputs={"pctx": (CONTEXT + 1).to_bytes(8, "little")})
-    with pytest.raises(EngineError, match="context of its own"):
+    factory.call("cuTexRefCreate", [0x7F00], outputs={"pTexRef": (CONTEXT + 1).to_bytes(8, "little")})
+    with pytest.raises(EngineError, match="texture references are not exported"):
+        planned(factory, tmp_path)
+
+
+def test_a_context_that_no_call_made_is_refused(tmp_path):
+    factory = vector_add(64)
+    factory.call("cuCtxSetCurrent", [CONTEXT + 1])
+    factory.call("cuCtxSynchronize", [])
+    with pytest.raises(EngineError, match="no recorded call created"):
         planned(factory, tmp_path)
 
 
@@ -76,14 +97,15 @@ def test_an_image_that_holds_pointers_of_another_process_is_not_followed(tmp_pat
     digest = factory.image(wrapper)
     load = next(number for number, call in enumerate(factory.calls) if call.function == "cuModuleLoadData")
     factory.calls[load] = replace(factory.calls[load], inputs={"image": digest})
-    with pytest.raises(EngineError, match="is no image"):
+    with pytest.raises(EngineError, match="holds pointers of another process"):
         planned(factory, tmp_path)
 
 
 def test_of_host_memory_only_the_bytes_that_are_copied_are_read():
     """The pointer stands far in front of them."""
-    recorder = RecordingDriver(lambda address: False)
+    recorder = RecordingDriver(lambda address, size_bytes=1: False)
     data = (ctypes.c_char * 8).from_buffer_copy(b"12345678")
+    assert recorder.keep(data)
     copy = structs.CUDA_MEMCPY3D()
     copy.srcMemoryType, copy.dstMemoryType = 1, 2
     copy.srcXInBytes, copy.srcY, copy.srcPitch, copy.srcHeight = 1 << 20, 1 << 10, 1 << 21, 1 << 11

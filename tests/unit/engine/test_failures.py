@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from replay.engine.run import RunOptions, run_snapshot
-from replay.errors import EngineError, ReplayError, TruncatedError
-from replay.snapshot.schema import Census, Note
+from replay.errors import EngineError, ReplayError, TruncatedError, WorkerError
+from replay.snapshot.schema import Census, Fault, Note
 
 from ..small_snapshots import BASE, HEAD, INCREMENT, increment, u32, u64
 from ..snapshot_factory import FUNCTION, SnapshotFactory, vector_add
@@ -39,7 +39,9 @@ def test_fault_of_the_application_is_reproduced_and_nothing_is_claimed(replayed)
     factory.call("cuCtxSynchronize", [], result=700)
     result = replayed(factory)
     assert result.verification.verdict == "not_compared"
-    assert "CUDA_ERROR_ILLEGAL_ADDRESS, as in the application" in result.verification.reason
+    fault = result.verification.fault
+    assert (fault.reproduced, fault.error, fault.found) == (True, *2 * ("CUDA_ERROR_ILLEGAL_ADDRESS",))
+    assert (fault.kernel, fault.call, fault.application_call) == ("increment", 7, 7)
     assert result.timing is None
     assert any("not timed" in note for note in result.notes)
     assert any(
@@ -52,21 +54,60 @@ def test_fault_that_the_application_did_not_live_to_see_is_reproduced(replayed):
     factory.launch(u64(0x10), [(0, 8)], 1, 1, result=None)
     result = replayed(factory)
     assert result.verification.verdict == "not_compared"
-    assert "CUDA_ERROR_ILLEGAL_ADDRESS" in result.verification.reason
+    assert result.verification.fault.reproduced
+    assert result.verification.fault.found == "CUDA_ERROR_ILLEGAL_ADDRESS"
 
 
 def test_fault_that_kept_the_capture_from_reading_memory_is_reproduced(replayed):
     factory = faulting()
     factory.launch(u64(0x10), [(0, 8)], 1, 1)
     factory.notes.append(Note("MEMORY_NOT_READ", "the device reports an error of earlier work"))
-    assert replayed(factory).verification.verdict == "not_compared"
+    verification = replayed(factory).verification
+    assert verification.verdict == "not_compared"
+    assert verification.fault.reproduced
+    assert verification.fault.error == ""  # such a capture does not say
+
+
+def test_fault_that_does_not_come_about_is_no_success(replayed):
+    factory = increment()
+    factory.call("cuCtxSynchronize", [], result=700)
+    result = replayed(factory)
+    assert result.verification.verdict == "wrong"
+    assert not result.verification.fault.reproduced
+    assert result.timing is None
+
+
+def test_another_fault_is_not_the_same(replayed):
+    factory = faulting()
+    factory.launch(u64(0x10), [(0, 8)], 1, 1)
+    factory.call("cuCtxSynchronize", [], result=716)
+    fault = replayed(factory).verification.fault
+    assert (fault.reproduced, fault.reason) == (False, "another error")
+
+
+def test_the_same_error_of_another_kernel_is_not_the_same(replayed):
+    factory = faulting()
+    factory.launch(u64(0x10), [(0, 8)], 1, 1)
+    words = "illegal write of 4 bytes at 0x10\n  in kernel other, PTX line 9, block (0,0,0), thread (0,0,0)"
+    factory.fault = Fault(700, words=words)
+    fault = replayed(factory).verification.fault
+    assert (fault.reproduced, fault.reason) == (False, "the same error at another instruction")
+
+
+def test_an_end_by_a_signal_inside_a_call_that_returns_here_is_not_reproduced(replayed):
+    factory = increment()
+    factory.exit_status = -11
+    factory.call("cuCtxSynchronize", [], result=None)
+    verification = replayed(factory).verification
+    assert (verification.verdict, verification.fault.reproduced) == ("wrong", False)
+    assert "ended by SIGSEGV inside call" in verification.fault.reason
 
 
 def test_fault_that_only_the_replay_shows_is_an_error(replayed):
     factory = faulting()
     factory.launch(u64(0x10), [(0, 8)], 1, 1)
     with pytest.raises(
-        EngineError, match="behind the last call.*CUDA_ERROR_ILLEGAL_ADDRESS.*kernel increment"
+        EngineError, match="after the last call.*CUDA_ERROR_ILLEGAL_ADDRESS.*kernel increment"
     ):
         replayed(factory)
 
@@ -145,3 +186,31 @@ def test_truncated_snapshot_is_not_replayed(tmp_path, emulator):
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(TruncatedError, match="ends early"):
         run_snapshot(path, RunOptions(driver=emulator))
+
+
+def test_a_hang_that_the_application_ended_in_is_told(replayed, monkeypatch):
+    monkeypatch.setenv("REPLAY_EMULATOR_HANG", "increment")
+    factory = increment()
+    call = factory.call("cuCtxSynchronize", [], result=None)
+    factory.notes.append(
+        Note("CALL_IN_FLIGHT", "the application ended inside it", call.number, call.function)
+    )
+    with pytest.raises(
+        WorkerError, match="no progress.*the application, too, ended inside call 7 cuCtxSynchronize"
+    ):
+        replayed(factory, timeout_s=3.0)
+
+
+def test_outputs_of_one_memory_that_is_replayed_as_two_are_unsure(replayed):
+    """Two addresses of one physical memory, over a part of which other memory is later."""
+    factory = SnapshotFactory()
+    factory.set_up(INCREMENT.encode(), "increment")
+    granule = bytes(2 << 20)
+    factory.range(BASE, granule, u32(3) + granule[4:], physical=1)
+    factory.range(BASE + (4 << 20), granule, u32(3) + granule[4:], physical=1)
+    factory.launch(u64(BASE), [(0, 8)], 1, 1)
+    born = factory.call("cuMemAlloc_v2", [0x7F00, 4096], outputs={"dptr": u64(BASE + (5 << 20))})
+    factory.range(BASE + (5 << 20), bytes(4096), bytes(4096), born_call=born.number)
+    verification = replayed(factory).verification
+    assert verification.verdict == "unsure"
+    assert "2 ranges are other addresses of one memory" in verification.reason

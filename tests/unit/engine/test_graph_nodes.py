@@ -15,6 +15,7 @@ from replay.engine.execution.custom.graphs import LiveGraphs
 from replay.engine.execution.executor import Executor
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.memory import Placed, Span
+from replay.errors import EngineError
 
 from ..fake_driver import FakeDriver
 from .test_objects import OneDevice
@@ -160,3 +161,23 @@ def test_a_kernel_that_names_a_later_node_is_given_the_live_one_when_that_is_the
     assert given == [0xD00D]
     assert set_attribute == [struct.pack("<IIQ", 1, 0, 0)]
     assert any("kernels may change nodes" in note for note in executor.notes)
+
+
+def test_a_kernel_that_takes_more_than_was_captured_is_refused(driver: FakeDriver) -> None:
+    """The driver would read on in the memory of this process."""
+    places = [(0, 8), (8, 16)]
+
+    def ask(function: int, index: int, offset: int, size: int) -> int:
+        if index == len(places):
+            return 1
+        for out, value in zip((offset, size), places[index], strict=True):
+            ctypes.c_size_t.from_address(out).value = value
+        return 0
+
+    driver.answers["cuFuncGetParamInfo"] = ask
+    executor = executor_with(driver)
+    with pytest.raises(EngineError, match="kernel node do not fit the kernel: it takes 2, 1 were captured"):
+        values_of(executor, bytes(8), [(0, 8)], {})
+    with pytest.raises(EngineError, match="it takes 24 bytes, 8 were captured"):
+        values_of(executor, bytes(8), None, {})
+    assert values_of(executor, bytes(24), [(0, 8), (8, 16)], {}) == bytes(24)

@@ -178,7 +178,7 @@ def test_best_effort_turns_lacks_into_notes(needs):
     notes = []
     refuse(judge(needs(), replace(GPU, free_bytes=1)), "x", True, notes.append)
     assert notes == [
-        "goes on without device memory: needs 2.4 MiB, 390.6 KiB of it to restore, here: 80.0 GiB, 1 B free"
+        "goes on without device memory: needs 2.0 MiB, and 390.6 KiB to restore, here: 80.0 GiB, 1 B free"
     ]
 
 

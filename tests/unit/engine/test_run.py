@@ -9,15 +9,19 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from replay import drivers
 from replay.engine import run as engine_run
+from replay.engine.preflight.requirements import REFUSING_NOTES
 from replay.engine.run import RunOptions, run_snapshot
 from replay.results.store import read_result
-from replay.snapshot.schema import Census
+from replay.snapshot.doubts import DOUBTING_NOTES
+from replay.snapshot.schema import Census, Note
 from replay.timing.stopping import StoppingParameters
 
 from ..small_snapshots import BASE, FOLLOW, INCREMENT, PUBLISH, increment, u32, u64
-from ..snapshot_factory import MODULE, SnapshotFactory, vector_add
+from ..snapshot_factory import FUNCTION, MODULE, SnapshotFactory, vector_add
 
 # -- outputs ------------------------------------------------------------------------------------------------------
 
@@ -254,3 +258,52 @@ def test_command_line_mistakes_are_usage_errors(tmp_path, emulator):
         ["--timeout", "0"],
     ):
         command(emulator, path, *arguments, status=2)
+
+
+# -- doubt --------------------------------------------------------------------------------------------------------
+
+HOST_NOTE = Note("HOST_WRITES_UNKNOWN", f"4 bytes at {BASE:#x}: changed while kernels were at work")
+
+
+@pytest.mark.parametrize(
+    "note",
+    [HOST_NOTE, *(Note(code, "64 bytes at 0x1000") for code in sorted(DOUBTING_NOTES))],
+    ids=lambda note: note.code,
+)
+def test_a_difference_is_unsure_where_the_capture_is_in_doubt_and_a_match_stays(replayed, note):
+    factory = increment(after=7)
+    factory.notes.append(note)
+    found = replayed(factory, best_effort=note.code in REFUSING_NOTES).verification
+    assert found.verdict == "unsure"
+    assert note.code in found.reason
+    assert note.text in found.reason
+    assert found.differing_bytes == 1
+    factory = increment()
+    factory.notes.append(note)
+    assert replayed(factory, best_effort=note.code in REFUSING_NOTES).verification.verdict == "match"
+
+
+def test_memory_that_was_not_captured_makes_a_difference_unsure(replayed):
+    factory = increment(after=7)
+    factory.range(BASE + (64 << 20), None, u32(0))
+    found = replayed(factory).verification
+    assert found.verdict == "unsure"
+    assert f"{BASE + (64 << 20):#x}: what was there before" in found.reason
+
+
+def test_a_call_that_returned_something_else_is_no_matter_of_memory(replayed):
+    factory = increment()
+    factory.notes.append(HOST_NOTE)
+    factory.call("cuLaunchKernel", [FUNCTION, 0, 1, 1, 1, 1, 1, 0, 0, 0, 0], result=400)
+    assert replayed(factory).verification.verdict == "wrong"
+
+
+def test_the_command_says_unsure_and_why(tmp_path, emulator):
+    factory = increment(after=7)
+    factory.notes.append(HOST_NOTE)
+    path = factory.write(tmp_path / "x.rsnap")
+    shown = command(emulator, path, status=1).stdout
+    assert "outputs UNSURE: they differ from the captured ones" in shown
+    assert HOST_NOTE.text in " ".join(shown.split())
+    (line,) = command(emulator, path, "-q", status=1).stdout.splitlines()
+    assert HOST_NOTE.text in line

@@ -7,6 +7,7 @@ import shutil
 import struct
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -55,6 +56,29 @@ class TestWithNvcc:
         assert offset is not None
         assert struct.unpack_from("<4f", data, offset) == (1, 2, 3, 0)
         assert images.image_size(data + b"more") == len(data)
+
+    @pytest.mark.parametrize(("architecture", "reserved"), [("sm_80", 0), ("sm_90", 1024), ("sm_120", 1024)])
+    def test_shared_memory_that_the_system_reserves_is_not_the_kernels(
+        self, tmp_path: Path, architecture: str, reserved: int
+    ) -> None:
+        ptxas = shutil.which("ptxas")
+        if ptxas is None:
+            pytest.skip("ptxas is not installed")
+        source, target = tmp_path / "k.ptx", tmp_path / "k.cubin"
+        body = "mov.u32 %r, b; ld.shared.u32 %r, [%r]; ld.param.u64 %a, [p]; st.global.u32 [%a], %r; ret; }"
+        source.write_text(
+            ".version 8.7\n.target sm_80\n.address_size 64\n.extern .shared .align 4 .b8 e[];\n"
+            ".visible .entry own(.param .u64 p) { .reg .b32 %r; .reg .b64 %a; .shared .b8 b[400]; "
+            + body
+            + ".visible .entry none(.param .u64 p) { .reg .b32 %r; .reg .b64 %a; "
+            + body.replace(", b;", ", e;")
+        )
+        done = subprocess.run([ptxas, f"-arch={architecture}", str(source), "-o", str(target)], check=False)
+        if done.returncode:
+            pytest.skip(f"this ptxas lacks {architecture}")
+        kernels = images.read_cubin(target.read_bytes()).kernels
+        found = {name: (item.shared_bytes, item.reserved_shared_bytes) for name, item in kernels.items()}
+        assert found == {"own": (400, reserved), "none": (0, reserved)}
 
     def test_cubin_agrees_with_pyelftools(self, compiled: Callable[..., bytes]) -> None:
         import io

@@ -12,6 +12,7 @@ from html.parser import HTMLParser
 import pytest
 
 from replay.cli import main
+from replay.cli.common import reproduction
 from replay.compare.sides import StoredResult
 from replay.compare.stored import compare_results
 from replay.errors import FormatError
@@ -20,8 +21,10 @@ from replay.report.html import read_sources, render_page
 from replay.report.html.charts import Line, chart
 from replay.report.json import document
 from replay.report.markdown import render_markdown
-from replay.results import bisection, documents
+from replay.results import bisection, check, documents
 from replay.results.bisection import BisectedCandidate, Bisection, Step
+from replay.results.check import Check, CheckedCase
+from replay.results.comparison import ComparedKernel
 from replay.results.store import write_result
 
 from ..result_factory import modelled, summary
@@ -192,3 +195,76 @@ def test_a_page_of_thousands_of_rows_shows_the_worst_in_detail(tmp_path, inputs)
     assert "200 rows are shown in detail, the worst verdicts first" in page
     assert "100 more rows" in page
     assert len(page) < 5_000_000
+
+
+@pytest.mark.parametrize("name", ["c.json", "b.json", "k.json", "r.rres"])
+def test_every_section_says_where_and_when_it_was_found(inputs, tmp_path, name):
+    case = CheckedCase("x.rsnap", None, "vector_add", "PASS", device="Test GPU", driver_version=13000)
+    gate = Check(check.FORMAT, "1", "2026-01-01T00:00:00+00:00", "corpus", "base", [case])
+    (tmp_path / "k.json").write_text(document(documents.CHECK, gate))
+    if name == "b.json":
+        searched = dataclasses.replace(
+            read_sources([tmp_path / name]).bisections[0],
+            created_utc="2026-01-01T00:00:00+00:00", device="Test GPU", driver_version=13000,
+        )  # fmt: skip
+        (tmp_path / name).write_text(document(documents.BISECTION, searched))
+    text = checked(render_page(read_sources([tmp_path / name]))).text
+    assert "Test GPU" in text
+    assert "13.0" in text
+    assert "2026-01-01" in text or name == "c.json" and re.search(r"when\s*20\d\d-", text)
+
+
+def test_a_page_of_a_result_has_its_time(inputs, tmp_path):
+    assert re.search(
+        r"modelled GPU time, cold\s*(1[.,]00|1 us|1000)",
+        checked(render_page(read_sources([tmp_path / "r.rres"]))).text,
+    )
+
+
+def test_a_search_that_ended_early_lists_what_the_candidates_are_made_of(tmp_path):
+    candidates = [
+        BisectedCandidate(
+            f"ptxas {at}", "", at - 1, kernels=[ComparedKernel("k", registers=40 + at, code=str(at) * 16)]
+        )
+        for at in (1, 2)
+    ]  # fmt: skip
+    searched = Bisection(bisection.FORMAT, "1", "", "x.rsnap", "ptxas=1..2", "slower", candidates, [], 0,
+                         ended="the CPU driver executes PTX")  # fmt: skip
+    (tmp_path / "b.json").write_text(document(documents.BISECTION, searched))
+    text = checked(render_page(read_sources([tmp_path / "b.json"]))).text
+    for part in ("41", "42", "11111111", "the CPU driver executes PTX"):
+        assert part in text
+
+
+def test_how_to_reproduce_is_the_command_with_all_its_options(inputs, tmp_path, capsys):
+    write_result(
+        tmp_path / "o.rres",
+        dataclasses.replace(
+            timed(1000, "k"), command=["run", "x y.rsnap", "--quick", "--memory-limit", "2G"]
+        ),
+    )
+    gate = Check(
+        check.FORMAT, "1", "", "corpus", "base", [], command=["check", "corpus", "--config", "c.toml"]
+    )
+    (tmp_path / "k.json").write_text(document(documents.CHECK, gate))
+    text = checked(render_page(read_sources([tmp_path / "o.rres", tmp_path / "k.json"]))).text
+    assert "replay run 'x y.rsnap' --quick --memory-limit 2G\n" in text
+    assert "replay check corpus --config c.toml\n" in text
+
+
+def test_what_only_says_where_a_result_goes_is_left_out(monkeypatch):
+    words = [
+        "run",
+        "x.rsnap",
+        "-o",
+        "r.rres",
+        "--json",
+        "--in=DIR",
+        "--history",
+        "H",
+        "--swap",
+        "k=a.cu",
+        "-q",
+    ]
+    monkeypatch.setattr("replay.cli.typed", lambda: words)
+    assert reproduction() == ["run", "x.rsnap", "--swap", "k=a.cu"]

@@ -7,14 +7,16 @@ import signal
 import subprocess
 import sys
 
-from replay.beside import open_beside
+import pytest
+
+from replay.beside import PRIVATE, SHARED, open_beside
 from replay.results.store import write_whole
 from replay.snapshot.container import SnapshotWriter
 
 HELD = """
 import sys, time
 from pathlib import Path
-from replay.beside import open_beside
+from replay.beside import PRIVATE, SHARED, open_beside
 print(open_beside(Path(sys.argv[1]))[1], flush=True)
 time.sleep(60)
 """
@@ -47,12 +49,16 @@ def test_what_a_killed_writer_left_is_removed_by_the_next_one(tmp_path):
     assert names(tmp_path) == sorted([other.name, target.name])
 
 
-def test_a_temporary_file_has_the_mode_of_a_new_file(tmp_path):
-    before = os.umask(0o027)
+@pytest.mark.parametrize(
+    ("umask", "mode", "given"),
+    [(0o022, PRIVATE, 0o600), (0o000, PRIVATE, 0o600), (0o377, PRIVATE, 0o400), (0o027, SHARED, 0o640)],
+)
+def test_a_temporary_file_is_private_unless_it_is_to_be_shared(tmp_path, umask, mode, given):
+    before = os.umask(umask)
     try:
-        descriptor, path = open_beside(tmp_path / "x")
+        descriptor, path = open_beside(tmp_path / "x", mode)
     finally:
         os.umask(before)
-    assert os.fstat(descriptor).st_mode & 0o777 == 0o640
+    assert os.fstat(descriptor).st_mode & 0o777 == given
     os.close(descriptor)
     assert path.name.startswith(".x.")

@@ -218,7 +218,7 @@ class TestNoSnapshot:
         os.mkfifo(tmp_path / "fifo")
         for path, words in (
             (tmp_path, "folder"),
-            (tmp_path / "fifo", "regular"),
+            (tmp_path / "fifo", "is a pipe"),
             (tmp_path / "none", "no such file"),
         ):
             with pytest.raises(FileError, match=words):
@@ -227,11 +227,11 @@ class TestNoSnapshot:
     def test_a_newer_major_version_is_refused_with_what_to_do(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(frames, "FORMAT_MAJOR", 3)
+        monkeypatch.setattr(frames, "FORMAT_MAJOR", 4)
         with SnapshotWriter(tmp_path / "x.rsnap") as out:
             out.write("note", 1)
         monkeypatch.undo()
-        with pytest.raises(VersionError, match=r"format 3\.0") as caught:
+        with pytest.raises(VersionError, match=r"format 4\.0") as caught:
             SnapshotReader(tmp_path / "x.rsnap")
         assert "newer" in str(caught.value.next)
 

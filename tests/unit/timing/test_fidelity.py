@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replay.report.text import PIPED_WIDTH, Screen, flow
+from replay.report.times import beside_captured
 from replay.results.schema import (
     ApplicationFacts,
     DeviceFacts,
@@ -40,6 +41,22 @@ def here(
     window = WindowFacts(1, 1, ["k"], streams=streams)
     return Conditions(
         DeviceFacts(0, device, "9.0"), driver_version, emulated, window, placement, Timed(), expanded
+    )
+
+
+def test_a_variant_has_nothing_to_reproduce():
+    from dataclasses import replace
+
+    found = fidelity([launch(166, 100, 100)], application(), replace(here(), varied=True))
+    assert (found.reproduced, found.causes, found.of_variant) == (None, [], True)
+    assert found.deviation == pytest.approx(0.66)
+    assert (
+        beside_captured(found)
+        == "the variant takes 0.60 x as long as the captured kernel did inside the application"
+    )
+    same = fidelity([launch(100, 100, 100)], application(), replace(here(), varied=True))
+    assert (
+        beside_captured(same) == "the variant takes as long as the captured kernel did inside the application"
     )
 
 

@@ -86,7 +86,9 @@ def test_a_profiler_sees_the_restore_and_the_window_and_the_end(tmp_path, emulat
     monkeypatch.setenv("PROFILER_LOG", str(tmp_path / "log"))
     monkeypatch.setenv("REPLAY_EMULATOR_COUNTERS", str(tmp_path / "launches"))
     path = increment().write(tmp_path / "x.rsnap")
-    result = run_snapshot(path, RunOptions(driver=emulator, timing=None, profile=True, timeout_s=60))
+    result = run_snapshot(
+        path, RunOptions(driver=emulator, timing=None, profile=True, timeout_s=60, trust=True)
+    )
     assert result.verification.verdict == "match"
     assert result.profile.nvtx_ranges == ["replay restore", "replay window"]
     assert result.timing is None
@@ -108,7 +110,9 @@ def told(tmp_path, emulator, profiler, monkeypatch):
             "replay.engine.supervisor.Worker._take_log",
             lambda self, data, **words: log.open("ab").write(data),
         )
-        result = run_snapshot(path, RunOptions(driver=emulator, timing=None, profile=True, timeout_s=60))
+        result = run_snapshot(
+            path, RunOptions(driver=emulator, timing=None, profile=True, timeout_s=60, trust=True)
+        )
         found = []
         for line in log.read_text().splitlines():
             if line.startswith("replay CPU driver: cu") and "cuGetProcAddress" not in line:
@@ -195,7 +199,9 @@ def test_the_window_is_between_the_calls_that_start_and_stop_a_profiler(tmp_path
     monkeypatch.setattr(
         "replay.engine.supervisor.Worker._take_log", lambda self, data, **words: log.open("ab").write(data)
     )
-    result = run_snapshot(path, RunOptions(driver=emulator, timing=None, profile=True, timeout_s=60))
+    result = run_snapshot(
+        path, RunOptions(driver=emulator, timing=None, profile=True, timeout_s=60, trust=True)
+    )
     assert result.profile.nvtx_unavailable == f"no profiler has set {VARIABLE}"
     wanted = ("cuProfilerStart", "cuLaunchKernel", "cuCtxSynchronize", "cuProfilerStop")
     seen = [name for line in log.read_text().splitlines() for name in wanted if name in line]

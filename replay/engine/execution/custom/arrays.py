@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from functools import partial
 from typing import TYPE_CHECKING
 
 from replay.api import structs
+from replay.api.extents import CHANNEL_BYTES, Extent, box
 from replay.api.vocabulary import Function, Role
 from replay.engine.execution.custom.common import Arguments, Rebuild
 from replay.engine.execution.handles import captured_handles
+from replay.engine.execution.inputs import Late
 from replay.errors import EngineError
 
 if TYPE_CHECKING:
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 MAXIMUM_FILLERS = 256
 
 MAXIMUM_RANK = 5  # of cuTensorMapEncode*
+
+_ARRAY_DESCRIPTION = struct.Struct("<QQII")  # CUDA_ARRAY_DESCRIPTOR: width, height, format, channels
 
 _PLACE = structs.CUDA_RESOURCE_DESC.place.offset
 _PLACE_TYPES = {
@@ -44,12 +49,41 @@ def _create_object(executor: Executor, prepared: Prepared, function: Function) -
         raise EngineError("the description of the resource has a broken length", where=prepared.where)
     buffer = executor.buffer(prepared, data)
     described = structs.read_struct(structs.CUDA_RESOURCE_DESC, data)
-    if described.resType in _PLACE_TYPES and described.place:
+    if described.resType not in list(structs.ResourceType):
+        raise EngineError(f"a resource of the unknown type {described.resType}", where=prepared.where)
+    if described.place:
         c_type = _PLACE_TYPES[structs.ResourceType(described.resType)]
-        executor.late_word(prepared, ctypes.addressof(buffer) + _PLACE, c_type, described.place)
+        extent = _extent_of(described, prepared.where) if c_type == "CUdeviceptr" else Extent(0, 0)
+        place = ctypes.addressof(buffer) + _PLACE
+        executor.late_word(prepared, place, c_type, described.place, extent, "pResDesc")
     if prepared.call.section == "setup":
         prepared.then.append(lambda: _agree(executor, prepared, function))
     return {"pResDesc": buffer}
+
+
+def _extent_of(described: structs.CUDA_RESOURCE_DESC, where: object) -> Extent:
+    """Of linear or pitched memory."""
+    if described.resType == structs.ResourceType.LINEAR:
+        return Extent(0, described.extent[0])
+    width, height, pitch = described.extent
+    return _texels(described.format, described.numChannels, width, height, pitch, where)
+
+
+def _texels(format: int, channels: int, width: int, height: int, pitch: int, where: object) -> Extent:
+    if format not in CHANNEL_BYTES:
+        raise EngineError(f"memory is read as texels of the format {format:#x}", where=where)
+    return box(width * channels * CHANNEL_BYTES[format], height, pitch=pitch)
+
+
+def _reference_to_pitched(executor: Executor, prepared: Prepared, function: Function) -> Arguments:
+    """cuTexRefSetAddress2D: the descriptor says what is read there."""
+    description, (captured, pitch) = executor.required(prepared, "desc"), prepared.call.arguments[2:4]
+    if len(description) < _ARRAY_DESCRIPTION.size:
+        raise EngineError("the description of the array has a broken length", where=prepared.where)
+    width, height, format, channels = _ARRAY_DESCRIPTION.unpack_from(description)
+    extent = _texels(format, channels, width, max(height, 1), pitch, prepared.where)
+    prepared.late_arguments.append(Late(2, "CUdeviceptr", captured, extent, "dptr"))
+    return {"dptr": 0}
 
 
 def _agree(executor: Executor, prepared: Prepared, function: Function) -> None:
@@ -113,5 +147,6 @@ EXCEPTIONS: dict[str, Rebuild] = {
         ("cuTensorMapEncodeTiled", "cuTensorMapEncodeIm2col", "cuTensorMapEncodeIm2colWide"), _encode_map
     ),
     **dict.fromkeys(("cuArrayCreate_v2", "cuArray3DCreate_v2", "cuMipmappedArrayCreate"), _create_array),
+    **dict.fromkeys(("cuTexRefSetAddress2D_v2", "cuTexRefSetAddress2D_v3"), _reference_to_pitched),
     **dict.fromkeys(("cuTexObjectCreate", "cuSurfObjectCreate"), _create_object),
 }

@@ -7,51 +7,39 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from replay.api import extents
+from replay.api.extents import Copy, Extent
+from replay.api.structs import CUDA_MEMCPY2D, CUDA_MEMCPY3D, STRUCT_BYTES, MemoryType
 from replay.api.vocabulary import Function
-from replay.engine.execution.custom.common import Arguments, Rebuild
-from replay.engine.execution.inputs import MAXIMUM_BUFFER_BYTES
+from replay.engine.execution.custom.common import (
+    Arguments,
+    Rebuild,
+    clear_pointers,
+    memory_operations,
+    word_in,
+)
 from replay.errors import EngineError
 
 if TYPE_CHECKING:
     from replay.engine.execution.executor import Executor
     from replay.engine.execution.inputs import Prepared
 
-_MEMORY_HOST, _MEMORY_DEVICE, _MEMORY_ARRAY, _MEMORY_UNIFIED = 1, 2, 3, 4  # CUmemorytype
-
-# Offsets in CUDA_MEMCPY2D and CUDA_MEMCPY3D: of one side, then of the extent
-_COPY_2D = {
-    "bytes": 128, "source": (0, 8, None, 16, 24, 32, 48, None), "target": (56, 64, None, 72, 80, 88, 104, None),
-    "extent": (112, 120, None),
-}  # fmt: skip
-_COPY_3D = {
-    "bytes": 200, "source": (0, 8, 16, 32, 40, 48, 72, 80), "target": (88, 96, 104, 120, 128, 136, 160, 168),
-    "extent": (176, 184, 192),
-}  # fmt: skip
-
-
-_ARRAY_BEHIND_DEVICE = 8  # srcArray follows srcDevice
-_COPY_3D_PEER = {**_COPY_3D, "contexts": (64, 152)}
-
 _ATTRIBUTES_BYTES, _LOCATION_DEVICE = 24, 1  # CUmemcpyAttributes, CU_MEM_LOCATION_TYPE_DEVICE
 # CUDA_MEMCPY3D_BATCH_OP: two operands (type, pointer, row length, layer height, location {type, id}), the extent
 _BOX_BYTES, _BOX, _OPERAND_POINTER = 112, "<I4xQQQIiI4xQQQIiQQQ", 1
-_OPERATION_BYTES, _WITH_ADDRESS = 48, (1, 2, 4, 5)  # CUstreamBatchMemOpParams: waits and writes
+_OPERATION_BYTES = 48  # CUstreamBatchMemOpParams
 
 
 def _copy(executor: Executor, prepared: Prepared, function: Function) -> Arguments:
-    """cuMemcpy takes host and device addresses alike."""
-    target, source, size = prepared.call.arguments[:3]
+    """cuMemcpy takes host and device addresses alike. What is in captured memory is no exception."""
+    target, source, size = (word & (2**64 - 1) for word in prepared.call.arguments[:3])
     arguments: Arguments = {}
     if executor.optional(prepared, "src", 1) is not None:
-        arguments["src"] = _address(executor.host_source(prepared, "src", source, 1))
-    elif executor.addresses.find(source) is None and not executor.addresses.is_late(source):
-        raise EngineError("the host memory that it reads was not captured", where=prepared.where)
+        arguments["src"] = _address(executor.host_source(prepared, "src", source, size, 1))
     if executor.addresses.is_late(target) and "dst.2" not in prepared.call.outputs:
         return arguments
-    live = executor.addresses.find(target)
     # The page of registered memory is in the replay, and what stands behind it on that page may be any memory.
-    whole = live is not None and executor.addresses.find(target + size) == live + size
-    if not whole or "dst.2" in prepared.call.outputs:
+    if "dst.2" in prepared.call.outputs or executor.addresses.reach(target, size) is None:
         arguments["dst"] = _address(executor.host_target(prepared, "dst", target, size, 2))
     return arguments
 
@@ -60,67 +48,70 @@ def _address(value: Any) -> int:
     return value if isinstance(value, int) else ctypes.addressof(value)
 
 
-def _copy_rectangle(layout: dict[str, Any]) -> Rebuild:
+def _copy_rectangle(layout: type[CUDA_MEMCPY2D] | type[CUDA_MEMCPY3D], peers: bool = False) -> Rebuild:
     """cuMemcpy2D and 3D: host sides come from tightly packed rows, device sides and arrays are translated."""
 
     def rebuild(executor: Executor, prepared: Prepared, function: Function) -> Arguments:
-        data = bytearray(executor.required(prepared, "pCopy"))
-        if len(data) != layout["bytes"]:
+        data = executor.required(prepared, "pCopy")
+        if len(data) != STRUCT_BYTES[layout]:
             raise EngineError("the copy's description has a broken length", where=prepared.where)
-
-        def get(offset: int, size: int = 8) -> int:
-            return int.from_bytes(data[offset : offset + size], "little")
-
-        def put(offset: int, value: int, size: int = 8) -> None:
-            data[offset : offset + size] = value.to_bytes(size, "little")
-
-        arrays: list[int] = []  # offsets of their handles
-        late: list[int] = []  # offsets of addresses that are known only when the call runs
-        width, height, depth = (1 if offset is None else get(offset) for offset in layout["extent"])
-        for side in ("source", "target"):
-            x, y, z, memory_type, host, device, pitch, rows = layout[side]
-            kind = get(memory_type, 4)
-            if kind == _MEMORY_ARRAY:
-                arrays.append(device + _ARRAY_BEHIND_DEVICE)
-                continue
-            captured = get(host) if kind == _MEMORY_HOST else get(device)
-            live = executor.addresses.find(captured)
-            known = prepared.call.inputs if side == "source" else prepared.call.outputs
-            pageable = ("pCopy.1" if side == "source" else "pCopy.2") in known
-            if kind != _MEMORY_HOST and not pageable and executor.addresses.is_late(captured):
-                late.append(device)
-                continue
-            if live is not None:  # device memory, or pinned memory, which is compared as a range
-                put(host if kind == _MEMORY_HOST else device, live)
-                continue
-            if side == "source":
-                buffer, size = executor.host_bytes(prepared, "pCopy", 1)
-                if size < width * height * depth:
-                    raise EngineError("the host memory that it reads was not captured", where=prepared.where)
-            else:
-                total = width * height * depth
-                if total > 1 << 30:
-                    raise EngineError(f"copies {total} bytes to the host at once", where=prepared.where)
-                buffer = executor.host_target(prepared, "pCopy", captured, total, 2)
-            for offset in (x, y, z):
-                if offset is not None:
-                    put(offset, 0)
-            put(memory_type, _MEMORY_HOST, 4)
-            put(host, ctypes.addressof(buffer))
-            put(pitch, width)
-            if rows is not None:
-                put(rows, height)
-        description = executor.buffer(prepared, bytes(data))
-        for offset in arrays:
-            executor.late_word(prepared, ctypes.addressof(description) + offset, "CUarray", get(offset))
-        for offset in late:
-            executor.late_word(prepared, ctypes.addressof(description) + offset, "CUdeviceptr", get(offset))
-        for offset in layout.get("contexts", ()):
-            if get(offset):
-                executor.late_word(prepared, ctypes.addressof(description) + offset, "CUcontext", get(offset))
-        return {"pCopy": description}
+        copy = layout.from_buffer_copy(data)
+        prepared.keep.append(copy)
+        for side in extents.SIDES:
+            _rebuild_side(executor, prepared, copy, side)
+        for name in ("reserved0", "reserved1") if isinstance(copy, CUDA_MEMCPY3D) else ():
+            context = getattr(copy, name)  # of the peer form; else it is nothing
+            setattr(copy, name, 0)
+            if peers and context:
+                executor.late_word(prepared, word_in(copy, name), "CUcontext", context)
+        return {"pCopy": ctypes.addressof(copy)}
 
     return rebuild
+
+
+def _rebuild_side(executor: Executor, prepared: Prepared, copy: Copy, side: str) -> None:
+    write = side == "dst"
+    try:
+        pointer = extents.pointer_name(copy, side)
+    except ValueError as error:
+        raise EngineError(f"pCopy: {error}", where=prepared.where) from None
+    handle, captured = getattr(copy, side + "Array"), getattr(copy, pointer) if pointer else 0
+    clear_pointers(copy, side)
+    if not pointer:
+        executor.late_word(prepared, word_in(copy, side + "Array"), "CUarray", handle)
+        return
+    extent, argument = extents.of_side(copy, side), f"pCopy->{pointer}"
+    known = prepared.call.outputs if write else prepared.call.inputs
+    pageable = f"pCopy.{2 if write else 1}" in known
+    on_host = getattr(copy, side + "MemoryType") == MemoryType.HOST
+    if not on_host and not pageable and executor.addresses.is_late(captured + extent.offset):
+        place = word_in(copy, pointer)
+        executor.late_word(prepared, place, "CUdeviceptr", captured, extent, argument, write)
+        return
+    first = executor.addresses.reach(captured + extent.offset, extent.size_bytes, write)
+    if first is not None:  # device memory, or pinned memory, which is compared as a range
+        setattr(copy, pointer, (first - extent.offset) % 2**64)
+        return
+    # Pageable memory comes with its bytes; with those that a call wrote only where it waited for the device.
+    on_device = getattr(copy, side + "MemoryType") == MemoryType.DEVICE
+    may_be = executor.addresses.may_be_pageable(captured + extent.offset, extent.size_bytes)
+    beside = executor.addresses.reach(captured, 1) is not None  # it begins inside, and skips out of it
+    if on_device or not may_be or not (pageable or (write and not beside) or not extent.size_bytes):
+        executor.addresses.access(captured, extent, prepared.where, argument, write)
+    total = copy.WidthInBytes * copy.Height * getattr(copy, "Depth", 1)
+    if write or not total:
+        buffer = executor.pageable_target(prepared, "pCopy", total, 2)
+    else:
+        buffer = executor.host_bytes(prepared, "pCopy", total, 1)
+    for name in ("XInBytes", "Y", "Z"):
+        if hasattr(copy, side + name):
+            setattr(copy, side + name, 0)
+    setattr(copy, side + "MemoryType", MemoryType.HOST)
+    clear_pointers(copy, side)
+    setattr(copy, side + "Host", _address(buffer))
+    setattr(copy, side + "Pitch", copy.WidthInBytes)
+    if hasattr(copy, side + "Height"):
+        setattr(copy, side + "Height", copy.Height)
 
 
 def _copy_with_attributes(executor: Executor, prepared: Prepared, function: Function) -> Arguments:
@@ -156,7 +147,7 @@ class _PageableSources:
 
     def take(self, executor: Executor, prepared: Prepared, position: int, size_bytes: int) -> int:
         """Where the bytes of a copy are now; to be asked in the order of positions."""
-        if not self._order or self._order[0] != position or self._next + size_bytes > len(self._data):
+        if self._next + size_bytes > len(self._data):
             raise EngineError(
                 f"the host memory that copy {position} of it reads was not captured", where=prepared.where
             )
@@ -168,45 +159,66 @@ class _PageableSources:
         return ctypes.addressof(executor.buffer(prepared, data))
 
 
-def _target(executor: Executor, prepared: Prepared, captured: int, size_bytes: int) -> int:
-    """Device or pinned memory; else a place that stands for pageable memory."""
-    live = executor.addresses.find(captured)
-    if live is not None:
-        return live
-    if not 0 <= size_bytes <= MAXIMUM_BUFFER_BYTES:
-        raise EngineError(f"copies {size_bytes} bytes to the host at once", where=prepared.where)
-    return ctypes.addressof(executor.buffer(prepared, bytes(size_bytes)))
-
-
 def _batch(executor: Executor, prepared: Prepared, function: Function) -> Arguments:
-    count = prepared.call.arguments[3]
+    words = dict(zip((item.name for item in function.parameters), prepared.call.arguments, strict=True))
+    count = words["count"]
     given = [executor.required(prepared, name) for name in ("dsts", "srcs", "sizes")]
     if any(len(data) != 8 * count for data in given):
         raise EngineError("its arrays have a broken length", where=prepared.where)
     targets, sources, sizes = ([value for (value,) in struct.iter_unpack("<Q", data)] for data in given)
     pageable = _PageableSources(executor, prepared, "srcs")
-    late: list[tuple[str, int, int]] = []
-    for position in range(count):
-        if executor.addresses.is_late(sources[position]) and not pageable.holds(position):
-            late.append(("srcs", position, sources[position]))
-        else:
-            live = executor.addresses.find(sources[position])
+    late: list[tuple[str, int, int, int]] = []
+    for position, size in enumerate(sizes):
+        for name, values, write in (("srcs", sources, False), ("dsts", targets, True)):
+            live = _batch_side(
+                executor, prepared, pageable, position, values[position], Extent(0, size), size,
+                f"{name}[{position}]", write,
+            )  # fmt: skip
             if live is None:
-                live = pageable.take(executor, prepared, position, sizes[position])
-            sources[position] = live
-        if executor.addresses.is_late(targets[position]):
-            late.append(("dsts", position, targets[position]))
-        else:
-            targets[position] = _target(executor, prepared, targets[position], sizes[position])
+                late.append((name, position, values[position], size))
+            else:
+                values[position] = live[0]
     arrays = {"dsts": targets, "srcs": sources}
     buffers = {
         name: executor.buffer(prepared, struct.pack(f"<{count}Q", *values)) for name, values in arrays.items()
     }
-    for name, position, captured in late:
+    for name, position, captured, size in late:
         place = ctypes.addressof(buffers[name]) + 8 * position
-        executor.late_word(prepared, place, "CUdeviceptr", captured)
-    attributes = _live_attributes(executor.required(prepared, "attrs"), executor.live_device)
+        extent, argument = Extent(0, size), f"{name}[{position}]"
+        executor.late_word(prepared, place, "CUdeviceptr", captured, extent, argument, name == "dsts")
+    attributes = executor.required(prepared, "attrs")
+    if len(attributes) < words["numAttrs"] * _ATTRIBUTES_BYTES:
+        raise EngineError("its attributes have a broken length", where=prepared.where)
+    attributes = _live_attributes(attributes, executor.live_device)
     return buffers | {"attrs": executor.buffer(prepared, attributes)}
+
+
+def _batch_side(
+    executor: Executor,
+    prepared: Prepared,
+    pageable: _PageableSources,
+    position: int,
+    captured: int,
+    extent: Extent,
+    packed_bytes: int,
+    argument: str,
+    write: bool,
+) -> tuple[int, bool] | None:
+    """The live address of one side of one copy, and whether it is a buffer whose rows are packed; None where that is
+    known only when the call runs. Memory that no captured stretch holds is the application's own, of which a source
+    comes with its bytes and a target is room of that size."""
+    addresses, captured_here = executor.addresses, not write and pageable.holds(position)
+    if addresses.is_late(captured) and not captured_here:
+        return None
+    live = addresses.reach(captured + extent.offset, extent.size_bytes, write)
+    if live is not None:
+        return live - extent.offset, False
+    may_be = addresses.may_be_pageable(captured + extent.offset, extent.size_bytes)
+    if not may_be or not (write or captured_here):
+        return addresses.access(captured, extent, prepared.where, argument, write), False
+    if not write:
+        return pageable.take(executor, prepared, position, packed_bytes), True
+    return _address(executor.pageable_target(prepared, argument, extent.end)), False
 
 
 def _boxes(parameter: str) -> Rebuild:
@@ -214,40 +226,37 @@ def _boxes(parameter: str) -> Rebuild:
 
     def rebuild(executor: Executor, prepared: Prepared, function: Function) -> Arguments:
         data = bytearray(executor.required(prepared, parameter))
-        if not data or len(data) % _BOX_BYTES:
+        words = dict(zip((item.name for item in function.parameters), prepared.call.arguments, strict=True))
+        if len(data) != _BOX_BYTES * words.get("numOps", 1):
             raise EngineError("its copies have a broken length", where=prepared.where)
         pageable = _PageableSources(executor, prepared, parameter)
-        late: list[tuple[int, int]] = []
+        late: list[tuple[int, int, Extent, str, bool]] = []
         for position, at in enumerate(range(0, len(data), _BOX_BYTES)):
-            (source_type, source, _, _, source_location, source_device,
-             target_type, target, rows, layers, target_location, target_device,
-             width, height, depth) = struct.unpack_from(_BOX, data, at)  # fmt: skip
-            if source_type != _OPERAND_POINTER or target_type != _OPERAND_POINTER:
-                raise EngineError("copies to or from a CUDA array in a batch, which is not replayed yet",
-                                  where=prepared.where)  # fmt: skip
-            if executor.addresses.is_late(source) and not pageable.holds(position):
-                late.append((at + 8, source))
-            else:
-                live = executor.addresses.find(source)
-                if live is None:
-                    live = pageable.take(executor, prepared, position, width * height * depth)
-                    struct.pack_into("<QQ", data, at + 16, width, height)  # tightly packed
-                struct.pack_into("<Q", data, at + 8, live)
-            pitch = rows or width
-            extent = ((depth - 1) * (layers or height) + height - 1) * pitch + width
-            if executor.addresses.is_late(target):
-                late.append((at + 48, target))
-            else:
-                struct.pack_into("<Q", data, at + 48, _target(executor, prepared, target, extent))
-            for offset, location, ordinal in (
-                (36, source_location, source_device),
-                (76, target_location, target_device),
-            ):
+            fields = struct.unpack_from(_BOX, data, at)
+            width, height, depth = fields[12:]
+            for write, start in ((False, 0), (True, 6)):
+                kind, captured, row, rows, location, device = fields[start : start + 6]
+                if kind != _OPERAND_POINTER:
+                    raise EngineError("copies to or from a CUDA array in a batch, which is not replayed yet",
+                                      where=prepared.where)  # fmt: skip
+                extent = extents.box(width, height, depth, pitch=row, rows=rows)
+                place, argument = at + 8 + 40 * write, f"{parameter}[{position}].{'dst' if write else 'src'}"
+                side = _batch_side(
+                    executor, prepared, pageable, position, captured, extent, width * height * depth,
+                    argument, write,
+                )  # fmt: skip
+                if side is None:
+                    late.append((place, captured, extent, argument, write))
+                    continue
+                struct.pack_into("<Q", data, place, side[0])
+                if side[1]:
+                    struct.pack_into("<QQ", data, place + 8, width, height)
                 if location == _LOCATION_DEVICE:
-                    struct.pack_into("<i", data, at + offset, executor.live_device(ordinal))
+                    struct.pack_into("<i", data, place + 28, executor.live_device(device))
         buffer = executor.buffer(prepared, bytes(data))
-        for offset, captured in late:
-            executor.late_word(prepared, ctypes.addressof(buffer) + offset, "CUdeviceptr", captured)
+        for offset, captured, extent, argument, write in late:
+            place = ctypes.addressof(buffer) + offset
+            executor.late_word(prepared, place, "CUdeviceptr", captured, extent, argument, write)
         return {parameter: buffer}
 
     return rebuild
@@ -258,12 +267,11 @@ def _value_operations(executor: Executor, prepared: Prepared, function: Function
     data = executor.required(prepared, "paramArray")
     if len(data) != _OPERATION_BYTES * prepared.call.arguments[1]:
         raise EngineError("its operations have a broken length", where=prepared.where)
-    buffer = executor.buffer(prepared, data)
-    for at in range(0, len(data), _OPERATION_BYTES):
-        operation = int.from_bytes(data[at : at + 4], "little")
-        address = int.from_bytes(data[at + 8 : at + 16], "little")
-        if operation in _WITH_ADDRESS and address:
-            executor.late_word(prepared, ctypes.addressof(buffer) + at + 8, "CUdeviceptr", address)
+    operations = memory_operations(data, prepared.where)
+    buffer = executor.buffer(prepared, operations.data)
+    for place, captured, extent, argument, write in operations.addresses:
+        at = ctypes.addressof(buffer) + place
+        executor.late_word(prepared, at, "CUdeviceptr", captured, extent, argument, write)
     return {"paramArray": buffer}
 
 
@@ -278,9 +286,9 @@ EXCEPTIONS: dict[str, Rebuild] = {
     "cuMemcpy3DWithAttributesAsync": _boxes("op"),
     "cuStreamBatchMemOp": _value_operations,
     "cuStreamBatchMemOp_v2": _value_operations,
-    **dict.fromkeys(("cuMemcpy3DPeer", "cuMemcpy3DPeerAsync"), _copy_rectangle(_COPY_3D_PEER)),
+    **dict.fromkeys(("cuMemcpy3DPeer", "cuMemcpy3DPeerAsync"), _copy_rectangle(CUDA_MEMCPY3D, peers=True)),
     **dict.fromkeys(
-        ("cuMemcpy2D_v2", "cuMemcpy2DUnaligned_v2", "cuMemcpy2DAsync_v2"), _copy_rectangle(_COPY_2D)
+        ("cuMemcpy2D_v2", "cuMemcpy2DUnaligned_v2", "cuMemcpy2DAsync_v2"), _copy_rectangle(CUDA_MEMCPY2D)
     ),
-    **dict.fromkeys(("cuMemcpy3D_v2", "cuMemcpy3DAsync_v2"), _copy_rectangle(_COPY_3D)),
+    **dict.fromkeys(("cuMemcpy3D_v2", "cuMemcpy3DAsync_v2"), _copy_rectangle(CUDA_MEMCPY3D)),
 }

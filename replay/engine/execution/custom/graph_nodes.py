@@ -8,9 +8,19 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from replay.api.graphs import Condition, Node, NodeType, Part, layout_of
-from replay.api.structs import MemoryType
+from replay.api import extents
+from replay.api.extents import Extent
+from replay.api.graphs import ATTRIBUTE_BYTES, Condition, Node, NodeType, Part, layout_of
+from replay.api.structs import CUDA_MEMCPY3D, MemoryType
 from replay.engine.driver import call
+from replay.engine.execution.custom.common import (
+    ATTRIBUTE_VALUE,
+    begin_at_once,
+    clear_pointers,
+    live_attribute,
+    memory_operations,
+)
+from replay.engine.preflight.parameters import misfit
 from replay.errors import EngineError
 
 if TYPE_CHECKING:
@@ -18,15 +28,13 @@ if TYPE_CHECKING:
     from replay.engine.execution.inputs import Prepared
 
 _PARAM_BUFFER_POINTER, _PARAM_BUFFER_SIZE, _PARAM_END = 1, 2, 0  # CU_LAUNCH_PARAM_*
-_ATTRIBUTE_BYTES, _ATTRIBUTE_VALUE, _ATTRIBUTE_ACCESS_POLICY, _ATTRIBUTE_UPDATABLE_NODE = 72, 8, 1, 13
+_ATTRIBUTE_UPDATABLE_NODE = 13
 _CONFIG = struct.Struct("<7I4xQQI4x")  # CUlaunchConfig
 _MAXIMUM_HOST_BYTES = 1 << 30
 
-# Offsets in CUDA_MEMCPY3D of one side: x, y, z, memory type, host, device, array, pitch, rows of a slice
-_SOURCE = (0, 8, 16, 32, 40, 48, 56, 72, 80)
-_TARGET = (88, 96, 104, 120, 128, 136, 144, 160, 168)
-_WIDTH, _HEIGHT, _DEPTH = 176, 184, 192
 _COPY = 16  # where it stands in CUDA_MEMCPY_NODE_PARAMS
+_FILL_BYTES = 40  # CUDA_MEMSET_NODE_PARAMS without the context
+_FILL = struct.Struct("<QQIIQQ")  # address, pitch, value, bytes of an element, width, height
 
 # The condition of a conditional node in CUgraphNodeParams, as a whole
 _CONDITIONAL = struct.Struct("<I12xQIIQQ200x8x")
@@ -125,11 +133,20 @@ class NodeParameters:
         )
         return None, extra, [buffer, size, extra]
 
+    def _check_parameters(self, node: Node, c_type: str, live: int, where: object) -> None:
+        """The driver reads as many parameters as the kernel has, wherever the captured ones end."""
+        buffer, layout = node.parts.get(Part.BUFFER, b""), node.parts.get(Part.LAYOUT)
+        if problem := misfit(self._executor.driver, c_type, live, layout, buffer):
+            raise EngineError(
+                f"the captured parameters of a kernel node do not fit the kernel: {problem}", where=where
+            )
+
     def kernel(self, node: Node, own: Objects, where: object) -> tuple[Any, list[Any]]:
         """CUDA_KERNEL_NODE_PARAMS_v2, and what it points to."""
-        values, extra, keep = self._kernel_values(node, own, where)
         c_type, handle = node.function
         live = self._executor.handles.live(c_type, handle, where)
+        self._check_parameters(node, c_type, live, where)
+        values, extra, keep = self._kernel_values(node, own, where)
         captured_context = node.word(64)
         context = self._executor.handles.find("CUcontext", captured_context) if captured_context else 0
         data = bytearray(node.parameters)
@@ -143,47 +160,52 @@ class NodeParameters:
 
     def _attributes(self, node: Node, where: object) -> Any:
         """CUlaunchAttribute each, None where there is none."""
-        data = bytearray(b"".join(node.attributes()))
-        for at in range(0, len(data), _ATTRIBUTE_BYTES):
-            if int.from_bytes(data[at : at + 4], "little") == _ATTRIBUTE_ACCESS_POLICY:
-                place = at + _ATTRIBUTE_VALUE
-                base = int.from_bytes(data[place : place + 8], "little")
-                data[place : place + 8] = self._executor.addresses.live(base, where).to_bytes(8, "little")
-            elif int.from_bytes(data[at : at + 4], "little") == _ATTRIBUTE_UPDATABLE_NODE:
-                data[at + _ATTRIBUTE_VALUE + 8 : at + _ATTRIBUTE_VALUE + 16] = bytes(
-                    8
-                )  # the driver gives one
-        return (ctypes.c_char * len(data)).from_buffer_copy(bytes(data)) if data else None
+        data = b""
+        for attribute in node.attributes():
+            kept = live_attribute(self._executor, attribute)
+            if kept is not None and kept.late:
+                data += kept.data[:ATTRIBUTE_VALUE]
+                live = self._executor.handles.live(*kept.late, where)
+                data += live.to_bytes(8, "little") + kept.data[ATTRIBUTE_VALUE + 8 :]
+            elif kept is not None:
+                data += kept.data
+        return (ctypes.c_char * len(data)).from_buffer_copy(data) if data else None
 
     def _copy(self, node: Node, where: object) -> Any:
         """CUDA_MEMCPY3D."""
-        data = bytearray(node.parameters[_COPY:])
-
-        def get(offset: int) -> int:
-            return int.from_bytes(data[offset : offset + 8], "little")
-
-        width, height, depth = get(_WIDTH), get(_HEIGHT), get(_DEPTH)
-        for x, y, z, memory_type, host, device, array, pitch, rows in (_SOURCE, _TARGET):
-            kind = get(memory_type) & 0xFFFFFFFF
-            if kind == MemoryType.ARRAY:
-                live = self._executor.handles.live("CUarray", get(array), where)
-                struct.pack_into("<Q", data, array, live)
+        copy = CUDA_MEMCPY3D.from_buffer_copy(node.parameters[_COPY:])
+        copy.reserved0 = copy.reserved1 = 0
+        for side in extents.SIDES:
+            try:
+                pointer = extents.pointer_name(copy, side)
+            except ValueError as error:
+                raise EngineError(f"a memcpy node: {error}", where=where) from None
+            handle, captured = getattr(copy, side + "Array"), getattr(copy, pointer) if pointer else 0
+            on_device = getattr(copy, side + "MemoryType") == MemoryType.DEVICE
+            clear_pointers(copy, side)
+            if not pointer:
+                setattr(copy, side + "Array", self._executor.handles.live("CUarray", handle, where))
                 continue
-            place = host if kind == MemoryType.HOST else device
-            row = get(pitch) or width
-            piece = row * (get(rows) or height)
-            offset = get(z) * piece + get(y) * row + get(x)
-            size = max(depth - 1, 0) * piece + max(height - 1, 0) * row + width
-            start = get(place) + offset
-            live = self._memory(start, size, kind != MemoryType.DEVICE, where)
-            struct.pack_into("<Q", data, place, (live - offset) % 2**64)
-        return (ctypes.c_char * len(data)).from_buffer_copy(bytes(data))
+            argument, write = f"{pointer} of a memcpy node", side == "dst"
+            extent = extents.of_side(copy, side)
+            room = None if on_device else self._pageable(captured, extent, where, write)
+            if room is None:
+                live = self._executor.addresses.access(captured, extent, where, argument, write)
+            else:
+                # What stands in front of room that is only as large as the copy belongs to others.
+                live = (room if begin_at_once(copy, side) else room - extent.offset) % 2**64
+            setattr(copy, pointer, live)
+        return (ctypes.c_char * ctypes.sizeof(copy)).from_buffer_copy(copy)
 
-    def _memory(self, captured: int, size_bytes: int, maybe_host: bool, where: object) -> int:
-        live = self._executor.addresses.find(captured)
-        if live is None and maybe_host:
-            return self._host_memory(captured, size_bytes, where)
-        return live if live is not None else self._executor.addresses.live(captured, where)
+    def _pageable(self, captured: int, extent: Extent, where: object, write: bool) -> int | None:
+        """The first byte of room that stands for pageable memory; None for what is, or begins, in captured memory."""
+        first, addresses = captured + extent.offset, self._executor.addresses
+        if extent.size_bytes == 0 or addresses.reach(first, extent.size_bytes, write) is not None:
+            return None
+        beside = addresses.reach(captured, 1) is not None and addresses.reach(first, 1) is None
+        if beside or not addresses.may_be_pageable(first, extent.size_bytes):
+            return None
+        return self._host_memory(first, extent.size_bytes, where)
 
     def _host_memory(self, captured: int, size_bytes: int, where: object) -> int:
         """Pageable memory of the application: a buffer of the replay, the same for all nodes that use it."""
@@ -192,7 +214,7 @@ class NodeParameters:
                 return _address(buffer) + captured - start
         if size_bytes > _MAXIMUM_HOST_BYTES:
             raise EngineError(f"copies {size_bytes} bytes from or to the host at once", where=where)
-        self._host[captured] = (ctypes.c_char * max(size_bytes, 1))()
+        self._host[captured] = self._executor.lasting_room(size_bytes)
         return _address(self._host[captured])
 
     def host_sources(self, prepared: Prepared) -> list[Callable[[], None]]:
@@ -215,23 +237,24 @@ class NodeParameters:
 
     def _fill(self, node: Node, where: object) -> Any:
         """CUDA_MEMSET_NODE_PARAMS."""
-        data = bytearray(node.parameters[:40])
-        struct.pack_into("<Q", data, 0, self._executor.addresses.live(node.word(0), where))
-        return (ctypes.c_char * 40).from_buffer_copy(bytes(data))
+        data = bytearray(node.parameters[:_FILL_BYTES])
+        captured, pitch, _, element_bytes, width, height = _FILL.unpack(data)
+        if element_bytes not in (1, 2, 4):
+            raise EngineError(f"a memset node of {element_bytes} bytes an element", where=where)
+        extent = extents.box(width * element_bytes, height, pitch=pitch)
+        live = self._executor.addresses.access(captured, extent, where, "dst of a memset node", write=True)
+        struct.pack_into("<Q", data, 0, live)
+        return (ctypes.c_char * len(data)).from_buffer_copy(bytes(data))
 
     def _event(self, node: Node, where: object) -> int:
         return self._executor.handles.live("CUevent", node.word(0), where)
 
     def _operations(self, node: Node, where: object) -> Any:
-        data = bytearray()
-        for operation in node.operations():
-            piece = bytearray(operation)
-            kind = int.from_bytes(piece[:4], "little")
-            if kind in (1, 2, 4, 5):
-                address = int.from_bytes(piece[8:16], "little")
-                struct.pack_into("<Q", piece, 8, self._executor.addresses.live(address, where))
-                struct.pack_into("<Q", piece, 32, 0)  # the driver's own
-            data += piece
+        operations = memory_operations(b"".join(node.operations()), where)
+        data = bytearray(operations.data)
+        for place, captured, extent, argument, write in operations.addresses:
+            live = self._executor.addresses.access(captured, extent, where, f"{argument} of a node", write)
+            struct.pack_into("<Q", data, place, live)
         return (ctypes.c_char * max(len(data), 1)).from_buffer_copy(bytes(data) or b"\0")
 
     def _batch(self, node: Node, context: int, where: object) -> tuple[Any, Any]:
@@ -281,9 +304,9 @@ class NodeParameters:
             parameters, _keep = self.kernel(node, own, where)
             call(driver, "cuGraphAddKernelNode_v2", *first, parameters)
             attributes = self._attributes(node, where)
-            for at in range(0, len(attributes) if attributes else 0, _ATTRIBUTE_BYTES):
+            for at in range(0, len(attributes) if attributes else 0, ATTRIBUTE_BYTES):
                 kind = int.from_bytes(attributes[at : at + 4], "little")
-                value = _address(attributes) + at + _ATTRIBUTE_VALUE
+                value = _address(attributes) + at + ATTRIBUTE_VALUE
                 call(driver, "cuGraphKernelNodeSetAttribute", made.value, kind, value)
         elif node.type == NodeType.MEMCPY:
             live = self._context(node.word(8), context)
@@ -302,7 +325,7 @@ class NodeParameters:
 
     def device_handle(self, live: int) -> int:
         """The live CUgraphDeviceNode by which kernels may change a live kernel node."""
-        value = (ctypes.c_char * (_ATTRIBUTE_BYTES - _ATTRIBUTE_VALUE))()
+        value = (ctypes.c_char * (ATTRIBUTE_BYTES - ATTRIBUTE_VALUE))()
         call(self._executor.driver, "cuGraphKernelNodeGetAttribute", live, _ATTRIBUTE_UPDATABLE_NODE, value)
         return int.from_bytes(value.raw[8:16], "little")
 
@@ -353,9 +376,7 @@ class NodeParameters:
         if node.type == NodeType.WAIT_EVENT:
             return bound("cuStreamWaitEvent", stream, self._event(node, where), 0)
         if node.type == NodeType.MEMSET:
-            address, pitch, value, element_bytes, width, height = struct.unpack(
-                "<QQIIQQ", self._fill(node, where).raw
-            )
+            address, pitch, value, element_bytes, width, height = _FILL.unpack(self._fill(node, where).raw)
             bits = 8 * element_bytes
             value &= (1 << bits) - 1
             if height <= 1:
@@ -371,12 +392,13 @@ class NodeParameters:
         values, extra, keep = self._kernel_values(node, own, where)
         attributes = self._attributes(node, where)
         grid, block, shared_bytes = node.geometry
-        count = len(attributes) // _ATTRIBUTE_BYTES if attributes else 0
+        count = len(attributes) // ATTRIBUTE_BYTES if attributes else 0
         config = _CONFIG.pack(
             *grid, *block, shared_bytes, stream, _address(attributes) if attributes else 0, count
         )
         buffer = (ctypes.c_char * len(config)).from_buffer_copy(config)
         kernel = self._executor.handles.live(*node.function, where)
+        self._check_parameters(node, node.function[0], kernel, where)
         function = self._executor.driver.function("cuLaunchKernelEx", per_thread)
         self._kept.append([*keep, attributes, buffer])
         return partial(function, buffer, kernel, values, extra)

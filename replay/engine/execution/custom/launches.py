@@ -6,9 +6,11 @@ import ctypes
 import struct
 from typing import TYPE_CHECKING
 
+from replay.api.graphs import ATTRIBUTE_BYTES
+from replay.api.structs import LaunchAttributeId
 from replay.api.vocabulary import Function
 from replay.engine.contents.words import HandleWord, patch
-from replay.engine.execution.custom.common import Arguments, Rebuild
+from replay.engine.execution.custom.common import ATTRIBUTE_VALUE, Arguments, Rebuild, live_attribute
 from replay.errors import EngineError
 
 if TYPE_CHECKING:
@@ -22,8 +24,6 @@ _SHAPE_NAMES = ("gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "b
 _KERNEL_FUNCTION, _KERNEL_STREAM = 0, 8  # positions
 # CUlaunchConfig and CUlaunchAttribute, as cuda.h lays them out
 _CONFIG_BYTES, _CONFIG_STREAM, _CONFIG_ATTRIBUTES, _CONFIG_COUNT = 56, 32, 40, 48
-_ATTRIBUTE_BYTES, _ATTRIBUTE_VALUE = 72, 8
-_ATTRIBUTE_ACCESS_POLICY, _ATTRIBUTE_EVENT, _ATTRIBUTE_COMPLETION, _ATTRIBUTE_UPDATABLE_NODE = 1, 7, 12, 13
 
 
 def _launch(executor: Executor, prepared: Prepared, function: Function) -> Arguments:
@@ -92,30 +92,27 @@ def _launch_ex(executor: Executor, prepared: Prepared, function: Function) -> Ar
     """The launch configuration, with live handles and addresses in its attributes."""
     config = executor.required(prepared, "config")
     attributes = executor.optional(prepared, "config", 1) or b""
-    if len(config) != _CONFIG_BYTES or len(attributes) % _ATTRIBUTE_BYTES:
+    if len(config) != _CONFIG_BYTES or len(attributes) % ATTRIBUTE_BYTES:
         raise EngineError("the launch configuration has a broken length", where=prepared.where)
-    kept = b""
-    for at in range(0, len(attributes), _ATTRIBUTE_BYTES):
-        attribute = attributes[at : at + _ATTRIBUTE_BYTES]
-        if int.from_bytes(attribute[:4], "little") == _ATTRIBUTE_UPDATABLE_NODE:
+    live = []
+    for at in range(0, len(attributes), ATTRIBUTE_BYTES):
+        attribute = attributes[at : at + ATTRIBUTE_BYTES]
+        if int.from_bytes(attribute[:4], "little") == LaunchAttributeId.DEVICE_UPDATABLE_KERNEL_NODE:
             executor.note(
                 "a launch attribute was left out: a device-updatable graph node exists only in a graph"
             )
-        else:
-            kept += attribute
+        elif (one := live_attribute(executor, attribute)) is not None:
+            live.append(one)
+    kept = b"".join(one.data for one in live)
     attribute_buffer = executor.buffer(prepared, kept)
-    for at in range(0, len(kept), _ATTRIBUTE_BYTES):
-        kind = int.from_bytes(kept[at : at + 4], "little")
-        value = int.from_bytes(kept[at + _ATTRIBUTE_VALUE : at + _ATTRIBUTE_VALUE + 8], "little")
-        place = ctypes.addressof(attribute_buffer) + at + _ATTRIBUTE_VALUE
-        if kind == _ATTRIBUTE_ACCESS_POLICY and value:
-            executor.late_word(prepared, place, "CUdeviceptr", value)
-        elif kind in (_ATTRIBUTE_EVENT, _ATTRIBUTE_COMPLETION) and value:
-            executor.late_word(prepared, place, "CUevent", value)
+    for number, one in enumerate(live):
+        if one.late is not None:
+            place = ctypes.addressof(attribute_buffer) + number * ATTRIBUTE_BYTES + ATTRIBUTE_VALUE
+            executor.late_word(prepared, place, *one.late)
     rebuilt = bytearray(config)
     pointer = ctypes.addressof(attribute_buffer) if kept else 0
     rebuilt[_CONFIG_ATTRIBUTES : _CONFIG_ATTRIBUTES + 8] = pointer.to_bytes(8, "little")
-    rebuilt[_CONFIG_COUNT : _CONFIG_COUNT + 4] = (len(kept) // _ATTRIBUTE_BYTES).to_bytes(4, "little")
+    rebuilt[_CONFIG_COUNT : _CONFIG_COUNT + 4] = (len(kept) // ATTRIBUTE_BYTES).to_bytes(4, "little")
     config_buffer = executor.buffer(prepared, bytes(rebuilt))
     stream = int.from_bytes(config[_CONFIG_STREAM : _CONFIG_STREAM + 8], "little")
     executor.late_word(prepared, ctypes.addressof(config_buffer) + _CONFIG_STREAM, "CUstream", stream)
@@ -135,8 +132,24 @@ def _old_launch(executor: Executor, prepared: Prepared, function: Function) -> A
     return arguments | _with_buffer(executor, prepared, {"kernelParams", "extra"}, data, None)
 
 
+def _stream_attribute(executor: Executor, prepared: Prepared, function: Function) -> Arguments:
+    """One attribute of a stream: its number is an argument, its value in memory."""
+    kind, value = prepared.call.arguments[1] & 0xFFFFFFFF, executor.required(prepared, "param")
+    if len(value) != ATTRIBUTE_BYTES - ATTRIBUTE_VALUE:
+        raise EngineError("the value of an attribute has a broken length", where=prepared.where)
+    live = live_attribute(executor, struct.pack("<I4x", kind) + value)
+    if live is None:
+        prepared.function = lambda *_: 0
+    data = bytes(len(value)) if live is None else live.data[ATTRIBUTE_VALUE:]
+    buffer = executor.buffer(prepared, data)
+    if live is not None and live.late is not None:
+        executor.late_word(prepared, ctypes.addressof(buffer), *live.late)
+    return {"param": buffer}
+
+
 EXCEPTIONS: dict[str, Rebuild] = {
     **dict.fromkeys(("cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync"), _old_launch),
+    "cuStreamSetAttribute": _stream_attribute,
     "cuLaunchKernel": _launch,
     "cuLaunchCooperativeKernel": _launch,
     "cuLaunchKernelEx": _launch_ex,

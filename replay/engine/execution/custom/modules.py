@@ -13,18 +13,19 @@ if TYPE_CHECKING:
     from replay.engine.execution.executor import Executor
     from replay.engine.execution.inputs import Prepared
 
-# CUjit_option: buffers for logs (3 to 6) and the linker's symbol names and addresses (17, 18, 19 the count) are
-# pointers into the application.
-_JIT_POINTERS = frozenset((3, 4, 5, 6, 17, 18, 19))
+# CUjit_option whose value is a number. Of all others it is a pointer into the application, the count of what one points
+# to (19, 26, 28), or nothing that this version knows: none of these is passed on.
+_JIT_NUMBERS = frozenset((0, 1, *range(7, 17), *range(20, 25), *range(29, 36)))
 _JIT_ERROR_LOG_BUFFER, _JIT_ERROR_LOG_BYTES = 5, 6
-_LIBRARY_POINTERS = frozenset((0,))  # CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE
+_JIT_LOGS = frozenset((2, 3, 4, 5, 6))  # what the compiler told the application: nothing is lost without
+_LIBRARY_NUMBERS = frozenset((1,))  # CU_LIBRARY_BINARY_IS_PRESERVED
 _LOG_BYTES = 4096
 
 
 def _options(
-    executor: Executor, prepared: Prepared, keys: str, values: str, dropped: frozenset[int]
+    executor: Executor, prepared: Prepared, keys: str, values: str, numbers: frozenset[int]
 ) -> tuple[list[int], list[int]]:
-    """An option array and its values, without those that point into the application."""
+    """An option array and its values: those of `numbers`, which point to nothing."""
     key_bytes = executor.optional(prepared, keys) or b""
     value_bytes = executor.optional(prepared, values) or b""
     pairs = list(
@@ -34,7 +35,12 @@ def _options(
             strict=False,
         )
     )
-    kept = [(key, value) for key, value in pairs if key not in dropped]
+    kept = [(key, value) for key, value in pairs if key in numbers]
+    for key, _ in pairs:
+        if key not in numbers and key not in _JIT_LOGS:
+            executor.note(
+                f"{prepared.call.function} was not given option {key} ({keys}): its value points into the application"
+            )
     return [key for key, _ in kept], [value for _, value in kept]
 
 
@@ -55,7 +61,7 @@ def _with_log(executor: Executor, prepared: Prepared, keys: list[int], values: l
 
 
 def _module_load_data_ex(executor: Executor, prepared: Prepared, function: Function) -> Arguments:
-    keys, values = _options(executor, prepared, "options", "optionValues", _JIT_POINTERS)
+    keys, values = _options(executor, prepared, "options", "optionValues", _JIT_NUMBERS)
     _with_log(executor, prepared, keys, values)
     options, option_values, count = _option_arguments(prepared, keys, values)
     return {"options": options, "optionValues": option_values, "numOptions": count}
@@ -66,9 +72,9 @@ def _module_load(executor: Executor, prepared: Prepared, function: Function) -> 
 
 
 def _library_load_data(executor: Executor, prepared: Prepared, function: Function) -> Arguments:
-    keys, values = _options(executor, prepared, "jitOptions", "jitOptionsValues", _JIT_POINTERS)
+    keys, values = _options(executor, prepared, "jitOptions", "jitOptionsValues", _JIT_NUMBERS)
     jit, jit_values, jit_count = _option_arguments(prepared, keys, values)
-    keys, values = _options(executor, prepared, "libraryOptions", "libraryOptionValues", _LIBRARY_POINTERS)
+    keys, values = _options(executor, prepared, "libraryOptions", "libraryOptionValues", _LIBRARY_NUMBERS)
     library, library_values, library_count = _option_arguments(prepared, keys, values)
     return {
         "jitOptions": jit, "jitOptionsValues": jit_values, "numJitOptions": jit_count,
@@ -99,7 +105,8 @@ def _get_global(executor: Executor, prepared: Prepared, function: Function) -> A
 
     def bind() -> None:
         if captured_address:
-            executor.addresses.bind(captured_address, max(captured_bytes, size.value), address.value)
+            size_bytes = executor.variable_bytes(captured_bytes, size.value)
+            executor.addresses.bind(captured_address, size_bytes, address.value)
             executor.on_global(captured_address, prepared.call.number)
 
     prepared.then.append(bind)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from replay.engine.execution.inputs import Prepared
 
 # CUmemPoolProps: allocType, handleTypes, location {type, id}, win32SecurityAttributes, maxSize, usage, reserved
-_PROPERTIES_BYTES, _PROPERTIES_LOCATION, _PROPERTIES_SECURITY = 88, 8, 16
+_PROPERTIES_BYTES, _PROPERTIES_LOCATION, _PROPERTIES_SECURITY, _PROPERTIES_RESERVED = 88, 8, 16, 34
 _ACCESS_BYTES = 12  # CUmemAccessDesc: location {type, id}, flags
 _LOCATION_BYTES = 8
 
@@ -36,6 +36,7 @@ def _create(executor: Executor, prepared: Prepared, function: Function) -> Argum
         raise EngineError("the properties of a memory pool have a broken length", where=prepared.where)
     _put_location(executor, data, _PROPERTIES_LOCATION)
     struct.pack_into("<Q", data, _PROPERTIES_SECURITY, 0)  # memory of the application
+    data[_PROPERTIES_RESERVED:] = bytes(_PROPERTIES_BYTES - _PROPERTIES_RESERVED)
     return {"poolProps": executor.buffer(prepared, bytes(data))}
 
 

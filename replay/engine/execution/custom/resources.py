@@ -57,9 +57,13 @@ def _else(executor: Executor, prepared: Prepared, substitute: Callable[[], int])
     prepared.function = run
 
 
-def _resources_in(executor: Executor, prepared: Prepared, name: str) -> Any:
-    """The live bytes of captured resources, put there when the call runs."""
+def _resources_in(executor: Executor, prepared: Prepared, name: str, count: int = 1) -> Any:
+    """The live bytes of `count` captured resources, put there when the call runs."""
     captured = _numbers(executor.required(prepared, name))
+    if len(captured) < count:
+        raise EngineError(
+            f"{name} has {len(captured)} resources, of which the call reads {count}", where=prepared.where
+        )
     buffer = executor.buffer(prepared, bytes(_RESOURCE_BYTES * max(len(captured), 1)))
 
     def fill() -> None:
@@ -103,9 +107,9 @@ def _resources(executor: Executor, prepared: Prepared, function: Function) -> Ar
         count = 1
         for term in parameter.count.parameters:
             counter = function.parameters[term]
-            given = prepared.call.inputs.get(counter.name)
             # Where the number is both asked and answered, the room is what was asked for.
-            count = int.from_bytes(given, "little") if isinstance(given, bytes) else words[term]
+            asked = executor.required(prepared, counter.name) if counter.role == Role.INOUT else b""
+            count = int.from_bytes(asked[: counter.element_bytes], "little") if asked else words[term]
         arguments[parameter.name] = _resources_out(executor, prepared, parameter.name, count)
     return arguments
 
@@ -125,7 +129,9 @@ def _making(name: str, c_type: str, stand_in: Callable[[Executor, Prepared, Any]
         _else(executor, prepared, lambda: stand_in(executor, prepared, buffer))
         arguments: Arguments = {name: buffer}
         if any(parameter.name == "resources" for parameter in function.parameters):
-            arguments["resources"] = _resources_in(executor, prepared, "resources")
+            arguments["resources"] = _resources_in(
+                executor, prepared, "resources", prepared.call.arguments[2] & 0xFFFFFFFF
+            )
         return arguments
 
     return rebuild

@@ -1,0 +1,68 @@
+"""Text of strangers, made harmless in two places that no renderer can forget.
+
+Where a document is read, every text in it loses what is not printable (`harmless`): a line stays one line, and nothing
+in it moves a cursor or turns the direction of writing. Where a command writes to a terminal, and where a page is made,
+whatever is left of that is shown as an escape (`visible`); the sequences that this program itself uses pass.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from replay.errors import FormatError
+
+MAXIMUM_DEPTH = 100
+LINES = frozenset({"source_text"})  # fields that hold a text of many lines; each of them is a line
+_LARGEST = 1 << 64
+_NUMBERS = {int, float, bool, type(None)}
+
+# Control, format (bidirectional, invisible) and separator characters, and halves of surrogate pairs.
+_INVISIBLE = (
+    "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f"
+)
+_OWN = "\r?\x1b\\[K|\x1b\\[[01]m|\r"  # a progress line, bold and its end
+_NEITHER = re.compile(f"({_OWN})|[{_INVISIBLE}]")
+
+
+def escaped(text: str) -> str:
+    """`text` as one printable line: everything else is written as Python writes it."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "replace").decode("ascii") for c in text
+    )
+
+
+def harmless(value: Any, depth: int = 0) -> Any:
+    """A value of msgpack or JSON with every text escaped. Raises FormatError: nested too deeply, or a number that no
+    document has."""
+    if depth > MAXIMUM_DEPTH:
+        raise FormatError("is nested too deeply")
+    if isinstance(value, str):
+        return escaped(value)
+    if isinstance(value, dict):
+        return {
+            harmless(key, depth + 1): "\n".join(map(escaped, item.expandtabs().split("\n")))
+            if key in LINES and isinstance(item, str)
+            else harmless(item, depth + 1)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        if value and set(map(type, value)) <= {int, float}:  # samples, of which there are many
+            if not -_LARGEST < min(value) <= max(value) < _LARGEST:
+                raise FormatError("holds a number that is none of a result")
+            return value
+        return [harmless(item, depth + 1) for item in value]
+    if isinstance(value, int) and not -_LARGEST < value < _LARGEST:
+        raise FormatError("holds a number that is none of a result")
+    return value
+
+
+def visible(text: str) -> str:
+    """`text` of several lines, with what a terminal or a browser would obey instead of show written as an escape. The
+    sequences of this program pass: they are in no text that was read."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _NEITHER.sub(lambda found: found[1] or escaped(found[0]), text)
