@@ -254,9 +254,11 @@ class Caller:
         return self.rng.choice(self._objects[RESOURCE][-8:]).to_bytes(144, "little")
 
     def _words(self, function: Function, chosen: dict[str, int]) -> list[int]:
-        counters = {place for parameter in function.parameters for place in parameter.count.parameters} | {
-            place for term in function.effect_terms for place in term.parameters
-        }
+        terms = [parameter.count for parameter in function.parameters] + list(function.effect_terms)
+        terms += [
+            term for touch in function.touches for term in (touch.row_bytes, touch.rows, touch.pitch_bytes)
+        ]
+        counters = {place for term in terms for place in term.parameters}
         words: list[int] = []
         for position, parameter in enumerate(function.parameters):
             if parameter.name in chosen:
@@ -299,7 +301,7 @@ class Caller:
         if parameter.c_type == "CUdevice":
             return 0
         if counts:
-            return rng.randrange(1, 64) if function.effect_terms else rng.randrange(1, 5)
+            return rng.randrange(1, 64) if function.effect_terms or function.touches else rng.randrange(1, 5)
         if parameter.c_type == "CUmemLocation":
             return 1  # device 0
         return rng.getrandbits(8 * parameter.size_bytes)

@@ -72,23 +72,41 @@ def launch_parameters(recorder: Recorder, function: Function, words: list[int]) 
     return parameter_buffer(recorder, ctypes.addressof(buffer))
 
 
+def attribute_value(recorder: Recorder, kind: int, at: int) -> Any:
+    """A CUlaunchAttributeValue of 64 bytes."""
+    if kind == 1:  # access policy window: an address first
+        return [recorder.address(word(at)), ctypes.string_at(at + 8, 56).hex()]
+    if kind in (7, 12):  # events
+        return [recorder.handle("CUevent", word(at)), ctypes.string_at(at + 8, 56).hex()]
+    return ctypes.string_at(at, 64).hex()
+
+
 def launch_config(recorder: Recorder, function: Function, words: list[int], at: int) -> Any:
     *geometry, stream, attributes, count = struct.unpack("<7I4xQQI4x", ctypes.string_at(at, 56))
     described = []
     for place in range(count):
-        data = ctypes.string_at(attributes + 72 * place, 72)
-        kind = int.from_bytes(data[:4], "little")
-        value: Any = data[8:].hex()
-        if kind == 1:  # access policy window: an address first
-            value = [recorder.address(word(attributes + 72 * place + 8)), data[16:].hex()]
-        elif kind in (7, 12):  # events
-            value = [recorder.handle("CUevent", word(attributes + 72 * place + 8)), data[16:].hex()]
-        described.append([kind, value])
+        kind = word(attributes + 72 * place) & 0xFFFFFFFF
+        described.append([kind, attribute_value(recorder, kind, attributes + 72 * place + 8)])
     return [geometry, recorder.handle("CUstream", stream), described]
 
 
 def no_extra(recorder: Recorder, function: Function, words: list[int]) -> Any:
     return "described with kernelParams"
+
+
+def access_policy(caller: Caller) -> bytes:
+    """A CUlaunchAttributeValue with a CUaccessPolicyWindow."""
+    return struct.pack("<QQfII36x", caller.block(256), 128, 0.5, 1, 2)
+
+
+def stream_attribute(caller: Caller, function: Function) -> dict[str, int]:
+    values = {
+        1: access_policy(caller),
+        3: struct.pack("<I60x", caller.rng.randrange(1, 5)),  # synchronization policy
+        10: struct.pack("<I60x", caller.rng.randrange(2)),  # memory synchronization domain
+    }
+    kind = caller.rng.choice(list(values))
+    return {"attr": kind, "param": caller.buffer(values[kind])}
 
 
 def launch(caller: Caller, function: Function) -> dict[str, int]:
@@ -114,7 +132,7 @@ def launch(caller: Caller, function: Function) -> dict[str, int]:
         attributes = [
             struct.pack("<I4xi60x", 8, rng.randrange(-3, 3)),  # priority
             struct.pack("<I4xi60x", 2, rng.randrange(2)),  # cooperative
-            struct.pack("<I4xQQfII36x", 1, caller.block(256), 128, 0.5, 1, 2),  # access policy window
+            struct.pack("<I4x", 1) + access_policy(caller),
             struct.pack("<I4xQii48x", 7, caller.object("CUevent"), 0, 1),  # programmatic event
         ]
         chosen = rng.sample(attributes, rng.randrange(len(attributes) + 1))

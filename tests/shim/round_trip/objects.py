@@ -89,6 +89,11 @@ def low_pinned(caller: Caller, function: Function) -> dict[str, int]:
     return {"p": caller.make("cuMemHostRegister_v2", p=low, bytesize=4096)["p"]}
 
 
+def registration(caller: Caller, function: Function) -> dict[str, int]:
+    """Any flags but CU_MEMHOSTREGISTER_READ_ONLY: other calls write there."""
+    return {"Flags": caller.rng.getrandbits(32) & ~8}
+
+
 def creation_parameters(caller: Caller, function: Function) -> dict[str, int]:
     return {"ctxCreateParams": caller.buffer(bytes(24))}
 
@@ -120,7 +125,7 @@ def unmapping(caller: Caller, function: Function) -> dict[str, int]:
 
 def pool_properties(caller: Caller, function: Function) -> dict[str, int]:
     """CUmemPoolProps with random contents, on the device there is, without the memory that Windows wants."""
-    rest = caller.rng.randbytes(64)
+    rest = caller.rng.randbytes(10) + bytes(54)  # the maximum, the usage; what is reserved
     return {"poolProps": caller.buffer(caller.rng.randbytes(8) + struct.pack("<IIQ", 1, 0, 0) + rest)}
 
 

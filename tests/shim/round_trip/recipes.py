@@ -28,6 +28,7 @@ from .copies import (
 from .launches import (
     OLD_LAUNCHES,
     as_old_launch,
+    attribute_value,
     described_old_launch,
     launch_config,
     launch_parameters,
@@ -35,6 +36,7 @@ from .launches import (
     old_launch,
     old_offset,
     old_vector,
+    stream_attribute,
 )
 from .objects import (
     OPTIONS,
@@ -48,6 +50,7 @@ from .objects import (
     option_pairs,
     pool_access,
     pool_properties,
+    registration,
     reserve,
     unmapping,
     variable,
@@ -96,6 +99,7 @@ RECIPES: dict[str, Callable[[Caller, Function], dict[str, int]]] = {
         ("cuMemPrefetchBatchAsync", "cuMemDiscardBatchAsync", "cuMemDiscardAndPrefetchBatchAsync"), locations
     ),
     **dict.fromkeys(("cuMemcpy3DPeer", "cuMemcpy3DPeerAsync"), peer_copy),
+    "cuStreamSetAttribute": stream_attribute,
     "cuMemPoolCreate": pool_properties,
     "cuMemPoolSetAccess": pool_access,
     "cuParamSeti": old_offset,
@@ -108,6 +112,8 @@ RECIPES: dict[str, Callable[[Caller, Function], dict[str, int]]] = {
     "cuLibraryLoadData": option_lists,
     "cuLibraryLoadFromFile": with_options(image_file("fileName")),
     "cuMemHostGetDevicePointer": low_pinned,
+    "cuMemHostRegister": registration,
+    "cuMemHostRegister_v2": registration,
     "cuCtxCreate_v4": creation_parameters,
     "cuCtxDetach": current_context,
     "cuModuleGetGlobal": variable,
@@ -151,6 +157,9 @@ MAKERS = {
 PARAMETERS: dict[tuple[str, str], Callable[[Recorder, Function, list[int]], Any]] = {
     ("cuMemcpy", "src"): unified_source,
     ("cuMemcpyAsync", "src"): unified_source,
+    ("cuStreamSetAttribute", "param"): lambda recorder, function, words: attribute_value(
+        recorder, words[1], words[2]
+    ),
     ("cuModuleLoad", "fname"): file_contents(1),
     ("cuLibraryLoadFromFile", "fileName"): file_contents(1),
 }
