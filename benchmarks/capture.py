@@ -87,7 +87,7 @@ def raw_capture(folder: Path, driver: str | None, command: list[str], **selectio
 
 
 def summary_of(snapshot: Path) -> dict[str, object]:
-    from replay.report.json import plain
+    from replay.results.json import plain
     from replay.snapshot.contents import Snapshot
 
     with Snapshot(snapshot) as opened:

@@ -26,7 +26,7 @@ from raw_writer import RawWriter  # noqa: E402
 from snapshot import measured  # noqa: E402
 
 from replay.api.vocabulary import CopyFlag, Moment, RecordKind  # noqa: E402
-from replay.capture.raw.checksum import crc32c  # noqa: E402
+from replay.raw.checksum import crc32c  # noqa: E402
 
 PIECE_BYTES = 256 << 10
 RANGE_BYTES = 1 << 30

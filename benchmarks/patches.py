@@ -19,8 +19,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from replay.api.vocabulary import Moment
-from replay.snapshot import copies
-from replay.snapshot.builder import pack
+from replay.pack import pack
+from replay.pack.contents import copies
 from replay.snapshot.contents import Snapshot
 from tests.unit.raw_writer import RawWriter, word
 

@@ -135,7 +135,7 @@ def quick(folder: Path, rounds: int) -> dict[str, object]:
 def launches(folder: Path, rounds: int, count: int) -> dict[str, object]:
     """A window of many launches."""
     from replay.drivers import emulator_library
-    from replay.engine.run import RunOptions, run_snapshot
+    from replay.run.parent import RunOptions, run_snapshot
     from replay.timing.stopping import StoppingParameters
 
     application = folder / "launches"
@@ -183,7 +183,7 @@ def large_memory() -> Any:
 
 def loading(folder: Path, rounds: int, size_bytes: int) -> dict[str, object] | None:
     """Memory from the file into the driver's memory."""
-    from replay.engine.run import RunOptions, run_snapshot
+    from replay.run.parent import RunOptions, run_snapshot
 
     tool = shutil.which("zstd")
     if tool is None:

@@ -1,4 +1,4 @@
-"""Writes descriptions of graphs as `replay/capture/FORMAT.md` lays them out: the tests' own reading of that page."""
+"""Writes descriptions of graphs as `replay/raw/FORMAT.md` lays them out: the tests' own reading of that page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// Copies of ranges that write only what has changed since the copy before (replay/capture/FORMAT.md, COPY).
+// Copies of ranges that write only what has changed since the copy before (replay/raw/FORMAT.md, COPY).
 #pragma once
 
 #include "shim.h"

@@ -1,4 +1,4 @@
-// The bytes of a description, written and read again. The layout is replay/capture/FORMAT.md.
+// The bytes of a description, written and read again. The layout is replay/raw/FORMAT.md.
 #include "graph/description.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 //
 // Nothing is recorded and no memory is read. The rows stand in a shared mapping of launches.<pid>.bin, so
 // that they are there however the process ends. Rows and names are only ever added, under the lock; counting
-// takes none. The layout is replay/capture/FORMAT.md; `replay/capture/launches.py` reads it.
+// takes none. The layout is replay/raw/FORMAT.md; `replay/capture/launches.py` reads it.
 #define _GNU_SOURCE
 #include "writer/files.h"
 

@@ -1,4 +1,4 @@
-// Records that survive the process being killed at any instruction. The layout is replay/capture/FORMAT.md.
+// Records that survive the process being killed at any instruction. The layout is replay/raw/FORMAT.md.
 //
 // The newest records stand in one of two halves of a shared mapping of the file, whose pages belong to the
 // kernel: what was stored is in the file whatever happens to the process. A record's payload is written

@@ -1,4 +1,4 @@
-// Writing a capture: records, blobs and notes (replay/capture/FORMAT.md).
+// Writing a capture: records, blobs and notes (replay/raw/FORMAT.md).
 #pragma once
 
 #include <stdbool.h>

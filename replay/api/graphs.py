@@ -1,5 +1,5 @@
 """Descriptions of graphs, as the shim writes them when a graph is made executable; the layout is in
-`replay/capture/FORMAT.md`.
+`replay/raw/FORMAT.md`.
 
 They come from a stranger's file: every count and length is checked against the bytes that are there.
 """
@@ -73,7 +73,7 @@ class NodeType(enum.IntEnum):
 
 
 class Part(enum.IntEnum):
-    """What a node's description consists of: `replay/capture/FORMAT.md`."""
+    """What a node's description consists of: `replay/raw/FORMAT.md`."""
 
     PARAMETERS = 1  # the member of CUgraphNodeParams that belongs to the node's type
     BUFFER = 2  # packed kernel parameters

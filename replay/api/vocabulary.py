@@ -66,7 +66,7 @@ class Effect(enum.IntEnum):
 
 
 class RecordKind(enum.IntEnum):
-    """Kinds of raw records; the layout is in `replay/capture/FORMAT.md`."""
+    """Kinds of raw records; the layout is in `replay/raw/FORMAT.md`."""
 
     FILLER = 0
     ENTER = 1

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from replay.errors import UsageError
 from replay.reading import read_file
-from replay.report.text import number
+from replay.text import number
 
 # Of ptxas, oldest first, of these major versions of CUDA: on this machine, and those that can be fetched
 Versions = Callable[[range], list[str]]

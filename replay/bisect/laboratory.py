@@ -19,10 +19,10 @@ from replay.compare.made_of import kernels_of
 from replay.compare.rounds import Observation
 from replay.compare.rows import observation
 from replay.compare.run import own_noise
-from replay.engine.run import RunOptions, run_snapshot
 from replay.errors import EngineError, ReplayError, WorkerError
 from replay.results.comparison import ComparedKernel
 from replay.results.schema import RunResult, VariantFacts
+from replay.run.parent import RunOptions, run_snapshot
 from replay.variants.model import parse
 from replay.variants.ptxas import CacheError
 

@@ -19,8 +19,8 @@ from replay.capture.session import default_output, explain_absence
 from replay.drivers import Driver
 from replay.errors import FormatError, ReplayError
 from replay.images.demangle import demangle
+from replay.pack import PackReport
 from replay.reading import read_file
-from replay.snapshot.builder import PackReport
 
 MAXIMUM_LIST_BYTES = 256 << 20  # of one process
 HEADER = struct.Struct("<8sIIIIQQQQ8x")

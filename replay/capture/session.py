@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from replay.api.readable import result_name
 from replay.capture.launcher import (
     LEFT_BEHIND_WAIT_S,
     Ended,
@@ -23,10 +22,11 @@ from replay.capture.selection import Selection
 from replay.drivers import Driver, interposer_library
 from replay.errors import FileError, ReplayError
 from replay.images.demangle import demangle
-from replay.report.text import size
-from replay.snapshot.builder import PackedSnapshot, PackReport, content_bytes, pack
-from replay.snapshot.builder.process import ENDED_WHILE_COPYING
+from replay.inspection.readable import result_name
+from replay.pack import PackedSnapshot, PackReport, content_bytes, pack
+from replay.pack.process import ENDED_WHILE_COPYING
 from replay.snapshot.own import remember
+from replay.text import size
 
 SUFFIX = ".rsnap"
 _NO_ROOM = "make room there, or choose another folder with -o"

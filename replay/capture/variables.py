@@ -22,9 +22,9 @@ from pathlib import Path
 from types import TracebackType
 
 from replay.api.vocabulary import VARIABLES_SOCKET, Storage
-from replay.capture.raw.attachments import file_attachment, keep_file, read_from_file
 from replay.errors import ImageError, ReplayError
 from replay.images import variable_names
+from replay.raw.attachments import file_attachment, keep_file, read_from_file
 
 _QUESTION = struct.Struct("<8sIIIIQQI4x")
 _ANSWER = struct.Struct("<II")

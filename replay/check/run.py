@@ -24,18 +24,18 @@ from replay.compare.run import own_noise
 from replay.compare.sides import SnapshotWindow, windows_at
 from replay.compare.stored import APART_MINIMUM_EFFECT
 from replay.compare.verdict import MINIMUM_EFFECT
-from replay.engine.run import RunOptions, run_snapshot
 from replay.errors import FormatError, ReplayError, UsageError
 from replay.history import baseline as marks
 from replay.history.spread import Spread, spread_of
 from replay.history.store import Entry, History, SeriesKey, append, by_series, series_of
+from replay.outputs.wording import finding
 from replay.reading import read_json
-from replay.report.outputs import finding
-from replay.report.text import MODELLED
 from replay.results.check import FORMAT, Check, CheckedCase
 from replay.results.schema import RunResult
 from replay.results.store import write_whole
+from replay.run.parent import RunOptions, run_snapshot
 from replay.snapshot.schema import from_wire, to_wire
+from replay.text import MODELLED
 from replay.timing.student import two_sided_quantile
 
 REPEATS = 2  # independent replays behind a finding

@@ -35,8 +35,8 @@ def baseline(
     from replay.report.history import render_baseline
     from replay.report.json import print_document
     from replay.report.output import put
-    from replay.report.text import Screen
     from replay.results.documents import BASELINE
+    from replay.text import Screen
 
     marks = {mark.series: mark for mark in store.read(folder)}
     if action is Action.set:

@@ -26,9 +26,9 @@ from replay.cli.common import (
 if TYPE_CHECKING:
     from replay.bisect.candidates import Candidate
     from replay.bisect.run import Found, Progress
-    from replay.engine.run import RunOptions
     from replay.results.bisection import Bisection
     from replay.results.comparison import ComparedKernel
+    from replay.run.parent import RunOptions
 
 
 class Symptom(str, Enum):
@@ -103,14 +103,15 @@ def bisect(
     from replay.drivers import find_driver
     from replay.errors import EngineError, ExitCode, ReplayError, UsageError
     from replay.report.bisect import answer, render_bisection
-    from replay.report.json import print_document, write_document
+    from replay.report.json import print_document
     from replay.report.output import put
     from replay.report.progress import StageLine
-    from replay.report.text import Screen
     from replay.results.documents import BISECTION
+    from replay.results.json import write_document
     from replay.results.store import require_place
     from replay.snapshot.container import SnapshotReader
     from replay.snapshot.windows import choose_window
+    from replay.text import Screen
 
     for path in (output, state):
         if path is not None:
@@ -214,7 +215,7 @@ def _versions(majors: range, offline: bool, notes: list[str]) -> list[str]:
 def _options(
     symptom: Symptom, driver: str | None, window: int | None, quick: bool, timeout_s: float, trust: bool
 ) -> RunOptions:
-    from replay.engine.run import RunOptions
+    from replay.run.parent import RunOptions
     from replay.timing.stopping import QUICK, StoppingParameters
 
     timing = None if symptom is not Symptom.slower else QUICK if quick else StoppingParameters()

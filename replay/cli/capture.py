@@ -124,11 +124,11 @@ def capture(
     from replay.capture.session import capture as run_capture
     from replay.capture.session import content_bytes, default_output
     from replay.drivers import find_driver
+    from replay.pack import PackReport, pack
     from replay.report.capture import capture_value, render_capture
     from replay.report.json import print_document
     from replay.report.progress import GrowthLines, Progress
     from replay.results.documents import CAPTURE
-    from replay.snapshot.builder import PackReport, pack
 
     if listing and (everything or each or launch is not None or output is not None or keep_raw):
         from replay.errors import UsageError
@@ -194,8 +194,8 @@ def _list(
     from replay.report.json import print_document
     from replay.report.launches import launches_value, render_launches
     from replay.report.output import put
-    from replay.report.text import Screen, shown
     from replay.results.documents import LAUNCHES
+    from replay.text import Screen, shown
 
     report = list_launches(application, selection, driver, driver_option)
     told = [report.application.told, *report.problems]

@@ -73,15 +73,16 @@ def check(
     from replay.check.run import CheckState, corpus_of, read_baseline
     from replay.check.run import check as run_check
     from replay.cli.common import reproduction, seconds
-    from replay.engine.run import RunOptions
     from replay.errors import ExitCode, UsageError
     from replay.report.check import github_annotations, github_summary, headline, junit, render_check
-    from replay.report.json import print_document, write_document
+    from replay.report.json import print_document
     from replay.report.output import put
     from replay.report.progress import StageLine
-    from replay.report.text import Screen
     from replay.results.documents import CHECK
+    from replay.results.json import write_document
     from replay.results.store import require_place, write_whole
+    from replay.run.parent import RunOptions
+    from replay.text import Screen
     from replay.timing.stopping import QUICK, StoppingParameters
     from replay.variants.model import parse
 

@@ -127,12 +127,13 @@ def compare(
     from replay.errors import ExitCode, ReplayError, SkippedCommitError, UsageError
     from replay.history.series import spreads_of
     from replay.report.compare import headline, render_comparison
-    from replay.report.json import print_document, write_document
+    from replay.report.json import print_document
     from replay.report.output import put
     from replay.report.progress import StageLine
-    from replay.report.text import Screen
     from replay.results.documents import COMPARISON
+    from replay.results.json import write_document
     from replay.results.store import require_place
+    from replay.text import Screen
     from replay.variants.model import parse
 
     if output is not None:
@@ -206,7 +207,7 @@ def _side(
     import dataclasses
 
     from replay.compare.run import SideOptions
-    from replay.engine.run import RunOptions
+    from replay.run.parent import RunOptions
     from replay.timing.stopping import QUICK, StoppingParameters
     from replay.variants.model import parse
 

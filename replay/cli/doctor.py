@@ -23,8 +23,8 @@ def doctor(
     from replay.report.doctor import headline, render_examination
     from replay.report.json import print_document
     from replay.report.output import put
-    from replay.report.text import Screen
     from replay.results.documents import DOCTOR
+    from replay.text import Screen
 
     result = examine(driver)
     if json:

@@ -32,9 +32,9 @@ def explain(
     from replay.report.explain import paragraph, render_explanation
     from replay.report.json import print_document
     from replay.report.output import put
-    from replay.report.text import Screen, shown
     from replay.results.documents import EXPLANATION
     from replay.results.explanation import ExplanationPrinted
+    from replay.text import Screen, shown
 
     items = explained(inputs)
     if json:

@@ -43,8 +43,8 @@ def export(
     from replay.export.folder import export as write
     from replay.report.json import print_document
     from replay.report.progress import StageLine
-    from replay.report.text import number, shown, size
     from replay.results.documents import EXPORT
+    from replay.text import number, shown, size
 
     chosen = [(name, folder) for name, folder in (("cuda", cuda), ("python", python)) if folder is not None]
     if not chosen:

@@ -33,11 +33,11 @@ def extract(
     The new file holds everything the window needs. The snapshot stays as it is.
     """
     from replay.capture.session import check_output
+    from replay.inspection.listed import ExtractPrinted
     from replay.report.json import print_document
-    from replay.report.text import shown, size
     from replay.results.documents import EXTRACT
-    from replay.results.listed import ExtractPrinted
     from replay.snapshot.extract import extract as cut
+    from replay.text import shown, size
 
     check_output(output)
     file_bytes = cut(snapshot, window, output)

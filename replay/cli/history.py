@@ -30,8 +30,8 @@ def history(
     from replay.report.history import history_csv, render_history
     from replay.report.json import print_document
     from replay.report.output import put
-    from replay.report.text import Screen
     from replay.results.documents import HISTORY
+    from replay.text import Screen
 
     if as_csv and json:
         raise UsageError("--csv and --json exclude each other")

@@ -18,15 +18,15 @@ def info(snapshot: SnapshotPath, window: Window = None, json: Json = False, quie
     """
     from contextlib import suppress
 
-    from replay.engine.preflight.requirements import GLANCE, find_requirements
     from replay.errors import ReplayError
+    from replay.inspection.listed import InfoPrinted
+    from replay.inspection.requirements import GLANCE, find_requirements
     from replay.report.json import print_document
     from replay.report.output import put
     from replay.report.snapshot import render_info
-    from replay.report.text import Screen
     from replay.results.documents import INFO
-    from replay.results.listed import InfoPrinted
     from replay.snapshot.contents import Snapshot
+    from replay.text import Screen
 
     with Snapshot(snapshot, tolerant=True) as opened:
         if window is not None:

@@ -11,8 +11,8 @@ import typer
 from replay.cli.common import Json, Quiet, SnapshotPath, Window
 
 if TYPE_CHECKING:
-    from replay.report.text import Screen
     from replay.snapshot.contents import Snapshot
+    from replay.text import Screen
 
 
 TABLE_ROWS = 5000  # then the titles come again, so that no list is held in memory as a whole
@@ -53,9 +53,9 @@ def ls(
     """
     from replay.report.json import print_streamed
     from replay.report.output import put_one_of_many
-    from replay.report.text import Screen
     from replay.results.documents import LISTS
     from replay.snapshot.contents import Snapshot
+    from replay.text import Screen
 
     keep = _filter(subject, section, function)
     with Snapshot(snapshot, tolerant=True) as opened:
@@ -107,8 +107,8 @@ def _lines_of_all(opened: Snapshot, subject: Subject, keep: Any, screen: Screen)
 
 def _items(opened: Snapshot, subject: Subject, keep: Any, *, whole: bool) -> Iterator[Any]:
     """For JSON. whole: of all windows, one after another."""
+    from replay.inspection import listed
     from replay.inspection.launches import with_kernels
-    from replay.results import listed
     from replay.snapshot.contents import describe_images
 
     if subject is Subject.windows:
@@ -163,8 +163,8 @@ def _lines(opened: Snapshot, subject: Subject, keep: Any, screen: Screen) -> Ite
 def _calls(opened: Snapshot, keep: Any) -> Iterator[str]:
     from collections import Counter
 
-    from replay.api.readable import describe
     from replay.inspection.launches import with_kernels
+    from replay.inspection.readable import describe
     from replay.report.snapshot import render_call
 
     count = Counter(kernel.name for kernel in opened.kernels())

@@ -40,14 +40,14 @@ def pack(
     import_numpy_without_threads()
     from replay.capture.session import check_output, content_bytes, explain_absence
     from replay.errors import CaptureError
+    from replay.pack import pack as build
+    from replay.pack import read_launcher
     from replay.report.capture import snapshot_lines
     from replay.report.json import print_document
     from replay.report.progress import Progress
-    from replay.report.text import shown
     from replay.results.captured import PackPrinted
     from replay.results.documents import PACK
-    from replay.snapshot.builder import pack as build
-    from replay.snapshot.builder import read_launcher
+    from replay.text import shown
 
     prepare_to_pack()
     path = output if output is not None else Path(f"{raw.absolute().name.removesuffix('.rcap')}.rsnap")

@@ -112,8 +112,8 @@ def _trace(sources: Sources) -> bytes:
 
 
 def _written(path: Path, kind: Literal["page", "trace"], quiet: bool) -> WrittenFile:
-    from replay.report.text import shown, size
     from replay.results.files import WrittenFile
+    from replay.text import shown, size
 
     size_bytes = path.stat().st_size
     if not quiet:

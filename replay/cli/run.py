@@ -23,8 +23,8 @@ from replay.cli.common import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from replay.engine.run import RunOptions
     from replay.results.schema import RunResult
+    from replay.run.parent import RunOptions
     from replay.snapshot.schema import Window as SnapshotWindow
 
 
@@ -205,21 +205,21 @@ def run(
     """
     from dataclasses import replace
 
-    from replay.compare.tolerance import parse
-    from replay.engine.isolation import parse_size
-    from replay.engine.run import RunOptions, run_snapshot
     from replay.errors import ExitCode, UsageError
     from replay.inspection.folder import new_folder
+    from replay.outputs.tolerance import parse
     from replay.report.json import print_document
     from replay.report.output import put
     from replay.report.progress import StageLine
     from replay.report.relocation import fails_to_move
     from replay.report.run import render_run, verdicts
-    from replay.report.text import Screen
     from replay.report.times import restores_wrongly
     from replay.results import documents
     from replay.results.store import require_place, write_result
+    from replay.run.isolation import parse_size
+    from replay.run.parent import RunOptions, run_snapshot
     from replay.snapshot.windows import list_windows
+    from replay.text import Screen
     from replay.timing.stopping import QUICK, RIGOROUS, StoppingParameters
     from replay.variants.model import make_variant
     from replay.variants.plan import NotExecutable
@@ -271,7 +271,7 @@ def run(
     )
     run_once = run_snapshot
     if shift:
-        from replay.engine.checking.relocation import run_and_prove as run_once  # brings in numpy
+        from replay.run.relocation import run_and_prove as run_once  # brings in numpy
     run_once = _with_command(run_once)
     if dry_run:
         return _look(snapshot, options, json=json, quiet=quiet)
@@ -310,14 +310,14 @@ def _look(snapshot: Path, options: RunOptions, *, json: bool, quiet: bool) -> in
     """`--dry-run`: of a snapshot with several windows, the one that was chosen or each."""
     from dataclasses import replace
 
-    from replay.engine.run import dry_run
     from replay.errors import ExitCode
     from replay.report.json import print_document
     from replay.report.output import put
     from replay.report.preflight import render_preflight
-    from replay.report.text import Screen
     from replay.results import documents
+    from replay.run.parent import dry_run
     from replay.snapshot.windows import list_windows
+    from replay.text import Screen
 
     numbers: list[int | None] = [window.number for window in list_windows(snapshot)]
     chosen = numbers if numbers and options.window is None else [options.window]
@@ -380,10 +380,10 @@ def _run_all(
     from replay.report.progress import StageLine
     from replay.report.relocation import fails_to_move
     from replay.report.run import render_window_results
-    from replay.report.text import Screen
     from replay.report.times import restores_wrongly
     from replay.results import documents
     from replay.results.schema import WindowResult
+    from replay.text import Screen
 
     results: list[WindowResult] = []
     with StageLine(hidden=quiet or json) as line:

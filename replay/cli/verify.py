@@ -13,12 +13,12 @@ def verify(snapshot: SnapshotPath, json: Json = False, quiet: Quiet = False) -> 
     Exit code 0: all is well. 1: damaged or cut off; what and where is printed. 3: nothing of the file can be read.
     """
     from replay.errors import ExitCode
+    from replay.inspection.listed import VerifyPrinted
     from replay.report.json import print_document
     from replay.report.output import put
     from replay.report.progress import Progress
     from replay.report.snapshot import render_verification
     from replay.results.documents import VERIFY
-    from replay.results.listed import VerifyPrinted
     from replay.snapshot.contents import Snapshot
 
     with Snapshot(snapshot, tolerant=True) as opened:

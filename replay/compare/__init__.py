@@ -1,1 +1,1 @@
-"""Comparison: of outputs with the captured ones, and of timings with each other."""
+"""Verdicts on two sides: rounds by lot, intervals, and rows for people."""

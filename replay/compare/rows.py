@@ -14,7 +14,7 @@ from replay.compare.made_of import kernels_of, replayed
 from replay.compare.rounds import Observation
 from replay.compare.verdict import Estimate, Judgement, Verdict, geometric_mean, survivors
 from replay.errors import EngineError, UsageError
-from replay.report.outputs import finding
+from replay.outputs.wording import finding
 from replay.results import comparison
 from replay.results.schema import RunResult, Timing
 from replay.timing.statistics import quantile

@@ -23,11 +23,11 @@ from replay.compare.rows import (
 )
 from replay.compare.sides import SnapshotWindow
 from replay.compare.verdict import estimate, probability_of_chance
-from replay.engine.run import RunOptions, run_snapshot
 from replay.errors import ReplayError
 from replay.images.demangle import demangle
 from replay.results import comparison
 from replay.results.schema import KeptImage, RunResult
+from replay.run.parent import RunOptions, run_snapshot
 
 MAXIMUM_KEPT = 32  # images of variants in a comparison
 _NOISE_SEED = "REPLAY_EMULATOR_NOISE_SEED"

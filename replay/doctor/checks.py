@@ -27,7 +27,7 @@ from replay.drivers import (
 )
 from replay.engine.environment import worker_environment
 from replay.errors import ReplayError
-from replay.report.text import number, size
+from replay.text import number, size
 
 ASK_TIMEOUT_S = 60.0
 LITTLE_SPACE_BYTES = 5 << 30

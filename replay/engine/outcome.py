@@ -11,9 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from replay.api.functions import by_symbol
-from replay.compare.elements import TYPES
-from replay.compare.outputs import BufferComparison
-from replay.compare.tolerance import Tolerance
 from replay.engine.checking.readings import Here, Readings
 from replay.engine.checking.shift import change_census
 from replay.engine.checking.verifying import Verified, Verifier
@@ -30,7 +27,6 @@ from replay.engine.placing.memory import Span
 from replay.engine.placing.placement import MovedWords, placement
 from replay.engine.preflight.findings import judge, look, refuse
 from replay.engine.preflight.parameters import check_parameters
-from replay.engine.preflight.requirements import find_requirements
 from replay.engine.program import Program
 from replay.engine.session import (
     ATTRIBUTE_L2_BYTES,
@@ -42,6 +38,10 @@ from replay.engine.session import (
 )
 from replay.engine.variants import read_changes
 from replay.errors import EngineError
+from replay.inspection.requirements import find_requirements
+from replay.outputs.comparison import BufferComparison
+from replay.outputs.elements import TYPES
+from replay.outputs.tolerance import Tolerance
 from replay.results import schema
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.doubts import doubts

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from replay.engine.contents.own_variables import find_own_variables
-from replay.engine.contents.reading import describe
 from replay.engine.contents.store import ContentStore
 from replay.engine.contents.tensor_maps import LiveMaps
 from replay.engine.driver import Driver, DriverFailure, call, query, query_int
@@ -32,6 +31,7 @@ from replay.engine.placing.memory import Placed, Span, is_global, is_host, place
 from replay.engine.program import Program
 from replay.engine.variants import image_of, loads_image
 from replay.errors import EngineError
+from replay.inspection.pieces import describe
 from replay.snapshot.schema import Call, Change, Range
 
 MAXIMUM_RESULT_NOTES = 20

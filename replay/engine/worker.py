@@ -160,7 +160,7 @@ def _look(request: dict[str, Any], messages: Messages) -> None:
 
     from replay.engine.driver import LoadedDriver
     from replay.engine.preflight.findings import judge, look
-    from replay.engine.preflight.requirements import find_requirements
+    from replay.inspection.requirements import find_requirements
     from replay.snapshot.container import SnapshotReader
     from replay.snapshot.schema import to_wire
     from replay.snapshot.windows import choose_window

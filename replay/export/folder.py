@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from replay.engine.contents.reading import read_chunk
 from replay.errors import EngineError, FileError
 from replay.export.rendering import Renderer
 from replay.export.steps import ContentsFile, ExportPlan
 from replay.inspection.folder import OutputFolder
+from replay.inspection.pieces import read_chunk
 from replay.privacy import without_home
-from replay.report.text import size as size_text
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import CHUNK_BYTES, Contents
+from replay.text import size as size_text
 
 _CHECKS = """
 It puts memory at the addresses it had in the application, loads the modules and the contents, makes the calls of the

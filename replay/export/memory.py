@@ -6,7 +6,6 @@ import ctypes
 from collections.abc import Callable
 
 from replay.engine.contents.arrays import LiveArrays
-from replay.engine.contents.reading import describe, read_chunk, read_contents
 from replay.engine.execution.executor import Executor
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.memory import home_address, is_global, is_host
@@ -23,6 +22,7 @@ from replay.export.steps import (
     Reference,
     Word,
 )
+from replay.inspection.pieces import describe, read_chunk, read_contents
 from replay.snapshot.schema import CHUNK_BYTES, Contents, Range
 from replay.snapshot.schema import Call as CapturedCall
 

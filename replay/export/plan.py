@@ -12,7 +12,6 @@ from typing import Any
 
 from replay.api.functions import by_symbol
 from replay.api.graphs import NodeType, layout_of
-from replay.engine.contents.reading import describe
 from replay.engine.execution.custom.graph_steps import Step as NodeStep
 from replay.engine.execution.executor import Executor
 from replay.engine.execution.handles import captured_handles
@@ -37,6 +36,7 @@ from replay.export.steps import (
     Step,
 )
 from replay.inspection.launches import launches
+from replay.inspection.pieces import describe
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call as CapturedCall
 from replay.snapshot.schema import Change, Environment, Fault, Kernel, from_wire

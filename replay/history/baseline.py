@@ -9,8 +9,8 @@ from replay.errors import FormatError
 from replay.harmless import harmless
 from replay.history.store import Entry
 from replay.reading import read_json
-from replay.report.json import write_document
 from replay.results.documents import BASELINE
+from replay.results.json import write_document
 
 NAME = "baseline.json"
 FORMAT = "replay.baseline/1"

@@ -21,9 +21,9 @@ from replay.errors import FileError, LimitError, ReplayError, UsageError
 from replay.images.fatbin import MAX_ENTRY_BYTES
 from replay.inspection.folder import OutputFolder
 from replay.inspection.launches import Launch, launches
-from replay.report.json import document, streamed
 from replay.results.documents import DUMP, PARAMETERS
 from replay.results.files import DumpedLaunch, DumpedParameter
+from replay.results.json import document, streamed
 from replay.snapshot.contents import MAX_LISTED, Snapshot
 from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Contents, Image, Range
 

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from replay import interrupts
 from replay.errors import FileError
-from replay.report.text import size
+from replay.text import size
 
 FREE_SHARE = 0.95  # of the free disk space that may be filled
 MAX_FILES = 100_000

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from replay import images
-from replay.engine.contents.reading import read_contents
 from replay.errors import ReplayError
 from replay.images.cubin import machine_code
+from replay.inspection.pieces import read_contents
 from replay.results.schema import CapturedKernel
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Image, Kernel, from_wire

@@ -140,7 +140,7 @@ def _geometry(
 
 
 def _part(call: Call, parameter: str, part: int = 0) -> bytes | None:
-    """A custom part of an input, as `replay/capture/FORMAT.md` numbers them."""
+    """A custom part of an input, as `replay/raw/FORMAT.md` numbers them."""
     found = call.inputs.get(f"{parameter}.{part}")
     if found is None and part == 0:
         found = call.inputs.get(parameter)

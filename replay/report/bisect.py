@@ -6,9 +6,9 @@ import math
 import os
 from collections.abc import Iterator
 
-from replay.report.text import MODELLED, Column, Screen, flow, heading, number, shown, table
-from replay.report.variant import lowered
 from replay.results.bisection import BisectedCandidate, Bisection, Step
+from replay.text import MODELLED, Column, Screen, flow, heading, number, shown, table
+from replay.variants.wording import lowered
 
 SHOWN_CANDIDATES = 60
 SHOWN_LOGS = 3

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from replay.report.outputs import fault_text
+from replay.outputs.wording import fault_text
 from replay.report.perturbation import skipped_launches
-from replay.report.text import duration, number, shown, size
 from replay.snapshot.contents import COURSE_NOTES
+from replay.text import duration, number, shown, size
 
 if TYPE_CHECKING:
     from replay.capture.session import CaptureReport
+    from replay.pack import PackedSnapshot
     from replay.results.captured import CapturePrinted
-    from replay.snapshot.builder import PackedSnapshot
 
 SHOWN_KERNELS = 3
 SHOWN_SNAPSHOTS = 8

@@ -6,8 +6,8 @@ import xml.etree.ElementTree as xml
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from replay.report.text import Column, Screen, duration, flow, heading, number, shown, table
 from replay.results.check import Check, CheckedCase
+from replay.text import Column, Screen, duration, flow, heading, number, shown, table
 
 _ORDER = ("WRONG", "FAILED", "SLOWER", "UNSURE", "NOISY", "NEW", "FAULT", "FASTER", "PASS")
 SHOWN_CASES = 200

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 
 from replay.difference import Listing
-from replay.report.text import shown
 from replay.results.comparison import Comparison
 from replay.results.schema import VariantFacts
+from replay.text import shown
 
 SHOWN_SOURCE_LINES = 2000
 LEGEND = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from replay.report.text import shown
 from replay.results.bisection import Bisection
 from replay.results.check import Check
 from replay.results.comparison import ComparedSide, Comparison
 from replay.results.schema import RunResult
+from replay.text import shown
 
 SHOWN_COMMANDS = 5  # rows of which they are given
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replay.report.text import MODELLED, Column, Screen, duration, fields, flow, heading, number, shown, table
-from replay.report.variant import lowered
 from replay.results.comparison import ComparedKernel, ComparedRow, ComparedSide, Comparison
+from replay.text import MODELLED, Column, Screen, duration, fields, flow, heading, number, shown, table
+from replay.variants.wording import lowered
 
 SHOWN_NOTES = 12
 SHOWN_LAUNCHES = 5

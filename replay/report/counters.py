@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from replay.report.text import Column, Screen, duration, heading, shown, table
 from replay.results.schema import KernelCounters, WindowCounters
+from replay.text import Column, Screen, duration, heading, shown, table
 
 SHOWN_KERNELS = 8
 _CLASS = "warp_"

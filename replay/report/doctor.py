@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replay.doctor.findings import Examination, Level
-from replay.report.text import Screen, fields, flow, heading, number, shown
+from replay.text import Screen, fields, flow, heading, number, shown
 
 
 def render_examination(result: Examination, screen: Screen) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from replay.history.baseline import Mark
 from replay.history.series import HistoryView, Series
-from replay.report.text import MODELLED, Column, Screen, duration, flow, heading, number, shown, table
+from replay.text import MODELLED, Column, Screen, duration, flow, heading, number, shown, table
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 PLOT_COLUMNS = 40

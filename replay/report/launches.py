@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from replay.report.text import Column, Screen, dimensions, duration, heading, number, shown, size, table
+from replay.text import Column, Screen, dimensions, duration, heading, number, shown, size, table
 
 if TYPE_CHECKING:
     from replay.capture.launches import LaunchList, ListedLaunch, ListReport

@@ -15,7 +15,7 @@ from replay.report import commands
 from replay.report import compare as compare_text
 from replay.report import run as run_text
 from replay.report.history import render_history
-from replay.report.text import Screen, number, shown
+from replay.text import Screen, number, shown
 
 if TYPE_CHECKING:
     from replay.report.html.sources import Sources

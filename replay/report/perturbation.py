@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from replay.report.text import duration, number, size
+from replay.text import duration, number, size
 
 if TYPE_CHECKING:
     from replay.snapshot.schema import Perturbation

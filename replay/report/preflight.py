@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from replay.report.text import Column, Screen, flow, heading, number, shown, size, table
+from replay.text import Column, Screen, flow, heading, number, shown, size, table
 
 if TYPE_CHECKING:
-    from replay.engine.preflight.requirements import Requirements
+    from replay.inspection.requirements import Requirements
     from replay.results.preflight import Preflight
 
 SHOWN_FINDINGS = 60

@@ -63,7 +63,7 @@ class Progress(_Line):
 
     def advance(self, count: int) -> None:
         """Add `count` bytes to what is done."""
-        from replay.report.text import size
+        from replay.text import size
 
         self._done += count
         now = time.monotonic()
@@ -104,7 +104,7 @@ class GrowthLines:
 
     def see(self, size_bytes: int, now_s: float) -> None:
         """It has so many bytes at this time."""
-        from replay.report.text import size
+        from replay.text import size
 
         if size_bytes > self._bytes:
             if now_s - self._grown_s > self.PAUSE_S:

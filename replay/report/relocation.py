@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replay.report.text import Column, Screen, flow, heading, number, shown, size, table
 from replay.results.schema import Placement, Relocation, RunResult, ShiftedReplay, SuspectWord
+from replay.text import Column, Screen, flow, heading, number, shown, size, table
 
 SHOWN_WORDS = 4
 SHOWN_SUSPECTS = 4

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 
 from replay.images.demangle import demangle
-from replay.report.counters import render_counters
-from replay.report.outputs import (
+from replay.outputs.wording import (
     REASON_CHARACTERS,
     compared,
     difference_lines,
@@ -15,8 +14,11 @@ from replay.report.outputs import (
     tolerance_lines,
     verdict,
 )
+from replay.report.counters import render_counters
 from replay.report.relocation import relocation, render_placement, render_relocation
-from replay.report.text import (
+from replay.report.times import render_times
+from replay.results.schema import RunResult, WindowResult
+from replay.text import (
     MODELLED,
     Column,
     Screen,
@@ -29,9 +31,7 @@ from replay.report.text import (
     size,
     table,
 )
-from replay.report.times import render_times
-from replay.report.variant import variant_fields
-from replay.results.schema import RunResult, WindowResult
+from replay.variants.wording import variant_fields
 
 SHOWN_KERNELS = 4
 SHOWN_DIFFERENCES = 6

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from replay.images.demangle import demangle
-from replay.report.outputs import fault_text
+from replay.outputs.wording import fault_text
 from replay.report.perturbation import skipped_launches, what_it_did
 from replay.report.preflight import needs_lines
-from replay.report.text import (
+from replay.snapshot.contents import SnapshotInfo, Verification, WindowInfo, changed_bytes
+from replay.snapshot.schema import Call, Environment, Image, Kernel, Note, Range, Summary, Window
+from replay.text import (
     Column,
     Screen,
     dimensions,
@@ -20,12 +22,10 @@ from replay.report.text import (
     size,
     table,
 )
-from replay.snapshot.contents import SnapshotInfo, Verification, WindowInfo, changed_bytes
-from replay.snapshot.schema import Call, Environment, Image, Kernel, Note, Range, Summary, Window
 
 if TYPE_CHECKING:
-    from replay.engine.preflight.requirements import Requirements
     from replay.inspection.dump import DumpResult
+    from replay.inspection.requirements import Requirements
 
 INFO_KERNELS = 12  # rows on the one screen of `info`; `ls kernels` shows all
 INFO_WINDOWS = 8
@@ -209,8 +209,10 @@ def _layout(kernel: Kernel) -> str:
 
 
 def render_call(call: Call, described: str, kernel: str, image: str) -> str:
-    """One line of `replay ls SNAP calls`. described: the call as `replay.api.readable` shows it. image: digest of the
-    kernel's, where the name alone does not tell it."""
+    """One line of `replay ls SNAP calls`. described: the call as `replay.inspection.readable` shows it.
+
+    image: digest of the kernel's, where the name alone does not tell it.
+    """
     launched = f"  # {shown(kernel)}" if kernel else "  # made by capture" if call.by_capture else ""
     if call.kernels:
         launched = "  # " + shown(", ".join(kernel_counts(call.kernels)))

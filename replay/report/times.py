@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from statistics import median
 
 from replay.images.demangle import demangle
-from replay.report.text import MODELLED, Column, Screen, duration, flow, heading, number, shown, size, table
 from replay.results.schema import (
     Fidelity,
     LaunchTime,
@@ -17,6 +16,7 @@ from replay.results.schema import (
     TimeSummary,
     Timing,
 )
+from replay.text import MODELLED, Column, Screen, duration, flow, heading, number, shown, size, table
 
 SHOWN_LAUNCHES = 20
 EQUAL = 0.005  # of two times, a difference that is not put into words

@@ -20,9 +20,9 @@ from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect, Term
 from replay.images.demangle import demangle
 from replay.inspection.launches import LaunchedKernel, with_kernels
-from replay.report.text import shown
 from replay.results.schema import LaunchTime, RunResult, TimeSummary
 from replay.snapshot.schema import Call
+from replay.text import shown
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from replay.snapshot.builder.report import PackedSnapshot
+from replay.pack.report import PackedSnapshot
 
 
 @dataclass(frozen=True)

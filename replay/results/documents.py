@@ -1,6 +1,6 @@
 """Every JSON document that `replay` writes, declared once: its schema, the type that it is made of, and who writes it.
 
-Commands print them with `replay.report.json`, `docs/schemas/generate.py` makes the JSON Schema files of them, and
+`replay.results.json` writes them, `docs/schemas/generate.py` makes the JSON Schema files of them, and
 docs/machine-readable.md lists them. The number in a schema changes when a field changes its meaning or goes away;
 fields that are added do not change it.
 """
@@ -145,13 +145,18 @@ PACK = Document(
 )
 EXTRACT = Document(
     "replay.extract/1",
-    "replay.results.listed:ExtractPrinted",
+    "replay.inspection.listed:ExtractPrinted",
     "extract --json",
     "The file that was cut out.",
 )
-INFO = Document("replay.info/1", "replay.results.listed:InfoPrinted", "info --json", "What is in a snapshot.")
+INFO = Document(
+    "replay.info/1", "replay.inspection.listed:InfoPrinted", "info --json", "What is in a snapshot."
+)
 VERIFY = Document(
-    "replay.verify/1", "replay.results.listed:VerifyPrinted", "verify --json", "Whether a snapshot is whole."
+    "replay.verify/1",
+    "replay.inspection.listed:VerifyPrinted",
+    "verify --json",
+    "Whether a snapshot is whole.",
 )
 DUMP = Document(
     "replay.dump/1",
@@ -192,13 +197,17 @@ def _listed(subject: str, model: str, about: str) -> Document:
 
 
 LISTS = {
-    "calls": _listed("calls", "replay.results.listed:ListedCall", "Driver calls with their arguments."),
+    "calls": _listed("calls", "replay.inspection.listed:ListedCall", "Driver calls with their arguments."),
     "kernels": _listed(
-        "kernels", "replay.results.listed:ListedKernel", "Kernels with geometry and parameters."
+        "kernels", "replay.inspection.listed:ListedKernel", "Kernels with geometry and parameters."
     ),
-    "memory": _listed("memory", "replay.results.listed:ListedRange", "Allocations, without their contents."),
-    "images": _listed("images", "replay.results.listed:ListedImage", "Module images, and what is in them."),
-    "notes": _listed("notes", "replay.results.listed:ListedNote", "What is missing or special."),
+    "memory": _listed(
+        "memory", "replay.inspection.listed:ListedRange", "Allocations, without their contents."
+    ),
+    "images": _listed(
+        "images", "replay.inspection.listed:ListedImage", "Module images, and what is in them."
+    ),
+    "notes": _listed("notes", "replay.inspection.listed:ListedNote", "What is missing or special."),
     "windows": _listed(
         "windows", "replay.snapshot.contents:WindowInfo", "Windows of a snapshot with several."
     ),

@@ -1,1 +1,1 @@
-"""The snapshot file: its container, what goes into it, and how it is made of a capture."""
+"""The snapshot file: its container and what goes into it."""

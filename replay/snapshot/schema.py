@@ -157,7 +157,7 @@ class Call:
     """One driver call as it was captured.
 
     `arguments` are the raw 64-bit words in the order of the table. Keys of `inputs` and `outputs` are parameter
-    names, followed by ".N" for the custom parts that `replay/capture/FORMAT.md` lists. gpu_ns: time of a launch between
+    names, followed by ".N" for the custom parts that `replay/raw/FORMAT.md` lists. gpu_ns: time of a launch between
     two events around it, inside the application; None when it was not timed. by_capture: the application did not make
     this call; capture did, to learn where a variable is of a module that the window loads. in_capture: it went into a
     stream capture, so nothing ran. kernels: of the launch of a graph, how often it launches each kernel (mangled name).

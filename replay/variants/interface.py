@@ -53,7 +53,7 @@ class InterfaceMismatch(EngineError):
     def __init__(
         self, what: str, facts: list[Fact], *, where: object = None, next: str | None = None
     ) -> None:
-        from replay.report.variant import render_interface
+        from replay.variants.wording import render_interface
 
         self.facts = facts
         self.details = render_interface(facts)

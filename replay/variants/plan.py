@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from replay.drivers import Driver
-from replay.engine.contents.reading import read_contents
 from replay.engine.preflight.findings import machine_code_runs, ptx_compiles
 from replay.engine.variants import Replacement, Shape, reshaped_geometry
 from replay.errors import EngineError, ImageError, UsageError
 from replay.images.demangle import demangle, short_name
 from replay.images.model import KernelInfo, Parameter
 from replay.inspection.launches import LaunchedKernel
+from replay.inspection.pieces import read_contents
 from replay.results.schema import KeptImage, VariantFacts, VariantImage
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Image, Kernel, Range, from_wire
@@ -42,7 +42,7 @@ class NotExecutable(EngineError):
     def __init__(
         self, what: str, facts: VariantFacts, *, where: object = None, next: str | None = None
     ) -> None:
-        from replay.report.variant import render_variant
+        from replay.variants.wording import render_variant
 
         self.facts = facts
         self.details = render_variant(facts)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from replay.engine.run import RunOptions, run_snapshot
+from replay.run.parent import RunOptions, run_snapshot
 
 STARTS = int(os.environ.get("REPLAY_TEST_STARTS", "19"))
 SAMPLES_FOLDER = Path(__file__).parents[2] / "samples"

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from replay.engine.run import RunOptions, run_snapshot
 from replay.errors import ExitCode, WorkerError
+from replay.run.parent import RunOptions, run_snapshot
 
 TIMEOUT_S = 60
 

@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from replay.engine.placing import layouts
-from replay.engine.run import RunOptions, run_snapshot
 from replay.errors import ReplayError
+from replay.run.parent import RunOptions, run_snapshot
 
 STARTS_AT_ONCE = min(8, os.cpu_count() or 1)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from replay.snapshot.builder import pack
+from replay.pack import pack
 from replay.snapshot.contents import Snapshot
 
 from .conftest import Runner

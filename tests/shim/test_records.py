@@ -12,9 +12,9 @@ import pytest
 from replay.api import functions
 from replay.api.graphs import WAITING
 from replay.api.vocabulary import Keep
-from replay.capture.raw.decode import Decoder
-from replay.capture.raw.events import Entered
-from replay.capture.raw.records import RawFile
+from replay.raw.decode import Decoder
+from replay.raw.events import Entered
+from replay.raw.records import RawFile
 
 from .conftest import HERE, Runner
 

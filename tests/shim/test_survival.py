@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import sanitizers
 
-from replay.snapshot.builder import pack
+from replay.pack import pack
 from replay.snapshot.container import SnapshotReader
 
 from .conftest import Runner

@@ -18,11 +18,11 @@ import sanitizers
 from records import ProcessFile
 
 from replay.api.vocabulary import Moment, NoteCode
-from replay.capture.raw.attachments import BlobsFile
-from replay.capture.raw.copies import RawCopy
-from replay.capture.raw.decode import Decoder
-from replay.capture.raw.events import Entered, RawCall, RawNote
-from replay.capture.raw.records import RawFile
+from replay.raw.attachments import BlobsFile
+from replay.raw.copies import RawCopy
+from replay.raw.decode import Decoder
+from replay.raw.events import Entered, RawCall, RawNote
+from replay.raw.records import RawFile
 
 from .conftest import Runner
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from replay.api.vocabulary import BY_CAPTURE_BIT, VARIABLES_SOCKET, Moment
-from replay.capture.raw.records import RawFile
 from replay.capture.variables import VariableService
+from replay.raw.records import RawFile
 
 from .conftest import Runner
 

@@ -14,9 +14,9 @@ from records import Blob, ProcessFile
 
 from replay.api import functions
 from replay.api.vocabulary import Moment, NoteCode
-from replay.capture.raw.decode import Decoder
-from replay.capture.raw.events import Entered
-from replay.capture.raw.records import RawFile
+from replay.raw.decode import Decoder
+from replay.raw.events import Entered
+from replay.raw.records import RawFile
 
 from .conftest import Runner
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from replay.engine import supervisor
-from replay.engine.run import RunOptions, run_snapshot
 from replay.results.schema import RunResult
+from replay.run import supervisor
+from replay.run.parent import RunOptions, run_snapshot
 from replay.snapshot.own import remember
 from replay.timing.stopping import StoppingParameters
 

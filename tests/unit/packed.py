@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import struct
 
-from replay.snapshot.builder import pack
+from replay.pack import pack
 from replay.snapshot.contents import Snapshot
 from replay.snapshot.schema import Census, from_wire
 

@@ -1,4 +1,4 @@
-"""A test double of the interposer: writes the raw capture that `replay/capture/FORMAT.md` describes."""
+"""A test double of the interposer: writes the raw capture that `replay/raw/FORMAT.md` describes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import BY_CAPTURE_BIT, PER_THREAD_BIT, CopyFlag, Moment, NoteCode, RecordKind
-from replay.capture.raw.checksum import crc32c
+from replay.raw.checksum import crc32c
 
 HEADER = struct.Struct("<IHHIIQQ")
 THREAD = 501

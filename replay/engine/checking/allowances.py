@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from replay.compare.approximate import Use, allowance
-from replay.compare.tolerance import Tolerance, largest_of
 from replay.engine.checking.copied_types import Copy, Places
 from replay.images.ptx_accesses import UNKNOWN, Accesses
 from replay.inspection.launches import Launch
+from replay.outputs.approximate import Use, allowance
+from replay.outputs.tolerance import Tolerance, largest_of
 from replay.snapshot.schema import Range
 
 _Uses = frozenset[Use]

@@ -8,9 +8,9 @@ import signal
 from collections.abc import Sequence
 
 from replay.api.functions import by_symbol
-from replay.api.readable import result_name
 from replay.api.vocabulary import STICKY_RESULTS, Effect
 from replay.engine.driver import Driver
+from replay.inspection.readable import result_name
 from replay.results import schema
 from replay.snapshot.schema import Call, Environment, Fault, Note, Summary
 

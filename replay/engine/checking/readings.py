@@ -14,13 +14,8 @@ from functools import cached_property, lru_cache
 from itertools import islice
 
 from replay.api.functions import by_symbol
-from replay.compare import approximate
-from replay.compare.elements import TYPES, ElementType, Region
-from replay.compare.outputs import Reading
-from replay.compare.tolerance import Tolerance, largest_of
 from replay.engine.checking.allowances import Allowances, Operations
 from replay.engine.checking.copied_types import Places, copies, copy_of, part, spread
-from replay.engine.contents.reading import read_contents
 from replay.engine.placing.memory import is_array, is_global
 from replay.engine.program import Program
 from replay.errors import ReplayError
@@ -29,6 +24,11 @@ from replay.images.ptx_accesses import Accesses, accesses_of
 from replay.images.ptx_body import KernelBody, kernel_body
 from replay.images.ptx_types import types_of, variable_types
 from replay.inspection.launches import LOADS, KernelNames, Launch, launches, named_arguments
+from replay.inspection.pieces import read_contents
+from replay.outputs import approximate
+from replay.outputs.comparison import Reading
+from replay.outputs.elements import TYPES, ElementType, Region
+from replay.outputs.tolerance import Tolerance, largest_of
 from replay.snapshot.schema import Call, Environment, Kernel, Range, from_wire
 
 DECLARED, ARRAY_FORMAT, INFERRED = "declared", "array format", "inferred from PTX"

@@ -11,12 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from replay.api.readable import result_name
 from replay.api.vocabulary import STICKY_RESULTS
-from replay.compare.outputs import BufferComparison, Reading
 from replay.engine.checking.faults import driver_words
 from replay.engine.checking.faults import outcome as outcome_of
-from replay.engine.contents.reading import describe
 from replay.engine.contents.saving import OutputSaver
 from replay.engine.contents.words import with_live_handles
 from replay.engine.driver import DriverFailure
@@ -26,6 +23,9 @@ from replay.engine.placing.memory import home_address
 from replay.engine.preflight.parameters import LaunchCheck
 from replay.engine.session import Session
 from replay.errors import EngineError
+from replay.inspection.pieces import describe
+from replay.inspection.readable import result_name
+from replay.outputs.comparison import BufferComparison, Reading
 from replay.results import schema
 from replay.snapshot.doubts import doubts, shortly
 from replay.snapshot.schema import Call, Change, Fault, Range

@@ -9,7 +9,6 @@ from typing import Any
 
 from replay.engine.contents.arrays import LiveArrays
 from replay.engine.contents.loading import Piece
-from replay.engine.contents.reading import describe
 from replay.engine.driver import (
     CU_STREAM_LEGACY,
     CU_STREAM_PER_THREAD,
@@ -21,6 +20,7 @@ from replay.engine.driver import (
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.memory import home_address, is_array, is_host
 from replay.errors import EngineError
+from replay.inspection.pieces import describe
 from replay.snapshot.schema import CHUNK_BYTES, Range
 
 ZEROS = bytes(CHUNK_BYTES)

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from replay.compare.elements import Region, values
-from replay.compare.outputs import BufferComparison
 from replay.inspection.dump import npy_header
 from replay.inspection.folder import OutputFolder
-from replay.report.json import document
+from replay.outputs.comparison import BufferComparison
+from replay.outputs.elements import Region, values
 from replay.results.documents import OUTPUTS
 from replay.results.files import OutputsManifest, SavedBuffer, SavedFile
+from replay.results.json import document
 from replay.snapshot.schema import Range
 
 if TYPE_CHECKING:

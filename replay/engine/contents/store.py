@@ -16,12 +16,10 @@ from operator import attrgetter
 
 from blake3 import blake3
 
-from replay.compare.outputs import BufferComparison, Reading
 from replay.engine.contents.arrays import texel_at
 from replay.engine.contents.copies import Copies
 from replay.engine.contents.live import ZEROS, LiveMemory
 from replay.engine.contents.loading import Loader, Piece, Stretch
-from replay.engine.contents.reading import describe, loads, pieces, read_chunk
 from replay.engine.contents.tensor_maps import LiveMaps, MapPlace
 from replay.engine.contents.words import (
     HandleWord,
@@ -35,6 +33,8 @@ from replay.engine.contents.words import (
 from replay.engine.driver import Driver
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.memory import home_address, is_array, is_host
+from replay.inspection.pieces import describe, loads, pieces, read_chunk
+from replay.outputs.comparison import BufferComparison, Reading
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import CHUNK_BYTES, DIGEST_BYTES, ZERO_DIGEST, Change, Range
 

@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from replay.api.executed import ENCODERS
 from replay.api.structs import TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES
 from replay.errors import EngineError
 from replay.snapshot.schema import TensorMap
 
 if TYPE_CHECKING:
     from replay.engine.execution.executor import Executor
-
-ENCODERS = frozenset(("cuTensorMapEncodeTiled", "cuTensorMapEncodeIm2col", "cuTensorMapEncodeIm2colWide"))
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from replay.api.executed import NOT_EXECUTED, PLACED_BEFOREHAND
 from replay.api.extents import Extent, of_call
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import (
@@ -34,7 +35,6 @@ from replay.engine.contents.words import HandleWord, Word
 from replay.engine.driver import Driver, DriverFailure, argument_type, argument_value, passed_value
 from replay.engine.execution import custom
 from replay.engine.execution.custom.graphs import LiveGraphs
-from replay.engine.execution.executed import NOT_EXECUTED, PLACED_BEFOREHAND
 from replay.engine.execution.handles import HandleMap, ThreadContexts, captured_handles
 from replay.engine.execution.inputs import MAXIMUM_BUFFER_BYTES, CallInputs, Late, Prepared
 from replay.engine.placing.addresses import AddressMap

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from replay.api.extents import Extent
-from replay.engine.contents.reading import read_contents
 from replay.engine.placing.addresses import AddressMap, ChosenWord
 from replay.errors import EngineError, ImageError
 from replay.images import identify, image_size
 from replay.images.fatbin import WRAPPER_MAGIC
+from replay.inspection.pieces import read_contents
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Attachment, Call, Contents, Image, Range
 

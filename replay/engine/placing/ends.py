@@ -11,10 +11,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
+from replay.api.executed import PLACED_BEFOREHAND
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect
 from replay.engine.driver import Driver, DriverFailure
-from replay.engine.execution.executed import PLACED_BEFOREHAND
 from replay.engine.placing.memory import Placed, home_address, is_array, is_global
 from replay.snapshot.schema import WHOLE_ADDRESS, WHOLE_BYTES, Call, Range
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from replay.engine.driver import Driver, call, query, query_int
-from replay.engine.preflight.requirements import Feature, ImageNeed, Requirements
 from replay.errors import EngineError
+from replay.inspection.requirements import Feature, ImageNeed, Requirements
 from replay.results.preflight import Finding
 
 ATTRIBUTE_MAJOR, ATTRIBUTE_MINOR = 75, 76  # CUdevice_attribute

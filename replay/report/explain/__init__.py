@@ -16,8 +16,8 @@ from replay.report.explain.replays import explain_failure, explain_run
 from replay.report.explain.series import explain_check, explain_history
 from replay.report.explain.verdicts import explain_bisection, explain_comparison
 from replay.report.html.sources import Sources, read_sources
-from replay.report.text import Screen, heading, shown
 from replay.results.explanation import Explained
+from replay.text import Screen, heading, shown
 
 WIDEST = 100  # columns, also into a pipe: it is read, not cut
 _LABELS = (

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from replay.difference import CodeFiles, variant_differences
 from replay.images.demangle import demangle
+from replay.outputs.wording import finding
 from replay.report.explain.words import (
     MODELLED,
     SHOWN,
@@ -17,12 +18,11 @@ from replay.report.explain.words import (
     when,
     with_variant,
 )
-from replay.report.outputs import finding
 from replay.report.relocation import fails_to_move
-from replay.report.text import duration, number, shown, size
 from replay.report.times import beside_captured, restores_wrongly
 from replay.results.explanation import Explained
 from replay.results.schema import RunResult, Timing
+from replay.text import duration, number, shown, size
 
 _LAUNCHES = 3
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from replay.history.series import HistoryView, Series
 from replay.report.check import headline
 from replay.report.explain.words import MODELLED, SHOWN, counted_sources, notes, percent, version, when
-from replay.report.text import duration, number, shown
 from replay.results.check import Check, CheckedCase
 from replay.results.explanation import Explained
+from replay.text import duration, number, shown
 
 
 def explain_check(source: str, result: Check) -> Explained:

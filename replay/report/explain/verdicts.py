@@ -23,10 +23,10 @@ from replay.report.explain.words import (
     when,
     with_variant,
 )
-from replay.report.text import duration, number, shown
 from replay.results.bisection import Bisection, Step
 from replay.results.comparison import ComparedRow, ComparedSide, Comparison
 from replay.results.explanation import Explained
+from replay.text import duration, number, shown
 
 _CAUSES = {
     "registers": "registers",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from replay.difference import KernelDifference
-from replay.report.text import shown
+from replay.text import shown
 
 SHOWN = 8
 MODELLED = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from replay.difference import KernelDifference
 from replay.report import code as code_text
 from replay.report.html.model import Listing, Section, Table
-from replay.report.text import shown
+from replay.text import shown
 
 
 def code_section(found: KernelDifference) -> Section:

@@ -11,8 +11,8 @@ from replay.report.commands import comparison_commands
 from replay.report.html.code import code_section
 from replay.report.html.model import MAXIMUM_DETAILS, MAXIMUM_ROWS, Section, Table, facts, scale, worst
 from replay.report.html.plots import Curve, Panel, Plot
-from replay.report.text import MODELLED, duration, number, shown
 from replay.results.comparison import ComparedRound, ComparedRow, Comparison
+from replay.text import MODELLED, duration, number, shown
 
 _ORDER = ("WRONG", "FAILED", "SLOWER", "UNSURE", "FASTER", "SAME")
 _NOTHING = "Nothing could be compared"

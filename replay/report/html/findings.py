@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from replay.difference import CodeFiles, step_differences, variant_differences
+from replay.outputs.wording import REASON_CHARACTERS
 from replay.report import bisect as bisect_text
 from replay.report import check as check_text
 from replay.report import run as run_text
@@ -26,11 +27,10 @@ from replay.report.html.model import (
     worst,
 )
 from replay.report.html.plots import Curve, Panel, Plot
-from replay.report.outputs import REASON_CHARACTERS
-from replay.report.text import MODELLED, duration, number, shown
 from replay.results.bisection import Bisection
 from replay.results.check import Check, CheckedCase
 from replay.results.schema import RunResult
+from replay.text import MODELLED, duration, number, shown
 
 if TYPE_CHECKING:
     from replay.history.series import HistoryView, Series

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from replay.report.text import shown
+from replay.text import shown
 
 if TYPE_CHECKING:
     from replay.report.html.plots import Plot

@@ -8,20 +8,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from replay.api.executed import NOT_EXECUTED
 from replay.api.functions import by_symbol
 from replay.api.graphs import WAITING
 from replay.api.vocabulary import Effect, Function, Role
 from replay.engine.driver import argument_type
-from replay.engine.execution.executed import NOT_EXECUTED
 from replay.engine.execution.executor import Executor
 from replay.engine.execution.inputs import Prepared
 from replay.engine.placing.memory import plan_spans
 from replay.engine.program import Program
 from replay.engine.session import Session
-from replay.snapshot.builder import pack
+from replay.pack import pack
+from replay.pack.survey.state import _WITHOUT_CONTEXT
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Range
-from replay.snapshot.state import _WITHOUT_CONTEXT
 
 from . import recipes
 from .recorder import Asked, Recorder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from replay.api.vocabulary import Moment
 from replay.capture.session import explain_absence
-from replay.snapshot.builder import pack
+from replay.pack import pack
 
 from ..raw_writer import RawWriter
 

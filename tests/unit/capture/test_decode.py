@@ -7,11 +7,11 @@ import struct
 import pytest
 
 from replay.api.vocabulary import Moment, NoteCode, RecordKind
-from replay.capture.raw.attachments import BlobsFile
-from replay.capture.raw.decode import Decoder
-from replay.capture.raw.events import Entered, Left, ProcessText, RawContents, RawNote
-from replay.capture.raw.records import RawFile
 from replay.errors import DamagedError
+from replay.raw.attachments import BlobsFile
+from replay.raw.decode import Decoder
+from replay.raw.events import Entered, Left, ProcessText, RawContents, RawNote
+from replay.raw.records import RawFile
 
 from ..raw_writer import RawWriter, word
 

@@ -29,7 +29,7 @@ from replay.capture.selection import Selection
 from replay.capture.session import check_output, default_output, explain_absence
 from replay.drivers import Driver
 from replay.errors import CaptureError, FileError
-from replay.snapshot.builder import PackReport
+from replay.pack import PackReport
 
 EMULATED = Driver("emulator", Path("/opt/replay/emulator/libcuda.so.1"), Path("/opt/replay/emulator"), True)
 SYSTEM = Driver("system", Path("/usr/lib/libcuda.so.1"), None, False)

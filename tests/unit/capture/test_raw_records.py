@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from replay.api.vocabulary import NoteCode, RecordKind
-from replay.capture.raw import checksum, records
-from replay.capture.raw.records import RawFile
 from replay.errors import FileError, FormatError, VersionError
+from replay.raw import checksum, records
+from replay.raw.records import RawFile
 
 from ..raw_writer import RawWriter, scale_capture
 

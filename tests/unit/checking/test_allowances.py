@@ -6,13 +6,13 @@ import struct
 
 import pytest
 
-from replay.compare.approximate import Use
-from replay.compare.tolerance import Tolerance, largest_of
 from replay.engine.checking.allowances import Allowances, Operations
 from replay.engine.checking.copied_types import Copy
 from replay.images.ptx_accesses import UNKNOWN, Accesses, accesses_of
 from replay.images.ptx_body import kernel_body
 from replay.inspection.launches import Launch, LaunchParameter
+from replay.outputs.approximate import Use
+from replay.outputs.tolerance import Tolerance, largest_of
 
 from ..snapshot_factory import SnapshotFactory
 

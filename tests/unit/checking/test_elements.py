@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.compare.elements import TYPES, Region, element_type, text, ulp_distances, values
-from replay.compare.outputs import BufferComparison, Reading
-from replay.compare.tolerance import Tolerance, parse
 from replay.errors import UsageError
+from replay.outputs.comparison import BufferComparison, Reading
+from replay.outputs.elements import TYPES, Region, element_type, text, ulp_distances, values
+from replay.outputs.tolerance import Tolerance, parse
 
 F32 = TYPES["f32"]
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.compare.outputs import FIRST_MISMATCHES, BufferComparison, guess_floats, ulp_distance
+from replay.outputs.comparison import FIRST_MISMATCHES, BufferComparison, guess_floats, ulp_distance
 
 
 def compare(expected: bytes, actual: bytes) -> BufferComparison:

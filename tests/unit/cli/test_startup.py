@@ -14,7 +14,7 @@ SLOW = ("numpy", "concurrent.futures", "jinja2", "sqlite3", "scipy", "elftools")
     ("part", "more"),
     [
         ("replay.engine.worker, replay.engine.outcome, replay.engine.checking.shift", ()),
-        ("replay.engine.run", ("cuda", "ctypes.util")),
+        ("replay.run.parent", ("cuda", "ctypes.util")),
         ("replay.snapshot.container, replay.snapshot.schema", ("cuda",)),
     ],
 )

@@ -13,9 +13,9 @@ from replay.bisect.run import Progress, SkippedError
 from replay.bisect.state import StateFile
 from replay.errors import EngineError, FormatError, UsageError
 from replay.report.bisect import answer, render_bisection, short
-from replay.report.text import Screen
 from replay.results.bisection import FORMAT, BisectedCandidate, Bisection, Step
 from replay.results.comparison import ComparedKernel
+from replay.text import Screen
 
 VERSIONS = ["11.8.89", "12.4.131", "12.6.20", "12.6.85", "12.10.5", "13.0.88"]
 
@@ -169,8 +169,8 @@ def test_several_steps_are_all_told():
 
 
 def test_results_are_plain_json():
-    from replay.report.json import document
     from replay.results.documents import BISECTION
+    from replay.results.json import document
 
     assert json.loads(document(BISECTION, result([])))["candidates"][3]["label"] == "ptxas 3"
 

@@ -14,12 +14,12 @@ import pytest
 from replay.check.config import Config, read_config
 from replay.check.run import Baseline, CheckState, check, corpus_of, read_baseline
 from replay.compare.sides import SnapshotWindow
-from replay.engine.run import RunOptions
 from replay.errors import FormatError, UsageError, WorkerError
 from replay.history.store import append
 from replay.report.check import github_annotations, github_summary, headline, junit, render_check
-from replay.report.text import Screen, shown
 from replay.results.schema import SnapshotFacts, Verification
+from replay.run.parent import RunOptions
+from replay.text import Screen, shown
 
 from ..result_factory import make_result, modelled, summary
 

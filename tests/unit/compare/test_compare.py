@@ -17,7 +17,6 @@ from replay.compare.stored import compare_results
 from replay.errors import UsageError
 from replay.history.spread import spread_of
 from replay.report.compare import headline, render_comparison
-from replay.report.text import Screen
 from replay.results.comparison import ComparedKernel, ComparedRow
 from replay.results.schema import (
     CapturedKernel,
@@ -29,6 +28,7 @@ from replay.results.schema import (
     Verification,
 )
 from replay.results.store import write_result
+from replay.text import Screen
 
 from ..result_factory import make_result, modelled, summary
 

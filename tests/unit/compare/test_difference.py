@@ -19,10 +19,10 @@ from replay.difference.machine import Disassembler
 from replay.difference.ptx import ptx_lines
 from replay.images import image_digest
 from replay.images.cubin import _sections
-from replay.report.json import document
 from replay.results import comparison, documents
 from replay.results.bisection import BisectedCandidate, Bisection, Step
 from replay.results.comparison import ComparedKernel, ComparedRow, ComparedSide, Comparison
+from replay.results.json import document
 
 from ..image_factory import make_cubin
 from ..snapshot_factory import SAMPLES, vector_add

@@ -11,14 +11,14 @@ from replay.cli import main
 from replay.errors import FormatError
 from replay.history.store import append
 from replay.report.explain import WIDEST, explain, paragraph, render_explanation
-from replay.report.json import document
-from replay.report.text import Screen
 from replay.results import documents
 from replay.results.bisection import BisectedCandidate, Bisection, Step
 from replay.results.check import Check, CheckedCase
 from replay.results.comparison import ComparedKernel, ComparedRound, ComparedRow, ComparedSide, Comparison
+from replay.results.json import document
 from replay.results.schema import OutputDifference, Placement, Verification, WindowResult
 from replay.results.store import write_result
+from replay.text import Screen
 
 from ..result_factory import make_result, modelled
 

@@ -16,8 +16,8 @@ from replay.history.changes import change_points
 from replay.history.series import look
 from replay.history.store import INDEX_NAME, History, append, by_series
 from replay.report.history import history_csv, render_history, sparkline
-from replay.report.text import Screen
 from replay.results.schema import Verification
+from replay.text import Screen
 
 from ..result_factory import make_result, summary
 

@@ -17,9 +17,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from replay.api import structs
+from replay.api.executed import executes
 from replay.api.functions import listed_functions
 from replay.api.vocabulary import HANDLE_TYPES, Function, Parameter, Role, Term
-from replay.engine.execution.executed import executes
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.memory import Placed, Span
 from replay.snapshot.schema import Call

@@ -7,9 +7,9 @@ import struct
 
 import pytest
 
-from replay.engine import run as engine_run
 from replay.engine.placing import layouts
 from replay.errors import EngineError
+from replay.run import parent
 from replay.snapshot.schema import Census
 
 from ..small_snapshots import BASE, FOLLOW, INCREMENT, UNREACHABLE, increment, u32, u64
@@ -52,7 +52,7 @@ def test_addresses_that_are_taken_in_every_worker_are_relocated_in_the_end(repla
     result = replayed(at_the_loader(monkeypatch, ("fixed",)), own=True)
     assert result.verification.verdict == "match"
     assert result.placement.relocated_ranges == 1
-    assert result.placement.restarts == engine_run.MAXIMUM_RESTARTS
+    assert result.placement.restarts == parent.MAXIMUM_RESTARTS
     assert "has the address" in result.placement.moved[0]
     assert [item.reason for item in result.placement.ranges] == [
         "something in the replaying process has the address"
@@ -74,7 +74,7 @@ def test_driver_that_refuses_an_address_is_asked_twice_and_then_moved_around(rep
     monkeypatch.setenv("REPLAY_EMULATOR_FAIL", "cuMemAddressReserve:1:2")
     result = replayed(increment())
     assert result.verification.verdict == "match"
-    assert result.placement.restarts == engine_run.MAXIMUM_REFUSALS
+    assert result.placement.restarts == parent.MAXIMUM_REFUSALS
     assert "cuMemAddressReserve returned CUDA_ERROR_OUT_OF_MEMORY" in result.placement.moved[0]
 
 

@@ -15,7 +15,7 @@ from replay.engine.contents.words import unpack_handles
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.memory import plan_spans
 from replay.errors import EngineError, FormatError
-from replay.snapshot.allocations import read_array
+from replay.pack.contents.allocations import read_array
 from replay.snapshot.contents import Snapshot
 from replay.snapshot.schema import ArrayPart, ArrayShape, Range, from_wire, to_wire
 

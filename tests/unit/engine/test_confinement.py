@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from replay.drivers import find_driver
-from replay.engine import run
 from replay.engine.confinement import landlock, seccomp
 from replay.engine.environment import worker_environment
-from replay.engine.run import RunOptions, run_snapshot
 from replay.errors import EngineError, UsageError
+from replay.run import parent
+from replay.run.parent import RunOptions, run_snapshot
 
 from ..snapshot_factory import vector_add
 
@@ -181,7 +181,7 @@ def test_what_the_kernel_lacks_is_told_once_and_the_replay_goes_on(
     function: str,
     replaced: str,
 ) -> None:
-    monkeypatch.setattr(run, "_told", set())
+    monkeypatch.setattr(parent, "_told", set())
     sabotage(f"from replay.engine.confinement import {module}; {module}.{function} = lambda *_: {replaced}")
     options = RunOptions(driver=emulator, timing=None, timeout_s=60)
     results = [run_snapshot(replayable, options) for _ in range(2)]

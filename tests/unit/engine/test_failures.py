@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from replay.engine.run import RunOptions, run_snapshot
 from replay.errors import EngineError, ReplayError, TruncatedError, WorkerError
+from replay.run.parent import RunOptions, run_snapshot
 from replay.snapshot.schema import Census, Fault, Note
 
 from ..small_snapshots import BASE, HEAD, INCREMENT, increment, u32, u64

@@ -7,9 +7,9 @@ import os
 
 import pytest
 
-from replay.engine import isolation
-from replay.engine.isolation import MemoryWatch, WorkerLog, default_memory_limit, held_bytes, parse_size
 from replay.errors import FileError, UsageError
+from replay.run import isolation
+from replay.run.isolation import MemoryWatch, WorkerLog, default_memory_limit, held_bytes, parse_size
 
 NORESERVE = 0x4000  # MAP_NORESERVE, which the mmap module of Python 3.12 and older does not name
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.engine.contents.reading import loads, written_stretches
 from replay.engine.contents.words import Word, patch
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.memory import (
@@ -26,6 +25,7 @@ from replay.engine.placing.memory import (
     plan_spans,
 )
 from replay.errors import EngineError
+from replay.inspection.pieces import loads, written_stretches
 from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Contents, Range
 
 from ..fake_driver import FakeDriver, store

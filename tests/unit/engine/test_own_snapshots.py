@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from replay.engine import run as engine_run
 from replay.engine.placing import layouts
-from replay.engine.run import RunOptions, run_snapshot
 from replay.errors import EngineError
+from replay.run import parent
+from replay.run.parent import RunOptions, run_snapshot
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.own import is_own, list_path, remember
 
@@ -68,10 +68,10 @@ def asked_layouts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The layouts of the workers of a replay in which every address is taken."""
     asked: list[str] = []
 
-    def run(worker: engine_run.Worker) -> None:
+    def run(worker: parent.Worker) -> None:
         asked.append(worker.layout)
 
-    monkeypatch.setattr(engine_run.Worker, "run", run)
+    monkeypatch.setattr(parent.Worker, "run", run)
     return asked
 
 
@@ -85,7 +85,7 @@ def test_a_strangers_snapshot_gets_no_worker_without_randomisation(
 ) -> None:
     path = increment().write(tmp_path / "x.rsnap")
     replay_in_vain(path)
-    assert len(asked_layouts) == engine_run.MAXIMUM_RESTARTS + 1
+    assert len(asked_layouts) == parent.MAXIMUM_RESTARTS + 1
     assert not [layout for layout in asked_layouts if "fixed" in layout]
 
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from replay.engine.preflight.findings import Here, judge, refuse
-from replay.engine.preflight.requirements import (
+from replay.errors import EngineError
+from replay.inspection.requirements import (
     CLUSTER_LAUNCH,
     COOPERATIVE_LAUNCH,
     EVERYTHING,
@@ -19,7 +20,6 @@ from replay.engine.preflight.requirements import (
     Limits,
     find_requirements,
 )
-from replay.errors import EngineError
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Note, from_wire
 

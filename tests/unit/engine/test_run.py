@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from replay import drivers
-from replay.engine import run as engine_run
-from replay.engine.preflight.requirements import REFUSING_NOTES
-from replay.engine.run import RunOptions, run_snapshot
+from replay.inspection.requirements import REFUSING_NOTES
 from replay.results.store import read_result
+from replay.run import parent
+from replay.run.parent import RunOptions, run_snapshot
 from replay.snapshot.doubts import DOUBTING_NOTES
 from replay.snapshot.schema import Census, Note
 from replay.timing.stopping import StoppingParameters
@@ -193,7 +193,7 @@ def test_measured_path_holds_flushes_and_says_so(tmp_path, emulator, monkeypatch
     """The way of a real device, walked on the CPU driver: what it measures means nothing, that it ends does."""
     library = Path(emulator) / "libcuda.so.1"
     chosen = drivers.Driver("system", library, library.parent, emulated=False)
-    monkeypatch.setattr(engine_run, "find_driver", lambda choice: chosen)
+    monkeypatch.setattr(parent, "find_driver", lambda choice: chosen)
     path = increment().write(tmp_path / "x.rsnap")
     result = run_snapshot(path, RunOptions(timing=StoppingParameters(fixed_samples=4), timeout_s=30))
     assert result.verification.verdict == "match"
@@ -207,7 +207,7 @@ def test_measured_path_holds_flushes_and_says_so(tmp_path, emulator, monkeypatch
 def test_window_that_waits_for_the_device_is_not_held(tmp_path, emulator, monkeypatch):
     library = Path(emulator) / "libcuda.so.1"
     chosen = drivers.Driver("system", library, library.parent, emulated=False)
-    monkeypatch.setattr(engine_run, "find_driver", lambda choice: chosen)
+    monkeypatch.setattr(parent, "find_driver", lambda choice: chosen)
     factory = increment(after=7)
     factory.call("cuCtxSynchronize", [])
     factory.launch(u64(BASE), [(0, 8)], 1, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replay.report.run import render_run
-from replay.report.text import Screen
+from replay.text import Screen
 
 from ..small_snapshots import BASE, INCREMENT, PUBLISH, u32, u64
 from ..snapshot_factory import SnapshotFactory, vector_add

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from replay import drivers
-from replay.engine import run as engine_run
-from replay.engine.run import RunOptions, run_snapshot
 from replay.errors import EngineError
+from replay.run import parent
+from replay.run.parent import RunOptions, run_snapshot
 from replay.timing.stopping import StoppingParameters
 
 from ..small_snapshots import BASE, HEAD, INCREMENT, PUBLISH, increment, u32, u64
@@ -116,7 +116,7 @@ def measured(tmp_path, emulator, monkeypatch):
     """The way of a real device, walked on the CPU driver: what it measures means nothing."""
     library = Path(emulator) / "libcuda.so.1"
     chosen = drivers.Driver("system", library, library.parent, emulated=False)
-    monkeypatch.setattr(engine_run, "find_driver", lambda choice: chosen)
+    monkeypatch.setattr(parent, "find_driver", lambda choice: chosen)
 
     def run(factory, **options):
         path = factory.write(tmp_path / "x.rsnap")

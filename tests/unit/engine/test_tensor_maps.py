@@ -15,8 +15,8 @@ from replay.engine.execution.executor import Executor
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.memory import Placed, Span
 from replay.errors import EngineError, FormatError
+from replay.pack import pack
 from replay.snapshot import schema
-from replay.snapshot.builder import pack
 from replay.snapshot.contents import Snapshot
 from replay.snapshot.schema import Call, TensorMap, from_wire
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from replay.engine.run import RunOptions, run_snapshot
-from replay.engine.supervisor import Worker
 from replay.errors import WorkerError
+from replay.run.parent import RunOptions, run_snapshot
+from replay.run.supervisor import Worker
 
 from ..small_snapshots import increment
 

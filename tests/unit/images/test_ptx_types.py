@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replay.compare.approximate import F32_ULP, allowance, uses
 from replay.errors import ImageError
 from replay.images import read_ptx
 from replay.images.ptx_body import kernel_body
 from replay.images.ptx_types import parameter_types, variable_types
+from replay.outputs.approximate import F32_ULP, allowance, uses
 
 SAMPLES = Path(__file__).parents[3] / "samples"
 

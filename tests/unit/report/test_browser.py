@@ -14,10 +14,10 @@ import pytest
 
 from replay.history.store import append
 from replay.report.html import read_sources, render_page
-from replay.report.json import document
 from replay.results import check, comparison, documents
 from replay.results.check import Check, CheckedCase
 from replay.results.comparison import ComparedRound, ComparedRow, ComparedSide, Comparison
+from replay.results.json import document
 
 from ..chromium import BROWSER, Chromium
 from .test_report import HOSTILE, inputs, timed  # noqa: F401 (a fixture)

@@ -14,12 +14,12 @@ import pytest
 
 from replay.cli import main
 from replay.errors import ReplayError
+from replay.pack.process import read_launcher
 from replay.report.explain import explain, render_explanation
 from replay.report.html.page import render_page
 from replay.report.html.sources import read_sources
 from replay.report.markdown import render_markdown
-from replay.report.text import Screen
-from replay.snapshot.builder.process import read_launcher
+from replay.text import Screen
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "results"
 ODD = [-1, 0, 10**18, 10**30, 1e300, -1e300, "", "none", [], {}, None, True, [[]], 5, "9" * 5000]

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from replay.report.relocation import fails_to_move
 from replay.report.run import WindowResult, render_run, render_window_results, verdicts
-from replay.report.text import Screen
 from replay.results.schema import MovedWord, PlacedRange, Placement, Relocation, ShiftedReplay, SuspectWord
 from replay.results.store import read_result, write_result
+from replay.text import Screen
 
 from ..result_factory import make_result
 

@@ -19,12 +19,12 @@ from replay.errors import FormatError
 from replay.history.store import append
 from replay.report.html import read_sources, render_page
 from replay.report.html.charts import Line, chart
-from replay.report.json import document
 from replay.report.markdown import render_markdown
 from replay.results import bisection, check, documents
 from replay.results.bisection import BisectedCandidate, Bisection, Step
 from replay.results.check import Check, CheckedCase
 from replay.results.comparison import ComparedKernel
+from replay.results.json import document
 from replay.results.store import write_result
 
 from ..result_factory import modelled, summary

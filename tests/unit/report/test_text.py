@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replay.report.text import Column, Screen, fields, flow, size, table
+from replay.text import Column, Screen, fields, flow, size, table
 
 NARROW = Screen(40, False)
 

@@ -13,7 +13,6 @@ import zstandard
 
 from replay.errors import DamagedError, FileError, FormatError, LimitError, ReplayError, VersionError
 from replay.report.run import duration, outputs, render_run
-from replay.report.text import Screen
 from replay.results import store
 from replay.results.schema import (
     FORMAT,
@@ -24,6 +23,7 @@ from replay.results.schema import (
     WindowFacts,
 )
 from replay.results.store import read_result, write_result
+from replay.text import Screen
 
 from ..result_factory import make_result, modelled
 

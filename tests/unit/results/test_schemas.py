@@ -16,8 +16,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from replay.report.json import document, plain, streamed
 from replay.results import documents
+from replay.results.json import document, plain, streamed
 from replay.results.schema import RunResult, WindowResult
 
 from ..result_factory import make_result

@@ -8,7 +8,7 @@ import pytest
 
 from replay.api.vocabulary import Moment, NoteCode
 from replay.errors import FileError, FormatError
-from replay.snapshot.builder import pack
+from replay.pack import pack
 from replay.snapshot.contents import Snapshot
 from replay.snapshot.schema import Contents
 

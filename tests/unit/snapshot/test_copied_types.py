@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from replay.compare.elements import TYPES, Region
 from replay.engine.checking.copied_types import part, spread
+from replay.outputs.elements import TYPES, Region
 from replay.snapshot.schema import Call, Range
 
 F32, F64 = TYPES["f32"], TYPES["f64"]

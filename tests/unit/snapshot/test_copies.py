@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from replay.api.vocabulary import CopyFlag, Moment, RecordKind
+from replay.pack import pack
 from replay.snapshot import schema
-from replay.snapshot.builder import pack
 from replay.snapshot.contents import Snapshot
 from tests.unit.raw_writer import RawWriter, word
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from replay.capture.raw.attachments import SAMPLE_BYTES, BlobsFile, FilePlace, RawAttachment
-from replay.capture.raw.checksum import crc32c
 from replay.images.fatbin import container_of, read_container, usable_entries
-from replay.snapshot.imagestore import ImageStore
+from replay.pack.imagestore import ImageStore
+from replay.raw.attachments import SAMPLE_BYTES, BlobsFile, FilePlace, RawAttachment
+from replay.raw.checksum import crc32c
 
 PTX, CUBIN, LTO = 1, 2, 8
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from replay.api.vocabulary import Moment
-from replay.snapshot.builder import pack
+from replay.pack import pack
 from replay.snapshot.contents import Snapshot
 from replay.snapshot.schema import Census, from_wire
 

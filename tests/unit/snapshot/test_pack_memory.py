@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replay.api.vocabulary import Moment, NoteCode
-from replay.snapshot.contents_writer import changed_bytes
+from replay.pack.contents.writer import changed_bytes
 from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Contents
 
 from ..packed import A, B, C, Packed, noise

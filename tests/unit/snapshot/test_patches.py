@@ -11,7 +11,7 @@ import pytest
 
 from replay.api.vocabulary import Moment
 from replay.errors import DamagedError, ReplayError
-from replay.snapshot.builder import pack
+from replay.pack import pack
 from replay.snapshot.container import SnapshotReader, SnapshotWriter, frames
 from replay.snapshot.container.frames import make_patch
 from replay.snapshot.contents import Snapshot

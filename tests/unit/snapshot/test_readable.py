@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from replay.api import structs
 from replay.api.functions import listed_functions
 from replay.api.launch_attributes import describe_attributes
-from replay.api.readable import describe, result_name
+from replay.inspection.readable import describe, result_name
 from replay.snapshot.schema import Call, Contents
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from replay.engine.run import RunOptions, run_snapshot
+from replay.run.parent import RunOptions, run_snapshot
 from replay.timing.stopping import QUICK
 
 from ..engine.test_state import measured  # noqa: F401 (a fixture)

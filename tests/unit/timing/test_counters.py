@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from replay.drivers import Driver
-from replay.engine import run as engine_run
 from replay.engine.measuring.counters import SCHEMA, read_counters
 from replay.errors import EngineError
+from replay.run import parent
 
 
 def line(kernel: str, ok: bool = True, **counters: int) -> str:
@@ -50,6 +50,6 @@ def test_counters_in_an_unknown_schema_are_refused_by_name(tmp_path: Path) -> No
 
 def test_counters_of_a_real_driver_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     driver = Driver("system", tmp_path / "libcuda.so.1", None, False, "")
-    monkeypatch.setattr(engine_run, "find_driver", lambda choice: driver)
+    monkeypatch.setattr(parent, "find_driver", lambda choice: driver)
     with pytest.raises(EngineError, match="only the built-in CPU driver"):
-        engine_run.run_snapshot(tmp_path / "x.rsnap", engine_run.RunOptions(counters=True))
+        parent.run_snapshot(tmp_path / "x.rsnap", parent.RunOptions(counters=True))

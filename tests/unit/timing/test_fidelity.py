@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from replay.report.text import PIPED_WIDTH, Screen, flow
 from replay.report.times import beside_captured
 from replay.results.schema import (
     ApplicationFacts,
@@ -14,6 +13,7 @@ from replay.results.schema import (
     Warning_,
     WindowFacts,
 )
+from replay.text import PIPED_WIDTH, Screen, flow
 from replay.timing.fidelity import Conditions, fidelity
 from replay.timing.sampler import Measurement, Sample
 from replay.timing.stopping import Stop, StoppingParameters

@@ -11,7 +11,7 @@ import pytest
 
 from replay.engine.measuring import nvtx
 from replay.engine.measuring.nvtx import VARIABLE, Nvtx
-from replay.engine.run import RunOptions, run_snapshot
+from replay.run.parent import RunOptions, run_snapshot
 
 from ..small_snapshots import BASE, INCREMENT, increment, u32, u64
 from ..snapshot_factory import SnapshotFactory
@@ -107,7 +107,7 @@ def told(tmp_path, emulator, profiler, monkeypatch):
         monkeypatch.setenv("PROFILER_LOG", "/dev/stderr")  # where the driver traces, too
         monkeypatch.setenv("REPLAY_EMULATOR_TRACE", "1")
         monkeypatch.setattr(
-            "replay.engine.supervisor.Worker._take_log",
+            "replay.run.supervisor.Worker._take_log",
             lambda self, data, **words: log.open("ab").write(data),
         )
         result = run_snapshot(
@@ -197,7 +197,7 @@ def test_the_window_is_between_the_calls_that_start_and_stop_a_profiler(tmp_path
     path = increment().write(tmp_path / "x.rsnap")
     log = tmp_path / "log"
     monkeypatch.setattr(
-        "replay.engine.supervisor.Worker._take_log", lambda self, data, **words: log.open("ab").write(data)
+        "replay.run.supervisor.Worker._take_log", lambda self, data, **words: log.open("ab").write(data)
     )
     result = run_snapshot(
         path, RunOptions(driver=emulator, timing=None, profile=True, timeout_s=60, trust=True)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from replay.compare.rows import observation  # noqa: E402
 from replay.report.run import render_run  # noqa: E402
-from replay.report.text import Screen  # noqa: E402
+from replay.text import Screen  # noqa: E402
 from replay.timing.stamps import clock_between, cycles_of, decode_stamps  # noqa: E402
 
 from ..small_snapshots import BASE, INCREMENT, u32, u64

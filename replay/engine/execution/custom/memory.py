@@ -11,7 +11,7 @@ from replay.api.vocabulary import Function
 from replay.engine.driver import Driver
 from replay.engine.execution.custom.common import Arguments, Rebuild
 from replay.errors import EngineError
-from replay.snapshot.properties import ATTACH, PREFETCH
+from replay.pack.contents.properties import ATTACH, PREFETCH
 from replay.snapshot.schema import Call, MemoryHint
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""What memory held: allocations, contents, and the census of pointers in them."""

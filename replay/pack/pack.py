@@ -1,0 +1,137 @@
+"""Raw capture -> snapshot, one for each process that had a window, with all of its windows.
+
+Two passes over the records, window by window side by side: the first finds out what a window is and what it needs
+(`survey/`), the second writes its calls. Memory contents go straight from the blobs file into chunks. Memory is
+bounded by what is alive and by what a window touched, not by the length of the capture or the size of its contents.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from replay.errors import UsageError
+from replay.pack.calls import WindowCalls
+from replay.pack.contents.writer import ContentsWriter
+from replay.pack.ending import stopped_because
+from replay.pack.process import Process, open_process, own_first, read_launcher, record_files
+from replay.pack.report import PackedSnapshot, PackReport
+from replay.pack.window import WindowWriter
+from replay.raw.decode import Decoder
+from replay.raw.records import RawFile
+from replay.snapshot import schema
+from replay.snapshot.container.writer import SnapshotWriter
+from replay.snapshot.windows import Numbers, total
+
+Advance = Callable[[int], None]
+
+
+def pack(
+    raw: Path,
+    output: Path,
+    advance: Advance = lambda _: None,
+    *,
+    full_images: bool = False,
+    window: int | None = None,
+) -> PackReport:
+    """Write the snapshots of the raw capture `raw`: `output` for the application's own process or the first one that
+    had a window, and `NAME.<pid>.rsnap` beside it for others; `NAME.rank<n>.rsnap` for all processes of a distributed
+    program.
+
+    No snapshot is written when no process had a window; the report then says what there was.
+    advance: called with the number of content bytes that were stored. full_images: nothing is left out of large fat
+    binaries. window: only this one of several, by its number (`schema.Window`).
+    Raises FileError, FormatError or CaptureError when `raw` is no raw capture or `output` cannot be written, UsageError
+    when there is no such window.
+    """
+    launcher = read_launcher(raw)
+    report = PackReport()
+    own = launcher.get("pid")
+    named = False
+    # The application's own process first: it gets the name that was asked for, if it had a window.
+    for path in sorted(record_files(raw), key=lambda path: own_first(path, own)):
+        with contextlib.ExitStack() as stack:
+            process, written = open_process(path, stack, report, full_images), None
+            if process is None:
+                continue
+            label = f".{process.label}" if named else ""
+            path = output.with_name(f"{output.stem}{label}{output.suffix}")
+            with contextlib.suppress(_NoSuchWindow):
+                written = _write(process, path, launcher, advance, window)
+            process.report(report)
+            report.problems += process.problems
+            if written is not None:
+                report.snapshots.append(written)
+                named = True
+    if window is not None and not named:
+        raise UsageError(
+            "there is no such window",
+            where=f"--window {window}",
+            next="pack all of them and list them: `replay ls`",
+        )
+    _name_after_ranks(report, output)
+    return report
+
+
+def _name_after_ranks(report: PackReport, output: Path) -> None:
+    """Snapshots of several processes, each with a rank of its own."""
+    ranks = {item.rank for item in report.snapshots}
+    if len(report.snapshots) > 1 and len(ranks) == len(report.snapshots) and all(map(_is_rank, ranks)):
+        for place, item in enumerate(report.snapshots):
+            path = output.with_name(f"{output.stem}.rank{item.rank}{output.suffix}")
+            item.path.replace(path)
+            report.snapshots[place] = dataclasses.replace(item, path=path)
+
+
+def _is_rank(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 8
+
+
+def _write(
+    process: Process, path: Path, launcher: dict[str, Any], advance: Advance, wanted: int | None
+) -> PackedSnapshot | None:
+    """The snapshot of a process; None when it had no window, or the capture stopped before a call of it was recorded.
+    wanted: only this window."""
+    surveys = process.surveyor.windows(process.decoder)
+    first = next(surveys, None)
+    if first is None:
+        return None
+    if first.last and not first.window_calls and not first.closed:
+        process.stopped_at_once = bool(stopped_because(first))
+        process.ended_at_once = not process.stopped_at_once
+        return None
+    if process.init_failure:
+        return None
+    several = not first.last and wanted is None
+    numbers = Numbers()
+    summaries: list[schema.Summary] = []
+    windows: list[schema.Window] = []
+    with contextlib.ExitStack() as stack:
+        calls = WindowCalls(Decoder(stack.enter_context(RawFile(process.raw.path)), calls_only=True))
+        writer = stack.enter_context(SnapshotWriter(path, several_windows=several))
+        contents = stack.enter_context(ContentsWriter(writer, process.blobs, advance, several))
+        build = WindowWriter(process, launcher, writer, contents, path.parent)
+        for place, survey in enumerate(itertools.chain([first], surveys), 1):
+            window = numbers.window(survey.opened_by)
+            if wanted is not None and window.number != wanted:
+                continue
+            if several and not survey.closed and not survey.window_calls:
+                why = stopped_because(survey)
+                ended = f"the capture stopped ({why})" if why else "the application ended"
+                process.problems.append(f"window {window.number} is left out: {ended} before its first call")
+                continue
+            if several or not windows:
+                windows.append(window)
+                summaries.append(build.window(survey, calls.of_window(place), window if several else None))
+        if not windows:
+            raise _NoSuchWindow
+    file_bytes = writer.statistics.file_bytes
+    return PackedSnapshot(path, process.raw.pid, file_bytes, total(summaries), windows, build.rank)
+
+
+class _NoSuchWindow(Exception):
+    """The window that was asked for is none of this process."""

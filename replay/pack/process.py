@@ -1,0 +1,122 @@
+"""The processes of a raw capture, and what else stands in its folder."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from replay.errors import FileError, FormatError, ReplayError
+from replay.pack.imagestore import ImageStore
+from replay.pack.report import PackReport
+from replay.pack.survey import Surveyor
+from replay.raw.attachments import BlobsFile
+from replay.raw.decode import Decoder
+from replay.raw.records import RawFile
+from replay.reading import read_json
+
+_LAUNCHER_FIELDS = {
+    "command": list,
+    "selection": str,
+    "each": bool,
+    "keep_command_line": bool,
+    "driver": dict,
+    "pid": int,
+    "exit_status": int,
+}
+MAXIMUM_LAUNCHER_BYTES = 16 << 20  # a command line has 2 MiB at most
+
+
+def content_bytes(raw: Path) -> int:
+    """Bytes of all blobs of a raw capture: what a progress line counts."""
+    return sum(path.stat().st_size for path in raw.glob("blobs.*.bin"))
+
+
+def read_launcher(raw: Path) -> dict[str, Any]:
+    """The content of launcher.json, without fields that are none of it; empty when there is none that can be read."""
+    try:
+        value = read_json(raw / "launcher.json", MAXIMUM_LAUNCHER_BYTES)
+    except (FileError, FormatError):
+        return {}
+    if not isinstance(value, dict):
+        return {}
+    return {name: value[name] for name, kind in _LAUNCHER_FIELDS.items() if type(value.get(name)) is kind}
+
+
+ENDED_WHILE_COPYING = "the application ended while memory was copied, before the first call of the window"
+
+
+@dataclass
+class Process:
+    """One program that called the driver. label: "1234", or "1234.1" for what it became by exec.
+
+    decoder, surveyor: of the first pass.
+    """
+
+    label: str
+    raw: RawFile
+    blobs: BlobsFile
+    images: ImageStore
+    decoder: Decoder
+    surveyor: Surveyor
+    problems: list[str] = field(default_factory=list)
+    # In its first window, before the first call of it: the capture stopped; or the application ended.
+    stopped_at_once: bool = False
+    ended_at_once: bool = False
+
+    @property
+    def init_failure(self) -> int:
+        """What cuInit answered, where it never succeeded; else 0."""
+        return 0 if self.surveyor.initialised else self.surveyor.init_failure
+
+    def report(self, report: PackReport) -> None:
+        """What the first pass found, once it has come to its end."""
+        surveyor = self.surveyor
+        others = report.used_cuda and not report.init_failure
+        report.init_failure = 0 if others or surveyor.initialised else surveyor.init_failure
+        report.used_cuda = report.used_cuda or surveyor.calls > 0
+        report.matched_launches += surveyor.matched_launches
+        report.calls += surveyor.calls
+        report.kernels_seen += surveyor.kernels_seen
+        if self.ended_at_once:
+            report.problems.append(ENDED_WHILE_COPYING)
+        elif not surveyor.survey.opened or self.stopped_at_once or self.init_failure:
+            stopped = [note.text for note in surveyor.survey.notes if note.code == "CAPTURE_STOPPED"]
+            reason = f"capture stopped: {stopped[0]}" if stopped else "no launch that was asked for"
+            report.skipped.append(f"process {self.label}: {reason} ({surveyor.calls} driver calls recorded)")
+
+
+def record_files(raw: Path) -> list[Path]:
+    try:
+        found = sorted(raw.glob("calls.*.bin")) if raw.is_dir() else None
+    except OSError as error:
+        raise FileError(error.strerror or str(error), where=raw) from None
+    if found is None:
+        what = "is no folder" if raw.exists() else "no such raw capture"
+        raise FileError(what, where=raw, next="give the NAME.rcap folder that `replay capture` left")
+    if not found and not (raw / "launcher.json").exists():
+        raise FormatError("not a raw capture: it holds no calls.<pid>.bin", where=raw)
+    return found
+
+
+def own_first(path: Path, own: object) -> tuple[bool, int, str]:
+    try:
+        with RawFile(path) as raw:
+            return raw.pid != own, raw.start_time_ns, path.name
+    except ReplayError:
+        return True, 0, path.name
+
+
+def open_process(
+    path: Path, stack: contextlib.ExitStack, report: PackReport, full_images: bool
+) -> Process | None:
+    try:
+        raw = stack.enter_context(RawFile(path))
+    except FormatError as error:
+        report.problems.append(str(error))
+        return None
+    blobs = stack.enter_context(BlobsFile(path.with_name("blobs" + path.name.removeprefix("calls"))))
+    images = ImageStore(blobs, full_images)
+    label = path.name.removeprefix("calls.").removesuffix(".bin")
+    return Process(label, raw, blobs, images, Decoder(raw), Surveyor(images))

@@ -1,0 +1,7 @@
+"""The first pass over a raw capture: what each window is, what it uses, touches and launches."""
+
+from replay.pack.survey.call_parts import is_image, parameter_buffer
+from replay.pack.survey.findings import KernelDraft, Survey
+from replay.pack.survey.surveyor import Surveyor
+
+__all__ = ["KernelDraft", "Survey", "Surveyor", "is_image", "parameter_buffer"]

@@ -1,0 +1,178 @@
+"""Writes one snapshot, window by window, in the order of schema.py."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from replay import __version__
+from replay.api.vocabulary import Effect
+from replay.pack.calls import CallWriter
+from replay.pack.contents.census import Spool, Targets
+from replay.pack.contents.memory import MemoryWriter
+from replay.pack.contents.tensor_maps import TensorMaps
+from replay.pack.contents.writer import ContentsWriter
+from replay.pack.description import (
+    architecture,
+    describe_environment,
+    describe_kernel,
+    describe_perturbation,
+)
+from replay.pack.ending import add_notes, state_text
+from replay.pack.process import Process
+from replay.pack.survey import Survey, is_image, parameter_buffer
+from replay.raw.events import RawCall
+from replay.snapshot import schema
+from replay.snapshot.container.writer import SnapshotWriter
+from replay.snapshot.schema import to_wire
+
+HEADER_FORMAT = "replay-snapshot"
+HEADER_VERSION = 1
+
+
+class WindowWriter:
+    """Writes one snapshot, window by window."""
+
+    def __init__(
+        self,
+        process: Process,
+        launcher: dict[str, Any],
+        writer: SnapshotWriter,
+        contents: ContentsWriter,
+        folder: Path,
+    ) -> None:
+        self._process = process
+        self._images = process.images
+        self._launcher = launcher if launcher.get("pid") in (process.raw.pid, None) else {}
+        self._selection = str(launcher.get("selection", ""))
+        self._driver: dict[str, Any] = launcher.get("driver") or {}
+        self._writer = writer
+        self._contents = contents
+        self._calls = CallWriter(process, writer, contents)
+        self._folder = folder
+        self._environment: schema.Environment | None = None
+        self.rank = ""
+        self._stored_images: dict[str, schema.Image] = {}
+
+    def _begin(self, survey: Survey) -> schema.Environment:
+        """What belongs to all windows."""
+        created = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._put("header", schema.Header(HEADER_FORMAT, HEADER_VERSION, __version__, created))
+        environment = describe_environment(survey.process, self._launcher, self._driver)
+        self._put("environment", environment)
+        self.rank = environment.details.get("rank", "")
+        return environment
+
+    def window(
+        self, survey: Survey, calls: Iterator[RawCall], window: schema.Window | None
+    ) -> schema.Summary:
+        """One window, in the order of schema.py. window: what it is called, where there are several."""
+        self._calls.survey = survey
+        environment = self._environment = self._environment or self._begin(survey)
+        if window is not None:
+            self._writer.begin_window(to_wire(window))
+        stored_before = self._writer.statistics.stored_bytes
+        setup = survey.setup
+        sm = architecture(environment)
+        images: dict[str, int] = {}
+        for digest in self._used_images(survey):
+            image = self._stored_images.get(digest) or self._images.write(self._writer, digest, sm)
+            self._stored_images[digest] = image
+            images[digest] = image.contents.size_bytes
+            self._put("image", image)
+        kernels = [
+            describe_kernel(draft, self._images, sm, environment.emulated)
+            for draft in survey.kernels.values()
+        ]
+        for kernel in kernels:
+            self._put("kernel", kernel)
+        add_notes(self._process, survey, sm)
+        for item in setup:
+            self._calls.put(self._calls.of_setup(item))
+        spool = Spool(self._folder)
+        try:
+            targets = Targets(survey.touched, survey.handles, survey.tensor_maps)
+            memory = MemoryWriter(survey, self._process, self._writer, self._contents)
+            memory.ranges(targets, spool)
+            memory.changes()
+            self._window(survey, calls, targets, spool)
+            self._tensor_maps(survey.tensor_maps)
+            for census in spool.objects():
+                self._put("census", census)
+        finally:
+            spool.close()
+        for note in survey.notes:
+            self._writer.write("note", vars(note), flat=True)
+        stored_bytes = self._writer.statistics.stored_bytes - stored_before
+        summary = self._summary(
+            survey, len(setup), memory.written_bytes, spool.words, kernels, images, stored_bytes
+        )
+        self._put("summary", summary)
+        return summary
+
+    def _put(self, kind: str, value: object) -> None:
+        self._writer.write(kind, to_wire(value))
+
+    def _used_images(self, survey: Survey) -> list[str]:
+        used = set(survey.images_used)
+        for item in survey.setup:
+            if item.call is not None:
+                used |= {
+                    self._images.digest(attachment)
+                    for key, attachment in item.call.inputs.items()
+                    if is_image(item.call, key)
+                }
+        return sorted(used - {""})
+
+    def _window(self, survey: Survey, calls: Iterator[RawCall], targets: Targets, spool: Spool) -> None:
+        for call in calls:
+            if call.by_capture and call.number not in survey.asked_by_capture:
+                continue  # of a module that was there before: the replay asks for its variables by name
+            self._calls.put(self._calls.converted(call, "window"))
+            if call.function.effect == Effect.LAUNCH:
+                buffer = parameter_buffer(call)
+                if buffer is not None and buffer.data is not None:
+                    spool.add("call", call.number, targets.find_few(buffer.data, call.number))
+
+    def _tensor_maps(self, maps: TensorMaps) -> None:
+        for encoded, number in maps.used.items():
+            found = maps.known[encoded]
+            call = self._calls.converted(found.call, "setup")
+            self._put("tensor_map", schema.TensorMap(number, encoded, found.address, call))
+
+    def _summary(
+        self,
+        survey: Survey,
+        setup_calls: int,
+        written_bytes: int,
+        census_words: int,
+        kernels: list[schema.Kernel],
+        images: dict[str, int],
+        stored_bytes: int,
+    ) -> schema.Summary:
+        ending = self._process.decoder.ending
+        return schema.Summary(
+            selection=self._selection,
+            state=ending.state if survey.last else "complete",
+            state_text=state_text(self._process, survey) if survey.last else "",
+            opened_call=survey.opened_call,
+            closed_call=survey.closed_call,
+            launches=survey.launches,
+            setup_calls=setup_calls,
+            window_calls=survey.window_calls,
+            memory_bytes=sum(item.size_bytes for item in survey.touched),
+            stored_bytes=stored_bytes,
+            written_bytes=written_bytes,
+            census_words=census_words,
+            ranges=len(survey.touched),
+            kernels=kernels,
+            images=images,
+            functions=dict(survey.functions.most_common()),
+            notes=dict(survey.note_counts),
+            streams=len(survey.streams),
+            threads=len(survey.threads),
+            perturbation=describe_perturbation(survey.process, survey.process_before),
+            fault=survey.fault,
+        )

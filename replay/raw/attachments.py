@@ -1,0 +1,172 @@
+"""The bytes that belong to a call: in its record, in the blobs file, or in a file that the application had loaded."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+from replay.errors import DamagedError, FileError, FormatError
+from replay.raw.checksum import crc32c
+from replay.reading import open_regular
+
+_FILE = struct.Struct("<QQQQQQ")  # offset, device, inode, size, modification time in ns, bytes of the path
+SAMPLE_BYTES = 4096  # at each end of an image in a file: what its check covers
+
+
+@dataclass(frozen=True)
+class FilePlace:
+    """Where a module image stood in a file that the application had loaded, and which state of the file that was."""
+
+    path: str
+    offset: int
+    device: int
+    inode: int
+    file_bytes: int
+    modified_ns: int
+
+
+@dataclass(frozen=True)
+class RawAttachment:
+    """Bytes that belong to a parameter: `data`; or in `file`; or, when both are None, at `blob_offset` of the blobs
+    file. check: CRC-32C of the bytes; of those in a file, of their first and last 4,096 bytes."""
+
+    length: int
+    data: bytes | None
+    blob_offset: int = 0
+    check: int = 0
+    file: FilePlace | None = None
+
+
+def file_attachment(reference: bytes, length: int, check: int) -> RawAttachment:
+    """The attachment that a reference to a file makes, as it stands in a record. Raises struct.error, FormatError."""
+    attachment, _ = take_file_reference(reference, 0, length, check)
+    return attachment
+
+
+def take_file_reference(payload: bytes, at: int, length: int, check: int) -> tuple[RawAttachment, int]:
+    offset, device, inode, file_bytes, modified_ns, path_bytes = _FILE.unpack_from(payload, at)
+    at += _FILE.size
+    if path_bytes > len(payload) - at or length < 2 * SAMPLE_BYTES or offset + length > file_bytes:
+        raise FormatError(f"an image of {length} bytes in a file of {file_bytes}")
+    path = os.path.expanduser(os.fsdecode(payload[at : at + path_bytes]))
+    place = FilePlace(path, offset, device, inode, file_bytes, modified_ns)
+    return RawAttachment(length, None, 0, check, place), at + -(-path_bytes // 8) * 8
+
+
+class BlobsFile:
+    """Context manager over `blobs.<pid>.bin`, read by `pread`. A missing file is an empty one.
+
+    Raises FileError when the file is there but cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        missing = not os.path.lexists(path)
+        self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) if missing else open_regular(path)
+        self.size = os.fstat(self._descriptor).st_size
+
+    def __enter__(self) -> BlobsFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        os.close(self._descriptor)
+
+    def fileno(self) -> int:
+        """The descriptor, for readers of their own."""
+        return self._descriptor
+
+    def holds(self, offset: int, length: int) -> bool:
+        """Whether the file has all these bytes."""
+        return 0 <= offset <= self.size and length <= self.size - offset
+
+    def read(self, offset: int, length: int) -> bytes:
+        """`length` bytes from `offset` on. Raises DamagedError when the file has fewer."""
+        pieces = []
+        while length > 0 and self.holds(offset, length):
+            piece = os.pread(self._descriptor, length, offset)
+            if not piece:
+                break
+            pieces.append(piece)
+            offset += len(piece)
+            length -= len(piece)
+        if length > 0:
+            raise DamagedError(f"ends before byte {offset + length}", where=self.path)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def read_into(self, offset: int, view: memoryview) -> None:
+        """Fill `view` with the bytes from `offset` on. Raises DamagedError when the file has fewer."""
+        while view:
+            count = os.preadv(self._descriptor, [view], offset)
+            if not count:
+                raise DamagedError(f"ends before byte {offset + len(view)}", where=self.path)
+            offset += count
+            view = view[count:]
+
+    def read_attachment(self, attachment: RawAttachment) -> bytes:
+        """The bytes of an attachment, wherever they are. Raises DamagedError when they are missing or damaged."""
+        if attachment.data is not None:
+            return attachment.data
+        if attachment.file is not None:
+            return read_from_file(attachment, attachment.file)
+        data = self.read(attachment.blob_offset, attachment.length)
+        if crc32c(data) != attachment.check:
+            raise DamagedError(f"wrong checksum at byte {attachment.blob_offset}", where=self.path)
+        return data
+
+
+_kept: dict[tuple[int, int], int] = {}  # device and inode -> descriptor
+MAXIMUM_KEPT_FILES = 256
+
+
+def keep_file(place: FilePlace) -> None:
+    """Keep a file readable until this process ends, even if the application deletes or replaces it."""
+    key = (place.device, place.inode)
+    if key in _kept or len(_kept) >= MAXIMUM_KEPT_FILES:
+        return
+    with contextlib.suppress(FileError):
+        descriptor = open_regular(place.path)
+        status = os.fstat(descriptor)
+        if (status.st_dev, status.st_ino) == key:
+            _kept[key] = descriptor
+        else:
+            os.close(descriptor)
+
+
+def read_from_file(attachment: RawAttachment, place: FilePlace) -> bytes:
+    """The bytes of an image in a file that the application had loaded.
+
+    Raises DamagedError when the file is gone, is another one by now, or holds something else there.
+    """
+    kept = _kept.get((place.device, place.inode))
+    try:
+        if kept is not None:
+            descriptor = os.dup(kept)
+        else:
+            descriptor = open_regular(place.path)
+    except FileError as error:
+        raise DamagedError(f"cannot be read any more ({error.what})", where=place.path) from None
+    try:
+        status = os.fstat(descriptor)
+        now = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        if now != (place.device, place.inode, place.file_bytes, place.modified_ns):
+            raise DamagedError("was changed after the application had loaded it", where=place.path)
+        data = b""
+        while len(data) < attachment.length:
+            piece = os.pread(descriptor, attachment.length - len(data), place.offset + len(data))
+            if not piece:
+                break
+            data += piece
+    except OSError as error:
+        raise DamagedError(f"cannot be read ({error.strerror})", where=place.path) from None
+    finally:
+        os.close(descriptor)
+    ends = data[:SAMPLE_BYTES] + data[-SAMPLE_BYTES:]
+    if len(data) != attachment.length or crc32c(ends) != attachment.check:
+        raise DamagedError(f"holds no such image at byte {place.offset}", where=place.path)
+    return data

@@ -1,0 +1,1 @@
+"""The parent of a replay: it starts confined workers, watches them, and puts their results together."""

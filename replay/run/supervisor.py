@@ -1,0 +1,257 @@
+"""The parent's side of a worker process: started, watched, and gone afterwards, whatever happens. Never loads CUDA.
+
+A worker that hangs, faults, holds too much memory or is killed becomes a WorkerError; nothing of it is left behind: it
+runs in a process group of its own, leaves no core file and no temporary file, and dies with this process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from replay import interrupts, settings
+from replay.drivers import Driver
+from replay.engine.environment import worker_environment
+from replay.engine.placing import layouts
+from replay.errors import EngineError, ExitCode, GateFailed, ReplayError, WorkerError
+from replay.run.isolation import SAMPLE_INTERVAL_S, MemoryWatch, WorkerLog
+
+MAXIMUM_RESULT_BYTES = 256 << 20  # of one message
+_LOG_LINES = 40
+_CPU_DRIVER = "replay CPU driver: "  # how the built-in driver's messages begin
+
+# The worker must find the same modules as this process, whatever the current folder holds.
+_BOOTSTRAP = "import sys; sys.path[:] = {path!r}; from replay.engine.worker import main; main()"
+
+
+class Worker:
+    """One worker process: started, watched, and gone when `run` returns, whatever happens."""
+
+    def __init__(
+        self,
+        request: dict[str, Any],
+        driver: Driver,
+        timeout_s: float,
+        progress: Callable[[str], None],
+        memory_limit_bytes: int | None = None,
+        log: WorkerLog | None = None,
+        layout: str = layouts.ORDER[0],
+        inherited: tuple[int, ...] = (),
+        environment: dict[str, str] | None = None,
+    ) -> None:
+        """inherited: open files that the request names. environment: beside or instead of this process's."""
+        self._environment = environment or {}
+        self._inherited = inherited
+        self._memory_limit_bytes = memory_limit_bytes
+        self._kept = log or WorkerLog(None, "")
+        self.layout = layout  # of its address space: what is asked for, and when it runs what it got
+        self._request = request
+        self._driver = driver
+        self._timeout_s = timeout_s
+        self._progress = progress
+        self._stage = "starting"
+        self.refused_by_driver = self.refused_at_start = False
+        self.taken = ""  # which address, and why
+        self.unconfined: list[str] = []  # what the kernel did not let be confined
+        self._log: deque[str] = deque(maxlen=_LOG_LINES)
+        self._partial_line = b""
+
+    def run(self) -> dict[str, Any] | None:
+        """The worker's result; None when an address was taken and another worker should try. Raises ReplayError."""
+        read_end, write_end = os.pipe()
+        process = None
+        try:
+            try:
+                with interrupts.held():  # a worker that nobody knows of would go on
+                    process = self._start(write_end)
+            except OSError as error:
+                raise WorkerError(
+                    f"the worker cannot be started ({error.strerror})", where=sys.executable
+                ) from None
+            finally:
+                os.close(write_end)
+            answer = self._watch(process, read_end)
+            if self._request.get("profile"):
+                self._let_end(process)
+            return answer
+        finally:
+            with interrupts.held():
+                os.close(read_end)
+                if process is not None:
+                    _end(process)
+
+    def _start(self, write_end: int) -> subprocess.Popen[bytes]:
+        request = {**self._request, "parent": os.getpid(), "descriptor": write_end}
+        path = [entry for entry in sys.path if entry]
+        with layouts.started_in(self.layout) as self.layout:
+            process = subprocess.Popen(
+                [sys.executable, "-c", _BOOTSTRAP.format(path=path)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env={
+                    **worker_environment(self._driver, self._request.get("confine", True)),
+                    **self._environment,
+                },
+                pass_fds=(write_end, *self._inherited),
+                start_new_session=True,
+            )
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it died at once; the watch will say how
+            process.stdin.write(json.dumps(request).encode())
+            process.stdin.close()
+        return process
+
+    def _watch(self, process: subprocess.Popen[bytes], read_end: int) -> dict[str, Any] | None:
+        assert process.stdout is not None
+        pending = bytearray()
+        last_sign_s = time.monotonic()
+        memory = MemoryWatch(process.pid, self._memory_limit_bytes)
+        with selectors.DefaultSelector() as selector:
+            selector.register(read_end, selectors.EVENT_READ)
+            selector.register(process.stdout, selectors.EVENT_READ)
+            while True:
+                left_s = self._timeout_s - (time.monotonic() - last_sign_s)
+                if left_s <= 0:
+                    raise self._hung()
+                if held := memory.exceeded():
+                    raise self._too_large(held, memory.limit_bytes)
+                for key, _ in selector.select(min(left_s, SAMPLE_INTERVAL_S)):
+                    data = os.read(key.fd, 1 << 20)
+                    if key.fd != read_end:
+                        # What a kernel prints is no sign of progress.
+                        self._take_log(data)
+                        if not data:
+                            selector.unregister(key.fileobj)
+                        continue
+                    if not data:
+                        raise self._died(process)
+                    last_sign_s = time.monotonic()
+                    pending += data
+                    if len(pending) > MAXIMUM_RESULT_BYTES:
+                        raise WorkerError("the worker's result is larger than any can be", next="report this")
+                    *lines, rest = pending.split(b"\n")
+                    pending = bytearray(rest)
+                    for line in lines:
+                        message = json.loads(line)
+                        if "result" in message:
+                            self._drain_log(process)
+                            result = dict(message["result"])
+                            return {**result, "notes": [*result["notes"], *self._said()]}
+                        if "unconfined" in message:
+                            self.unconfined = [str(text) for text in message["unconfined"]]
+                            continue
+                        if "taken" in message:
+                            self.refused_by_driver = bool(message["by_driver"])
+                            self.refused_at_start = bool(message["at_start"])
+                            self.taken = str(message["taken"])
+                            return None
+                        if "error" in message:
+                            self._drain_log(process)
+                            self._show_log()
+                            raise _error(message["error"], self._said())
+                        self._stage = message.get("stage", self._stage)
+                        self._kept.step(self._stage)
+                        self._progress(str(message.get("progress", self._stage)))
+
+    def _let_end(self, process: subprocess.Popen[bytes]) -> None:
+        """A profiler writes what it has seen when the process ends; so this one ends by itself."""
+        deadline_s = time.monotonic() + self._timeout_s
+        while process.poll() is None and time.monotonic() < deadline_s:
+            self._drain_log(process)
+            time.sleep(0.01)
+
+    def _take_log(self, data: bytes, end: bool = False) -> None:
+        self._kept.printed(data)
+        data += b"\n" if end else b""
+        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
+        self._partial_line = self._partial_line[-4096:]
+        self._log.extend(line[-4096:].decode("utf-8", "replace") for line in lines)
+
+    def _drain_log(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        os.set_blocking(process.stdout.fileno(), False)
+        with contextlib.suppress(BlockingIOError):
+            while data := os.read(process.stdout.fileno(), 1 << 16):
+                self._take_log(data)
+        self._take_log(b"", end=True)
+
+    def _said(self) -> list[str]:
+        """What the CPU driver wrote about an error: each message with its indented continuation."""
+        found: list[str] = []
+        speaking = False
+        for line in self._log:
+            if line.startswith(_CPU_DRIVER):
+                speaking = True
+                found.append(line)
+            elif speaking and line.startswith(" "):
+                found[-1] += f", {line.strip()}"
+            else:
+                speaking = False
+        return list(dict.fromkeys(found))
+
+    def _show_log(self) -> None:
+        if settings.TRACEBACK.value():
+            print("\n".join(self._log), file=sys.stderr)
+
+    def _hung(self) -> WorkerError:
+        return WorkerError(
+            f"the worker made no progress for {self._timeout_s:g} s while {self._stage}, and was killed",
+            where=self._request["snapshot"],
+            next="a kernel may wait for something that is not in the snapshot; --timeout allows more time",
+        )
+
+    def _too_large(self, held: int, limit: int) -> WorkerError:
+        return WorkerError(
+            f"the worker held {held >> 20} MiB of the host's memory while {self._stage}, more than the limit of "
+            f"{limit >> 20} MiB, and was killed",
+            where=self._request["snapshot"],
+            next="--memory-limit SIZE allows more; on the CPU driver, device memory is memory of the host",
+        )
+
+    def _died(self, process: subprocess.Popen[bytes]) -> WorkerError:
+        try:
+            status = process.wait(5)
+        except subprocess.TimeoutExpired:
+            status = 0
+        self._drain_log(process)
+        self._show_log()
+        if status < 0:
+            name = signal.Signals(-status).name if -status in list(signal.Signals) else f"signal {-status}"
+            how = f"was ended by {name}"
+        else:
+            how = f"ended with status {status} and without a result"
+        said = next((line for line in reversed(self._log) if line.strip()), "")
+        advice = {
+            signal.SIGKILL: "it may have been killed for its use of memory",
+            signal.SIGSEGV: "the driver faulted; try another with --driver, and report this with the snapshot",
+        }
+        return WorkerError(
+            f"the worker {how} while {self._stage}" + (f"; it said: {said[:300]}" if said else ""),
+            where=self._request["snapshot"],
+            next=advice.get(signal.Signals(-status)) if -status in list(signal.Signals) else None,
+        )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Nothing of the worker's process group is left afterwards."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)  # start_new_session made it the leader of its group
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+def _error(message: dict[str, Any], said: list[str]) -> ReplayError:
+    kind = GateFailed if message["code"] == ExitCode.GATE_FAILED else EngineError
+    what = message["what"] + (f" ({said[-1].removeprefix(_CPU_DRIVER)})" if said else "")
+    return kind(what, where=message["where"], next=message["next"])

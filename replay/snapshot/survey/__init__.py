@@ -1,7 +1,0 @@
-"""The first pass over a raw capture: what each window is, what it uses, touches and launches."""
-
-from replay.snapshot.survey.call_parts import is_image, parameter_buffer
-from replay.snapshot.survey.findings import KernelDraft, Survey
-from replay.snapshot.survey.surveyor import Surveyor
-
-__all__ = ["KernelDraft", "Survey", "Surveyor", "is_image", "parameter_buffer"]
