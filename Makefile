@@ -1,6 +1,6 @@
 # Everything a fresh machine needs: python3, make, and gcc or clang. CMake and ninja come as Python wheels.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test sanitize lint clean
+.PHONY: help setup demo test test-fast sanitize lint clean
 SHELL := /bin/bash
 
 PYTHON ?= python3
@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## this text
 	@echo "replay: capture CUDA kernel launches from a program into one file, and replay them."
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "PYTHON=python3.12 chooses the interpreter, JOBS=4 how many tests and compilers run at once."
 
@@ -55,11 +55,14 @@ demo: $(INSTALLED) ## capture and replay two sample programs, and find a slow-do
 test: $(TESTABLE) ## the whole test suite
 	@$(BIN)/pytest -n $(JOBS) tests
 
+test-fast: $(TESTABLE) ## the unit tests, and one program captured and replayed: for while you work
+	@$(BIN)/pytest -n $(JOBS) tests/unit tests/end_to_end/test_readme.py
+
 sanitize: $(TESTABLE) ## the tests of the shim, with builds of it under AddressSanitizer, UBSan and ThreadSanitizer
 	@for sanitizer in address thread; do \
 	  REPLAY_TEST_SANITIZER=$$sanitizer $(BIN)/pytest -n $(JOBS) tests/shim || exit 1; done
 
-lint: $(TESTABLE) ## ruff, mypy --strict, clang-format, and whether generated files are up to date
+lint: $(TESTABLE) ## ruff, mypy --strict, clang-format, the order of packages, and whether generated files are up to date
 	@bash .ci/lint $(BIN)
 
 clean: ## remove everything that make made

@@ -1,1 +1,1 @@
-"""Reads a raw capture (../FORMAT.md): the records that the interposer wrote, and the bytes that they refer to."""
+"""Reads a raw capture (FORMAT.md): the records that the interposer wrote, and the bytes that they refer to."""

@@ -205,6 +205,9 @@ class Perturbation:
     in_stream_capture: int = 0
 
 
+PREFETCH, ATTACH = -1, -2  # MemoryHint.advice beside CUmem_advise
+
+
 @dataclass(frozen=True)
 class MemoryHint:
     """Advice about managed memory that was in force when the window opened.

@@ -1,4 +1,4 @@
-"""What is known of the element types of captured memory, and how far they may differ: for `compare/outputs.py`.
+"""What is known of the element types of captured memory, and how far they may differ: for `outputs/comparison.py`.
 
 A type is declared (`--dtype`), or that of an array's format, or inferred from the loads and stores of the kernels that
 were launched with a pointer to it. Inferring reads PTX, so it waits for the first buffer that differs.

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from replay.api.structs import CUmemAllocationProp, CUmemLocation, read_struct
-from replay.snapshot.schema import MemoryHint
+from replay.snapshot.schema import ATTACH, PREFETCH, MemoryHint
 
 if TYPE_CHECKING:  # it brings in numpy, which a replay can do without
     from replay.raw.events import RawCall
 
-PREFETCH, ATTACH = -1, -2  # MemoryHint.advice beside CUmem_advise
 HINTS = frozenset(
     ("cuMemAdvise", "cuMemAdvise_v2", "cuMemPrefetchAsync", "cuMemPrefetchAsync_v2", "cuStreamAttachMemAsync")
 )

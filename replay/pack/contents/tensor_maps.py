@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from replay.api.executed import ENCODERS
 from replay.api.structs import TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES
 from replay.raw.events import RawCall
 
 MAXIMUM_MAPS = 65_536  # remembered; the shim remembers fewer
 _PARAMETER = "tensorMap"
-ENCODERS = frozenset(("cuTensorMapEncodeTiled", "cuTensorMapEncodeIm2col", "cuTensorMapEncodeIm2colWide"))
 REPLACER = "cuTensorMapReplaceAddress"
 
 

@@ -32,6 +32,22 @@ def test_links_lead_to_files(page):
             assert (page.parent / target).exists(), f"{target} is not there"
 
 
+# `replay/compare/verdict.py` `judge`: a file or folder of the project, and what may be named after it
+CITED = re.compile(
+    r"`((?:replay|interposer|emulator|tests|samples|benchmarks|docs|cmake|submission)/[\w./-]+)`(?: `(\w+)`)?"
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_files_that_are_cited_exist(page):
+    for path, name in CITED.findall(page.read_text()):
+        if "NAME" in path:
+            continue
+        assert (REPOSITORY / path).exists(), f"{path} is not there"
+        if name:
+            assert re.search(rf"\b{name}\(", (REPOSITORY / path).read_text()), f"{path} has no {name}"
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_a_page_in_the_index(command):
     assert f"]({command}.md)" in (REPOSITORY / "docs" / "README.md").read_text()

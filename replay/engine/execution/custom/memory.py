@@ -11,8 +11,7 @@ from replay.api.vocabulary import Function
 from replay.engine.driver import Driver
 from replay.engine.execution.custom.common import Arguments, Rebuild
 from replay.errors import EngineError
-from replay.pack.contents.properties import ATTACH, PREFETCH
-from replay.snapshot.schema import Call, MemoryHint
+from replay.snapshot.schema import ATTACH, PREFETCH, Call, MemoryHint
 
 if TYPE_CHECKING:
     from replay.engine.execution.executor import Executor
