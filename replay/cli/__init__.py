@@ -24,26 +24,39 @@ from replay.report import output
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
-# name -> (module, one line for `replay --help`), in the order in which help shows them
-COMMANDS: dict[str, tuple[str, str]] = {
-    "capture": ("replay.cli.capture", "Run an application and write the launches asked for into a snapshot."),
-    "pack": ("replay.cli.pack", "Make a snapshot of a raw capture, also one that was killed."),
-    "extract": ("replay.cli.extract", "Cut one window out of a snapshot into a file of its own."),
-    "info": ("replay.cli.info", "Say what is in a snapshot, on one screen."),
-    "ls": ("replay.cli.ls", "List the calls, kernels, memory, images, notes or windows of a snapshot."),
-    "dump": ("replay.cli.dump", "Write buffers, images and parameters of a snapshot into a folder."),
-    "verify": ("replay.cli.verify", "Check every checksum of a snapshot."),
-    "export": ("replay.cli.export", "Write a window as a C++ or Python program of its own."),
-    "run": ("replay.cli.run", "Replay a snapshot in a fresh process, check its outputs and time it."),
-    "compare": ("replay.cli.compare", "Say whether one snapshot or variant is slower than another."),
-    "bisect": ("replay.cli.bisect", "Find the first of several compilers, drivers or images that is slower."),
-    "check": ("replay.cli.check", "Replay a folder of snapshots and hold them against a baseline."),
-    "report": ("replay.cli.report", "Make an HTML page or Markdown of what other commands found."),
-    "explain": ("replay.cli.explain", "Say in a few sentences what a result is evidence of."),
-    "history": ("replay.cli.history", "List kernels over time, and mark where their level changed."),
-    "baseline": ("replay.cli.baseline", "Set or show the times that later results are held against."),
-    "doctor": ("replay.cli.doctor", "Say what is wrong with this machine, and how to cure it."),
+# group -> name -> one line for `replay --help`, in the order in which help shows them; the module is replay.cli.NAME
+GROUPS: dict[str, dict[str, str]] = {
+    "Capture": {
+        "capture": "Run an application and write the launches asked for into a snapshot.",
+        "pack": "Make a snapshot of a raw capture, also one that was killed.",
+        "extract": "Cut one window out of a snapshot into a file of its own.",
+    },
+    "Look inside": {
+        "info": "Say what is in a snapshot, on one screen.",
+        "ls": "List the calls, kernels, memory, images, notes or windows of a snapshot.",
+        "dump": "Write buffers, images and parameters of a snapshot into a folder.",
+        "verify": "Check every checksum of a snapshot.",
+    },
+    "Replay": {
+        "run": "Replay a snapshot in a fresh process, check its outputs and time it.",
+    },
+    "Decide": {
+        "compare": "Say whether one snapshot or variant is slower than another.",
+        "bisect": "Find the first of several compilers, drivers or images that is slower.",
+        "check": "Replay a folder of snapshots and hold them against a baseline.",
+        "history": "List kernels over time, and mark where their level changed.",
+        "baseline": "Set or show the times that later results are held against.",
+    },
+    "Share": {
+        "export": "Write a window as a C++ or Python program of its own.",
+        "report": "Make an HTML page or Markdown of what other commands found.",
+        "explain": "Say in a few sentences what a result is evidence of.",
+    },
+    "This machine": {
+        "doctor": "Say what is wrong with this machine, and how to cure it.",
+    },
 }
+COMMANDS = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}
 
 
 _typed: list[str] = []  # the command line of the command that runs

@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from replay.cli import COMMANDS
+from replay.cli import COMMANDS, GROUPS
+
+
+def in_groups(groups: Mapping[str, Sequence[str]], examples: Sequence[str]) -> type[TyperCommand]:
+    """A command whose help shows its options in groups, and ends with examples.
+
+    groups: title -> names of parameters of the function, in the order of the help. Options in none come last.
+    """
+
+    class GroupedCommand(TyperCommand):
+        def format_options(self, ctx: Any, formatter: Any) -> None:
+            records = {item.name: item.get_help_record(ctx) for item in self.get_params(ctx)}
+            arguments = [item.name for item in self.params if item.param_type_name == "argument"]
+            grouped = {*arguments, *(name for names in groups.values() for name in names)}
+            rest = [name for name in records if name not in grouped]
+            for title, names in {"Arguments": arguments, **groups, "Other": rest}.items():
+                with formatter.section(title):
+                    formatter.write_dl([records[name] for name in names])
+
+        def format_epilog(self, ctx: Any, formatter: Any) -> None:
+            with formatter.section("Examples"):
+                for example in examples:
+                    formatter.write(f"{'':{formatter.current_indent}}{example}\n")
+
+    return GroupedCommand
 
 
 class LazyGroup(TyperGroup):
@@ -22,11 +47,11 @@ class LazyGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
-        module, summary = COMMANDS[cmd_name]
+        summary = COMMANDS[cmd_name]
         if self._listing:
             return TyperCommand(cmd_name, help=summary, short_help=summary)
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
-        import_module(module).register(app)
+        import_module(f"replay.cli.{cmd_name}").register(app)
         return typer.main.get_command(app)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -44,6 +69,12 @@ class LazyGroup(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise typer.Abort from None  # typer itself would end with 130 and say nothing
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        widest = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(widest), summary) for name, summary in commands.items()])
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         self._listing = True

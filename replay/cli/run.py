@@ -19,6 +19,26 @@ from replay.cli.common import (
     Trust,
     Window,
 )
+from replay.cli.group import in_groups
+
+# What help shows under which title
+OPTIONS = {
+    "Checks": (
+        "dtype", "tolerance", "save_outputs", "save_all", "shift", "dry_run", "best_effort",
+    ),
+    "Timing": (
+        "samples", "quick", "rigorous", "timing", "caches", "serialize", "profile", "counters", "expand_graphs",
+    ),
+    "Variants": ("swap", "ptxas", "jit", "grid", "block", "shared"),
+    "Placement": (
+        "driver", "device", "window", "relocate", "placement", "memory_limit", "timeout", "trust",
+    ),
+    "Output": ("output", "history", "log_folder", "json", "quiet"),
+}  # fmt: skip
+EXAMPLES = (
+    "replay run x.rsnap --quick",
+    "replay run x.rsnap --swap attention=new.cu -o new.rres",
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -418,4 +438,4 @@ def _run_all(
 
 def register(app: typer.Typer) -> None:
     """Add `replay run`."""
-    app.command("run")(run)
+    app.command("run", cls=in_groups(OPTIONS, EXAMPLES))(run)
