@@ -15,7 +15,7 @@ from typing import IO
 
 from replay.bisect.candidates import Candidate
 from replay.bisect.run import SkippedError
-from replay.compare.made_of import kernels_of
+from replay.compare.machine_code import kernels_of
 from replay.compare.rounds import Observation
 from replay.compare.rows import observation
 from replay.compare.run import own_noise

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from replay import __version__
-from replay.compare.made_of import kernels_of, replayed
+from replay.compare.machine_code import kernels_of, replayed
 from replay.compare.rounds import Observation
 from replay.compare.verdict import Estimate, Judgement, Verdict, geometric_mean, survivors
 from replay.errors import EngineError, UsageError

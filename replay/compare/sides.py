@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from replay.compare.made_of import captured
+from replay.compare.machine_code import captured
 from replay.errors import UsageError
 from replay.inspection.kernels import captured_kernels
 from replay.results.comparison import ComparedKernel

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from replay.api.functions import by_symbol
-from replay.engine.checking.readings import Here, Readings
+from replay.engine.checking.readings import Readings, ReplayDevice
 from replay.engine.checking.shift import change_census
 from replay.engine.checking.verifying import Verified, Verifier
 from replay.engine.confinement import confine
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from replay.engine.worker import Messages
 
 
-def carry_out(
+def execute_request(
     driver: Driver,
     reader: SnapshotReader,
     request: dict[str, Any],
@@ -102,7 +102,7 @@ def carry_out(
         program,
         {number: TYPES[name] for number, name in request.get("dtypes", [])},
         tolerance_of(request.get("tolerance")),
-        Here(request["emulated"], device["compute_capability"]),
+        ReplayDevice(request["emulated"], device["compute_capability"]),
     )
     session.contents.reading, session.contents.reading_of_part = readings.of, readings.of_part
     verifier = Verifier(session, readings.of_copy, saver)

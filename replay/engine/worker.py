@@ -131,7 +131,7 @@ def _replay(request: dict[str, Any], messages: Messages) -> None:
     # Only now: these bring in shared libraries, threads and the driver.
     from replay.engine.driver import DriverFailure, LoadedDriver
     from replay.engine.measuring.counters import SETTING
-    from replay.engine.outcome import carry_out
+    from replay.engine.outcome import execute_request
     from replay.snapshot.container import SnapshotReader
     from replay.snapshot.windows import choose_window
 
@@ -143,7 +143,7 @@ def _replay(request: dict[str, Any], messages: Messages) -> None:
             os.environ[SETTING] = f"/proc/self/fd/{os.memfd_create('counters')}"
         try:
             driver = LoadedDriver()
-            result = carry_out(driver, reader, request, spans, taken, messages, targets)
+            result = execute_request(driver, reader, request, spans, taken, messages, targets)
         except DriverFailure as failure:
             # Not yet seen on a GPU: what a driver does that finds addresses held which it wants for itself.
             if any(is_held(span) and not span.host for span in spans) and failure.started_badly:

@@ -96,7 +96,7 @@ def _write(
 ) -> PackedSnapshot | None:
     """The snapshot of a process; None when it had no window, or the capture stopped before a call of it was recorded.
     wanted: only this window."""
-    surveys = process.surveyor.windows(process.decoder)
+    surveys = process.first_pass.windows(process.decoder)
     first = next(surveys, None)
     if first is None:
         return None

@@ -10,7 +10,7 @@ from typing import Any
 from replay.errors import FileError, FormatError, ReplayError
 from replay.pack.imagestore import ImageStore
 from replay.pack.report import PackReport
-from replay.pack.survey import Surveyor
+from replay.pack.survey import FirstPass
 from replay.raw.attachments import BlobsFile
 from replay.raw.decode import Decoder
 from replay.raw.records import RawFile
@@ -51,7 +51,7 @@ ENDED_WHILE_COPYING = "the application ended while memory was copied, before the
 class Process:
     """One program that called the driver. label: "1234", or "1234.1" for what it became by exec.
 
-    decoder, surveyor: of the first pass.
+    decoder, first_pass: of the first pass.
     """
 
     label: str
@@ -59,7 +59,7 @@ class Process:
     blobs: BlobsFile
     images: ImageStore
     decoder: Decoder
-    surveyor: Surveyor
+    first_pass: FirstPass
     problems: list[str] = field(default_factory=list)
     # In its first window, before the first call of it: the capture stopped; or the application ended.
     stopped_at_once: bool = False
@@ -68,23 +68,23 @@ class Process:
     @property
     def init_failure(self) -> int:
         """What cuInit answered, where it never succeeded; else 0."""
-        return 0 if self.surveyor.initialised else self.surveyor.init_failure
+        return 0 if self.first_pass.initialised else self.first_pass.init_failure
 
     def report(self, report: PackReport) -> None:
         """What the first pass found, once it has come to its end."""
-        surveyor = self.surveyor
+        first_pass = self.first_pass
         others = report.used_cuda and not report.init_failure
-        report.init_failure = 0 if others or surveyor.initialised else surveyor.init_failure
-        report.used_cuda = report.used_cuda or surveyor.calls > 0
-        report.matched_launches += surveyor.matched_launches
-        report.calls += surveyor.calls
-        report.kernels_seen += surveyor.kernels_seen
+        report.init_failure = 0 if others or first_pass.initialised else first_pass.init_failure
+        report.used_cuda = report.used_cuda or first_pass.calls > 0
+        report.matched_launches += first_pass.matched_launches
+        report.calls += first_pass.calls
+        report.kernels_seen += first_pass.kernels_seen
         if self.ended_at_once:
             report.problems.append(ENDED_WHILE_COPYING)
-        elif not surveyor.survey.opened or self.stopped_at_once or self.init_failure:
-            stopped = [note.text for note in surveyor.survey.notes if note.code == "CAPTURE_STOPPED"]
+        elif not first_pass.survey.opened or self.stopped_at_once or self.init_failure:
+            stopped = [note.text for note in first_pass.survey.notes if note.code == "CAPTURE_STOPPED"]
             reason = f"capture stopped: {stopped[0]}" if stopped else "no launch that was asked for"
-            report.skipped.append(f"process {self.label}: {reason} ({surveyor.calls} driver calls recorded)")
+            report.skipped.append(f"process {self.label}: {reason} ({first_pass.calls} driver calls recorded)")
 
 
 def record_files(raw: Path) -> list[Path]:
@@ -119,4 +119,4 @@ def open_process(
     blobs = stack.enter_context(BlobsFile(path.with_name("blobs" + path.name.removeprefix("calls"))))
     images = ImageStore(blobs, full_images)
     label = path.name.removeprefix("calls.").removesuffix(".bin")
-    return Process(label, raw, blobs, images, Decoder(raw), Surveyor(images))
+    return Process(label, raw, blobs, images, Decoder(raw), FirstPass(images))

@@ -28,7 +28,7 @@ from replay.run.result import (
     first_of,
     snapshot_facts,
 )
-from replay.run.supervisor import Worker
+from replay.run.supervisor import WorkerProcess
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.own import is_own
 from replay.snapshot.schema import Environment, Kernel, Range, from_wire
@@ -223,7 +223,7 @@ def _ask_workers(
         last = restarts >= MAXIMUM_RESTARTS or refusals >= MAXIMUM_REFUSALS
         request["relocate"] = last and options.relocate
         layout = order[restarts % len(order)]
-        worker = Worker(
+        worker = WorkerProcess(
             request,
             driver,
             options.timeout_s,

@@ -33,7 +33,7 @@ _CPU_DRIVER = "replay CPU driver: "  # how the built-in driver's messages begin
 _BOOTSTRAP = "import sys; sys.path[:] = {path!r}; from replay.engine.worker import main; main()"
 
 
-class Worker:
+class WorkerProcess:
     """One worker process: started, watched, and gone when `run` returns, whatever happens."""
 
     def __init__(

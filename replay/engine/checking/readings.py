@@ -47,7 +47,7 @@ _ARRAY_TYPES = {
 
 
 @dataclass(frozen=True)
-class Here:
+class ReplayDevice:
     """The device that replays."""
 
     emulated: bool
@@ -62,7 +62,7 @@ class Readings:
         program: Program,
         declared: Mapping[int, ElementType],
         tolerance: Tolerance | None,
-        here: Here | None = None,
+        here: ReplayDevice | None = None,
     ) -> None:
         self._program = program
         self._declared = declared

@@ -36,7 +36,7 @@ State = Literal["ok", "lacking", "differs", "unknown"]
 
 
 @dataclass(frozen=True)
-class Here:
+class Available:
     """What there is. capability: 90 for 9.0. free_bytes: of the device; None when it was not asked. attributes: values
     by CUdevice_attribute. missing_functions: of those that a replay calls.
 
@@ -57,7 +57,7 @@ class Here:
     apart: list[tuple[int, int]] | None = None
 
 
-def look(driver: Driver, device: int, emulated: bool, needs: Requirements, memory: bool) -> Here:
+def look(driver: Driver, device: int, emulated: bool, needs: Requirements, memory: bool) -> Available:
     """Ask the driver. memory: also for free memory, which opens a context for a moment. Raises EngineError."""
     count = query_int(driver, "cuDeviceGetCount")
     if not 0 <= device < count:
@@ -82,7 +82,7 @@ def look(driver: Driver, device: int, emulated: bool, needs: Requirements, memor
         call(driver, "cuMemGetInfo_v2", ctypes.addressof(both), ctypes.addressof(both) + 8)
         free = both[0]
         call(driver, "cuDevicePrimaryCtxRelease_v2", live)
-    return Here(
+    return Available(
         query_int(driver, "cuDriverGetVersion"),
         emulated,
         count,
@@ -124,7 +124,7 @@ def _has(driver: Driver, symbol: str) -> bool:
     return True
 
 
-def judge(needs: Requirements, here: Here) -> list[Finding]:
+def judge(needs: Requirements, here: Available) -> list[Finding]:
     """Every item, those that are lacking included."""
     findings = [*_calls(needs), *_devices(needs, here), _memory(needs, here), *_host(needs, here)]
     for image in needs.images[:MAXIMUM_FINDINGS]:
@@ -168,7 +168,7 @@ def _calls(needs: Requirements) -> list[Finding]:
     return found or [Finding("calls", "calls that can be replayed", "all of them", "ok")]
 
 
-def _devices(needs: Requirements, here: Here) -> list[Finding]:
+def _devices(needs: Requirements, here: Available) -> list[Finding]:
     asked = max(1, len(needs.devices))
     found = []
     if asked > 1:
@@ -199,7 +199,7 @@ def _devices(needs: Requirements, here: Here) -> list[Finding]:
     return found
 
 
-def _memory(needs: Requirements, here: Here) -> Finding:
+def _memory(needs: Requirements, here: Available) -> Finding:
     needed = needs.total_device_bytes
     text = f"{_size(needed)}" + (
         f", and {_size(needs.restore_bytes)} to restore" if needs.restore_bytes else ""
@@ -231,7 +231,7 @@ def _memory(needs: Requirements, here: Here) -> Finding:
     return Finding("device memory", text, has, "ok")
 
 
-def _host(needs: Requirements, here: Here) -> list[Finding]:
+def _host(needs: Requirements, here: Available) -> list[Finding]:
     copies = max(
         0, needs.total_device_bytes + needs.restore_bytes - here.total_bytes
     )  # at least, on the host
@@ -253,7 +253,7 @@ def _host(needs: Requirements, here: Here) -> list[Finding]:
     return [Finding(what, _size(needed), _size(here.host_bytes), "ok")]
 
 
-def _image(image: ImageNeed, needs: Requirements, here: Here) -> Finding:
+def _image(image: ImageNeed, needs: Requirements, here: Available) -> Finding:
     names = ", ".join(image.kernels[:3]) + (
         f" and {len(image.kernels) - 3} more" if len(image.kernels) > 3 else ""
     )
@@ -311,7 +311,7 @@ def _image(image: ImageNeed, needs: Requirements, here: Here) -> Finding:
     return Finding(item, has + left_out, device, "ok", "" if here.emulated else "PTX is compiled here")
 
 
-def _captured(needs: Requirements, here: Here) -> str:
+def _captured(needs: Requirements, here: Available) -> str:
     newer = needs.captured_driver > here.driver_version
     return f"; the snapshot was made with CUDA {_cuda(needs.captured_driver)}" if newer else ""
 
@@ -347,7 +347,7 @@ def _since(version: str) -> int:
     return 0
 
 
-def _ptx_fits(version: str, here: Here) -> bool:
+def _ptx_fits(version: str, here: Available) -> bool:
     try:
         major, minor = (int(part) for part in version.split("."))
     except ValueError:
@@ -362,7 +362,7 @@ def _ptx_fits(version: str, here: Here) -> bool:
     return since <= here.driver_version
 
 
-def _feature(feature: Feature, here: Here) -> Finding:
+def _feature(feature: Feature, here: Available) -> Finding:
     value = here.attributes.get(feature.attribute)
     needs = f"{feature.minimum:,}" if feature.minimum > 1 else "yes"
     if value is None:
@@ -378,7 +378,7 @@ def _feature(feature: Feature, here: Here) -> Finding:
     )  # fmt: skip
 
 
-def _driver(needs: Requirements, here: Here) -> Finding:
+def _driver(needs: Requirements, here: Available) -> Finding:
     name, since = needs.newest_function
     text = f"CUDA {_cuda(since)} for {name}" if name else "any"
     has = f"CUDA {_cuda(here.driver_version)}"

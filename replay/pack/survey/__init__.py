@@ -2,6 +2,6 @@
 
 from replay.pack.survey.call_parts import is_image, parameter_buffer
 from replay.pack.survey.findings import KernelDraft, Survey
-from replay.pack.survey.surveyor import Surveyor
+from replay.pack.survey.first_pass import FirstPass
 
-__all__ = ["KernelDraft", "Survey", "Surveyor", "is_image", "parameter_buffer"]
+__all__ = ["KernelDraft", "Survey", "FirstPass", "is_image", "parameter_buffer"]

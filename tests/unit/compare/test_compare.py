@@ -10,7 +10,7 @@ import re
 import pytest
 
 from replay.cli.common import seconds
-from replay.compare.made_of import replayed
+from replay.compare.machine_code import replayed
 from replay.compare.rows import observation
 from replay.compare.sides import SnapshotWindow, StoredResult, holds_results, matched, results_at
 from replay.compare.stored import compare_results

@@ -68,10 +68,10 @@ def asked_layouts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The layouts of the workers of a replay in which every address is taken."""
     asked: list[str] = []
 
-    def run(worker: parent.Worker) -> None:
+    def run(worker: parent.WorkerProcess) -> None:
         asked.append(worker.layout)
 
-    monkeypatch.setattr(parent.Worker, "run", run)
+    monkeypatch.setattr(parent.WorkerProcess, "run", run)
     return asked
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from replay.engine.preflight.findings import Here, judge, refuse
+from replay.engine.preflight.findings import Available, judge, refuse
 from replay.errors import EngineError
 from replay.inspection.requirements import (
     CLUSTER_LAUNCH,
@@ -25,7 +25,7 @@ from replay.snapshot.schema import Call, Note, from_wire
 
 from ..snapshot_factory import CONTEXT, vector_add
 
-GPU = Here(
+GPU = Available(
     13000,
     False,
     1,

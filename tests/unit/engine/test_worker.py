@@ -13,7 +13,7 @@ import pytest
 
 from replay.errors import WorkerError
 from replay.run.parent import RunOptions, run_snapshot
-from replay.run.supervisor import Worker
+from replay.run.supervisor import WorkerProcess
 
 from ..small_snapshots import increment
 
@@ -52,14 +52,14 @@ def test_fault_in_the_driver_is_reported_with_its_signal(replayed, monkeypatch, 
 
 
 def test_killed_worker_is_reported(replayed, monkeypatch):
-    start = Worker._start
+    start = WorkerProcess._start
 
     def start_and_kill(self, write_end):
         process = start(self, write_end)
         process.send_signal(signal.SIGKILL)
         return process
 
-    monkeypatch.setattr(Worker, "_start", start_and_kill)
+    monkeypatch.setattr(WorkerProcess, "_start", start_and_kill)
     with pytest.raises(WorkerError, match="SIGKILL"):
         replayed(increment())
 

@@ -107,7 +107,7 @@ def told(tmp_path, emulator, profiler, monkeypatch):
         monkeypatch.setenv("PROFILER_LOG", "/dev/stderr")  # where the driver traces, too
         monkeypatch.setenv("REPLAY_EMULATOR_TRACE", "1")
         monkeypatch.setattr(
-            "replay.run.supervisor.Worker._take_log",
+            "replay.run.supervisor.WorkerProcess._take_log",
             lambda self, data, **words: log.open("ab").write(data),
         )
         result = run_snapshot(
@@ -197,7 +197,7 @@ def test_the_window_is_between_the_calls_that_start_and_stop_a_profiler(tmp_path
     path = increment().write(tmp_path / "x.rsnap")
     log = tmp_path / "log"
     monkeypatch.setattr(
-        "replay.run.supervisor.Worker._take_log", lambda self, data, **words: log.open("ab").write(data)
+        "replay.run.supervisor.WorkerProcess._take_log", lambda self, data, **words: log.open("ab").write(data)
     )
     result = run_snapshot(
         path, RunOptions(driver=emulator, timing=None, profile=True, timeout_s=60, trust=True)

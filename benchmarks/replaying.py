@@ -1,6 +1,6 @@
 """How fast a replay is: the whole command, the submission of many launches, and the loading of memory.
 
-    python benchmarks/replay.py [--rounds N] [--bytes N] [--launches N] [--folder DIR] [--output FILE.json]
+    python benchmarks/replaying.py [--rounds N] [--bytes N] [--launches N] [--folder DIR] [--output FILE.json]
 
 On the built-in CPU driver, side by side in rounds, the least of each side counting:
 
@@ -259,7 +259,7 @@ def main() -> int:
                 print(f"  {key:24} {value:.4g}" if isinstance(value, float) else f"  {key:24} {value}")
     if options.output:
         machine = {
-            "command": " ".join(["python", "benchmarks/replay.py", *sys.argv[1:]]),
+            "command": " ".join(["python", "benchmarks/replaying.py", *sys.argv[1:]]),
             "date_utc": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             "machine": platform.machine(),
             "processor": processor(),

@@ -52,7 +52,7 @@ _DEVICE_ERROR = re.compile(r"(\d{1,9}) (\d) ?(.*)", re.DOTALL)  # CUresult, Mome
 _OF_THE_PROCESS = frozenset(("CAPTURE_STOPPED", "CHILD_PROCESS", "IMAGE_UNKNOWN"))
 
 
-class Surveyor:
+class FirstPass:
     """Runs the first pass over one process.
 
     objects, allocations: what is alive. calls, matched_launches: of the whole process so far, in a window or not.
