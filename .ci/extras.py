@@ -11,6 +11,7 @@ from pip._vendor.packaging.requirements import Requirement  # of the pip that wi
 for line in requires("gpu-replay") or ():
     requirement = Requirement(line)
     marker, requirement.marker = requirement.marker, None
-    wanted = marker and any(marker.evaluate({"extra": extra}) for extra in sys.argv[1:])
-    if wanted and not marker.evaluate({"extra": ""}):
+    if marker is None or marker.evaluate({"extra": ""}):
+        continue
+    if any(marker.evaluate({"extra": extra}) for extra in sys.argv[1:]):
         print(requirement)

@@ -29,14 +29,9 @@ import time
 from pathlib import Path
 
 import numpy as np
+from snapshot import COMPRESS, Usage, measured
 
 HERE = Path(__file__).resolve().parent
-sys.path[:] = [
-    *(entry for entry in sys.path if Path(entry or ".").resolve() != HERE),
-    str(HERE),
-]  # it has a replay.py
-from snapshot import COMPRESS, Usage, measured  # noqa: E402
-
 PROGRAM = HERE / "changing_memory.py"
 COPY_TARGET_RATIO = 1.2  # of the time of a plain copy, at most
 PACK_TARGET_RATIO = 1.0  # of the throughput of zstd, at least

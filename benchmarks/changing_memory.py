@@ -73,7 +73,7 @@ def main() -> int:
     for number in range(launches):
         first = number * count % max(1, size_bytes // 4 - count)
         words = [np.array([first], np.uint32), np.array([count], np.uint32), np.array([number], np.uint32)]
-        packed = [np.array([data], np.uint64), *words]
+        packed: list[np.ndarray] = [np.array([data], np.uint64), *words]
         addresses = np.array([value.ctypes.data for value in packed], np.uint64)
         blocks = max(1, -(-count // THREADS))
         check(driver.cuLaunchKernel(kernel, blocks, 1, 1, THREADS, 1, 1, 0, 0, addresses.ctypes.data, 0))

@@ -50,10 +50,7 @@ LOOPS_AT_ONCE = 10  # one after the other, so that starting threads is a small p
 def emulator_folder() -> Path:
     if named := os.environ.get("REPLAY_TEST_EMULATOR_DIR"):
         return Path(named)
-    sys.path[:] = [
-        entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).resolve().parent
-    ]
-    import replay  # not the benchmark of that name beside this file
+    import replay
 
     return Path(replay.__file__).resolve().parent / "_native" / "emulator"
 

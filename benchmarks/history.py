@@ -16,12 +16,10 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).resolve().parent]
-
-from replay.history.changes import change_points  # noqa: E402
-from replay.history.store import History, by_series  # noqa: E402
-from replay.results import schema  # noqa: E402
-from replay.results.store import write_result  # noqa: E402
+from replay.history.changes import change_points
+from replay.history.store import History, by_series
+from replay.results import schema
+from replay.results.store import write_result
 
 INDEX_TARGET_S_PER_100_000 = 10.0
 SERIES_TARGET_S = 0.05

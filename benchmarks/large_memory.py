@@ -53,7 +53,7 @@ def main() -> int:
     output = int(check(driver.cuMemAlloc(4096)))
     view = np.zeros(1, np.dtype([("count", "u4"), ("data", "u8"), ("scale", "f4")], align=True))
     view["count"], view["data"], view["scale"] = 256, output, 1.0
-    packed = [np.array([device_table], np.uint64), np.array([count], np.uint32), view]
+    packed: list[np.ndarray] = [np.array([device_table], np.uint64), np.array([count], np.uint32), view]
     addresses = np.array([value.ctypes.data for value in packed], np.uint64)
     check(driver.cuLaunchKernel(kernel, 2, 1, 1, 128, 1, 1, 0, 0, addresses.ctypes.data, 0))
     check(driver.cuCtxSynchronize())

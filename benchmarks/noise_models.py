@@ -154,7 +154,7 @@ def mixture(*models: Model) -> Model:
 
     def noise(g: Generator, n: int, m: int) -> numpy.ndarray:
         which = g.integers(0, len(models), (n, 1))
-        return sum((which == at) * model.noise(g, n, m) for at, model in enumerate(models))
+        return numpy.asarray(sum((which == at) * model.noise(g, n, m) for at, model in enumerate(models)))
 
     return Model("one of " + "; ".join(model.name for model in models), noise)
 
@@ -163,7 +163,7 @@ def together(*models: Model) -> Model:
     """All at once."""
     return Model(
         " and ".join(model.name for model in models),
-        lambda g, n, m: sum(model.noise(g, n, m) for model in models),
+        lambda g, n, m: numpy.asarray(sum(model.noise(g, n, m) for model in models)),
     )
 
 

@@ -27,6 +27,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +71,7 @@ class Times:
 def interposer() -> Path:
     if named := os.environ.get("REPLAY_TEST_INTERPOSER"):
         return Path(named).resolve()
-    sys.path[:] = [
-        entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).resolve().parent
-    ]
-    import replay  # not the benchmark of that name beside this file
+    import replay
 
     return Path(replay.__file__).resolve().parent / "_native" / "libreplay_interposer.so"
 
@@ -143,16 +141,14 @@ def main() -> int:
         application = build(Path(name))
         work = work_for_pace(application)
         settings = ("no shim", "closed")
-        one = in_turns(
-            options.rounds, {name: lambda name=name: measure(application, name) for name in SETTINGS}
-        )
+        one = in_turns(options.rounds, {name: partial(measure, application, name) for name in SETTINGS})
         many = in_turns(
             options.rounds,
-            {name: lambda name=name: measure(application, name, threads=THREADS) for name in settings},
+            {name: partial(measure, application, name, threads=THREADS) for name in settings},
         )
         paced = in_turns(
             options.rounds,
-            {name: lambda name=name: measure(application, name, work=work) for name in settings},
+            {name: partial(measure, application, name, work=work) for name in settings},
         )
     plain = one["no shim"]
     print(f"{'':16}{'launch ns':>10}{'added':>8}{'ratio':>8}{'wall ns':>9}{'copy ns':>9}{'added':>8}")

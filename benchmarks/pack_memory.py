@@ -18,15 +18,14 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from snapshot import measured
+
+from replay.api.vocabulary import CopyFlag, Moment, RecordKind
+from replay.raw.checksum import crc32c
 
 HERE = Path(__file__).resolve().parent
-sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE]  # it has a replay.py
-sys.path += [str(HERE), str(HERE.parent / "tests" / "unit")]
+sys.path.append(str(HERE.parent / "tests" / "unit"))
 from raw_writer import RawWriter  # noqa: E402
-from snapshot import measured  # noqa: E402
-
-from replay.api.vocabulary import CopyFlag, Moment, RecordKind  # noqa: E402
-from replay.raw.checksum import crc32c  # noqa: E402
 
 PIECE_BYTES = 256 << 10
 RANGE_BYTES = 1 << 30

@@ -69,7 +69,7 @@ def main() -> None:
         write_raw(folder, mib)
         for _ in range(rounds):
             for how, patch in (("whole", lambda *arguments: None), ("patches", kept)):
-                copies.CopyStore._patch = patch  # type: ignore[assignment, method-assign]
+                copies.CopyStore._patch = patch  # type: ignore[method-assign]
                 found[how].append(measure(folder))
     medians = {
         how: [sorted(column)[rounds // 2] for column in zip(*rows, strict=True)]

@@ -38,7 +38,6 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE]  # this file is no package
 QUICK_TARGET_S = 1.2
 QUICK_BYTES = 10_000_000
 LAUNCH_TARGET_NS = 3_000.0

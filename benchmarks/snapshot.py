@@ -23,9 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE] + [
-    str(HERE)
-]  # it has a replay.py
 INFO_TARGET_S = 0.4
 INFO_TARGET_BYTES = 100_000_000
 PACK_TARGET_RATIO = 1.0

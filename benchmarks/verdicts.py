@@ -31,22 +31,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != Path(__file__).resolve().parent]
+import noise_models
+import numpy
+from noise_models import HELD_OUT, TUNED, Model, compare_all
 
-import numpy  # noqa: E402
-
-from replay.bisect.run import Progress, find_slower  # noqa: E402
-from replay.check.run import effect_beyond  # noqa: E402
-from replay.compare.rounds import Observation, RoundLimits  # noqa: E402
-from replay.compare.stored import judge_by_spread  # noqa: E402
-from replay.errors import EngineError  # noqa: E402
-from replay.history.changes import change_points  # noqa: E402
-from replay.history.spread import spread_of  # noqa: E402
-
-# After `replay`: a file beside this one has its name.
-sys.path.append(str(Path(__file__).resolve().parent))
-import noise_models  # noqa: E402
-from noise_models import HELD_OUT, TUNED, Model, compare_all  # noqa: E402
+from replay.bisect.run import Progress, find_slower
+from replay.check.run import effect_beyond
+from replay.compare.rounds import Observation, RoundLimits
+from replay.compare.stored import judge_by_spread
+from replay.errors import EngineError
+from replay.history.changes import change_points
+from replay.history.spread import spread_of
 
 ROUND_NOISE = 0.009
 LAUNCH_NOISE = 0.002
@@ -163,6 +158,7 @@ def simulate_days(model: Model, count: int) -> dict[str, float]:
         for side in (2, 4):
             times = numpy.exp(model.noise(generator, 1, 12 + 2 * side)[0])
             spread = spread_of(dated(times[:12]))
+            assert spread is not None
             judged, _ = judge_by_spread(times[12 : 12 + side], times[12 + side :], 0.01, spread, own=False)
             alarms[f"{side} results"] += judged.verdict.value in ("SLOWER", "FASTER")
         for days in (1, 6, 12):
@@ -364,7 +360,7 @@ def main() -> int:
         all_s = 60 * options.minutes
         everything: list[Compared] = []
         for name, factor, share, seed in (("equal sides", 1.0, 0.7, 0), ("2 % slower", 1.02, 1.0, 100_000)):
-            found = real_comparisons(
+            compared = real_comparisons(
                 options.snapshot.absolute(),
                 factor,
                 options.real,
@@ -372,25 +368,25 @@ def main() -> int:
                 begin_s + share * all_s,
                 options.seed + seed,
             )
-            everything += found
-            verdicts = Counter(item.verdict for item in found)
+            everything += compared
+            verdicts = Counter(item.verdict for item in compared)
             alarm = verdicts["SLOWER"] + (verdicts["FASTER"] if factor == 1 else 0)
-            low, high = interval(alarm, len(found))
-            rounds = statistics.fmean(item.rounds for item in found)
+            low, high = interval(alarm, len(compared))
+            rounds = statistics.fmean(item.rounds for item in compared)
             print(
-                f"  {name}: {len(found)} comparisons, {dict(verdicts)}; called different {alarm / len(found):.2%} "
+                f"  {name}: {len(compared)} comparisons, {dict(verdicts)}; called different {alarm / len(compared):.2%} "
                 f"[{low:.2%}, {high:.2%}], {rounds:.2f} rounds"
             )
             figures[f"real, {name}"] = {
-                "comparisons": len(found), "verdicts": dict(verdicts), "low": low, "high": high, "rounds": rounds,
-                "rounds_of_each": [item.rounds for item in found],
+                "comparisons": len(compared), "verdicts": dict(verdicts), "low": low, "high": high, "rounds": rounds,
+                "rounds_of_each": [item.rounds for item in compared],
             }  # fmt: skip
             if factor == 1:
-                check("real: false alarms", alarm / len(found), lambda v: v <= FALSE_ALARMS_TARGET, "at most 1 %",
-                      f"{alarm / len(found):.2%}")  # fmt: skip
+                check("real: false alarms", alarm / len(compared), lambda v: v <= FALSE_ALARMS_TARGET, "at most 1 %",
+                      f"{alarm / len(compared):.2%}")  # fmt: skip
             else:
-                check("real: 2 % slower is found", alarm / len(found), lambda v: v >= FOUND_TARGET, "at least 99 %",
-                      f"{alarm / len(found):.2%}")  # fmt: skip
+                check("real: 2 % slower is found", alarm / len(compared), lambda v: v >= FOUND_TARGET, "at least 99 %",
+                      f"{alarm / len(compared):.2%}")  # fmt: skip
                 check(
                     "real: rounds for it",
                     rounds,

@@ -105,7 +105,7 @@ def swapped_symbols() -> list[tuple[str, Function, bool]]:
 
 def vocabulary_header() -> str:
     lines = [f"// {BANNER}", "#pragma once", ""]
-    names: tuple[tuple[str, str, type[IntEnum]], ...] = (
+    names: tuple[tuple[str, str, Iterable[IntEnum]], ...] = (
         ("keep", "KEEP", vocabulary.Keep),
         ("role", "ROLE", vocabulary.Role),
         ("effect", "EFFECT", vocabulary.Effect),

@@ -84,7 +84,9 @@ class Process:
         elif not first_pass.survey.opened or self.stopped_at_once or self.init_failure:
             stopped = [note.text for note in first_pass.survey.notes if note.code == "CAPTURE_STOPPED"]
             reason = f"capture stopped: {stopped[0]}" if stopped else "no launch that was asked for"
-            report.skipped.append(f"process {self.label}: {reason} ({first_pass.calls} driver calls recorded)")
+            report.skipped.append(
+                f"process {self.label}: {reason} ({first_pass.calls} driver calls recorded)"
+            )
 
 
 def record_files(raw: Path) -> list[Path]:

@@ -290,7 +290,7 @@ class Caller:
             if function.effect == Effect.HOST_FREE:
                 return self._output("cuMemHostAlloc", "pp", 8, bytesize=512)
             if function.effect == Effect.HOST_REGISTER:
-                return self.recorder.memory.host(4096)
+                return int(self.recorder.memory.host(4096))
             if function.effect == Effect.HOST_UNREGISTER:
                 return self.make("cuMemHostRegister_v2", bytesize=512)["p"]
             return self.pinned()

@@ -23,7 +23,7 @@ def put(address: int, data: bytes) -> None:
     ctypes.memmove(address, data, len(data))
 
 
-def word(data: bytes, at: int) -> int:
+def word(data: bytes | bytearray, at: int) -> int:
     return int.from_bytes(data[at : at + 8], "little")
 
 

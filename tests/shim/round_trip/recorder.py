@@ -123,7 +123,7 @@ class Recorder:
         self._variables: dict[str, int] = {}
         self._old_launches: dict[int, dict[str, Any]] = {}
         self.memory = Memory()
-        self.graphs = Graphs(self)
+        self.graphs: Graphs = Graphs(self)
         self.hook = HOOK(self._called)
         self._by_symbol = by_symbol()
 

@@ -53,6 +53,7 @@ class RecordedDriver:
         if name not in self._functions:
             prototype = ctypes.CFUNCTYPE(ctypes.c_int32, *[argument_type(p) for p in row.parameters])
             address = ctypes.cast(getattr(self._library, name), ctypes.c_void_p).value
+            assert address is not None
             self._functions[name] = prototype(address)
         return self._functions[name]
 

@@ -197,7 +197,8 @@ def test_the_window_is_between_the_calls_that_start_and_stop_a_profiler(tmp_path
     path = increment().write(tmp_path / "x.rsnap")
     log = tmp_path / "log"
     monkeypatch.setattr(
-        "replay.run.supervisor.WorkerProcess._take_log", lambda self, data, **words: log.open("ab").write(data)
+        "replay.run.supervisor.WorkerProcess._take_log",
+        lambda self, data, **words: log.open("ab").write(data),
     )
     result = run_snapshot(
         path, RunOptions(driver=emulator, timing=None, profile=True, timeout_s=60, trust=True)
