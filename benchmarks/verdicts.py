@@ -374,7 +374,8 @@ def main() -> int:
             low, high = interval(alarm, len(compared))
             rounds = statistics.fmean(item.rounds for item in compared)
             print(
-                f"  {name}: {len(compared)} comparisons, {dict(verdicts)}; called different {alarm / len(compared):.2%} "
+                f"  {name}: {len(compared)} comparisons, {dict(verdicts)}; "
+                f"called different {alarm / len(compared):.2%} "
                 f"[{low:.2%}, {high:.2%}], {rounds:.2f} rounds"
             )
             figures[f"real, {name}"] = {
