@@ -15,7 +15,8 @@ from replay.compare.tolerance import Tolerance
 from replay.drivers import Driver, find_driver
 from replay.engine.isolation import WorkerLog
 from replay.engine.placing import layouts
-from replay.engine.placing.memory import STAY_ADVICE, is_global, plan_spans
+from replay.engine.placing.memory import STAY_ADVICE
+from replay.engine.placing.spans import is_global, plan_spans
 from replay.engine.result import (
     all_of,
     application_facts,

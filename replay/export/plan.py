@@ -21,7 +21,9 @@ from replay.engine.execution.lanes import is_launch, launch_streams
 from replay.engine.measuring.measure import MAXIMUM_HELD_CALLS, may_wait
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.devices import Devices, captured_devices
-from replay.engine.placing.memory import Placed, Span, home_address, is_array, is_global, is_host, plan_spans
+from replay.engine.placing.lifetimes import Lifetimes
+from replay.engine.placing.pieces import Placed
+from replay.engine.placing.spans import Span, home_address, is_array, is_global, is_host, plan_spans
 from replay.engine.program import Program
 from replay.errors import EngineError
 from replay.export.exported import DESTROYERS
@@ -161,9 +163,7 @@ class _Planning:
         executor.handle_words = program.call_handles
         executor.graphs.expand = True
         executor.graphs.runner = _NodeRunner(recorder)  # type: ignore[assignment]
-        executor.temporary = [
-            item for item in program.ranges.values() if is_host(item) and (item.born_call or item.died_call)
-        ]
+        executor.lifetimes = Lifetimes(program.ranges.values())
         executor.window_objects = {
             (c_type, handle)
             for call in program.window

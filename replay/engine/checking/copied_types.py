@@ -9,7 +9,7 @@ from itertools import islice
 
 from replay.api.functions import by_symbol
 from replay.compare.elements import Region
-from replay.engine.placing.memory import is_array, is_host
+from replay.engine.placing.spans import is_array, is_host
 from replay.snapshot.schema import Call, Range
 
 MAXIMUM_COPIES = 100_000  # that are looked at

@@ -13,7 +13,7 @@ from replay.api.functions import by_symbol
 from replay.api.vocabulary import Keep
 from replay.engine.checking.verifying import Verified
 from replay.engine.contents.reading import describe
-from replay.engine.placing.memory import is_array, is_global
+from replay.engine.placing.spans import is_array, is_global
 from replay.engine.session import Session
 from replay.results.schema import Restore
 

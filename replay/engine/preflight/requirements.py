@@ -20,7 +20,7 @@ from replay.api.functions import by_symbol
 from replay.engine.contents.reading import copied_bytes
 from replay.engine.execution.executed import executes
 from replay.engine.placing.devices import captured_ordinals
-from replay.engine.placing.memory import is_array, is_global, is_host, plan_spans
+from replay.engine.placing.spans import is_array, is_global, is_host, plan_spans
 from replay.errors import ReplayError
 from replay.images import identify, image_size, read_container, target_of
 from replay.snapshot.container import SnapshotReader

@@ -15,7 +15,7 @@ from replay.engine.driver import argument_type
 from replay.engine.execution.executed import NOT_EXECUTED
 from replay.engine.execution.executor import Executor
 from replay.engine.execution.inputs import Prepared
-from replay.engine.placing.memory import plan_spans
+from replay.engine.placing.spans import plan_spans
 from replay.engine.program import Program
 from replay.engine.session import Session
 from replay.snapshot.builder import pack
