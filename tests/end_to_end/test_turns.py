@@ -159,7 +159,6 @@ def random_script(seed: int) -> str:
                     f"up {one} {k}",
                     f"down {one}",
                     f"put {entry} {one} {chance.choice((0, 12))}",
-                    f"keep {entry} {one} {chance.choice((0, 8))}",
                     *[f"go {entry} {k}"] * 2,
                     f"note {entry}",
                 ]

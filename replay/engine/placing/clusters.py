@@ -27,7 +27,7 @@ def place_cluster(
     """Give the device's memory of a cluster its place, `distance` from where it was; stays get theirs when they appear
     (`turns.py`). All addresses are held. Returns nothing and the reason where they cannot be had."""
     stays = [span for span in cluster if span.stay]
-    parts = {span: _parts(span, stays, distance) for span in cluster if not span.stay}
+    parts = {span: parts_of(span, stays, distance) for span in cluster if not span.stay}
     for span in () if distance else parts:
         if not is_held(span) and (reason := hold_addresses(span.address, span.size_bytes)):
             return [], reason
@@ -65,7 +65,7 @@ def place_cluster_elsewhere(
     return [replace(item, how="relocated", reason=reason) for item in placed]
 
 
-def _parts(span: Span, stays: Iterable[Span], distance: int) -> tuple[Part, ...]:
+def parts_of(span: Span, stays: Iterable[Span], distance: int) -> tuple[Part, ...]:
     """A span of the device's memory, cut where stays have granules of it at other times."""
     changes: dict[int, int] = {}  # address -> by how many more or fewer stays have what follows
     for stay in stays:

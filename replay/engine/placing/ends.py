@@ -15,6 +15,7 @@ from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect
 from replay.engine.driver import Driver, DriverFailure
 from replay.engine.execution.executed import PLACED_BEFOREHAND
+from replay.engine.placing.memory import outside
 from replay.engine.placing.pieces import Placed
 from replay.engine.placing.spans import home_address, is_array, is_global
 from replay.engine.placing.stays import Stays
@@ -119,7 +120,10 @@ class Ends:
             if self._now.get(holder) != self._at_start[holder] or holder.parts:
                 self._now[holder] = list(self._at_start[holder])
                 self._tell(holder, (holder.span.address, holder.span.end), self._now[holder])
+        around = sorted((holder.span.address, holder.span.end) for holder in self._placed)
         for holder in self._of_stays.values():
+            for stretch in outside(holder.span, around):  # no other memory tells of it
+                self._tell(holder, stretch, [])
             for piece in self._at_start[holder]:
                 self._appear(holder, piece)
 

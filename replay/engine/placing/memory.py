@@ -60,7 +60,7 @@ def hold(spans: Iterable[Span]) -> dict[Span, str]:
         if span.apart:
             failed[span] = "memory of the device has the same 2 MiB at the same time"
             continue
-        missing = _outside(span, held) if span.stay else [(span.address, span.end)]
+        missing = outside(span, held) if span.stay else [(span.address, span.end)]
         for start, end in missing:
             if reason := hold_addresses(start, end - start):
                 failed[span] = reason
@@ -69,7 +69,7 @@ def hold(spans: Iterable[Span]) -> dict[Span, str]:
     return failed
 
 
-def _outside(span: Span, held: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+def outside(span: Span, held: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """The parts of a span that are not among the held addresses, which do not overlap and are in order."""
     found, at = [], span.address
     for start, end in held[max(bisect_left(held, (at, 0)) - 1, 0) :]:

@@ -75,6 +75,11 @@ class Turns:
                 self.appear(range_)
 
     @property
+    def now(self) -> tuple[set[int], set[Part]]:
+        """The numbers of the stays that have their addresses, and the parts of the device that are not there."""
+        return set(self._here), set(self._absent)
+
+    @property
     def any(self) -> bool:
         """Whether there are stays."""
         return bool(self._stays.by_number)
@@ -145,7 +150,7 @@ class Turns:
         for number in ended:
             self._end(number)
         for part in self._absent - absent:
-            self._map(part)
+            self._bring_back(part)
         for number in coming:
             self._give_to_host(number)
 
@@ -164,20 +169,17 @@ class Turns:
         start, end = self._pages(number)
         for part in self._parts_in(start, end):
             if part not in self._absent:
-                self._unmap(part)
+                self.unmap(part)
+                self._absent.add(part)
         self._end_in(start, end)
-        span = self._placed[number].span
-        if reason := pin(self._driver, span, start):
-            raise EngineError(
-                f"{span.size_bytes} bytes of pinned memory cannot be had at {start:#x}: {reason}"
-            )
+        self.pin(number)
         self._here.add(number)
 
     def _give_to_device(self, start: int, end: int) -> None:
         for part in self._parts_in(start, end):
             if part in self._absent:
                 self._end_in(part.address, part.address + part.size_bytes)
-                self._map(part)
+                self._bring_back(part)
 
     def _end_in(self, start: int, end: int) -> None:
         """Of stays: all that may be there is memory that has ended."""
@@ -187,32 +189,48 @@ class Turns:
                 self._end(number)
 
     def _end(self, number: int) -> None:
-        placed = self._placed[number]
-        unpin(self._driver, placed.span, placed.live_address)
+        self.unpin(number)
         self._here.discard(number)
 
-    def _unmap(self, part: Part) -> None:
+    def _bring_back(self, part: Part) -> None:
+        self._absent.discard(part)
+        self.map(part)
+
+    # -- what is done; an exported program notes it down instead --------------------------------------------------
+
+    def pin(self, number: int) -> None:
+        """Put a stay at its addresses, which are held."""
+        placed = self._placed[number]
+        if reason := pin(self._driver, placed.span, placed.live_address):
+            size, address = placed.span.size_bytes, placed.live_address
+            raise EngineError(f"{size} bytes of pinned memory cannot be had at {address:#x}: {reason}")
+
+    def unpin(self, number: int) -> None:
+        """Undo it."""
+        unpin(self._driver, self._placed[number].span, self._placed[number].live_address)
+
+    def unmap(self, part: Part) -> None:
+        """Take memory of the device away, and hold its addresses."""
         if self._backing.is_place(part.address):
             self._backing.leave(part.address)
         else:
             call(self._driver, "cuMemUnmap", part.address, part.size_bytes)
         call(self._driver, "cuMemAddressFree", part.address, part.size_bytes)
-        self._absent.add(part)
         if reason := hold_addresses(part.address, part.size_bytes):
             raise EngineError(
                 f"{part.address:#x} was lost when other memory's turn came: {reason}", next=AGAIN
             )
 
-    def _map(self, part: Part) -> None:
+    def map(self, part: Part) -> None:
+        """Undo it."""
         release_addresses(part.address, part.size_bytes)
         if reason := reserve(self._driver, part.address, part.size_bytes):
             raise EngineError(
                 f"{part.address:#x} was lost when other memory's turn came: {reason}", next=AGAIN
             )
-        self._absent.discard(part)
         if self._backing.is_place(part.address):
             self._backing.come_back(part.address)
-        else:
-            span = self._parts[part]
-            home = self._home_of(span)
-            back_with_memory(self._driver, span, part.address, part.size_bytes, home, self._backing)
+            return
+        span = self._parts[part]
+        home = self._home_of(span)
+        back_with_memory(self._driver, span, part.address, part.size_bytes, home, self._backing)
