@@ -23,8 +23,8 @@ from replay.engine.measuring.profiling import replay_for_profiler
 from replay.engine.measuring.stamps import warm_up
 from replay.engine.measuring.timed import Timed, time_session
 from replay.engine.placing.mappings import GRANULE_BYTES
-from replay.engine.placing.memory import Span
 from replay.engine.placing.placement import MovedWords, placement
+from replay.engine.placing.spans import Span
 from replay.engine.preflight.findings import judge, look, refuse
 from replay.engine.preflight.parameters import check_parameters
 from replay.engine.program import Program

@@ -16,7 +16,7 @@ from replay.engine.contents.tensor_maps import MapPlace, unpack_maps
 from replay.engine.contents.words import HandleWord, Word, unpack_handles, unpack_words
 from replay.engine.placing.addresses import ChosenWord
 from replay.engine.placing.mappings import find_families
-from replay.engine.placing.memory import is_array, is_global
+from replay.engine.placing.spans import is_array, is_global, stays_of
 from replay.engine.variants import Changes, apply
 from replay.errors import EngineError
 from replay.inspection.pieces import describe
@@ -48,7 +48,8 @@ class Program:
     ids of all ranges in such places. births, deaths: ranges that are loaded before, or compared before, the call
     of that number. changes: what the host wrote before the call of that number, seen: what memory held behind it.
     changed: ids of the ranges concerned. fault: the error that the window ended in, if it did; refused: its launches,
-    if the driver took none of them; ended_by: the signal by which the application ended itself, "" otherwise. Raises
+    if the driver took none of them; ended_by: the signal by which the application ended itself, "" otherwise. stays:
+    pinned memory at addresses where other memory is at other times. Raises
     EngineError when the window cannot be replayed.
     """
 
@@ -113,8 +114,11 @@ class Program:
         self.shared: set[int] = set()
         self.births: dict[int, list[Range]] = {}
         self.deaths: dict[int, list[Range]] = {}
+        self.stays = stays_of(self.ranges.values())
         self.families = find_families(
-            range_ for range_ in self.ranges.values() if not is_global(range_) and not is_array(range_)
+            range_
+            for range_ in self.ranges.values()
+            if not (is_global(range_) or is_array(range_) or range_.id in self.stays.of)
         )
         self.doubts: list[str] = []  # why outputs that differ may do so though every kernel did what it did
         if self.families.split:
@@ -221,6 +225,7 @@ class Program:
             if any(item.born_call is not None or item.died_call is not None for item in group):
                 self._take_turns(group)
         self._find_reused_by_variables(ordered)
+        self._take_turns(self.ranges[range_id] for range_id in (*self.stays.of, *self.stays.beside))
         for range_id in self.families.of:
             if self.ranges[range_id].born_call is not None:
                 self.late.add(range_id)

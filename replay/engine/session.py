@@ -26,8 +26,12 @@ from replay.engine.execution.submission import Batch, in_batches
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.devices import Devices, captured_devices
 from replay.engine.placing.ends import Ends
+from replay.engine.placing.lifetimes import Lifetimes
 from replay.engine.placing.mappings import Backing, Home
-from replay.engine.placing.memory import Placed, Span, is_global, is_host, place
+from replay.engine.placing.memory import place
+from replay.engine.placing.pieces import Placed
+from replay.engine.placing.spans import Span, is_global, is_host
+from replay.engine.placing.turns import Turns
 from replay.engine.program import Program
 from replay.engine.variants import image_of, loads_image
 from replay.errors import EngineError
@@ -92,17 +96,26 @@ class Session:
         self.backing = Backing(driver, program.families)
         self.placed = place(driver, spans, taken, self.device, relocate, homes, self.backing, targets)
         self.addresses = AddressMap(self.placed)
-        self.ends = Ends(driver, self.placed, program.ranges.values(), program.window)
+        self.turns = Turns(
+            driver,
+            program.stays,
+            self.placed,
+            self.addresses,
+            lambda span: homes.get(span.device, Home(self.device, (self.device,))),
+            self.backing,
+        )
+        self.ends = Ends(driver, self.placed, program.ranges.values(), program.window, program.stays)
         self.managed = [item for item in self.placed if item.managed]
         for range_ in program.ranges.values():
             if is_global(range_) and range_.id in program.shared:
                 self.addresses.mark_reused(range_.address, range_.size_bytes)
             if is_global(range_) and range_.id not in program.late:
                 self.addresses.expect(range_.address, range_.size_bytes)
-            if is_host(range_) and range_.host_address:
+            if is_host(range_) and range_.host_address and not self.turns.concerns(range_):
                 host = self.addresses.live(range_.host_address)
                 pointer = query(driver, "cuMemHostGetDevicePointer_v2", host, 0)
                 self.addresses.bind(range_.address, range_.size_bytes, pointer)
+        self.turns.expect(program.ranges.values())
         self.executor = Executor(
             driver,
             program.reader,
@@ -131,11 +144,7 @@ class Session:
                     if handle >= SMALLEST_CERTAIN_HANDLE:
                         self.executor.certain_handles.setdefault(handle, []).append(c_type)
         self.executor.on_array = self._array_appeared
-        self.executor.temporary = [
-            range_
-            for range_ in program.ranges.values()
-            if is_host(range_) and (range_.born_call is not None or range_.died_call is not None)
-        ]
+        self.executor.lifetimes = Lifetimes(program.ranges.values())
         self.executor.is_managed = self._is_managed
         for placed in self.placed:
             if placed.not_managed:
@@ -303,6 +312,9 @@ class Session:
         self.window: list[Prepared] = []
         self.skipped = 0
         for call_ in self.program.window:
+            if self.turns.any:
+                for range_ in filter(self.turns.concerns, self.program.births.get(call_.number, ())):
+                    self.turns.follow(range_)
             try:
                 prepared = self.executor.prepare(call_)
             except EngineError as error:
@@ -312,6 +324,9 @@ class Session:
                 self.program.left_out.append(f"left out{', as it failed anyway' if failed else ''}: {error}")
                 self.executor.handles.leave_out(call_)
                 prepared = None
+            if self.turns.any:
+                for range_ in self.program.deaths.get(call_.number, ()):
+                    self.turns.leave(range_)
             if prepared is not None:
                 self.window.append(prepared)
                 continue
@@ -320,7 +335,10 @@ class Session:
                 # Not executed itself, but memory appears or disappears here.
                 here = Call(call_.number, "cuCtxSynchronize", "window", call_.thread, [], 0)
                 self.window.append(Prepared(here, self.executor.threads.current(call_.thread), _nothing, []))
+        self.addresses.return_to(self._addresses_of_setup)
         for prepared in self.window:
+            for range_ in filter(self.turns.concerns, self.program.deaths.get(prepared.call.number, ())):
+                prepared.then.append(partial(self.turns.leave, range_))
             prepared.then += self.ends.changes.get(prepared.call.number, ())
             for range_ in filter(is_global, self.program.deaths.get(prepared.call.number, ())):
                 prepared.then.append(partial(self.contents.gone.add, range_.id))
@@ -395,6 +413,7 @@ class Session:
             self.executor.run(prepared)
         self._settings.set_back()
         self.use_main_context()
+        self.turns.begin(self.synchronize)
         self.backing.return_to_start()
         self.ends.begin()
         for range_ in self.restorable:
@@ -485,6 +504,7 @@ class Session:
                 continue
             if not range_.host_address:  # which `bind` has told of this very range
                 self.addresses.forget(range_.address, range_.size_bytes)
+            self.turns.appear(range_)
             if range_.physical:
                 self.backing.switch(self.contents.live(range_), range_)
             self.contents.load(range_, start=self.program.families.covered.get(range_.id, 0))

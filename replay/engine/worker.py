@@ -108,7 +108,9 @@ def _replay(request: dict[str, Any], messages: Messages) -> None:
     from dataclasses import replace
 
     from replay.engine.checking.shift import hold_targets, hold_variables
-    from replay.engine.placing.memory import STAY_ADVICE, TAKEN, AddressTaken, Span, hold, is_held
+    from replay.engine.placing.memory import STAY_ADVICE, AddressTaken, hold
+    from replay.engine.placing.pieces import TAKEN
+    from replay.engine.placing.spans import Span, is_held
     from replay.errors import EngineError
 
     messages.stage("holding the captured addresses")

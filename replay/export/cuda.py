@@ -48,7 +48,7 @@ class _Cuda(Renderer):
         places = (
             f"place({self.number(item.address)}, {self.number(item.size_bytes)}, {self.truth(item.host)}, "
             f"{self.truth(item.read_only)}, {item.shared}, {self.number(item.shared_bytes)}, "
-            f"{self.number(item.managed_bytes)}, {self.place_of(item)});"
+            f"{self.number(item.managed_bytes)}, {self.place_of(item)}, {item.turn});"
             for item in plan.places
         )
         yield from self._function("places", places)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from replay.engine.contents.arrays import LiveArrays
 from replay.engine.execution.executor import Executor
 from replay.engine.placing.addresses import AddressMap
-from replay.engine.placing.memory import home_address, is_global, is_host
+from replay.engine.placing.spans import home_address, is_global, is_host
 from replay.engine.program import Program
 from replay.export.recording import RecordingDriver
 from replay.export.steps import (

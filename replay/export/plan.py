@@ -20,7 +20,18 @@ from replay.engine.execution.lanes import is_launch, launch_streams
 from replay.engine.measuring.measure import MAXIMUM_HELD_CALLS, may_wait
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.devices import Devices, captured_devices
-from replay.engine.placing.memory import Placed, Span, home_address, is_array, is_global, is_host, plan_spans
+from replay.engine.placing.lifetimes import Lifetimes
+from replay.engine.placing.pieces import Placed
+from replay.engine.placing.spans import (
+    Span,
+    home_address,
+    is_array,
+    is_global,
+    is_host,
+    plan_spans,
+    units,
+    whole,
+)
 from replay.engine.program import Program
 from replay.errors import EngineError
 from replay.export.exported import DESTROYERS
@@ -35,6 +46,7 @@ from replay.export.steps import (
     Place,
     Step,
 )
+from replay.export.turns import ExportedTurns
 from replay.inspection.launches import launches
 from replay.inspection.pieces import describe
 from replay.snapshot.container import SnapshotReader
@@ -123,8 +135,9 @@ class _Planning:
         self._plan = ExportPlan(name=reader.path.name)
         self._refuse()
         spans = plan_spans(program.ranges.values())
-        self._places(spans)
-        self._captured = AddressMap(Placed(span, span.address, "same_address") for span in spans)
+        self._captured = AddressMap(
+            Placed(stretch, stretch.address, "same_address") for stretch in map(whole, units(spans))
+        )
         captured = captured_devices([*program.setup, *program.window], program.ranges.values())
         if captured and captured[-1] >= MAXIMUM_DEVICES:
             raise EngineError(
@@ -141,6 +154,10 @@ class _Planning:
             if is_global(range_):
                 self._addresses.expect(range_.address, range_.size_bytes)
         self._recorder = recorder = RecordingDriver(self._is_captured, count)
+        self._plan.places += [
+            self._place(span, span.address, span.size_bytes) for span in spans if not span.cluster
+        ]
+        self._turns = ExportedTurns(program, self._plan, recorder, self._addresses, spans, self._place)
         self._devices = Devices(recorder, captured, 0)
         self._plan.devices = captured or [0]
         self._contexts = [self._devices.primary(device) for device in self._plan.devices]
@@ -161,9 +178,7 @@ class _Planning:
         executor.handle_words = program.call_handles
         executor.graphs.expand = True
         executor.graphs.runner = _NodeRunner(recorder)  # type: ignore[assignment]
-        executor.temporary = [
-            item for item in program.ranges.values() if is_host(item) and (item.born_call or item.died_call)
-        ]
+        executor.lifetimes = Lifetimes(program.ranges.values())
         executor.window_objects = {
             (c_type, handle)
             for call in program.window
@@ -227,6 +242,10 @@ class _Planning:
             raise EngineError(
                 "an address gets other physical memory inside the window, which is not exported"
             )
+        if any(stay.apart for stay in program.stays.by_number.values()):
+            raise EngineError(
+                "pinned memory has the same 2 MiB as memory of the device at the same time, which is not exported"
+            )
         for range_ in program.ranges.values():
             if is_host(range_) and range_.host_address not in (0, range_.address):
                 raise EngineError(
@@ -265,23 +284,19 @@ class _Planning:
     def _is_captured(self, address: int, size_bytes: int = 1) -> bool:
         return self._captured.reach(address, max(size_bytes, 1)) is not None
 
-    def _places(self, spans: Iterable[Span]) -> None:
-        for span in spans:
-            read_only = bool(span.register_flags & _READ_ONLY)
-            shared_bytes = self._program.families.size_bytes.get(span.family, 0)
-            managed = 0 if span.host or span.family else span.managed_bytes
-            place = Place(
-                span.address,
-                span.size_bytes,
-                span.host,
-                read_only,
-                span.family,
-                shared_bytes,
-                managed,
-                span.device,
-            )
-            self._plan.places.append(place)
-            self._plan.device_bytes += 0 if span.host else span.size_bytes
+    def _place(self, span: Span, address: int, size_bytes: int) -> Place:
+        """Of a part of a span."""
+        self._plan.device_bytes += 0 if span.host else size_bytes
+        return Place(
+            address,
+            size_bytes,
+            span.host,
+            bool(span.register_flags & _READ_ONLY),
+            span.family,
+            self._program.families.size_bytes.get(span.family, 0),
+            0 if span.host or span.family else span.managed_bytes,
+            span.device,
+        )
 
     # -- the order of a replay ----------------------------------------------------------------------------------
 
@@ -331,6 +346,11 @@ class _Planning:
                 self._memory.compare(range_)
         if not plan.error:
             self._clean_up()
+            before = plan.restores[:]
+            self._begin(plan.restores)
+            plan.restores.clear()
+            self._turns.begin(self._synchronize)
+            plan.restores += before
         for text in [*executor.notes, *program.left_out]:
             self._note(text)
         checked = any(isinstance(step, (Compare, CompareBlock)) for step in [*plan.window, *plan.compares])
@@ -385,6 +405,8 @@ class _Planning:
             for range_ in program.births.get(call.number, ()):
                 if not is_global(range_):  # its contents come with its module
                     self._synchronize()
+                    if self._turns.concerns(range_):
+                        self._turns.appear(range_)
                     self._memory.load(range_)
             prepared = self._prepare(call)
             if prepared is not None:
@@ -394,6 +416,8 @@ class _Planning:
                     streams.update(dict.fromkeys(launch_streams(prepared)))
                 self._run_in_window(prepared)
             self._host_changes(program.seen.get(call.number, ()))
+            for range_ in program.deaths.get(call.number, ()):
+                self._turns.leave(range_)
         if program.fault is not None and not self._plan.error:
             self._end_in(program.fault)
         numbers = {call.number for call in program.window}

@@ -46,6 +46,7 @@ class _Python(Renderer):
                 place.shared_bytes,
                 place.managed_bytes,
                 self.place_of(place),
+                place.turn,
             )
             yield f"    ({place.address:#x}, {', '.join(map(repr, fields))}),"
         yield "]"

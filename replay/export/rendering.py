@@ -26,6 +26,7 @@ from replay.export.steps import (
     Point,
     Reference,
     Step,
+    Turn,
     Word,
 )
 from replay.images import file_suffix
@@ -91,6 +92,8 @@ class Renderer(ABC):
                         self.text(step.label), words,
                     )
                 )  # fmt: skip
+            elif isinstance(step, Turn):
+                yield self.statement("come" if step.comes else "leave", str(step.place))
             elif isinstance(step, CompareBlock):
                 room = self.number(step.address) if step.block is None else self.block(step.block)
                 expected = self.block(step.expected.number)

@@ -45,7 +45,8 @@ class Block:
 class Place:
     """Memory at a captured address, before anything else. host: of the host, pinned. shared: all places of the same
     number, from 1, are addresses of one memory of shared_bytes. managed_bytes: how much of it is managed memory, if
-    there is nothing else in it. device: captured ordinal."""
+    there is nothing else in it. device: captured ordinal. turn: ALWAYS, or of memory that takes turns at its addresses
+    AT_START, LATER, or HELD for addresses that only such memory has."""
 
     address: int
     size_bytes: int
@@ -55,6 +56,18 @@ class Place:
     shared_bytes: int = 0
     managed_bytes: int = 0
     device: int = 0
+    turn: int = 0
+
+
+ALWAYS, AT_START, LATER, HELD = range(4)
+
+
+@dataclass(frozen=True)
+class Turn:
+    """The memory of a place comes or leaves, by its number. No device is at work."""
+
+    place: int
+    comes: bool
 
 
 @dataclass(frozen=True)
@@ -120,7 +133,7 @@ class CompareBlock:
     label: str
 
 
-Step = Call | Load | Point | HostWrite | Compare | CompareBlock
+Step = Call | Load | Point | HostWrite | Compare | CompareBlock | Turn
 
 
 @dataclass

@@ -19,7 +19,7 @@ from replay.api import graphs
 from replay.api.executed import executes
 from replay.api.functions import by_symbol
 from replay.engine.placing.devices import captured_ordinals
-from replay.engine.placing.memory import is_array, is_global, is_host, plan_spans
+from replay.engine.placing.spans import is_array, is_global, is_host, plan_spans
 from replay.errors import ReplayError
 from replay.images import identify, image_size, read_container, target_of
 from replay.inspection.pieces import copied_bytes

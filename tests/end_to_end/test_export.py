@@ -196,6 +196,30 @@ def test_the_time_is_that_of_a_replay(replay):
 
 
 @needs_compiler
+@pytest.mark.parametrize(
+    "script",
+    [
+        "vmm A 0 4096; reg Z 8192 64; work A 3; free A; reg B 3996 200; sum B Z; free B; vmm C 4096 2048; work C 1",
+        "reg B 64 200; work B 5; host B 3; work B 1; free B; vmm C 0 4096; work C 1; free C; reg D 0 100; work D 2",
+        "vmm A 0 2048; alias B 4096 A; work B 2; free A; reg C 100 300; sum C B; free C; alias D 0 B; work D 4",
+    ],
+)
+def test_memory_that_takes_turns_at_its_addresses(replay, script):
+    """Three samples: each begins where the first one did."""
+    replay.capture("--all", application=[sys.executable, str(PROGRAMS / "turns.py"), script])
+    replay("export", "x.rsnap", "--cuda", "out", "--python", "script")
+    for command in (
+        build(replay.folder / "out"),
+        [sys.executable, str(replay.folder / "script" / "window.py")],
+    ):
+        folder = replay.folder / ("script" if len(command) > 1 else "out")
+        printed = run(command, folder, "3")
+        assert "outputs match" in printed
+        assert "after the timed runs" not in printed
+        assert "n 3" in printed
+
+
+@needs_compiler
 def test_the_stream_is_held_while_the_window_is_queued(replay):
     """On the CPU driver only when it is asked for, since its modelled clock does not run while the host works."""
     replay.capture("--kernel", ".*", "--launch", "1-4", application=replay.application("two_streams"))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from replay.api.functions import by_symbol
-from replay.engine.placing.memory import is_array, is_host
+from replay.engine.placing.spans import is_array, is_host
 from replay.outputs.elements import Region
 from replay.snapshot.schema import Call, Range
 

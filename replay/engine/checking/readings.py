@@ -16,7 +16,7 @@ from itertools import islice
 from replay.api.functions import by_symbol
 from replay.engine.checking.allowances import Allowances, Operations
 from replay.engine.checking.copied_types import Places, copies, copy_of, part, spread
-from replay.engine.placing.memory import is_array, is_global
+from replay.engine.placing.spans import is_array, is_global
 from replay.engine.program import Program
 from replay.errors import ReplayError
 from replay.images import identify, read_container

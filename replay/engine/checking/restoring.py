@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Keep
 from replay.engine.checking.verifying import Verified
-from replay.engine.placing.memory import is_array, is_global
+from replay.engine.placing.spans import is_array, is_global
 from replay.engine.session import Session
 from replay.inspection.pieces import describe
 from replay.results.schema import Restore

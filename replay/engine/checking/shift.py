@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from replay.engine.placing.mappings import GRANULE_BYTES
-from replay.engine.placing.memory import PAGE_BYTES, Span, hold
+from replay.engine.placing.memory import hold
+from replay.engine.placing.spans import PAGE_BYTES, Span, units, whole
 
 # Below what the kernel gives to programs and libraries, be it from the top (0x7f...) or the bottom (0x2aaa...).
 # The second is no multiple of a power of two away from the first, so that no mask hides both distances.
@@ -47,12 +48,14 @@ def hold_targets(spans: Sequence[Span], number: int) -> dict[Span, int]:
 
     found: dict[Span, int] = {}
     behind = 0
-    for span, planned in zip(spans, plan_targets(spans, number), strict=True):
+    pieces = units(spans)
+    stretches = [whole(unit) for unit in pieces]
+    for unit, stretch, planned in zip(pieces, stretches, plan_targets(stretches, number), strict=True):
         for _ in range(_TRIES):
-            if not hold([replace(span, address=planned + behind)]):
-                found[span] = planned + behind
+            if not hold([replace(stretch, address=planned + behind)]):
+                found.update({span: planned + behind + span.address - stretch.address for span in unit})
                 break
-            behind += -(-span.size_bytes // GRANULE_BYTES) * GRANULE_BYTES + GRANULE_BYTES
+            behind += -(-stretch.size_bytes // GRANULE_BYTES) * GRANULE_BYTES + GRANULE_BYTES
     return found
 
 

@@ -32,7 +32,7 @@ from replay.engine.contents.words import (
 )
 from replay.engine.driver import Driver
 from replay.engine.placing.addresses import AddressMap
-from replay.engine.placing.memory import home_address, is_array, is_host
+from replay.engine.placing.spans import is_array, is_host
 from replay.inspection.pieces import describe, loads, pieces, read_chunk
 from replay.outputs.comparison import BufferComparison, Reading
 from replay.snapshot.container import SnapshotReader
@@ -96,6 +96,10 @@ class ContentStore:
     def live(self, range_: Range) -> int:
         """Where a range lives now; of an array its captured address, from which offsets are counted."""
         return self._live.address(range_)
+
+    def is_here(self, range_: Range) -> bool:
+        """Whether a range has memory now."""
+        return self._live.find(range_) is not None
 
     def load(self, *ranges: Range, start: int = 0) -> None:
         """Write the `before` contents of ranges, from the snapshot, from chunk border `start` on."""
@@ -174,7 +178,7 @@ class ContentStore:
                 if not captured <= word.target < captured + size_bytes:
                     continue
                 range_, live = self.ranges[range_id], self.addresses.find(word.target)
-                if self.addresses.find(home_address(range_)) is None:
+                if not self.is_here(range_):
                     continue
                 place = self.live(range_) + word.offset
                 held = int.from_bytes(self._live.read(range_, place, 8), "little")
@@ -192,7 +196,7 @@ class ContentStore:
 
     def _mirror(self, range_: Range) -> None:
         if range_.id in self._watched and range_.before is not None:
-            live = self.addresses.find(home_address(range_))
+            live = self._live.find(range_)
             if live is not None:
                 held = (self._live.read(range_, live + at, size) for at, _, size in pieces(range_.before))
                 self._mirrors[range_.id] = bytearray(b"".join(held))
@@ -200,7 +204,7 @@ class ContentStore:
     def change(self, change: Change, data: bytes) -> None:
         """Write what the host wrote, as the application would see it now."""
         range_ = self.ranges[change.range]
-        if self.addresses.find(home_address(range_)) is None:
+        if not self.is_here(range_):
             return  # a variable that nothing has loaded yet
         patched, guessed = self.addresses.patch_lookalikes(data)
         self.guessed_words += guessed
@@ -217,7 +221,7 @@ class ContentStore:
         label = f"{describe(range_)} as seen {when} call {number}"
         reading = partial(self.reading_of_part, range_, change.offset, len(data))
         result = BufferComparison(label, range_.address + change.offset, len(data), reading=reading)
-        if self.addresses.find(home_address(range_)) is None:
+        if not self.is_here(range_):
             return result, b""
         actual = self._live.read(range_, self.live(range_) + change.offset, len(data))
         captured, data = data, self.following(data, actual)

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 from replay.api.extents import Extent
 from replay.engine.placing.addresses import AddressMap, ChosenWord
+from replay.engine.placing.lifetimes import Lifetimes
 from replay.errors import EngineError, ImageError
 from replay.images import identify, image_size
 from replay.images.fatbin import WRAPPER_MAGIC
 from replay.inspection.pieces import read_contents
 from replay.snapshot.container import SnapshotReader
-from replay.snapshot.schema import Attachment, Call, Contents, Image, Range
+from replay.snapshot.schema import Attachment, Call, Contents, Image
 
 MAXIMUM_BUFFER_BYTES = 1 << 30  # of one argument; a larger one is not believed
 
@@ -79,7 +80,7 @@ class CallInputs:
         self.reader = reader
         self.addresses = addresses
         self.notes: dict[str, None] = {}
-        self.temporary: list[Range] = []  # host memory that was pinned for a part of the window only
+        self.lifetimes: Lifetimes | None = None  # None: all captured memory is there all the time
         self.variant_images: dict[str, bytes] = {}  # that no snapshot holds, by digest
         # Of host memory that a call reads, by its number; of nodes of the graph that it describes, by both numbers
         self.host_words: dict[int, list[ChosenWord]] = {}
@@ -246,13 +247,8 @@ class CallInputs:
         return None
 
     def _was_pageable(self, prepared: Prepared, captured: int) -> bool:
-        """Whether an address was pinned only later or earlier."""
-        number = prepared.call.number
-        here = [item for item in self.temporary if item.address <= captured < item.address + item.size_bytes]
-        return bool(here) and not any(
-            (item.born_call or 0) <= number and (item.died_call is None or number <= item.died_call)
-            for item in here
-        )
+        """Whether an address was in captured memory only later or earlier, if at all."""
+        return self.lifetimes is not None and not self.lifetimes.is_there(captured, prepared.call.number)
 
     def host_target(
         self, prepared: Prepared, name: str, captured: int, size_bytes: int, part: int = 0

@@ -12,7 +12,8 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from replay.api.extents import Extent
-from replay.engine.placing.memory import PAGE_BYTES, REGISTER_READ_ONLY, Placed
+from replay.engine.placing.pieces import Placed
+from replay.engine.placing.spans import HIGHEST_ADDRESS, PAGE_BYTES, REGISTER_READ_ONLY
 from replay.errors import EngineError
 
 
@@ -51,23 +52,34 @@ class _ByAddress:
 
 
 class State(NamedTuple):
-    """What an AddressMap had bound and expected. loose: captured address -> size, live address; arrays: those there."""
+    """What an AddressMap had bound and expected. loose: captured address -> size, live address; arrays: those there;
+    pinned: which of the loose ones are pinned memory."""
 
     loose: dict[int, tuple[int, int | None]]
     arrays: frozenset[int]
+    pinned: dict[int, _Pinned]
+
+
+class _Pinned(NamedTuple):
+    range_id: int
+    read_only: bool
 
 
 class AddressMap:
     """Captured device or host address -> live address."""
 
     def __init__(self, placed: Iterable[Placed] = ()) -> None:
-        self._placed = sorted(placed, key=lambda item: item.span.address)
+        in_order = sorted(placed, key=lambda item: item.span.address)
+        self._placed = [item for item in in_order if not item.span.stay]
+        self._turning = _merged(item for item in in_order if item.span.stay and not item.span.apart)
         self._starts = [item.span.address for item in self._placed]
         self._loose: dict[int, tuple[int, int | None]] = {}  # captured address -> size, live address
         self._by_address: _ByAddress | None = None  # of `_loose`; None where that has just changed
         self._searches = 0  # since it changed
         self._reused: list[tuple[int, int]] = []  # start, end
         self._arrays: set[int] = set()  # captured addresses of arrays that are there
+        self._pinned: dict[int, _Pinned] = {}  # by captured address, which is in `_loose`
+        self._temporary: dict[int, int] = {}  # range id -> captured address
 
     def expect(self, captured: int, size_bytes: int) -> None:
         """Memory that is in no span and whose place is not known yet: a variable of a module.
@@ -95,7 +107,24 @@ class AddressMap:
             s for s, (size, _) in self._loose.items() if s < captured + size_bytes and captured < s + size
         ]:
             del self._loose[start]
+            self._pinned.pop(start, None)
         self._changed()
+
+    def expect_pinned(self, range_id: int, captured: int) -> None:
+        """Pinned memory that is there only between `enter` and `leave`: at other times, other memory may be."""
+        self._temporary[range_id] = captured
+
+    def enter(self, range_id: int, size_bytes: int, live: int, read_only: bool) -> None:
+        """It is there from now on, instead of all that was there."""
+        captured = self._temporary[range_id]
+        self.forget(captured, size_bytes)
+        self.bind(captured, size_bytes, live)
+        self._pinned[captured] = _Pinned(range_id, read_only)
+
+    def is_here(self, range_id: int) -> bool:
+        """False for pinned memory that is not there now."""
+        captured = self._temporary.get(range_id)
+        return captured is None or (captured in self._pinned and self._pinned[captured].range_id == range_id)
 
     def mark_reused(self, captured: int, size_bytes: int) -> None:
         """In the course of the window these addresses are now a variable of a module, now other memory."""
@@ -118,11 +147,12 @@ class AddressMap:
 
     def state(self) -> State:
         """What is expected and bound now, for `return_to`."""
-        return State(dict(self._loose), frozenset(self._arrays))
+        return State(dict(self._loose), frozenset(self._arrays), dict(self._pinned))
 
     def return_to(self, state: State) -> None:
         """Undo every `expect` and `bind` since `state` was taken."""
         self._loose, self._arrays = dict(state.loose), set(state.arrays)
+        self._pinned = dict(state.pinned)
         self._changed()
 
     def patch_lookalikes(self, data: bytes) -> tuple[bytes, int]:
@@ -184,9 +214,12 @@ class AddressMap:
             if live is not None and live != start
         ]
         return loose + [
-            (item.span.address, item.span.end, item.live_address)
-            for item in self._placed
-            if item.live_address != item.span.address
+            (start, end, live)
+            for start, end, live in (
+                *((item.span.address, item.span.end, item.live_address) for item in self._placed),
+                *self._turning,
+            )
+            if live != start
         ]
 
     def find(self, captured: int) -> int | None:
@@ -196,14 +229,24 @@ class AddressMap:
         if (start := self._holder(captured, 1)) is not None:
             live = self._loose[start][1]
             return None if live is None else live + captured - start
-        at = bisect.bisect_right(self._starts, captured) - 1
         # The end of a span belongs to it: programs form pointers just past their last element.
-        if at >= 0 and captured <= self._placed[at].span.end:
-            return self._placed[at].live_address + captured - self._placed[at].span.address
+        if (placed := self.find_placed(captured)) is not None:
+            return placed
         if (start := self._holder(captured, 0)) is not None:
             live = self._loose[start][1]
             return None if live is None else live + captured - start
+        # Of what is pinned for a time, pointers are the same before and after.
+        at = bisect.bisect_right(self._turning, (captured, HIGHEST_ADDRESS, 0)) - 1
+        if at >= 0 and captured <= self._turning[at][1]:
+            return self._turning[at][2] + captured - self._turning[at][0]
         return captured if captured in self._arrays else None
+
+    def find_placed(self, captured: int) -> int | None:
+        """The live address in memory that is there all the time, or whenever no other memory is."""
+        at = bisect.bisect_right(self._starts, captured) - 1
+        if at >= 0 and captured <= self._placed[at].span.end:
+            return self._placed[at].live_address + captured - self._placed[at].span.address
+        return None
 
     def reach(self, captured: int, size_bytes: int, write: bool = False) -> int | None:
         """The live address of `captured`, if all bytes from there on are in one placed stretch; None if not.
@@ -218,8 +261,12 @@ class AddressMap:
         end = captured + size_bytes
         if (start := self._holder(captured, 1)) is not None:
             size, live = self._loose[start]
-            if end <= start + size:
+            if end <= start + size and not (
+                write and start in self._pinned and self._pinned[start].read_only
+            ):
                 return None if live is None else live + captured - start
+            if start in self._pinned:
+                return None
         at = bisect.bisect_right(self._starts, captured) - 1
         if at < 0 or captured >= self._placed[at].span.end:
             return None
@@ -258,7 +305,9 @@ class AddressMap:
     def is_for_host(self, captured: int) -> bool:
         """Whether the host may touch what is at a captured address: pinned, registered and managed memory."""
         at = bisect.bisect_right(self._starts, captured) - 1
-        if at < 0 or self._holder(captured, 1) is not None or captured >= self._placed[at].span.end:
+        if (holder := self._holder(captured, 1)) is not None:
+            return holder in self._pinned
+        if at < 0 or captured >= self._placed[at].span.end:
             return False
         return self._placed[at].span.host or self._placed[at].managed
 
@@ -270,7 +319,10 @@ class AddressMap:
         """
         if size_bytes == 0:
             return True
-        if self.reach(captured, PAGE_BYTES) is not None or self._holder(captured, 1) is not None:
+        holder = self._holder(captured, 1)
+        if self.reach(captured, PAGE_BYTES) is not None or (
+            holder is not None and holder not in self._pinned
+        ):
             return False
         begins_inside = self.reach(captured, 1) is not None
         return not (begins_inside and self.reach(captured + size_bytes - 1, 1) is not None)
@@ -304,6 +356,18 @@ class AddressMap:
         if found is None:
             raise _unknown(captured, where, argument)
         return found
+
+
+def _merged(placed: Iterable[Placed]) -> list[tuple[int, int, int]]:
+    """Captured start and end, live start of stretches that overlap; what overlaps has moved together."""
+    found: list[tuple[int, int, int]] = []
+    for item in placed:
+        if found and item.span.address < found[-1][1]:
+            start, end, live = found[-1]
+            found[-1] = (start, max(end, item.span.end), live)
+        else:
+            found.append((item.span.address, item.span.end, item.live_address))
+    return found
 
 
 def _unknown(captured: int, where: object, argument: str) -> EngineError:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from replay.api.functions import by_symbol
 from replay.engine.driver import Driver, call, query, query_int
-from replay.engine.placing.memory import is_host
+from replay.engine.placing.spans import is_host
 from replay.errors import EngineError
 from replay.snapshot.schema import Call, Range
 

@@ -15,7 +15,10 @@ from replay.api.executed import PLACED_BEFOREHAND
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Effect
 from replay.engine.driver import Driver, DriverFailure
-from replay.engine.placing.memory import Placed, home_address, is_array, is_global
+from replay.engine.placing.memory import outside
+from replay.engine.placing.pieces import Placed
+from replay.engine.placing.spans import home_address, is_array, is_global
+from replay.engine.placing.stays import Stays
 from replay.snapshot.schema import WHOLE_ADDRESS, WHOLE_BYTES, Call, Range
 
 Piece = tuple[int, int]  # captured addresses of begin and end
@@ -32,14 +35,24 @@ class Ends:
     """
 
     def __init__(
-        self, driver: Driver, placed: Iterable[Placed], ranges: Iterable[Range], window: Iterable[Call]
+        self,
+        driver: Driver,
+        placed: Iterable[Placed],
+        ranges: Iterable[Range],
+        window: Iterable[Call],
+        stays: Stays | None = None,
     ) -> None:
         self._driver = driver
         self._confine = driver.own(CONFINE)
         self.active = self._confine is not None
         self.changes: dict[int, list[Callable[[], None]]] = {}
-        self._placed = sorted(placed, key=lambda item: item.span.address)
-        self._at_start: dict[Placed, list[Piece]] = {item: [] for item in self._placed}
+        placed = list(placed)
+        self._stays = stays or Stays()
+        self._of_stays = {item.span.stay: item for item in placed if item.span.stay}
+        self._placed = sorted(
+            (item for item in placed if not item.span.stay), key=lambda item: item.span.address
+        )
+        self._at_start: dict[Placed, list[Piece]] = {item: [] for item in placed}
         self._now: dict[
             Placed, list[Piece]
         ] = {}  # by address, apart from each other; those that are as at the start
@@ -83,9 +96,10 @@ class Ends:
         for range_ in ranges:
             begin = home_address(range_)
             at = bisect_right(starts, begin) - 1
-            if is_global(range_) or is_array(range_) or not range_.size_bytes or at < 0:
+            holder = self._of_stays.get(self._stays.of.get(range_.id, 0))
+            if is_global(range_) or is_array(range_) or not range_.size_bytes or (at < 0 and holder is None):
                 continue
-            holder = self._placed[at]
+            holder = holder or self._placed[at]
             # Of a block of an allocation the whole of it may be touched, as far as it is there.
             first = range_.properties.get(WHOLE_ADDRESS, begin)
             end = first + range_.properties.get(WHOLE_BYTES, range_.size_bytes)
@@ -95,10 +109,23 @@ class Ends:
 
     def begin(self) -> None:
         """The window starts from here, again."""
-        for holder in self._placed if self.active else ():
-            if self._now.get(holder) != self._at_start[holder]:
+        if not self.active:
+            return
+        for holder in self._of_stays.values():
+            for piece in self._now.get(holder, ()):
+                self._tell(holder, piece, [])
+            self._now[holder] = []
+        for holder in self._placed:
+            # What has parts was told of by stays, too.
+            if self._now.get(holder) != self._at_start[holder] or holder.parts:
                 self._now[holder] = list(self._at_start[holder])
                 self._tell(holder, (holder.span.address, holder.span.end), self._now[holder])
+        around = sorted((holder.span.address, holder.span.end) for holder in self._placed)
+        for holder in self._of_stays.values():
+            for stretch in outside(holder.span, around):  # no other memory tells of it
+                self._tell(holder, stretch, [])
+            for piece in self._at_start[holder]:
+                self._appear(holder, piece)
 
     def _appear(self, holder: Placed, piece: Piece) -> None:
         now = self._now[holder]

@@ -21,7 +21,7 @@ _LOCATION_DEVICE, _ALLOCATION_PINNED, _ACCESS_READ_WRITE = (
     1,
     3,
 )  # CUmemLocationType, ..AllocationType, ..Access
-_LONG_BEFORE, _LONG_AFTER = -1, 1 << 64
+BEFORE_THE_WINDOW, AFTER_THE_WINDOW = -1, 1 << 64
 
 
 @dataclass
@@ -39,12 +39,14 @@ class Families:
     split: set[int] = field(default_factory=set)
 
 
-def _born(range_: Range) -> int:
-    return _LONG_BEFORE if range_.born_call is None else range_.born_call
+def born(range_: Range) -> int:
+    """The number of the call that made it; below all of them where it was there before the window."""
+    return BEFORE_THE_WINDOW if range_.born_call is None else range_.born_call
 
 
-def _died(range_: Range) -> int:
-    return _LONG_AFTER if range_.died_call is None else range_.died_call
+def died(range_: Range) -> int:
+    """The number of the call that ended it; above all of them where it outlives the window."""
+    return AFTER_THE_WINDOW if range_.died_call is None else range_.died_call
 
 
 def find_families(ranges: Iterable[Range]) -> Families:
@@ -59,13 +61,13 @@ def find_families(ranges: Iterable[Range]) -> Families:
         by_physical.setdefault(item.physical, []).append(item)
     components: list[list[Range]] = []
     for group in by_physical.values():
-        end = _LONG_BEFORE - 1
-        for item in sorted(group, key=_born):
-            if _born(item) < end:
+        end = BEFORE_THE_WINDOW - 1
+        for item in sorted(group, key=born):
+            if born(item) < end:
                 components[-1].append(item)
             else:
                 components.append([item])
-            end = max(end, _died(item))
+            end = max(end, died(item))
     ordered = sorted(ranges, key=lambda item: item.address)
     whole = _whole(ordered)
     for component in components:
@@ -83,7 +85,7 @@ def find_families(ranges: Iterable[Range]) -> Families:
                     (
                         min(other.size_bytes, item.size_bytes)
                         for other in component
-                        if other is not item and _born(other) < _born(item) < _died(other)
+                        if other is not item and born(other) < born(item) < died(other)
                     ),
                     default=0,
                 )
@@ -128,6 +130,7 @@ class Backing:
             tuple[int, int], int
         ] = {}  # (family, address if none) -> CUmemGenericAllocationHandle
         self._now: dict[int, int] = {}  # live address of a place -> family that is mapped there
+        self._away: set[int] = set()  # places that pinned memory has at the moment
         self._at_start: dict[int, tuple[int, int]] = {}  # live address -> bytes, family
 
     def place(self, address: int, size_bytes: int, family: int, home: Home) -> None:
@@ -143,10 +146,26 @@ class Backing:
             call(self._driver, "cuMemUnmap", address, range_.size_bytes)
             self._map(address, range_.size_bytes, family)
 
+    def is_place(self, address: int) -> bool:
+        """Whether `place` was called for this live address."""
+        return address in self._at_start
+
+    def leave(self, address: int) -> None:
+        """Unmap what a place holds, until `come_back`."""
+        call(self._driver, "cuMemUnmap", address, self._at_start[address][0])
+        self._away.add(address)
+
+    def come_back(self, address: int) -> None:
+        """Map it again."""
+        self._away.discard(address)
+        self._map(address, self._at_start[address][0], self._now[address])
+
     def return_to_start(self) -> None:
         """Undo every `switch`. Nothing may be under way on the device."""
         for address, (size_bytes, family) in self._at_start.items():
-            if self._now[address] != family:
+            if address in self._away:
+                self._now[address] = family
+            elif self._now[address] != family:
                 call(self._driver, "cuCtxSynchronize")
                 call(self._driver, "cuMemUnmap", address, size_bytes)
                 self._map(address, size_bytes, family)

@@ -7,7 +7,8 @@ from typing import Literal
 from blake3 import blake3
 
 from replay.engine.checking.verifying import Verified
-from replay.engine.placing.memory import Placed, home_address, is_array, is_global, is_host
+from replay.engine.placing.pieces import Placed
+from replay.engine.placing.spans import home_address, is_array, is_global, is_host
 from replay.engine.session import Session
 from replay.results import schema
 from replay.snapshot.schema import Range
@@ -19,7 +20,9 @@ MAXIMUM_WORDS = 64  # that differ in a shifted replay, listed
 def placement(session: Session) -> schema.Placement:
     """Where the ranges went."""
     ranges = sorted(session.program.ranges.values(), key=lambda range_: (range_.address, range_.id))
-    by_start = sorted(session.placed, key=lambda item: item.span.address)
+    by_start = sorted(
+        (item for item in session.placed if not item.span.stay), key=lambda item: item.span.address
+    )
     same_address, relocated = [0, 0], [0, 0]
     loaded = patched = 0
     listed: list[schema.PlacedRange] = []
@@ -56,13 +59,13 @@ def _placed_range(session: Session, range_: Range, placed: list[Placed]) -> sche
     memory: Literal["device", "managed", "host", "module", "array"] = "device"
     reason = ""
     home = home_address(range_)
-    live = session.addresses.find(home) or 0
+    live = session.turns.live(range_) or session.addresses.find(home) or 0
     if is_global(range_):
         how, memory = "loaded", "module"
     elif is_array(range_):
         how, memory = "handle", "array"
     else:
-        span = _span_of(home, placed)
+        span = session.turns.placed(range_) or _span_of(home, placed)
         how = "same_address" if live == home else "relocated"
         if span is not None:
             how, reason = span.how, span.reason
@@ -127,7 +130,8 @@ class MovedWords:
         unmoved = 0
         for range_ in session.program.ranges.values():
             home = home_address(range_)
-            live = None if is_array(range_) else session.addresses.find(home)
+            here = None if is_array(range_) else session.addresses.find(home)
+            live = session.turns.live(range_) or here
             if live is None:
                 continue
             distances.append(live - home)

@@ -161,12 +161,15 @@ struct Held {
   uint64_t shared_size;
   uint64_t managed_size;  // 0: no managed memory
   size_t device;  // which of `devices`
+  // always: it is there all the time; of memory that takes turns at its addresses: at_start, later, or only_held for
+  // addresses that only such memory has
+  enum Turn { always, at_start, later, only_held } turn;
 };
 static std::vector<Held> held;
 
 [[maybe_unused]] static void place(uint64_t address, uint64_t size, bool host, bool read_only, unsigned shared,
-                                   uint64_t shared_size, uint64_t managed_size, size_t device) {
-  held.push_back({address, size, host, read_only, shared, shared_size, managed_size, device});
+                                   uint64_t shared_size, uint64_t managed_size, size_t device, int turn) {
+  held.push_back({address, size, host, read_only, shared, shared_size, managed_size, device, (Held::Turn)turn});
 }
 
 static bool hold(uint64_t address, uint64_t size) {
@@ -182,7 +185,8 @@ static bool is_held(const Held &item) { return item.host || item.address >= uint
 // Before anything else can take them. Another start of the program has another layout of its addresses.
 [[maybe_unused]] static void hold_all(char **argv) {
   for (const Held &item : held) {
-    if (!is_held(item) || hold(item.address, item.size)) continue;
+    const bool by_others = item.host && (item.turn == Held::at_start || item.turn == Held::later);
+    if (!is_held(item) || by_others || hold(item.address, item.size)) continue;
     const char *tries = std::getenv("EXPORT_TRIES");
     const int count = tries ? std::atoi(tries) : 0;
     if (count < most_tries) {
@@ -252,6 +256,57 @@ static std::string back_managed(size_t place) {
   return problem;
 }
 
+static std::vector<std::vector<CUmemAccessDesc>> access_to;  // of each device, for those that can use its memory
+static std::map<unsigned, CUmemGenericAllocationHandle> memories;  // by the number that addresses of one memory share
+
+// Memory of a place appears: what was there has left.
+[[maybe_unused]] static void come(size_t place) {
+  const Held &item = held[place];
+  void *wanted = (void *)item.address;
+  if (item.host) {
+    if (mmap(wanted, item.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != wanted)
+      fail("memory of the host cannot be had at its captured address");
+    unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+    if (item.read_only) flags |= 8;  // CU_MEMHOSTREGISTER_READ_ONLY
+    CHECK(DRIVER(cuMemHostRegister)(wanted, item.size, flags));
+    return;
+  }
+  if (is_held(item)) munmap(wanted, item.size);
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = devices[item.device];
+  CUdeviceptr got = 0;
+  CHECK(DRIVER(cuMemAddressReserve)(&got, item.size, granule, item.address, 0));
+  if (got != item.address) fail("the driver does not give memory at a captured address");
+  const auto known = memories.find(item.shared);
+  CUmemGenericAllocationHandle memory;
+  if (item.shared && known != memories.end())
+    memory = known->second;
+  else
+    CHECK(DRIVER(cuMemCreate)(&memory, item.shared ? item.shared_size : item.size, &properties, 0));
+  CHECK(DRIVER(cuMemMap)(got, item.size, 0, memory, 0));
+  if (item.shared)
+    memories[item.shared] = memory;
+  else
+    CHECK(DRIVER(cuMemRelease)(memory));
+  CHECK(DRIVER(cuMemSetAccess)(got, item.size, access_to[item.device].data(), access_to[item.device].size()));
+}
+
+// Memory of a place ends, and its addresses stay held.
+[[maybe_unused]] static void leave(size_t place) {
+  const Held &item = held[place];
+  void *there = (void *)item.address;
+  if (item.host) {
+    CHECK(DRIVER(cuMemHostUnregister)(there));
+    mmap(there, item.size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    return;
+  }
+  CHECK(DRIVER(cuMemUnmap)(item.address, item.size));
+  CHECK(DRIVER(cuMemAddressFree)(item.address, item.size));
+  if (!hold(item.address, item.size)) fail("an address of the captured application was taken meanwhile");
+}
+
 [[maybe_unused]] static void back_all() {
   std::vector<bool> managed(held.size());
   for (size_t i = 0; i < held.size(); i++) {
@@ -262,49 +317,17 @@ static std::string back_managed(size_t place) {
       std::printf("managed memory at %#llx is device memory here: %s\n", (unsigned long long)held[i].address,
                   problem.c_str());
   }
-  CUmemAllocationProp properties = {};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  std::vector<std::vector<CUmemAccessDesc>> access(devices.size());  // of each device, for those that can use its memory
+  access_to.resize(devices.size());
   for (size_t i = 0; i < devices.size(); i++)
     for (size_t j = 0; j < devices.size(); j++) {
       int can = devices[i] == devices[j];
       const bool twice = std::find(devices.begin(), devices.begin() + j, devices[j]) != devices.begin() + j;
       if (!can) CHECK(DRIVER(cuDeviceCanAccessPeer)(&can, devices[j], devices[i]));
       if (can && !twice)
-        access[i].push_back({{CU_MEM_LOCATION_TYPE_DEVICE, {devices[j]}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
+        access_to[i].push_back({{CU_MEM_LOCATION_TYPE_DEVICE, {devices[j]}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
     }
-  std::map<unsigned, CUmemGenericAllocationHandle> memories;
-  for (size_t i = 0; i < held.size(); i++) {
-    const Held &item = held[i];
-    if (managed[i]) continue;
-    void *wanted = (void *)item.address;
-    if (item.host) {
-      if (mmap(wanted, item.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != wanted)
-        fail("memory of the host cannot be had at its captured address");
-      unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
-      if (item.read_only) flags |= 8;  // CU_MEMHOSTREGISTER_READ_ONLY
-      CHECK(DRIVER(cuMemHostRegister)(wanted, item.size, flags));
-      continue;
-    }
-    if (is_held(item)) munmap(wanted, item.size);
-    properties.location.id = devices[item.device];
-    CUdeviceptr got = 0;
-    CHECK(DRIVER(cuMemAddressReserve)(&got, item.size, granule, item.address, 0));
-    if (got != item.address) fail("the driver does not give memory at a captured address");
-    const auto known = memories.find(item.shared);
-    CUmemGenericAllocationHandle memory;
-    if (item.shared && known != memories.end())
-      memory = known->second;
-    else
-      CHECK(DRIVER(cuMemCreate)(&memory, item.shared ? item.shared_size : item.size, &properties, 0));
-    CHECK(DRIVER(cuMemMap)(got, item.size, 0, memory, 0));
-    if (item.shared)
-      memories[item.shared] = memory;
-    else
-      CHECK(DRIVER(cuMemRelease)(memory));
-    CHECK(DRIVER(cuMemSetAccess)(got, item.size, access[item.device].data(), access[item.device].size()));
-  }
+  for (size_t i = 0; i < held.size(); i++)
+    if (!managed[i] && (held[i].turn == Held::always || held[i].turn == Held::at_start)) come(i);
 }
 
 [[maybe_unused]] static void write_to(uint64_t target, const void *source, size_t size, bool host) {

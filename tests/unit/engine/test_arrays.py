@@ -13,7 +13,7 @@ from replay.engine.contents.arrays import LiveArrays, boxes, texel_at
 from replay.engine.contents.store import ContentStore
 from replay.engine.contents.words import unpack_handles
 from replay.engine.placing.addresses import AddressMap
-from replay.engine.placing.memory import plan_spans
+from replay.engine.placing.spans import plan_spans
 from replay.errors import EngineError, FormatError
 from replay.pack.contents.allocations import read_array
 from replay.snapshot.contents import Snapshot

@@ -14,7 +14,8 @@ from replay.engine.driver import argument_type, argument_value
 from replay.engine.execution.custom import EXCEPTIONS
 from replay.engine.execution.executor import Executor
 from replay.engine.placing.addresses import AddressMap
-from replay.engine.placing.memory import Placed, Span
+from replay.engine.placing.pieces import Placed
+from replay.engine.placing.spans import Span
 from replay.errors import EngineError
 from replay.snapshot.schema import Call
 

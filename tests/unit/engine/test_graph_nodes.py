@@ -14,7 +14,8 @@ from replay.engine.execution.custom.graph_nodes import NodeParameters
 from replay.engine.execution.custom.graphs import LiveGraphs
 from replay.engine.execution.executor import Executor
 from replay.engine.placing.addresses import AddressMap
-from replay.engine.placing.memory import Placed, Span
+from replay.engine.placing.pieces import Placed
+from replay.engine.placing.spans import Span
 from replay.errors import EngineError
 
 from ..fake_driver import FakeDriver

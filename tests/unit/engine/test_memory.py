@@ -13,17 +13,9 @@ from hypothesis import strategies as st
 
 from replay.engine.contents.words import Word, patch
 from replay.engine.placing.addresses import AddressMap
-from replay.engine.placing.memory import (
-    GRANULE_BYTES,
-    PAGE_BYTES,
-    TAKEN,
-    AddressTaken,
-    Placed,
-    Span,
-    hold,
-    place,
-    plan_spans,
-)
+from replay.engine.placing.memory import GRANULE_BYTES, AddressTaken, hold, place
+from replay.engine.placing.pieces import TAKEN, Placed
+from replay.engine.placing.spans import PAGE_BYTES, Span, plan_spans
 from replay.errors import EngineError
 from replay.inspection.pieces import loads, written_stretches
 from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Contents, Range

@@ -13,7 +13,8 @@ from replay.engine.contents.tensor_maps import LiveMaps, MapPlace, unpack_maps
 from replay.engine.execution.custom.arrays import MAXIMUM_RANK
 from replay.engine.execution.executor import Executor
 from replay.engine.placing.addresses import AddressMap
-from replay.engine.placing.memory import Placed, Span
+from replay.engine.placing.pieces import Placed
+from replay.engine.placing.spans import Span
 from replay.errors import EngineError, FormatError
 from replay.pack import pack
 from replay.snapshot import schema
