@@ -22,9 +22,7 @@ from replay.engine.measuring.counters import SETTING, read_counters
 from replay.engine.measuring.profiling import replay_for_profiler
 from replay.engine.measuring.stamps import warm_up
 from replay.engine.measuring.timed import Timed, time_session
-from replay.engine.placing.mappings import GRANULE_BYTES
 from replay.engine.placing.placement import MovedWords, placement
-from replay.engine.placing.spans import Span
 from replay.engine.preflight.findings import judge, look, refuse
 from replay.engine.preflight.parameters import check_parameters
 from replay.engine.program import Program
@@ -42,6 +40,8 @@ from replay.inspection.requirements import find_requirements
 from replay.outputs.comparison import BufferComparison
 from replay.outputs.elements import TYPES
 from replay.outputs.tolerance import Tolerance
+from replay.planning.families import GRANULE_BYTES
+from replay.planning.spans import Span
 from replay.results import schema
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.doubts import doubts

@@ -15,12 +15,12 @@ from replay.engine.checking.faults import captured_fault, ended_by, refused_laun
 from replay.engine.contents.tensor_maps import MapPlace, unpack_maps
 from replay.engine.contents.words import HandleWord, Word, unpack_handles, unpack_words
 from replay.engine.placing.addresses import ChosenWord
-from replay.engine.placing.mappings import find_families
-from replay.engine.placing.spans import is_array, is_global, stays_of
 from replay.engine.variants import Changes, apply
 from replay.errors import EngineError
 from replay.inspection.pieces import describe
 from replay.inspection.requirements import unfaithful
+from replay.planning.families import find_families
+from replay.planning.spans import is_array, is_global, stays_of
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import (
     Call,

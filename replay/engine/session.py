@@ -24,18 +24,19 @@ from replay.engine.execution.lanes import is_launch, launch_streams
 from replay.engine.execution.settings import WindowSettings
 from replay.engine.execution.submission import Batch, in_batches
 from replay.engine.placing.addresses import AddressMap
-from replay.engine.placing.devices import Devices, captured_devices
+from replay.engine.placing.devices import Devices
 from replay.engine.placing.ends import Ends
-from replay.engine.placing.lifetimes import Lifetimes
 from replay.engine.placing.mappings import Backing, Home
 from replay.engine.placing.memory import place
 from replay.engine.placing.pieces import Placed
-from replay.engine.placing.spans import Span, is_global, is_host
 from replay.engine.placing.turns import Turns
 from replay.engine.program import Program
 from replay.engine.variants import image_of, loads_image
 from replay.errors import EngineError
 from replay.inspection.pieces import describe
+from replay.planning.lifetimes import Lifetimes
+from replay.planning.ordinals import captured_devices
+from replay.planning.spans import Span, is_global, is_host
 from replay.snapshot.schema import Call, Change, Range
 
 MAXIMUM_RESULT_NOTES = 20

@@ -110,8 +110,8 @@ def _replay(request: dict[str, Any], messages: Messages) -> None:
     from replay.engine.checking.shift import hold_targets, hold_variables
     from replay.engine.placing.memory import STAY_ADVICE, AddressTaken, hold
     from replay.engine.placing.pieces import TAKEN
-    from replay.engine.placing.spans import Span, is_held
     from replay.errors import EngineError
+    from replay.planning.spans import Span, is_held
 
     messages.stage("holding the captured addresses")
     spans = [Span(*fields) for fields in request["spans"]]

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from replay.engine.contents.arrays import LiveArrays
 from replay.engine.execution.executor import Executor
 from replay.engine.placing.addresses import AddressMap
-from replay.engine.placing.spans import home_address, is_global, is_host
 from replay.engine.program import Program
 from replay.export.recording import RecordingDriver
 from replay.export.steps import (
@@ -23,6 +22,7 @@ from replay.export.steps import (
     Word,
 )
 from replay.inspection.pieces import describe, read_chunk, read_contents
+from replay.planning.spans import home_address, is_global, is_host
 from replay.snapshot.schema import CHUNK_BYTES, Contents, Range
 from replay.snapshot.schema import Call as CapturedCall
 

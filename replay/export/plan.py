@@ -19,19 +19,8 @@ from replay.engine.execution.inputs import MAXIMUM_BUFFER_BYTES, HostOutput, Pre
 from replay.engine.execution.lanes import is_launch, launch_streams
 from replay.engine.measuring.measure import MAXIMUM_HELD_CALLS, may_wait
 from replay.engine.placing.addresses import AddressMap
-from replay.engine.placing.devices import Devices, captured_devices
-from replay.engine.placing.lifetimes import Lifetimes
+from replay.engine.placing.devices import Devices
 from replay.engine.placing.pieces import Placed
-from replay.engine.placing.spans import (
-    Span,
-    home_address,
-    is_array,
-    is_global,
-    is_host,
-    plan_spans,
-    units,
-    whole,
-)
 from replay.engine.program import Program
 from replay.errors import EngineError
 from replay.export.exported import DESTROYERS
@@ -49,6 +38,18 @@ from replay.export.steps import (
 from replay.export.turns import ExportedTurns
 from replay.inspection.launches import launches
 from replay.inspection.pieces import describe
+from replay.planning.lifetimes import Lifetimes
+from replay.planning.ordinals import captured_devices
+from replay.planning.spans import (
+    Span,
+    home_address,
+    is_array,
+    is_global,
+    is_host,
+    plan_spans,
+    units,
+    whole,
+)
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call as CapturedCall
 from replay.snapshot.schema import Change, Environment, Fault, Kernel, from_wire

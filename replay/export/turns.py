@@ -9,11 +9,11 @@ from replay.engine.placing.clusters import parts_of
 from replay.engine.placing.mappings import Backing, Home
 from replay.engine.placing.memory import outside
 from replay.engine.placing.pieces import Part, Placed
-from replay.engine.placing.spans import Span
 from replay.engine.placing.turns import Turns
 from replay.engine.program import Program
 from replay.export.recording import RecordingDriver
 from replay.export.steps import AT_START, HELD, LATER, ExportPlan, Place, Turn
+from replay.planning.spans import Span
 
 
 class ExportedTurns(Turns):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from replay.engine.placing.spans import is_global
+from replay.planning.spans import is_global
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Contents, Range
 

@@ -18,11 +18,11 @@ from blake3 import blake3
 from replay.api import graphs
 from replay.api.executed import executes
 from replay.api.functions import by_symbol
-from replay.engine.placing.devices import captured_ordinals
-from replay.engine.placing.spans import is_array, is_global, is_host, plan_spans
 from replay.errors import ReplayError
 from replay.images import identify, image_size, read_container, target_of
 from replay.inspection.pieces import copied_bytes
+from replay.planning.ordinals import captured_ordinals
+from replay.planning.spans import is_array, is_global, is_host, plan_spans
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import (
     CHUNK_BYTES,

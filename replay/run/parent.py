@@ -14,10 +14,10 @@ from typing import Any, Literal
 from replay.drivers import Driver, find_driver
 from replay.engine.placing import layouts
 from replay.engine.placing.memory import STAY_ADVICE
-from replay.engine.placing.spans import is_global, plan_spans
 from replay.errors import EngineError, ReplayError, UsageError, WorkerError
 from replay.inspection.kernels import captured_kernels
 from replay.outputs.tolerance import Tolerance
+from replay.planning.spans import is_global, plan_spans
 from replay.results import schema
 from replay.results.preflight import Finding, Preflight
 from replay.run.isolation import WorkerLog

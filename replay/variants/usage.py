@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from replay.api.functions import by_symbol
-from replay.engine.placing.spans import is_global
 from replay.inspection.launches import KernelNames, launches, named_arguments
+from replay.planning.spans import is_global
 from replay.snapshot.schema import Call, Kernel, Range
 from replay.variants.interface import Launched
 

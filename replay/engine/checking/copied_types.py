@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from replay.api.functions import by_symbol
-from replay.engine.placing.spans import is_array, is_host
 from replay.outputs.elements import Region
+from replay.planning.spans import is_array, is_host
 from replay.snapshot.schema import Call, Range
 
 MAXIMUM_COPIES = 100_000  # that are looked at

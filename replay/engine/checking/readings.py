@@ -16,7 +16,6 @@ from itertools import islice
 from replay.api.functions import by_symbol
 from replay.engine.checking.allowances import Allowances, Operations
 from replay.engine.checking.copied_types import Places, copies, copy_of, part, spread
-from replay.engine.placing.spans import is_array, is_global
 from replay.engine.program import Program
 from replay.errors import ReplayError
 from replay.images import identify, read_container
@@ -29,6 +28,7 @@ from replay.outputs import approximate
 from replay.outputs.comparison import Reading
 from replay.outputs.elements import TYPES, ElementType, Region
 from replay.outputs.tolerance import Tolerance, largest_of
+from replay.planning.spans import is_array, is_global
 from replay.snapshot.schema import Call, Environment, Kernel, Range, from_wire
 
 DECLARED, ARRAY_FORMAT, INFERRED = "declared", "array format", "inferred from PTX"

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import Keep
 from replay.engine.checking.verifying import Verified
-from replay.engine.placing.spans import is_array, is_global
 from replay.engine.session import Session
 from replay.inspection.pieces import describe
+from replay.planning.spans import is_array, is_global
 from replay.results.schema import Restore
 
 SHOWN_BUFFERS = 8

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from replay.engine.placing.mappings import GRANULE_BYTES
 from replay.engine.placing.memory import hold
-from replay.engine.placing.spans import PAGE_BYTES, Span, units, whole
+from replay.planning.families import GRANULE_BYTES
+from replay.planning.spans import PAGE_BYTES, Span, units, whole
 
 # Below what the kernel gives to programs and libraries, be it from the top (0x7f...) or the bottom (0x2aaa...).
 # The second is no multiple of a power of two away from the first, so that no mask hides both distances.

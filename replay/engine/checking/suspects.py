@@ -19,8 +19,8 @@ from replay.api.functions import by_symbol
 from replay.api.graphs import DESCRIBED, Part, parse_description
 from replay.api.vocabulary import Role
 from replay.engine.contents.words import unpack_words
-from replay.engine.placing.spans import HIGHEST_ADDRESS, is_array
 from replay.inspection.pieces import describe, read_chunk, read_contents
+from replay.planning.spans import HIGHEST_ADDRESS, is_array
 from replay.results.schema import MovedWord, Placement, SuspectWord
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Call, Census, Contents, Range, from_wire

@@ -16,9 +16,9 @@ from blake3 import blake3
 
 from replay.engine.contents.live import WIDEST_VIEW_BYTES, LiveMemory
 from replay.engine.driver import Driver, DriverFailure, call, query
-from replay.engine.placing.spans import is_array, is_host
 from replay.errors import EngineError
 from replay.inspection.pieces import apart_from_zeros, describe, written_stretches
+from replay.planning.spans import is_array, is_host
 from replay.snapshot.schema import CHUNK_BYTES, DIGEST_BYTES, Range
 
 # What is left free on a device for what the driver and the timing need: local memory of kernels, the flush

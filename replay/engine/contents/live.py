@@ -18,9 +18,9 @@ from replay.engine.driver import (
     query,
 )
 from replay.engine.placing.addresses import AddressMap
-from replay.engine.placing.spans import home_address, is_array, is_host
 from replay.errors import EngineError
 from replay.inspection.pieces import describe
+from replay.planning.spans import home_address, is_array, is_host
 from replay.snapshot.schema import CHUNK_BYTES, Range
 
 ZEROS = bytes(CHUNK_BYTES)

@@ -32,9 +32,9 @@ from replay.engine.contents.words import (
 )
 from replay.engine.driver import Driver
 from replay.engine.placing.addresses import AddressMap
-from replay.engine.placing.spans import is_array, is_host
 from replay.inspection.pieces import describe, loads, pieces, read_chunk
 from replay.outputs.comparison import BufferComparison, Reading
+from replay.planning.spans import is_array, is_host
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import CHUNK_BYTES, DIGEST_BYTES, ZERO_DIGEST, Change, Range
 

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from replay.api.extents import Extent
 from replay.engine.placing.addresses import AddressMap, ChosenWord
-from replay.engine.placing.lifetimes import Lifetimes
 from replay.errors import EngineError, ImageError
 from replay.images import identify, image_size
 from replay.images.fatbin import WRAPPER_MAGIC
 from replay.inspection.pieces import read_contents
+from replay.planning.lifetimes import Lifetimes
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Attachment, Call, Contents, Image
 

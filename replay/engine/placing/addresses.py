@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from replay.api.extents import Extent
 from replay.engine.placing.pieces import Placed
-from replay.engine.placing.spans import HIGHEST_ADDRESS, PAGE_BYTES, REGISTER_READ_ONLY
 from replay.errors import EngineError
+from replay.planning.spans import HIGHEST_ADDRESS, PAGE_BYTES, REGISTER_READ_ONLY
 
 
 class ChosenWord(NamedTuple):

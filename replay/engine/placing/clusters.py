@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from replay.engine.driver import Driver, call
-from replay.engine.placing.mappings import GRANULE_BYTES, Backing, Home
+from replay.engine.placing.mappings import Backing, Home
 from replay.engine.placing.pieces import (
     Part,
     Placed,
@@ -17,8 +17,9 @@ from replay.engine.placing.pieces import (
     release_addresses,
     reserve,
 )
-from replay.engine.placing.spans import Span, is_held, whole
 from replay.errors import EngineError
+from replay.planning.families import GRANULE_BYTES
+from replay.planning.spans import Span, is_held, whole
 
 
 def place_cluster(

@@ -17,8 +17,8 @@ from replay.api.vocabulary import Effect
 from replay.engine.driver import Driver, DriverFailure
 from replay.engine.placing.memory import outside
 from replay.engine.placing.pieces import Placed
-from replay.engine.placing.spans import home_address, is_array, is_global
-from replay.engine.placing.stays import Stays
+from replay.planning.spans import home_address, is_array, is_global
+from replay.planning.stays import Stays
 from replay.snapshot.schema import WHOLE_ADDRESS, WHOLE_BYTES, Call, Range
 
 Piece = tuple[int, int]  # captured addresses of begin and end

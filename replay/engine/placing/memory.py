@@ -17,7 +17,7 @@ from typing import Literal
 from replay.engine.driver import Driver, DriverFailure, query
 from replay.engine.placing.clusters import place_cluster, place_cluster_elsewhere
 from replay.engine.placing.managed import allocate_managed
-from replay.engine.placing.mappings import GRANULE_BYTES, Backing, Families, Home
+from replay.engine.placing.mappings import Backing, Home
 from replay.engine.placing.pieces import (
     TAKEN,
     Placed,
@@ -29,8 +29,9 @@ from replay.engine.placing.pieces import (
     release_addresses,
     reserve,
 )
-from replay.engine.placing.spans import Span, is_held, units
 from replay.errors import EngineError
+from replay.planning.families import GRANULE_BYTES, Families
+from replay.planning.spans import Span, is_held, units
 
 STAY_ADVICE = (
     "leave out --no-relocate: it is then elsewhere, known pointers follow; --shift says whether that is safe"

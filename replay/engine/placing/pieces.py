@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from replay.engine.driver import Driver, DriverFailure, call, query
-from replay.engine.placing.mappings import GRANULE_BYTES, Backing, Home, create, give_access
-from replay.engine.placing.spans import Span
+from replay.engine.placing.mappings import Backing, Home, create, give_access
 from replay.errors import EngineError
+from replay.planning.families import GRANULE_BYTES
+from replay.planning.spans import Span
 
 TAKEN = "something in the replaying process has the address"
 

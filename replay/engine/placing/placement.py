@@ -8,8 +8,8 @@ from blake3 import blake3
 
 from replay.engine.checking.verifying import Verified
 from replay.engine.placing.pieces import Placed
-from replay.engine.placing.spans import home_address, is_array, is_global, is_host
 from replay.engine.session import Session
+from replay.planning.spans import home_address, is_array, is_global, is_host
 from replay.results import schema
 from replay.snapshot.schema import Range
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 
 from replay.engine.driver import Driver, call, query
 from replay.engine.placing.addresses import AddressMap
-from replay.engine.placing.mappings import BEFORE_THE_WINDOW, GRANULE_BYTES, Backing, Home
+from replay.engine.placing.mappings import Backing, Home
 from replay.engine.placing.pieces import (
     Part,
     Placed,
@@ -25,9 +25,10 @@ from replay.engine.placing.pieces import (
     reserve,
     unpin,
 )
-from replay.engine.placing.spans import REGISTER_READ_ONLY, Span, home_address
-from replay.engine.placing.stays import Stays
 from replay.errors import EngineError
+from replay.planning.families import BEFORE_THE_WINDOW, GRANULE_BYTES
+from replay.planning.spans import REGISTER_READ_ONLY, Span, home_address
+from replay.planning.stays import Stays
 from replay.snapshot.schema import Range
 
 AGAIN = "replay again; what takes it is a part of the replaying process"

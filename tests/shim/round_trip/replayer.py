@@ -15,11 +15,11 @@ from replay.api.vocabulary import Effect, Function, Role
 from replay.engine.driver import argument_type
 from replay.engine.execution.executor import Executor
 from replay.engine.execution.inputs import Prepared
-from replay.engine.placing.spans import plan_spans
 from replay.engine.program import Program
 from replay.engine.session import Session
 from replay.pack import pack
 from replay.pack.survey.state import _WITHOUT_CONTEXT
+from replay.planning.spans import plan_spans
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Range
 

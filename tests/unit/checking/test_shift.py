@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from replay.engine.checking.shift import AREAS, plan_targets
 from replay.engine.placing import layouts
 from replay.engine.placing.memory import GRANULE_BYTES
-from replay.engine.placing.spans import Span
+from replay.planning.spans import Span
 
 MIB = 1 << 20
 BASE = 0x7F00_0000_0000

@@ -22,7 +22,7 @@ from replay.api.functions import listed_functions
 from replay.api.vocabulary import HANDLE_TYPES, Function, Parameter, Role, Term
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.pieces import Placed
-from replay.engine.placing.spans import Span
+from replay.planning.spans import Span
 from replay.snapshot.schema import Call
 
 from ..fake_driver import FakeDriver, number

@@ -13,9 +13,9 @@ from replay.engine.contents.arrays import LiveArrays, boxes, texel_at
 from replay.engine.contents.store import ContentStore
 from replay.engine.contents.words import unpack_handles
 from replay.engine.placing.addresses import AddressMap
-from replay.engine.placing.spans import plan_spans
 from replay.errors import EngineError, FormatError
 from replay.pack.contents.allocations import read_array
+from replay.planning.spans import plan_spans
 from replay.snapshot.contents import Snapshot
 from replay.snapshot.schema import ArrayPart, ArrayShape, Range, from_wire, to_wire
 

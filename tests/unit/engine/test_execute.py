@@ -15,8 +15,8 @@ from replay.engine.execution.custom import EXCEPTIONS
 from replay.engine.execution.executor import Executor
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.pieces import Placed
-from replay.engine.placing.spans import Span
 from replay.errors import EngineError
+from replay.planning.spans import Span
 from replay.snapshot.schema import Call
 
 from ..fake_driver import FakeDriver, store

@@ -15,8 +15,8 @@ from replay.engine.execution.custom.graphs import LiveGraphs
 from replay.engine.execution.executor import Executor
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.pieces import Placed
-from replay.engine.placing.spans import Span
 from replay.errors import EngineError
+from replay.planning.spans import Span
 
 from ..fake_driver import FakeDriver
 from .test_objects import OneDevice

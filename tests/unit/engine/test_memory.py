@@ -15,9 +15,9 @@ from replay.engine.contents.words import Word, patch
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.memory import GRANULE_BYTES, AddressTaken, hold, place
 from replay.engine.placing.pieces import TAKEN, Placed
-from replay.engine.placing.spans import PAGE_BYTES, Span, plan_spans
 from replay.errors import EngineError
 from replay.inspection.pieces import loads, written_stretches
+from replay.planning.spans import PAGE_BYTES, Span, plan_spans
 from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Contents, Range
 
 from ..fake_driver import FakeDriver, store

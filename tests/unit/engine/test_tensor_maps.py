@@ -14,9 +14,9 @@ from replay.engine.execution.custom.arrays import MAXIMUM_RANK
 from replay.engine.execution.executor import Executor
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.pieces import Placed
-from replay.engine.placing.spans import Span
 from replay.errors import EngineError, FormatError
 from replay.pack import pack
+from replay.planning.spans import Span
 from replay.snapshot import schema
 from replay.snapshot.contents import Snapshot
 from replay.snapshot.schema import Call, TensorMap, from_wire

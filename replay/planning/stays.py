@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-from replay.engine.placing.mappings import GRANULE_BYTES, born, died
+from replay.planning.families import GRANULE_BYTES, born, died
 from replay.snapshot.schema import Range
 
 _ROUNDS = 8  # of cutting by time and by address in turn; what is still together then stays together

@@ -6,8 +6,8 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from itertools import accumulate
 
-from replay.engine.placing.mappings import born, died
-from replay.engine.placing.spans import is_array
+from replay.planning.families import born, died
+from replay.planning.spans import is_array
 from replay.snapshot.schema import WHOLE_ADDRESS, WHOLE_BYTES, Range
 
 

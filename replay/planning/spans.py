@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from replay.engine.placing.mappings import GRANULE_BYTES, Families, find_families
-from replay.engine.placing.stays import Stays, find_stays
 from replay.errors import EngineError
+from replay.planning.families import GRANULE_BYTES, Families, find_families
+from replay.planning.stays import Stays, find_stays
 from replay.snapshot.schema import Range
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
