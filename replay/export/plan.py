@@ -21,7 +21,7 @@ from replay.engine.execution.lanes import is_launch, launch_streams
 from replay.engine.measuring.measure import MAXIMUM_HELD_CALLS, may_wait
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.devices import Devices, captured_devices
-from replay.engine.placing.memory import Placed, Span, home_address, is_array, is_global, is_host, plan_spans
+from replay.engine.placing.memory import Placed, Span, is_array, is_global, is_host, plan_spans
 from replay.engine.program import Program
 from replay.errors import EngineError
 from replay.export.exported import DESTROYERS
@@ -473,10 +473,11 @@ class _Planning:
     def _host_changes(self, changes: Iterable[Change]) -> None:
         for position, change in enumerate(changes):
             range_ = self._program.ranges[change.range]
-            if self._addresses.find(home_address(range_)) is None:
+            live = self._addresses.home(range_)
+            if live is None:
                 continue
             block = self._recorder.block(self._executor.attachment(change.contents), scan=False)
-            target = self._recorder.word(self._addresses.live(home_address(range_)) + change.offset)
+            target = self._recorder.word(live + change.offset)
             self._recorder.steps.append(HostWrite(target, block, is_host(range_), wait=position == 0))
 
     def _compare_host(self, output: HostOutput) -> None:

@@ -22,7 +22,6 @@ from replay.engine.contents.words import with_live_handles
 from replay.engine.driver import DriverFailure
 from replay.engine.execution.inputs import HostOutput, Prepared
 from replay.engine.execution.lanes import is_launch
-from replay.engine.placing.memory import home_address
 from replay.engine.preflight.parameters import LaunchCheck
 from replay.engine.session import Session
 from replay.errors import EngineError
@@ -399,7 +398,7 @@ class Verifier:
             self._session.use_main_context()
             self._session.synchronize()
         for range_ in pending:
-            if self._session.addresses.find(home_address(range_)) is not None:
+            if self._session.addresses.home(range_) is not None:
                 comparison = self._session.contents.compare(range_, outcome.digests)
                 outcome.comparisons.append(comparison)
                 for key in outcome.digests.keys() - outcome.labels.keys():

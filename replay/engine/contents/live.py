@@ -19,7 +19,7 @@ from replay.engine.driver import (
     query,
 )
 from replay.engine.placing.addresses import AddressMap
-from replay.engine.placing.memory import home_address, is_array, is_host
+from replay.engine.placing.memory import is_array, is_host
 from replay.errors import EngineError
 from replay.snapshot.schema import CHUNK_BYTES, Range
 
@@ -47,7 +47,7 @@ class LiveMemory:
     def find(self, range_: Range) -> int | None:
         """Where a range lives now, of an array its captured address, from which offsets are counted; None when it is
         not there."""
-        return self._addresses.find(home_address(range_))
+        return self._addresses.home(range_)
 
     def address(self, range_: Range) -> int:
         """The same of a range that has to be there. Raises EngineError."""

@@ -34,7 +34,7 @@ from replay.engine.contents.words import (
 )
 from replay.engine.driver import Driver
 from replay.engine.placing.addresses import AddressMap
-from replay.engine.placing.memory import home_address, is_array, is_host
+from replay.engine.placing.memory import is_array, is_host
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import CHUNK_BYTES, DIGEST_BYTES, ZERO_DIGEST, Change, Range
 
@@ -174,7 +174,7 @@ class ContentStore:
                 if not captured <= word.target < captured + size_bytes:
                     continue
                 range_, live = self.ranges[range_id], self.addresses.find(word.target)
-                if self.addresses.find(home_address(range_)) is None:
+                if self._live.find(range_) is None:
                     continue
                 place = self.live(range_) + word.offset
                 held = int.from_bytes(self._live.read(range_, place, 8), "little")
@@ -192,7 +192,7 @@ class ContentStore:
 
     def _mirror(self, range_: Range) -> None:
         if range_.id in self._watched and range_.before is not None:
-            live = self.addresses.find(home_address(range_))
+            live = self._live.find(range_)
             if live is not None:
                 held = (self._live.read(range_, live + at, size) for at, _, size in pieces(range_.before))
                 self._mirrors[range_.id] = bytearray(b"".join(held))
@@ -200,7 +200,7 @@ class ContentStore:
     def change(self, change: Change, data: bytes) -> None:
         """Write what the host wrote, as the application would see it now."""
         range_ = self.ranges[change.range]
-        if self.addresses.find(home_address(range_)) is None:
+        if self._live.find(range_) is None:
             return  # a variable that nothing has loaded yet
         patched, guessed = self.addresses.patch_lookalikes(data)
         self.guessed_words += guessed
@@ -217,7 +217,7 @@ class ContentStore:
         label = f"{describe(range_)} as seen {when} call {number}"
         reading = partial(self.reading_of_part, range_, change.offset, len(data))
         result = BufferComparison(label, range_.address + change.offset, len(data), reading=reading)
-        if self.addresses.find(home_address(range_)) is None:
+        if self._live.find(range_) is None:
             return result, b""
         actual = self._live.read(range_, self.live(range_) + change.offset, len(data))
         captured, data = data, self.following(data, actual)

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from replay.engine.driver import Driver, DriverFailure, call, query
-from replay.engine.placing.managed import allocate_managed
+from replay.engine.placing.managed import allocate_managed, asked_bytes
 from replay.engine.placing.mappings import (
     GRANULE_BYTES,
     Backing,
@@ -101,7 +101,7 @@ class Span:
 @dataclass(frozen=True)
 class Placed:
     """A span and where it lives now. `how`: same_address, relocated, or shifted (moved on purpose); `reason` says why
-    it was relocated."""
+    it was relocated. less_bytes: how much at the end of its addresses has no memory."""
 
     span: Span
     live_address: int
@@ -109,6 +109,12 @@ class Placed:
     reason: str = ""
     managed: bool = False
     not_managed: str = ""  # why managed memory is device memory here
+    less_bytes: int = 0
+
+    @property
+    def end(self) -> int:
+        """The captured address at which its memory ends."""
+        return self.span.end - self.less_bytes
 
 
 def is_host(range_: Range) -> bool:
@@ -291,7 +297,8 @@ def _place_managed(
             if problem:
                 problems[span] = problem
             else:
-                placed.append(Placed(span, address, _how(span, address), managed=True))
+                less = span.size_bytes - asked_bytes(span.managed_bytes, span.size_bytes)
+                placed.append(Placed(span, address, _how(span, address), managed=True, less_bytes=less))
     return placed, problems
 
 
