@@ -27,10 +27,14 @@ VARIABLE_BYTES = 4
 
 
 def ask_for_counter(
-    factory: SnapshotFactory, captured: int, module: int = MODULE, section: str = "setup"
+    factory: SnapshotFactory,
+    captured: int,
+    module: int = MODULE,
+    section: str = "setup",
+    captured_bytes: int = VARIABLE_BYTES,
 ) -> int:
-    """Says that the variable of the module had this address in the application."""
-    outputs = {"dptr": u64(captured), "bytes": u64(VARIABLE_BYTES)}
+    """Says that the variable of the module had this address and size in the application."""
+    outputs = {"dptr": u64(captured), "bytes": u64(captured_bytes)}
     call = factory.call(
         "cuModuleGetGlobal_v2",
         [1, 1, module, 1],
@@ -108,6 +112,29 @@ def test_a_variable_that_is_memory_of_the_host_is_refused(replayed: Callable[...
         replayed(following(add), timing=None)
 
 
+def copy_behind_the_variable(factory: SnapshotFactory) -> None:
+    ask_for_counter(factory, SECOND, captured_bytes=1 << 20)
+    factory.call("cuMemcpyHtoD_v2", [SECOND + 4096, 0x7F00, 4], inputs={"srcHost": b"four"})
+
+
+def larger_variable(factory: SnapshotFactory) -> None:
+    factory.range(SECOND, MUCH[:4096], MUCH[:4096], kind="global", name="counter", owner=MODULE)
+
+
+@pytest.mark.parametrize(
+    ("add", "refusal"),
+    [
+        (copy_behind_the_variable, "cuMemcpyHtoD_v2.*dstDevice"),
+        (larger_variable, "has 4 bytes here, 4096 when"),
+    ],
+)
+def test_a_variable_is_as_large_as_the_driver_says(
+    add: Callable[[SnapshotFactory], None], refusal: str, replayed: Callable[..., object]
+) -> None:
+    with pytest.raises(EngineError, match=refusal):
+        replayed(following(add), timing=None)
+
+
 def test_the_host_address_of_memory_is_host_memory_of_its_size() -> None:
     placed = [
         Placed(Span(PINNED, 4096, True), 0x1000_0000, "relocated"),
@@ -125,6 +152,18 @@ def test_the_host_address_of_memory_is_host_memory_of_its_size() -> None:
     assert home(PINNED - 1, 16) is None
     assert home(SECOND, 16) is None
     assert addresses.home(Range(1, "device", PINNED, 4, 0, 0)) == 0x3000_0000
+
+
+def test_an_array_at_the_address_of_memory_is_refused() -> None:
+    addresses = AddressMap([Placed(Span(SECOND, 2 << 20, False), 0x2000_0000, "relocated")])
+    addresses.bind(PINNED, VARIABLE_BYTES, 0x3000_0000)
+    for _ in range(2):
+        addresses.bind_array(THIRD)
+    for address in (SECOND, SECOND + 4096, SECOND + (2 << 20), PINNED, PINNED + VARIABLE_BYTES):
+        with pytest.raises(EngineError, match="belongs to other memory"):
+            addresses.bind_array(address)
+    assert addresses.find(THIRD) == THIRD
+    assert addresses.reach(THIRD, 1) is None
 
 
 def test_managed_memory_ends_where_the_driver_gave_no_more() -> None:
