@@ -176,6 +176,34 @@ def test_addresses_without_their_sizes_are_refused() -> None:
         executor.prepare(call)
 
 
+def test_fewer_attributes_than_the_call_reads_are_refused() -> None:
+    executor, _ = watched()
+    words = [hostile.DEVICE, hostile.DEVICE, 4, 1, 0]
+    call = Call(7, "cuMemcpyWithAttributesAsync", "window", 1, words, 0, inputs={"attr": bytes(23)})
+    with pytest.raises(EngineError, match="attributes have a broken length"):
+        executor.prepare(call)
+
+
+def test_a_batch_is_given_the_sizes_that_were_looked_at() -> None:
+    executor, driver = watched()
+    address = struct.pack("<Q", hostile.DEVICE)
+    inputs = {
+        "dsts": address,
+        "srcs": address,
+        "sizes": struct.pack("<Q", 4),
+        "attrs": bytes(24),
+        "attrsIdxs": bytes(8),
+    }
+    for function, words in (
+        ("cuMemcpyBatchAsync", [1, 1, 0, 1, 1, 1, 1, 0, 1]),
+        ("cuMemcpyBatchAsync_v2", [1, 1, 0, 1, 1, 1, 1, 1]),
+    ):
+        prepared = executor.prepare(Call(7, function, "window", 1, words, 0, inputs=inputs))
+        assert prepared is not None
+        executor.run(prepared)
+        assert function in driver.submitted
+
+
 def test_an_address_of_an_array_is_looked_at_with_its_size() -> None:
     executor, driver = watched()
     inputs = {
