@@ -12,7 +12,7 @@ import numpy
 import pytest
 
 from replay.cli import main
-from replay.errors import FormatError, UsageError
+from replay.errors import FileError, FormatError, UsageError
 from replay.history import baseline
 from replay.history.changes import change_points
 from replay.history.index import index_file
@@ -242,3 +242,15 @@ def test_results_without_times_are_results(tmp_path):
     assert "2 results without times (run --no-timing), 1 with outputs that do not match" in render_history(
         view, WIDE
     )
+
+
+def test_a_baseline_is_written_into_no_pipe_or_device(tmp_path):
+    """The folder may be a stranger's."""
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("/dev/null", tmp_path / "pipe"):
+        (tmp_path / baseline.NAME).symlink_to(name)
+        with pytest.raises(FileError, match="is not a regular file"):
+            baseline.write(tmp_path, [])
+        (tmp_path / baseline.NAME).unlink()
+    baseline.write(tmp_path, [])
+    assert baseline.read(tmp_path) == []
