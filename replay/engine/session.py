@@ -113,7 +113,9 @@ class Session:
             if is_global(range_) and range_.id not in program.late:
                 self.addresses.expect(range_.address, range_.size_bytes)
             if is_host(range_) and range_.host_address and not self.turns.concerns(range_):
-                host = self.addresses.live(range_.host_address)
+                host = self.addresses.home(range_)
+                if host is None:
+                    raise EngineError(f"{describe(range_)} has no memory of the host")
                 pointer = query(driver, "cuMemHostGetDevicePointer_v2", host, 0)
                 self.addresses.bind(range_.address, range_.size_bytes, pointer)
         self.turns.expect(program.ranges.values())

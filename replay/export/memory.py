@@ -9,6 +9,7 @@ from replay.engine.contents.arrays import LiveArrays
 from replay.engine.execution.executor import Executor
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.program import Program
+from replay.errors import EngineError
 from replay.export.recording import RecordingDriver
 from replay.export.steps import (
     Call,
@@ -22,7 +23,7 @@ from replay.export.steps import (
     Word,
 )
 from replay.inspection.pieces import describe, read_chunk, read_contents
-from replay.planning.spans import home_address, is_global, is_host
+from replay.planning.spans import is_global, is_host
 from replay.snapshot.schema import CHUNK_BYTES, Contents, Range
 from replay.snapshot.schema import Call as CapturedCall
 
@@ -53,7 +54,10 @@ class ExportedMemory:
         self._loaded: set[int] = set()  # ids of variables that the window's own modules brought
 
     def _live(self, range_: Range) -> Word:
-        return self._recorder.word(self._addresses.live(home_address(range_)))
+        live = self._addresses.home(range_)
+        if live is None:
+            raise EngineError(f"{describe(range_)} is not loaded", next="capture again with `--all`")
+        return self._recorder.word(live)
 
     def is_written(self, range_: Range) -> bool:
         """Whether the window may leave the range otherwise than it found it."""
@@ -90,7 +94,7 @@ class ExportedMemory:
         """The range must hold what it held in the application."""
         if range_.after is None or not range_.after.size_bytes:
             return
-        if self._addresses.find(home_address(range_)) is None:
+        if self._addresses.home(range_) is None:
             self._note(f"{describe(range_)}: nothing in the program loads it, so it is not compared")
             return
         if range_.array is not None:
@@ -194,7 +198,7 @@ class ExportedMemory:
                     continue
                 value = self._addresses.find(word.target)
                 known = self._recorder.reference(value) if value is not None else None
-                if known is not None and self._addresses.find(home_address(holder)) is not None:
+                if known is not None and self._addresses.home(holder) is not None:
                     self._recorder.steps.append(
                         Point(self._live(holder), word.offset, known, is_host(holder))
                     )

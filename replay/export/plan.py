@@ -42,7 +42,6 @@ from replay.planning.lifetimes import Lifetimes
 from replay.planning.ordinals import captured_devices
 from replay.planning.spans import (
     Span,
-    home_address,
     is_array,
     is_global,
     is_host,
@@ -498,10 +497,11 @@ class _Planning:
     def _host_changes(self, changes: Iterable[Change]) -> None:
         for position, change in enumerate(changes):
             range_ = self._program.ranges[change.range]
-            if self._addresses.find(home_address(range_)) is None:
+            live = self._addresses.home(range_)
+            if live is None:
                 continue
             block = self._recorder.block(self._executor.attachment(change.contents), scan=False)
-            target = self._recorder.word(self._addresses.live(home_address(range_)) + change.offset)
+            target = self._recorder.word(live + change.offset)
             self._recorder.steps.append(HostWrite(target, block, is_host(range_), wait=position == 0))
 
     def _compare_host(self, output: HostOutput) -> None:

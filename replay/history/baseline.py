@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from replay.errors import FormatError
+from replay.errors import FileError, FormatError
 from replay.harmless import harmless
 from replay.history.store import Entry
 from replay.reading import read_json
@@ -67,5 +67,9 @@ def read(folder: Path) -> list[Mark]:
 def write(folder: Path, marks: list[Mark]) -> Path:
     """Replace the baseline as a whole. Raises FileError."""
     path = folder / NAME
+    if (
+        path.exists() and not path.is_file()
+    ):  # which `-o` of a command may be, and nothing in a folder of results
+        raise FileError("is not a regular file", where=path, next="remove it")
     write_document(path, BASELINE, Baseline(marks))
     return path

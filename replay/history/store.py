@@ -1,8 +1,8 @@
 """A folder of result files, and an index of it that can always be made again.
 
-The files are the truth: they are only added, never changed. The index (`.replay-index.sqlite` in the folder) holds what
-lists and plots need, so that a hundred thousand results can be looked at without reading them; it is brought up to date
-by name, size and time of each file.
+The files are the truth: they are only added, never changed. The index (`index.py`) holds what lists and plots need, so
+that a hundred thousand results can be looked at without reading them; it is brought up to date by name, size and time
+of each file.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from replay.errors import FileError, ReplayError, UsageError
+from replay.history.index import index_file
 from replay.results.schema import RunResult
 from replay.results.store import read_map, write_result
 from replay.timing.statistics import quantile
 
-INDEX_NAME = ".replay-index.sqlite"
 INDEX_VERSION = 2
 MAXIMUM_RESULTS = 2_000_000
 _COLUMNS = (
@@ -99,9 +99,9 @@ class History:
         self.folder = folder
         self.problems: list[tuple[str, str]] = []  # files that are no results, and why
         try:
-            self._database = self._open(str(folder / INDEX_NAME))
-        except sqlite3.Error:
-            self._database = self._open(":memory:")  # a folder that cannot be written, or a damaged index
+            self._database = self._open(str(index_file(folder)))
+        except (sqlite3.Error, OSError, RuntimeError):
+            self._database = self._open(":memory:")  # no place for it, or a damaged index
 
     def __enter__(self) -> History:
         return self

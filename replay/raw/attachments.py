@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import struct
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from replay.reading import open_regular
 
 _FILE = struct.Struct("<QQQQQQ")  # offset, device, inode, size, modification time in ns, bytes of the path
 SAMPLE_BYTES = 4096  # at each end of an image in a file: what its check covers
+MAXIMUM_WHOLE_BYTES = 2 << 30  # of what is read as one piece: module images
+MAXIMUM_HOLE_BYTES = 1 << 30  # of all blobs together: a copy of the file may have some
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,8 @@ class BlobsFile:
         missing = not os.path.lexists(path)
         self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) if missing else open_regular(path)
         self.size = os.fstat(self._descriptor).st_size
+        self._believed: set[tuple[int, int]] = set()
+        self._left_bytes, self._left_hole_bytes = self.size, MAXIMUM_HOLE_BYTES
 
     def __enter__(self) -> BlobsFile:
         return self
@@ -84,6 +89,35 @@ class BlobsFile:
     def holds(self, offset: int, length: int) -> bool:
         """Whether the file has all these bytes."""
         return 0 <= offset <= self.size and length <= self.size - offset
+
+    def believe(self, offset: int, length: int) -> None:
+        """To be asked of each blob whose length a record says, before all of it is read: the writer of a capture writes
+        every byte of each once. Raises DamagedError when the file ends before, is mostly a hole there, or when all
+        blobs together are longer than it is."""
+        if (offset, length) in self._believed:
+            return
+        if not self.holds(offset, length):
+            raise DamagedError(f"ends before byte {offset + length}", where=self.path)
+        if length > self._left_bytes:
+            raise DamagedError("is shorter than its blobs together", where=self.path)
+        hole_bytes = self._hole_bytes(offset, offset + length)
+        if hole_bytes > self._left_hole_bytes:
+            raise DamagedError(f"is a hole of {hole_bytes} bytes at byte {offset}", where=self.path)
+        self._left_bytes -= length
+        self._left_hole_bytes -= hole_bytes
+        self._believed.add((offset, length))
+
+    def _hole_bytes(self, at: int, end: int) -> int:
+        """How much of a stretch nothing was ever written to; not counted further where that is too much."""
+        found = 0
+        while at < end and found <= self._left_hole_bytes:
+            try:
+                data = min(os.lseek(self._descriptor, at, os.SEEK_DATA), end)
+            except OSError as error:
+                data = end if error.errno == errno.ENXIO else at
+            found += data - at
+            at = os.lseek(self._descriptor, data, os.SEEK_HOLE) if data < end else end
+        return found
 
     def read(self, offset: int, length: int) -> bytes:
         """`length` bytes from `offset` on. Raises DamagedError when the file has fewer."""
@@ -114,10 +148,17 @@ class BlobsFile:
             return attachment.data
         if attachment.file is not None:
             return read_from_file(attachment, attachment.file)
+        _require_size(attachment.length, self.path)
+        self.believe(attachment.blob_offset, attachment.length)
         data = self.read(attachment.blob_offset, attachment.length)
         if crc32c(data) != attachment.check:
             raise DamagedError(f"wrong checksum at byte {attachment.blob_offset}", where=self.path)
         return data
+
+
+def _require_size(length: int, where: object) -> None:
+    if length > MAXIMUM_WHOLE_BYTES:
+        raise DamagedError(f"an image of {length} bytes, and {MAXIMUM_WHOLE_BYTES} are the most", where=where)
 
 
 _kept: dict[tuple[int, int], int] = {}  # device and inode -> descriptor
@@ -143,6 +184,7 @@ def read_from_file(attachment: RawAttachment, place: FilePlace) -> bytes:
 
     Raises DamagedError when the file is gone, is another one by now, or holds something else there.
     """
+    _require_size(attachment.length, place.path)
     kept = _kept.get((place.device, place.inode))
     try:
         if kept is not None:

@@ -14,6 +14,7 @@ from replay.raw.records import Record
 
 NO_BLOB = (1 << 64) - 1  # offset of contents that are all zero and were not written
 PIECE_BYTES = 256 * 1024  # of a copy; a chunk of a snapshot
+MAXIMUM_ALLOCATION_BYTES = 1 << 44  # a snapshot holds no larger range
 
 _COPY = struct.Struct("<QQIIII")  # base, bytes, serial, moment, flags, bytes of a piece
 _ENTRY = np.dtype([("piece", "<u4"), ("check", "<u4"), ("blob", "<u8")])
@@ -62,7 +63,8 @@ class Copies:
     def record(self, record: Record) -> RawCopy | None:
         """The copy that the record begins, or None when it belongs to one that was begun."""
         base, size, serial, moment, flags, piece_bytes = _COPY.unpack_from(record.payload)
-        if piece_bytes != PIECE_BYTES or not size or base + size > 1 << 64 or moment not in _MOMENTS:
+        possible = 0 < size <= MAXIMUM_ALLOCATION_BYTES and base + size <= 1 << 64
+        if piece_bytes != PIECE_BYTES or not possible or moment not in _MOMENTS:
             raise FormatError(f"a copy of {size} bytes at {base:#x} in pieces of {piece_bytes}")
         entries = np.frombuffer(record.payload, _ENTRY, offset=_COPY.size, count=_entries(record.payload))
         begun = None

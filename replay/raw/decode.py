@@ -24,7 +24,7 @@ from replay.api.vocabulary import (
 )
 from replay.errors import FormatError
 from replay.raw.attachments import RawAttachment, file_attachment, take_file_reference
-from replay.raw.copies import NO_BLOB, Copies
+from replay.raw.copies import MAXIMUM_ALLOCATION_BYTES, NO_BLOB, Copies
 from replay.raw.events import (
     Entered,
     Event,
@@ -194,7 +194,8 @@ def _attachments(payload: bytes, at: int, function: Function) -> dict[str, RawAt
 def _contents(record: Record) -> RawContents:
     address, length, offset, base, allocation_bytes, moment, check = _BLOB.unpack_from(record.payload)
     inside = base <= address and address + length <= base + allocation_bytes <= 1 << 64
-    if not inside or not length or moment not in tuple(Moment):
+    possible = inside and 0 < length <= allocation_bytes <= MAXIMUM_ALLOCATION_BYTES
+    if not possible or moment not in tuple(Moment):
         raise FormatError(f"contents of {length} bytes at {address:#x} of an allocation at {base:#x}")
     place = None if offset == NO_BLOB else offset
     return RawContents(

@@ -16,6 +16,7 @@ from blake3 import blake3
 
 from replay.reading import open_regular
 from replay.snapshot.container import SnapshotReader
+from replay.state import is_private, state_folder
 
 _TRAILER_BYTES = 4096
 _LINE_BYTES = 33
@@ -30,10 +31,8 @@ def identity(reader: SnapshotReader) -> str:
 
 
 def list_path() -> Path:
-    """`replay/captured` in XDG_STATE_HOME, by default `~/.local/state`."""
-    base = os.environ.get("XDG_STATE_HOME", "")
-    state = Path(base) if os.path.isabs(base) else Path.home() / ".local" / "state"
-    return state / "replay" / "captured"
+    """The list in the user's state folder."""
+    return state_folder() / "captured"
 
 
 def remember(path: Path) -> None:
@@ -72,6 +71,6 @@ def _read(path: Path) -> bytes:
         return b""
     with open(descriptor, "rb") as file:
         status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        if not stat.S_ISREG(status.st_mode) or not is_private(status):
             return b""
         return file.read(2 * _MAXIMUM_LINES * _LINE_BYTES)

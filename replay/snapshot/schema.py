@@ -179,6 +179,11 @@ class Call:
     in_capture: bool = False
     kernels: dict[str, int] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        # What a call reaches is worked out from them as they are; a driver would take -1 for the largest number.
+        if self.arguments and not 0 <= min(self.arguments) <= max(self.arguments) < 1 << 64:
+            raise FormatError(f"call {self.number} has arguments that are no words of 64 bits")
+
 
 @dataclass(frozen=True)
 class Perturbation:
@@ -320,6 +325,8 @@ class Range:
     hints: list[MemoryHint] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        if self.id < 0:
+            raise FormatError(f"a range of number {self.id}")
         if (self.kind == "array") != (self.array is not None):
             raise FormatError(
                 f"range {self.id} is of kind {self.kind}, and {'no' if self.array is None else 'an'} array"

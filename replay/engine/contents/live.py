@@ -20,7 +20,7 @@ from replay.engine.driver import (
 from replay.engine.placing.addresses import AddressMap
 from replay.errors import EngineError
 from replay.inspection.pieces import describe
-from replay.planning.spans import home_address, is_array, is_host
+from replay.planning.spans import is_array, is_host
 from replay.snapshot.schema import CHUNK_BYTES, Range
 
 ZEROS = bytes(CHUNK_BYTES)
@@ -47,7 +47,7 @@ class LiveMemory:
     def find(self, range_: Range) -> int | None:
         """Where a range lives now, of an array its captured address, from which offsets are counted; None when it is
         not there."""
-        return self._addresses.find(home_address(range_)) if self._addresses.is_here(range_.id) else None
+        return self._addresses.home(range_)
 
     def address(self, range_: Range) -> int:
         """The same of a range that has to be there. Raises EngineError."""

@@ -533,6 +533,8 @@ class Executor(CallInputs):
         )
         if touch is None or touch.each is None:
             raise EngineError(f"nothing says how far it reaches from {parameter.name}", where=prepared.where)
+        if not prepared.call.arguments[touch.each]:
+            raise EngineError(f"is given no sizes for {parameter.name}", where=prepared.where)
         sizes = self.required(prepared, function.parameters[touch.each].name)
         return [Extent(0, size) for (size,) in struct.iter_unpack("<Q", sizes[: len(sizes) // 8 * 8])]
 

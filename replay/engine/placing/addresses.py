@@ -14,7 +14,8 @@ from typing import NamedTuple
 from replay.api.extents import Extent
 from replay.engine.placing.pieces import Placed
 from replay.errors import EngineError
-from replay.planning.spans import HIGHEST_ADDRESS, PAGE_BYTES, REGISTER_READ_ONLY
+from replay.planning.spans import HIGHEST_ADDRESS, PAGE_BYTES, REGISTER_READ_ONLY, home_address, is_host
+from replay.snapshot.schema import Range
 
 
 class ChosenWord(NamedTuple):
@@ -73,6 +74,7 @@ class AddressMap:
         self._placed = [item for item in in_order if not item.span.stay]
         self._turning = _merged(item for item in in_order if item.span.stay and not item.span.apart)
         self._starts = [item.span.address for item in self._placed]
+        self._of_host = [item for item in self._placed if item.span.host]
         self._loose: dict[int, tuple[int, int | None]] = {}  # captured address -> size, live address
         self._by_address: _ByAddress | None = None  # of `_loose`; None where that has just changed
         self._searches = 0  # since it changed
@@ -268,11 +270,11 @@ class AddressMap:
             if start in self._pinned:
                 return None
         at = bisect.bisect_right(self._starts, captured) - 1
-        if at < 0 or captured >= self._placed[at].span.end:
+        if at < 0 or captured >= self._placed[at].end:
             return None
         first = here = self._placed[at]
         while not (write and here.span.register_flags & REGISTER_READ_ONLY):
-            if end <= here.span.end:
+            if end <= here.end:
                 return first.live_address + captured - first.span.address
             at += 1
             if at == len(self._placed) or not _continues(here, self._placed[at]):
@@ -293,21 +295,39 @@ class AddressMap:
         if live is not None:
             return (live - offset) % 2**64
         if self.reach(first, 1) is None:
-            raise _unknown(first, where, argument)
+            raise _unknown(first, where, argument, beside=offset != 0 and self.reach(captured, 1) is not None)
         read_only = write and self.reach(first, size_bytes) is not None
         raise EngineError(
             f"{'writes' if write else 'reads'} {size_bytes} bytes at {first:#x} ({argument}), "
             f"{'which is memory for reading alone' if read_only else 'more than the captured memory there has'}",
             where=where,
-            next="the snapshot is damaged, or was not made by `replay capture`",
+            next=_NOT_CAPTURED_SO,
         )
+
+    def home(self, range_: Range) -> int | None:
+        """Where a range lives now, of an array its captured address; None when it is not there.
+
+        This process itself reads and writes ranges of the host: all of one is in memory that was placed for such, even
+        where a snapshot says that a variable or device memory is at these addresses, too.
+        """
+        captured = home_address(range_)
+        if (pinned := self._temporary.get(range_.id)) is not None:
+            size, live = self._loose[pinned] if self.is_here(range_.id) else (0, None)
+            inside = pinned <= captured and captured + range_.size_bytes <= pinned + size
+            return live + captured - pinned if live is not None and inside else None
+        if not is_host(range_):
+            return self.find(captured)
+        at = bisect.bisect_right(self._of_host, captured, key=lambda item: item.span.address) - 1
+        if at < 0 or captured + range_.size_bytes > self._of_host[at].span.end:
+            return None
+        return self._of_host[at].live_address + captured - self._of_host[at].span.address
 
     def is_for_host(self, captured: int) -> bool:
         """Whether the host may touch what is at a captured address: pinned, registered and managed memory."""
         at = bisect.bisect_right(self._starts, captured) - 1
         if (holder := self._holder(captured, 1)) is not None:
             return holder in self._pinned
-        if at < 0 or captured >= self._placed[at].span.end:
+        if at < 0 or captured >= self._placed[at].end:
             return False
         return self._placed[at].span.host or self._placed[at].managed
 
@@ -358,6 +378,9 @@ class AddressMap:
         return found
 
 
+_NOT_CAPTURED_SO = "the snapshot is damaged, or was not made by `replay capture`"
+
+
 def _merged(placed: Iterable[Placed]) -> list[tuple[int, int, int]]:
     """Captured start and end, live start of stretches that overlap; what overlaps has moved together."""
     found: list[tuple[int, int, int]] = []
@@ -370,18 +393,22 @@ def _merged(placed: Iterable[Placed]) -> list[tuple[int, int, int]]:
     return found
 
 
-def _unknown(captured: int, where: object, argument: str) -> EngineError:
+def _unknown(captured: int, where: object, argument: str, beside: bool = False) -> EngineError:
+    """beside: the pointer itself is to captured memory, so no capture of more memory would help."""
     return EngineError(
         f"uses the address {captured:#x}{f' ({argument})' if argument else ''}, which belongs to no captured memory",
         where=where,
-        next="capture again with `--memory live`",
+        next=_NOT_CAPTURED_SO
+        if beside
+        else "a capture of your own may have missed this memory: capture again with `--memory live`; a file of "
+        "somebody else may be damaged, or made to reach what is not its own",
     )
 
 
 def _continues(one: Placed, other: Placed) -> bool:
     """Whether a stretch goes on in another without a gap, in the application and here."""
     return (
-        one.span.end == other.span.address
+        one.end == other.span.address
         and one.live_address + one.span.size_bytes == other.live_address
         and one.span.host == other.span.host
     )

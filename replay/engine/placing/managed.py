@@ -74,6 +74,11 @@ def _held_in(place: int, size_bytes: int, holds: Iterable[tuple[int, int]]) -> l
     return found
 
 
+def asked_bytes(used_bytes: int, size_bytes: int) -> int:
+    """How much managed memory `allocate_managed` asks for."""
+    return min(max(used_bytes, SMALL_BYTES), size_bytes)
+
+
 def allocate_managed(
     driver: Driver, address: int, used_bytes: int, size_bytes: int, holds: list[tuple[int, int]]
 ) -> str:
@@ -82,7 +87,7 @@ def allocate_managed(
 
     Returns "" or why it cannot be had; the addresses are then held as before.
     """
-    wanted = min(max(used_bytes, SMALL_BYTES), size_bytes)
+    wanted = asked_bytes(used_bytes, size_bytes)
     end = address + size_bytes
     for everywhere, below, above in _ROOM_GRANULES:
         low_end, high_end = address - below * GRANULE_BYTES, end + above * GRANULE_BYTES

@@ -16,7 +16,7 @@ from typing import Literal
 
 from replay.engine.driver import Driver, DriverFailure, query
 from replay.engine.placing.clusters import place_cluster, place_cluster_elsewhere
-from replay.engine.placing.managed import allocate_managed
+from replay.engine.placing.managed import allocate_managed, asked_bytes
 from replay.engine.placing.mappings import Backing, Home
 from replay.engine.placing.pieces import (
     TAKEN,
@@ -176,7 +176,8 @@ def _place_managed(
             if problem:
                 problems[span] = problem
             else:
-                placed.append(Placed(span, address, _how(span, address), managed=True))
+                less = span.size_bytes - asked_bytes(span.managed_bytes, span.size_bytes)
+                placed.append(Placed(span, address, _how(span, address), managed=True, less_bytes=less))
     return placed, problems
 
 

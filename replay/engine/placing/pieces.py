@@ -47,7 +47,7 @@ class Part(NamedTuple):
 @dataclass(frozen=True)
 class Placed:
     """A span and where it lives now. `how`: same_address, relocated, or shifted (moved on purpose); `reason` says why
-    it was relocated."""
+    it was relocated. less_bytes: how much at the end of its addresses has no memory."""
 
     span: Span
     live_address: int
@@ -56,6 +56,12 @@ class Placed:
     managed: bool = False
     not_managed: str = ""  # why managed memory is device memory here
     parts: tuple[Part, ...] = ()  # mapped each for itself, where pinned memory takes turns with some of it
+    less_bytes: int = 0
+
+    @property
+    def end(self) -> int:
+        """The captured address at which its memory ends."""
+        return self.span.end - self.less_bytes
 
 
 def hold_addresses(address: int, size_bytes: int) -> str:

@@ -59,7 +59,7 @@ def _placed_range(session: Session, range_: Range, placed: list[Placed]) -> sche
     memory: Literal["device", "managed", "host", "module", "array"] = "device"
     reason = ""
     home = home_address(range_)
-    live = session.turns.live(range_) or session.addresses.find(home) or 0
+    live = session.turns.live(range_) or session.addresses.home(range_) or 0
     if is_global(range_):
         how, memory = "loaded", "module"
     elif is_array(range_):
@@ -130,7 +130,7 @@ class MovedWords:
         unmoved = 0
         for range_ in session.program.ranges.values():
             home = home_address(range_)
-            here = None if is_array(range_) else session.addresses.find(home)
+            here = None if is_array(range_) else session.addresses.home(range_)
             live = session.turns.live(range_) or here
             if live is None:
                 continue

@@ -58,6 +58,7 @@ class ContentsWriter:
 
     def attachment(self, attachment: RawAttachment) -> Contents:
         """Store an attachment that is too large to stand in its call. Raises DamagedError."""
+        self._blobs.believe(attachment.blob_offset, attachment.length)
         check = self._checker.submit(self._check, attachment)
         digests = self._store(attachment.blob_offset, attachment.length)
         check.result()
@@ -103,6 +104,9 @@ class ContentsWriter:
             if piece.blob_offset is not None and not self._blobs.holds(piece.blob_offset, piece.length):
                 return f"{self._blobs.path.name} ends before them"
         try:
+            for piece in whole:
+                if piece.blob_offset is not None:
+                    self._blobs.believe(piece.blob_offset, piece.length)
             digests = self._pieces(whole, allocation.address, targets, found)
         except DamagedError as error:
             return str(error)

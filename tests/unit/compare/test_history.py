@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import random
+import shutil
 import sqlite3
 
 import numpy
 import pytest
 
 from replay.cli import main
-from replay.errors import FormatError, UsageError
+from replay.errors import FileError, FormatError, UsageError
 from replay.history import baseline
 from replay.history.changes import change_points
+from replay.history.index import index_file
 from replay.history.series import look
-from replay.history.store import INDEX_NAME, History, append, by_series
+from replay.history.store import History, append, by_series
 from replay.report.history import history_csv, render_history, sparkline
 from replay.results.schema import Verification
 from replay.text import Screen
@@ -49,10 +52,10 @@ def test_the_index_can_always_be_made_again(tmp_path):
     fill(tmp_path, [1000, 1010])
     with History(tmp_path) as history:
         history.update()
-    (tmp_path / INDEX_NAME).write_bytes(b"damaged" * 100)
+    index_file(tmp_path).write_bytes(b"damaged" * 100)
     with History(tmp_path) as history:
         assert history.update() == 2
-    (tmp_path / INDEX_NAME).unlink()
+    index_file(tmp_path).unlink()
     with History(tmp_path) as history:
         assert history.update() == 2
         assert len(history.entries()) == 2
@@ -60,11 +63,59 @@ def test_the_index_can_always_be_made_again(tmp_path):
 
 def test_an_index_of_another_version_is_made_anew(tmp_path):
     fill(tmp_path, [1000])
-    with sqlite3.connect(tmp_path / INDEX_NAME) as database:
+    with sqlite3.connect(index_file(tmp_path)) as database:
         database.execute("CREATE TABLE results (x)")
         database.execute("PRAGMA user_version = 99")
     with History(tmp_path) as history:
         assert history.update() == 1
+
+
+def test_nothing_in_the_folder_is_taken_for_an_index(tmp_path):
+    """It may be a stranger's: a link to another database, or times that are in no result."""
+    folder, other = tmp_path / "results", tmp_path / "other.sqlite"
+    fill(folder, [1000])
+    with History(folder) as history:
+        history.update()
+    shutil.copy(index_file(folder), other)
+    with sqlite3.connect(other) as database:
+        database.execute("UPDATE results SET median_ns = 1")
+    before = other.read_bytes()
+    (folder / ".replay-index.sqlite").symlink_to(other)
+    names = sorted(folder.iterdir())
+    with History(folder) as history:
+        history.update()
+        assert [entry.median_ns for entry in history.entries()] == [1000]
+    assert other.read_bytes() == before
+    assert sorted(folder.iterdir()) == names
+
+
+def test_an_index_that_others_could_have_written_is_not_used(tmp_path):
+    fill(tmp_path, [1000])
+    path = index_file(tmp_path)
+    assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    path.chmod(0o666)
+    with History(tmp_path) as history:
+        assert history.update() == 1
+        assert len(history.entries()) == 1
+    assert path.stat().st_size == 0
+    path.unlink()
+    path.symlink_to(tmp_path / "elsewhere")
+    with History(tmp_path) as history:
+        assert history.update() == 1
+    assert not (tmp_path / "elsewhere").exists()
+    path.unlink()
+
+
+def test_indexes_of_folders_that_are_not_used_go(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr("replay.history.index.MAXIMUM_INDEXES", 2)
+    folders = [tmp_path / str(number) for number in range(3)]
+    paths = []
+    for number, folder in enumerate(folders):
+        folder.mkdir()
+        paths.append(index_file(folder))
+        os.utime(paths[-1], (number, number))
+    assert [path.exists() for path in paths] == [False, True, True]
 
 
 def test_files_that_are_gone_or_changed_are_noticed(tmp_path):
@@ -191,3 +242,15 @@ def test_results_without_times_are_results(tmp_path):
     assert "2 results without times (run --no-timing), 1 with outputs that do not match" in render_history(
         view, WIDE
     )
+
+
+def test_a_baseline_is_written_into_no_pipe_or_device(tmp_path):
+    """The folder may be a stranger's."""
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("/dev/null", tmp_path / "pipe"):
+        (tmp_path / baseline.NAME).symlink_to(name)
+        with pytest.raises(FileError, match="is not a regular file"):
+            baseline.write(tmp_path, [])
+        (tmp_path / baseline.NAME).unlink()
+    baseline.write(tmp_path, [])
+    assert baseline.read(tmp_path) == []

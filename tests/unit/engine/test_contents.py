@@ -11,6 +11,7 @@ import pytest
 from replay.engine.contents.store import ContentStore
 from replay.engine.contents.words import Word
 from replay.engine.placing.addresses import AddressMap
+from replay.engine.placing.memory import Placed, Span
 from replay.errors import EngineError
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import CHUNK_BYTES
@@ -44,8 +45,8 @@ def opened(tmp_path):
                 into[word.offset : word.offset + 4], into[high : high + 4] = encoded[:4], encoded[4:]
         factory = SnapshotFactory()
         item = factory.range(HELD, bytes(data), bytes(data), kind="host")
-        addresses = AddressMap()
-        addresses.bind(HELD, len(data), ctypes.addressof(here))
+        span = Span(HELD, len(data), True)
+        addresses = AddressMap([Placed(span, ctypes.addressof(here), "relocated")])
         addresses.bind(POINTED, 4096, live)
         readers.append(SnapshotReader(factory.write(tmp_path / "x.rsnap")))
         store = ContentStore(FakeDriver(), readers[-1], addresses, {item.id: item}, {item.id: words})

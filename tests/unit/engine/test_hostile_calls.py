@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from replay.api.extents import Extent
+from replay.api.extents import Extent, box, of_call
+from replay.api.functions import by_symbol
 from replay.api.graphs import DESCRIBED
 from replay.api.vocabulary import HANDLE_TYPES, Role
 from replay.engine.execution.executor import Executor
@@ -152,3 +155,116 @@ def test_fewer_resources_than_the_call_reads_are_refused() -> None:
     call = Call(7, "cuDevResourceGenerateDesc", "window", 1, [1, 1, 4], 0, inputs={"resources": bytes(144)})
     with pytest.raises(EngineError, match="cuDevResourceGenerateDesc.*reads 4"):
         executor.prepare(call)
+
+
+def test_fewer_locations_than_the_call_reads_are_refused() -> None:
+    executor, _ = watched()
+    inputs = {
+        "dptrs": struct.pack("<Q", hostile.DEVICE), "sizes": struct.pack("<Q", 4), "prefetchLocs": bytes(16),
+        "prefetchLocIdxs": bytes(24),
+    }  # fmt: skip
+    call = Call(7, "cuMemPrefetchBatchAsync", "window", 1, [1, 1, 1, 1, 1, 3, 0, 0], 0, inputs=inputs)
+    with pytest.raises(EngineError, match="2 locations, of which the call reads 3"):
+        executor.prepare(call)
+
+
+def test_addresses_without_their_sizes_are_refused() -> None:
+    executor, _ = watched()
+    inputs = {"dptrs": struct.pack("<Q", hostile.DEVICE), "sizes": struct.pack("<Q", 4)}
+    call = Call(7, "cuMemDiscardBatchAsync", "window", 1, [1, 0, 1, 0, 0], 0, inputs=inputs)
+    with pytest.raises(EngineError, match="no sizes for dptrs"):
+        executor.prepare(call)
+
+
+def test_fewer_attributes_than_the_call_reads_are_refused() -> None:
+    executor, _ = watched()
+    words = [hostile.DEVICE, hostile.DEVICE, 4, 1, 0]
+    call = Call(7, "cuMemcpyWithAttributesAsync", "window", 1, words, 0, inputs={"attr": bytes(23)})
+    with pytest.raises(EngineError, match="attributes have a broken length"):
+        executor.prepare(call)
+
+
+def test_a_batch_is_given_the_sizes_that_were_looked_at() -> None:
+    executor, driver = watched()
+    address = struct.pack("<Q", hostile.DEVICE)
+    inputs = {
+        "dsts": address,
+        "srcs": address,
+        "sizes": struct.pack("<Q", 4),
+        "attrs": bytes(24),
+        "attrsIdxs": bytes(8),
+    }
+    for function, words in (
+        ("cuMemcpyBatchAsync", [1, 1, 0, 1, 1, 1, 1, 0, 1]),
+        ("cuMemcpyBatchAsync_v2", [1, 1, 0, 1, 1, 1, 1, 1]),
+    ):
+        prepared = executor.prepare(Call(7, function, "window", 1, words, 0, inputs=inputs))
+        assert prepared is not None
+        executor.run(prepared)
+        assert function in driver.submitted
+
+
+def test_an_address_of_an_array_is_looked_at_with_its_size() -> None:
+    executor, driver = watched()
+    inputs = {
+        "dptrs": struct.pack("<2Q", hostile.DEVICE, hostile.DEVICE),
+        "sizes": struct.pack("<2Q", 4, 1 << 30),
+    }
+    prepared = executor.prepare(
+        Call(7, "cuMemDiscardBatchAsync", "window", 1, [1, 1, 2, 0, 0], 0, inputs=inputs)
+    )
+    assert prepared is not None
+    executor.run(prepared)  # a hint, which is left out
+    assert "cuMemDiscardBatchAsync" not in driver.submitted
+    assert any("dptrs[1]" in note for note in executor.notes)
+
+
+def test_an_address_of_which_the_table_says_nothing_is_refused() -> None:
+    executor, _ = watched()
+    function = replace(by_symbol()["cuMemsetD8_v2"], touches=())
+    call = Call(7, "cuMemsetD8_v2", "window", 1, [hostile.DEVICE, 1, 4], 0)
+    prepared = Prepared(call, 0, lambda *_: 0, [])
+    with pytest.raises(EngineError, match="nothing says how far it reaches from dstDevice"):
+        executor._address(prepared, function, 0, hostile.DEVICE)
+
+
+# How far calls reach from addresses that they are given as they are, from cuda.h and not from the table. By names
+# without Async and version: (parameter, bytes of a row, rows, bytes from row to row, whether they are written)
+REACHED: dict[str, list[tuple[str, str, str, str, bool]]] = {
+    **{f"cuMemsetD{8 * size}": [("dstDevice", f"{size} * N", "1", "0", True)] for size in (1, 2, 4)},
+    **{
+        f"cuMemsetD2D{8 * size}": [("dstDevice", f"{size} * Width", "Height", "dstPitch", True)]
+        for size in (1, 2, 4)
+    },
+    **{f"cuStreamWriteValue{8 * size}": [("addr", f"{size}", "1", "0", True)] for size in (4, 8)},
+    **{f"cuStreamWaitValue{8 * size}": [("addr", f"{size}", "1", "0", False)] for size in (4, 8)},
+    **dict.fromkeys(("cuMemcpyHtoD", "cuMemcpyAtoD"), [("dstDevice", "ByteCount", "1", "0", True)]),
+    **dict.fromkeys(("cuMemcpyDtoH", "cuMemcpyDtoA"), [("srcDevice", "ByteCount", "1", "0", False)]),
+    **dict.fromkeys(
+        ("cuMemcpyDtoD", "cuMemcpyPeer"),
+        [("dstDevice", "ByteCount", "1", "0", True), ("srcDevice", "ByteCount", "1", "0", False)],
+    ),
+    "cuMemcpy": [("dst", "ByteCount", "1", "0", True), ("src", "ByteCount", "1", "0", False)],
+    "cuMemcpyWithAttributes": [("dst", "size", "1", "0", True), ("src", "size", "1", "0", False)],
+    **dict.fromkeys(("cuMemAdvise", "cuMemPrefetch"), [("devPtr", "count", "1", "0", False)]),
+    "cuStreamAttachMem": [("dptr", "length", "1", "0", False)],
+    "cuTexRefSetAddress": [("dptr", "bytes", "1", "0", False)],
+}
+
+
+@pytest.mark.parametrize("symbol", [row.symbol for row in ROWS.values() if row.touches])
+def test_the_table_knows_how_far_a_call_reaches(symbol: str) -> None:
+    row = by_symbol()[symbol]
+    if all(touch.each is not None for touch in row.touches):
+        return  # as far as an array of sizes says: `test_an_address_of_an_array_is_looked_at_with_its_size`
+    values = {parameter.name: 3 + 2 * number for number, parameter in enumerate(row.parameters)}
+    words = list(values.values())
+    found = {
+        row.parameters[touch.parameter].name: (of_call(row, words, touch), touch.write)
+        for touch in row.touches
+    }
+    wanted = {
+        name: (box(eval(width, {}, values), eval(rows, {}, values), pitch=eval(pitch, {}, values)), write)
+        for name, width, rows, pitch, write in REACHED[re.sub(r"(Async)?(_v2)?$", "", symbol)]
+    }
+    assert found == wanted

@@ -14,7 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from replay.cli import main
+from replay.errors import FormatError
 from replay.snapshot.container import SnapshotReader, SnapshotWriter
+from replay.snapshot.schema import Call, Range, from_wire, to_wire
 
 STRANGE = st.one_of(
     st.none(),
@@ -96,3 +98,18 @@ def test_strange_values_are_an_answer_or_our_error(
             if extra and code != 3:
                 assert json.loads(out_text.getvalue())["schema"].startswith("replay.")
     assert [entry.name for entry in tmp_path.iterdir() if entry.name not in ("x.rsnap", "out")] == []
+
+
+@pytest.mark.parametrize("word", [-1, 1 << 64, -(1 << 63)])
+def test_arguments_of_calls_are_words_of_64_bits(word: int) -> None:
+    value = to_wire(Call(1, "cuMemsetD8_v2", "window", 1, [1, 2, 3], 0))
+    assert from_wire(Call, value).arguments == [1, 2, 3]
+    with pytest.raises(FormatError, match="arguments that are no words of 64 bits"):
+        from_wire(Call, {**value, "arguments": [1, word, 3]})
+
+
+def test_numbers_of_ranges_are_not_negative() -> None:
+    """Those below are what a replay calls memory that no snapshot has."""
+    value = to_wire(Range(1, "device", 1 << 40, 4, 0, 0))
+    with pytest.raises(FormatError, match="range of number -1"):
+        from_wire(Range, {**value, "id": -1})

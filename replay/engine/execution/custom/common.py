@@ -101,9 +101,9 @@ def memory_operations(data: bytes, where: object) -> Operations:
             touched = extents.of_operation(data[at : at + OPERATION_BYTES])
         except ValueError as error:
             raise EngineError(str(error), where=where) from None
+        struct.pack_into("<Q", found, at + _OPERATION_ALIAS, 0)
         if touched is not None:
             captured, size_bytes, write = touched
-            struct.pack_into("<Q", found, at + _OPERATION_ALIAS, 0)
             struct.pack_into("<Q", found, at + _OPERATION_ADDRESS, 0)
             place = at + _OPERATION_ADDRESS
             addresses.append((place, captured, Extent(0, size_bytes), f"operation {number}", write))

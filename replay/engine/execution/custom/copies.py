@@ -116,6 +116,8 @@ def _rebuild_side(executor: Executor, prepared: Prepared, copy: Copy, side: str)
 
 def _copy_with_attributes(executor: Executor, prepared: Prepared, function: Function) -> Arguments:
     data = executor.required(prepared, "attr")
+    if len(data) < _ATTRIBUTES_BYTES:
+        raise EngineError("its attributes have a broken length", where=prepared.where)
     return _copy(executor, prepared, function) | {
         "attr": executor.buffer(prepared, _live_attributes(data, executor.live_device))
     }
@@ -190,7 +192,9 @@ def _batch(executor: Executor, prepared: Prepared, function: Function) -> Argume
     if len(attributes) < words["numAttrs"] * _ATTRIBUTES_BYTES:
         raise EngineError("its attributes have a broken length", where=prepared.where)
     attributes = _live_attributes(attributes, executor.live_device)
-    return buffers | {"attrs": executor.buffer(prepared, attributes)}
+    # The sizes that were looked at, whatever stands in their argument.
+    given_sizes = executor.buffer(prepared, struct.pack(f"<{count}Q", *sizes))
+    return buffers | {"sizes": given_sizes, "attrs": executor.buffer(prepared, attributes)}
 
 
 def _batch_side(

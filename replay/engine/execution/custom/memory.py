@@ -72,6 +72,12 @@ def _locations(executor: Executor, prepared: Prepared, function: Function) -> Ar
     if data is None or len(data) % ctypes.sizeof(CUmemLocation):
         raise EngineError("its locations were not captured", where=prepared.where)
     count = len(data) // ctypes.sizeof(CUmemLocation)
+    words = dict(zip((item.name for item in function.parameters), prepared.call.arguments, strict=True))
+    if count < words["numPrefetchLocs"]:
+        raise EngineError(
+            f"prefetchLocs has {count} locations, of which the call reads {words['numPrefetchLocs']}",
+            where=prepared.where,
+        )
     array = (CUmemLocation * count).from_buffer_copy(data)
     for index in range(count):
         array[index] = live_location(array[index], executor.live_device)
