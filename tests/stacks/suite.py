@@ -1,27 +1,40 @@
 #!/usr/bin/env python3
 """Runs the tests of another project on the CPU driver, alone and under `replay capture`, and says what became of each.
 
-usage: python tests/stacks/suite.py unittest PACKAGE                  an installed package's
-       python tests/stacks/suite.py pytest FOLDER [PYTEST OPTIONS]    those of a checkout, e.g. -n 1 -k cuda
+usage: python tests/stacks/suite.py [OPTIONS] unittest PACKAGE                 an installed package's
+       python tests/stacks/suite.py [OPTIONS] pytest FOLDER [PYTEST OPTIONS]   those of a checkout, e.g. -n 1 -k cuda
 
-Prints one JSON object: how many passed, failed and were skipped alone, which failed, and which ended otherwise under
-capture. `replay` is the one that is installed for this Python; the tests run with it or with --python PYTHON.
+  --python PYTHON    runs the tests; default: this one, whose `replay` is the one that captures
+  --set NAME=VALUE   an environment variable for the tests, e.g. a setting of the CPU driver; as often as wanted
+
+Tests that end their process want pytest-xdist and -n 1, tests that may never end pytest-timeout and --timeout SECONDS.
+
+Prints one JSON object: how many passed, failed and were skipped alone, how long that took and the same under capture,
+which failed, by cause, and which ended otherwise under capture.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Sequence
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 # No kernel has this name, so that the shim is in the way of every call and records nothing.
 NOTHING = "^no kernel has this name$"
+
+
+class Outcome(NamedTuple):
+    ended: str  # passed, failed or skipped
+    cause: str  # of a failure
 
 
 def environment(emulator_dir: Path) -> dict[str, str]:
@@ -36,17 +49,18 @@ def environment(emulator_dir: Path) -> dict[str, str]:
 
 def outcomes(
     kind: str, arguments: Sequence[str], emulator_dir: Path, *, captured: bool, python: str = sys.executable,
-    timeout_s: float | None = None,
-) -> dict[str, str]:  # fmt: skip
-    """What became of each test: passed, failed or skipped. captured: under `replay capture`."""
+    timeout_s: float | None = None, settings: Mapping[str, str] | None = None,
+) -> dict[str, Outcome]:  # fmt: skip
+    """What became of each test. captured: under `replay capture`."""
     arguments = [str(Path(word).resolve()) if Path(word).exists() else word for word in arguments]
     with tempfile.TemporaryDirectory(prefix="replay-suite-") as folder:
         path = Path(folder, "outcomes")
-        added = {"REPLAY_TEST_OUTCOMES": str(path)}
+        variables = environment(emulator_dir) | {"REPLAY_TEST_OUTCOMES": str(path)} | dict(settings or {})
         if kind == "unittest":
             command = [python, str(HERE / "outcomes_unittest.py"), str(path), *arguments]
         else:
-            added["PYTHONPATH"] = str(HERE)
+            paths = [str(HERE), variables.get("PYTHONPATH", "")]
+            variables["PYTHONPATH"] = os.pathsep.join(paths).rstrip(os.pathsep)
             command = [
                 python,
                 "-m",
@@ -58,55 +72,74 @@ def outcomes(
                 "no:cacheprovider",
                 *arguments,
             ]
-        variables = environment(emulator_dir)
-        if "PYTHONPATH" in added:
-            added["PYTHONPATH"] = os.pathsep.join([str(HERE), variables.get("PYTHONPATH", "")]).rstrip(
-                os.pathsep
-            )
         if captured:
             command = [
                 sys.executable, "-m", "replay", "capture", "--driver", str(emulator_dir), "--kernel", NOTHING,
                 "-o", f"{folder}/none.rsnap", "--", *command,
             ]  # fmt: skip
         done = subprocess.run(
-            command, env=variables | added, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder, text=True,
+            command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder, text=True,
             errors="replace", timeout=timeout_s, check=False,
         )  # fmt: skip
-        if not path.exists():
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        if not lines:
             raise RuntimeError(
                 f"{command} wrote no outcomes (exit status {done.returncode}):\n{done.stdout[-4000:]}"
             )
-        lines = path.read_text(encoding="utf-8").splitlines()
-    found: dict[str, str] = {}
+    found: dict[str, Outcome] = {}
     for line in lines:
-        outcome, _, name = line.partition(" ")
-        if found.get(name) != "failed":  # a test and its clean-up may both say something
-            found[name] = outcome
+        ended, name, cause = line.split("\t", 2)
+        if (
+            name not in found or found[name].ended != "failed"
+        ):  # a test and its clean-up may both say something
+            found[name] = Outcome(ended, cause)
     return found
+
+
+def ended(found: Mapping[str, Outcome]) -> dict[str, str]:
+    return {name: outcome.ended for name, outcome in found.items()}
+
+
+def by_cause(found: Mapping[str, Outcome]) -> dict[str, list[str]]:
+    """The tests that failed. Causes that differ in an address alone are one."""
+    groups = defaultdict(list)
+    for name, outcome in sorted(found.items()):
+        if outcome.ended == "failed":
+            groups[re.sub(r"\b0x[0-9a-f]+", "0x...", outcome.cause)].append(name)
+    return dict(sorted(groups.items(), key=lambda group: -len(group[1])))
 
 
 def main(words: list[str]) -> int:
     from replay.drivers import find_driver
 
-    python = sys.executable
-    if words[:1] == ["--python"]:
-        python, words = words[1], words[2:]
+    python, settings = sys.executable, {}
+    while words[:1] in (["--python"], ["--set"]) and len(words) > 1:
+        option, value, *words = words
+        if option == "--python":
+            python = value
+        else:
+            name, _, settings[name] = value.partition("=")
     if len(words) < 2 or words[0] not in ("unittest", "pytest"):
         print(__doc__, file=sys.stderr)
         return 2
     emulator_dir = find_driver("emulator").library.parent
-    alone, captured = (
-        outcomes(words[0], words[1:], emulator_dir, captured=captured, python=python)
-        for captured in (False, True)
-    )
+    both, seconds = [], []
+    for captured in (False, True):
+        begin = time.monotonic()
+        both.append(
+            outcomes(words[0], words[1:], emulator_dir, captured=captured, python=python, settings=settings)
+        )
+        seconds.append(round(time.monotonic() - begin))
+    alone, captured_ = map(ended, both)
     counts = Counter(alone.values())
     found = {
-        **{outcome: counts[outcome] for outcome in ("passed", "failed", "skipped")},
-        "failures": sorted(name for name, outcome in alone.items() if outcome == "failed"),
+        **{word: counts[word] for word in ("passed", "failed", "skipped")},
+        "seconds": seconds,
+        "failures": by_cause(both[0]),
         "other_under_capture": {
-            name: [alone.get(name), captured.get(name)]
-            for name in sorted({*alone, *captured})
-            if alone.get(name) != captured.get(name)
+            name: [found.get(name) for found in both]
+            for name in sorted({*alone, *captured_})
+            if alone.get(name) != captured_.get(name)
         },
     }
     print(json.dumps(found, indent=1))
