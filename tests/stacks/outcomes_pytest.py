@@ -14,9 +14,8 @@ def pytest_configure(config):
     if hasattr(config, "workerinput"):  # the controller has the reports of all workers
         return
     if getattr(config.option, "maxworkerrestart", ...) is None:
-        config.option.maxworkerrestart = (
-            "4"  # its default is 4, after which it leaves out the other tests
-        )
+        # Its default is 4, after which it leaves out the other tests.
+        config.option.maxworkerrestart = "1000000"
     _file = open(os.environ["REPLAY_TEST_OUTCOMES"], "w", encoding="utf-8")  # noqa: SIM115
 
 

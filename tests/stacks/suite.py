@@ -61,17 +61,11 @@ def outcomes(
         else:
             paths = [str(HERE), variables.get("PYTHONPATH", "")]
             variables["PYTHONPATH"] = os.pathsep.join(paths).rstrip(os.pathsep)
-            command = [
-                python,
-                "-m",
-                "pytest",
-                "-q",
-                "-p",
-                "outcomes_pytest",
-                "-p",
-                "no:cacheprovider",
-                *arguments,
-            ]
+            plugins = ["-p", "outcomes_pytest", "-p", "no:cacheprovider"]
+            # Else it is an ancestor of this folder and theirs, and --import-mode=importlib takes what is between for
+            # packages: tests in /tmp/drjit/tests would hide the package drjit.
+            root = ["--rootdir", arguments[0]] if Path(arguments[0]).is_dir() else []
+            command = [python, "-m", "pytest", "-q", *plugins, *root, *arguments]
         if captured:
             command = [
                 sys.executable, "-m", "replay", "capture", "--driver", str(emulator_dir), "--kernel", NOTHING,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
@@ -46,6 +47,18 @@ def test_a_file_that_cannot_be_imported_fails(emulator_dir, tmp_path):
     (tmp_path / "test_some.py").write_text("import no_such_module")
     found = outcomes("pytest", [str(tmp_path)], emulator_dir, captured=False)
     assert [outcome.ended for outcome in found.values()] == ["failed"]
+
+
+def test_a_folder_named_like_the_package_does_not_hide_it(emulator_dir, tmp_path, monkeypatch):
+    tests = tmp_path / "colorsys" / "tests"
+    tests.mkdir(parents=True)
+    (tests / "conftest.py").write_text("import colorsys")
+    (tests / "test_some.py").write_text(
+        "import colorsys\n\ndef test_one():\n    colorsys.rgb_to_hsv(0, 0, 0)\n"
+    )
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # so that they have a folder in common
+    found = outcomes("pytest", [str(tests), "--import-mode=importlib"], emulator_dir, captured=False)
+    assert list(ended(found).values()) == ["passed"]
 
 
 @pytest.mark.slow
