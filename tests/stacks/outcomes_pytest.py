@@ -16,13 +16,19 @@ def pytest_configure(config):
     if getattr(config.option, "maxworkerrestart", ...) is None:
         # Its default is 4, after which it leaves out the other tests.
         config.option.maxworkerrestart = "1000000"
-    _file = open(os.environ["REPLAY_TEST_OUTCOMES"], "w", encoding="utf-8")  # noqa: SIM115
+    _file = open(os.environ["REPLAY_TEST_OUTCOMES"], "a", encoding="utf-8")  # noqa: SIM115
 
 
 def pytest_collection_modifyitems(items):
     # pytest-xdist knows tests by their number, and a worker that it starts for one that died collects them again.
     # Without one order tests run twice or never; those that a project makes of a set of classes have none.
     items.sort(key=lambda item: item.nodeid)
+
+
+def pytest_collection_finish(session):
+    if _file is not None and session.config.option.collectonly:
+        for item in session.items:
+            print("collected", item.nodeid, item.path, sep="\t", file=_file, flush=True)
 
 
 def pytest_collectreport(report):

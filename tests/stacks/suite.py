@@ -6,6 +6,7 @@ usage: python tests/stacks/suite.py [OPTIONS] unittest PACKAGE                 a
 
   --python PYTHON    runs the tests; default: this one, whose `replay` is the one that captures
   --set NAME=VALUE   an environment variable for the tests, e.g. a setting of the CPU driver; as often as wanted
+  --by-file          each file of tests in a process of its own, which is faster where many tests end theirs
 
 Tests that end their process want pytest-xdist and -n 1, tests that may never end pytest-timeout and --timeout SECONDS.
 
@@ -49,44 +50,53 @@ def environment(emulator_dir: Path) -> dict[str, str]:
 
 def outcomes(
     kind: str, arguments: Sequence[str], emulator_dir: Path, *, captured: bool, python: str = sys.executable,
-    timeout_s: float | None = None, settings: Mapping[str, str] | None = None,
+    timeout_s: float | None = None, settings: Mapping[str, str] | None = None, by_file: bool = False,
 ) -> dict[str, Outcome]:  # fmt: skip
-    """What became of each test. captured: under `replay capture`."""
+    """What became of each test. captured: under `replay capture`; timeout_s: for each process that is started here."""
     arguments = [str(Path(word).resolve()) if Path(word).exists() else word for word in arguments]
     with tempfile.TemporaryDirectory(prefix="replay-suite-") as folder:
         path = Path(folder, "outcomes")
+        path.touch()
         variables = environment(emulator_dir) | {"REPLAY_TEST_OUTCOMES": str(path)} | dict(settings or {})
-        if kind == "unittest":
-            command = [python, str(HERE / "outcomes_unittest.py"), str(path), *arguments]
-        else:
-            paths = [str(HERE), variables.get("PYTHONPATH", "")]
-            variables["PYTHONPATH"] = os.pathsep.join(paths).rstrip(os.pathsep)
-            plugins = ["-p", "outcomes_pytest", "-p", "no:cacheprovider"]
-            # Else it is an ancestor of this folder and theirs, and --import-mode=importlib takes what is between for
-            # packages: tests in /tmp/drjit/tests would hide the package drjit.
-            root = ["--rootdir", arguments[0]] if Path(arguments[0]).is_dir() else []
-            command = [python, "-m", "pytest", "-q", *plugins, *root, *arguments]
-        if captured:
-            command = [
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE), variables.get("PYTHONPATH")]))
+
+        def run(command: list[str]) -> list[list[str]]:
+            before = path.stat().st_size
+            done = subprocess.run(
+                command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder, text=True,
+                errors="replace", timeout=timeout_s, check=False,
+            )  # fmt: skip
+            written = path.read_bytes()[before:].decode("utf-8")
+            if not written:
+                raise RuntimeError(
+                    f"{command} wrote no outcomes (exit status {done.returncode}):\n{done.stdout[-4000:]}"
+                )
+            return [line.split("\t", 2) for line in written.splitlines()]
+
+        commands = [[python, str(HERE / "outcomes_unittest.py"), str(path), *arguments]]
+        lines = []
+        if kind == "pytest":
+            base = [python, "-m", "pytest", "-q", "-p", "outcomes_pytest", "-p", "no:cacheprovider"]
+            if Path(arguments[0]).is_dir():
+                # Else it is an ancestor of this folder and theirs, and --import-mode=importlib takes what is between
+                # for packages: tests in /tmp/drjit/tests would hide the package drjit.
+                base += ["--rootdir", arguments[0]]
+            commands = [[*base, *arguments]]
+            if by_file:
+                lines = run([*base, *arguments, "--collect-only"])
+                files = sorted({cause for what, _, cause in lines if what == "collected"})
+                commands = [[*base, file, *arguments[1:]] for file in files]
+        for command in commands:
+            prefix = [
                 sys.executable, "-m", "replay", "capture", "--driver", str(emulator_dir), "--kernel", NOTHING,
-                "-o", f"{folder}/none.rsnap", "--", *command,
+                "-o", f"{folder}/none.rsnap", "--",
             ]  # fmt: skip
-        done = subprocess.run(
-            command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder, text=True,
-            errors="replace", timeout=timeout_s, check=False,
-        )  # fmt: skip
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        if not lines:
-            raise RuntimeError(
-                f"{command} wrote no outcomes (exit status {done.returncode}):\n{done.stdout[-4000:]}"
-            )
+            lines += run([*prefix, *command] if captured else command)
     found: dict[str, Outcome] = {}
-    for line in lines:
-        ended, name, cause = line.split("\t", 2)
-        if (
-            name not in found or found[name].ended != "failed"
-        ):  # a test and its clean-up may both say something
-            found[name] = Outcome(ended, cause)
+    for what, name, cause in lines:
+        # A test and its clean-up may both say something.
+        if what != "collected" and (name not in found or found[name].ended != "failed"):
+            found[name] = Outcome(what, cause)
     return found
 
 
@@ -106,13 +116,17 @@ def by_cause(found: Mapping[str, Outcome]) -> dict[str, list[str]]:
 def main(words: list[str]) -> int:
     from replay.drivers import find_driver
 
-    python, settings = sys.executable, {}
-    while words[:1] in (["--python"], ["--set"]) and len(words) > 1:
-        option, value, *words = words
-        if option == "--python":
-            python = value
+    python, settings, by_file = sys.executable, {}, False
+    while words and words[0].startswith("-"):
+        option, *words = words
+        if option == "--by-file":
+            by_file = True
+        elif option == "--python" and words:
+            python = words.pop(0)
+        elif option == "--set" and words:
+            name, _, settings[name] = words.pop(0).partition("=")
         else:
-            name, _, settings[name] = value.partition("=")
+            words = []
     if len(words) < 2 or words[0] not in ("unittest", "pytest"):
         print(__doc__, file=sys.stderr)
         return 2
@@ -121,7 +135,15 @@ def main(words: list[str]) -> int:
     for captured in (False, True):
         begin = time.monotonic()
         both.append(
-            outcomes(words[0], words[1:], emulator_dir, captured=captured, python=python, settings=settings)
+            outcomes(
+                words[0],
+                words[1:],
+                emulator_dir,
+                captured=captured,
+                python=python,
+                settings=settings,
+                by_file=by_file,
+            )  # fmt: skip
         )
         seconds.append(round(time.monotonic() - begin))
     alone, captured_ = map(ended, both)

@@ -15,7 +15,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from suite import by_cause, ended, outcomes  # noqa: E402
 
 
-def test_tests_that_end_their_process_and_have_no_order_are_each_told_once(emulator_dir, tmp_path):
+@pytest.mark.parametrize("by_file", [False, True])
+def test_tests_that_end_their_process_and_have_no_order_are_each_told_once(emulator_dir, tmp_path, by_file):
+    (tmp_path / "test_other.py").write_text("def test_other():\n    pass\n")
     (tmp_path / "test_some.py").write_text(
         textwrap.dedent("""
             import os, random, pytest
@@ -33,7 +35,8 @@ def test_tests_that_end_their_process_and_have_no_order_are_each_told_once(emula
                     pytest.skip("two")
         """)
     )
-    found = outcomes("pytest", [str(tmp_path), "-n", "1"], emulator_dir, captured=False)
+    found = outcomes("pytest", [str(tmp_path), "-n", "1"], emulator_dir, captured=False, by_file=by_file)
+    assert found.pop("test_other.py::test_other").ended == "passed"
     by_number = {int(name.partition("[n")[2].rstrip("]")): outcome.ended for name, outcome in found.items()}
     wanted = ["failed", "failed", "skipped", "passed", "passed"]
     assert by_number == {number: wanted[number % 5] for number in range(30)}
@@ -43,9 +46,10 @@ def test_tests_that_end_their_process_and_have_no_order_are_each_told_once(emula
     ]
 
 
-def test_a_file_that_cannot_be_imported_fails(emulator_dir, tmp_path):
+@pytest.mark.parametrize("by_file", [False, True])
+def test_a_file_that_cannot_be_imported_fails(emulator_dir, tmp_path, by_file):
     (tmp_path / "test_some.py").write_text("import no_such_module")
-    found = outcomes("pytest", [str(tmp_path)], emulator_dir, captured=False)
+    found = outcomes("pytest", [str(tmp_path)], emulator_dir, captured=False, by_file=by_file)
     assert [outcome.ended for outcome in found.values()] == ["failed"]
 
 
