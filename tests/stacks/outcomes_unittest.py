@@ -1,6 +1,6 @@
-"""Runs the unittest tests of an installed package and writes a line for each, such as `passed NAME`.
+"""Runs the unittest tests of an installed package and writes a line for each: outcome, name and cause, with tabs.
 
-Outcomes are passed, failed and skipped.
+Outcomes are passed, failed and skipped; the cause of a failure is the first line of its message.
 
 usage: python outcomes_unittest.py FILE PACKAGE
 """
@@ -16,8 +16,9 @@ class Lines(unittest.TextTestResult):
 
     file = sys.stdout
 
-    def _write(self, outcome, test):
-        print(outcome, test.id(), file=self.file, flush=True)
+    def _write(self, outcome, test, err=None):
+        cause = "" if err is None else f"{err[0].__name__}: {err[1]}".partition("\n")[0]
+        print(outcome, test.id(), cause, sep="\t", file=self.file, flush=True)
 
     def addSuccess(self, test):
         super().addSuccess(test)
@@ -25,11 +26,14 @@ class Lines(unittest.TextTestResult):
 
     def addFailure(self, test, err):
         super().addFailure(test, err)
-        self._write("failed", test)
+        self._write("failed", test, err)
 
     def addError(self, test, err):
         super().addError(test, err)
-        self._write("skipped" if err[0].__name__ == "Skipped" else "failed", test)  # pytest.importorskip
+        if err[0].__name__ == "Skipped":  # by pytest.importorskip
+            self._write("skipped", test)
+        else:
+            self._write("failed", test, err)
 
     def addSkip(self, test, reason):
         super().addSkip(test, reason)

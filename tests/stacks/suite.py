@@ -1,27 +1,41 @@
 #!/usr/bin/env python3
 """Runs the tests of another project on the CPU driver, alone and under `replay capture`, and says what became of each.
 
-usage: python tests/stacks/suite.py unittest PACKAGE                  an installed package's
-       python tests/stacks/suite.py pytest FOLDER [PYTEST OPTIONS]    those of a checkout, e.g. -n 1 -k cuda
+usage: python tests/stacks/suite.py [OPTIONS] unittest PACKAGE                 an installed package's
+       python tests/stacks/suite.py [OPTIONS] pytest FOLDER [PYTEST OPTIONS]   those of a checkout, e.g. -n 1 -k cuda
 
-Prints one JSON object: how many passed, failed and were skipped alone, which failed, and which ended otherwise under
-capture. `replay` is the one that is installed for this Python; the tests run with it or with --python PYTHON.
+  --python PYTHON    runs the tests; default: this one, whose `replay` is the one that captures
+  --set NAME=VALUE   an environment variable for the tests, e.g. a setting of the CPU driver; as often as wanted
+  --by-file          each file of tests in a process of its own, which is faster where many tests end theirs
+
+Tests that end their process want pytest-xdist and -n 1, tests that may never end pytest-timeout and --timeout SECONDS.
+
+Prints one JSON object: how many passed, failed and were skipped alone, how long that took and the same under capture,
+which failed, by cause, and which ended otherwise under capture.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
-from collections import Counter
-from collections.abc import Sequence
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 # No kernel has this name, so that the shim is in the way of every call and records nothing.
 NOTHING = "^no kernel has this name$"
+
+
+class Outcome(NamedTuple):
+    ended: str  # passed, failed or skipped
+    cause: str  # of a failure
 
 
 def environment(emulator_dir: Path) -> dict[str, str]:
@@ -36,77 +50,112 @@ def environment(emulator_dir: Path) -> dict[str, str]:
 
 def outcomes(
     kind: str, arguments: Sequence[str], emulator_dir: Path, *, captured: bool, python: str = sys.executable,
-    timeout_s: float | None = None,
-) -> dict[str, str]:  # fmt: skip
-    """What became of each test: passed, failed or skipped. captured: under `replay capture`."""
+    timeout_s: float | None = None, settings: Mapping[str, str] | None = None, by_file: bool = False,
+) -> dict[str, Outcome]:  # fmt: skip
+    """What became of each test. captured: under `replay capture`; timeout_s: for each process that is started here."""
     arguments = [str(Path(word).resolve()) if Path(word).exists() else word for word in arguments]
     with tempfile.TemporaryDirectory(prefix="replay-suite-") as folder:
         path = Path(folder, "outcomes")
-        added = {"REPLAY_TEST_OUTCOMES": str(path)}
-        if kind == "unittest":
-            command = [python, str(HERE / "outcomes_unittest.py"), str(path), *arguments]
-        else:
-            added["PYTHONPATH"] = str(HERE)
-            command = [
-                python,
-                "-m",
-                "pytest",
-                "-q",
-                "-p",
-                "outcomes_pytest",
-                "-p",
-                "no:cacheprovider",
-                *arguments,
-            ]
-        variables = environment(emulator_dir)
-        if "PYTHONPATH" in added:
-            added["PYTHONPATH"] = os.pathsep.join([str(HERE), variables.get("PYTHONPATH", "")]).rstrip(
-                os.pathsep
-            )
-        if captured:
-            command = [
+        path.touch()
+        variables = environment(emulator_dir) | {"REPLAY_TEST_OUTCOMES": str(path)} | dict(settings or {})
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, [str(HERE), variables.get("PYTHONPATH")]))
+
+        def run(command: list[str]) -> list[list[str]]:
+            before = path.stat().st_size
+            done = subprocess.run(
+                command, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder, text=True,
+                errors="replace", timeout=timeout_s, check=False,
+            )  # fmt: skip
+            written = path.read_bytes()[before:].decode("utf-8")
+            if not written:
+                raise RuntimeError(
+                    f"{command} wrote no outcomes (exit status {done.returncode}):\n{done.stdout[-4000:]}"
+                )
+            return [line.split("\t", 2) for line in written.splitlines()]
+
+        commands = [[python, str(HERE / "outcomes_unittest.py"), str(path), *arguments]]
+        lines = []
+        if kind == "pytest":
+            base = [python, "-m", "pytest", "-q", "-p", "outcomes_pytest", "-p", "no:cacheprovider"]
+            if Path(arguments[0]).is_dir():
+                # Else it is an ancestor of this folder and theirs, and --import-mode=importlib takes what is between
+                # for packages: tests in /tmp/drjit/tests would hide the package drjit.
+                base += ["--rootdir", arguments[0]]
+            commands = [[*base, *arguments]]
+            if by_file:
+                lines = run([*base, *arguments, "--collect-only"])
+                files = sorted({cause for what, _, cause in lines if what == "collected"})
+                commands = [[*base, file, *arguments[1:]] for file in files]
+        for command in commands:
+            prefix = [
                 sys.executable, "-m", "replay", "capture", "--driver", str(emulator_dir), "--kernel", NOTHING,
-                "-o", f"{folder}/none.rsnap", "--", *command,
+                "-o", f"{folder}/none.rsnap", "--",
             ]  # fmt: skip
-        done = subprocess.run(
-            command, env=variables | added, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=folder, text=True,
-            errors="replace", timeout=timeout_s, check=False,
-        )  # fmt: skip
-        if not path.exists():
-            raise RuntimeError(
-                f"{command} wrote no outcomes (exit status {done.returncode}):\n{done.stdout[-4000:]}"
-            )
-        lines = path.read_text(encoding="utf-8").splitlines()
-    found: dict[str, str] = {}
-    for line in lines:
-        outcome, _, name = line.partition(" ")
-        if found.get(name) != "failed":  # a test and its clean-up may both say something
-            found[name] = outcome
+            lines += run([*prefix, *command] if captured else command)
+    found: dict[str, Outcome] = {}
+    for what, name, cause in lines:
+        # A test and its clean-up may both say something.
+        if what != "collected" and (name not in found or found[name].ended != "failed"):
+            found[name] = Outcome(what, cause)
     return found
+
+
+def ended(found: Mapping[str, Outcome]) -> dict[str, str]:
+    return {name: outcome.ended for name, outcome in found.items()}
+
+
+def by_cause(found: Mapping[str, Outcome]) -> dict[str, list[str]]:
+    """The tests that failed. Causes that differ in an address alone are one."""
+    groups = defaultdict(list)
+    for name, outcome in sorted(found.items()):
+        if outcome.ended == "failed":
+            groups[re.sub(r"\b0x[0-9a-f]+", "0x...", outcome.cause)].append(name)
+    return dict(sorted(groups.items(), key=lambda group: -len(group[1])))
 
 
 def main(words: list[str]) -> int:
     from replay.drivers import find_driver
 
-    python = sys.executable
-    if words[:1] == ["--python"]:
-        python, words = words[1], words[2:]
+    python, settings, by_file = sys.executable, {}, False
+    while words and words[0].startswith("-"):
+        option, *words = words
+        if option == "--by-file":
+            by_file = True
+        elif option == "--python" and words:
+            python = words.pop(0)
+        elif option == "--set" and words:
+            name, _, settings[name] = words.pop(0).partition("=")
+        else:
+            words = []
     if len(words) < 2 or words[0] not in ("unittest", "pytest"):
         print(__doc__, file=sys.stderr)
         return 2
     emulator_dir = find_driver("emulator").library.parent
-    alone, captured = (
-        outcomes(words[0], words[1:], emulator_dir, captured=captured, python=python)
-        for captured in (False, True)
-    )
+    both, seconds = [], []
+    for captured in (False, True):
+        begin = time.monotonic()
+        both.append(
+            outcomes(
+                words[0],
+                words[1:],
+                emulator_dir,
+                captured=captured,
+                python=python,
+                settings=settings,
+                by_file=by_file,
+            )  # fmt: skip
+        )
+        seconds.append(round(time.monotonic() - begin))
+    alone, captured_ = map(ended, both)
     counts = Counter(alone.values())
     found = {
-        **{outcome: counts[outcome] for outcome in ("passed", "failed", "skipped")},
-        "failures": sorted(name for name, outcome in alone.items() if outcome == "failed"),
+        **{word: counts[word] for word in ("passed", "failed", "skipped")},
+        "seconds": seconds,
+        "failures": by_cause(both[0]),
         "other_under_capture": {
-            name: [alone.get(name), captured.get(name)]
-            for name in sorted({*alone, *captured})
-            if alone.get(name) != captured.get(name)
+            name: [found.get(name) for found in both]
+            for name in sorted({*alone, *captured_})
+            if alone.get(name) != captured_.get(name)
         },
     }
     print(json.dumps(found, indent=1))

@@ -4,13 +4,65 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import tempfile
+import textwrap
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from suite import outcomes  # noqa: E402
+from suite import by_cause, ended, outcomes  # noqa: E402
+
+
+@pytest.mark.parametrize("by_file", [False, True])
+def test_tests_that_end_their_process_and_have_no_order_are_each_told_once(emulator_dir, tmp_path, by_file):
+    (tmp_path / "test_other.py").write_text("def test_other():\n    pass\n")
+    (tmp_path / "test_some.py").write_text(
+        textwrap.dedent("""
+            import os, random, pytest
+            NAMES = [f"n{number}" for number in range(30)]
+            random.shuffle(NAMES)
+
+            @pytest.mark.parametrize("name", NAMES)
+            def test_one(name):
+                number = int(name[1:])
+                if number % 5 == 0:
+                    os._exit(1)
+                if number % 5 == 1:
+                    raise RuntimeError(f"at {object.__repr__(number).split()[-1]}")
+                if number % 5 == 2:
+                    pytest.skip("two")
+        """)
+    )
+    found = outcomes("pytest", [str(tmp_path), "-n", "1"], emulator_dir, captured=False, by_file=by_file)
+    assert found.pop("test_other.py::test_other").ended == "passed"
+    by_number = {int(name.partition("[n")[2].rstrip("]")): outcome.ended for name, outcome in found.items()}
+    wanted = ["failed", "failed", "skipped", "passed", "passed"]
+    assert by_number == {number: wanted[number % 5] for number in range(30)}
+    assert [(cause, len(names)) for cause, names in sorted(by_cause(found).items())] == [
+        ("RuntimeError: at 0x...>", 6),
+        ("its process died", 6),
+    ]
+
+
+@pytest.mark.parametrize("by_file", [False, True])
+def test_a_file_that_cannot_be_imported_fails(emulator_dir, tmp_path, by_file):
+    (tmp_path / "test_some.py").write_text("import no_such_module")
+    found = outcomes("pytest", [str(tmp_path)], emulator_dir, captured=False, by_file=by_file)
+    assert [outcome.ended for outcome in found.values()] == ["failed"]
+
+
+def test_a_folder_named_like_the_package_does_not_hide_it(emulator_dir, tmp_path, monkeypatch):
+    tests = tmp_path / "colorsys" / "tests"
+    tests.mkdir(parents=True)
+    (tests / "conftest.py").write_text("import colorsys")
+    (tests / "test_some.py").write_text(
+        "import colorsys\n\ndef test_one():\n    colorsys.rgb_to_hsv(0, 0, 0)\n"
+    )
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # so that they have a folder in common
+    found = outcomes("pytest", [str(tests), "--import-mode=importlib"], emulator_dir, captured=False)
+    assert list(ended(found).values()) == ["passed"]
 
 
 @pytest.mark.slow
@@ -22,6 +74,6 @@ def test_numba_cudas_tests_of_its_driver_layer_end_alike_with_and_without_captur
     package = ["numba.cuda.tests.cudadrv"]
     alone = outcomes("unittest", package, emulator_dir, captured=False)
     captured = outcomes("unittest", package, emulator_dir, captured=True)
-    assert [name for name, outcome in alone.items() if outcome == "failed"] == []
-    assert captured == alone
-    assert list(alone.values()).count("passed") > 200
+    assert by_cause(alone) == {}
+    assert ended(captured) == ended(alone)
+    assert list(ended(alone).values()).count("passed") > 200
