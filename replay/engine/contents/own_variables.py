@@ -22,6 +22,13 @@ FIRST_ID = -1  # and then downwards; those of a snapshot are not negative
 MAXIMUM_VARIABLES = 100_000
 
 
+class OwnVariable(Range):
+    """The range that stands for a variable. Its number is below those that a snapshot may have."""
+
+    def __post_init__(self) -> None:
+        assert self.id <= FIRST_ID
+
+
 @dataclass
 class OwnVariables:
     """live: (range that stands for a variable, or for the part of it that was not captured; its live address).
@@ -70,7 +77,7 @@ def find_own_variables(
     address = FIRST_ADDRESS
     for live, (name, size, owner) in sorted(there.items()):
         for start, end in _uncovered(live, live + size, known):
-            range_ = Range(
+            range_ = OwnVariable(
                 FIRST_ID - len(found.live), "global", address, end - start, 0, 0, name=name, owner=owner
             )
             found.live.append((range_, start))

@@ -316,7 +316,8 @@ class AddressMap:
             inside = pinned <= captured and captured + range_.size_bytes <= pinned + size
             return live + captured - pinned if live is not None and inside else None
         if not is_host(range_):
-            return self.find(captured)
+            held_by_host = self._holder(captured, 1) in self._pinned
+            return self.find_placed(captured) if held_by_host else self.find(captured)
         at = bisect.bisect_right(self._of_host, captured, key=lambda item: item.span.address) - 1
         if at < 0 or captured + range_.size_bytes > self._of_host[at].span.end:
             return None

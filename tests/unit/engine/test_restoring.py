@@ -7,10 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from replay.engine.checking.restoring import same_outputs_again
+from replay.engine.contents.own_variables import OwnVariable
 from replay.snapshot.schema import Range
 
 BUFFER = Range(1, "device", 0x1000, 8, 0, 0)
-VARIABLE = Range(-1, "global", 0x2000, 8, 0, 0, name="results")
+VARIABLE = OwnVariable(-1, "global", 0x2000, 8, 0, 0, name="results")
 
 
 def session(run):
