@@ -112,6 +112,9 @@ class _Cuda(Renderer):
     def number(self, value: int) -> str:
         return f"{value:#x}ull" if value >= _ADDRESSES else str(value)
 
+    def numbers(self, values: Iterable[int]) -> str:
+        return f"{{{', '.join(map(self.number, values))}}}"
+
     def truth(self, value: bool) -> str:
         return "true" if value else "false"
 

@@ -23,6 +23,7 @@ from replay.engine.placing.devices import Devices
 from replay.engine.placing.pieces import Placed
 from replay.engine.program import Program
 from replay.errors import EngineError
+from replay.export.ends import exported_ends
 from replay.export.exported import DESTROYERS
 from replay.export.memory import ExportedMemory
 from replay.export.recording import RecordingDriver
@@ -30,10 +31,12 @@ from replay.export.steps import (
     Call,
     Compare,
     CompareBlock,
+    Confine,
     ExportPlan,
     HostWrite,
     Place,
     Step,
+    Turn,
 )
 from replay.export.turns import ExportedTurns
 from replay.inspection.launches import launches
@@ -158,6 +161,8 @@ class _Planning:
             self._place(span, span.address, span.size_bytes) for span in spans if not span.cluster
         ]
         self._turns = ExportedTurns(program, self._plan, recorder, self._addresses, spans, self._place)
+        always = [Placed(span, span.address, "same_address") for span in spans if not span.cluster]
+        self._ends = exported_ends(program, recorder, [*always, *self._turns.all_placed])
         self._devices = Devices(recorder, captured, 0)
         self._plan.devices = captured or [0]
         self._contexts = [self._devices.primary(device) for device in self._plan.devices]
@@ -332,6 +337,7 @@ class _Planning:
         ]  # fmt: skip
         for range_ in at_start:
             self._memory.load(range_)
+        self._ends.begin()
         self._begin(plan.restores)
         for range_ in at_start:
             if self._memory.is_written(range_):
@@ -351,6 +357,7 @@ class _Planning:
             plan.restores.clear()
             self._turns.begin(self._synchronize)
             plan.restores += before
+            self._ends.begin()
         for text in [*executor.notes, *program.left_out]:
             self._note(text)
         checked = any(isinstance(step, (Compare, CompareBlock)) for step in [*plan.window, *plan.compares])
@@ -418,6 +425,8 @@ class _Planning:
             self._host_changes(program.seen.get(call.number, ()))
             for range_ in program.deaths.get(call.number, ()):
                 self._turns.leave(range_)
+            for change in self._ends.changes.get(call.number, ()):
+                change()
         if program.fault is not None and not self._plan.error:
             self._end_in(program.fault)
         numbers = {call.number for call in program.window}
@@ -451,10 +460,12 @@ class _Planning:
 
     def _why_no_hold(self) -> str:
         """As a replay decides it; see `timing/METHOD.md`."""
-        steps = [step for step in self._plan.window if not isinstance(step, (Compare, CompareBlock))]
+        steps = [step for step in self._plan.window if not isinstance(step, (Compare, CompareBlock, Confine))]
         if len(steps) + 2 * len(self._plan.other_streams) + 2 > MAXIMUM_HELD_CALLS:
             return f"the window queues more than {MAXIMUM_HELD_CALLS} calls"
         for step in steps:
+            if isinstance(step, Turn):
+                return "memory takes turns at its addresses inside the window"
             if not isinstance(step, Call):
                 return "the host writes into memory inside the window"
             if may_wait(step.function.symbol):

@@ -114,6 +114,9 @@ class _Python(Renderer):
     def number(self, value: int) -> str:
         return hex(value) if value >= _ADDRESSES else str(value)
 
+    def numbers(self, values: Iterable[int]) -> str:
+        return f"[{', '.join(map(self.number, values))}]"
+
     def truth(self, value: bool) -> str:
         return str(value)
 

@@ -17,6 +17,7 @@ from replay.export.steps import (
     Call,
     Compare,
     CompareBlock,
+    Confine,
     ContentsFile,
     ExportPlan,
     HostWrite,
@@ -94,6 +95,10 @@ class Renderer(ABC):
                 )  # fmt: skip
             elif isinstance(step, Turn):
                 yield self.statement("come" if step.comes else "leave", str(step.place))
+            elif isinstance(step, Confine):
+                pieces = self.numbers(number for piece in step.pieces for number in piece)
+                stretch = (self.number(step.address), self.number(step.size_bytes))
+                yield self.statement("confine", *stretch, pieces)
             elif isinstance(step, CompareBlock):
                 room = self.number(step.address) if step.block is None else self.block(step.block)
                 expected = self.block(step.expected.number)
@@ -170,6 +175,8 @@ class Renderer(ABC):
     def remark(self, text: str) -> str: ...
     @abstractmethod
     def number(self, value: int) -> str: ...
+    @abstractmethod
+    def numbers(self, values: Iterable[int]) -> str: ...
     @abstractmethod
     def truth(self, value: bool) -> str: ...
     @abstractmethod

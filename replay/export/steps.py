@@ -133,7 +133,16 @@ class CompareBlock:
     label: str
 
 
-Step = Call | Load | Point | HostWrite | Compare | CompareBlock | Turn
+@dataclass(frozen=True)
+class Confine:
+    """The allocations in the memory from `address` on (address, bytes), for a driver that can be told."""
+
+    address: int
+    size_bytes: int
+    pieces: tuple[tuple[int, int], ...]
+
+
+Step = Confine | Call | Load | Point | HostWrite | Compare | CompareBlock | Turn
 
 
 @dataclass

@@ -37,6 +37,7 @@ class ExportedTurns(Turns):
         super().__init__(
             recorder, program.stays, placed, addresses, _home, Backing(recorder, program.families)
         )
+        self.all_placed = placed
         self._recorder = recorder
         recorder.steps = []  # those of the start are not wanted: places say what is there then
         self._numbers: dict[Part | int, int] = {}

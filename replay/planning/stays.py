@@ -52,7 +52,10 @@ class _Pinned:
 
 def find_stays(pinned: Iterable[tuple[int, Range]], others: Iterable[Range], page_bytes: int) -> Stays:
     """pinned: host memory with its address; others: memory of the device."""
-    blocks = sorted((_down(r.address), _up(r.address + max(r.size_bytes, 1)), r.id, r) for r in others)
+    blocks = sorted(
+        ((_down(r.address), _up(r.address + max(r.size_bytes, 1)), r.id, r) for r in others),
+        key=lambda block: block[:3],
+    )
     found = Stays()
     if not blocks:
         return found

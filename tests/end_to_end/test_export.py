@@ -148,6 +148,26 @@ def test_a_window_that_ends_in_a_fault_ends_in_it_again(replay):
 
 @needs_compiler
 @pytest.mark.parametrize(
+    "script",
+    [
+        "dev A 100; work A 1; past A",
+        "vmm A 0 4096; work A 1; free A; reg B 0 6; past B",
+        "dev A 100; work A 1; free A; dev B 64; work B 2; dev C 100; past C",
+    ],
+)
+def test_an_access_behind_an_allocation_faults_in_the_program_too(replay, script):
+    """On the CPU driver, which is told where allocations end."""
+    replay.capture("--all", application=[sys.executable, str(PROGRAMS / "turns.py"), script], status=1)
+    replay("export", "x.rsnap", "--cuda", "c", "--python", "p")
+    for name, program in (
+        ("c", build(replay.folder / "c")),
+        ("p", [sys.executable, str(replay.folder / "p" / "window.py")]),
+    ):
+        assert "FAULT reproduced" in run(program, replay.folder / name)
+
+
+@needs_compiler
+@pytest.mark.parametrize(
     ("sample", "selection"),
     [("vector_add", ("--kernel", "vector_add", "--launch", "2")), ("matmul_tiled", ("--all",)),
      ("graph_update", ("--all",)), ("hidden_state", ("--kernel", "account", "--launch", "2")),

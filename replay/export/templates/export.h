@@ -330,6 +330,17 @@ static std::map<unsigned, CUmemGenericAllocationHandle> memories;  // by the num
     if (!managed[i] && (held[i].turn == Held::always || held[i].turn == Held::at_start)) come(i);
 }
 
+static bool in_window = false, told_inside = false;  // told_inside: while the window runs
+
+// Where allocations end, for a driver that can be told: the CPU driver of replay. pieces: address and bytes of each.
+[[maybe_unused]] static void confine(uint64_t address, uint64_t size, const std::vector<unsigned long long> &pieces) {
+  static void *const library = dlopen("libcuda.so.1", RTLD_NOW);
+  static const auto tell = (int (*)(uint64_t, size_t, const unsigned long long *, size_t))(
+      library ? dlsym(library, "replayConfineMemory") : nullptr);
+  told_inside = told_inside || (tell && in_window);
+  if (tell && tell(address, size, pieces.data(), pieces.size() / 2) != 0) fail("replayConfineMemory failed");
+}
+
 [[maybe_unused]] static void write_to(uint64_t target, const void *source, size_t size, bool host) {
   if (host) {
     std::memcpy((void *)target, source, size);
@@ -443,6 +454,7 @@ struct Program {
   const char *asked = std::getenv("EXPORT_HOLD");
   if (asked && std::strcmp(asked, "0") == 0) return "EXPORT_HOLD=0";
   if (*program.hold_reason) return program.hold_reason;
+  if (told_inside) return "the driver is told inside the window where allocations end";
   if (modelled && !asked) return "the modelled clock does not run while the host works";
   void *memory = nullptr;
   if (DRIVER(cuMemHostAlloc)(&memory, sizeof *gate, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP) != CUDA_SUCCESS)
@@ -525,7 +537,9 @@ struct Program {
   idle();
   expected_error = program.error;
   expected_at = program.error_call;
+  in_window = true;
   program.window(true);
+  in_window = false;
   idle();
   if (program.error) {
     std::printf("%s: FAULT NOT REPRODUCED: the window ends without an error; in the application it ended in error %d at %s\n", name,
