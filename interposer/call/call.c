@@ -6,19 +6,16 @@
 
 enum { MAX_WINDOWS_WAITED_FOR = 1000 };
 
-static _Atomic uint64_t calls, launches_in_window;
+static _Atomic uint64_t launches_in_window;
 static atomic_uchar noted_uncaptured[SLOT_COUNT];
 
 void forget_window_timings(void) { atomic_store(&launches_in_window, 0); }
 
-void reset_calls_after_fork(void) {
-  atomic_store(&calls, 0);
+static void reset(void) {
   atomic_store(&launches_in_window, 0);
   memset(noted_uncaptured, 0, sizeof noted_uncaptured);
 }
-
-uint64_t next_call_number(void) { return atomic_fetch_add(&calls, 1) + 1; }
-uint64_t last_call_number(void) { return atomic_load(&calls); }
+IN_CHILD(reset);
 
 // ---- what a successful call changes -------------------------------------------------------------
 

@@ -2,6 +2,9 @@
 // the generic path (custom/).
 #pragma once
 
+#include "base/bytes.h"
+#include "base/privacy.h"
+#include "base/selection.h"
 #include "entry/driver.h"
 #include "memory/gate.h"
 
@@ -61,10 +64,7 @@ static inline bool is_any_launch(const struct function *function) {
 void begin_call(struct call *call, struct thread *thread, unsigned slot, const uint64_t *arguments);
 void end_call(struct call *call, int result);
 void note_uncaptured(unsigned slot);
-uint64_t next_call_number(void);
 void number_call(struct call *call); // if it has no number yet
-uint64_t last_call_number(void);
-void reset_calls_after_fork(void);
 
 // Whether a call goes into a stream capture that is under way (stream_capture.c).
 bool goes_into_capture(const struct call *call);
@@ -85,7 +85,6 @@ void *take_scratch(struct call *call, size_t bytes); // NULL when there is no ro
 bool belongs_to_window(const struct call *call);
 bool encode_enter(struct call *call); // false: it was not written
 void encode_leave(struct call *call, int result);
-bool read_memory(void *destination, const void *source, size_t bytes); // false: not readable
 
 // Attaches a module image of any form as part 0, and the prelinked containers of relocatable code as further
 // parts.

@@ -10,9 +10,7 @@
 #include "generated/table.h"
 #include "generated/vocabulary.h"
 
-#define EXPORT __attribute__((visibility("default")))
-#define LIKELY(condition) __builtin_expect(!!(condition), 1)
-#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
+#include "base/macros.h"
 
 enum {
   SUCCESS = 0,

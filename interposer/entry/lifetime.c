@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static pthread_mutex_t initialising = PTHREAD_MUTEX_INITIALIZER;
+static MUTEX(initialising);
 static atomic_bool driver_has_answered;
 static uint32_t forked_from; // pid of the parent, while this process has not called the driver since fork
 
@@ -37,9 +37,8 @@ static void child_after_fork(void) {
   int now = current_mode();
   if (now == MODE_INERT || now == MODE_UNKNOWN)
     return;
-  pthread_mutex_init(&initialising, NULL);
+  reset_in_child();
   abandon_writer_after_fork();
-  reset_gate_after_fork();
   reset_memory_after_fork();
   reset_physical_after_fork();
   forget_host_contents();
@@ -55,15 +54,10 @@ static void child_after_fork(void) {
   reset_contexts_after_fork();
   reset_launch_list_after_fork();
   reset_timings_after_fork();
-  reset_ranges_after_fork();
   reset_graphs_after_fork();
   reset_graph_changes_after_fork();
-  reset_windows_after_fork();
   reset_conditions_after_fork();
-  reset_calls_after_fork();
   atomic_store(&driver_has_answered, false);
-  if (this_thread != NULL)
-    this_thread->depth = 0;
   forked_from = (uint32_t)getppid();
   atomic_store(&mode, MODE_UNKNOWN);
 }
@@ -81,7 +75,7 @@ void initialise(void) {
         prepare_gate();
         pthread_atfork(NULL, NULL, child_after_fork);
       }
-      if (!open_writer(directory, forked_from)) {
+      if (!open_writer(directory)) {
         atomic_store(&mode, MODE_DONE);
       } else {
         describe_process(forked_from);
@@ -92,7 +86,7 @@ void initialise(void) {
         else
           atomic_store(&mode, MODE_CLOSED);
         if (selection.all)
-          open_window(current_thread(), 0, 0);
+          open_window(0, 0);
       }
     }
   }

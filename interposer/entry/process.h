@@ -11,9 +11,6 @@ void initialise(void); // at the first driver call
 void register_process_end(void);
 bool is_first_success(void); // true once: for the first driver call that succeeds in this process
 
-size_t without_home(char *path); // writes the home folder as ~; gives the length
-void private_command(char *to, size_t room, const char *words, size_t length);
-
 void describe_process(uint32_t forked_from);
 void describe_driver(void);
 void note_contexts(const struct call *call);

@@ -13,8 +13,6 @@ atomic_bool host_memory_is_pending;
 // One is read, one hashed, one written; used by the thread that closed the gate, and by those behind it.
 static struct piece pieces[3];
 static uint64_t bytes_copied; // into the capture: what --max-bytes limits
-struct perturbation perturbation;
-
 void describe_perturbation(void) {
   char text[1024];
   int length = snprintf(text, sizeof text,
@@ -36,14 +34,6 @@ void describe_perturbation(void) {
                         (unsigned long long)atomic_load(&perturbation.after_end),
                         (unsigned long long)atomic_load(&perturbation.in_stream_capture));
   write_process_text(text, (size_t)length);
-}
-
-bool is_zero(const uint8_t *data, size_t bytes) {
-  static const uint8_t zeros[4096];
-  for (; bytes >= sizeof zeros; data += sizeof zeros, bytes -= sizeof zeros)
-    if (memcmp(data, zeros, sizeof zeros) != 0)
-      return false;
-  return memcmp(data, zeros, bytes) == 0;
 }
 
 void write_contents(const struct range *range, uint64_t offset, const uint8_t *data, size_t bytes,
@@ -357,9 +347,7 @@ static void copy_range(const struct range *range, enum moment moment, uint64_t c
   }
 }
 
-void copy_contents(struct thread *thread, struct range_list *list, enum moment moment, uint64_t call,
-                   bool follow) {
-  (void)thread;
+void copy_contents(struct range_list *list, enum moment moment, uint64_t call, bool follow) {
   const char *problem = has_room(&pieces[0]) ? NULL : "no memory for the copy";
   if (problem == NULL) {
     uint64_t begin_ns = now_ns();

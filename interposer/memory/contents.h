@@ -6,25 +6,10 @@
 
 void prepare_memory(struct call *call); // copies what the call may touch for the first time, or what it ends
 
-// What capture did to the application, beside recording calls.
-struct perturbation {
-  _Atomic uint64_t waits, wait_ns;        // for the device to become idle
-  _Atomic uint64_t copied_bytes, copy_ns; // to the host; hashing and writing are part of the time
-  _Atomic uint64_t hashed_bytes;          // on the device, instead of being copied
-  _Atomic uint64_t asked_ns;              // for the variables of modules
-  // Launches that match the selection, and of these the ones that no window holds.
-  _Atomic uint64_t launches_matched;
-  _Atomic uint64_t outside_selection; // of --launch and its like
-  _Atomic uint64_t busy_threads;      // their window could not be had
-  _Atomic uint64_t after_end;         // the selection was complete, or the capture had stopped
-  _Atomic uint64_t in_stream_capture; // not part of launches_matched: they ran as nodes of graphs, if at all
-};
-extern struct perturbation perturbation;
 void describe_perturbation(void);
 // Reads the contents of all ranges of the list into the blobs file; scans what it reads for pointers and
 // appends what they reach when `follow`. The gate is closed.
-void copy_contents(struct thread *thread, struct range_list *list, enum moment moment, uint64_t call,
-                   bool follow);
+void copy_contents(struct range_list *list, enum moment moment, uint64_t call, bool follow);
 
 // One piece of a range, in memory that the next one overwrites; NULL, with the driver's answer, when it
 // cannot be read. The gate is closed and the device idle, or the range is pinned memory.
@@ -36,7 +21,6 @@ void write_span(const struct range *range, uint64_t offset, uint64_t bytes, enum
                 uint64_t blob, uint32_t check); // the record alone; blob: UINT64_MAX for no contents
 // The same, as the host sees it now: no call of the driver is made, which might wait.
 const uint8_t *read_while_device_works(const struct range *range, uint64_t offset, size_t bytes);
-bool is_zero(const uint8_t *data, size_t bytes);
 bool is_host_visible(uint64_t address);          // the driver is asked
 bool push_context_of(const struct range *range); // true: pop_context has to follow
 void pop_context(void);
@@ -47,7 +31,7 @@ extern atomic_bool host_memory_is_pending; // work may be under way that writes 
 
 void host_contents_were_read(const struct range *range, uint64_t offset, const uint8_t *data, size_t bytes,
                              enum moment moment, uint64_t call);
-bool host_writes_matter(const struct call *call); // before the call; touches: see touch.c
+bool host_writes_matter(void); // before a call that may read host memory
 void look_for_host_writes(struct call *call, struct range_list *reached, bool follow);
 void look_before_wait(struct call *call); // ENTER of such a call
 void look_before_end(uint64_t call);      // before memory is read for the last time; the gate is closed
@@ -65,4 +49,3 @@ void note_device_error(const char *problem, enum moment moment,
                        uint64_t call); // if it is one; the gate is closed
 bool device_is_idle(void);             // of the current context, asked and not waited for
 void reset_streams_after_fork(void);
-extern atomic_int captures_under_way;

@@ -19,84 +19,8 @@
 static const uint64_t patience_inside_ns = 200000000;  // for calls inside the driver
 static const uint64_t patience_device_ns = 1000000000; // at the gate, while its owner waits for the device
 
-_Thread_local struct thread *this_thread __attribute__((tls_model("initial-exec")));
-atomic_int mode;
-
-static _Atomic(struct thread *) threads;
 static _Atomic(struct thread *) gate_owner;
 static atomic_bool owner_waits_for_device;
-static pthread_key_t thread_ends;
-static atomic_int thread_ends_made;
-
-uint64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-void pause_briefly(void) {
-  int error = errno;
-  nanosleep(&(struct timespec){0, 20000}, NULL);
-  errno = error;
-}
-
-#ifdef LOSE_TIME
-void lose_time(void) {
-  static _Thread_local uint64_t state;
-  if (state == 0)
-    state = (uint64_t)(uintptr_t)&state;
-  state = state * 6364136223846793005u + 1442695040888963407u;
-  int error = errno;
-  if (state >> 63 == 0) // one time in two, up to half a millisecond
-    nanosleep(&(struct timespec){0, (long)(state >> 33 & 0x7ffff)}, NULL);
-  errno = error;
-}
-#endif
-
-static void hand_thread_on(void *thread) {
-  this_thread = NULL;
-  atomic_store(&((struct thread *)thread)->inside, 0);
-  atomic_store(&((struct thread *)thread)->taken, false);
-}
-
-struct thread *register_thread(void) {
-  static struct thread
-      spare; // when even this little memory is not to be had: shared, and only ever passed through
-  int state = 0;
-  if (atomic_compare_exchange_strong(&thread_ends_made, &state, 1))
-    atomic_store(&thread_ends_made, pthread_key_create(&thread_ends, hand_thread_on) == 0 ? 2 : 3);
-  struct thread *thread = atomic_load(&threads);
-  for (; thread != NULL; thread = thread->next) {
-    bool taken = false;
-    if (atomic_compare_exchange_strong(&thread->taken, &taken, true))
-      break;
-  }
-  if (thread == NULL) {
-    enum { CACHE_LINE_BYTES = 64 };
-    void *room;
-    if (posix_memalign(&room, CACHE_LINE_BYTES, sizeof *thread) != 0) {
-      spare.depth = 1;
-      return &spare;
-    }
-    thread = memset(room, 0, sizeof *thread);
-    atomic_store(&thread->taken, true);
-    thread->next = atomic_load(&threads);
-    while (!atomic_compare_exchange_weak(&threads, &thread->next, thread)) {
-    }
-  }
-  thread->depth = 0;
-  thread->id = (uint32_t)syscall(SYS_gettid);
-  this_thread = thread;
-  if (atomic_load(&thread_ends_made) == 2)
-    pthread_setspecific(thread_ends, thread);
-  return thread;
-}
-
-bool thread_has_scratch(struct thread *thread) {
-  if (thread->scratch == NULL)
-    thread->scratch = malloc(SCRATCH_BYTES);
-  return thread->scratch != NULL;
-}
 
 void prepare_gate(void) { syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0); }
 
@@ -178,15 +102,8 @@ void open_gate(struct thread *thread) {
 
 void gate_is_waiting_for_device(bool waiting) { atomic_store(&owner_waits_for_device, waiting); }
 
-void reset_gate_after_fork(void) {
+static void reset(void) {
   atomic_store(&gate_owner, NULL);
   atomic_store(&owner_waits_for_device, false);
-  // The other threads stayed in the parent. This one may be inside a call only if the driver itself forked.
-  for (struct thread *thread = atomic_load(&threads); thread != NULL; thread = thread->next) {
-    atomic_store(&thread->inside, 0);
-    if (thread != this_thread)
-      atomic_store(&thread->taken, false);
-    else
-      thread->id = (uint32_t)syscall(SYS_gettid);
-  }
 }
+IN_CHILD(reset);

@@ -1,5 +1,4 @@
-// The threads that call the driver, what mode the capture is in, and the gate that keeps them out while
-// memory is looked at.
+// The gate that keeps threads out of the driver while memory is looked at.
 #pragma once
 
 #include <stdatomic.h>
@@ -7,46 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/clock.h"
+#include "base/fork.h"
+#include "base/state.h"
+#include "base/thread.h"
 #include "entry/driver.h"
-
-enum { SCRATCH_BYTES = 128 * 1024 };
-
-struct known_word { // memory.c
-  uint64_t word, state;
-};
-enum { KNOWN_WORDS = 256 };
-
-// One per thread that has called the driver; never freed, handed on when its thread ends. What every call
-// writes has a line of the cache to itself.
-struct thread {
-  struct thread *next;
-  atomic_bool taken;
-  atomic_uint inside; // calls of this thread inside the driver that may touch memory
-  unsigned depth;     // above 0: a call made by the driver or by the shim itself; passes through
-  uint32_t id;        // kernel thread id
-  uint8_t *scratch;   // SCRATCH_BYTES, or NULL until a call is recorded
-  struct known_word known[KNOWN_WORDS];
-};
-
-extern _Thread_local struct thread *this_thread __attribute__((tls_model("initial-exec")));
-struct thread *register_thread(void);
-bool thread_has_scratch(struct thread *thread);
-
-static inline struct thread *current_thread(void) {
-  struct thread *thread = this_thread;
-  return LIKELY(thread != NULL) ? thread : register_thread();
-}
-
-enum mode {
-  MODE_UNKNOWN, // before the first driver call
-  MODE_INERT,   // capture was not asked for
-  MODE_CLOSED,  // no window: only calls marked ALWAYS are recorded
-  MODE_OPEN,    // everything is recorded
-  MODE_DONE,    // the selection is complete, or capture has stopped
-};
-extern atomic_int mode;
-
-static inline int current_mode(void) { return atomic_load_explicit(&mode, memory_order_relaxed); }
 
 // Counts a call as inside the driver. The order of `inside` and `mode` is what membarrier in close_gate
 // relies on.
@@ -82,12 +46,3 @@ bool close_gate(struct thread *thread, uint64_t call);
 void open_gate(struct thread *thread);
 void gate_is_waiting_for_device(bool waiting); // others wait a bounded time only while this holds
 void prepare_gate(void);
-void reset_gate_after_fork(void);
-// A build for tests: threads lose time wherever another one may overtake them.
-#ifdef LOSE_TIME
-void lose_time(void);
-#else
-static inline void lose_time(void) {}
-#endif
-uint64_t now_ns(void);    // CLOCK_MONOTONIC
-void pause_briefly(void); // 20 us and what the system adds; keeps errno

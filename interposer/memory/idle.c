@@ -24,8 +24,6 @@ struct stream {
   uint64_t handle, context;
 };
 
-atomic_int captures_under_way;
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct stream *streams;
 static size_t stream_count, stream_capacity;
@@ -81,7 +79,6 @@ void note_streams(const struct call *call) {
 void reset_streams_after_fork(void) {
   pthread_mutex_init(&lock, NULL);
   stream_count = 0;
-  atomic_store(&captures_under_way, 0);
 }
 
 // ---- waiting ------------------------------------------------------------------------------------

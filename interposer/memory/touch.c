@@ -106,7 +106,7 @@ static bool source_may_change(const struct touch *touch) {
 
 // Whether the call may read what the host has written into memory that was read before.
 static bool reads_host_memory(const struct call *call, const struct touch *touch) {
-  if (!host_writes_matter(call))
+  if (!host_writes_matter())
     return false;
   if (is_any_launch(call->function))
     return true;
@@ -192,7 +192,7 @@ static void copy_before_first_touch(struct call *call) {
   if (selection.reach == REACH_REACHABLE && touch.host_bytes != NULL)
     host_bytes_reach(call, &touch, &list);
   if (list.count > 0 || source_is_stale)
-    copy_contents(call->thread, &list, MOMENT_BEFORE, call->number, selection.reach == REACH_REACHABLE);
+    copy_contents(&list, MOMENT_BEFORE, call->number, selection.reach == REACH_REACHABLE);
   go_inside(call);
   list_free(&list);
 }
@@ -217,7 +217,7 @@ static void copy_before_it_ends(struct call *call, enum list_filter filter, uint
   struct range_list list = {0};
   memory_list_touched(filter, value, bytes, &list);
   look_before_end(call->number);
-  copy_contents(call->thread, &list, MOMENT_AFTER, call->number - 1, false);
+  copy_contents(&list, MOMENT_AFTER, call->number - 1, false);
   go_inside(call);
   list_free(&list);
 }

@@ -11,33 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static _Atomic uint32_t ranges_open; // that the selection asks for, in all threads
-
-bool inside_selected_range(void) { return atomic_load(&ranges_open) > 0; }
-
-void reset_ranges_after_fork(void) { atomic_store(&ranges_open, 0); }
-
-void begin_selected_range(void) {
-  if (atomic_fetch_add(&ranges_open, 1) > 0 || !selection.whole_range || current_mode() != MODE_CLOSED)
-    return;
-  struct thread *thread = current_thread();
-  thread->depth++; // what the driver is asked meanwhile is not the application's
-  open_window(thread, last_call_number(), 0);
-  thread->depth--;
-}
-
-void end_selected_range(void) {
-  uint32_t open = atomic_load(&ranges_open);
-  while (open > 0 && !atomic_compare_exchange_weak(&ranges_open, &open, open - 1)) {
-  }
-  if (open != 1 || !selection.whole_range)
-    return;
-  struct thread *thread = current_thread();
-  thread->depth++;
-  close_window(thread, last_call_number(), atomic_load(&window_number), false);
-  thread->depth--;
-}
-
 // ---- names --------------------------------------------------------------------------------------
 
 // What nvtxDomainHandle_t and nvtxStringHandle_t point to. Programs make few of them and keep them, and may

@@ -2,106 +2,26 @@
 #define _GNU_SOURCE
 #include "copy/copy.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
-#include <regex.h>
-#include <stdlib.h>
-#include <string.h>
 
-struct selection selection;
-static char *nvtx_range; // selection.nvtx_range
-
-static regex_t kernel_expression;
-static char *(*demangle)(const char *, char *, size_t *, int *);
 static _Atomic uint64_t launches_recorded;
 static _Atomic uint64_t launches_finished; // of those that were selected
 // Windows open and close under it. It is not held while memory is read.
-static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
+static MUTEX(changing);
 static bool window_is_closing; // the present one
 static atomic_bool any_window;
-_Atomic uint32_t window_number; // of the present one, or of the last one
 
-// ---- what was asked for -------------------------------------------------------------------------
+// ---- opening and closing ------------------------------------------------------------------------
 
-static uint64_t number_of(const char *variable) {
-  const char *text = getenv(variable);
-  return text != NULL ? strtoull(text, NULL, 10) : 0;
-}
-
-bool read_selection(void) {
-  static bool compiled;
-  const char *all = getenv(ENV_ALL), *kernel = getenv(ENV_KERNEL), *launch = getenv(ENV_LAUNCH);
-  const char *memory = getenv(ENV_MEMORY), *list = getenv(ENV_LIST);
-  selection = (struct selection){.all = all != NULL && strcmp(all, "1") == 0, .first_launch = 1};
-  selection.last_launch = UINT64_MAX;
-  selection.every = number_of(ENV_EACH);
-  selection.list = list != NULL && strcmp(list, "1") == 0;
-  const char *device_hash = getenv(ENV_DEVICE_HASH);
-  selection.no_device_hash = device_hash != NULL && strcmp(device_hash, "0") == 0;
-  selection.max_bytes = number_of(ENV_MAX_BYTES);
-  selection.max_launches = number_of(ENV_MAX_LAUNCHES);
-  if (memory != NULL && strcmp(memory, "params") == 0)
-    selection.reach = REACH_PARAMETERS;
-  else if (memory != NULL && strcmp(memory, "live") == 0)
-    selection.reach = REACH_LIVE;
-  if (launch != NULL && launch[0] != '\0') {
-    char *end;
-    selection.first_launch = selection.last_launch = strtoull(launch, &end, 10);
-    if (*end == '-')
-      selection.last_launch = strtoull(end + 1, NULL, 10);
-  }
-  const char *range = getenv(ENV_NVTX), *profiler = getenv(ENV_PROFILER);
-  free(nvtx_range);
-  nvtx_range = range != NULL && range[0] != '\0' ? strdup(range) : NULL; // the environment may change
-  selection.nvtx_range = nvtx_range;
-  selection.profiler = profiler != NULL && strcmp(profiler, "1") == 0;
-  selection.bounded = selection.profiler || selection.nvtx_range != NULL;
-  selection.whole_range = selection.bounded && !selection.list && kernel == NULL && launch == NULL;
-  if (kernel != NULL && kernel[0] != '\0') {
-    if (!compiled && regcomp(&kernel_expression, kernel, REG_EXTENDED | REG_NOSUB) != 0)
-      return false; // `replay capture` compiles it first and says what is wrong
-    compiled = true;
-    selection.has_kernel = true;
-  }
-  memset((void *)&perturbation, 0, sizeof perturbation);
+static void reset(void) {
   atomic_store(&launches_recorded, 0);
   atomic_store(&launches_finished, 0);
   window_is_closing = false;
   atomic_store(&any_window, false);
-  return true;
 }
+IN_CHILD(reset);
 
-// Names of C++ kernels match as the linker knows them or as people write them.
-bool name_is_selected(const char *name) {
-  static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
-  static bool tried;
-  if (!selection.has_kernel)
-    return !selection.all && !selection.whole_range;
-  if (regexec(&kernel_expression, name, 0, NULL, 0) == 0)
-    return true;
-  if (name[0] != '_' || name[1] != 'Z')
-    return false;
-  pthread_mutex_lock(&loading);
-  if (!tried) {
-    tried = true;
-    void *library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
-    void *found = library != NULL ? dlsym(library, "__cxa_demangle") : NULL;
-    memcpy(&demangle, &found, sizeof found);
-  }
-  pthread_mutex_unlock(&loading);
-  int status = -1;
-  char *readable = demangle != NULL ? demangle(name, NULL, NULL, &status) : NULL;
-  bool matches = readable != NULL && status == 0 && regexec(&kernel_expression, readable, 0, NULL, 0) == 0;
-  free(readable);
-  return matches;
-}
-
-// ---- opening and closing ------------------------------------------------------------------------
-
-void reset_windows_after_fork(void) { pthread_mutex_init(&changing, NULL); }
-
-uint32_t open_window(struct thread *thread, uint64_t call, uint64_t ordinal) {
-  (void)thread;
+uint32_t open_window(uint64_t call, uint64_t ordinal) {
   uint32_t number = 0;
   if (!selection.all)
     refresh_hints(); // calls the application
@@ -174,7 +94,7 @@ void close_window(struct thread *thread, uint64_t call, uint32_t number, bool in
   else if (owns_gate) {
     if (!inside_launch) // during which its thread writes nothing
       look_before_end(call + 1);
-    copy_contents(thread, &list, MOMENT_AFTER, call, false);
+    copy_contents(&list, MOMENT_AFTER, call, false);
   } else
     write_note(NOTE_MEMORY_NOT_READ, 0, call,
                "another thread waits for the device; memory was not read at the end");
@@ -204,13 +124,6 @@ void finish_selection(void) {
                (unsigned long long)atomic_load(&perturbation.launches_matched));
 }
 
-static bool is_selected(uint64_t ordinal) {
-  if (selection.all)
-    return true;
-  return selection.first_launch <= ordinal && ordinal <= selection.last_launch &&
-         (selection.every <= 1 || (ordinal - selection.first_launch) % selection.every == 0);
-}
-
 static void count_match(struct kernel *kernel, const uint32_t geometry[7], void *state) {
   (void)kernel;
   (void)geometry;
@@ -227,7 +140,7 @@ static void select_graph(struct call *call) {
   call->matched = count;
   uint64_t opens = 0;
   for (uint64_t ordinal = call->ordinal; ordinal < call->ordinal + count; ordinal++)
-    if (is_selected(ordinal)) {
+    if (ordinal_is_selected(ordinal)) {
       call->selected_launches++;
       opens = opens == 0 ? ordinal : opens;
     }
@@ -251,7 +164,7 @@ void select_launch(struct call *call) {
   uint64_t ordinal = atomic_fetch_add(&perturbation.launches_matched, 1) + 1;
   call->ordinal = ordinal;
   call->matched = 1;
-  bool selected = is_selected(ordinal);
+  bool selected = ordinal_is_selected(ordinal);
   call->selected_launches = selected;
   call->selected = selected && !selection.all;
   if (selected)
@@ -262,25 +175,8 @@ void open_window_for(struct call *call) {
   if (current_mode() != MODE_CLOSED)
     return;
   number_call(call);
-  uint32_t opened = open_window(call->thread, call->number, call->ordinal);
+  uint32_t opened = open_window(call->number, call->ordinal);
   call->opened = opened != 0 ? opened : call->opened;
-}
-
-bool launch_is_outside(void) {
-  if (selection.list || selection.bounded || atomic_load(&captures_under_way) > 0)
-    return false;
-  uint64_t before = atomic_load(&perturbation.launches_matched);
-  do { // a note is written of every launch whose number is a power of two
-    if ((before & (before + 1)) == 0 || is_selected(before + 1))
-      return false;
-  } while (!atomic_compare_exchange_weak(&perturbation.launches_matched, &before, before + 1));
-  atomic_fetch_add(&perturbation.outside_selection, 1);
-  return true;
-}
-
-void count_after_end(void) {
-  atomic_fetch_add_explicit(&perturbation.launches_matched, 1, memory_order_relaxed);
-  atomic_fetch_add_explicit(&perturbation.after_end, 1, memory_order_relaxed);
 }
 
 static void count_skipped(const struct call *call) {
@@ -318,4 +214,24 @@ void finish_launch(struct call *call) {
   if ((call->selected && finished >= selection.last_launch - selection.first_launch + 1) ||
       (selection.max_launches != 0 && recorded >= selection.max_launches))
     close_window(call->thread, call->number, atomic_load(&window_number), true);
+}
+
+// ---- windows that are ranges --------------------------------------------------------------------
+
+void begin_selected_range(void) {
+  if (!count_range_begin() || !selection.whole_range || current_mode() != MODE_CLOSED)
+    return;
+  struct thread *thread = current_thread();
+  thread->depth++; // what the driver is asked meanwhile is not the application's
+  open_window(last_call_number(), 0);
+  thread->depth--;
+}
+
+void end_selected_range(void) {
+  if (!count_range_end() || !selection.whole_range)
+    return;
+  struct thread *thread = current_thread();
+  thread->depth++;
+  close_window(thread, last_call_number(), atomic_load(&window_number), false);
+  thread->depth--;
 }

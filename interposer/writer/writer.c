@@ -111,8 +111,7 @@ static bool create_pair(const char *directory) {
   return false;
 }
 
-bool open_writer(const char *directory, uint32_t forked_from) {
-  (void)forked_from;
+bool open_writer(const char *directory) {
   // The application may change its working directory before it ends.
   directory_path = realpath(directory, NULL);
   if (directory_path != NULL && hold_directory(&held_file, directory_path) && create_pair(directory_path) &&

@@ -11,7 +11,7 @@ struct record {
   uint8_t *start, *cursor;
 };
 
-bool open_writer(const char *directory, uint32_t forked_from); // false: nothing can be written
+bool open_writer(const char *directory); // false: nothing can be written
 bool writer_is_open(void);
 int open_capture_folder(void); // a descriptor for paths below it; -1: cannot be had
 const char *blobs_file_name(void);
@@ -38,5 +38,3 @@ int store_blob(uint64_t offset, const void *data, size_t bytes);  // errno, 0: s
 void stop_capture(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void close_writer(void); // at a clean end
 void abandon_writer_after_fork(void);
-
-uint32_t crc32c(uint32_t crc, const void *data, size_t bytes);

@@ -2,8 +2,9 @@
 // in replay/privacy.py, which has the finer rules and goes over the same text again; here more is taken for a
 // secret.
 #define _GNU_SOURCE
-#include "entry/process.h"
+#include "base/privacy.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,8 @@
 // CRC-32C (Castagnoli, RFC 3720), with the instruction where the processor has it.
-#include "shim.h"
+#include "base/bytes.h"
+#include "base/macros.h"
 
+#include <stdatomic.h>
 #include <string.h>
 #if defined(__aarch64__)
 #include <sys/auxv.h>
