@@ -470,7 +470,7 @@ def check_roles() -> None:
             )
         if len(function.parameters) > 16 or len(function.effect_terms) > 3:
             raise SystemExit(
-                f"{function.symbol}: more parameters or terms than interposer/entry/driver.h has room for"
+                f"{function.symbol}: more parameters or terms than interposer/driver/table.h has room for"
             )
 
 

@@ -15,7 +15,7 @@
 #pragma once
 
 // How a call gets here, and what it is.
-#include "entry/driver.h"
+#include "driver/real.h"
 #include "entry/process.h"
 // The one path that every recorded call takes.
 #include "call/call.h"

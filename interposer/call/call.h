@@ -5,7 +5,8 @@
 #include "base/bytes.h"
 #include "base/privacy.h"
 #include "base/selection.h"
-#include "entry/driver.h"
+#include "driver/ask.h"
+#include "driver/real.h"
 #include "memory/gate.h"
 
 struct attachment {
@@ -55,11 +56,6 @@ struct call {
   struct description *description;     // GRAPH: graph/description.h
   struct attachment *attachments;      // in scratch
 };
-
-// Launches a kernel or a graph.
-static inline bool is_any_launch(const struct function *function) {
-  return function->effect == EFFECT_LAUNCH || function->effect == EFFECT_GRAPH_LAUNCH;
-}
 
 void begin_call(struct call *call, struct thread *thread, unsigned slot, const uint64_t *arguments);
 void end_call(struct call *call, int result);

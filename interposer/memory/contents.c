@@ -93,27 +93,8 @@ const uint8_t *read_while_device_works(const struct range *range, uint64_t offse
   return to != NULL && read_memory(to, (const void *)(uintptr_t)(range->base + offset), bytes) ? to : NULL;
 }
 
-bool is_host_visible(uint64_t address) {
-  enum { MEMORY_TYPE = 2, IS_MANAGED = 8, TYPE_HOST = 1 }; // CUpointer_attribute, CUmemorytype
-  int (*ask)(void *, int, uint64_t) = driver_symbol("cuPointerGetAttribute");
-  uint32_t managed = 0, type = 0;
-  if (ask == NULL)
-    return false;
-  if (ask(&managed, IS_MANAGED, address) == SUCCESS && (managed & 0xff) != 0)
-    return true;
-  return ask(&type, MEMORY_TYPE, address) == SUCCESS && type == TYPE_HOST;
-}
-
 bool push_context_of(const struct range *range) {
-  int (*push)(uint64_t) = driver_symbol("cuCtxPushCurrent_v2");
-  return range->kind != RANGE_HOST && range->context != 0 && range->context != current_context() &&
-         push != NULL && driver_symbol("cuCtxPopCurrent_v2") != NULL && push(range->context) == SUCCESS;
-}
-
-void pop_context(void) {
-  uint64_t popped;
-  int (*pop)(uint64_t *) = driver_symbol("cuCtxPopCurrent_v2");
-  pop(&popped);
+  return range->kind != RANGE_HOST && push_context(range->context);
 }
 
 // ---- one range ----------------------------------------------------------------------------------

@@ -21,9 +21,7 @@ void write_span(const struct range *range, uint64_t offset, uint64_t bytes, enum
                 uint64_t blob, uint32_t check); // the record alone; blob: UINT64_MAX for no contents
 // The same, as the host sees it now: no call of the driver is made, which might wait.
 const uint8_t *read_while_device_works(const struct range *range, uint64_t offset, size_t bytes);
-bool is_host_visible(uint64_t address);          // the driver is asked
 bool push_context_of(const struct range *range); // true: pop_context has to follow
-void pop_context(void);
 
 extern atomic_bool host_memory_is_pending; // work may be under way that writes pinned or managed memory
 
@@ -41,7 +39,6 @@ void forget_host_contents(void);
 
 // ---- whether the device still works (idle.c) ----------------------------------------------------
 
-uint64_t current_context(void);
 void note_streams(const struct call *call);
 bool device_becomes_idle(const struct range_list *list, const char **problem);
 extern const char context_has_ended[]; // a problem that nobody need hear of when there is nothing to read

@@ -10,7 +10,7 @@
 #include "base/fork.h"
 #include "base/state.h"
 #include "base/thread.h"
-#include "entry/driver.h"
+#include "driver/real.h"
 
 // Counts a call as inside the driver. The order of `inside` and `mode` is what membarrier in close_gate
 // relies on.

@@ -142,18 +142,6 @@ static const char *wait_for_context(uint64_t context, uint64_t deadline) {
   return problem == NULL && synchronize != NULL ? problem_of(synchronize()) : problem;
 }
 
-uint64_t current_context(void) {
-  static _Atomic(void *) known;
-  void *symbol = atomic_load_explicit(&known, memory_order_acquire);
-  if (symbol == NULL) {
-    symbol = driver_symbol("cuCtxGetCurrent");
-    atomic_store_explicit(&known, symbol, memory_order_release);
-  }
-  uint64_t context = 0;
-  int (*get)(uint64_t *) = symbol;
-  return get != NULL && get(&context) == SUCCESS ? context : 0;
-}
-
 bool device_is_idle(void) {
   int (*query)(uint64_t) = driver_symbol("cuStreamQuery");
   uint64_t context = current_context();

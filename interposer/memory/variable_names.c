@@ -68,18 +68,6 @@ static int connect_to_launcher(void) {
   return descriptor;
 }
 
-static uint32_t architecture_of_device(void) {
-  enum { CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76 }; // CUdevice_attribute
-  int (*current_device)(int *) = driver_symbol("cuCtxGetDevice");
-  int (*get_attribute)(int *, int, int) = driver_symbol("cuDeviceGetAttribute");
-  int device, major, minor;
-  if (current_device == NULL || get_attribute == NULL || current_device(&device) != SUCCESS ||
-      get_attribute(&major, CAPABILITY_MAJOR, device) != SUCCESS ||
-      get_attribute(&minor, CAPABILITY_MINOR, device) != SUCCESS)
-    return 0;
-  return (uint32_t)(major * 10 + minor);
-}
-
 char *variable_names(const struct image_part *part, uint32_t *bytes, bool *is_gone) {
   const char *blobs = blobs_file_name();
   bool in_blobs = part->storage == STORAGE_BLOB;
@@ -87,7 +75,7 @@ char *variable_names(const struct image_part *part, uint32_t *bytes, bool *is_go
       .magic = "RCAPVARS",
       .version = QUESTION_VERSION,
       .storage = part->storage,
-      .architecture = architecture_of_device(),
+      .architecture = current_architecture(),
       .data_bytes = in_blobs ? (uint32_t)strlen(blobs) : part->data_bytes,
       .offset = part->offset,
       .length = part->length,

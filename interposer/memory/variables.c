@@ -337,10 +337,7 @@ static void find_variable(const struct module *module, uint64_t context, const c
 }
 
 static void find_variables(struct module *module, uint64_t context) {
-  int (*push)(uint64_t) = driver_symbol("cuCtxPushCurrent_v2");
-  int (*pop)(uint64_t *) = driver_symbol("cuCtxPopCurrent_v2");
-  uint64_t popped;
-  bool pushed = context != current_context() && push != NULL && pop != NULL && push(context) == SUCCESS;
+  bool pushed = push_context(context);
   for (unsigned n = 0; n < module->part_count && writer_is_open(); n++) {
     uint32_t bytes = 0;
     bool is_gone = false;
@@ -353,7 +350,7 @@ static void find_variables(struct module *module, uint64_t context) {
     free(names);
   }
   if (pushed)
-    pop(&popped);
+    pop_context();
 }
 
 void ask_for_variables(void) {

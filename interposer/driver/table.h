@@ -1,8 +1,6 @@
-// The driver's functions: what the table says of them, which symbols have a wrapper (wrappers.c), and the
-// real ones (resolve.c).
+// What the table says of the driver's functions.
 #pragma once
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -10,22 +8,7 @@
 #include "generated/table.h"
 #include "generated/vocabulary.h"
 
-#include "base/macros.h"
-
-enum {
-  SUCCESS = 0,
-  ERROR_INVALID_VALUE = 1,
-  ERROR_OUT_OF_MEMORY = 2,
-  ERROR_DEINITIALIZED = 4,
-  ERROR_INVALID_CONTEXT = 201,
-  ERROR_SYMBOL_NOT_FOUND = 302,
-  ERROR_INVALID_HANDLE = 400,
-  ERROR_NOT_READY = 600,
-  ERROR_CONTEXT_IS_DESTROYED = 709
-};
 enum { MAX_PARAMETERS = 16, MAX_TERMS = 3 };
-
-// ---- the table ----------------------------------------------------------------------------------
 
 enum { FLAG_CUSTOM = 1, FLAG_SYNCHRONIZES = 2, FLAG_INPUTS = 4, FLAG_OUTPUTS = 8 };
 
@@ -61,7 +44,6 @@ struct slot {
   const char *symbol;
   int16_t function; // position in `functions`; -1: calls are not recorded
   uint8_t per_thread;
-  void *wrapper;
   const char *reason; // why a call inside a window has to be noted
 };
 
@@ -70,16 +52,7 @@ extern const struct function functions[];
 extern const struct slot slots[];
 int slot_of_symbol(const char *symbol); // -1: has no wrapper
 
-// ---- the real driver ----------------------------------------------------------------------------
-
-extern _Atomic(void *) real_functions[SLOT_COUNT];
-void *resolve_real(unsigned slot); // never NULL: a function that answers ERROR_SYMBOL_NOT_FOUND at worst
-
-static inline void *real_function(unsigned slot) {
-  void *real = atomic_load_explicit(&real_functions[slot], memory_order_acquire);
-  return LIKELY(real != NULL) ? real : resolve_real(slot);
+// Launches a kernel or a graph.
+static inline bool is_any_launch(const struct function *function) {
+  return function->effect == EFFECT_LAUNCH || function->effect == EFFECT_GRAPH_LAUNCH;
 }
-
-// A function of the real driver that the shim itself calls; NULL when the driver has none of that name.
-void *driver_symbol(const char *symbol);
-char *driver_path(void); // links resolved, to be freed; NULL when unknown
