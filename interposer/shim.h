@@ -18,8 +18,18 @@
 #include "driver/real.h"
 #include "entry/process.h"
 // The one path that every recorded call takes.
+#include "base/bytes.h"
+#include "base/privacy.h"
+#include "base/selection.h"
 #include "call/call.h"
+#include "custom/calls.h"
+#include "driver/ask.h"
 #include "graph/graph.h"
+#include "objects/contexts.h"
+#include "objects/stream_capture.h"
+#include "record/encode.h"
+#include "record/image.h"
+#include "record/process.h"
 // Whether it is recorded.
 #include "selection/kernels.h"
 #include "selection/selection.h"
@@ -29,4 +39,4 @@
 #include "memory/gate.h"
 #include "memory/memory.h"
 // The files that all of it goes to.
-#include "writer/writer.h"
+#include "record/writer.h"

@@ -123,11 +123,6 @@ static bool is_recorded(const struct function *function) {
   return now == MODE_OPEN || (now == MODE_CLOSED && function->keep == KEEP_ALWAYS && !selection.list);
 }
 
-void number_call(struct call *call) {
-  if (call->number == 0)
-    call->number = next_call_number();
-}
-
 static void note_matching_kernel(struct kernel *kernel, const uint32_t geometry[7], void *state) {
   struct call *call = state;
   (void)geometry;
@@ -148,11 +143,6 @@ static bool is_first_in_window(const struct call *call) {
          atomic_load_explicit(&call->kernel->described_window, memory_order_relaxed) != call->window;
 }
 
-// What was prepared for one window is never recorded in another: the writer sees to it.
-bool belongs_to_window(const struct call *call) {
-  return call->inside && call->function->keep == KEEP_WINDOW;
-}
-
 // False: it was not written, and the call is not recorded.
 static bool write_enter(struct call *call) {
   if (call->ordinal != 0 && is_first_in_window(call))
@@ -160,6 +150,8 @@ static bool write_enter(struct call *call) {
   if (current_mode() == MODE_OPEN && call->function->unsupported[0] != '\0')
     write_note(NOTE_UNSUPPORTED_CALL, call->record_function, call->number, "%s: %s", call->function->symbol,
                call->function->unsupported);
+  attach_inputs(call);
+  custom_enter(call);
   if (!encode_enter(call)) {
     call->is_busy = writer_is_open();
     if (call->is_busy)
@@ -178,6 +170,12 @@ static void look_at_listed(struct call *call) {
     list_launches_of(call);
   if (call->function->effect == EFFECT_END_OF_CONTEXT)
     call->ending_context = context_that_ends(call);
+}
+
+static void write_leave(struct call *call, int result) {
+  attach_outputs(call, result);
+  custom_leave(call, result);
+  encode_leave(call, result);
 }
 
 enum { WINDOW_IS_OPEN = 1 };
@@ -345,7 +343,7 @@ void end_call(struct call *call, int result) {
       goes_into_capture(call))
     call->record_function |= IN_CAPTURE_BIT;
   if (call->number != 0)
-    encode_leave(call, result);
+    write_leave(call, result);
   if (call->timing != NULL)
     launch_was_timed(call, result);
   int now = current_mode();

@@ -66,12 +66,13 @@ enum { EXCEPTIONS = sizeof exceptions / sizeof exceptions[0] };
 
 void custom_enter(struct call *call) {
   unsigned id = call->function->id;
-  if (id < EXCEPTIONS && exceptions[id].enter != NULL)
+  if ((call->function->flags & FLAG_CUSTOM) && id < EXCEPTIONS && exceptions[id].enter != NULL)
     exceptions[id].enter(call);
 }
 
 void custom_leave(struct call *call, int result) {
   unsigned id = call->function->id;
-  if (result == SUCCESS && id < EXCEPTIONS && exceptions[id].leave != NULL)
+  if (result == SUCCESS && (call->function->flags & FLAG_CUSTOM) && id < EXCEPTIONS &&
+      exceptions[id].leave != NULL)
     exceptions[id].leave(call);
 }

@@ -38,7 +38,6 @@ static void child_after_fork(void) {
   if (now == MODE_INERT || now == MODE_UNKNOWN)
     return;
   reset_in_child();
-  abandon_writer_after_fork();
   reset_memory_after_fork();
   reset_physical_after_fork();
   forget_host_contents();
@@ -51,7 +50,6 @@ static void child_after_fork(void) {
   reset_tensor_maps_after_fork();
   reset_kernels_after_fork();
   reset_streams_after_fork();
-  reset_contexts_after_fork();
   reset_launch_list_after_fork();
   reset_timings_after_fork();
   reset_graphs_after_fork();

@@ -1,7 +1,7 @@
 // Executable graphs, as the rest of the shim asks for them.
 #pragma once
 
-#include "call/call.h"
+#include "record/call.h"
 
 struct range_list;
 

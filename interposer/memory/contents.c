@@ -13,29 +13,6 @@ atomic_bool host_memory_is_pending;
 // One is read, one hashed, one written; used by the thread that closed the gate, and by those behind it.
 static struct piece pieces[3];
 static uint64_t bytes_copied; // into the capture: what --max-bytes limits
-void describe_perturbation(void) {
-  char text[1024];
-  int length = snprintf(text, sizeof text,
-                        "perturbation.waits=%llu\nperturbation.wait_ns=%llu\n"
-                        "perturbation.copied_bytes=%llu\nperturbation.copy_ns=%llu\n"
-                        "perturbation.hashed_bytes=%llu\nperturbation.asked_ns=%llu\n"
-                        "perturbation.launches_matched=%llu\nperturbation.outside_selection=%llu\n"
-                        "perturbation.busy_threads=%llu\nperturbation.after_end=%llu\n"
-                        "perturbation.in_stream_capture=%llu\n",
-                        (unsigned long long)atomic_load(&perturbation.waits),
-                        (unsigned long long)atomic_load(&perturbation.wait_ns),
-                        (unsigned long long)atomic_load(&perturbation.copied_bytes),
-                        (unsigned long long)atomic_load(&perturbation.copy_ns),
-                        (unsigned long long)atomic_load(&perturbation.hashed_bytes),
-                        (unsigned long long)atomic_load(&perturbation.asked_ns),
-                        (unsigned long long)atomic_load(&perturbation.launches_matched),
-                        (unsigned long long)atomic_load(&perturbation.outside_selection),
-                        (unsigned long long)atomic_load(&perturbation.busy_threads),
-                        (unsigned long long)atomic_load(&perturbation.after_end),
-                        (unsigned long long)atomic_load(&perturbation.in_stream_capture));
-  write_process_text(text, (size_t)length);
-}
-
 void write_contents(const struct range *range, uint64_t offset, const uint8_t *data, size_t bytes,
                     enum moment moment, uint64_t call) {
   uint64_t blob = UINT64_MAX;

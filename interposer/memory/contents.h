@@ -6,7 +6,6 @@
 
 void prepare_memory(struct call *call); // copies what the call may touch for the first time, or what it ends
 
-void describe_perturbation(void);
 // Reads the contents of all ranges of the list into the blobs file; scans what it reads for pointers and
 // appends what they reach when `follow`. The gate is closed.
 void copy_contents(struct range_list *list, enum moment moment, uint64_t call, bool follow);

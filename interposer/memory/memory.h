@@ -2,7 +2,7 @@
 // reach.c).
 #pragma once
 
-#include "call/call.h"
+#include "record/call.h"
 
 enum range_kind { RANGE_DEVICE, RANGE_MANAGED, RANGE_HOST, RANGE_GLOBAL, RANGE_ARRAY };
 enum range_state { RANGE_UNTOUCHED, RANGE_TOUCHED, RANGE_LOST };

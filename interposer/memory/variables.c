@@ -283,30 +283,25 @@ bool variables_are_wanted(void) { return atomic_load_explicit(&has_wishes, memor
 
 // ---- asking where they are ----------------------------------------------------------------------
 
-static void put_attachment(struct record *record, unsigned parameter, unsigned part, const void *data,
-                           uint64_t length) {
-  put_u64(record, parameter | (uint64_t)part << 16 | (uint64_t)STORAGE_INLINE << 24);
-  put_u64(record, length);
-  put_bytes(record, data, length);
-}
-
 // As if the application had asked, and marked as what it did not do. The context stands where the
 // application would have said where the address goes.
 static void record_question(unsigned id, uint64_t context, uint64_t owner, const char *name,
                             const uint64_t found[2]) {
   uint16_t function = (uint16_t)(id | BY_CAPTURE_BIT);
   uint64_t number = next_call_number(), arguments[4] = {context, 0, owner, (uint64_t)(uintptr_t)name};
-  size_t length = strlen(name);
+  struct attachment asked = {.parameter = 3}, answered = {.parameter = 3, .part = 1};
+  set_bytes(&asked, name, strlen(name));
+  set_bytes(&answered, found, 16);
   struct record record;
-  if (!begin_record(&record, RECORD_ENTER, function, number, sizeof arguments + 16 + (length + 7) / 8 * 8))
+  if (!begin_record(&record, RECORD_ENTER, function, number, sizeof arguments + attachment_bytes(&asked)))
     return;
   put_bytes(&record, arguments, sizeof arguments);
-  put_attachment(&record, 3, 0, name, length);
+  put_attachment(&record, &asked);
   end_record(&record);
-  if (!begin_record(&record, RECORD_LEAVE, function, number, 8 + 16 + 16))
+  if (!begin_record(&record, RECORD_LEAVE, function, number, 8 + attachment_bytes(&answered)))
     return;
   put_u64(&record, SUCCESS);
-  put_attachment(&record, 3, 1, found, 16);
+  put_attachment(&record, &answered);
   end_record(&record);
 }
 

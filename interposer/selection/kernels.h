@@ -1,7 +1,7 @@
 // The kernels that the application has handles of (kernels.c).
 #pragma once
 
-#include "call/call.h"
+#include "record/call.h"
 
 enum { KERNEL_NEW, KERNEL_MATCHES, KERNEL_OTHER };
 

@@ -4,7 +4,8 @@
 // that they are there however the process ends. Rows and names are only ever added, under the lock; counting
 // takes none. The layout is replay/capture/FORMAT.md; `replay/capture/launches.py` reads it.
 #define _GNU_SOURCE
-#include "writer/files.h"
+#include "record/files.h"
+#include "shim.h"
 
 #include <pthread.h>
 #include <string.h>

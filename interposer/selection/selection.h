@@ -2,7 +2,7 @@
 // that bound them, and what is kept of every launch beside the windows.
 #pragma once
 
-#include "call/call.h"
+#include "record/call.h"
 
 void select_launch(struct call *call); // may open the window
 void finish_launch(struct call *call); // may close it

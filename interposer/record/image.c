@@ -1,7 +1,12 @@
 // Module images: their size, which no call passes but which stands in the image itself, and where their bytes
 // are.
 #define _GNU_SOURCE
-#include "shim.h"
+#include "record/image.h"
+
+#include "base/bytes.h"
+#include "base/privacy.h"
+#include "record/encode.h"
+#include "record/writer.h"
 
 #include <fcntl.h>
 #include <limits.h>

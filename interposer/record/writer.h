@@ -37,4 +37,3 @@ bool write_blob(uint64_t offset, const void *data, size_t bytes); // false: capt
 int store_blob(uint64_t offset, const void *data, size_t bytes);  // errno, 0: stored, or capture has stopped
 void stop_capture(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void close_writer(void); // at a clean end
-void abandon_writer_after_fork(void);

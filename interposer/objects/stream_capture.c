@@ -1,5 +1,9 @@
 // Calls that go into a stream capture: the driver notes them down in a graph, and nothing runs.
-#include "shim.h"
+#include "objects/stream_capture.h"
+
+#include "base/bytes.h"
+#include "base/state.h"
+#include "driver/real.h"
 
 // cuLaunchKernelEx has its stream in the CUlaunchConfig.
 uint64_t stream_of_call(const struct call *call) {

@@ -1,6 +1,9 @@
 // ENTER and LEAVE records: one path for every function, driven by the roles of its parameters.
-#define _GNU_SOURCE
-#include "shim.h"
+#include "record/encode.h"
+
+#include "base/bytes.h"
+#include "driver/real.h"
+#include "record/image.h"
 
 #include <string.h>
 
@@ -23,17 +26,21 @@ static struct attachment *new_attachment(struct call *call, unsigned parameter, 
   return item;
 }
 
+bool set_bytes(struct attachment *item, const void *data, uint64_t length) {
+  item->data = data;
+  item->length = length;
+  if (length <= INLINE_BYTES)
+    return true;
+  item->storage = STORAGE_BLOB;
+  item->offset = reserve_blob(length);
+  item->check = crc32c(0, data, length);
+  return write_blob(item->offset, data, length);
+}
+
 void attach(struct call *call, unsigned parameter, unsigned part, const void *data, uint64_t length) {
   struct attachment *item = new_attachment(call, parameter, part, length);
-  if (item == NULL)
-    return;
-  item->data = data;
-  if (length > INLINE_BYTES) {
-    item->storage = STORAGE_BLOB;
-    item->offset = reserve_blob(length);
-    item->check = crc32c(0, data, length);
-    write_blob(item->offset, data, length);
-  }
+  if (item != NULL)
+    set_bytes(item, data, length);
 }
 
 bool attach_place(struct call *call, unsigned parameter, unsigned part, const void *reference,
@@ -129,28 +136,34 @@ static size_t stored_bytes(const struct attachment *item) {
   }
 }
 
+size_t attachment_bytes(const struct attachment *item) { return 16 + (stored_bytes(item) + 7) / 8 * 8; }
+
+void put_attachment(struct record *record, const struct attachment *item) {
+  put_u64(record, item->parameter | (uint64_t)item->part << 16 | (uint64_t)item->storage << 24 |
+                      (uint64_t)item->check << 32);
+  put_u64(record, item->length);
+  if (item->storage == STORAGE_BLOB)
+    put_u64(record, item->offset);
+  else
+    put_bytes(record, item->data, stored_bytes(item));
+}
+
 static size_t attachments_bytes(const struct call *call) {
   size_t bytes = 0;
   for (unsigned n = 0; n < call->attachment_count; n++)
-    bytes += 16 + (stored_bytes(&call->attachments[n]) + 7) / 8 * 8;
+    bytes += attachment_bytes(&call->attachments[n]);
   return bytes;
 }
 
 static void put_attachments(struct record *record, const struct call *call) {
-  for (unsigned n = 0; n < call->attachment_count; n++) {
-    const struct attachment *item = &call->attachments[n];
-    put_u64(record, item->parameter | (uint64_t)item->part << 16 | (uint64_t)item->storage << 24 |
-                        (uint64_t)item->check << 32);
-    put_u64(record, item->length);
-    if (item->storage == STORAGE_BLOB)
-      put_u64(record, item->offset);
-    else
-      put_bytes(record, item->data, stored_bytes(item));
-  }
+  for (unsigned n = 0; n < call->attachment_count; n++)
+    put_attachment(record, &call->attachments[n]);
 }
 
-static void attach_inputs(struct call *call) {
+void attach_inputs(struct call *call) {
   const struct function *function = call->function;
+  if (!(function->flags & FLAG_INPUTS))
+    return;
   for (unsigned n = 0; n < function->parameter_count; n++) {
     const struct parameter *parameter = &parameters[function->first_parameter + n];
     const void *pointer = (const void *)(uintptr_t)call->arguments[n];
@@ -179,8 +192,13 @@ static void attach_inputs(struct call *call) {
   }
 }
 
-static void attach_outputs(struct call *call) {
+void attach_outputs(struct call *call, int result) {
   const struct function *function = call->function;
+  // ENTER's attachments are on disk; their room serves LEAVE's.
+  call->attachment_count = 0;
+  call->scratch_used = MAX_ATTACHMENTS * sizeof *call->attachments;
+  if (result != SUCCESS || !(function->flags & FLAG_OUTPUTS))
+    return;
   for (unsigned n = 0; n < function->parameter_count; n++) {
     const struct parameter *parameter = &parameters[function->first_parameter + n];
     const void *pointer = (const void *)(uintptr_t)call->arguments[n];
@@ -194,10 +212,6 @@ static void attach_outputs(struct call *call) {
 }
 
 bool encode_enter(struct call *call) {
-  if (call->function->flags & FLAG_INPUTS)
-    attach_inputs(call);
-  if (call->function->flags & FLAG_CUSTOM)
-    custom_enter(call);
   struct record record;
   size_t words = (size_t)call->function->parameter_count * 8;
   if (!begin_record_in(belongs_to_window(call) ? call->window : 0, &record, RECORD_ENTER,
@@ -209,14 +223,7 @@ bool encode_enter(struct call *call) {
   return true;
 }
 
-void encode_leave(struct call *call, int result) {
-  // ENTER's attachments are on disk; their room serves LEAVE's.
-  call->attachment_count = 0;
-  call->scratch_used = MAX_ATTACHMENTS * sizeof *call->attachments;
-  if (result == SUCCESS && (call->function->flags & FLAG_OUTPUTS))
-    attach_outputs(call);
-  if (call->function->flags & FLAG_CUSTOM)
-    custom_leave(call, result);
+void encode_leave(const struct call *call, int result) {
   struct record record;
   size_t attached = attachments_bytes(call);
   bool says_something = result != SUCCESS || attached > 0;

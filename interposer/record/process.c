@@ -1,7 +1,12 @@
-// What the capture says about its process, its driver and its devices; and which contexts belong to which
-// device.
+// What the capture says about its process, its driver and its devices, and about what it did to the
+// application.
 #define _GNU_SOURCE
-#include "shim.h"
+#include "record/process.h"
+
+#include "base/privacy.h"
+#include "base/state.h"
+#include "driver/real.h"
+#include "record/writer.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -123,50 +128,25 @@ void describe_driver(void) {
   free(text.bytes);
 }
 
-// ---- primary contexts ---------------------------------------------------------------------------
-
-static struct {
-  _Atomic uint64_t context;
-  atomic_int retained;
-} primary[MAX_DEVICES];
-
-void note_contexts(const struct call *call) {
-  uint64_t context;
-  switch (call->function->id) {
-  case ID_cuDevicePrimaryCtxRetain:
-    if (call->arguments[1] < MAX_DEVICES && call->arguments[0] != 0) {
-      memcpy(&context, (const void *)(uintptr_t)call->arguments[0], 8);
-      atomic_store(&primary[call->arguments[1]].context, context);
-      atomic_fetch_add(&primary[call->arguments[1]].retained, 1);
-    }
-    break;
-  case ID_cuDevicePrimaryCtxRelease_v2:
-    if (call->arguments[0] < MAX_DEVICES)
-      atomic_fetch_sub(&primary[call->arguments[0]].retained, 1);
-    break;
-  default:
-    break;
-  }
-}
-
-// The context whose memory ends when this END_OF_CONTEXT call succeeds; 0: none does.
-uint64_t context_that_ends(const struct call *call) {
-  uint64_t argument = call->arguments[0];
-  switch (call->function->id) {
-  case ID_cuDevicePrimaryCtxReset_v2:
-    return argument < MAX_DEVICES ? atomic_load(&primary[argument].context) : 0;
-  case ID_cuDevicePrimaryCtxRelease_v2:
-    return argument < MAX_DEVICES && atomic_load(&primary[argument].retained) <= 1
-               ? atomic_load(&primary[argument].context)
-               : 0;
-  default:
-    return argument;
-  }
-}
-
-void reset_contexts_after_fork(void) {
-  for (int n = 0; n < MAX_DEVICES; n++) {
-    atomic_store(&primary[n].context, 0);
-    atomic_store(&primary[n].retained, 0);
-  }
+void describe_perturbation(void) {
+  char text[1024];
+  int length = snprintf(text, sizeof text,
+                        "perturbation.waits=%llu\nperturbation.wait_ns=%llu\n"
+                        "perturbation.copied_bytes=%llu\nperturbation.copy_ns=%llu\n"
+                        "perturbation.hashed_bytes=%llu\nperturbation.asked_ns=%llu\n"
+                        "perturbation.launches_matched=%llu\nperturbation.outside_selection=%llu\n"
+                        "perturbation.busy_threads=%llu\nperturbation.after_end=%llu\n"
+                        "perturbation.in_stream_capture=%llu\n",
+                        (unsigned long long)atomic_load(&perturbation.waits),
+                        (unsigned long long)atomic_load(&perturbation.wait_ns),
+                        (unsigned long long)atomic_load(&perturbation.copied_bytes),
+                        (unsigned long long)atomic_load(&perturbation.copy_ns),
+                        (unsigned long long)atomic_load(&perturbation.hashed_bytes),
+                        (unsigned long long)atomic_load(&perturbation.asked_ns),
+                        (unsigned long long)atomic_load(&perturbation.launches_matched),
+                        (unsigned long long)atomic_load(&perturbation.outside_selection),
+                        (unsigned long long)atomic_load(&perturbation.busy_threads),
+                        (unsigned long long)atomic_load(&perturbation.after_end),
+                        (unsigned long long)atomic_load(&perturbation.in_stream_capture));
+  write_process_text(text, (size_t)length);
 }

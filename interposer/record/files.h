@@ -1,8 +1,10 @@
 // See files.c.
 #pragma once
 
-#include "shim.h"
-
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/stat.h>
 
 struct file {

@@ -4,7 +4,9 @@
 // numbers, so each use of a descriptor first looks whether it still is the file that was opened, and opens
 // that again where it is not.
 #define _GNU_SOURCE
-#include "writer/files.h"
+#include "record/files.h"
+
+#include "base/macros.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,13 @@
 // file's header say which half holds something and where that belongs, so that every record is in the file at
 // every moment. Pages that come with a write cost a fraction of what pages of a mapping cost.
 #define _GNU_SOURCE
-#include "writer/files.h"
+#include "record/writer.h"
+
+#include "base/bytes.h"
+#include "base/fork.h"
+#include "base/state.h"
+#include "base/thread.h"
+#include "record/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +49,7 @@ struct file_header {
 };
 _Static_assert(sizeof(struct file_header) == 64, "FORMAT.md");
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static MUTEX(lock);
 static atomic_bool is_open;
 static char *directory_path;
 static char name_suffix[64]; // <pid>.bin, or <pid>.<n>.bin
@@ -420,8 +426,7 @@ void close_writer(void) {
 }
 
 // The files stay the parent's; dropping the mapping and the descriptors leaves them as they are.
-void abandon_writer_after_fork(void) {
-  pthread_mutex_init(&lock, NULL);
+static void abandon(void) {
   if (mapped != NULL)
     munmap(mapped, LOG_OFFSET);
   mapped = NULL;
@@ -431,3 +436,4 @@ void abandon_writer_after_fork(void) {
   close_file(&blobs_file);
   close_file(&held_file);
 }
+IN_CHILD(abandon);
