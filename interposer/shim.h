@@ -31,12 +31,20 @@
 #include "record/image.h"
 #include "record/process.h"
 // Whether it is recorded.
-#include "selection/kernels.h"
+#include "objects/array_handles.h"
+#include "objects/kernels.h"
+#include "objects/modules.h"
 #include "selection/selection.h"
 // The memory that it reaches.
 #include "memory/arrays.h"
+#include "memory/blocks.h"
 #include "memory/contents.h"
 #include "memory/gate.h"
+#include "memory/hints.h"
 #include "memory/memory.h"
+#include "memory/physical.h"
+#include "memory/reach.h"
+#include "memory/tensor_maps.h"
+#include "memory/textures.h"
 // The files that all of it goes to.
 #include "record/writer.h"

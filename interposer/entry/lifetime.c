@@ -38,21 +38,13 @@ static void child_after_fork(void) {
   if (now == MODE_INERT || now == MODE_UNKNOWN)
     return;
   reset_in_child();
-  reset_memory_after_fork();
-  reset_physical_after_fork();
   forget_host_contents();
   reset_copied_after_fork();
   reset_behind_after_fork();
   reset_device_hash_after_fork();
-  reset_variables_after_fork();
-  reset_arrays_after_fork();
-  reset_objects_after_fork();
-  reset_tensor_maps_after_fork();
-  reset_kernels_after_fork();
   reset_streams_after_fork();
   reset_launch_list_after_fork();
   reset_timings_after_fork();
-  reset_graphs_after_fork();
   reset_graph_changes_after_fork();
   reset_conditions_after_fork();
   atomic_store(&driver_has_answered, false);

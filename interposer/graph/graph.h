@@ -18,7 +18,6 @@ bool graph_reaches_untouched(uint64_t handle);
 void graph_reach(uint64_t handle, struct range_list *reached);
 void graph_ending_memory(uint64_t handle, struct range_list *ending);
 void follow_graph_launch(uint64_t handle);
-void reset_graphs_after_fork(void);
 // Changes while no window is open (graph/changes.c).
 bool graph_change_can_wait(const struct call *call);
 void keep_graph_change(struct call *call);

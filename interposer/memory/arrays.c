@@ -4,7 +4,11 @@
 // is used once in a process. There its subresources (mipmap levels, planes) lie one after another, their rows
 // tightly packed, so what is true of a range is true of an array: touched, read before and after, ended with
 // its context.
-#include "shim.h"
+#include "memory/arrays.h"
+
+#include "base/fork.h"
+#include "driver/ask.h"
+#include "driver/real.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -22,7 +26,7 @@ struct array {
   uint32_t level, plane;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static MUTEX(lock);
 static struct array *arrays;
 static size_t array_count, array_capacity;
 static uint64_t next_base = ARRAY_ADDRESSES;
@@ -210,11 +214,11 @@ void arrays_remove(uint64_t base) {
 
 void arrays_remove_context(uint64_t context) { remove_all(true, context); }
 
-void reset_arrays_after_fork(void) {
-  pthread_mutex_init(&lock, NULL);
+static void reset(void) {
   while (array_count > 0)
     remove_at(array_count - 1);
 }
+IN_CHILD(reset);
 
 // ---- contents -----------------------------------------------------------------------------------
 

@@ -1,5 +1,7 @@
 // Blocks of allocations, where an allocator inside the application has said which are in use (hints.c): each
 // is a range, and the allocation that it lies in, its segment, is none.
+#include "memory/blocks.h"
+
 #include "memory/ranges.h"
 
 #include <string.h>

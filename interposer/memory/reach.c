@@ -1,6 +1,13 @@
 // Which ranges the words of a stretch of memory reach: as addresses, as handles of texture and surface
 // objects, and as tensor maps.
+#include "memory/reach.h"
+
+#include "base/macros.h"
+#include "base/thread.h"
+#include "memory/arrays.h"
 #include "memory/ranges.h"
+#include "memory/tensor_maps.h"
+#include "memory/textures.h"
 
 #include <string.h>
 

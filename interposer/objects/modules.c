@@ -5,7 +5,18 @@
 // inside the application. Whoever started the capture is asked, through a socket in its folder, once for each
 // module that a window launches from; the driver then says where each variable is, and it is one more range
 // of memory. Without an answer, in bounded time, the variables stay unknown, and `replay pack` names them.
-#include "memory/variable_names.h"
+#include "objects/modules.h"
+
+#include "base/clock.h"
+#include "base/fork.h"
+#include "base/selection.h"
+#include "driver/ask.h"
+#include "driver/real.h"
+#include "memory/memory.h"
+#include "objects/kernels.h"
+#include "objects/stream_capture.h"
+#include "objects/variable_names.h"
+#include "record/encode.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -28,7 +39,7 @@ struct wish {
   uint64_t handle, context;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static MUTEX(lock);
 static struct module *modules;
 static struct wish *wishes;
 static size_t wish_count;
@@ -208,13 +219,12 @@ void note_modules(struct call *call, int result) {
   pthread_mutex_unlock(&lock);
 }
 
-void reset_variables_after_fork(void) {
-  pthread_mutex_init(&lock, NULL);
+static void reset(void) {
   modules = NULL; // a child calls the driver anew, and what the parent loaded is not there
   wish_count = 0;
-  forget_silent_launcher();
   atomic_store(&has_wishes, false);
 }
+IN_CHILD(reset);
 
 // ---- which of them are wanted -------------------------------------------------------------------
 

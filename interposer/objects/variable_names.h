@@ -1,7 +1,8 @@
 // The names of the variables in a module's image (variable_names.c).
 #pragma once
 
-#include "shim.h"
+#include <stdbool.h>
+#include <stdint.h>
 
 // Where an image is, as its attachment says; `data` holds it (STORAGE_INLINE) or the reference to its file.
 struct image_part {
@@ -16,4 +17,3 @@ struct image_part {
 char *variable_names(const struct image_part *part, uint32_t *bytes, bool *is_gone);
 // The file of an image is gone or changed, but it is loaded still: from now on it is in the blobs file.
 bool rescue_image(struct image_part *part);
-void forget_silent_launcher(void); // after a fork

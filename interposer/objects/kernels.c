@@ -1,60 +1,38 @@
 // Handles of kernels and functions: their names, whether the selection wants them, their parameter layout.
-//
-// A launch with no window open asks this table and nothing else, so it is read without a lock. Rows are never
-// changed in place to mean another handle: a handle that ends leaves a dead row, and a table that fills up is
-// replaced.
 #define _GNU_SOURCE
-#include "shim.h"
+#include "objects/kernels.h"
+
+#include "base/fork.h"
+#include "base/handles.h"
+#include "base/selection.h"
+#include "base/state.h"
+#include "base/thread.h"
+#include "driver/ask.h"
+#include "driver/real.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEAD = 1, MAX_KERNEL_PARAMETERS = 4096, MAX_PARAMETER_BYTES = 32768 }; // no handle is 1
-
-struct row {
-  _Atomic uint64_t handle; // 0: empty, DEAD
-  _Atomic uint32_t state;  // KERNEL_NEW, ...
-  struct kernel *kernel;
-};
-
-struct rows {
-  size_t mask, used; // used counts dead rows
-  struct row items[];
-};
+enum { MAX_KERNEL_PARAMETERS = 4096, MAX_PARAMETER_BYTES = 32768 };
 
 struct pair {
   uint64_t first, second;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic(struct rows *) table;
+static MUTEX(lock);
+static struct handle_table table;      // a row's state: KERNEL_NEW, ...
 static struct pair *library_of_module; // modules that cuLibraryGetModule gave: they end with their library
 static size_t library_of_module_count;
 static struct kernel unknown_kernel = {.name = "", .parameter_count = -1, .layout_asked = true};
 
 // ---- the table ----------------------------------------------------------------------------------
 
-static size_t hash(uint64_t handle) { return (size_t)((handle * 0x9e3779b97f4a7c15u) >> 32); }
-
-static struct row *find_row(struct rows *rows, uint64_t handle) {
-  if (rows == NULL)
-    return NULL;
-  for (size_t n = hash(handle);; n++) {
-    struct row *row = &rows->items[n & rows->mask];
-    uint64_t found = atomic_load_explicit(&row->handle, memory_order_acquire);
-    if (found == handle)
-      return row;
-    if (found == 0)
-      return NULL;
-  }
-}
-
 bool launch_matters(struct thread *thread, uint64_t handle) {
   int now = current_mode();
   if ((now != MODE_CLOSED && now != MODE_DONE) || thread->depth > 0)
     return false;
-  struct row *row = find_row(atomic_load_explicit(&table, memory_order_acquire), handle);
+  struct handle_row *row = find_handle(&table, handle);
   uint32_t state = row != NULL ? atomic_load_explicit(&row->state, memory_order_relaxed) : KERNEL_NEW;
   if (UNLIKELY(now == MODE_DONE)) { // what is new by then is not looked at
     if (state == KERNEL_MATCHES && !selection.bounded)
@@ -64,63 +42,29 @@ bool launch_matters(struct thread *thread, uint64_t handle) {
   return state == KERNEL_NEW || (state == KERNEL_MATCHES && !launch_is_outside());
 }
 
-static struct row *insert_row(struct rows *rows, uint64_t handle, struct kernel *kernel, uint32_t state) {
-  size_t n = hash(handle);
-  while (atomic_load(&rows->items[n & rows->mask].handle) != 0)
-    n++;
-  struct row *row = &rows->items[n & rows->mask];
-  row->kernel = kernel;
-  atomic_store(&row->state, state);
-  atomic_store_explicit(&row->handle, handle, memory_order_release);
-  rows->used++;
-  return row;
-}
-
-// With the lock held. Readers may still be in the old table, so it is left as it is.
-static struct rows *with_room(void) {
-  struct rows *rows = atomic_load(&table);
-  if (rows != NULL && rows->used * 2 < rows->mask)
-    return rows;
-  size_t live = 0, size = 256;
-  for (size_t n = 0; rows != NULL && n <= rows->mask; n++)
-    live += atomic_load(&rows->items[n].handle) > DEAD;
-  while (size < live * 4)
-    size *= 2;
-  struct rows *larger = calloc(1, sizeof *larger + size * sizeof(struct row));
-  if (larger == NULL)
-    return NULL;
-  larger->mask = size - 1;
-  for (size_t n = 0; rows != NULL && n <= rows->mask; n++) {
-    uint64_t handle = atomic_load(&rows->items[n].handle);
-    if (handle > DEAD)
-      insert_row(larger, handle, rows->items[n].kernel, atomic_load(&rows->items[n].state));
-  }
-  atomic_store_explicit(&table, larger, memory_order_release);
-  return larger;
-}
-
 static void remember_kernel(uint64_t handle, uint64_t owner, const char *name, bool is_kernel) {
-  if (handle <= DEAD)
+  if (handle <= DEAD_HANDLE)
     return;
   uint64_t context = is_kernel ? 0 : current_context();
   pthread_mutex_lock(&lock);
   for (size_t n = 0; n < library_of_module_count; n++)
     if (library_of_module[n].first == owner)
       owner = library_of_module[n].second;
-  struct row *row = find_row(atomic_load(&table), handle);
-  if (row != NULL && (row->kernel->owner != owner || strcmp(row->kernel->name, name) != 0)) {
-    atomic_store(&row->handle, DEAD); // its end was not seen
-    row = NULL;
+  struct handle_row *row = find_handle(&table, handle);
+  const struct kernel *known = row != NULL ? row->object : NULL;
+  if (known != NULL && (known->owner != owner || strcmp(known->name, name) != 0)) {
+    end_handle(row); // its end was not seen
+    known = NULL;
   }
-  struct rows *rows = row == NULL ? with_room() : NULL;
-  struct kernel *kernel = rows != NULL ? calloc(1, sizeof *kernel) : NULL;
+  struct kernel *kernel = known == NULL ? calloc(1, sizeof *kernel) : NULL;
   char *copy = kernel != NULL ? strdup(name) : NULL;
   if (copy != NULL) {
     *kernel = (struct kernel){.handle = handle, .owner = owner, .context = context, .name = copy};
     kernel->is_kernel = is_kernel;
     kernel->parameter_count = -1;
-    insert_row(rows, handle, kernel, KERNEL_NEW);
-  } else {
+  }
+  if (copy == NULL || !add_handle(&table, handle, kernel)) {
+    free(copy);
     free(kernel);
   }
   pthread_mutex_unlock(&lock);
@@ -129,10 +73,10 @@ static void remember_kernel(uint64_t handle, uint64_t owner, const char *name, b
 // Rows die; the kernels stay allocated, because a launch in another thread may be looking at one.
 static void forget(bool (*ends)(const struct kernel *, uint64_t), uint64_t value) {
   pthread_mutex_lock(&lock);
-  struct rows *rows = atomic_load(&table);
-  for (size_t n = 0; rows != NULL && n <= rows->mask; n++)
-    if (atomic_load(&rows->items[n].handle) > DEAD && ends(rows->items[n].kernel, value))
-      atomic_store(&rows->items[n].handle, DEAD);
+  struct handle_row *row;
+  for (size_t position = 0; (row = next_handle(&table, &position)) != NULL;)
+    if (ends(row->object, value))
+      end_handle(row);
   pthread_mutex_unlock(&lock);
 }
 
@@ -146,11 +90,11 @@ static bool ends_with_context(const struct kernel *kernel, uint64_t context) {
 
 void forget_kernels_of_context(uint64_t context) { forget(ends_with_context, context); }
 
-void reset_kernels_after_fork(void) {
-  pthread_mutex_init(&lock, NULL);
-  atomic_store(&table, NULL);
+static void reset(void) {
+  atomic_store(&table.rows, NULL);
   library_of_module_count = 0;
 }
+IN_CHILD(reset);
 
 // ---- what the driver knows ----------------------------------------------------------------------
 
@@ -168,19 +112,19 @@ static const char *name_from_driver(uint64_t handle, bool *is_kernel) {
 }
 
 struct kernel *kernel_of_handle(uint64_t handle) {
-  struct row *row = find_row(atomic_load_explicit(&table, memory_order_acquire), handle);
-  if (row == NULL && handle > DEAD) {
+  struct handle_row *row = find_handle(&table, handle);
+  if (row == NULL && handle > DEAD_HANDLE) {
     bool is_kernel;
     const char *name = name_from_driver(handle, &is_kernel);
     // Remembered without a name as well, so that the driver is not asked at every launch.
     remember_kernel(handle, 0, name != NULL ? name : "", is_kernel);
-    row = find_row(atomic_load_explicit(&table, memory_order_acquire), handle);
+    row = find_handle(&table, handle);
   }
-  return row != NULL ? row->kernel : &unknown_kernel;
+  return row != NULL ? row->object : &unknown_kernel;
 }
 
 bool kernel_matches(struct kernel *kernel) {
-  struct row *row = find_row(atomic_load_explicit(&table, memory_order_acquire), kernel->handle);
+  struct handle_row *row = find_handle(&table, kernel->handle);
   if (row == NULL || kernel == &unknown_kernel)
     return false;
   uint32_t state = atomic_load(&row->state);
@@ -224,9 +168,9 @@ static bool ask_with(const char *symbol, struct kernel *kernel) {
   return true;
 }
 
+static MUTEX(asking); // not held while the driver is asked
+
 void ask_layout(struct kernel *kernel) {
-  static pthread_mutex_t asking =
-      PTHREAD_MUTEX_INITIALIZER; // of the shim's own making; other launches only wait for it
   if (__atomic_load_n(&kernel->layout_asked, __ATOMIC_ACQUIRE))
     return;
   struct kernel answer = *kernel;
@@ -282,11 +226,12 @@ uint64_t library_kernel_of(const struct kernel *kernel) {
   if (function_of == NULL || kernel->name[0] == '\0')
     return 0;
   pthread_mutex_lock(&lock);
-  struct rows *rows = atomic_load(&table);
-  for (size_t n = 0; rows != NULL && n <= rows->mask && count < MAX_ASKED; n++)
-    if (atomic_load(&rows->items[n].handle) > DEAD && rows->items[n].kernel->is_kernel &&
-        rows->items[n].kernel->owner != 0 && strcmp(rows->items[n].kernel->name, kernel->name) == 0)
-      candidates[count++] = rows->items[n].kernel->handle;
+  struct handle_row *row;
+  for (size_t position = 0; count < MAX_ASKED && (row = next_handle(&table, &position)) != NULL;) {
+    const struct kernel *other = row->object;
+    if (other->is_kernel && other->owner != 0 && strcmp(other->name, kernel->name) == 0)
+      candidates[count++] = other->handle;
+  }
   pthread_mutex_unlock(&lock);
   for (size_t n = 0; n < count && found == 0; n++)
     if (function_of(&function, candidates[n]) == SUCCESS && function == kernel->handle)

@@ -18,7 +18,7 @@ struct kernel {
   uint32_t parameter_bytes;
   uint32_t *layout;              // parameter_count pairs of offset and size
   _Atomic uint32_t list_name;    // launches.c
-  struct old_launch *old_launch; // custom/old_launch.c; NULL until something was set
+  struct old_launch *old_launch; // arguments/old_launch.c; NULL until something was set
 };
 
 // False: a launch of this handle is of no interest while the window is closed.
@@ -34,4 +34,3 @@ enum { KERNEL_ATTRIBUTES = 10 }; // CUfunction_attribute 0 to 9, which every dri
 size_t ask_attributes(const struct kernel *kernel, int32_t pairs[2 * KERNEL_ATTRIBUTES]);
 void note_kernels(const struct call *call); // after a successful call that makes or ends handles
 void forget_kernels_of_context(uint64_t context);
-void reset_kernels_after_fork(void);

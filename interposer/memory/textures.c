@@ -1,6 +1,9 @@
 // What kernels reach by a handle instead of an address: texture and surface objects, whose handles stand in
 // parameters and in memory, and texture and surface references, which any kernel of their module may use.
-#include "shim.h"
+#include "memory/textures.h"
+
+#include "base/fork.h"
+#include "driver/ask.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,7 +18,7 @@ struct object {
 _Atomic uint64_t lowest_object, object_span;
 atomic_uint bound_references;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static MUTEX(lock);
 static struct object *objects; // sorted by handle
 static size_t object_count, object_capacity;
 
@@ -138,8 +141,8 @@ void references_take(struct range_list *taken) {
     memory_take(target, 1, taken);
 }
 
-void reset_objects_after_fork(void) {
-  pthread_mutex_init(&lock, NULL);
+static void reset(void) {
   object_count = 0;
   publish();
 }
+IN_CHILD(reset);

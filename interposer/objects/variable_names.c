@@ -1,7 +1,13 @@
 // Asks whoever started the capture for the names of the variables in an image, through a socket in its
 // folder.
 #define _GNU_SOURCE
-#include "memory/variable_names.h"
+#include "objects/variable_names.h"
+
+#include "base/bytes.h"
+#include "base/fork.h"
+#include "driver/ask.h"
+#include "record/image.h"
+#include "record/writer.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +22,8 @@ enum { MAX_ANSWER_BYTES = 4 << 20, PATIENCE_S = 20 };
 
 static bool launcher_is_silent; // it did not answer in time once, so it is not waited for again
 
-void forget_silent_launcher(void) { launcher_is_silent = false; }
+static void ask_again(void) { launcher_is_silent = false; }
+IN_CHILD(ask_again);
 
 // What is sent, followed by `data_bytes` bytes: replay/capture/variables.py.
 struct question {
