@@ -18,11 +18,12 @@
 #include "driver/real.h"
 #include "entry/process.h"
 // The one path that every recorded call takes.
+#include "arguments/arguments.h"
 #include "base/bytes.h"
 #include "base/privacy.h"
 #include "base/selection.h"
 #include "call/call.h"
-#include "custom/calls.h"
+#include "call/exceptions.h"
 #include "driver/ask.h"
 #include "graph/graph.h"
 #include "objects/contexts.h"

@@ -45,8 +45,6 @@ static void child_after_fork(void) {
   reset_streams_after_fork();
   reset_launch_list_after_fork();
   reset_timings_after_fork();
-  reset_graph_changes_after_fork();
-  reset_conditions_after_fork();
   atomic_store(&driver_has_answered, false);
   forked_from = (uint32_t)getppid();
   atomic_store(&mode, MODE_UNKNOWN);

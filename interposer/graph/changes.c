@@ -2,6 +2,11 @@
 // latest of each node says what a later window launches, so they are kept here and written when one opens.
 #include "graph/executable.h"
 
+#include "base/fork.h"
+#include "base/state.h"
+#include "graph/graph.h"
+#include "record/encode.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +24,7 @@ struct change {
   struct description description; // bytes NULL: none was made
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static MUTEX(lock);
 static struct change *buckets[BUCKETS];
 static size_t kept;
 static uint64_t last_order;
@@ -166,8 +171,8 @@ void write_graph_changes(void) {
   pthread_mutex_unlock(&lock);
 }
 
-void reset_graph_changes_after_fork(void) {
-  pthread_mutex_init(&lock, NULL);
+static void reset(void) {
   memset(buckets, 0, sizeof buckets); // of the parent's graphs
   kept = 0;
 }
+IN_CHILD(reset);

@@ -2,7 +2,11 @@
 // conditional nodes when they were made (conditions.c).
 #pragma once
 
-#include "shim.h"
+#include "record/call.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 enum { PARTS = PART_BODY + 1 }; // room for one of each (enum node_part)
 

@@ -6,7 +6,10 @@
 
 #include "base/fork.h"
 #include "base/handles.h"
-#include "custom/custom.h"
+#include "driver/real.h"
+#include "graph/graph.h"
+#include "objects/kernels.h"
+#include "record/encode.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -2,7 +2,10 @@
 // and what a launch of one means (launch.c).
 #pragma once
 
+#include "arguments/arguments.h"
 #include "graph/description.h"
+
+#include <stdatomic.h>
 
 struct graph_node {
   uint64_t handle;

@@ -23,5 +23,7 @@ bool graph_change_can_wait(const struct call *call);
 void keep_graph_change(struct call *call);
 void forget_graph_changes(uint64_t graph);
 void write_graph_changes(void);
-void reset_graph_changes_after_fork(void);
-void reset_conditions_after_fork(void);
+
+// What attaches a description or host memory (call/exceptions.c).
+void graph_enter(struct call *call);
+void graph_launch_enter(struct call *call);

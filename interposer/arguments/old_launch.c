@@ -1,7 +1,11 @@
 // The launch protocol of CUDA 2 and 3: block shape, shared memory and parameters are state of a function,
 // which cuLaunch and its like launch. The state is followed from the first driver call on, and a launch is
 // recorded with all of it.
-#include "custom/custom.h"
+#include "arguments/arguments.h"
+
+#include "base/bytes.h"
+#include "objects/kernels.h"
+#include "record/encode.h"
 
 #include <stdlib.h>
 #include <string.h>

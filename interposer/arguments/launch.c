@@ -1,5 +1,9 @@
 // Launches: parameters, configuration with its attributes, what the driver says of the compiled kernel.
-#include "custom/custom.h"
+#include "arguments/arguments.h"
+
+#include "base/bytes.h"
+#include "objects/kernels.h"
+#include "record/encode.h"
 
 #include <string.h>
 

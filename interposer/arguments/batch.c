@@ -1,7 +1,11 @@
 // Copies in batches, and batches of waits and writes of single values. What a batch copies out of pageable
 // memory is recorded as one piece: the bytes one after another, and the positions of the copies that they
 // belong to.
-#include "custom/custom.h"
+#include "arguments/arguments.h"
+
+#include "base/bytes.h"
+#include "memory/memory.h"
+#include "record/encode.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,10 @@
 // Which functions are exceptions: the table marks each of them `custom`. One of them without a row here is
 // custom for the engine alone.
-#include "custom/custom.h"
+#include "call/exceptions.h"
+
+#include "arguments/arguments.h"
+#include "driver/real.h"
+#include "graph/graph.h"
 
 static const struct {
   void (*enter)(struct call *call);

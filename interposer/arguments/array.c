@@ -1,5 +1,8 @@
 // CUDA arrays and tensor maps.
-#include "custom/custom.h"
+#include "arguments/arguments.h"
+
+#include "memory/arrays.h"
+#include "record/encode.h"
 
 #include <string.h>
 

@@ -1,5 +1,10 @@
 // Copies of two and three dimensions, and copies whose sides may be host or device memory.
-#include "custom/custom.h"
+#include "arguments/arguments.h"
+
+#include "base/bytes.h"
+#include "memory/arrays.h"
+#include "memory/memory.h"
+#include "record/encode.h"
 
 #include <stdlib.h>
 #include <string.h>

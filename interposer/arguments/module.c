@@ -1,6 +1,11 @@
 // Modules and libraries from files, module variables, and the parameters of contexts.
 #define _GNU_SOURCE
-#include "custom/custom.h"
+#include "arguments/arguments.h"
+
+#include "driver/ask.h"
+#include "driver/real.h"
+#include "memory/memory.h"
+#include "record/encode.h"
 
 #include <fcntl.h>
 #include <string.h>
