@@ -1,20 +1,45 @@
 // The one path of every recorded call: ENTER, the driver, LEAVE, and what the call did to memory and objects.
-#include "copy/copy.h"
+#include "call/call.h"
+
+#include "arguments/arguments.h"
+#include "base/clock.h"
+#include "base/fork.h"
+#include "base/selection.h"
+#include "base/state.h"
+#include "base/thread.h"
+#include "call/exceptions.h"
+#include "call/lifetime.h"
+#include "contents/copy.h"
+#include "contents/gate.h"
+#include "contents/host_writes.h"
+#include "contents/idle.h"
+#include "driver/ask.h"
+#include "driver/real.h"
+#include "graph/graph.h"
+#include "memory/arrays.h"
+#include "memory/memory.h"
+#include "memory/physical.h"
+#include "memory/textures.h"
+#include "objects/array_handles.h"
+#include "objects/contexts.h"
+#include "objects/kernels.h"
+#include "objects/modules.h"
+#include "objects/stream_capture.h"
+#include "record/encode.h"
+#include "record/process.h"
+#include "window/launches.h"
+#include "window/timing.h"
+#include "window/touch.h"
+#include "window/window.h"
 
 #include <errno.h>
 #include <string.h>
 
 enum { MAX_WINDOWS_WAITED_FOR = 1000 };
 
-static _Atomic uint64_t launches_in_window;
 static atomic_uchar noted_uncaptured[SLOT_COUNT];
 
-void forget_window_timings(void) { atomic_store(&launches_in_window, 0); }
-
-static void reset(void) {
-  atomic_store(&launches_in_window, 0);
-  memset(noted_uncaptured, 0, sizeof noted_uncaptured);
-}
+static void reset(void) { memset(noted_uncaptured, 0, sizeof noted_uncaptured); }
 IN_CHILD(reset);
 
 // ---- what a successful call changes -------------------------------------------------------------
@@ -311,8 +336,7 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
     call->window = (uint32_t)(prepared_for >> 1);
     if (!write_enter(call))
       call->number = 0;
-    else if (is_any_launch(call->function) && !call->in_capture &&
-             is_timed(atomic_fetch_add(&launches_in_window, 1) + 1))
+    else if (is_any_launch(call->function) && !call->in_capture && is_timed_in_window())
       begin_timing(call, NULL);
   } else {
     call->number = 0;

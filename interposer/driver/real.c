@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-__attribute__((visibility("hidden"))) void *(*real_dlsym)(void *handle, const char *name);
+void *(*real_dlsym)(void *handle, const char *name);
 _Atomic(void *) real_functions[SLOT_COUNT];
 static _Atomic(void *)
     driver; // what dlopen gave; any handle through which dlsym finds the driver's functions

@@ -5,8 +5,10 @@
 // dlsym answers with them. dlsym and cuGetProcAddress ask the real one first, so that a function which is not
 // there stays not there; what they answer is remembered as the real function of the wrapper.
 #define _GNU_SOURCE
+#include "base/macros.h"
+#include "base/thread.h"
+#include "driver/real.h"
 #include "entry/wrappers.h"
-#include "shim.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -3,7 +3,16 @@
 //
 // The closed path (no window, or nothing to capture at all) is decided here, inline: a flag test, for
 // launches one lookup, and the driver.
-#include "shim.h"
+#include "entry/wrappers.h"
+
+#include "base/macros.h"
+#include "base/state.h"
+#include "base/thread.h"
+#include "call/call.h"
+#include "contents/gate.h"
+#include "driver/real.h"
+#include "graph/graph.h"
+#include "objects/kernels.h"
 
 #include <string.h>
 

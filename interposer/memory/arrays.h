@@ -3,7 +3,6 @@
 
 #include "memory/memory.h"
 
-#define ARRAY_ADDRESSES ((uint64_t)0xa77a << 48) // where the ranges of arrays begin: no memory is there
 #define MAX_ARRAY_BYTES ((uint64_t)1 << 44)
 enum { MAX_ARRAY_PARTS = 64 };
 

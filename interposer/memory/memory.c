@@ -4,7 +4,6 @@
 #include "memory/memory.h"
 
 #include "base/fork.h"
-#include "memory/arrays.h"
 #include "memory/ranges.h"
 
 #include <stdlib.h>

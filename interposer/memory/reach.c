@@ -4,7 +4,6 @@
 
 #include "base/macros.h"
 #include "base/thread.h"
-#include "memory/arrays.h"
 #include "memory/ranges.h"
 #include "memory/tensor_maps.h"
 #include "memory/textures.h"

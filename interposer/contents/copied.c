@@ -1,5 +1,7 @@
 // What the copies of each range looked like, so that the next one need not write what is the same.
-#include "copy/copy.h"
+#include "contents/copy.h"
+
+#include "base/fork.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +39,7 @@ static bool grow(void) {
       continue;
     if (memory_find(table[n].base, &range) && range.serial == table[n].serial)
       live++;
-    else // its place is kept: what stands behind it has to be found until the table is made anew
+    else // its place is kept until the table is made anew, so that what follows it is found
       release(&table[n]);
   }
   size_t count = FIRST_BUCKETS;
@@ -84,10 +86,11 @@ struct copied *copied_of(const struct range *range) {
 }
 
 // Another thread may have been in the middle of a change: what there was is left alone.
-void reset_copied_after_fork(void) {
+static void reset(void) {
   table = NULL;
   bucket_count = used_count = 0;
 }
+IN_CHILD(reset);
 
 // ---- records ------------------------------------------------------------------------------------
 
@@ -98,7 +101,7 @@ void begin_copy(struct copy_writer *writer, const struct range *range, enum mome
   writer->call = call;
   writer->flags = COPY_FIRST | (inherits ? COPY_INHERITS : 0);
   writer->count = 0;
-  writer->behind = NULL;
+  writer->being_written = NULL;
 }
 
 static bool flush(struct copy_writer *writer) {

@@ -5,7 +5,11 @@
 // are those of nvtx3/nvToolsExt.h and nvtx3/nvtxDetail/nvtxTypes.h, which are the published interface between
 // the two.
 #define _GNU_SOURCE
-#include "shim.h"
+#include "base/macros.h"
+#include "base/selection.h"
+#include "base/state.h"
+#include "call/lifetime.h"
+#include "window/window.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,9 +1,10 @@
 // Copies of ranges that write only what has changed since the copy before (replay/capture/FORMAT.md, COPY).
 #pragma once
 
-#include "shim.h"
+#include "memory/reach.h"
+#include "record/writer.h"
 
-enum { CHUNK_BYTES = 256 << 10 }; // what is compared and written as one; a chunk of a snapshot
+enum { CHUNK_BYTES = 256 << 10, PIECE_BYTES = 8 << 20 }; // compared and written as one; read as one
 
 // Of a chunk. Two chunks that differ have equal hashes with a probability of about 2^-110: a keyed
 // multiplicative hash whose key is drawn in each process, no cryptographic one. An accident is what it has to
@@ -14,7 +15,7 @@ struct hash {
 struct hash_key {
   uint64_t words[4];
 };
-extern const struct hash_key *hash_key(void);
+const struct hash_key *hash_key(void);
 struct hash hash_chunk(const uint8_t *data, size_t bytes);
 
 // What is known of the last whole copy of a range. Used by the thread that closed the gate.
@@ -27,7 +28,6 @@ struct copied {
   uint8_t *holds_words;    // likewise; 1: the chunk holds such words, or may
 };
 struct copied *copied_of(const struct range *range); // NULL: no memory for it
-void reset_copied_after_fork(void);
 
 // Writes the records of one copy.
 struct copy_entry {
@@ -42,7 +42,7 @@ struct copy_writer {
   uint32_t flags; // of the next record
   uint32_t count;
   struct copy_entry entries[COPY_ENTRIES];
-  struct piece *behind; // is being written; its entries come when it is
+  struct piece *being_written; // is being written; its entries come when it is
 };
 void begin_copy(struct copy_writer *writer, const struct range *range, enum moment moment, uint64_t call,
                 bool inherits);
@@ -75,8 +75,7 @@ void add_to_piece(struct piece *piece, size_t chunk, size_t offset, size_t bytes
 // The data stay as they are until the next call of either function. False: capture has stopped.
 bool write_piece(struct copy_writer *writer, struct piece *piece);
 bool finish_pieces(struct copy_writer *writer);
-void end_work_behind(void); // before the gate opens
-void reset_behind_after_fork(void);
+void end_copy_threads(void); // before the gate opens
 
 // Hashes of all chunks of a device range, made by a kernel of the shim in the range's context, which is
 // current. The device is idle. False: to be copied and hashed by the host. `call`: for a note.
@@ -86,4 +85,3 @@ void host_look_took(uint64_t ns,
                     uint64_t bytes);       // copying, hashing and searching device memory, 1 MiB or more
 void device_hash_is_wrong(uint64_t call);  // it will not be used any more
 void end_device_hashing(uint64_t context); // of a context that is about to end; 0: of all
-void reset_device_hash_after_fork(void);

@@ -5,7 +5,13 @@
 // is asked until it is idle or patience ends, and only then the context is synchronised, which returns at
 // once unless there is work in another thread's default stream.
 #define _GNU_SOURCE
-#include "shim.h"
+#include "contents/idle.h"
+
+#include "base/clock.h"
+#include "base/fork.h"
+#include "driver/ask.h"
+#include "driver/real.h"
+#include "record/writer.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -24,7 +30,7 @@ struct stream {
   uint64_t handle, context;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static MUTEX(lock);
 static struct stream *streams;
 static size_t stream_count, stream_capacity;
 
@@ -76,10 +82,8 @@ void note_streams(const struct call *call) {
   }
 }
 
-void reset_streams_after_fork(void) {
-  pthread_mutex_init(&lock, NULL);
-  stream_count = 0;
-}
+static void reset(void) { stream_count = 0; }
+IN_CHILD(reset);
 
 // ---- waiting ------------------------------------------------------------------------------------
 

@@ -3,7 +3,16 @@
 // Nothing waits for an event: whether it has passed is asked when the next launch is timed, when the window
 // closes, and when its context ends. No lock is held across a call of the driver: who takes a timing is the
 // only one to look at it.
-#include "shim.h"
+#include "window/timing.h"
+
+#include "arguments/arguments.h"
+#include "base/fork.h"
+#include "base/state.h"
+#include "driver/ask.h"
+#include "driver/real.h"
+#include "objects/stream_capture.h"
+#include "record/writer.h"
+#include "window/launches.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +38,17 @@ static struct timing timings[TIMINGS];
 // The first launches, then the 16th, 32nd, ...: an event costs about as much as a launch.
 bool is_timed(uint64_t launch) { return launch <= TIMED_AT_FIRST || (launch & (launch - 1)) == 0; }
 
-void reset_timings_after_fork(void) { memset((void *)timings, 0, sizeof timings); } // they are the parent's
+static _Atomic uint64_t launches_in_window;
+
+bool is_timed_in_window(void) { return is_timed(atomic_fetch_add(&launches_in_window, 1) + 1); }
+
+void forget_window_timings(void) { atomic_store(&launches_in_window, 0); }
+
+static void reset(void) {
+  forget_window_timings();
+  memset((void *)timings, 0, sizeof timings); // they are the parent's
+}
+IN_CHILD(reset);
 
 // Asking for an event may spoil another thread's stream capture, unless the asking thread says that it knows
 // what it does. Not yet seen on a GPU.

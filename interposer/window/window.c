@@ -1,6 +1,23 @@
-// The selection (which launches), and the windows it opens and closes.
+// Windows: which launches open and close them.
 #define _GNU_SOURCE
-#include "copy/copy.h"
+#include "window/window.h"
+
+#include "base/clock.h"
+#include "base/fork.h"
+#include "base/selection.h"
+#include "base/state.h"
+#include "base/thread.h"
+#include "contents/contents.h"
+#include "contents/copy.h"
+#include "contents/gate.h"
+#include "contents/host_writes.h"
+#include "graph/graph.h"
+#include "memory/hints.h"
+#include "memory/memory.h"
+#include "objects/kernels.h"
+#include "record/process.h"
+#include "record/writer.h"
+#include "window/timing.h"
 
 #include <pthread.h>
 

@@ -12,7 +12,18 @@
 // or when managed memory is concerned, which some devices forbid to touch meanwhile, is the device waited
 // for.
 #define _GNU_SOURCE
-#include "shim.h"
+#include "contents/host_writes.h"
+
+#include "base/clock.h"
+#include "base/fork.h"
+#include "base/state.h"
+#include "contents/gate.h"
+#include "contents/idle.h"
+#include "contents/reading.h"
+#include "driver/ask.h"
+#include "driver/real.h"
+#include "memory/reach.h"
+#include "record/writer.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -62,6 +73,7 @@ void forget_host_contents(void) {
   end_was_looked_at = false;
   limit_is_reached = false;
 }
+IN_CHILD(forget_host_contents);
 
 static bool still_exists(const struct kept *item) {
   struct range now;

@@ -2,80 +2,25 @@
 // range that was read before only what has changed since then is written, and only that is copied where the
 // device can tell.
 #define _GNU_SOURCE
-#include "copy/copy.h"
+#include "contents/contents.h"
 
-#include <stdio.h>
+#include "base/clock.h"
+#include "base/selection.h"
+#include "base/state.h"
+#include "contents/copy.h"
+#include "contents/gate.h"
+#include "contents/host_writes.h"
+#include "contents/idle.h"
+#include "contents/reading.h"
+#include "driver/ask.h"
+#include "driver/real.h"
+#include "record/writer.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 atomic_bool host_memory_is_pending;
-// One is read, one hashed, one written; used by the thread that closed the gate, and by those behind it.
-static struct piece pieces[3];
 static uint64_t bytes_copied; // into the capture: what --max-bytes limits
-void write_contents(const struct range *range, uint64_t offset, const uint8_t *data, size_t bytes,
-                    enum moment moment, uint64_t call) {
-  uint64_t blob = UINT64_MAX;
-  uint32_t check = 0;
-  if (!is_zero(data, bytes)) {
-    blob = reserve_blob(bytes);
-    check = crc32c(0, data, bytes);
-    if (!write_blob(blob, data, bytes))
-      return;
-  }
-  write_span(range, offset, bytes, moment, call, blob, check);
-}
-
-void write_span(const struct range *range, uint64_t offset, uint64_t bytes, enum moment moment, uint64_t call,
-                uint64_t blob, uint32_t check) {
-  struct record record;
-  if (!begin_record(&record, RECORD_BLOB, 0, call, 48))
-    return;
-  put_u64(&record, range->base + offset);
-  put_u64(&record, bytes);
-  put_u64(&record, blob);
-  put_u64(&record, range->base);
-  put_u64(&record, range->bytes);
-  put_u64(&record, (uint32_t)moment | (uint64_t)check << 32);
-  end_record(&record);
-}
-
-static int read_piece(const struct range *range, uint64_t address, size_t bytes, uint8_t *to) {
-  // Pinned and registered host memory is read where it is; the device is idle.
-  if (range->kind == RANGE_HOST)
-    return read_memory(to, (const void *)(uintptr_t)address, bytes) ? SUCCESS : ERROR_INVALID_VALUE;
-  if (range->kind == RANGE_ARRAY)
-    return read_array(range->base, address - range->base, bytes, to);
-  int (*copy)(void *, uint64_t, size_t) = driver_symbol("cuMemcpyDtoH_v2");
-  return copy != NULL ? copy(to, address, bytes) : ERROR_SYMBOL_NOT_FOUND;
-}
-
-static bool has_room(struct piece *piece) {
-  if (piece->data == NULL) {
-    void *mapped = mmap(NULL, PIECE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped != MAP_FAILED)
-      piece->data = mapped;
-  }
-  return piece->data != NULL;
-}
-
-const uint8_t *read_contents(const struct range *range, uint64_t offset, size_t bytes, int *result) {
-  uint8_t *to = has_room(&pieces[0]) ? pieces[0].data : NULL;
-  *result = to != NULL ? read_piece(range, range->base + offset, bytes, to) : ERROR_OUT_OF_MEMORY;
-  return *result == SUCCESS ? to : NULL;
-}
-
-const uint8_t *read_while_device_works(const struct range *range, uint64_t offset, size_t bytes) {
-  uint8_t *to = has_room(&pieces[0]) ? pieces[0].data : NULL;
-  return to != NULL && read_memory(to, (const void *)(uintptr_t)(range->base + offset), bytes) ? to : NULL;
-}
-
-bool push_context_of(const struct range *range) {
-  return range->kind != RANGE_HOST && push_context(range->context);
-}
-
-// ---- one range ----------------------------------------------------------------------------------
-
 // How a copy goes on, piece by piece.
 struct reading {
   struct copy_writer writer;
@@ -95,10 +40,10 @@ static bool within_limit(struct reading *reading, size_t bytes) {
   return !reading->over_limit;
 }
 
-static bool add_run(struct reading *reading, struct piece *piece, size_t behind, size_t end, size_t bytes) {
+static bool add_run(struct reading *reading, struct piece *piece, size_t last, size_t end, size_t bytes) {
   if (!within_limit(reading, bytes))
     return false;
-  add_to_piece(piece, behind - (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES, end - bytes, bytes);
+  add_to_piece(piece, last - (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES, end - bytes, bytes);
   return true;
 }
 
@@ -144,11 +89,12 @@ static bool take_piece(struct reading *reading, struct piece *piece) {
 
 // One that is neither being written nor hashed; with no room for more, one that has been.
 static struct piece *free_piece(struct reading *reading, const struct piece *hashed) {
-  for (size_t n = 0; n < sizeof pieces / sizeof *pieces; n++)
-    if (&pieces[n] != reading->writer.behind && &pieces[n] != hashed && has_room(&pieces[n]))
+  for (size_t n = 0; n < PIECES; n++)
+    if (&pieces[n] != reading->writer.being_written && &pieces[n] != hashed && has_room(&pieces[n]))
       return &pieces[n];
-  struct piece *behind = reading->writer.behind; // NULL when only one has room, and that one is being hashed
-  return behind != NULL && finish_pieces(&reading->writer) ? behind : NULL;
+  struct piece *written =
+      reading->writer.being_written; // NULL when only one has room, and that one is being hashed
+  return written != NULL && finish_pieces(&reading->writer) ? written : NULL;
 }
 
 static int take_stretch(struct reading *reading, size_t first, uint64_t end) {
@@ -333,7 +279,7 @@ void copy_contents(struct range_list *list, enum moment moment, uint64_t call, b
     if (moment == MOMENT_BEFORE)
       memory_mark(range.base, range.serial, RANGE_LOST);
   }
-  end_work_behind();
+  end_copy_threads();
   atomic_fetch_add(&perturbation.copy_ns, now_ns() - begin_ns);
   if (!writer_is_open()) // capture has stopped: nothing of it stays in the application
     end_device_hashing(0);

@@ -4,8 +4,16 @@
 // that they are there however the process ends. Rows and names are only ever added, under the lock; counting
 // takes none. The layout is replay/capture/FORMAT.md; `replay/capture/launches.py` reads it.
 #define _GNU_SOURCE
+#include "window/launches.h"
+
+#include "arguments/arguments.h"
+#include "base/bytes.h"
+#include "base/fork.h"
+#include "base/selection.h"
+#include "graph/graph.h"
+#include "objects/kernels.h"
 #include "record/files.h"
-#include "shim.h"
+#include "window/timing.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -53,7 +61,7 @@ struct name {
   _Atomic uint64_t launches;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static MUTEX(lock);
 static struct file list_file = NO_FILE;
 static uint8_t *mapped;
 static size_t rows_used, names_used, name_bytes_used;
@@ -77,8 +85,7 @@ bool open_launch_list(void) {
 }
 
 // The mapping stays the parent's.
-void reset_launch_list_after_fork(void) {
-  pthread_mutex_init(&lock, NULL);
+static void reset(void) {
   if (mapped != NULL)
     munmap(mapped, FILE_BYTES);
   mapped = NULL;
@@ -87,6 +94,7 @@ void reset_launch_list_after_fork(void) {
   memset((void *)slots_of_rows, 0, sizeof slots_of_rows);
   memset((void *)names, 0, sizeof names);
 }
+IN_CHILD(reset);
 
 // ---- rows ---------------------------------------------------------------------------------------
 

@@ -8,7 +8,14 @@
 // faster, which is no matter of the device alone: a driver may run kernels on the host.
 //
 // Not yet seen on a GPU.
-#include "copy/copy.h"
+#include "contents/copy.h"
+
+#include "base/clock.h"
+#include "base/fork.h"
+#include "base/selection.h"
+#include "base/state.h"
+#include "driver/ask.h"
+#include "driver/real.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -301,4 +308,5 @@ void end_device_hashing(uint64_t context) {
   }
 }
 
-void reset_device_hash_after_fork(void) { memset(hashers, 0, sizeof hashers); } // they are the parent's
+static void reset(void) { memset(hashers, 0, sizeof hashers); } // they are the parent's
+IN_CHILD(reset);

@@ -1,6 +1,17 @@
 // The process under capture from its first driver call to its end, and as the child of a fork.
 #define _GNU_SOURCE
-#include "copy/copy.h"
+#include "call/lifetime.h"
+
+#include "base/fork.h"
+#include "base/selection.h"
+#include "base/state.h"
+#include "base/thread.h"
+#include "contents/copy.h"
+#include "contents/gate.h"
+#include "record/process.h"
+#include "record/writer.h"
+#include "window/launches.h"
+#include "window/window.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -38,13 +49,6 @@ static void child_after_fork(void) {
   if (now == MODE_INERT || now == MODE_UNKNOWN)
     return;
   reset_in_child();
-  forget_host_contents();
-  reset_copied_after_fork();
-  reset_behind_after_fork();
-  reset_device_hash_after_fork();
-  reset_streams_after_fork();
-  reset_launch_list_after_fork();
-  reset_timings_after_fork();
   atomic_store(&driver_has_answered, false);
   forked_from = (uint32_t)getppid();
   atomic_store(&mode, MODE_UNKNOWN);

@@ -5,7 +5,11 @@
 // the gate opens. They take no signals, call no driver and write no records: one hashes, the other puts bytes
 // into the blobs file. Where a thread cannot be had, the copying thread does the same by itself.
 #define _GNU_SOURCE
-#include "copy/copy.h"
+#include "contents/copy.h"
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/fork.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -21,7 +25,7 @@ static void hash_chunks(struct piece *piece);
 static void store(struct piece *piece);
 static struct worker hashing = {.work = hash_chunks}, writing = {.work = store};
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static MUTEX(lock);
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
 void begin_piece(struct piece *piece, size_t first_chunk, size_t bytes) {
@@ -71,7 +75,7 @@ static void store(struct piece *piece) {
   }
 }
 
-static void *work_behind(void *argument) {
+static void *work(void *argument) {
   struct worker *worker = argument;
   pthread_mutex_lock(&lock);
   while (!worker->has_to_end) {
@@ -98,7 +102,7 @@ static bool start(struct worker *worker) {
   worker->has_to_end = false;
   if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
     return false;
-  worker->is_running = pthread_create(&worker->thread, NULL, work_behind, worker) == 0;
+  worker->is_running = pthread_create(&worker->thread, NULL, work, worker) == 0;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   return worker->is_running;
 }
@@ -134,17 +138,17 @@ static void wait_for(struct worker *worker) {
   pthread_mutex_unlock(&lock);
 }
 
-void end_work_behind(void) {
+void end_copy_threads(void) {
   end(&hashing);
   end(&writing);
 }
 
-void reset_behind_after_fork(void) { // the threads are the parent's
-  pthread_mutex_init(&lock, NULL);
+static void reset(void) { // the threads are the parent's
   pthread_cond_init(&changed, NULL);
   hashing.handed_over = writing.handed_over = NULL;
   hashing.is_running = writing.is_running = false;
 }
+IN_CHILD(reset);
 
 void hash_piece(struct piece *piece, bool more_follow) {
   wait_for_hashes();
@@ -154,10 +158,10 @@ void hash_piece(struct piece *piece, bool more_follow) {
 void wait_for_hashes(void) { wait_for(&hashing); }
 
 bool finish_pieces(struct copy_writer *writer) {
-  struct piece *piece = writer->behind;
+  struct piece *piece = writer->being_written;
   if (piece == NULL)
     return true;
-  writer->behind = NULL;
+  writer->being_written = NULL;
   wait_for(&writing);
   if (piece->error != 0) {
     stop_capture("contents could not be written: %s", strerror(piece->error));
@@ -172,7 +176,7 @@ bool finish_pieces(struct copy_writer *writer) {
 bool write_piece(struct copy_writer *writer, struct piece *piece) {
   if (!finish_pieces(writer))
     return false;
-  writer->behind = piece;
+  writer->being_written = piece;
   hand_over(&writing, piece, writer->range->bytes <= PIECE_BYTES);
   return true;
 }

@@ -1,5 +1,23 @@
 // What a call may touch, and the copies that are made before a first touch and before memory ends.
-#include "copy/copy.h"
+#include "window/touch.h"
+
+#include "arguments/arguments.h"
+#include "base/bytes.h"
+#include "base/selection.h"
+#include "base/state.h"
+#include "contents/contents.h"
+#include "contents/gate.h"
+#include "contents/host_writes.h"
+#include "graph/graph.h"
+#include "memory/arrays.h"
+#include "memory/blocks.h"
+#include "memory/hints.h"
+#include "memory/memory.h"
+#include "memory/reach.h"
+#include "memory/textures.h"
+#include "objects/contexts.h"
+#include "objects/modules.h"
+#include "record/encode.h"
 
 // What a call may read or write, besides what kernel parameters reach.
 struct touch {

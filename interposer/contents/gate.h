@@ -1,16 +1,9 @@
 // The gate that keeps threads out of the driver while memory is looked at.
 #pragma once
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/clock.h"
-#include "base/fork.h"
+#include "base/macros.h"
 #include "base/state.h"
 #include "base/thread.h"
-#include "driver/real.h"
 
 // Counts a call as inside the driver. The order of `inside` and `mode` is what membarrier in close_gate
 // relies on.

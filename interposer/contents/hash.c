@@ -5,7 +5,7 @@
 // finished states are the hash. The last bytes of a chunk that fill no column are followed by zeros: chunks
 // of one place have one length.
 #define _GNU_SOURCE
-#include "copy/copy.h"
+#include "contents/copy.h"
 
 #include <fcntl.h>
 #include <pthread.h>

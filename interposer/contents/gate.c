@@ -5,7 +5,12 @@
 // well: while the thread that closed the gate waits for the device, the device may be waiting (a host
 // function, a spinning kernel) for something that only a thread at the gate will do.
 #define _GNU_SOURCE
-#include "shim.h"
+#include "contents/gate.h"
+
+#include "base/clock.h"
+#include "base/fork.h"
+#include "base/macros.h"
+#include "record/writer.h"
 
 #include <errno.h>
 #include <linux/membarrier.h>
