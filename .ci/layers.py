@@ -49,7 +49,7 @@ _NOT_CODE = re.compile(
 _ATOMIC = re.compile(r"_Atomic\(([^()]*)\)")
 # At the beginning of a line. What has no type before its name is a macro.
 _FUNCTION = re.compile(
-    r"^(?!static\b|typedef\b|extern\b)(?:\w+[ \t*]+)+(\w+)\([^;{}]*\)\s*([;{])", re.MULTILINE
+    r"^(?!static\b|typedef\b|extern\b)(?:\w+[ \t\n*]+)+(\w+)\([^;{}]*\)\s*([;{])", re.MULTILINE
 )
 _EXTERN = re.compile(r"^extern\b([^;]*);", re.MULTILINE)
 _NAME = re.compile(

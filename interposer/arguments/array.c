@@ -3,6 +3,7 @@
 
 #include "memory/arrays.h"
 #include "record/encode.h"
+#include "record/writer.h"
 
 #include <string.h>
 

@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "memory/memory.h"
 #include "record/encode.h"
+#include "record/writer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,7 @@
 #include "base/bytes.h"
 #include "objects/kernels.h"
 #include "record/encode.h"
+#include "record/writer.h"
 
 #include <string.h>
 
@@ -90,7 +91,7 @@ void launch_is_described(const struct call *call) {
   struct kernel *kernel = call->kernel;
   unsigned values_position;
   int extra_position;
-  if (kernel->handle == 0) // what stands for all handles that nobody knows
+  if (kernel->handle == 0) // the kernel of all handles that nobody knows
     return;
   if (atomic_load_explicit(&kernel->described_window, memory_order_relaxed) != call->window)
     atomic_store(&kernel->described_window, call->window);

@@ -6,6 +6,7 @@
 #include "driver/real.h"
 #include "memory/memory.h"
 #include "record/encode.h"
+#include "record/writer.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -57,7 +58,7 @@ void variable_leave(struct call *call) {
     memory_make_host_visible(found[0]);
 }
 
-// Its size stands in a handle or in another interface, so the driver is asked.
+// Its size is in a handle or in another interface, so the driver is asked.
 void import_leave(struct call *call) {
   unsigned position = (unsigned)call->function->effect_terms[0].first;
   uint64_t *found = take_scratch(call, 16);

@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "objects/kernels.h"
 #include "record/encode.h"
+#include "record/writer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ bool is_old_launch(const struct call *call) {
 static struct old_launch *state_of(const struct call *call) {
   struct kernel *kernel = kernel_of_handle(call->arguments[0]);
   if (kernel->handle != call->arguments[0])
-    return NULL; // what stands for all handles that nobody knows
+    return NULL; // the kernel of all handles that nobody knows
   if (kernel->old_launch == NULL)
     kernel->old_launch = calloc(1, sizeof *kernel->old_launch);
   return kernel->old_launch;

@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-// Where a pointer may turn out not to be host memory (a device address behind unified addressing), the kernel
+// Where a pointer may turn out not to be host memory (a device address under unified addressing), the kernel
 // reads it and answers EFAULT instead of a fault in the application.
 bool read_memory(void *destination, const void *source, size_t bytes) {
   static atomic_bool refused; // an old container's seccomp profile

@@ -14,6 +14,7 @@
 #include "contents/reading.h"
 #include "driver/ask.h"
 #include "driver/real.h"
+#include "memory/reach.h"
 #include "record/writer.h"
 
 #include <stdlib.h>

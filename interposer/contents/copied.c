@@ -2,6 +2,8 @@
 #include "contents/copy.h"
 
 #include "base/fork.h"
+#include "memory/memory.h"
+#include "record/writer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 // Copies of ranges that write only what has changed since the copy before (replay/capture/FORMAT.md, COPY).
 #pragma once
 
+#include "generated/vocabulary.h"
 #include "memory/reach.h"
-#include "record/writer.h"
 
 enum { CHUNK_BYTES = 256 << 10, PIECE_BYTES = 8 << 20 }; // compared and written as one; read as one
 

@@ -16,6 +16,8 @@
 #include "base/state.h"
 #include "driver/ask.h"
 #include "driver/real.h"
+#include "memory/memory.h"
+#include "record/writer.h"
 
 #include <stdlib.h>
 #include <string.h>

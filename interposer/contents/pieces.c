@@ -10,6 +10,8 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/fork.h"
+#include "memory/memory.h"
+#include "record/writer.h"
 
 #include <pthread.h>
 #include <signal.h>

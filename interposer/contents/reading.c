@@ -5,6 +5,7 @@
 #include "driver/ask.h"
 #include "driver/real.h"
 #include "memory/arrays.h"
+#include "memory/memory.h"
 #include "record/writer.h"
 
 #include <sys/mman.h>

@@ -22,7 +22,7 @@ struct parameter {
   uint8_t role;           // enum role
   uint8_t size_bytes;     // as an argument
   uint16_t element_bytes; // of the pointee
-  struct term count;      // elements behind the pointer
+  struct term count;      // elements that the pointer leads to
 };
 
 struct function {

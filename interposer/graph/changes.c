@@ -4,8 +4,10 @@
 
 #include "base/fork.h"
 #include "base/state.h"
+#include "graph/description.h"
 #include "graph/graph.h"
 #include "record/encode.h"
+#include "record/writer.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -2,6 +2,7 @@
 #include "graph/executable.h"
 
 #include "arguments/arguments.h"
+#include "graph/description.h"
 #include "objects/kernels.h"
 
 #include <stdlib.h>

@@ -1,7 +1,9 @@
 // Arrays as ranges of memory.
 #pragma once
 
-#include "memory/memory.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #define MAX_ARRAY_BYTES ((uint64_t)1 << 44)
 enum { MAX_ARRAY_PARTS = 64 };

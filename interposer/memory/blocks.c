@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-// Allocations of which an allocator has said which blocks are in use; the blocks stand in `ranges` instead.
+// Allocations of which an allocator has said which blocks are in use; the blocks are in `ranges` instead.
 static struct range_list segments;
 static atomic_size_t segment_count;
 

@@ -1,6 +1,6 @@
 // Which ranges of memory exist, and which of them the open window has touched.
 //
-// Ranges stand in one array sorted by address, under a mutex that is never held across a call of the driver.
+// Ranges are in one array sorted by address, under a mutex that is never held across a call of the driver.
 #include "memory/memory.h"
 
 #include "base/fork.h"

@@ -1,4 +1,4 @@
-// What kernels reach by a handle instead of an address: texture and surface objects, whose handles stand in
+// What kernels reach by a handle instead of an address: texture and surface objects, whose handles are in
 // parameters and in memory, and texture and surface references, which any kernel of their module may use.
 #include "memory/textures.h"
 
@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct object {
-  uint64_t handle, target, context; // target: an address of memory.c, arrays included
+  uint64_t handle, target, context; // target: an address of a range, arrays included
   uint8_t kind;                     // enum object_kind
 };
 
@@ -114,7 +114,7 @@ unsigned object_targets(uint64_t word, uint64_t targets[MAX_OBJECT_TARGETS]) {
   return count;
 }
 
-// The target of the first reference from `*position` on, 0 behind the last one. The lock of memory.c may be
+// The target of the first reference from `*position` on, 0 after the last one. The lock of the ranges may be
 // held around this file's and never the other way round, so the targets are handed out one by one.
 static uint64_t next_reference(size_t *position) {
   uint64_t target = 0;

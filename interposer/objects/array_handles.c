@@ -73,7 +73,7 @@ void follow_arrays(const struct call *call) {
     break;
   case ID_cuTexRefSetAddress_v2:
   case ID_cuTexRefSetAddress2D_v2:
-  case ID_cuTexRefSetAddress2D_v3: // the reference and the address stand at other places
+  case ID_cuTexRefSetAddress2D_v3: // the reference and the address are at other places
     objects_add(words[call->function->id == ID_cuTexRefSetAddress_v2 ? 1 : 0], OBJECT_REFERENCE, words[2]);
     break;
   case ID_cuTensorMapEncodeTiled:

@@ -4,5 +4,5 @@
 #include "record/call.h"
 
 void note_contexts(const struct call *call); // after a successful call
-uint64_t
-context_that_ends(const struct call *call); // the one whose memory ends with this END_OF_CONTEXT; 0: none
+// The one whose memory ends with this END_OF_CONTEXT; 0: none.
+uint64_t context_that_ends(const struct call *call);

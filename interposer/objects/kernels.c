@@ -4,6 +4,7 @@
 
 #include "base/fork.h"
 #include "base/handles.h"
+#include "base/macros.h"
 #include "base/selection.h"
 #include "base/state.h"
 #include "base/thread.h"

@@ -1,4 +1,4 @@
-// The kernels that the application has handles of (kernels.c).
+// The kernels that the application has handles of.
 #pragma once
 
 #include "record/call.h"
@@ -17,16 +17,16 @@ struct kernel {
   int32_t parameter_count; // -1: unknown
   uint32_t parameter_bytes;
   uint32_t *layout;              // parameter_count pairs of offset and size
-  _Atomic uint32_t list_name;    // launches.c
+  _Atomic uint32_t list_name;    // window/launches.c
   struct old_launch *old_launch; // arguments/old_launch.c; NULL until something was set
 };
 
 // False: a launch of this handle is of no interest while the window is closed.
 bool launch_matters(struct thread *thread, uint64_t handle);
-// The CUkernel of a library that stands behind a function nobody asked for; 0: none is known.
+// The CUkernel of a library that a function was made of, which nobody asked for; 0: none is known.
 uint64_t library_kernel_of(const struct kernel *kernel);
-struct kernel *
-kernel_of_handle(uint64_t handle); // asks the driver when no recorded call created it; never NULL
+// Never NULL. Asks the driver when no recorded call created it.
+struct kernel *kernel_of_handle(uint64_t handle);
 bool kernel_matches(struct kernel *kernel);
 void ask_layout(struct kernel *kernel);
 enum { KERNEL_ATTRIBUTES = 10 }; // CUfunction_attribute 0 to 9, which every driver since CUDA 11 answers

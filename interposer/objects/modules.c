@@ -1,7 +1,7 @@
 // Module variables that the application never asked the address of.
 //
 // A kernel may read and write any variable of its module, so the window depends on them all. Their names
-// stand in the image that was loaded, and an image can be a compressed fat binary: that is not taken apart
+// are in the image that was loaded, and an image can be a compressed fat binary: that is not taken apart
 // inside the application. Whoever started the capture is asked, through a socket in its folder, once for each
 // module that a window launches from; the driver then says where each variable is, and it is one more range
 // of memory. Without an answer, in bounded time, the variables stay unknown, and `replay pack` names them.
@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/fork.h"
 #include "base/selection.h"
+#include "base/state.h"
 #include "driver/ask.h"
 #include "driver/real.h"
 #include "memory/memory.h"
@@ -17,6 +18,7 @@
 #include "objects/stream_capture.h"
 #include "objects/variable_names.h"
 #include "record/encode.h"
+#include "record/writer.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -293,7 +295,7 @@ bool variables_are_wanted(void) { return atomic_load_explicit(&has_wishes, memor
 
 // ---- asking where they are ----------------------------------------------------------------------
 
-// As if the application had asked, and marked as what it did not do. The context stands where the
+// As if the application had asked, and marked as what it did not do. The context is where the
 // application would have said where the address goes.
 static void record_question(unsigned id, uint64_t context, uint64_t owner, const char *name,
                             const uint64_t found[2]) {

@@ -2,6 +2,7 @@
 #include "objects/stream_capture.h"
 
 #include "base/bytes.h"
+#include "base/macros.h"
 #include "base/state.h"
 #include "driver/real.h"
 

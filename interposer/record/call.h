@@ -47,7 +47,7 @@ struct call {
   struct timing *timing;  // LAUNCH: its events; NULL when it is not timed
   uint32_t window;        // LAUNCH that is recorded: the window it belongs to
   bool selected;          // LAUNCH: the window stays open until it has left the driver
-  struct module *loading; // the module that the call is about to load (variables.c)
+  struct module *loading; // the module that the call is about to load (objects/modules.c)
   uint32_t matched, selected_launches; // launches in it that match, and that are selected
   struct description *description;     // GRAPH: graph/description.h
   struct attachment *attachments;      // in scratch

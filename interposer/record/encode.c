@@ -2,6 +2,7 @@
 #include "record/encode.h"
 
 #include "base/bytes.h"
+#include "base/thread.h"
 #include "driver/real.h"
 #include "record/image.h"
 
@@ -124,7 +125,7 @@ uint64_t term_value(const struct call *call, const struct term *term) {
 
 // ---- records ------------------------------------------------------------------------------------
 
-// Of what stands in the record itself, behind the attachment's two words.
+// Of what is in the record itself, after the attachment's two words.
 static size_t stored_bytes(const struct attachment *item) {
   switch (item->storage) {
   case STORAGE_BLOB:

@@ -6,7 +6,7 @@
 
 uint64_t term_value(const struct call *call, const struct term *term);
 void attach(struct call *call, unsigned parameter, unsigned part, const void *data, uint64_t length);
-// The same for bytes that stand in a file; `reference` says where (FORMAT.md).
+// The same for bytes that are in a file; `reference` says where (FORMAT.md).
 bool attach_place(struct call *call, unsigned parameter, unsigned part, const void *reference,
                   uint32_t reference_bytes, uint64_t length, uint32_t check);
 // The same for bytes that end before the record is written.

@@ -1,4 +1,4 @@
-// See files.c.
+// The files of a capture.
 #pragma once
 
 #include <stdatomic.h>

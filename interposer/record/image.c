@@ -1,4 +1,4 @@
-// Module images: their size, which no call passes but which stands in the image itself, and where their bytes
+// Module images: their size, which no call passes but which is in the image itself, and where their bytes
 // are.
 #define _GNU_SOURCE
 #include "record/image.h"
@@ -19,7 +19,7 @@
 enum { WRAPPER_MAGIC = 0x466243b1, ELF_MAGIC = 0x464c457f, MAX_PRELINKED = 48 };
 static const uint32_t container_magic = 0xba55ed50;
 
-// What cudart hands over: the container stands elsewhere, in the program's own data.
+// What cudart hands over: the container is elsewhere, in the program's own data.
 struct wrapper {
   uint32_t magic, version;
   const void *container;
@@ -99,7 +99,7 @@ static uint64_t image_bytes(const void *image) {
 
 // ---- images inside loaded files -----------------------------------------------------------------
 
-// A library with kernels may hold hundreds of megabytes of them, and few are launched. What stands in a
+// A library with kernels may hold hundreds of megabytes of them, and few are launched. What is in a
 // segment that nobody can write is in the file as well: only the place is recorded, and `replay pack` reads
 // what it needs.
 enum { LEAST_MAPPED_BYTES = 65536, SAMPLE_BYTES = 4096 };

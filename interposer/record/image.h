@@ -1,4 +1,4 @@
-// Module images (image.c).
+// Module images.
 #pragma once
 
 #include "record/call.h"

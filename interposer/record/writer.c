@@ -1,9 +1,9 @@
 // Records that survive the process being killed at any instruction. The layout is replay/capture/FORMAT.md.
 //
-// The newest records stand in one of two halves of a shared mapping of the file, whose pages belong to the
+// The newest records are in one of two halves of a shared mapping of the file, whose pages belong to the
 // kernel: what was stored is in the file whatever happens to the process. A record's payload is written
-// first, then the end behind it, and its size last; the next one starts only then (under the lock). A half
-// that is full is appended to the log behind the halves while the other one takes what comes; `places` in the
+// first, then the end after it, and its size last; the next one starts only then (under the lock). A half
+// that is full is appended to the log after the halves while the other one takes what comes; `places` in the
 // file's header say which half holds something and where that belongs, so that every record is in the file at
 // every moment. Pages that come with a write cost a fraction of what pages of a mapping cost.
 #define _GNU_SOURCE
@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/fork.h"
+#include "base/macros.h"
 #include "base/state.h"
 #include "base/thread.h"
 #include "record/files.h"
@@ -170,7 +171,7 @@ static void check(uint8_t *start, size_t bytes) {
 
 static void commit(uint8_t *start, size_t bytes) {
   check(start, bytes);
-  set_size(start + bytes, 0); // what stood there before the half was used again
+  set_size(start + bytes, 0); // what was there before the half was used again
   set_size(start, (uint32_t)bytes);
   used += bytes;
 }
@@ -259,7 +260,7 @@ static bool change_halves(void) {
   return true;
 }
 
-// Into the log at once, behind what the present half holds.
+// Into the log at once, after what the present half holds.
 static bool write_large(const uint8_t *start, size_t bytes) {
   if (used > 0 && !change_halves())
     return false;

@@ -1,6 +1,6 @@
 // The list of launches that `replay capture --list` prints: counts and GPU times by kernel and geometry.
 //
-// Nothing is recorded and no memory is read. The rows stand in a shared mapping of launches.<pid>.bin, so
+// Nothing is recorded and no memory is read. The rows are in a shared mapping of launches.<pid>.bin, so
 // that they are there however the process ends. Rows and names are only ever added, under the lock; counting
 // takes none. The layout is replay/capture/FORMAT.md; `replay/capture/launches.py` reads it.
 #define _GNU_SOURCE
@@ -179,7 +179,7 @@ static struct list_row *add_list_row(const struct kernel *kernel, const struct n
     row = row_at(rows_used);
     row->first_ordinal = ordinal;
     row->name_offset = name->offset;
-    memcpy(row->grid, geometry, sizeof *geometry); // grid, block and shared_bytes stand together
+    memcpy(row->grid, geometry, sizeof *geometry); // grid, block and shared_bytes are one after another
     row->function = function;
     atomic_store(&row->shortest_ns, UINT64_MAX);
     atomic_store_explicit(&row->whole, 1, memory_order_release);

@@ -3,7 +3,7 @@
 
 #include "record/call.h"
 
-struct list_row; // launches.c
+struct list_row; // of the list of launches
 
 bool is_timed(uint64_t launch); // the n-th of its kind
 bool is_timed_in_window(void);  // the next launch of the window

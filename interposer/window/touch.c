@@ -18,6 +18,7 @@
 #include "objects/contexts.h"
 #include "objects/modules.h"
 #include "record/encode.h"
+#include "record/writer.h"
 
 // What a call may read or write, besides what kernel parameters reach.
 struct touch {
@@ -113,7 +114,7 @@ static bool touches_something_new(struct call *call, const struct touch *touch) 
          host_bytes_reach(call, touch, NULL);
 }
 
-// The bytes of a copy to the device are recorded when it is called. Where they stand in pinned or managed
+// The bytes of a copy to the device are recorded when it is called. Where they are in pinned or managed
 // memory that earlier work may still be writing, that work has to end first.
 static bool source_may_change(const struct touch *touch) {
   struct range range;
