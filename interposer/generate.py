@@ -175,7 +175,7 @@ def stream_position(function: Function) -> int:
     return next(places, -1)
 
 
-# Behind which parameters something stands that ENTER or LEAVE holds (interposer/call/encode.c).
+# Roles whose pointee ENTER or LEAVE holds (interposer/record/encode.c).
 INPUT_ROLES = frozenset((Role.IN, Role.INOUT, Role.STRING, Role.IMAGE, Role.HOST_READ))
 OUTPUT_ROLES = frozenset((Role.OUT, Role.INOUT, Role.HOST_WRITE))
 
@@ -470,7 +470,7 @@ def check_roles() -> None:
             )
         if len(function.parameters) > 16 or len(function.effect_terms) > 3:
             raise SystemExit(
-                f"{function.symbol}: more parameters or terms than interposer/entry/driver.h has room for"
+                f"{function.symbol}: more parameters or terms than interposer/driver/table.h has room for"
             )
 
 

@@ -1,134 +1,48 @@
 // The one path of every recorded call: ENTER, the driver, LEAVE, and what the call did to memory and objects.
-#include "copy/copy.h"
+#include "call/call.h"
+
+#include "arguments/arguments.h"
+#include "base/clock.h"
+#include "base/fork.h"
+#include "base/macros.h"
+#include "base/selection.h"
+#include "base/state.h"
+#include "base/thread.h"
+#include "call/effects.h"
+#include "call/exceptions.h"
+#include "call/lifetime.h"
+#include "contents/copy.h"
+#include "contents/gate.h"
+#include "contents/host_writes.h"
+#include "driver/real.h"
+#include "graph/graph.h"
+#include "objects/contexts.h"
+#include "objects/kernels.h"
+#include "objects/modules.h"
+#include "objects/stream_capture.h"
+#include "record/encode.h"
+#include "record/process.h"
+#include "record/writer.h"
+#include "window/launches.h"
+#include "window/timing.h"
+#include "window/touch.h"
+#include "window/window.h"
 
 #include <errno.h>
 #include <string.h>
 
 enum { MAX_WINDOWS_WAITED_FOR = 1000 };
 
-static _Atomic uint64_t calls, launches_in_window;
 static atomic_uchar noted_uncaptured[SLOT_COUNT];
 
-void forget_window_timings(void) { atomic_store(&launches_in_window, 0); }
-
-void reset_calls_after_fork(void) {
-  atomic_store(&calls, 0);
-  atomic_store(&launches_in_window, 0);
-  memset(noted_uncaptured, 0, sizeof noted_uncaptured);
-}
-
-uint64_t next_call_number(void) { return atomic_fetch_add(&calls, 1) + 1; }
-uint64_t last_call_number(void) { return atomic_load(&calls); }
-
-// ---- what a successful call changes -------------------------------------------------------------
-
-static bool makes_context_or_module(unsigned id) {
-  switch (id) {
-  case ID_cuInit:
-  case ID_cuDevicePrimaryCtxRetain:
-  case ID_cuCtxCreate_v2:
-  case ID_cuCtxCreate_v3:
-  case ID_cuCtxCreate_v4:
-    return true;
-  default:
-    return false;
-  }
-}
-
-// No object begins or ends by such a call.
-static bool only_touches_memory(const struct function *function) {
-  switch (function->effect) {
-  case EFFECT_LAUNCH:
-  case EFFECT_READ:
-  case EFFECT_WRITE:
-  case EFFECT_COPY:
-  case EFFECT_CUSTOM:
-    return true;
-  default:
-    return false;
-  }
-}
-
-static void follow_effect(struct call *call) {
-  const struct function *function = call->function;
-  uint64_t value[2] = {term_value(call, &function->effect_terms[0]),
-                       term_value(call, &function->effect_terms[1])};
-  switch (function->effect) {
-  case EFFECT_ALLOC:
-    memory_add(value[0], value[1], RANGE_DEVICE, current_context(), 0);
-    // The current pool of a device, or one that is named, may hold managed or host memory.
-    if (function->id == ID_cuMemAllocFromPoolAsync && is_host_visible(value[0]))
-      memory_make_host_visible(value[0]);
-    break;
-  case EFFECT_MANAGED_ALLOC:
-    memory_add(value[0], value[1], RANGE_MANAGED, current_context(), 0);
-    break;
-  case EFFECT_MAP:
-    memory_add(value[0], value[1], RANGE_DEVICE, current_context(), 0);
-    if (function->id == ID_cuMemMap) {
-      bool on_host;
-      memory_set_physical(value[0], physical_number(call->arguments[3], &on_host));
-      if (on_host)
-        memory_make_host_visible(value[0]);
-    }
-    break;
-  case EFFECT_HOST_ALLOC:
-  case EFFECT_HOST_REGISTER:
-    memory_add(value[0], value[1], RANGE_HOST, current_context(), 0);
-    break;
-  case EFFECT_FREE:
-  case EFFECT_HOST_FREE:
-  case EFFECT_HOST_UNREGISTER:
-    memory_remove(value[0], call->serial);
-    break;
-  case EFFECT_UNMAP: {
-    struct range_list list = {0};
-    struct range range;
-    for (uint64_t at = value[0]; at < value[0] + value[1] && memory_find(at, &range);
-         at = range.base + range.bytes)
-      list_append(&list, &range);
-    for (size_t n = 0; n < list.count; n++)
-      memory_remove(list.items[n].base, list.items[n].serial);
-    list_free(&list);
-    break;
-  }
-  case EFFECT_DESTROY:
-    if (function->id == ID_cuModuleUnload || function->id == ID_cuLibraryUnload)
-      memory_remove_owner(value[0]);
-    if (call->ending_array != 0)
-      arrays_remove(call->ending_array);
-    break;
-  case EFFECT_END_OF_CONTEXT:
-    if (call->ending_context != 0) {
-      memory_remove_context(call->ending_context);
-      arrays_remove_context(call->ending_context);
-      objects_remove_context(call->ending_context);
-      forget_kernels_of_context(call->ending_context);
-    }
-    break;
-  case EFFECT_BEGIN_CAPTURE:
-    atomic_fetch_add(&captures_under_way, 1);
-    break;
-  case EFFECT_GRAPH_LAUNCH:
-    follow_graph_launch(value[0]);
-    break;
-  default: // reads and writes were looked at before the call; GLOBAL and IMPORT are custom
-    break;
-  }
-}
-
-// ---- begin and end ------------------------------------------------------------------------------
+static void reset(void) { memset(noted_uncaptured, 0, sizeof noted_uncaptured); }
+IN_CHILD(reset);
 
 static bool is_recorded(const struct function *function) {
   int now = current_mode();
   if (function->keep == KEEP_FOLLOWED)
     return false;
   return now == MODE_OPEN || (now == MODE_CLOSED && function->keep == KEEP_ALWAYS && !selection.list);
-}
-
-void number_call(struct call *call) {
-  if (call->number == 0)
-    call->number = next_call_number();
 }
 
 static void note_matching_kernel(struct kernel *kernel, const uint32_t geometry[7], void *state) {
@@ -151,11 +65,6 @@ static bool is_first_in_window(const struct call *call) {
          atomic_load_explicit(&call->kernel->described_window, memory_order_relaxed) != call->window;
 }
 
-// What was prepared for one window is never recorded in another: the writer sees to it.
-bool belongs_to_window(const struct call *call) {
-  return call->inside && call->function->keep == KEEP_WINDOW;
-}
-
 // False: it was not written, and the call is not recorded.
 static bool write_enter(struct call *call) {
   if (call->ordinal != 0 && is_first_in_window(call))
@@ -163,6 +72,8 @@ static bool write_enter(struct call *call) {
   if (current_mode() == MODE_OPEN && call->function->unsupported[0] != '\0')
     write_note(NOTE_UNSUPPORTED_CALL, call->record_function, call->number, "%s: %s", call->function->symbol,
                call->function->unsupported);
+  attach_inputs(call);
+  custom_enter(call);
   if (!encode_enter(call)) {
     call->is_busy = writer_is_open();
     if (call->is_busy)
@@ -183,10 +94,16 @@ static void look_at_listed(struct call *call) {
     call->ending_context = context_that_ends(call);
 }
 
+static void write_leave(struct call *call, int result) {
+  attach_outputs(call, result);
+  custom_leave(call, result);
+  encode_leave(call, result);
+}
+
 enum { WINDOW_IS_OPEN = 1 };
 
 // Differs between any two windows, and between a window and the time around it: the number is raised just
-// before a window opens, so the time just before one and the time behind it are the same here.
+// before a window opens, so the time just before one and the time after it are the same here.
 static uint64_t window_now(void) {
   uint32_t number;
   bool open;
@@ -307,7 +224,7 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
   if (call->ending_context != 0)
     end_device_hashing(call->ending_context);
   lose_time();
-  // Only now, inside the gate: a call whose ENTER stands before WINDOW_CLOSE has ended when the window's
+  // Only now, inside the gate: a call whose ENTER is before WINDOW_CLOSE has ended when the window's
   // memory is read, and one that had to wait for that is not recorded any more.
   if (recorded && current_mode() == MODE_CLOSED && graph_change_can_wait(call)) {
     call->waits_for_window = true;
@@ -316,8 +233,7 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
     call->window = (uint32_t)(prepared_for >> 1);
     if (!write_enter(call))
       call->number = 0;
-    else if (is_any_launch(call->function) && !call->in_capture &&
-             is_timed(atomic_fetch_add(&launches_in_window, 1) + 1))
+    else if (is_any_launch(call->function) && !call->in_capture && is_timed_in_window())
       begin_timing(call, NULL);
   } else {
     call->number = 0;
@@ -326,6 +242,33 @@ void begin_call(struct call *call, struct thread *thread, unsigned slot, const u
   if (call->ordinal != 0 && call->number == 0 && (call->ordinal & (call->ordinal - 1)) == 0)
     note_matches(call);
   errno = error;
+}
+
+static bool makes_context_or_module(unsigned id) {
+  switch (id) {
+  case ID_cuInit:
+  case ID_cuDevicePrimaryCtxRetain:
+  case ID_cuCtxCreate_v2:
+  case ID_cuCtxCreate_v3:
+  case ID_cuCtxCreate_v4:
+    return true;
+  default:
+    return false;
+  }
+}
+
+// No object begins or ends by such a call.
+static bool only_touches_memory(const struct function *function) {
+  switch (function->effect) {
+  case EFFECT_LAUNCH:
+  case EFFECT_READ:
+  case EFFECT_WRITE:
+  case EFFECT_COPY:
+  case EFFECT_CUSTOM:
+    return true;
+  default:
+    return false;
+  }
 }
 
 static void follow_profiler(const struct call *call) {
@@ -348,7 +291,7 @@ void end_call(struct call *call, int result) {
       goes_into_capture(call))
     call->record_function |= IN_CAPTURE_BIT;
   if (call->number != 0)
-    encode_leave(call, result);
+    write_leave(call, result);
   if (call->timing != NULL)
     launch_was_timed(call, result);
   int now = current_mode();
@@ -358,14 +301,7 @@ void end_call(struct call *call, int result) {
     follow_graph_call(call, result);
   }
   if (changes_objects && result == SUCCESS && (now == MODE_CLOSED || now == MODE_OPEN)) {
-    if (!call->in_capture)
-      follow_effect(call);
-    follow_arrays(call);
-    note_kernels(call);
-    note_old_launch(call);
-    note_streams(call);
-    note_physical(call);
-    note_contexts(call);
+    follow_effects(call);
     if (makes_context_or_module(call->function->id))
       register_process_end();
     if (is_first_success()) {

@@ -5,29 +5,16 @@
 // dlsym answers with them. dlsym and cuGetProcAddress ask the real one first, so that a function which is not
 // there stays not there; what they answer is remembered as the real function of the wrapper.
 #define _GNU_SOURCE
-#include "shim.h"
+#include "base/macros.h"
+#include "base/thread.h"
+#include "driver/real.h"
+#include "entry/wrappers.h"
 
 #include <dlfcn.h>
-#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 
-__attribute__((visibility("hidden"))) void *(*real_dlsym)(void *handle, const char *name);
-_Atomic(void *) real_functions[SLOT_COUNT];
-
-static _Atomic(void *)
-    driver; // what dlopen gave; any handle through which dlsym finds the driver's functions
 static _Atomic(void *) real_resolvers[2];
-
-static void find_real_dlsym(void) {
-  static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"};
-  for (size_t n = 0; real_dlsym == NULL && n < sizeof versions / sizeof *versions; n++) {
-    void *found = dlvsym(RTLD_NEXT, "dlsym", versions[n]);
-    memcpy(&real_dlsym, &found, sizeof found);
-  }
-  if (real_dlsym == NULL)
-    abort(); // no glibc that this was built for; the jump in dlsym.S would be worse
-}
 
 static bool capture_requested(void) {
   static atomic_int known; // 0 unknown, 1 no, 2 yes
@@ -38,130 +25,6 @@ static bool capture_requested(void) {
     atomic_store_explicit(&known, answer, memory_order_relaxed);
   }
   return answer == 2;
-}
-
-// ---- stand-ins ----------------------------------------------------------------------------------
-
-enum { MAX_STAND_INS = 4 }; // one for the capture, and that in the folder of the CPU driver
-static struct {
-  _Atomic(const char *) begin;
-  const char *end;
-  void *(*driver)(void);
-} stand_ins[MAX_STAND_INS];
-
-// From the constructor of a stand-in: where its functions are, and what gives a handle of the driver below
-// it.
-EXPORT void replay_stand_in(const char *begin, const char *end, void *(*driver)(void)) {
-  for (int n = 0; n < MAX_STAND_INS; n++)
-    if (atomic_load(&stand_ins[n].begin) == NULL) { // the loader's lock is held
-      stand_ins[n].end = end;
-      stand_ins[n].driver = driver;
-      atomic_store(&stand_ins[n].begin, begin);
-      return;
-    }
-}
-
-// Which stand-in a function belongs to; -1: to none, so its code is not a jump to a wrapper.
-static int stand_in_of(const void *function) {
-  for (int n = 0; n < MAX_STAND_INS; n++) {
-    const char *begin = atomic_load(&stand_ins[n].begin);
-    if (begin != NULL && (const char *)function >= begin && (const char *)function < stand_ins[n].end)
-      return n;
-  }
-  return -1;
-}
-
-// ---- the driver ---------------------------------------------------------------------------------
-
-static bool is_driver_name(const char *path) {
-  const char *slash = strrchr(path, '/');
-  return strncmp(slash != NULL ? slash + 1 : path, "libcuda.so", 10) == 0;
-}
-
-// Whether a function, or a variable of the same name, is a driver's. A program may have its own.
-static bool is_of_driver(void *found) {
-  Dl_info info;
-  struct link_map *object = NULL;
-  if (dladdr1(found, &info, (void **)&object, RTLD_DL_LINKMAP) == 0 || object == NULL)
-    return false;
-  if (object->l_name != NULL && is_driver_name(object->l_name))
-    return true;
-  const char *strings = NULL;
-  const ElfW(Dyn) *soname = NULL;
-  for (const ElfW(Dyn) *entry = object->l_ld; entry != NULL && entry->d_tag != DT_NULL; entry++)
-    if (entry->d_tag == DT_STRTAB)
-      strings = (const char *)entry->d_un.d_ptr; // an address: glibc has added the base
-    else if (entry->d_tag == DT_SONAME)
-      soname = entry;
-  return strings != NULL && soname != NULL && is_driver_name(strings + soname->d_un.d_val);
-}
-
-static void remember_driver(void *application_handle, void *function) {
-  if (atomic_load(&driver) != NULL)
-    return;
-  Dl_info info;
-  if (dladdr(function, &info) == 0 || info.dli_fname == NULL)
-    return;
-  // Keeps it loaded, as its functions are kept.
-  void *handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-  Lmid_t name_space;
-  if (handle == NULL && dlinfo(application_handle, RTLD_DI_LMID, &name_space) == 0) // dlmopen
-    handle = dlmopen(name_space, info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-  if (handle == NULL)
-    handle = application_handle;
-  void *none = NULL;
-  atomic_compare_exchange_strong(&driver, &none, handle);
-}
-
-static void *driver_handle(void) {
-  void *handle = atomic_load(&driver);
-  if (handle != NULL)
-    return handle;
-  const char *chosen = getenv(ENV_REAL_DRIVER);
-  if (chosen != NULL && chosen[0] != '\0')
-    handle = dlopen(chosen, RTLD_LAZY | RTLD_LOCAL);
-  if (handle == NULL)
-    handle = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-  if (handle == NULL)
-    handle = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-  void *none = NULL;
-  if (handle != NULL && !atomic_compare_exchange_strong(&driver, &none, handle))
-    handle = none;
-  return handle;
-}
-
-void *driver_symbol(const char *symbol) {
-  if (real_dlsym == NULL)
-    find_real_dlsym();
-  void *handle = driver_handle();
-  void *found = handle != NULL ? real_dlsym(handle, symbol) : NULL;
-  int stand_in = found != NULL ? stand_in_of(found) : -1;
-  return stand_in >= 0 ? real_dlsym(stand_ins[stand_in].driver(), symbol) : found;
-}
-
-char *driver_path(void) {
-  Dl_info info;
-  void *function = driver_symbol("cuInit");
-  if (function == NULL || dladdr(function, &info) == 0 || info.dli_fname == NULL)
-    return NULL;
-  return realpath(info.dli_fname, NULL); // the stand-in finds it through a link
-}
-
-static int symbol_not_found(void) { return ERROR_SYMBOL_NOT_FOUND; }
-
-void *resolve_real(unsigned slot) {
-  void *found = driver_symbol(slots[slot].symbol);
-  if (found == NULL)
-    return (void *)symbol_not_found;
-  void *none = NULL;
-  if (!atomic_compare_exchange_strong(&real_functions[slot], &none, found))
-    found = none;
-  return found;
-}
-
-static void remember_real(int slot, void *function) {
-  void *none = NULL;
-  atomic_compare_exchange_strong(&real_functions[slot], &none, function);
 }
 
 // ---- cuGetProcAddress ---------------------------------------------------------------------------
@@ -220,10 +83,10 @@ static void *swapped(const char *name, int version, uint64_t flags, void *real) 
     return row->version_of_resolver == 1 ? (void *)replay_cuGetProcAddress
                                          : (void *)replay_cuGetProcAddress_v2;
   }
-  if (row->slot < 0 || real == slots[row->slot].wrapper)
+  if (row->slot < 0 || real == wrappers[row->slot])
     return real;
-  remember_real(row->slot, real);
-  return slots[row->slot].wrapper;
+  remember_real((unsigned)row->slot, real);
+  return wrappers[row->slot];
 }
 
 static void *real_resolver(int index) {
@@ -297,8 +160,8 @@ __attribute__((visibility("hidden"))) struct choice choose_symbol(void *handle, 
     return ask_the_real_one;
   void *wrapper = resolver == 2   ? (void *)replay_cuGetProcAddress_v2
                   : resolver == 1 ? (void *)replay_cuGetProcAddress
-                                  : slots[slot].wrapper;
-  if (stand_in_of(found) >= 0)
+                                  : wrappers[slot];
+  if (is_of_stand_in(found))
     return (struct choice){1, wrapper};
   if (!is_of_driver(found))
     return ask_the_real_one;
@@ -307,7 +170,7 @@ __attribute__((visibility("hidden"))) struct choice choose_symbol(void *handle, 
     void *none = NULL;
     atomic_compare_exchange_strong(&real_resolvers[resolver - 1], &none, found);
   } else {
-    remember_real(slot, found);
+    remember_real((unsigned)slot, found);
   }
   return (struct choice){1, wrapper};
 }

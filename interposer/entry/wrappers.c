@@ -1,9 +1,18 @@
-// One small function per swapped symbol, made from the table, and the table itself. replay_NAME is the
-// wrapper of NAME: the shim is preloaded, and must not take a program's names (interposer/stand_in).
+// One small function per swapped symbol, made from the table. replay_NAME is the wrapper of NAME: the shim is
+// preloaded, and must not take a program's names (interposer/stand_in).
 //
 // The closed path (no window, or nothing to capture at all) is decided here, inline: a flag test, for
 // launches one lookup, and the driver.
-#include "shim.h"
+#include "entry/wrappers.h"
+
+#include "base/macros.h"
+#include "base/state.h"
+#include "base/thread.h"
+#include "call/call.h"
+#include "contents/gate.h"
+#include "driver/real.h"
+#include "graph/graph.h"
+#include "objects/kernels.h"
 
 #include <string.h>
 
@@ -87,38 +96,7 @@ static inline uint64_t bits_of_float(float value) {
 
 #include "generated/wrappers.inc"
 
-// ---- the table ----------------------------------------------------------------------------------
-
-const struct parameter parameters[] = {
-#define PARAMETER(role, size_bytes, element_bytes, ...) {role, size_bytes, element_bytes, __VA_ARGS__},
-#include "generated/functions.inc"
-#undef PARAMETER
-};
-
-const struct function functions[FUNCTION_COUNT] = {
-#define FUNCTION(record_id, id, symbol, keep, effect, first, count, flags, stream, unsupported, ...)         \
-  {record_id, id, keep, effect, first, count, flags, stream, #symbol, unsupported, {__VA_ARGS__}},
-#include "generated/functions.inc"
-#undef FUNCTION
-};
-
-const struct slot slots[SLOT_COUNT] = {
-#define SLOT(symbol, function, per_thread, reason)                                                           \
-  {#symbol, function, per_thread, (void *)replay_##symbol, reason},
+void *const wrappers[SLOT_COUNT] = {
+#define SLOT(symbol, ...) (void *)replay_##symbol,
 #include "generated/slots.inc"
 };
-
-int slot_of_symbol(const char *symbol) {
-  int low = 0, high = SLOT_COUNT - 1;
-  while (low <= high) {
-    int middle = (low + high) / 2;
-    int order = strcmp(symbol, slots[middle].symbol);
-    if (order == 0)
-      return middle;
-    if (order < 0)
-      high = middle - 1;
-    else
-      low = middle + 1;
-  }
-  return -1;
-}

@@ -2,6 +2,13 @@
 // latest of each node says what a later window launches, so they are kept here and written when one opens.
 #include "graph/executable.h"
 
+#include "base/fork.h"
+#include "base/state.h"
+#include "graph/description.h"
+#include "graph/graph.h"
+#include "record/encode.h"
+#include "record/writer.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +26,7 @@ struct change {
   struct description description; // bytes NULL: none was made
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static MUTEX(lock);
 static struct change *buckets[BUCKETS];
 static size_t kept;
 static uint64_t last_order;
@@ -80,31 +87,19 @@ static void insert_change(struct change *change) {
 
 static void write_change(const struct change *change) {
   const struct description *description = &change->description;
-  size_t words = (size_t)change->function->parameter_count * 8, length = description->length;
-  bool described = description->bytes != NULL, inside = length <= INLINE_BYTES;
-  uint64_t number = next_call_number(), offset = 0;
-  uint32_t check = 0;
-  if (described && !inside) {
-    offset = reserve_blob(length);
-    check = crc32c(0, description->bytes, length);
-    if (!write_blob(offset, description->bytes, length))
-      return;
-  }
+  size_t words = (size_t)change->function->parameter_count * 8;
+  bool described = description->bytes != NULL;
+  uint64_t number = next_call_number();
+  struct attachment item = {.parameter = changes_whole_graph(change->function->id) ? 1 : 2, .part = 1};
+  if (described && !set_bytes(&item, description->bytes, description->length))
+    return;
   struct record record;
-  size_t attached = !described ? 0 : 16 + (inside ? (length + 7) / 8 * 8 : 8);
-  if (!begin_record(&record, RECORD_ENTER, change->record_function, number, words + attached))
+  if (!begin_record(&record, RECORD_ENTER, change->record_function, number,
+                    words + (described ? attachment_bytes(&item) : 0)))
     return;
   put_bytes(&record, change->arguments, words);
-  if (described) {
-    uint64_t parameter = changes_whole_graph(change->function->id) ? 1 : 2;
-    uint64_t storage = inside ? STORAGE_INLINE : STORAGE_BLOB;
-    put_u64(&record, parameter | (uint64_t)1 << 16 | storage << 24 | (uint64_t)check << 32);
-    put_u64(&record, length);
-    if (inside)
-      put_bytes(&record, description->bytes, length);
-    else
-      put_u64(&record, offset);
-  }
+  if (described)
+    put_attachment(&record, &item);
   end_record(&record);
   if (begin_record(&record, RECORD_LEAVE, change->record_function, number, 0))
     end_record(&record);
@@ -178,8 +173,8 @@ void write_graph_changes(void) {
   pthread_mutex_unlock(&lock);
 }
 
-void reset_graph_changes_after_fork(void) {
-  pthread_mutex_init(&lock, NULL);
+static void reset(void) {
   memset(buckets, 0, sizeof buckets); // of the parent's graphs
   kept = 0;
 }
+IN_CHILD(reset);

@@ -4,6 +4,9 @@
 // which is when they are replaced: nothing asks for one that no living graph has.
 #include "graph/description.h"
 
+#include "base/fork.h"
+#include "driver/real.h"
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +23,7 @@ struct entry {
   uint64_t *bodies;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static MUTEX(lock);
 static struct entry *table[BUCKETS];
 
 static struct entry **bucket_of(uint64_t key) {
@@ -44,8 +47,6 @@ static struct entry *find_or_add(uint64_t key, bool is_node) {
   }
   return entry;
 }
-
-void reset_conditions_after_fork(void) { pthread_mutex_init(&lock, NULL); }
 
 static void *pointer(uint64_t word) { return (void *)(uintptr_t)word; }
 

@@ -5,6 +5,11 @@
 // capture.
 #include "graph/description.h"
 
+#include "arguments/arguments.h"
+#include "base/bytes.h"
+#include "driver/real.h"
+#include "objects/kernels.h"
+
 #include <stdlib.h>
 #include <string.h>
 

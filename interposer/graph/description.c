@@ -1,6 +1,8 @@
 // The bytes of a description, written and read again. The layout is replay/raw/FORMAT.md.
 #include "graph/description.h"
 
+#include "driver/ask.h"
+
 #include <stdlib.h>
 #include <string.h>
 

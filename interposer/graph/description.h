@@ -2,11 +2,15 @@
 // conditional nodes when they were made (conditions.c).
 #pragma once
 
-#include "shim.h"
+#include "record/call.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 enum { PARTS = PART_BODY + 1 }; // room for one of each (enum node_part)
 
-// CUgraphNodeParams; the members that are read stand in describe.c.
+// CUgraphNodeParams; describe.c has the members that are read.
 struct node_parameters {
   uint32_t type, reserved[3];
   uint8_t member[232];
@@ -21,7 +25,7 @@ struct description {
   uint8_t *bytes;
   size_t length, capacity;
   bool failed;
-  uint64_t graphs[MAX_GRAPH_DEPTH + 1]; // the one that is being described, behind those that hold it
+  uint64_t graphs[MAX_GRAPH_DEPTH + 1]; // the one that is being described, after those that hold it
 };
 void describe_graph(struct description *description, uint64_t graph);
 // One node with these parameters, as if it were a whole graph.
@@ -50,11 +54,11 @@ void end_node(struct node_writer *node);
 // A description, read again.
 struct described_node {
   uint64_t handle;
-  uint32_t type, depth; // depth: in how many child graph nodes it stands
+  uint32_t type, depth; // depth: in how many child graph nodes it is
   const uint8_t *part[PARTS];
   uint32_t part_bytes[PARTS];
 };
-// Calls `visit` for every node, those inside a node behind it. False: no memory.
+// Calls `visit` for every node, those inside a node after it. False: no memory.
 bool visit_nodes(const struct description *description, bool (*visit)(const struct described_node *, void *),
                  void *state);
 

@@ -1,51 +1,26 @@
 // Which executable graphs there are, and the calls that make, change and end them.
 //
-// A launch with no window open asks the table and nothing else, so it is read without a lock: rows are never
-// changed in place to mean another handle. What a row leads to is changed under the lock, which is never held
-// across a call of the driver.
+// What a row of the table leads to is changed under the lock, which is never held across a call of the
+// driver.
 #include "graph/executable.h"
 
-#include "custom/custom.h"
+#include "base/fork.h"
+#include "base/handles.h"
+#include "driver/real.h"
+#include "graph/graph.h"
+#include "objects/kernels.h"
+#include "record/encode.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEAD = 1 }; // no handle is 1
-
-struct graph_row {
-  _Atomic uint64_t handle;
-  struct executable_graph *graph;
-};
-
-struct graph_rows {
-  size_t mask, used;
-  struct graph_row items[];
-};
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic(struct graph_rows *) table;
-
-// ---- the table ----------------------------------------------------------------------------------
-
-static size_t hash(uint64_t handle) { return (size_t)((handle * 0x9e3779b97f4a7c15u) >> 32); }
-
-static struct graph_row *find_row(struct graph_rows *rows, uint64_t handle) {
-  if (rows == NULL || handle <= DEAD)
-    return NULL;
-  for (size_t n = hash(handle);; n++) {
-    struct graph_row *row = &rows->items[n & rows->mask];
-    uint64_t found = atomic_load_explicit(&row->handle, memory_order_acquire);
-    if (found == handle)
-      return row;
-    if (found == 0)
-      return NULL;
-  }
-}
+static MUTEX(lock);
+static struct handle_table table;
 
 struct executable_graph *find_graph(uint64_t handle) {
-  struct graph_row *row = find_row(atomic_load_explicit(&table, memory_order_acquire), handle);
-  return row != NULL ? row->graph : NULL;
+  struct handle_row *row = find_handle(&table, handle);
+  return row != NULL ? row->object : NULL;
 }
 
 struct executable_graph *hold_graph(uint64_t handle) {
@@ -55,52 +30,21 @@ struct executable_graph *hold_graph(uint64_t handle) {
 
 void release_graphs(void) { pthread_mutex_unlock(&lock); }
 
-static void insert_row(struct graph_rows *rows, struct executable_graph *graph) {
-  size_t n = hash(graph->handle);
-  while (atomic_load(&rows->items[n & rows->mask].handle) != 0)
-    n++;
-  rows->items[n & rows->mask].graph = graph;
-  atomic_store_explicit(&rows->items[n & rows->mask].handle, graph->handle, memory_order_release);
-  rows->used++;
-}
-
-// With the lock held. Readers may still be in the old table, so it is left as it is.
-static struct graph_rows *with_room(void) {
-  struct graph_rows *rows = atomic_load(&table);
-  if (rows != NULL && rows->used * 2 < rows->mask)
-    return rows;
-  size_t live = 0, size = 64;
-  for (size_t n = 0; rows != NULL && n <= rows->mask; n++)
-    live += atomic_load(&rows->items[n].handle) > DEAD;
-  while (size < live * 4)
-    size *= 2;
-  struct graph_rows *larger = calloc(1, sizeof *larger + size * sizeof(struct graph_row));
-  if (larger == NULL)
-    return NULL;
-  larger->mask = size - 1;
-  for (size_t n = 0; rows != NULL && n <= rows->mask; n++)
-    if (atomic_load(&rows->items[n].handle) > DEAD)
-      insert_row(larger, rows->items[n].graph);
-  atomic_store_explicit(&table, larger, memory_order_release);
-  return larger;
-}
-
 // The graph itself stays allocated, because a launch in another thread may be looking at it; what it holds
 // goes.
 static void forget_graph(uint64_t handle) {
   pthread_mutex_lock(&lock);
-  struct graph_row *row = find_row(atomic_load(&table), handle);
+  struct handle_row *row = find_handle(&table, handle);
   if (row != NULL) {
-    atomic_store(&row->handle, DEAD);
-    free_nodes(&row->graph->nodes);
+    struct executable_graph *graph = row->object;
+    end_handle(row);
+    free_nodes(&graph->nodes);
   }
   pthread_mutex_unlock(&lock);
 }
 
-void reset_graphs_after_fork(void) {
-  pthread_mutex_init(&lock, NULL);
-  atomic_store(&table, NULL);
-}
+static void reset(void) { atomic_store(&table.rows, NULL); }
+IN_CHILD(reset);
 
 // With the lock held, after every change.
 static void look_at_nodes(struct executable_graph *graph) {
@@ -201,17 +145,18 @@ void graph_enter(struct call *call) {
 static void add_graph(uint64_t handle, struct node_list nodes) {
   forget_graph(handle); // its end was not seen
   pthread_mutex_lock(&lock);
-  struct graph_rows *rows = with_room();
-  struct executable_graph *graph = rows != NULL ? calloc(1, sizeof *graph) : NULL;
+  struct executable_graph *graph = calloc(1, sizeof *graph);
   if (graph != NULL) {
     graph->handle = handle;
     graph->nodes = nodes;
     look_at_nodes(graph);
-    insert_row(rows, graph);
   }
+  bool added = graph != NULL && add_handle(&table, handle, graph);
   pthread_mutex_unlock(&lock);
-  if (graph == NULL)
+  if (!added) {
+    free(graph);
     free_nodes(&nodes);
+  }
 }
 
 static void change_graph(const struct call *call, struct node_list *nodes) {

@@ -2,7 +2,10 @@
 // and what a launch of one means (launch.c).
 #pragma once
 
+#include "arguments/arguments.h"
 #include "graph/description.h"
+
+#include <stdatomic.h>
 
 struct graph_node {
   uint64_t handle;
@@ -32,7 +35,7 @@ struct executable_graph {
   uint64_t checked; // the state of the memory's ranges in which all that it reaches had been touched; 0: none
 };
 
-// The nodes that a description tells of, those inside a node behind it. `failed`: not all of them.
+// The nodes that a description tells of, those inside a node after it. `failed`: not all of them.
 struct node_list nodes_of(const struct description *description);
 void free_nodes(struct node_list *list);
 // The content of `from` for the nodes from `first` on, which stay what they are: handle, depth, switched on

@@ -1,7 +1,7 @@
 // Executable graphs, as the rest of the shim asks for them.
 #pragma once
 
-#include "call/call.h"
+#include "record/call.h"
 
 struct range_list;
 
@@ -18,11 +18,12 @@ bool graph_reaches_untouched(uint64_t handle);
 void graph_reach(uint64_t handle, struct range_list *reached);
 void graph_ending_memory(uint64_t handle, struct range_list *ending);
 void follow_graph_launch(uint64_t handle);
-void reset_graphs_after_fork(void);
 // Changes while no window is open (graph/changes.c).
 bool graph_change_can_wait(const struct call *call);
 void keep_graph_change(struct call *call);
 void forget_graph_changes(uint64_t graph);
 void write_graph_changes(void);
-void reset_graph_changes_after_fork(void);
-void reset_conditions_after_fork(void);
+
+// What attaches a description or host memory (call/exceptions.c).
+void graph_enter(struct call *call);
+void graph_launch_enter(struct call *call);

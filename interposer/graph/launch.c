@@ -1,7 +1,17 @@
 // What a launch of an executable graph means: the kernels in it, the memory that it reaches, and the memory
 // that it allocates and frees.
-#include "custom/custom.h"
 #include "graph/executable.h"
+
+#include "base/bytes.h"
+#include "base/state.h"
+#include "base/thread.h"
+#include "driver/ask.h"
+#include "graph/graph.h"
+#include "memory/memory.h"
+#include "memory/reach.h"
+#include "objects/kernels.h"
+#include "objects/modules.h"
+#include "record/encode.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,9 @@
 // What the nodes of an executable graph can touch, taken from the description of the graph it was made of.
 #include "graph/executable.h"
 
-#include "custom/custom.h"
+#include "arguments/arguments.h"
+#include "graph/description.h"
+#include "objects/kernels.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,15 @@
 // CUDA arrays: memory that has a handle and no address.
 //
-// Each array gets a range of its own among those of memory.c, at an address that no memory can have and that
+// Each array gets a range of its own among those of memory, at an address that no memory can have and that
 // is used once in a process. There its subresources (mipmap levels, planes) lie one after another, their rows
 // tightly packed, so what is true of a range is true of an array: touched, read before and after, ended with
 // its context.
-#include "shim.h"
+#include "memory/arrays.h"
+
+#include "base/fork.h"
+#include "driver/ask.h"
+#include "driver/real.h"
+#include "memory/memory.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -22,7 +27,7 @@ struct array {
   uint32_t level, plane;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static MUTEX(lock);
 static struct array *arrays;
 static size_t array_count, array_capacity;
 static uint64_t next_base = ARRAY_ADDRESSES;
@@ -67,7 +72,7 @@ static unsigned planes_of(uint32_t format, uint32_t channels, struct plane plane
     planes[1] = (struct plane){1, chroma_height_shift, 2 * bytes};
     return 2;
   default:
-    if (format < 0xc0 || format > 0xcb) // CU_AD_FORMAT_UNORM_* and SNORM_*: the channels stand in the name
+    if (format < 0xc0 || format > 0xcb) // CU_AD_FORMAT_UNORM_* and SNORM_*: the channels are in the name
       return 0;
     channels = 1u << ((format - 0xc0) % 3);
     bytes = (format - 0xc0) / 3 % 2 == 0 ? 1 : 2;
@@ -210,11 +215,11 @@ void arrays_remove(uint64_t base) {
 
 void arrays_remove_context(uint64_t context) { remove_all(true, context); }
 
-void reset_arrays_after_fork(void) {
-  pthread_mutex_init(&lock, NULL);
+static void reset(void) {
   while (array_count > 0)
     remove_at(array_count - 1);
 }
+IN_CHILD(reset);
 
 // ---- contents -----------------------------------------------------------------------------------
 
@@ -230,7 +235,7 @@ struct array_copy { // CUDA_MEMCPY3D
 };
 _Static_assert(sizeof(struct array_copy) == 200, "CUDA_MEMCPY3D");
 
-// The array behind one part: levels and planes are asked for by the functions that exist for them.
+// The array of one part: levels and planes are asked for by the functions that exist for them.
 static int handle_of_part(uint64_t owner, bool mipmapped, const struct array_layout *layout, unsigned part,
                           uint64_t *handle) {
   *handle = owner;

@@ -1,10 +1,12 @@
 // Blocks of allocations, where an allocator inside the application has said which are in use (hints.c): each
 // is a range, and the allocation that it lies in, its segment, is none.
+#include "memory/blocks.h"
+
 #include "memory/ranges.h"
 
 #include <string.h>
 
-// Allocations of which an allocator has said which blocks are in use; the blocks stand in `ranges` instead.
+// Allocations of which an allocator has said which blocks are in use; the blocks are in `ranges` instead.
 static struct range_list segments;
 static atomic_size_t segment_count;
 

@@ -1,6 +1,11 @@
 // What an allocator inside the application says about the blocks of its allocations (docs/hints.md): reach
 // then stops at the borders of blocks instead of those of what the driver allocated.
-#include "shim.h"
+#include "memory/hints.h"
+
+#include "base/macros.h"
+#include "base/state.h"
+#include "base/thread.h"
+#include "memory/blocks.h"
 
 #include <errno.h>
 

@@ -1,12 +1,15 @@
 // Which ranges of memory exist, and which of them the open window has touched.
 //
-// Ranges stand in one array sorted by address, under a mutex that is never held across a call of the driver.
+// Ranges are in one array sorted by address, under a mutex that is never held across a call of the driver.
+#include "memory/memory.h"
+
+#include "base/fork.h"
 #include "memory/ranges.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-pthread_mutex_t ranges_lock = PTHREAD_MUTEX_INITIALIZER;
+MUTEX(ranges_lock);
 struct range_list ranges;
 static uint32_t last_serial;
 static _Atomic uint64_t state_number = 1; // see memory_state
@@ -210,8 +213,7 @@ void memory_forget_touches(void) {
   pthread_mutex_unlock(&ranges_lock);
 }
 
-void reset_memory_after_fork(void) {
-  pthread_mutex_init(&ranges_lock, NULL);
+static void reset(void) {
   ranges.count = 0;
   forget_segments();
   atomic_store(&untouched_globals, 0);
@@ -219,6 +221,7 @@ void reset_memory_after_fork(void) {
   atomic_store(&touched_on_host, 0);
   more_is_untouched();
 }
+IN_CHILD(reset);
 
 // ---- touching -----------------------------------------------------------------------------------
 

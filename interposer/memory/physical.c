@@ -1,6 +1,9 @@
 // Which mappings share physical memory (cuMemCreate, cuMemMap): they are read together, since what is written
 // at one address is there at the others.
-#include "shim.h"
+#include "memory/physical.h"
+
+#include "base/fork.h"
+#include "memory/memory.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -15,7 +18,7 @@ struct physical {
   bool on_host;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static MUTEX(lock);
 static struct physical *known;
 static size_t known_count, known_capacity;
 static uint64_t last_number;
@@ -87,7 +90,5 @@ uint64_t physical_number(uint64_t handle, bool *on_host) {
   return number;
 }
 
-void reset_physical_after_fork(void) {
-  pthread_mutex_init(&lock, NULL);
-  known_count = 0;
-}
+static void reset(void) { known_count = 0; }
+IN_CHILD(reset);

@@ -1,9 +1,10 @@
 // The ranges as memory.c, blocks.c and reach.c share them. All of this with the lock held.
 #pragma once
 
-#include "shim.h"
+#include "memory/memory.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 extern pthread_mutex_t ranges_lock;
 extern struct range_list ranges; // sorted by address; they do not overlap

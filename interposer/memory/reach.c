@@ -1,6 +1,12 @@
 // Which ranges the words of a stretch of memory reach: as addresses, as handles of texture and surface
 // objects, and as tensor maps.
+#include "memory/reach.h"
+
+#include "base/macros.h"
+#include "base/thread.h"
 #include "memory/ranges.h"
+#include "memory/tensor_maps.h"
+#include "memory/textures.h"
 
 #include <string.h>
 
@@ -90,7 +96,7 @@ void memory_reach(const void *data, size_t bytes, struct range_list *reached) {
 static size_t place_of_word(uint64_t word) { return (size_t)((word * 0x9e3779b97f4a7c15u) >> 56); }
 _Static_assert(KNOWN_WORDS == 1 << 8, "place_of_word");
 
-// Words behind which nothing untouched was found lately: a program passes the same addresses again and again.
+// Words that lately led to nothing untouched: a program passes the same addresses again and again.
 static bool is_known_word(const struct thread *thread, uint64_t word, uint64_t state) {
   const struct known_word *known = &thread->known[place_of_word(word)];
   return known->word == word && known->state == state;

@@ -3,7 +3,10 @@
 // through them.
 //
 // Not yet seen on a GPU.
-#include "shim.h"
+#include "memory/tensor_maps.h"
+
+#include "base/bytes.h"
+#include "base/fork.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -17,7 +20,7 @@ struct map {
 };
 
 atomic_uint tensor_maps;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static MUTEX(lock);
 static struct map maps[REMEMBERED];
 static uint32_t chains[CHAINS]; // position plus 1
 static uint64_t added;
@@ -80,5 +83,3 @@ uint64_t tensor_map_address(const void *bytes) {
   pthread_mutex_unlock(&lock);
   return address;
 }
-
-void reset_tensor_maps_after_fork(void) { pthread_mutex_init(&lock, NULL); }

@@ -22,7 +22,7 @@ struct entry {
 extern struct entry stand_in_entries[], stand_in_entries_end[];
 extern const char stand_in_begin[], stand_in_end[];
 
-// interposer/entry/resolve.c
+// interposer/driver/real.c
 __attribute__((weak)) void replay_stand_in(const char *begin, const char *end, void *(*driver)(void));
 
 static int not_found(void) { return 500; } // CUDA_ERROR_NOT_FOUND

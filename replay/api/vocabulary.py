@@ -34,7 +34,7 @@ class Role(enum.IntEnum):
     HOST_WRITE = 9  # host memory that the call copies to, `count` bytes
     HOST_ADDRESS = 10  # a host pointer whose identity matters (pinned, registered, managed memory)
     OPAQUE = 11  # a callback, user data, a buffer for a log: its value alone is recorded
-    CUSTOM = 12  # interposer/custom/custom.c encodes it, replay/engine/execution/executor.py rebuilds it
+    CUSTOM = 12  # interposer/call/exceptions.c encodes it, replay/engine/execution/executor.py rebuilds it
 
 
 class Effect(enum.IntEnum):
@@ -59,7 +59,7 @@ class Effect(enum.IntEnum):
     END_OF_CONTEXT = 16  # every allocation of the context ends: last moment to read memory
     BEGIN_CAPTURE = 17  # a stream capture begins: no synchronising and no copying until it ends
     END_CAPTURE = 18
-    CUSTOM = 19  # interposer/custom/custom.c
+    CUSTOM = 19  # interposer/call/exceptions.c
     IMPORT = 20  # (address) memory of another process or interface appears; the driver is asked for its size
     GRAPH = 21  # makes or changes an executable graph: interposer/graph/executable.c
     GRAPH_LAUNCH = 22  # (executable graph): reach starts from the parameters of its nodes
@@ -241,7 +241,7 @@ class Function:
     effect: Effect = Effect.NONE
     effect_terms: tuple[Term, ...] = ()
     custom: bool = (
-        False  # interposer/custom/custom.c and replay/engine/execution/executor.py hold a named exception
+        False  # interposer/call/exceptions.c and replay/engine/execution/executor.py hold a named exception
     )
     synchronizes: bool = False  # HOST_WRITE contents are final when the call returns
     unsupported: str = ""  # why it is not captured; "" when it is

@@ -129,13 +129,14 @@ def build_interposer(folder: Path, *flags: str, instrumentation: tuple[str, ...]
         f"-I{sources}",
         *flags,
     ]
-    plain = sources / "entry" / "resolve.c"
-    resolve = folder / "resolve.o"
-    subprocess.run([*compiling, "-c", str(plain), "-o", str(resolve)], check=True)
+    plain = [sources / "entry" / "resolve.c", sources / "driver" / "real.c"]
+    objects = [str(folder / f"{path.stem}.o") for path in plain]
+    for path, built in zip(plain, objects, strict=True):
+        subprocess.run([*compiling, "-c", str(path), "-o", built], check=True)
     others = [
         str(path)
         for path in sources.glob("*/*.c")
-        if path != plain and path.parent.name != "stand_in"  # a library of its own
+        if path not in plain and path.parent.name != "stand_in"  # a library of its own
     ]
     command = [
         *compiling,
@@ -143,7 +144,7 @@ def build_interposer(folder: Path, *flags: str, instrumentation: tuple[str, ...]
         "-shared",
         *others,
         str(sources / "entry" / "dlsym.S"),
-        str(resolve),
+        *objects,
     ]
     command += ["-o", str(output), f"-Wl,--version-script={sources / 'exports.map'}", "-Wl,-Bsymbolic"]
     subprocess.run([*command, "-lpthread", "-ldl"], check=True)

@@ -44,7 +44,7 @@ def test_structs_that_the_shim_follows_have_the_size_that_the_headers_give(
     struct: str, type_name: str
 ) -> None:
     """The shim asserts its own sizes when it is compiled; here they are those of the facts."""
-    folder = fakes.REPOSITORY / "interposer" / "custom"
+    folder = fakes.REPOSITORY / "interposer" / "arguments"
     source = "".join(path.read_text() for path in sorted(folder.glob("*.c")))
     [asserted] = re.findall(rf"_Static_assert\(sizeof\(struct {struct}\) == (\d+)", source)
     types = json.loads(resources.files("replay.api").joinpath("facts.json").read_text())["types"]

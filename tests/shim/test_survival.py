@@ -63,6 +63,16 @@ def test_every_ending_is_survived(
             assert snapshots > 0 or capture == "no launch", ending
 
 
+@pytest.mark.parametrize("settings", CAPTURES.values(), ids=CAPTURES)
+def test_a_launch_of_no_function_is_the_drivers_to_refuse(
+    run: Runner, program: Callable[..., Path], settings: dict[str, object]
+) -> None:
+    command = [program("null_launch")]
+    alone, _ = run(command, preload=False)
+    captured, _ = run(command, **settings)
+    assert (captured.returncode, captured.stdout) == (alone.returncode, alone.stdout) == (0, "0\n400\n")
+
+
 def limited_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 

@@ -345,7 +345,7 @@ EXPORT int cuKernelGetParamInfo(uint64_t kernel, uint64_t index, uint64_t *offse
   return name_of(kernel) ? layout(name_of(kernel), index, offset, size) : 400;
 }
 
-// What interposer/copy/hash.c says of a chunk, written a second time: column by column.
+// What interposer/contents/hash.c says of a chunk, written a second time: column by column.
 static void hash_chunks(uint32_t blocks, void **values) {
   uint64_t data = *(uint64_t *)values[0], bytes = *(uint64_t *)values[1], key[4];
   uint64_t *hashes = *(uint64_t **)values[2];

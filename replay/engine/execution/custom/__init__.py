@@ -1,6 +1,6 @@
 """The exceptions to generic execution: calls whose arguments the table alone cannot rebuild.
 
-The counterpart of `interposer/custom/custom.c`, by the same families; which parts a call has stands in
+The counterpart of `interposer/call/exceptions.c`, by the same families; which parts a call has stands in
 `replay/raw/FORMAT.md`. Each function gets the executor, the call being prepared and its row, and returns the
 arguments it has rebuilt, by parameter name; the others are built generically.
 """

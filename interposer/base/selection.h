@@ -1,0 +1,30 @@
+// What of the application is captured: what was asked for in the environment.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { REACH_REACHABLE, REACH_PARAMETERS, REACH_LIVE };
+struct selection {
+  bool all, has_kernel, list; // list: launches are counted and nothing is recorded
+  bool bounded; // only inside ranges: of this NVTX name, or between cuProfilerStart and cuProfilerStop
+  const char *nvtx_range; // NULL: none
+  bool profiler;
+  bool no_device_hash;
+  bool whole_range; // the window is one range, whatever is launched in it
+  int reach;
+  uint64_t first_launch, last_launch, max_bytes, max_launches;
+  uint64_t every; // above 0: a window for each such launch that is selected; 0: one window for all
+};
+extern struct selection selection;
+
+bool read_selection(void); // false: capture was not asked for
+bool name_is_selected(const char *name);
+bool ordinal_is_selected(uint64_t ordinal); // of a launch that matches
+bool launch_is_outside(void); // counts a matching launch, unless the selection has to look at it
+void count_after_end(void);   // a matching launch when the capture is complete or has stopped
+
+// The ranges that the selection asks for (NVTX, cuProfilerStart to cuProfilerStop), in all threads.
+bool inside_selected_range(void);
+bool count_range_begin(void); // true: it is the only one that is open
+bool count_range_end(void);   // true: it was the last one

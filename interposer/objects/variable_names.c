@@ -1,0 +1,141 @@
+// Asks whoever started the capture for the names of the variables in an image, through a socket in its
+// folder.
+#define _GNU_SOURCE
+#include "objects/variable_names.h"
+
+#include "base/bytes.h"
+#include "base/fork.h"
+#include "driver/ask.h"
+#include "record/image.h"
+#include "record/writer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { MAX_ANSWER_BYTES = 4 << 20, PATIENCE_S = 20 };
+
+static bool launcher_is_silent; // it did not answer in time once, so it is not waited for again
+
+static void ask_again(void) { launcher_is_silent = false; }
+IN_CHILD(ask_again);
+
+// What is sent, followed by `data_bytes` bytes: replay/capture/variables.py.
+struct question {
+  char magic[8];
+  uint32_t version, storage, architecture, data_bytes;
+  uint64_t offset, length;
+  uint32_t check, zero;
+};
+_Static_assert(sizeof(struct question) == 48, "variables.py");
+enum { QUESTION_VERSION = 1, ANSWERED = 0, IMAGE_IS_GONE = 1 }; // 2: the image says nothing
+
+struct answer {
+  uint32_t state, bytes;
+};
+
+static bool transfer(int socket, void *data, size_t bytes, bool sending) {
+  uint8_t *at = data;
+  while (bytes > 0) {
+    ssize_t done = sending ? send(socket, at, bytes, MSG_NOSIGNAL) : recv(socket, at, bytes, 0);
+    if (done < 0 && errno == EINTR)
+      continue;
+    if (done < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+      launcher_is_silent = true;
+    if (done <= 0)
+      return false;
+    at += done;
+    bytes -= (size_t)done;
+  }
+  return true;
+}
+
+static int connect_to_launcher(void) {
+  // A path in a sockaddr is short, so the folder is named through its descriptor.
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  int folder = launcher_is_silent ? -1 : open_capture_folder();
+  if (folder < 0)
+    return -1;
+  snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/" VARIABLES_SOCKET, folder);
+  int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  struct timeval patience = {.tv_sec = PATIENCE_S};
+  if (descriptor >= 0 && (setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0 ||
+                          setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience) != 0 ||
+                          connect(descriptor, (struct sockaddr *)&address, sizeof address) != 0)) {
+    launcher_is_silent = errno == EAGAIN;
+    close(descriptor);
+    descriptor = -1;
+  }
+  close(folder);
+  return descriptor;
+}
+
+char *variable_names(const struct image_part *part, uint32_t *bytes, bool *is_gone) {
+  const char *blobs = blobs_file_name();
+  bool in_blobs = part->storage == STORAGE_BLOB;
+  struct question question = {
+      .magic = "RCAPVARS",
+      .version = QUESTION_VERSION,
+      .storage = part->storage,
+      .architecture = current_architecture(),
+      .data_bytes = in_blobs ? (uint32_t)strlen(blobs) : part->data_bytes,
+      .offset = part->offset,
+      .length = part->length,
+      .check = part->check,
+  };
+  struct answer answer;
+  char *names = NULL;
+  int descriptor = connect_to_launcher();
+  if (descriptor >= 0 && transfer(descriptor, &question, sizeof question, true) &&
+      transfer(descriptor, in_blobs ? (void *)(uintptr_t)blobs : part->data, question.data_bytes, true) &&
+      transfer(descriptor, &answer, sizeof answer, false)) {
+    *is_gone = answer.state == IMAGE_IS_GONE;
+    if (answer.state == ANSWERED && answer.bytes <= MAX_ANSWER_BYTES)
+      names = malloc(answer.bytes + 1);
+    if (names != NULL && !transfer(descriptor, names, answer.bytes, false)) {
+      free(names);
+      names = NULL;
+    }
+  }
+  if (names != NULL) {
+    names[answer.bytes] = '\0';
+    *bytes = answer.bytes;
+  }
+  if (descriptor >= 0)
+    close(descriptor);
+  return names;
+}
+
+bool rescue_image(struct image_part *part) {
+  enum { PIECE_BYTES = 65536 };
+  if (part->mapped == NULL || !image_is_still_there(part->mapped, part->length, part->check))
+    return false;
+  uint8_t *piece = malloc(PIECE_BYTES);
+  uint64_t offset = reserve_blob(part->length);
+  uint32_t check = 0;
+  bool whole = piece != NULL;
+  for (uint64_t done = 0; whole && done < part->length; done += PIECE_BYTES) {
+    size_t bytes = part->length - done < PIECE_BYTES ? (size_t)(part->length - done) : PIECE_BYTES;
+    whole = read_memory(piece, (const uint8_t *)part->mapped + done, bytes) &&
+            write_blob(offset + done, piece, bytes);
+    if (whole)
+      check = crc32c(check, piece, bytes);
+  }
+  free(piece);
+  struct record record;
+  if (!whole || !begin_record(&record, RECORD_IMAGE, 0, 0, 24 + (part->data_bytes + 7) / 8 * 8))
+    return false;
+  put_u64(&record, offset);
+  put_u64(&record, part->length);
+  put_u64(&record, part->check | (uint64_t)check << 32);
+  put_bytes(&record, part->data, part->data_bytes);
+  end_record(&record);
+  part->storage = STORAGE_BLOB;
+  part->offset = offset;
+  return true;
+}

@@ -1,0 +1,218 @@
+// Module images: their size, which no call passes but which is in the image itself, and where their bytes
+// are.
+#define _GNU_SOURCE
+#include "record/image.h"
+
+#include "base/bytes.h"
+#include "base/privacy.h"
+#include "record/encode.h"
+#include "record/writer.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { WRAPPER_MAGIC = 0x466243b1, ELF_MAGIC = 0x464c457f, MAX_PRELINKED = 48 };
+static const uint32_t container_magic = 0xba55ed50;
+
+// What cudart hands over: the container is elsewhere, in the program's own data.
+struct wrapper {
+  uint32_t magic, version;
+  const void *container;
+  const void *const *prelinked; // version 2 (relocatable device code): ends with NULL
+};
+
+struct container_header {
+  uint32_t magic;
+  uint16_t version, header_bytes;
+  uint64_t entries_bytes;
+};
+
+struct elf_header {
+  uint8_t identification[16];
+  uint16_t type, machine;
+  uint32_t version;
+  uint64_t entry, program_offset, section_offset;
+  uint32_t flags;
+  uint16_t header_bytes, program_entry_bytes, program_count, section_entry_bytes, section_count, names;
+};
+
+struct elf_section {
+  uint32_t name, type;
+  uint64_t flags, address, offset, bytes;
+};
+
+struct elf_program {
+  uint32_t type, flags;
+  uint64_t offset, virtual_address, physical_address, file_bytes;
+};
+
+enum { ELF_NO_BITS = 8 };
+
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+static uint64_t elf_bytes(const uint8_t *image) {
+  struct elf_header header;
+  memcpy(&header, image, sizeof header);
+  if (header.identification[4] != 2) // 64-bit
+    return 0;
+  uint64_t end = larger(header.section_offset + (uint64_t)header.section_count * header.section_entry_bytes,
+                        header.program_offset + (uint64_t)header.program_count * header.program_entry_bytes);
+  for (unsigned n = 0; n < header.section_count; n++) {
+    struct elf_section section;
+    memcpy(&section, image + header.section_offset + (uint64_t)n * header.section_entry_bytes,
+           sizeof section);
+    if (section.type != ELF_NO_BITS)
+      end = larger(end, section.offset + section.bytes);
+  }
+  for (unsigned n = 0; n < header.program_count; n++) {
+    struct elf_program program;
+    memcpy(&program, image + header.program_offset + (uint64_t)n * header.program_entry_bytes,
+           sizeof program);
+    end = larger(end, program.offset + program.file_bytes);
+  }
+  return end;
+}
+
+static uint64_t image_bytes(const void *image) {
+  uint32_t magic;
+  memcpy(&magic, image, 1); // PTX may be shorter than a word
+  uint8_t first = *(const uint8_t *)image;
+  if (first == '\0')
+    return 0;
+  if (first == '.' || first == '/' || first == ' ' || first == '\n' || first == '\t' || first == '\r')
+    return strlen(image);
+  memcpy(&magic, image, sizeof magic);
+  if (magic == ELF_MAGIC)
+    return elf_bytes(image);
+  if (magic == container_magic) {
+    struct container_header header;
+    memcpy(&header, image, sizeof header);
+    return header.header_bytes + header.entries_bytes;
+  }
+  return 0;
+}
+
+// ---- images inside loaded files -----------------------------------------------------------------
+
+// A library with kernels may hold hundreds of megabytes of them, and few are launched. What is in a
+// segment that nobody can write is in the file as well: only the place is recorded, and `replay pack` reads
+// what it needs.
+enum { LEAST_MAPPED_BYTES = 65536, SAMPLE_BYTES = 4096 };
+
+struct place {
+  uint64_t address, bytes;
+  uint64_t offset; // in the file
+  const char *name;
+  bool found;
+};
+
+static int look_into_object(struct dl_phdr_info *object, size_t size, void *data) {
+  (void)size;
+  struct place *place = data;
+  for (unsigned n = 0; n < object->dlpi_phnum; n++) {
+    const ElfW(Phdr) *segment = &object->dlpi_phdr[n];
+    uint64_t start = object->dlpi_addr + segment->p_vaddr;
+    if (segment->p_type != PT_LOAD || (segment->p_flags & PF_W) != 0 || place->address < start ||
+        place->bytes > segment->p_filesz || place->address - start > segment->p_filesz - place->bytes)
+      continue;
+    place->offset = segment->p_offset + (place->address - start);
+    place->name = object->dlpi_name;
+    place->found = true;
+    return 1;
+  }
+  return 0;
+}
+
+// The file may have been replaced since it was loaded, so both ends of the image are compared.
+static bool same_bytes(int descriptor, uint64_t offset, const uint8_t *image, uint64_t bytes,
+                       uint32_t *check) {
+  uint8_t sample[SAMPLE_BYTES];
+  *check = 0;
+  for (int n = 0; n < 2; n++) {
+    uint64_t at = n == 0 ? 0 : bytes - SAMPLE_BYTES;
+    if (pread(descriptor, sample, sizeof sample, (off_t)(offset + at)) != (ssize_t)sizeof sample ||
+        memcmp(sample, image + at, sizeof sample) != 0)
+      return false;
+    *check = crc32c(*check, sample, sizeof sample);
+  }
+  return true;
+}
+
+static bool attach_mapped(struct call *call, unsigned parameter, unsigned part, const void *image,
+                          uint64_t bytes) {
+  struct place place = {.address = (uint64_t)(uintptr_t)image, .bytes = bytes};
+  if (bytes < LEAST_MAPPED_BYTES)
+    return false;
+  dl_iterate_phdr(look_into_object, &place);
+  char *path = place.found ? realpath(place.name[0] != '\0' ? place.name : "/proc/self/exe", NULL) : NULL;
+  int descriptor = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+  struct stat status;
+  uint32_t check;
+  bool attached = false;
+  if (descriptor >= 0 && fstat(descriptor, &status) == 0 &&
+      same_bytes(descriptor, place.offset, image, bytes, &check)) {
+    size_t path_bytes = without_home(path);
+    uint64_t words[6] = {place.offset,
+                         (uint64_t)status.st_dev,
+                         (uint64_t)status.st_ino,
+                         (uint64_t)status.st_size,
+                         (uint64_t)status.st_mtim.tv_sec * 1000000000u + (uint64_t)status.st_mtim.tv_nsec,
+                         path_bytes};
+    uint8_t *reference = take_scratch(call, sizeof words + path_bytes);
+    if (reference != NULL) {
+      memcpy(reference, words, sizeof words);
+      memcpy(reference + sizeof words, path, path_bytes);
+      attached =
+          attach_place(call, parameter, part, reference, (uint32_t)(sizeof words + path_bytes), bytes, check);
+      if (attached)
+        call->attachments[call->attachment_count - 1].mapped = image;
+    }
+  }
+  if (descriptor >= 0)
+    close(descriptor);
+  free(path);
+  return attached;
+}
+
+bool image_is_still_there(const void *image, uint64_t bytes, uint32_t check) {
+  uint8_t sample[SAMPLE_BYTES];
+  const uint8_t *last = (const uint8_t *)image + bytes - SAMPLE_BYTES;
+  if (!read_memory(sample, image, sizeof sample))
+    return false;
+  uint32_t found = crc32c(0, sample, sizeof sample);
+  return read_memory(sample, last, sizeof sample) && crc32c(found, sample, sizeof sample) == check;
+}
+
+// ---- attaching ----------------------------------------------------------------------------------
+
+static bool attach_one(struct call *call, unsigned parameter, unsigned part, const void *image) {
+  uint64_t bytes = image != NULL ? image_bytes(image) : 0;
+  if (bytes == 0) {
+    write_note(NOTE_IMAGE_UNKNOWN, call->record_function, call->number,
+               "neither PTX nor ELF nor a fat binary at %p", image);
+    return false;
+  }
+  return attach_mapped(call, parameter, part, image, bytes) ||
+         attach_unsafe(call, parameter, part, image, bytes);
+}
+
+void attach_image(struct call *call, unsigned parameter, const void *image) {
+  struct wrapper wrapper;
+  uint32_t magic = 0;
+  if (*(const uint8_t *)image == (WRAPPER_MAGIC & 0xff))
+    memcpy(&magic, image, sizeof magic);
+  if (magic != WRAPPER_MAGIC) {
+    attach_one(call, parameter, 0, image);
+    return;
+  }
+  memcpy(&wrapper, image, sizeof wrapper);
+  if (!attach_one(call, parameter, 0, wrapper.container) || wrapper.version != 2 || wrapper.prelinked == NULL)
+    return;
+  for (unsigned n = 0; n < MAX_PRELINKED && wrapper.prelinked[n] != NULL; n++)
+    attach_one(call, parameter, 1 + n, wrapper.prelinked[n]);
+}

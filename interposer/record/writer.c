@@ -1,0 +1,440 @@
+// Records that survive the process being killed at any instruction. The layout is replay/raw/FORMAT.md.
+//
+// The newest records are in one of two halves of a shared mapping of the file, whose pages belong to the
+// kernel: what was stored is in the file whatever happens to the process. A record's payload is written
+// first, then the end after it, and its size last; the next one starts only then (under the lock). A half
+// that is full is appended to the log after the halves while the other one takes what comes; `places` in the
+// file's header say which half holds something and where that belongs, so that every record is in the file at
+// every moment. Pages that come with a write cost a fraction of what pages of a mapping cost.
+#define _GNU_SOURCE
+#include "record/writer.h"
+
+#include "base/bytes.h"
+#include "base/fork.h"
+#include "base/macros.h"
+#include "base/state.h"
+#include "base/thread.h"
+#include "record/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+  HALF_BYTES = 256 << 10,
+  HALVES_OFFSET = 4096,
+  LOG_OFFSET = HALVES_OFFSET + 2 * HALF_BYTES,
+  MAX_RECORD_BYTES = 16 << 20,
+  HEADER_BYTES = 32,
+  // Kept free in every half for the note that says why capture stopped.
+  RESERVE_BYTES = 4096,
+  FORMAT_VERSION = 4,
+};
+
+struct file_header {
+  char magic[8];
+  uint32_t version, pid;
+  uint64_t start_time_ns, monotonic_ns;
+  // Where in the file the contents of each half belong; 0: it holds nothing that is not in the log.
+  _Atomic uint64_t places[2];
+  uint32_t half_bytes;
+  uint8_t zero[12];
+};
+_Static_assert(sizeof(struct file_header) == 64, "FORMAT.md");
+
+static MUTEX(lock);
+static atomic_bool is_open;
+static char *directory_path;
+static char name_suffix[64]; // <pid>.bin, or <pid>.<n>.bin
+static struct file calls_file = NO_FILE, blobs_file = NO_FILE, held_file = NO_FILE;
+static uint8_t *mapped;         // the header and the halves
+static unsigned present;        // the half that takes records
+static size_t used;             // of it
+static bool populated[2];       // the pages of the halves
+static uint8_t *large;          // a record that no half has room for
+static uint32_t window_in_file; // which one is open by the notes that were written; 0: none is
+static _Atomic uint64_t blobs_end;
+
+static struct file_header *file_header(void) { return (struct file_header *)(void *)mapped; }
+static uint8_t *half(unsigned n) { return mapped + HALVES_OFFSET + (size_t)n * HALF_BYTES; }
+
+static uint64_t clock_ns(clockid_t clock) {
+  struct timespec now;
+  clock_gettime(clock, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+int open_capture_folder(void) {
+  return directory_path != NULL ? open(directory_path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+}
+
+const char *blobs_file_name(void) {
+  static char name[sizeof name_suffix + 8];
+  snprintf(name, sizeof name, "blobs.%s", name_suffix);
+  return name;
+}
+
+bool writer_is_open(void) { return atomic_load_explicit(&is_open, memory_order_relaxed); }
+
+// ---- opening ------------------------------------------------------------------------------------
+
+bool create_beside_calls(struct file *file, const char *stem) {
+  char path[PATH_MAX];
+  if ((size_t)snprintf(path, sizeof path, "%s/%s.%s", directory_path, stem, name_suffix) >= sizeof path) {
+    errno = ENAMETOOLONG;
+    return false;
+  }
+  return create_file(file, path);
+}
+
+// A process that called exec keeps its pid, and pids come again: the first free number is taken.
+static bool create_pair(const char *directory) {
+  char path[PATH_MAX];
+  for (unsigned n = 0; n < 10000; n++) {
+    char suffix[32] = "";
+    if (n > 0)
+      snprintf(suffix, sizeof suffix, ".%u", n);
+    if ((size_t)snprintf(path, sizeof path, "%s/calls.%d%s.bin", directory, (int)getpid(), suffix) >=
+        sizeof path) {
+      errno = ENAMETOOLONG;
+      return false;
+    }
+    if (!create_file(&calls_file, path)) {
+      if (errno == EEXIST)
+        continue;
+      return false;
+    }
+    snprintf(name_suffix, sizeof name_suffix, "%d%s.bin", (int)getpid(), suffix);
+    return create_beside_calls(&blobs_file, "blobs");
+  }
+  return false;
+}
+
+bool open_writer(const char *directory) {
+  // The application may change its working directory before it ends.
+  directory_path = realpath(directory, NULL);
+  if (directory_path != NULL && hold_directory(&held_file, directory_path) && create_pair(directory_path) &&
+      (mapped = map_file(&calls_file, 0, LOG_OFFSET)) != NULL) {
+    struct file_header *header = file_header();
+    header->version = FORMAT_VERSION;
+    header->pid = (uint32_t)getpid();
+    header->start_time_ns = clock_ns(CLOCK_REALTIME);
+    header->monotonic_ns = clock_ns(CLOCK_MONOTONIC);
+    header->half_bytes = HALF_BYTES;
+    atomic_store(&header->places[0], LOG_OFFSET);
+    memcpy(header->magic, "RCAPCALL", sizeof header->magic);
+    present = 0;
+    used = 0;
+    populated[0] = populated[1] = false;
+    window_in_file = 0;
+    atomic_store(&blobs_end, 0);
+    atomic_store(&is_open, true);
+    return true;
+  }
+  // There is no file that could hold the reason.
+  fprintf(stderr, "replay: cannot write to %s (%s); nothing is captured\n", directory, strerror(errno));
+  close_file(&calls_file);
+  close_file(&blobs_file);
+  close_file(&held_file);
+  return false;
+}
+
+// ---- records ------------------------------------------------------------------------------------
+
+static void fill_header(uint8_t *start, enum record_kind kind, uint16_t function, uint64_t call) {
+  uint64_t time_ns = clock_ns(CLOCK_MONOTONIC);
+  uint16_t kind_word = (uint16_t)kind;
+  uint32_t thread = current_thread()->id;
+  memcpy(start + 4, &kind_word, 2);
+  memcpy(start + 6, &function, 2);
+  memcpy(start + 8, &thread, 4);
+  memcpy(start + 16, &call, 8);
+  memcpy(start + 24, &time_ns, 8);
+}
+
+static void set_size(uint8_t *start, uint32_t bytes) {
+  atomic_store_explicit((_Atomic uint32_t *)(void *)start, bytes, memory_order_release);
+}
+
+static void check(uint8_t *start, size_t bytes) {
+  uint32_t sum = crc32c(0, start + 16, bytes - 16);
+  memcpy(start + 12, &sum, 4);
+}
+
+static void commit(uint8_t *start, size_t bytes) {
+  check(start, bytes);
+  set_size(start + bytes, 0); // what was there before the half was used again
+  set_size(start, (uint32_t)bytes);
+  used += bytes;
+}
+
+static void put_text_record(enum record_kind kind, enum note code, const char *text) {
+  size_t length = strlen(text);
+  size_t bytes = HEADER_BYTES + 8 + (length + 7) / 8 * 8;
+  if (mapped == NULL || bytes + 8 > HALF_BYTES - used)
+    return;
+  uint8_t *start = half(present) + used;
+  fill_header(start, kind, 0, 0);
+  uint32_t words[2] = {(uint32_t)code, (uint32_t)length};
+  memcpy(start + HEADER_BYTES, words, 8);
+  memset(start + bytes - 8, 0, 8);
+  memcpy(start + HEADER_BYTES + 8, text, length);
+  commit(start, bytes);
+}
+
+static void put_end_record(uint32_t reason) {
+  if (mapped == NULL || HEADER_BYTES + 16 > HALF_BYTES - used)
+    return;
+  uint64_t word = reason;
+  uint8_t *start = half(present) + used;
+  fill_header(start, RECORD_END, 0, last_call_number());
+  memcpy(start + HEADER_BYTES, &word, 8);
+  commit(start, HEADER_BYTES + 8);
+}
+
+// With the lock held. Everything passes through from here on.
+static void stop_with_lock(const char *reason) {
+  if (!atomic_exchange(&is_open, false))
+    return;
+  put_text_record(RECORD_NOTE, NOTE_CAPTURE_STOPPED, reason);
+  put_end_record(1);
+  atomic_store(&mode, MODE_DONE);
+}
+
+void stop_capture(const char *format, ...) {
+  char reason[512];
+  va_list values;
+  va_start(values, format);
+  vsnprintf(reason, sizeof reason, format, values);
+  va_end(values);
+  pthread_mutex_lock(&lock);
+  stop_with_lock(reason);
+  pthread_mutex_unlock(&lock);
+}
+
+static const char *why(int error) {
+  return error == EBADF ? "the application closed its file, which cannot be opened again" : strerror(error);
+}
+
+static void stop_growing(void) {
+  char reason[256];
+  snprintf(reason, sizeof reason, "the records could not grow: %s", why(errno));
+  stop_with_lock(reason);
+}
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 // Linux 5.14; older kernels refuse it, and the pages come one by one
+#endif
+
+// Pages are asked for at once: one by one, their faults cost more than the records.
+static void populate(void) {
+  int error = errno;
+  madvise(half(present), HALF_BYTES, MADV_POPULATE_WRITE);
+  errno = error;
+  populated[present] = true;
+}
+
+// The half that was full stays in use where it cannot be written; the other one has room for the reason.
+static bool change_halves(void) {
+  struct file_header *header = file_header();
+  unsigned full = present;
+  size_t bytes = used;
+  uint64_t place = atomic_load(&header->places[full]);
+  set_size(half(1 - full), 0);
+  atomic_store_explicit(&header->places[1 - full], place + bytes, memory_order_release);
+  present = 1 - full;
+  used = 0;
+  if (!write_file(&calls_file, place, half(full), bytes)) {
+    stop_growing();
+    return false;
+  }
+  atomic_store_explicit(&header->places[full], 0, memory_order_release);
+  return true;
+}
+
+// Into the log at once, after what the present half holds.
+static bool write_large(const uint8_t *start, size_t bytes) {
+  if (used > 0 && !change_halves())
+    return false;
+  _Atomic uint64_t *place = &file_header()->places[present];
+  if (!write_file(&calls_file, atomic_load(place), start, bytes)) {
+    stop_growing();
+    return false;
+  }
+  atomic_fetch_add(place, bytes);
+  return true;
+}
+
+static bool make_room(struct record *record, size_t whole) {
+  record->start = NULL;
+  if (!writer_is_open() || whole > MAX_RECORD_BYTES)
+    return false;
+  if (UNLIKELY(whole > HALF_BYTES - RESERVE_BYTES)) {
+    free(large);
+    record->start = large = malloc(whole);
+    return large != NULL;
+  }
+  if (UNLIKELY(whole > HALF_BYTES - RESERVE_BYTES - used) && !change_halves())
+    return false;
+  if (UNLIKELY(!populated[present]))
+    populate();
+  record->start = half(present) + used;
+  return true;
+}
+
+bool begin_record(struct record *record, enum record_kind kind, uint16_t function, uint64_t call,
+                  size_t bytes) {
+  return begin_record_in(0, record, kind, function, call, bytes);
+}
+
+bool begin_record_in(uint32_t window, struct record *record, enum record_kind kind, uint16_t function,
+                     uint64_t call, size_t bytes) {
+  pthread_mutex_lock(&lock);
+  if ((window != 0 && window != window_in_file) || !make_room(record, HEADER_BYTES + (bytes + 7) / 8 * 8)) {
+    pthread_mutex_unlock(&lock);
+    return false;
+  }
+  record->cursor = record->start + HEADER_BYTES;
+  fill_header(record->start, kind, function, call);
+  return true;
+}
+
+void put_bytes(struct record *record, const void *data, size_t bytes) {
+  size_t padded = (bytes + 7) / 8 * 8;
+  if (bytes != padded)
+    memset(record->cursor + padded - 8, 0, 8);
+  memcpy(record->cursor, data, bytes);
+  record->cursor += padded;
+}
+
+void end_record(struct record *record) {
+  size_t bytes = (size_t)(record->cursor - record->start);
+  if (LIKELY(record->start != large)) {
+    commit(record->start, bytes);
+  } else {
+    check(record->start, bytes);
+    set_size(record->start, (uint32_t)bytes);
+    write_large(record->start, bytes);
+    free(large);
+    large = NULL;
+  }
+  pthread_mutex_unlock(&lock);
+}
+
+static void put_note(enum note code, uint16_t function, uint64_t call, const char *text, size_t bytes) {
+  struct record record;
+  if (!begin_record(&record, RECORD_NOTE, function, call, 8 + bytes))
+    return;
+  if (code == NOTE_WINDOW_OPEN)
+    window_in_file = atomic_load(&window_number);
+  else if (code == NOTE_WINDOW_CLOSE)
+    window_in_file = 0;
+  put_u64(&record, (uint32_t)code | (uint64_t)bytes << 32);
+  put_bytes(&record, text, bytes);
+  end_record(&record);
+}
+
+void write_note(enum note code, uint16_t function, uint64_t call, const char *format, ...) {
+  char text[1024];
+  va_list values;
+  va_start(values, format);
+  int length = vsnprintf(text, sizeof text, format, values);
+  va_end(values);
+  put_note(code, function, call, text,
+           length < 0                     ? 0
+           : (size_t)length < sizeof text ? (size_t)length
+                                          : sizeof text - 1);
+}
+
+// Written at every launch that the selection matches, so without the cost of printf.
+void write_matched_note(uint16_t function, uint64_t call, uint64_t ordinal, const char *name) {
+  char text[1024], *at = text + 20;
+  size_t length = strlen(name);
+  if (length > sizeof text - 24)
+    length = sizeof text - 24;
+  memcpy(text + 21, name, length);
+  text[20] = ' ';
+  do {
+    *--at = (char)('0' + ordinal % 10);
+    ordinal /= 10;
+  } while (ordinal > 0);
+  put_note(NOTE_LAUNCH_MATCHED, function, call, at, (size_t)(text + 21 - at) + length);
+}
+
+void write_process_text(const char *text, size_t bytes) {
+  struct record record;
+  if (!begin_record(&record, RECORD_PROCESS, 0, 0, bytes))
+    return;
+  put_bytes(&record, text, bytes);
+  end_record(&record);
+}
+
+// ---- blobs --------------------------------------------------------------------------------------
+
+uint64_t reserve_blob(uint64_t bytes) { return atomic_fetch_add(&blobs_end, (bytes + 63) / 64 * 64); }
+
+int store_blob(uint64_t offset, const void *data, size_t bytes) {
+  return !writer_is_open() || write_file(&blobs_file, offset, data, bytes) ? 0 : errno;
+}
+
+bool write_blob(uint64_t offset, const void *data, size_t bytes) {
+  int error = store_blob(offset, data, bytes);
+  if (error != 0)
+    stop_capture("contents could not be written: %s", why(error));
+  return writer_is_open();
+}
+
+// ---- ending -------------------------------------------------------------------------------------
+
+// What a half holds goes into the log in its order; the other half may be in use if the log could not grow.
+static bool end_log(void) {
+  struct file_header *header = file_header();
+  uint64_t end = atomic_load(&header->places[present]);
+  bool whole = atomic_load(&header->places[1 - present]) == 0 &&
+               write_file(&calls_file, end, half(present), used) &&
+               ftruncate(calls_file.descriptor, (off_t)(end + used)) == 0;
+  if (whole)
+    atomic_store(&header->places[present], 0);
+  return whole;
+}
+
+void close_writer(void) {
+  int error = errno;
+  pthread_mutex_lock(&lock);
+  if (atomic_exchange(&is_open, false))
+    put_end_record(0);
+  if (mapped != NULL) {
+    bool empty = end_log();
+    munmap(mapped, LOG_OFFSET);
+    mapped = NULL;
+    if (empty)
+      fallocate(calls_file.descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, HALVES_OFFSET,
+                LOG_OFFSET - HALVES_OFFSET);
+    close_file(&calls_file);
+    close_file(&blobs_file);
+    release_directory(&held_file, directory_path);
+  }
+  pthread_mutex_unlock(&lock);
+  errno = error;
+}
+
+// The files stay the parent's; dropping the mapping and the descriptors leaves them as they are.
+static void abandon(void) {
+  if (mapped != NULL)
+    munmap(mapped, LOG_OFFSET);
+  mapped = NULL;
+  large = NULL; // who was writing it stayed in the parent
+  atomic_store(&is_open, false);
+  close_file(&calls_file);
+  close_file(&blobs_file);
+  close_file(&held_file);
+}
+IN_CHILD(abandon);
