@@ -29,7 +29,8 @@ bool emulator::driver::is_mapped(uint64_t address, uint64_t bytes) {
   if (bytes == 0 || address + bytes < address || address + bytes > UINT64_MAX - page)
     return false;
   uint64_t begin = address / page * page, end = (address + bytes + page - 1) / page * page;
-  // It writes nothing and asks nothing of the pages, as mincore does: Linux only looks for gaps between mappings.
+  // It writes nothing and asks nothing of the pages, as mincore does: Linux only looks for gaps between
+  // mappings.
   return msync(reinterpret_cast<void *>(begin), end - begin, MS_ASYNC) == 0;
 }
 
