@@ -3,6 +3,7 @@
 
 usage: python tests/stacks/suite.py unittest PACKAGE                  an installed package's
        python tests/stacks/suite.py pytest FOLDER [PYTEST OPTIONS]    those of a checkout, e.g. -n 1 -k cuda
+       python tests/stacks/suite.py programs [--with RUNNER.py] PROGRAM...    each is a test (outcomes_programs.py)
 
 Prints one JSON object: how many passed, failed and were skipped alone, which failed, and which ended otherwise under
 capture. `replay` is the one that is installed for this Python; the tests run with it or with --python PYTHON.
@@ -43,8 +44,8 @@ def outcomes(
     with tempfile.TemporaryDirectory(prefix="replay-suite-") as folder:
         path = Path(folder, "outcomes")
         added = {"REPLAY_TEST_OUTCOMES": str(path)}
-        if kind == "unittest":
-            command = [python, str(HERE / "outcomes_unittest.py"), str(path), *arguments]
+        if kind != "pytest":
+            command = [python, str(HERE / f"outcomes_{kind}.py"), str(path), *arguments]
         else:
             added["PYTHONPATH"] = str(HERE)
             command = [
@@ -91,7 +92,7 @@ def main(words: list[str]) -> int:
     python = sys.executable
     if words[:1] == ["--python"]:
         python, words = words[1], words[2:]
-    if len(words) < 2 or words[0] not in ("unittest", "pytest"):
+    if len(words) < 2 or words[0] not in ("unittest", "pytest", "programs"):
         print(__doc__, file=sys.stderr)
         return 2
     emulator_dir = find_driver("emulator").library.parent
@@ -99,10 +100,10 @@ def main(words: list[str]) -> int:
         outcomes(words[0], words[1:], emulator_dir, captured=captured, python=python)
         for captured in (False, True)
     )
-    counts = Counter(alone.values())
+    counts = Counter(outcome.partition(":")[0] for outcome in alone.values())
     found = {
         **{outcome: counts[outcome] for outcome in ("passed", "failed", "skipped")},
-        "failures": sorted(name for name, outcome in alone.items() if outcome == "failed"),
+        "failures": sorted(name for name, outcome in alone.items() if outcome.startswith("failed")),
         "other_under_capture": {
             name: [alone.get(name), captured.get(name)]
             for name in sorted({*alone, *captured})

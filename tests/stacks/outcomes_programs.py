@@ -1,0 +1,53 @@
+"""Runs programs one after another and writes a line for each, such as `passed:1f5c09aa NAME`.
+
+Passed is an exit status of 0, skipped the word [SKIP] in the output with that. The digits are a digest of the output
+without its fractions, which are mostly times. A .py file is run with this Python, or given to RUNNER.
+
+usage: python outcomes_programs.py FILE [--with RUNNER.py] PROGRAM...
+"""
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+LIMIT_S = 300
+
+
+def outcome(command):
+    with tempfile.TemporaryDirectory(prefix="replay-program-") as folder:
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=None,
+                cwd=folder,
+                timeout=LIMIT_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return "failed:time"
+    if done.returncode != 0:
+        return f"failed:{done.returncode}"
+    if b"[SKIP]" in done.stdout:
+        return "skipped"
+    text = re.sub(rb"\d+\.\d+(e[-+]?\d+)?", b"#", done.stdout)
+    return "passed:" + hashlib.sha256(text).hexdigest()[:8]
+
+
+def main(path, programs):
+    runner = []
+    if programs[0] == "--with":
+        runner, programs = [os.path.abspath(programs[1])], programs[2:]
+    common = os.path.commonpath([os.path.dirname(program) for program in programs])
+    with open(path, "w", encoding="utf-8") as file:
+        for program in programs:
+            python = [sys.executable, *runner] if program.endswith(".py") else []
+            print(outcome([*python, program]), os.path.relpath(program, common), file=file, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])
