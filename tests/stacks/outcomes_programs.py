@@ -3,7 +3,7 @@
 Passed is an exit status of 0, skipped the word [SKIP] in the output with that. The digits are a digest of the output
 without its fractions, which are mostly times. A .py file is run with this Python, or given to RUNNER.
 
-usage: python outcomes_programs.py FILE [--with RUNNER.py] PROGRAM...
+usage: python outcomes_programs.py FILE [--with RUNNER.py] [--limit SECONDS] PROGRAM...
 """
 
 import hashlib
@@ -13,10 +13,8 @@ import subprocess
 import sys
 import tempfile
 
-LIMIT_S = 300
 
-
-def outcome(command):
+def outcome(command, limit_s):
     with tempfile.TemporaryDirectory(prefix="replay-program-") as folder:
         try:
             done = subprocess.run(
@@ -25,7 +23,7 @@ def outcome(command):
                 stdout=subprocess.PIPE,
                 stderr=None,
                 cwd=folder,
-                timeout=LIMIT_S,
+                timeout=limit_s,
                 check=False,
             )
         except subprocess.TimeoutExpired:
@@ -39,14 +37,18 @@ def outcome(command):
 
 
 def main(path, programs):
-    runner = []
+    runner, limit_s = [], 300.0
     if programs[0] == "--with":
         runner, programs = [os.path.abspath(programs[1])], programs[2:]
+    if programs[0] == "--limit":
+        limit_s, programs = float(programs[1]), programs[2:]
     common = os.path.commonpath([os.path.dirname(program) for program in programs])
     with open(path, "w", encoding="utf-8") as file:
         for program in programs:
             python = [sys.executable, *runner] if program.endswith(".py") else []
-            print(outcome([*python, program]), os.path.relpath(program, common), file=file, flush=True)
+            print(
+                outcome([*python, program], limit_s), os.path.relpath(program, common), file=file, flush=True
+            )
 
 
 if __name__ == "__main__":

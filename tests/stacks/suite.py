@@ -3,7 +3,7 @@
 
 usage: python tests/stacks/suite.py unittest PACKAGE                  an installed package's
        python tests/stacks/suite.py pytest FOLDER [PYTEST OPTIONS]    those of a checkout, e.g. -n 1 -k cuda
-       python tests/stacks/suite.py programs [--with RUNNER.py] PROGRAM...    each is a test (outcomes_programs.py)
+       python tests/stacks/suite.py programs [--with RUNNER.py] [--limit SECONDS] PROGRAM...    (outcomes_programs.py)
 
 Prints one JSON object: how many passed, failed and were skipped alone, which failed, and which ended otherwise under
 capture. `replay` is the one that is installed for this Python; the tests run with it or with --python PYTHON.
