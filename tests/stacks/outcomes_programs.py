@@ -1,7 +1,8 @@
 """Runs programs one after another and writes a line for each, such as `passed:1f5c09aa NAME`.
 
 Passed is an exit status of 0, skipped the word [SKIP] in the output with that. The digits are a digest of the output
-without its fractions, which are mostly times. A .py file is run with this Python, or given to RUNNER.
+without its addresses, and its fractions, which are mostly times. A .py file is run with this Python, or given to
+RUNNER.
 
 usage: python outcomes_programs.py FILE [--with RUNNER.py] [--limit SECONDS] PROGRAM...
 """
@@ -32,7 +33,7 @@ def outcome(command, limit_s):
         return f"failed:{done.returncode}"
     if b"[SKIP]" in done.stdout:
         return "skipped"
-    text = re.sub(rb"\d+\.\d+(e[-+]?\d+)?", b"#", done.stdout)
+    text = re.sub(rb"0x[0-9a-f]+|\d+\.\d+(e[-+]?\d+)?", b"#", done.stdout)
     return "passed:" + hashlib.sha256(text).hexdigest()[:8]
 
 

@@ -6,7 +6,8 @@ usage: python tests/stacks/suite.py unittest PACKAGE                  an install
        python tests/stacks/suite.py programs [--with RUNNER.py] [--limit SECONDS] PROGRAM...    (outcomes_programs.py)
 
 Prints one JSON object: how many passed, failed and were skipped alone, which failed, and which ended otherwise under
-capture. `replay` is the one that is installed for this Python; the tests run with it or with --python PYTHON.
+capture. `replay` is the one that is installed for this Python; the tests run with it or with --python PYTHON. Of the
+CPU driver's settings REPLAY_EMULATOR_DEVICES alone is heeded.
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ def environment(emulator_dir: Path) -> dict[str, str]:
     """For programs on the CPU driver."""
     from replay import drivers, stacks
 
-    base = {name: value for name, value in os.environ.items() if not name.startswith("REPLAY_EMULATOR_")}
+    base = {
+        name: value
+        for name, value in os.environ.items()
+        if name == "REPLAY_EMULATOR_DEVICES" or not name.startswith("REPLAY_EMULATOR_")
+    }
     base.pop("PYTHONSAFEPATH", None)
     base["LD_LIBRARY_PATH"] = f"{emulator_dir}:{base.get('LD_LIBRARY_PATH', '')}".rstrip(":")
     return base | stacks.environment(base, drivers.find_driver(str(emulator_dir)))
