@@ -3,6 +3,8 @@
 
 usage: python tests/stacks/suite.py [OPTIONS] unittest PACKAGE                 an installed package's
        python tests/stacks/suite.py [OPTIONS] pytest FOLDER [PYTEST OPTIONS]   those of a checkout, e.g. -n 1 -k cuda
+       python tests/stacks/suite.py [OPTIONS] programs [--with RUNNER.py] [--limit SECONDS] PROGRAM...
+                                                                               see outcomes_programs.py
 
   --python PYTHON    runs the tests; default: this one, whose `replay` is the one that captures
   --set NAME=VALUE   an environment variable for the tests, e.g. a setting of the CPU driver; as often as wanted
@@ -35,7 +37,7 @@ NOTHING = "^no kernel has this name$"
 
 class Outcome(NamedTuple):
     ended: str  # passed, failed or skipped
-    cause: str  # of a failure
+    cause: str  # of a failure; of a program that passed, a digest of what it printed
 
 
 def environment(emulator_dir: Path) -> dict[str, str]:
@@ -73,7 +75,7 @@ def outcomes(
                 )
             return [line.split("\t", 2) for line in written.splitlines()]
 
-        commands = [[python, str(HERE / "outcomes_unittest.py"), str(path), *arguments]]
+        commands = [[python, str(HERE / f"outcomes_{kind}.py"), str(path), *arguments]]
         lines = []
         if kind == "pytest":
             base = [python, "-m", "pytest", "-q", "-p", "outcomes_pytest", "-p", "no:cacheprovider"]
@@ -104,6 +106,13 @@ def ended(found: Mapping[str, Outcome]) -> dict[str, str]:
     return {name: outcome.ended for name, outcome in found.items()}
 
 
+def alike(one: Outcome | None, other: Outcome | None) -> bool:
+    """Whether a test ended as it did before. The words of a failure may hold addresses, so they do not count."""
+    if one is None or other is None or one.ended != other.ended:
+        return False
+    return one.ended != "passed" or one.cause == other.cause
+
+
 def by_cause(found: Mapping[str, Outcome]) -> dict[str, list[str]]:
     """The tests that failed. Causes that differ in an address alone are one."""
     groups = defaultdict(list)
@@ -127,7 +136,7 @@ def main(words: list[str]) -> int:
             name, _, settings[name] = words.pop(0).partition("=")
         else:
             words = []
-    if len(words) < 2 or words[0] not in ("unittest", "pytest"):
+    if len(words) < 2 or words[0] not in ("unittest", "pytest", "programs"):
         print(__doc__, file=sys.stderr)
         return 2
     emulator_dir = find_driver("emulator").library.parent
@@ -146,16 +155,16 @@ def main(words: list[str]) -> int:
             )  # fmt: skip
         )
         seconds.append(round(time.monotonic() - begin))
-    alone, captured_ = map(ended, both)
-    counts = Counter(alone.values())
+    alone, under_capture = both
+    counts = Counter(ended(alone).values())
     found = {
         **{word: counts[word] for word in ("passed", "failed", "skipped")},
         "seconds": seconds,
-        "failures": by_cause(both[0]),
+        "failures": by_cause(alone),
         "other_under_capture": {
-            name: [found.get(name) for found in both]
-            for name in sorted({*alone, *captured_})
-            if alone.get(name) != captured_.get(name)
+            name: [alone.get(name), under_capture.get(name)]
+            for name in sorted({*alone, *under_capture})
+            if not alike(alone.get(name), under_capture.get(name))
         },
     }
     print(json.dumps(found, indent=1))

@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from suite import by_cause, ended, outcomes  # noqa: E402
+from suite import alike, by_cause, ended, outcomes  # noqa: E402
 
 
 @pytest.mark.parametrize("by_file", [False, True])
@@ -77,3 +77,25 @@ def test_numba_cudas_tests_of_its_driver_layer_end_alike_with_and_without_captur
     assert by_cause(alone) == {}
     assert ended(captured) == ended(alone)
     assert list(ended(alone).values()).count("passed") > 200
+
+
+def test_programs_count_by_their_exit_status_and_compare_by_their_output(emulator_dir, tmp_path):
+    def program(name, *lines):
+        path = tmp_path / f"{name}.py"
+        path.write_text("\n".join(lines), encoding="utf-8")
+        return str(path)
+
+    programs = [
+        program("one", "print('sum 17 in 0.25 ms')"),
+        program("like_one", "print('sum 17 in 3.5 ms')"),
+        program("other", "print('sum 18 in 0.25 ms')"),
+        program("left_out", "print('[SKIP] no other device')"),
+        program("wrong", "raise SystemExit(3)"),
+        program("captured", "import os; print('LD_PRELOAD' in os.environ)"),
+    ]
+    alone = outcomes("programs", programs, emulator_dir, captured=False)
+    captured = outcomes("programs", programs, emulator_dir, captured=True)
+    assert alone["one.py"].ended == alone["other.py"].ended == "passed"
+    assert alone["like_one.py"] == alone["one.py"] != alone["other.py"]
+    assert (alone["left_out.py"].ended, alone["wrong.py"]) == ("skipped", ("failed", "3"))
+    assert [name for name in alone if not alike(alone[name], captured[name])] == ["captured.py"]
