@@ -62,7 +62,7 @@ sanitize: $(TESTABLE) ## the tests of the shim, with builds of it under AddressS
 	@for sanitizer in address thread; do \
 	  REPLAY_TEST_SANITIZER=$$sanitizer $(BIN)/pytest -n $(JOBS) tests/shim || exit 1; done
 
-lint: $(TESTABLE) ## ruff, mypy --strict, clang-format, the order of packages, and whether generated files are up to date
+lint: $(TESTABLE) ## ruff, mypy --strict, clang-format, the order of packages and layers, and whether generated files are up to date
 	@bash .ci/lint $(BIN)
 
 clean: ## remove everything that make made

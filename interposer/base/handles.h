@@ -3,7 +3,7 @@
 // A launch with no window open asks such a table and nothing else, so it is read without a lock: a row never
 // comes to mean another handle, and one whose handle ends stays as a dead row. A table that fills up is
 // replaced; the old one is left as it is, because another thread may still be reading it. Everything but
-// find_handle is called with a lock of the owner held.
+// finding is called with a lock of the owner held.
 #pragma once
 
 #include <stdatomic.h>
@@ -32,9 +32,11 @@ static inline size_t place_of_handle(uint64_t handle) {
   return (size_t)((handle * 0x9e3779b97f4a7c15u) >> 32);
 }
 
-static inline struct handle_row *find_handle(struct handle_table *table, uint64_t handle) {
+// The quickest way, for a launch with no window open. For 0 and DEAD_HANDLE, which are no handles, it may
+// find a row that is empty or dead.
+static inline struct handle_row *find_row(struct handle_table *table, uint64_t handle) {
   struct handle_rows *rows = atomic_load_explicit(&table->rows, memory_order_acquire);
-  if (rows == NULL || handle <= DEAD_HANDLE)
+  if (rows == NULL)
     return NULL;
   for (size_t n = place_of_handle(handle);; n++) {
     struct handle_row *row = &rows->items[n & rows->mask];
@@ -44,6 +46,10 @@ static inline struct handle_row *find_handle(struct handle_table *table, uint64_
     if (found == 0)
       return NULL;
   }
+}
+
+static inline struct handle_row *find_handle(struct handle_table *table, uint64_t handle) {
+  return handle > DEAD_HANDLE ? find_row(table, handle) : NULL;
 }
 
 static inline void end_handle(struct handle_row *row) { atomic_store(&row->handle, DEAD_HANDLE); }

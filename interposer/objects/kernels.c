@@ -33,7 +33,7 @@ bool launch_matters(struct thread *thread, uint64_t handle) {
   int now = current_mode();
   if ((now != MODE_CLOSED && now != MODE_DONE) || thread->depth > 0)
     return false;
-  struct handle_row *row = find_handle(&table, handle);
+  struct handle_row *row = find_row(&table, handle);
   uint32_t state = row != NULL ? atomic_load_explicit(&row->state, memory_order_relaxed) : KERNEL_NEW;
   if (UNLIKELY(now == MODE_DONE)) { // what is new by then is not looked at
     if (state == KERNEL_MATCHES && !selection.bounded)
