@@ -193,7 +193,7 @@ BY_HAND = {
     "cvt": "see Conversions",
     "atom": "see Atomics; every order and scope, every space; vectors `.v2 .v4 .v8` up to 16 bytes",
     "red": "as atom, without the old value",
-    "ld": "every space, `.v2 .v4 .v8`, every order and cache hint",
+    "ld": "every space, `.v2 .v4 .v8`, every order and cache hint; the pragma `used_bytes_mask`",
     "st": "as ld",
     "shfl": "`.up .down .bfly .idx`, with the predicate",
     "vote": "`.all .any .uni .ballot`",

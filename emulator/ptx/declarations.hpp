@@ -21,6 +21,7 @@ void parse_variable_list(Lexer &lexer, Space space, const Variable &qualified, s
 // Directives that stand at module scope and in bodies, behind their first word.
 void parse_file(Lexer &lexer, Text &text);
 void parse_location(Lexer &lexer, SourceLine &location);
-void parse_pragma(Lexer &lexer);
+// Gives the bytes that the next load uses: all, unless a used_bytes_mask says which.
+uint32_t parse_pragma(Lexer &lexer);
 
 } // namespace emulator::ptx

@@ -106,6 +106,7 @@ struct Instruction {
   bool guard_negated = false;
   uint32_t first_operand = 0;
   uint32_t operand_count = 0;
+  uint32_t used_bytes = UINT32_MAX; // of a load: bit b says that byte b is used (.pragma "used_bytes_mask")
   SourceLine source;
 };
 

@@ -1,4 +1,6 @@
 // Module scope: versions, variables, and the heads of functions.
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "ptx/declarations.hpp"
@@ -339,11 +341,24 @@ void parse_location(Lexer &lexer, SourceLine &location) {
   }
 }
 
-void parse_pragma(Lexer &lexer) {
-  do
-    lexer.string();
-  while (lexer.accept(','));
+uint32_t parse_pragma(Lexer &lexer) {
+  constexpr std::string_view key = "used_bytes_mask";
+  uint32_t used_bytes = UINT32_MAX;
+  do {
+    std::string_view text = lexer.string();
+    if (text.substr(0, key.size()) != key)
+      continue;
+    // A mask that cannot be read says nothing, as an unknown string does.
+    text.remove_prefix(std::min(text.find_first_not_of(' ', key.size()), text.size()));
+    int base = text.substr(0, 2) == "0x" || text.substr(0, 2) == "0X" ? 16 : 10;
+    text.remove_prefix(base == 16 ? 2 : 0);
+    uint32_t mask = 0;
+    auto read = std::from_chars(text.data(), text.data() + text.size(), mask, base);
+    if (read.ec == std::errc{} && mask != 0)
+      used_bytes = mask;
+  } while (lexer.accept(','));
   lexer.expect(';', "behind .pragma");
+  return used_bytes;
 }
 
 std::unique_ptr<Module> parse_module(std::vector<Source> texts, IsProvided is_provided) {

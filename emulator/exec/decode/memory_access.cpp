@@ -1,5 +1,6 @@
 // ld, st, atom, red.
 #include <algorithm>
+#include <utility>
 
 #include "exec/decode/lowering.hpp"
 #include "exec/machine/control.hpp"
@@ -52,6 +53,40 @@ namespace {
 std::string memory_type(Type type, bool with_sign) {
   uint32_t bits = 8 * ptx::size_bytes(type);
   return (with_sign && ptx::is_signed(type) && bits < 64 ? "s" : "u") + std::to_string(bits);
+}
+
+struct LoadPart {
+  uint32_t first; // element
+  uint32_t count; // 1, 2, 4 or 8
+  Type type;
+  uint32_t element_bytes;
+};
+
+// Without the bytes behind the last one that is used: compilers widen loads over what may lie outside of
+// memory.
+std::vector<LoadPart> parts_of_load(const LoadPart &all, uint32_t used_bytes) {
+  uint32_t bytes = all.count * all.element_bytes;
+  if (bytes < 32)
+    used_bytes &= (uint32_t{1} << bytes) - 1;
+  uint32_t end = used_bytes ? 32 - static_cast<uint32_t>(__builtin_clz(used_bytes)) : bytes;
+  if (end == bytes)
+    return {all};
+  std::vector<LoadPart> parts;
+  uint32_t whole = end / all.element_bytes, rest = end % all.element_bytes, first = 0;
+  for (uint32_t count = 8; count; count /= 2)
+    if (whole & count) {
+      parts.push_back({first, count, all.type, all.element_bytes});
+      first += count;
+    }
+  if (rest == 1)
+    parts.push_back({first, 1, Type::u8, 1});
+  else if (rest == 2)
+    parts.push_back({first, 1, Type::u16, 2});
+  else if (rest && rest <= 4)
+    parts.push_back({first, 1, Type::u32, 4});
+  else if (rest)
+    parts.push_back({first, 1, all.type, all.element_bytes});
+  return parts;
 }
 } // namespace
 
@@ -172,27 +207,43 @@ void Lowering::load(Opcode opcode) {
   }
   if (halved)
     form.elements *= 2, form.type = Type::b64;
-  std::string suffix = "." + memory_type(form.type, true) + "." + std::to_string(8 * lane_bytes);
-  Lowered &lowered = emit((kernel_parameter ? "ld.param" : "ld") + suffix, {}, UINT32_MAX);
-  if (row != UINT32_MAX) {
-    refer(lowered, Field::a, row, false);
-    lowered.instruction.space = space;
-    lowered.instruction.site = ++program_.sites;
+  LoadPart all{0, form.elements, form.type, size};
+  std::vector<LoadPart> parts{all};
+  if (!kernel_parameter)
+    parts = parts_of_load(all, instruction_->used_bytes);
+  // A part that writes the register of the address comes last.
+  std::stable_partition(parts.begin(), parts.end(), [&](const LoadPart &part) {
+    auto first = list.begin() + part.first;
+    return std::find(first, first + part.count, row) == first + part.count;
+  });
+  bool is_counted = false;
+  for (const LoadPart &part : parts) {
+    std::vector<uint32_t> into(list.begin() + part.first, list.begin() + part.first + part.count);
+    if (part.count == 1 && into[0] == UINT32_MAX)
+      continue;
+    Lowered &lowered = emit((kernel_parameter ? "ld.param." : "ld.") + memory_type(part.type, true) + "." +
+                                std::to_string(8 * lane_bytes),
+                            {}, UINT32_MAX);
+    if (row != UINT32_MAX) {
+      refer(lowered, Field::a, row, false);
+      lowered.instruction.space = space;
+      lowered.instruction.site = ++program_.sites;
+    }
+    lowered.instruction.immediate = offset + static_cast<int64_t>(part.first) * size;
+    lowered.instruction.wide_address = wide;
+    lowered.instruction.extra_count = static_cast<uint8_t>(part.count);
+    lowered.instruction.element_bytes = static_cast<uint8_t>(part.element_bytes);
+    if (part.count == 1) {
+      refer(lowered, Field::destination, into[0], true);
+    } else {
+      for (uint32_t value : into)
+        if (value != UINT32_MAX)
+          refer(lowered, Field::list, value, true);
+      lowered.list = std::move(into);
+    }
+    lowered.counted = !std::exchange(is_counted, true);
+    apply_guard(lowered);
   }
-  lowered.instruction.immediate = offset;
-  lowered.instruction.wide_address = wide;
-  lowered.instruction.extra_count = static_cast<uint8_t>(form.elements);
-  lowered.instruction.element_bytes = static_cast<uint8_t>(size);
-  if (form.elements == 1) {
-    refer(lowered, Field::destination, list[0], true);
-  } else {
-    for (uint32_t value : list)
-      if (value != UINT32_MAX)
-        refer(lowered, Field::list, value, true);
-    lowered.list = std::move(list);
-  }
-  lowered.counted = 1;
-  apply_guard(lowered);
   finish_destinations();
 }
 

@@ -1,4 +1,6 @@
 // The inside of a function: scopes, registers, labels, instructions.
+#include <utility>
+
 #include "ptx/body/known_names.hpp"
 #include "ptx/body/parser.hpp"
 
@@ -87,6 +89,7 @@ void BodyParser::statement() {
     return;
   }
   instruction.opcode = opcode_ = opcode;
+  instruction.used_bytes = std::exchange(used_bytes_, UINT32_MAX);
   size_t first = pending_.size();
   std::string_view mnemonic = opcode.substr(0, opcode.find('.'));
   if (mnemonic == "ret")
@@ -161,7 +164,7 @@ void BodyParser::directive(std::string_view word) {
   } else if (word == "loc") {
     parse_location(lexer_, location_);
   } else if (word == "pragma") {
-    parse_pragma(lexer_);
+    used_bytes_ = parse_pragma(lexer_);
   } else if (word == "file") {
     // Rare inside a body, and known then to nobody outside of it.
     lexer_.number(), lexer_.string();

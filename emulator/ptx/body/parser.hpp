@@ -87,6 +87,7 @@ private:
   Body &body_;
   Lexer lexer_;
   SourceLine location_;
+  uint32_t used_bytes_ = UINT32_MAX; // of the next instruction
   std::vector<Scope> scopes_;
   std::vector<uint32_t> scope_parents_;
   std::vector<std::unordered_map<std::string_view, std::pair<uint32_t, bool>>> label_maps_;
