@@ -286,15 +286,19 @@ def _wait_for_others(raw: Path) -> tuple[bool, tuple[str, ...]]:
     """Waits a while for processes that outlive the application: for those that have the capture open, and while nobody
     has used CUDA, for all. Whether some still have it open; else which are still there."""
     deadline = time.monotonic() + LEFT_BEHIND_WAIT_S
-    said = False
+    said = none_seen = False
     while True:
         busy = _is_held(raw)
-        running = () if busy or any(raw.glob("*.bin")) else _still_running(raw)
-        if not (busy or running) or time.monotonic() >= deadline:
+        used_cuda = any(raw.glob("*.bin"))
+        running = () if busy or used_cuda else _still_running(raw)
+        # In the middle of exec a process has no environment to be read: only two looks say that none is there.
+        over = not (busy or running) and (used_cuda or none_seen)
+        if over or time.monotonic() >= deadline:
             return busy, running
-        if not said and sys.stderr.isatty():
+        none_seen = not (busy or running)
+        if not (said or none_seen) and sys.stderr.isatty():
             print("replay: waiting for processes that the application left running", file=sys.stderr)
-        said = True
+        said = said or not none_seen
         time.sleep(_POLL_S)
 
 

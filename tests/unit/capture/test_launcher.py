@@ -260,6 +260,13 @@ def test_processes_left_behind_are_waited_for_and_named_while_nobody_has_used_cu
         os.kill(pid, signal.SIGKILL)
 
 
+def test_a_process_in_the_middle_of_exec_is_found_by_a_second_look(interposer, raw, monkeypatch):
+    monkeypatch.setattr(launcher, "LEFT_BEHIND_WAIT_S", 0.4)
+    looks = iter([()])
+    monkeypatch.setattr(launcher, "_still_running", lambda raw: next(looks, ("7 (sleep)",)))
+    assert run(["sh", "-c", "true"], raw).running == ("7 (sleep)",)
+
+
 def test_signal_names():
     assert signal_name(11) == "SIGSEGV"
     assert signal_name(63) == "signal 63"
