@@ -1,6 +1,6 @@
 # Everything a fresh machine needs: python3, make, and gcc or clang. CMake and ninja come as Python wheels.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast sanitize lint clean
+.PHONY: help setup demo test test-fast test-real-driver sanitize lint clean
 SHELL := /bin/bash
 
 PYTHON ?= python3
@@ -11,7 +11,7 @@ INSTALLED := $(VENV)/installed
 TESTABLE := $(VENV)/testable
 LOG := $(VENV)/setup.log
 BUILD_TOOLS := $(VENV)/build-tools
-# What the installed package is made from. Paths are relative, so the checkout may stand in a folder with a space.
+# What the installed package is made from. Paths are relative, so the checkout may be in a folder with a space.
 SOURCES := pyproject.toml CMakeLists.txt README.md \
   $(shell find replay interposer emulator submission cmake -type f -not -path '*/__pycache__/*' -not -path '*/_native/*' 2>/dev/null)
 # Without this, `python -m` would import replay from the checkout, which has no native libraries beside it.
@@ -21,7 +21,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help: ## this text
 	@echo "replay: capture CUDA kernel launches from a program into one file, and replay them."
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo
 	@echo "PYTHON=python3.12 chooses the interpreter, JOBS=4 how many tests and compilers run at once."
 
@@ -52,17 +52,20 @@ $(TESTABLE): $(INSTALLED)
 demo: $(INSTALLED) ## capture and replay two sample programs, and find a slow-down; on the GPU when there is one, else on the CPU driver
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash samples/demo.sh .demo
 
-test: $(TESTABLE) ## the whole test suite
-	@$(BIN)/pytest -n $(JOBS) tests
+test: $(TESTABLE) ## the whole test suite, but for what needs NVIDIA's driver library
+	@$(BIN)/pytest -n $(JOBS) --dist worksteal --ignore tests/real_driver tests
 
 test-fast: $(TESTABLE) ## the unit tests, and one program captured and replayed: for while you work
-	@$(BIN)/pytest -n $(JOBS) tests/unit tests/end_to_end/test_readme.py
+	@$(BIN)/pytest -n $(JOBS) --dist worksteal tests/unit tests/end_to_end/test_readme.py
+
+test-real-driver: $(TESTABLE) ## NVIDIA's driver library, downloaded and started without a GPU, beside the table, the shim and the CPU driver
+	@$(BIN)/pytest -n $(JOBS) --dist worksteal tests/real_driver
 
 sanitize: $(TESTABLE) ## the tests of the shim, with builds of it under AddressSanitizer, UBSan and ThreadSanitizer
 	@for sanitizer in address thread; do \
-	  REPLAY_TEST_SANITIZER=$$sanitizer $(BIN)/pytest -n $(JOBS) tests/shim || exit 1; done
+	  REPLAY_TEST_SANITIZER=$$sanitizer $(BIN)/pytest -n $(JOBS) --dist worksteal tests/shim || exit 1; done
 
-lint: $(TESTABLE) ## ruff, mypy --strict, clang-format, the order of packages and layers, and whether generated files are up to date
+lint: $(TESTABLE) ## ruff, mypy --strict, clang-format, clang-tidy, the order of packages and layers, and whether generated files are up to date
 	@bash .ci/lint $(BIN)
 
 clean: ## remove everything that make made

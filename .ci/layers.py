@@ -21,7 +21,8 @@ MAX_CIRCLE = 4
 
 @dataclass(frozen=True)
 class Tree:
-    """layers: the lowest first. data: folders that any layer may include. apart: folders of other programs."""
+    """layers: the lowest first. data: what any layer may include, folders and headers of others' functions. apart: of
+    other programs."""
 
     layers: tuple[str, ...]
     data: tuple[str, ...] = ()
@@ -36,6 +37,26 @@ TREES = {
         ),
         data=("generated",),
         apart=("stand_in",),
+    ),
+    "emulator/driver": Tree(
+        layers=(
+            "core", "device", "entry", "stream", "memory", "copy", "array", "image", "module", "launch",
+            "graph", "executable", "capture", "process",
+        ),
+        data=("generated", "core/api.hpp", "exec/interface", "exec/module"),
+    ),
+    "emulator/exec": Tree(
+        layers=(
+            "interface", "sampling", "program", "warp", "block", "access", "operations", "control", "copies",
+            "textures", "launch", "lowered", "lowering", "decode", "module",
+        ),
+        data=("ptx",),
+    ),
+    "emulator/ptx": Tree(layers=("syntax", "body", "module")),
+    "emulator/runtime": Tree(
+        layers=("core", "registration", "device", "memory", "objects", "launch", "graph", "stream_calls"),
+        data=("core/headers.hpp",),
+        apart=("fallback", "unsupported.cpp"),
     ),
 }  # fmt: skip
 
@@ -61,16 +82,19 @@ _USE = re.compile(r"(?<![.\w])(?<!->)[A-Za-z_]\w*")
 class Source:
     """One file of a tree: its code without comments, strings and lines of the preprocessor."""
 
-    def __init__(self, root: Path, path: Path) -> None:
+    def __init__(self, root: Path, path: Path, tree: Tree) -> None:
         self.path = path.relative_to(root).as_posix()
-        self.layer = self.path.split("/")[0]
+        self.layer = layer_of(tree, self.path)
         self.unit = str(Path(self.path).with_suffix(""))  # a header and its source are one
         self.is_header = path.suffix in HEADERS
         text = path.read_text()
         # Of the same length, so that positions stay.
         code = _NOT_CODE.sub(lambda match: re.sub(r"[^\n]", " ", match.group()), text)
         self.code = code = _ATOMIC.sub(r"_Atomic \1 ", code)
-        self.includes = [(match.group(1), line_at(text, match.start(1))) for match in _INCLUDE.finditer(text)]
+        self.includes = [
+            (resolved(root, path, match.group(1)), line_at(text, match.start(1)))
+            for match in _INCLUDE.finditer(text)
+        ]
         functions = list(_FUNCTION.finditer(code))
         self.defined = {match.group(1) for match in functions if match.group(2) == "{"}
         self.declared = {
@@ -98,23 +122,45 @@ def line_at(text: str, position: int) -> int:
     return text.count("\n", 0, position) + 1
 
 
+def is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder}/")
+
+
+def layer_of(tree: Tree, path: str) -> str | None:
+    return max((layer for layer in tree.layers if is_in(path, layer)), key=len, default=None)
+
+
+def resolved(root: Path, source: Path, included: str) -> str:
+    """An included file from the tree's folder on; as it is written where it is not in the tree, or climbs."""
+    for folder in (source.parent, root, root.parent):
+        found = folder / included
+        if ".." not in included and found.is_file() and found.is_relative_to(root):
+            return found.relative_to(root).as_posix()
+    return included
+
+
 def sources_of(root: Path, tree: Tree) -> list[Source]:
     paths = (path for path in sorted(root.rglob("*")) if path.suffix in SOURCES + HEADERS)
     skipped = tree.data + tree.apart
-    return [Source(root, path) for path in paths if path.relative_to(root).parts[0] not in skipped]
+    return [
+        Source(root, path, tree)
+        for path in paths
+        if not any(is_in(path.relative_to(root).as_posix(), folder) for folder in skipped)
+    ]
 
 
 def wrong_includes(tree: Tree, sources: list[Source]) -> Iterator[tuple[str, int, str]]:
     height = {layer: n for n, layer in enumerate(tree.layers)}
     for source in sources:
-        if source.layer not in height:
-            yield source.path, 1, f"{source.layer} is no layer: {', '.join(tree.layers)}"
+        if source.layer is None:
+            folder = source.path.rpartition("/")[0] or source.path
+            yield source.path, 1, f"{folder} is no layer: {', '.join(tree.layers)}"
             continue
         for included, line in source.includes:
-            layer = included.split("/")[0]
-            if layer in tree.data:
+            if any(is_in(included, folder) for folder in tree.data):
                 continue
-            if layer not in height:
+            layer = layer_of(tree, included)
+            if layer is None:
                 yield source.path, line, f"{included} is in no layer: {', '.join(tree.layers)}"
             elif height[layer] > height[source.layer]:
                 yield source.path, line, f"{source.layer} may not include {included}: {layer} is above it"
@@ -138,17 +184,35 @@ def wrong_declarations(sources: list[Source]) -> Iterator[tuple[str, int, str]]:
 
 
 def needs_of(sources: list[Source]) -> dict[str, set[str]]:
-    """Of each unit the ones whose headers it includes, and those that define what it uses of these headers."""
+    """Of each unit the ones whose headers it includes, and those that define what it uses of the headers it sees."""
     headers = {source.path: source for source in sources if source.is_header}
     declared = {name for header in headers.values() for name in header.declared}
-    definers = {name: source.unit for source in sources for name in declared if source.defines(name)}
+    definers: dict[str, list[Source]] = {
+        name: [source for source in sources if source.defines(name)] for name in declared
+    }
+
+    def definers_of(name: str, header: Source) -> set[str]:
+        """In C++ several files may define functions of one name."""
+        units = {source.unit for source in definers[name] if source.layer == header.layer}
+        return {header.unit} if header.unit in units else units
+
+    def seen_by(source: Source) -> set[str]:
+        """The headers that it includes, and those that come with them."""
+        found, left = set[str](), [source]
+        while left:
+            more = {included for included, _ in left.pop().includes if included in headers} - found
+            found |= more
+            left += [headers[included] for included in more]
+        return found
+
     needs: dict[str, set[str]] = {source.unit: set() for source in sources}
     for source in sources:
-        for header in (headers[included] for included, _ in source.includes if included in headers):
-            needs[source.unit].add(header.unit)
-            needs[source.unit] |= {
-                definers[name] for name in header.declared.keys() & source.used & definers.keys()
-            }
+        needs[source.unit] |= {
+            headers[included].unit for included, _ in source.includes if included in headers
+        }
+        for header in (headers[included] for included in seen_by(source)):
+            for name in header.declared.keys() & source.used:
+                needs[source.unit] |= definers_of(name, header)
     return needs
 
 

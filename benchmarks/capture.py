@@ -9,7 +9,7 @@ Side by side in rounds, medians of the rounds:
 - pack: `replay pack` against zstd at level 1 with all threads on the same bytes, both until the file is on the disk;
 - each: the whole of `replay capture --each` with --windows launches that change 1 % of the buffer each, against one;
 - window: launches packed per second in a window of --launches launches, and in one four times as long.
-CPU times stand beside the wall times that the targets are for: other work on the machine disturbs them less.
+CPU times are given beside the wall times that the targets are for: other work on the machine disturbs them less.
 Exits 1 when a target is missed, 3 when it cannot run.
 """
 
@@ -29,6 +29,9 @@ import time
 from pathlib import Path
 
 import numpy as np
+
+sys.path.append(str(Path(__file__).resolve().parent))  # which PYTHONSAFEPATH leaves out
+
 from snapshot import COMPRESS, Usage, measured
 
 HERE = Path(__file__).resolve().parent
@@ -121,7 +124,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--driver", help="system, emulator or a folder; the GPU's if there is one")
     parser.add_argument("--folder", type=Path, help="where to work; default: the folder for temporary files")
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     samples: dict[str, list[float]] = {}
     resident_bytes: dict[str, int] = {}

@@ -6,7 +6,7 @@ The kernels are emulator/kernels.ptx (from kernels.cu), the loops emulator/loops
 processor. Rounds of {kernel, loop} alternate in one process; times are CPU time of the thread, the least of all rounds
 counts, because whatever else runs on the machine only ever adds to it. A lane-operation is one PTX instruction of one
 thread, as the driver counts it. Two cores are compared in wall time, so the machine must be idle for that figure;
-beside it stands what two cores give the plain loop. Loading a module is compared with a loop that counts the words of
+beside it is what two cores give the plain loop. Loading a module is compared with a loop that counts the words of
 its text.
 --unchecked names a build of the driver without bounds checks (cmake -DREPLAY_EMULATOR_UNCHECKED=ON), --uncounted one
 without counters of memory accesses (-DREPLAY_EMULATOR_UNCOUNTED=ON); they are made for this comparison and never
@@ -277,7 +277,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--unchecked", type=Path, metavar="DIR", help="a build without bounds checks")
     parser.add_argument("--uncounted", type=Path, metavar="DIR", help="a build without counters of memory")
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("-o", "--output", type=Path)
     parser.add_argument("--only", default="", help="one kernel alone")
     parser.add_argument("--measure", choices=["cases", "cores", "load"], help=argparse.SUPPRESS)
     parser.add_argument("--loops", type=Path, help=argparse.SUPPRESS)

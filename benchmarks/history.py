@@ -19,6 +19,10 @@ from pathlib import Path
 from replay.history.changes import change_points
 from replay.history.store import History, by_series
 from replay.results import schema
+from replay.results.run.origin import ApplicationFacts, DeviceFacts, DriverFacts, SnapshotFacts, WindowFacts
+from replay.results.run.placement import Placement
+from replay.results.run.timing import TimeSummary, Timing
+from replay.results.run.verification import Verification
 from replay.results.store import write_result
 
 INDEX_TARGET_S_PER_100_000 = 10.0
@@ -30,21 +34,21 @@ def result(number: int, count: int) -> schema.RunResult:
     """The n-th of `count` results: one of many kernels, times of 30 samples."""
     times = [10_000 + (number * 7919 + n * 104_729) % 97 for n in range(30)]
     ordered = sorted(times)
-    summary = schema.TimeSummary(
+    summary = TimeSummary(
         30, ordered[15], ordered[15], ordered[0], ordered[-1], ordered[7], ordered[22], 0.01
     )
     return schema.RunResult(
         format=schema.FORMAT,
         tool_version="0",
         created_utc=f"2026-01-01T{number // 3600 % 24:02}:{number // 60 % 60:02}:{number % 60:02}+00:00",
-        snapshot=schema.SnapshotFacts("x.rsnap", 1000, f"{number % max(1, count // SERIES):032x}"),
-        driver=schema.DriverFacts("system", "libcuda.so.1", 13000, False),
-        device=schema.DeviceFacts(0, "Benchmark", "9.0"),
-        placement=schema.Placement(3, 3 << 20),
-        window=schema.WindowFacts(1, 1, [f"kernel_{number % max(1, count // SERIES)}"]),
-        verification=schema.Verification("match", 3, 3 << 20),
-        timing=schema.Timing("cold", "measured", times, times, summary, summary),
-        application=schema.ApplicationFacts(),
+        snapshot=SnapshotFacts("x.rsnap", 1000, f"{number % max(1, count // SERIES):032x}"),
+        driver=DriverFacts("system", "libcuda.so.1", 13000, False),
+        device=DeviceFacts(0, "Benchmark", "9.0"),
+        placement=Placement(3, 3 << 20),
+        window=WindowFacts(1, 1, [f"kernel_{number % max(1, count // SERIES)}"]),
+        verification=Verification("match", 3, 3 << 20),
+        timing=Timing("cold", "measured", times, times, summary, summary),
+        application=ApplicationFacts(),
     )
 
 
@@ -52,7 +56,7 @@ def main() -> int:
     """Print the figures, write them, and say whether a target was missed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=int, default=100_000)
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="replay-history-"))
     try:

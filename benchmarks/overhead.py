@@ -132,7 +132,7 @@ def in_turns(rounds: int, once: dict[str, Callable[[], Times]]) -> dict[str, Tim
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     if not interposer().exists():
         print(f"no {interposer()}: run `make setup`, or set REPLAY_TEST_INTERPOSER", file=sys.stderr)

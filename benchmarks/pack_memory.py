@@ -18,6 +18,9 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+
+sys.path.append(str(Path(__file__).resolve().parent))  # which PYTHONSAFEPATH leaves out
+
 from snapshot import measured
 
 from replay.api.vocabulary import CopyFlag, Moment, RecordKind
@@ -73,7 +76,7 @@ def main() -> int:
         "--noise", action="store_true", help="no sparse file: all of every piece is different"
     )
     parser.add_argument("--folder", type=Path, help="where to work; default: the folder for temporary files")
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     samples = []
     for size_bytes in map(int, options.bytes.split(",")):

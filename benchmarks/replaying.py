@@ -15,7 +15,7 @@ On the built-in CPU driver, side by side in rounds, the least of each side count
   processor, which does all of it.
 
 CPU seconds do not count what other processes took: of a whole command the lesser of wall and CPU seconds is held
-against its target. Loading is held against its target by wall seconds; the ratio of CPU seconds stands beside it, and
+against its target. Loading is compared with its target by wall seconds; the ratio of CPU seconds is beside it, and
 says on a machine that does other things too whether it is the work or the waiting that differs. As after an
 installation, modules are compiled beforehand. Exits 1 when a target is missed, 3 when it cannot run.
 """
@@ -210,9 +210,9 @@ def loading(folder: Path, rounds: int, size_bytes: int) -> dict[str, object] | N
 
         run_snapshot(snapshot, RunOptions(driver="emulator", timing=None), stamp)
         first = next(number for number, (text, *_) in enumerate(stamps) if text.startswith("loading memory"))
-        behind = (item for item in stamps[first:] if not item[0].startswith("loading memory"))
+        following = (item for item in stamps[first:] if not item[0].startswith("loading memory"))
         ours.append(
-            Cost(*(end - begin for begin, end in zip(stamps[first][1:], next(behind)[1:], strict=True)))
+            Cost(*(end - begin for begin, end in zip(stamps[first][1:], next(following)[1:], strict=True)))
         )
     best, base = least(ours), least(zstd)
     ratio = base.wall_s / best.wall_s
@@ -236,7 +236,7 @@ def main() -> int:
     parser.add_argument("--launches", type=int, default=10_000)
     parser.add_argument("--only", choices=("quick", "launches", "loading"))
     parser.add_argument("--folder", type=Path, help="where to work; default: the folder for temporary files")
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     found: dict[str, dict[str, object] | None] = {}
     with tempfile.TemporaryDirectory(prefix="replay-benchmark-", dir=options.folder) as name:

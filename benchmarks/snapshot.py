@@ -105,7 +105,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--driver", help="system, emulator or a folder; the GPU's if there is one")
     parser.add_argument("--folder", type=Path, help="where to work; default: the folder for temporary files")
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     if options.folder is not None:
         options.folder = options.folder.resolve()

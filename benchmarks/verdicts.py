@@ -31,12 +31,16 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import noise_models
 import numpy
+
+sys.path.append(str(Path(__file__).resolve().parent))  # which PYTHONSAFEPATH leaves out
+
+import noise_models
 from noise_models import HELD_OUT, TUNED, Model, compare_all
 
-from replay.bisect.run import Progress, find_slower
-from replay.check.run import effect_beyond
+from replay.bisect.progress import Progress
+from replay.bisect.stages import find_slower
+from replay.check.gate import effect_beyond
 from replay.compare.rounds import Observation, RoundLimits
 from replay.compare.stored import judge_by_spread
 from replay.errors import EngineError
@@ -274,7 +278,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1, help="of the first real comparison of each kind")
-    parser.add_argument("--output", type=Path)
+    parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     if options.quick:
         options.comparisons, options.bisections, options.days = 1000, 50, 100

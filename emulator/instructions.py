@@ -4,7 +4,7 @@
     python emulator/instructions.py --check    exit 1 when that page is out of date
 
 Made from `exec/operations/operations.def`, which declares every operation on rows, and from the families of opcodes
-in `exec/decode/lowering.cpp`, which decoding takes apart by hand. `forms()` is what tests compare their cases with.
+in `exec/lowering/lowering.cpp`, which decoding takes apart by hand. `forms()` is what tests compare their cases with.
 Needs the standard library alone.
 """
 
@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 OPERATIONS = ROOT / "emulator/exec/operations/operations.def"
-LOWERING = ROOT / "emulator/exec/decode/lowering.cpp"
+LOWERING = ROOT / "emulator/exec/lowering/lowering.cpp"
 PAGE = ROOT / "docs/cpu-driver-instructions.md"
 
 INTEGERS = ("u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64")
@@ -172,16 +173,16 @@ INTRODUCTION = """\
 <!-- Made by emulator/instructions.py from the sources of the executor; do not edit. -->
 # Instructions of the CPU driver
 
-What the [built-in CPU driver](cpu-driver.md) executes. A kernel with any other instruction is refused when it is
-launched, with CUDA_ERROR_NOT_SUPPORTED and a line that names instruction and PTX line; the other kernels of its
-module run.
+Look up whether the [built-in CPU driver](cpu-driver.md) executes a PTX instruction, and how exact its result is. A
+kernel with any other instruction is refused when it is launched, with CUDA_ERROR_NOT_SUPPORTED and a line that names
+instruction and PTX line; the other kernels of its module run.
 
-- Rounding modifiers (`.rn .rz .rm .rp`) are not listed: they are taken wherever PTX has them. Other modifiers stand
-  in the last column, one combination each; "none" is the instruction without any.
+- Rounding modifiers (`.rn .rz .rm .rp`) are not listed: they are taken wherever PTX has them. The last column lists
+  other modifiers, one combination each; "none" is the instruction without any.
 - `.version` and `.target` are not compared with the instruction: one of PTX ISA 9 runs in a module that says 8.0.
 - Results are exact, that is, the true value rounded once, unless [the last section](#how-exact) says otherwise.
 - NaN results are 0x7fffffff in f32 and 0x7fff in f16 and bf16. f64 gives 0xfff8000000000000, which is not yet seen
-  on a GPU.
+  on a GPU (GT-NAN).
 """
 
 # What decoding takes apart by hand: notes for the families whose name does not say enough.
@@ -264,12 +265,12 @@ digits.
 | `rcp.approx` `sqrt.approx` `div.full` .f32 | rounded exactly, as `.rn` |
 | `div.approx` .f32 | rounded exactly; a divisor above 2^126 counts as infinite, as PTX ISA says |
 | `ex2.approx` `lg2.approx` `rsqrt.approx` `tanh.approx` .f32 | at most 1 unit in the last place off |
-| `sin.approx` `cos.approx` .f32 | at most 1 unit in the last place off in [-pi, pi]; beyond 2^30 as if of 0 |
+| `sin.approx` `cos.approx` .f32 | at most 1 unit in the last place off in [-pi, pi]; beyond 2^30 that of 0 |
 | `ex2.approx` `tanh.approx` .f16 .bf16 and pairs | the nearest number of the format |
 | `rsqrt.approx` .f64 | at most 1 unit in the last place off |
 | `rcp.approx.ftz` `rsqrt.approx.ftz` .f64 | of the upper word; the result's lower word is zero, as PTX ISA says |
 
-Also not yet seen on a GPU:
+Also not yet seen on a GPU (GT-NARROW-FORMATS):
 
 - In formats of 8, 6 and 4 bits NaN becomes 0x7f (e4m3, e5m2) or the largest number (e2m3, e3m2, e2m1). `ue8m0` drops
   the sign, and what is not above 2^-127 becomes 2^-127. Both are what CUDA's headers do on the host.
@@ -297,11 +298,11 @@ def spelled(form: str) -> Spelled:
     note = " of three" if mnemonic in ("min3", "max3") else ""
     mnemonic = mnemonic.removesuffix("3") if note else mnemonic
     first = next((n for n, part in enumerate(parts) if KINDS.fullmatch(part)), len(parts))
-    before, behind = parts[:first], parts[first:]
+    before, after = parts[:first], parts[first:]
     adjusting = [m for m in ADJUSTING if m in before]
     opcode = ".".join([mnemonic, *(m for m in before if m not in adjusting)])
-    kinds = [part for part in behind if KINDS.fullmatch(part)]
-    adjusting += [part for part in behind if part not in kinds]
+    kinds = [part for part in after if KINDS.fullmatch(part)]
+    adjusting += [part for part in after if part not in kinds]
     return Spelled(
         f"`{opcode}`{note}", "".join(f".{m}" for m in adjusting), "".join(f".{kind}" for kind in kinds)
     )
@@ -363,6 +364,11 @@ def families() -> list[str]:
     return found
 
 
+def _also(names: Iterable[str]) -> str:
+    text = f"Also {', '.join(f'`{name}`' for name in names)}."
+    return f"\n{textwrap.fill(text, 120, break_on_hyphens=False)}\n"
+
+
 def page() -> str:
     parts = [INTRODUCTION]
     for section in dict.fromkeys(row.section for row in rows()):
@@ -372,7 +378,7 @@ def page() -> str:
             parts.append("`cvt`, result first.\n")
             parts.append("| result | sources | modifiers besides the rounding |\n| --- | --- | --- |")
             parts += conversion_table()
-            parts.append(f"\nAlso {', '.join(f'`{form}`' for form in packs)}.\n")
+            parts.append(_also(packs))
             continue
         parts.append("| instruction | types | modifiers |\n| --- | --- | --- |")
         parts += [*table(section), ""]
@@ -380,7 +386,7 @@ def page() -> str:
     named = families()
     parts.append("## Memory, control, lanes\n\n| instruction | |\n| --- | --- |")
     parts += [f"| `{name}` | {BY_HAND[name]} |" for name in named if name in BY_HAND]
-    parts.append(f"\nAlso {', '.join(f'`{name}`' for name in named if name not in BY_HAND)}.\n")
+    parts.append(_also(name for name in named if name not in BY_HAND))
     parts.append("## What is refused\n\n| what | for example |\n| --- | --- |")
     parts += [
         f"| {what} | {' '.join(f'`{opcode}`' for opcode in opcodes)} |" for what, opcodes in REFUSED.items()

@@ -27,7 +27,7 @@ SUBMISSION_NAME = "libreplay_submit.so"
 # Device files of the Linux driver, and of the same driver under Windows Subsystem for Linux.
 _DEVICE_FILES = (Path("/dev/nvidiactl"), Path("/dev/dxg"))
 
-# A variable that only the built-in driver reads. Its name stands in the library: so a copy of it is recognised.
+# A variable that only the built-in driver reads. Its name is in the library, so a copy of it is recognised.
 _EMULATOR_MARK = b"REPLAY_EMULATOR_DRIVER_VERSION"
 
 # What the loader of a program with the same environment would take, printed as a path with links resolved.

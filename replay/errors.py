@@ -81,6 +81,11 @@ class SkippedCommitError(ReplayError):
 class FileError(ReplayError):
     """A file or folder cannot be opened, read or written."""
 
+    @classmethod
+    def of(cls, error: OSError, where: object = None, next: str | None = None) -> FileError:
+        """What the system says of it."""
+        return cls((error.strerror or str(error)).lower(), where=where, next=next)
+
 
 class FormatError(ReplayError):
     """A file is not what it claims to be: wrong kind of file, or content that breaks its format."""

@@ -22,7 +22,7 @@ _INVISIBLE = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f"
 )
-_OWN = "\r?\x1b\\[K|\x1b\\[[01]m|\r"  # a progress line, bold and its end
+_OWN = "\r?\x1b\\[K|\x1b\\[(?:[01]|(?:1;)?3[123])m|\r"  # a progress line; bold, red, green, yellow, and their end
 _NEITHER = re.compile(f"({_OWN})|[{_INVISIBLE}]")
 
 

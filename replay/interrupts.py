@@ -37,7 +37,7 @@ def listening() -> Iterator[None]:
     if mine:
         try:
             signal.signal(signal.SIGINT, _take)
-        except ValueError:  # not the main thread, which alone gets signals
+        except ValueError:  # only the main thread gets signals
             mine = False
     try:
         yield

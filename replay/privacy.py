@@ -3,7 +3,7 @@
 The home folder becomes `~`. A value becomes `[removed]` when its name says that it is secret (`--api-key=X`,
 `--token X`, `AWS_SECRET_ACCESS_KEY=X`, `password: X`), when it is in a URL (`https://user:X@host`, `?token=X`), after
 `Bearer`, or when it has the form of a well-known token. docs/limits.md says the same in words; the shim does it for
-what it writes (interposer/base/privacy.c), and takes more for secret rather than less.
+what it writes (interposer/record/process.c), and takes more for secret rather than less.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def home_folder() -> str:
 
 
 def without_home(text: str, home: str | None = None) -> str:
-    """`text` with the home folder as `~`, wherever it stands as a whole."""
+    """`text` with the home folder as `~`, wherever it is a whole path or the beginning of one."""
     home = home_folder() if home is None else home
     if not home or home not in text:
         return text

@@ -26,9 +26,8 @@ def open_regular(path: str | os.PathLike[str], folder_next: str = "name a file")
     """A descriptor to read a regular file by. folder_next: what to advise where it is a folder. Raises FileError."""
     descriptor = -1
     try:
-        _require_regular(
-            os.stat(path).st_mode, path, folder_next
-        )  # opening a device may already do something
+        # Opening a device may already do something
+        _require_regular(os.stat(path).st_mode, path, folder_next)
         descriptor = os.open(path, _FLAGS)
         _require_regular(os.fstat(descriptor).st_mode, path, folder_next)
     except BaseException as error:
@@ -63,7 +62,7 @@ def read_file(path: str | os.PathLike[str], maximum_bytes: int) -> bytes:
                 pieces.append(piece)
                 left -= len(piece)
         except OSError as error:
-            raise FileError((error.strerror or str(error)).lower(), where=path) from None
+            raise FileError.of(error, path) from None
     if not left:
         raise LimitError(f"has more than {maximum_bytes} bytes", where=path)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)

@@ -1,4 +1,4 @@
-"""The folder in which replay keeps what it knows for this user alone: nothing in it comes with a stranger's files."""
+"""The folder in which replay keeps what it knows only for this user: nothing in it comes with a stranger's files."""
 
 from __future__ import annotations
 

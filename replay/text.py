@@ -2,18 +2,22 @@
 
 Strings out of a snapshot come from strangers. `shown` makes them harmless for a terminal; everything that prints such
 a string uses it.
+
+Tables are laid out here, not by rich: `ls` prints tens of thousands of rows, for which rich takes 150 times as long.
 """
 
 from __future__ import annotations
 
+import datetime
 import os
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeVar
 
+from replay.errors import UsageError
 from replay.harmless import escaped
 
 PIPED_WIDTH = 100_000  # into a pipe, lines are as long as their content: for grep, cut and diff
@@ -21,6 +25,13 @@ NARROWEST = 40
 NARROWEST_COLUMN = 12
 GAP = "  "
 MODELLED = "Times are modelled by the CPU driver's cost model; they say nothing about the speed of a GPU."
+# The word that a verdict begins with -> its colour. SAME and others have none.
+_COLOURS = {
+    **dict.fromkeys(("FASTER", "PASS", "match"), 32),
+    **dict.fromkeys(("SLOWER", "WRONG", "FAILED", "DIFFER", "NOT", "LACKING"), 31),
+    **dict.fromkeys(("UNSURE", "NOISY", "NONDETERMINISTIC"), 33),
+}
+T = TypeVar("T")
 _NO_BREAK = "\xa0"  # `textwrap` takes it for part of a word
 _BEFORE_UNIT = re.compile(r"(?<=\d) (?=(?:[num]?s|B|[KMGT]iB|MHz|ULP)\b|%)")
 
@@ -40,16 +51,25 @@ class Screen:
             return Screen(PIPED_WIDTH, False)
         return Screen(max(NARROWEST, shutil.get_terminal_size().columns), is_terminal)
 
+    @property
+    def has_styles(self) -> bool:
+        """Whether bold and colours are wanted."""
+        return self.is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
 
 @dataclass(frozen=True)
 class Column:
     """One column of a table. Where the table is too wide, columns with `cut` lose their ends first. if_filled: left out
-    where no row has anything in it."""
+    where no row has anything in it. verdicts: each cell in the colour of the word that it begins with."""
 
     title: str
     align: Literal["left", "right"] = "left"
     cut: bool = False
     if_filled: bool = False
+    verdicts: bool = False
+
+
+Cells = Sequence[tuple[Column, Callable[[T], str]]]  # each column with what gives its cell of an item
 
 
 def shown(text: object, limit: int = 100_000) -> str:
@@ -74,9 +94,39 @@ def size(count: int) -> str:
     return f"{count / 1024**power:.{digits}f} {unit}"
 
 
+def parse_size(text: str, option: str) -> int:
+    """Bytes of `500M`, `16 GiB`, `1048576`. Raises UsageError, which names the option."""
+    match = re.fullmatch(r"([0-9]{1,18})\s*([kmgt]?)(?:i?b)?", text.strip(), re.IGNORECASE)
+    count = int(match[1]) << 10 * " kmgt".index(match[2].lower() or " ") if match is not None else 0
+    if not 0 < count < 1 << 63:
+        raise UsageError(f"{text[:40]!r} is no size", where=option, next="give for example 500M or 16G")
+    return count
+
+
 def number(count: int, singular: str, plural: str | None = None) -> str:
     """`1 launch`, `12,345 launches`."""
     return f"{count:,} {singular if count == 1 else plural or singular + 's'}"
+
+
+def now_utc() -> str:
+    """ISO 8601, seconds."""
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+
+
+def percent(ratio: float, digits: int = 2) -> str:
+    """A ratio as a change: `+6.20 %`."""
+    return f"{(ratio - 1) * 100:+.{digits}f} %"
+
+
+def cuda_version(number: int) -> str:
+    """What cuDriverGetVersion gives, as people write it: `13000` as `13.0`."""
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def some(texts: Sequence[str], most: int) -> str:
+    """The first of them, with commas, and how many more there are: `a, b and 3 more`."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
 
 
 def duration(ns: float) -> str:
@@ -115,9 +165,15 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[str]], screen: Scre
     widths = [max(len(row[place]) for row in cells) for place in range(len(columns))]
     room = screen.width - indent - len(GAP) * (len(columns) - 1)
     widths = _narrowed(widths, [column.cut for column in columns], room)
-    lines = [" " * indent + _line(columns, row, widths) for row in cells]
+    lines = [" " * indent + _line(columns, row, widths, screen) for row in cells]
     lines[0] = heading(lines[0], screen)
     return "\n".join(lines)
+
+
+def listing(items: Iterable[T], cells: Cells[T], screen: Screen, indent: int = 0) -> str:
+    """A `table` with a row for each item."""
+    rows = ([cell(item) for _, cell in cells] for item in items)
+    return table([column for column, _ in cells], rows, screen, indent)
 
 
 def _narrowed(widths: list[int], cut: Sequence[bool], room: int) -> list[int]:
@@ -135,16 +191,17 @@ def _narrowed(widths: list[int], cut: Sequence[bool], room: int) -> list[int]:
     ]
 
 
-def _line(columns: Sequence[Column], row: Sequence[str], widths: Sequence[int]) -> str:
+def _line(columns: Sequence[Column], row: Sequence[str], widths: Sequence[int], screen: Screen) -> str:
     parts = []
     for column, cell, width in zip(columns, row, widths, strict=True):
         fitting = cell if len(cell) <= width else cell[: width - 1] + "…"
-        parts.append(fitting.rjust(width) if column.align == "right" else fitting.ljust(width))
+        padded = fitting.rjust(width) if column.align == "right" else fitting.ljust(width)
+        parts.append(_styled(padded, screen, _colour(cell)) if column.verdicts else padded)
     return GAP.join(parts).rstrip()
 
 
 def flow(line: str, screen: Screen) -> str:
-    """A sentence, cut between words into lines that fit the screen; the lines behind the first stand further in."""
+    """A sentence, cut between words into lines that fit the screen; the lines after the first are indented."""
     import textwrap
 
     if len(line) <= screen.width:
@@ -166,7 +223,7 @@ def _with_units(text: str) -> str:
 
 
 def fields(pairs: Iterable[tuple[str, str]], screen: Screen) -> str:
-    """Lines of `name  value`, values aligned and wrapped behind their names on a terminal."""
+    """Lines of `name  value`, values aligned and wrapped after their names on a terminal."""
     import textwrap
 
     kept = [(name, value) for name, value in pairs if value]
@@ -184,6 +241,16 @@ def fields(pairs: Iterable[tuple[str, str]], screen: Screen) -> str:
     return "\n".join(lines).replace(_NO_BREAK, " ")
 
 
-def heading(text: str, screen: Screen) -> str:
-    """A line above a table, bold on a terminal."""
-    return f"\x1b[1m{text}\x1b[0m" if screen.is_terminal and not os.environ.get("NO_COLOR") else text
+def heading(text: str, screen: Screen, verdict: str = "") -> str:
+    """A line above a table: on a terminal bold, and in the colour of a verdict."""
+    return _styled(text, screen, 1, _colour(verdict))
+
+
+def _colour(verdict: str) -> int:
+    return _COLOURS.get(re.split(r"[ :]", verdict, maxsplit=1)[0], 0)
+
+
+def _styled(text: str, screen: Screen, *styles: int) -> str:
+    """`text` with those of the styles that are not 0, where a terminal shows them."""
+    codes = ";".join(str(style) for style in styles if style)
+    return f"\x1b[{codes}m{text}\x1b[0m" if codes and screen.has_styles else text

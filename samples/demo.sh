@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The demonstration behind `make demo`: captures one launch of a C program and one of a Python program, replays both, and
+# The demonstration of `make demo`: captures one launch of a C program and one of a Python program, replays both, and
 # on the CPU driver finds a slow-down and the build that brought it.
 # usage: samples/demo.sh FOLDER    with `replay` on PATH; FOLDER is made anew
 set -euo pipefail

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the PTX that stands beside each sample from its .cu. Needs nvcc; the samples themselves need only the PTX.
+# Makes the PTX beside each sample from its .cu. Needs nvcc; the samples themselves need only the PTX.
 # usage: samples/make_ptx.sh [SAMPLE...]
 set -euo pipefail
 cd "$(dirname "$0")"

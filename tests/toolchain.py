@@ -1,7 +1,7 @@
 """nvcc for the tests: which one, what it needs, and a folder of programs that are compiled once.
 
-Programs are compiled to PTX alone (the CPU driver runs nothing else) with the shared CUDA runtime. Results are kept by
-content in a folder that all workers of a test session share, or that REPLAY_TEST_PROGRAMS names and that outlives it.
+Programs are compiled only to PTX (the CPU driver runs nothing else) with the shared CUDA runtime. Results are kept by
+content in a folder that all workers share and that outlives the test session.
 """
 
 from __future__ import annotations
@@ -15,24 +15,29 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 COMPILE_TIMEOUT_S = 300
+KEPT_UNUSED_S = 7 * 24 * 3600
 OLDEST = (12, 0)  # programs of earlier runtimes load modules through a private table
+BuiltOnce = Callable[[str, Callable[[Path], object]], Path]
 _READ_BY_COMPILERS = {".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp"}
 
 
 @dataclass(frozen=True)
 class Nvcc:
-    """A compiler. include, libraries: folders of the toolkit's headers and of libcudart.so.N.
+    """A compiler. build: what it says of its version. include, libraries: folders of the toolkit's headers and of
+    libcudart.so.N.
 
     The wheels have no libcudart.so for the linker to find, so `Programs` makes a link of that name.
     """
 
     program: Path
     version: tuple[int, int]
+    build: str
     include: Path
     libraries: Path
 
@@ -67,7 +72,7 @@ def _usable(program: Path) -> Nvcc | None:
         return None
     top = program.parent.parent
     for libraries in (top / "lib64", top / "lib"):
-        nvcc = Nvcc(program, version, top / "include", libraries)
+        nvcc = Nvcc(program, version, answer.stdout, top / "include", libraries)
         if nvcc.runtime_library.exists() and (nvcc.include / "cuda_runtime.h").exists():
             return nvcc
     return None
@@ -118,34 +123,35 @@ class Programs:
     ) -> Path:
         compiler = compiler or (str(self.nvcc.program), "-allow-unsupported-compiler", "-std=c++17")
         command = [*compiler, *flags, *map(str, sources), *libraries]
-        place = self.folder / _name(command, sources)
-        with _alone(place.with_suffix(".lock")):
-            if not (place / output).exists():
-                partial = place.with_suffix(".partial")
-                shutil.rmtree(partial, ignore_errors=True)
-                partial.mkdir(parents=True)
-                done = subprocess.run(
-                    [*command, "-o", str(partial / output)],
-                    capture_output=True,
-                    text=True,
-                    timeout=COMPILE_TIMEOUT_S,
-                )
-                if done.returncode != 0:
-                    raise CompileError(f"$ {' '.join(command)}\n{done.stdout}{done.stderr}")
-                shutil.rmtree(place, ignore_errors=True)
-                partial.rename(place)
-        return place / output
+
+        def build(folder: Path) -> None:
+            done = subprocess.run(
+                [*command, "-o", str(folder / output)],
+                capture_output=True,
+                text=True,
+                timeout=COMPILE_TIMEOUT_S,
+            )
+            if done.returncode != 0:
+                raise CompileError(f"$ {' '.join(command)}\n{done.stdout}{done.stderr}")
+
+        return once(self.folder / _name([*command, output, self.nvcc.build], sources), build) / output
+
+    def forget_unused(self) -> None:
+        """Remove what no session has asked for in a week."""
+        for place in self.folder.glob("*"):
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - place.lstat().st_mtime > KEPT_UNUSED_S:
+                    shutil.rmtree(place, ignore_errors=True) if place.is_dir() else place.unlink()
 
     def _link_folder(self) -> Path:
-        folder = self.folder / f"link-{self.nvcc.version[0]}.{self.nvcc.version[1]}"
-        folder.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileExistsError):
-            (folder / "libcudart.so").symlink_to(self.nvcc.runtime_library)
-        return folder
+        return once(
+            self.folder / f"link-{self.nvcc.version[0]}.{self.nvcc.version[1]}",
+            lambda folder: (folder / "libcudart.so").symlink_to(self.nvcc.runtime_library),
+        )
 
 
 def _name(command: Sequence[str], sources: Sequence[Path]) -> str:
-    """Sources may include whatever stands beside them."""
+    """Sources may include whatever is beside them."""
     digest = hashlib.sha256(repr(command).encode())
     folders = {folder for source in sources for folder in (source.parent, source.parent.parent)}
     beside = {
@@ -157,9 +163,17 @@ def _name(command: Sequence[str], sources: Sequence[Path]) -> str:
     return f"{sources[0].stem}-{digest.hexdigest()[:20]}"
 
 
-@contextlib.contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with open(lock, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def once(place: Path, build: Callable[[Path], object]) -> Path:
+    """`place`, a folder that `build` has filled: now, or for another worker or session."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with open(f"{place}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if place.exists():
+            os.utime(place)
+        else:
+            partial = Path(f"{place}.partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir()
+            build(partial)
+            partial.rename(place)
+    return place

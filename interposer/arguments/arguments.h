@@ -9,30 +9,24 @@ void pack_launch_parameters(struct call *call);
 // one than a kernel can take.
 const void *extra_buffer(const uint64_t *words, uint64_t *bytes);
 void launch_is_described(const struct call *call); // its ENTER is on file
-// Address ranges that a copy whose effect is CUSTOM may touch; count 0 to 2.
+// Address ranges that a copy whose effect is CUSTOM may touch; count 0 to 2. With address 0 there is nothing
+// to touch.
 struct span {
   uint64_t address, bytes;
 };
 unsigned copy_spans(const struct call *call, struct span spans[2]);
-// The span of that number that a batch may touch; its address is 0 where there is nothing to touch. False: no
-// more.
+// Likewise the one of that number of a batch. False: no more.
 bool batch_span(const struct call *call, uint64_t number, struct span *span);
+union CUstreamBatchMemOpParams;
+struct span operation_span(const union CUstreamBatchMemOpParams *given); // address 0: it waits for none
 struct copy_3d_span {
   struct span source, destination; // bytes 0: an array
   bool host_source;                // `source` is memory of the host, or may be
 };
-struct copy_3d_span spans_of_3d(const void *copy);                        // CUDA_MEMCPY3D
-unsigned array_copy_spans(const struct call *call, struct span spans[2]); // of a copy of arrays
+struct CUDA_MEMCPY3D;
+struct copy_3d_span spans_of_3d(const struct CUDA_MEMCPY3D *copy);
 
-// ---- launches by cuLaunch and its like (old_launch.c) -------------------------------------------
-
-bool is_old_launch(const struct call *call);
-void note_old_launch(const struct call *call); // after a successful call
-void old_launch_geometry(const struct call *call, uint32_t geometry[7]);
-void pack_old_launch(struct call *call);   // the parameters, where pack_launch_parameters puts them
-void attach_old_launch(struct call *call); // and the geometry
-
-// ---- the exceptions, by family (call/exceptions.c) ----------------------------------------------
+// ---- what rows of the table name (columns enter and leave) ---------------------------------------
 
 // `enter` runs before the driver is called, `leave` when it has succeeded; both may attach what the generic
 // path cannot follow.
@@ -45,16 +39,13 @@ void rectangle_enter(struct call *call); // cuMemcpy2D and 3D
 void rectangle_leave(struct call *call);
 void copy_enter(struct call *call); // cuMemcpy
 void copy_leave(struct call *call);
-
-// batch.c
 void batch_enter(struct call *call);
 
-// module.c
+// objects.c
 void load_file_enter(struct call *call);
 void variable_leave(struct call *call); // cuModuleGetGlobal and its like
 void context_enter(struct call *call);
 void import_leave(struct call *call); // EFFECT_IMPORT
 
-// array.c
 void array_leave(struct call *call); // after an array was made
 void tensor_map_enter(struct call *call);

@@ -1,26 +1,20 @@
 // Launches: parameters, configuration with its attributes, what the driver says of the compiled kernel.
 #include "arguments/arguments.h"
-
-#include "base/bytes.h"
-#include "objects/kernels.h"
+#include "generated/structs.h"
+#include "objects/objects.h"
 #include "record/encode.h"
-#include "record/writer.h"
 
-#include <string.h>
+enum { MAX_LAUNCH_ATTRIBUTES = 64 };
 
-struct launch_config { // CUlaunchConfig
-  uint32_t grid[3], block[3], shared_bytes;
-  uint64_t stream, attributes;
-  uint32_t attribute_count;
+// Of kernelParams and, -1 where there is none, `extra`.
+struct positions {
+  unsigned values;
+  int extra;
 };
-_Static_assert(sizeof(struct launch_config) == 56, "CUlaunchConfig");
 
-enum { LAUNCH_ATTRIBUTE_BYTES = 72, MAX_LAUNCH_ATTRIBUTES = 64 };
-
-static void launch_positions(const struct call *call, unsigned *values, int *extra) {
-  bool with_config = call->function->id == ID_cuLaunchKernelEx;
-  *values = with_config ? 2 : 9;
-  *extra = with_config ? 3 : call->function->id == ID_cuLaunchKernel ? 10 : -1;
+static struct positions positions_of(const struct call *call) {
+  unsigned values = has_launch_config(call->function) ? 2 : 9;
+  return (struct positions){values, values + 1 < call->function->parameter_count ? (int)values + 1 : -1};
 }
 
 const void *extra_buffer(const uint64_t *words, uint64_t *bytes) {
@@ -50,22 +44,16 @@ static void pack_extra(struct call *call, const uint64_t *words) {
 }
 
 void pack_launch_parameters(struct call *call) {
-  unsigned values_position;
-  int extra_position;
-  if (is_old_launch(call)) {
-    pack_old_launch(call);
-    return;
-  }
-  launch_positions(call, &values_position, &extra_position);
-  const uint64_t *values = (const uint64_t *)(uintptr_t)call->arguments[values_position];
+  struct positions at = positions_of(call);
+  const uint64_t *values = pointer_argument(call, at.values);
   struct kernel *kernel = call->kernel;
   if (kernel->owner == 0)
     write_note(NOTE_FUNCTION_UNKNOWN, call->record_function, call->number, "%s",
                kernel->name[0] != '\0' ? kernel->name : "no recorded call gave this handle");
   if (values == NULL) {
-    if (extra_position < 0 || call->arguments[extra_position] == 0)
+    if (at.extra < 0 || call->arguments[at.extra] == 0)
       return; // a kernel without parameters
-    pack_extra(call, (const uint64_t *)(uintptr_t)call->arguments[extra_position]);
+    pack_extra(call, pointer_argument(call, (unsigned)at.extra));
     if (call->packed == NULL)
       write_note(NOTE_PARAMETERS_UNKNOWN, call->record_function, call->number,
                  "%s: `extra` has no buffer that can be read", kernel->name);
@@ -89,30 +77,23 @@ void pack_launch_parameters(struct call *call) {
 
 void launch_is_described(const struct call *call) {
   struct kernel *kernel = call->kernel;
-  unsigned values_position;
-  int extra_position;
   if (kernel->handle == 0) // the kernel of all handles that nobody knows
     return;
   if (atomic_load_explicit(&kernel->described_window, memory_order_relaxed) != call->window)
     atomic_store(&kernel->described_window, call->window);
-  launch_positions(call, &values_position, &extra_position);
-  if (!is_old_launch(call) && call->packed != NULL && call->arguments[values_position] != 0 &&
+  if (call->packed != NULL && call->arguments[positions_of(call).values] != 0 &&
       atomic_load_explicit(&kernel->layout_window, memory_order_relaxed) != call->window)
     atomic_store(&kernel->layout_window, call->window);
 }
 
 void launch_enter(struct call *call) {
-  unsigned values_position;
-  int extra_position;
-  launch_positions(call, &values_position, &extra_position);
-  if (is_old_launch(call)) {
-    attach_old_launch(call);
-  } else if (call->packed != NULL && call->arguments[values_position] != 0) {
-    attach(call, values_position, 0, call->packed, call->packed_bytes);
+  struct positions at = positions_of(call);
+  if (call->packed != NULL && call->arguments[at.values] != 0) {
+    attach(call, at.values, 0, call->packed, call->packed_bytes);
     if (atomic_load_explicit(&call->kernel->layout_window, memory_order_relaxed) != call->window)
-      attach(call, values_position, 1, call->kernel->layout, (uint64_t)call->kernel->parameter_count * 8);
-  } else if (call->packed != NULL && extra_position >= 0) {
-    attach(call, (unsigned)extra_position, 0, call->packed, call->packed_bytes);
+      attach(call, at.values, 1, call->kernel->layout, (uint64_t)call->kernel->parameter_count * 8);
+  } else if (call->packed != NULL && at.extra >= 0) {
+    attach(call, (unsigned)at.extra, 0, call->packed, call->packed_bytes);
   }
   if (atomic_load_explicit(&call->kernel->described_window, memory_order_relaxed) != call->window) {
     int32_t *pairs = (int32_t *)(void *)take_scratch(call, 2 * KERNEL_ATTRIBUTES * sizeof *pairs);
@@ -120,16 +101,14 @@ void launch_enter(struct call *call) {
     if (count > 0)
       attach(call, (unsigned)call->function->effect_terms[0].first, 1, pairs, count * 2 * sizeof *pairs);
   }
-  if (call->function->id != ID_cuLaunchKernelEx || call->arguments[0] == 0)
+  if (!has_launch_config(call->function) || call->arguments[0] == 0)
     return;
-  const struct launch_config *config = (const struct launch_config *)(uintptr_t)call->arguments[0];
+  const struct CUlaunchConfig *config = pointer_argument(call, 0);
   attach(call, 0, 0, config, sizeof *config);
-  if (config->attributes != 0 && config->attribute_count > 0 &&
-      config->attribute_count <= MAX_LAUNCH_ATTRIBUTES)
-    attach_unsafe(call, 0, 1, (const void *)(uintptr_t)config->attributes,
-                  (uint64_t)config->attribute_count * LAUNCH_ATTRIBUTE_BYTES);
-  if (config->attribute_count > MAX_LAUNCH_ATTRIBUTES)
+  if (config->attrs != 0 && config->numAttrs > 0 && config->numAttrs <= MAX_LAUNCH_ATTRIBUTES)
+    attach_unsafe(call, 0, 1, (const void *)(uintptr_t)config->attrs,
+                  config->numAttrs * sizeof(struct CUlaunchAttribute));
+  if (config->numAttrs > MAX_LAUNCH_ATTRIBUTES)
     write_note(NOTE_STRUCT_POINTER, call->record_function, call->number,
-               "%u launch attributes are more than any launch has; none was recorded",
-               config->attribute_count);
+               "%u launch attributes are more than any launch has; none was recorded", config->numAttrs);
 }

@@ -1,11 +1,17 @@
 // CRC-32C (Castagnoli, RFC 3720), with the instruction where the processor has it.
-#include "base/bytes.h"
-#include "base/macros.h"
+#include "base/base.h"
 
-#include <stdatomic.h>
-#include <string.h>
-#if defined(__aarch64__)
+#if defined(__x86_64__)
+#define INSTRUCTIONS "sse4.2"
+#define EIGHT_BYTES __builtin_ia32_crc32di
+#define ONE_BYTE __builtin_ia32_crc32qi
+static bool has_instruction(void) { return __builtin_cpu_supports("sse4.2"); }
+#else
 #include <sys/auxv.h>
+#define INSTRUCTIONS "+crc"
+#define EIGHT_BYTES __builtin_aarch64_crc32cx
+#define ONE_BYTE __builtin_aarch64_crc32cb
+static bool has_instruction(void) { return (getauxval(AT_HWCAP) & (1 << 7)) != 0; } // HWCAP_CRC32
 #endif
 
 static uint32_t by_table(uint32_t crc, const uint8_t *data, size_t bytes) {
@@ -22,50 +28,19 @@ static uint32_t by_table(uint32_t crc, const uint8_t *data, size_t bytes) {
   return crc;
 }
 
-#if defined(__x86_64__)
-
-__attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, const uint8_t *data,
-                                                                 size_t bytes) {
+__attribute__((target(INSTRUCTIONS))) static uint32_t by_instruction(uint32_t crc, const uint8_t *data,
+                                                                     size_t bytes) {
   uint64_t wide = crc;
-  for (; bytes >= 8; data += 8, bytes -= 8) {
-    uint64_t word;
-    memcpy(&word, data, 8);
-    wide = __builtin_ia32_crc32di(wide, word);
-  }
+  for (; bytes >= 8; data += 8, bytes -= 8)
+    wide = EIGHT_BYTES(wide, word_at(data, 0));
   crc = (uint32_t)wide;
   for (; bytes > 0; data++, bytes--)
-    crc = __builtin_ia32_crc32qi(crc, *data);
+    crc = ONE_BYTE(crc, *data);
   return crc;
 }
-
-static bool has_instruction(void) { return __builtin_cpu_supports("sse4.2"); }
-
-#elif defined(__aarch64__)
-
-__attribute__((target("+crc"))) static uint32_t by_instruction(uint32_t crc, const uint8_t *data,
-                                                               size_t bytes) {
-  for (; bytes >= 8; data += 8, bytes -= 8) {
-    uint64_t word;
-    memcpy(&word, data, 8);
-    crc = __builtin_aarch64_crc32cx(crc, word);
-  }
-  for (; bytes > 0; data++, bytes--)
-    crc = __builtin_aarch64_crc32cb(crc, *data);
-  return crc;
-}
-
-static bool has_instruction(void) { return (getauxval(AT_HWCAP) & (1 << 7)) != 0; } // HWCAP_CRC32
-
-#endif
 
 uint32_t crc32c(uint32_t crc, const void *data, size_t bytes) {
-  static atomic_int known; // 0 unknown, 1 no, 2 yes
-  int answer = atomic_load_explicit(&known, memory_order_relaxed);
-  if (answer == 0) {
-    answer = has_instruction() ? 2 : 1;
-    atomic_store_explicit(&known, answer, memory_order_relaxed);
-  }
-  return ~(answer == 2 ? by_instruction(~crc, data, bytes) : by_table(~crc, data, bytes));
+  return ~(has_instruction() ? by_instruction(~crc, data, bytes) : by_table(~crc, data, bytes));
 }
 
 // For the packer, which checks gigabytes with it.

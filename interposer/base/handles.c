@@ -1,7 +1,5 @@
 #include "base/handles.h"
 
-#include <stdlib.h>
-
 enum { LEAST_ROWS = 256 };
 
 static void insert_row(struct handle_rows *rows, uint64_t handle, void *object, uint32_t state) {

@@ -1,15 +1,12 @@
 // Handles of the application, and what belongs to each.
 //
 // A launch with no window open asks such a table and nothing else, so it is read without a lock: a row never
-// comes to mean another handle, and one whose handle ends stays as a dead row. A table that fills up is
+// changes to another handle, and one whose handle ends stays as a dead row. A table that fills up is
 // replaced; the old one is left as it is, because another thread may still be reading it. Everything but
 // finding is called with a lock of the owner held.
 #pragma once
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
 
 enum { DEAD_HANDLE = 1 }; // no handle is 1
 

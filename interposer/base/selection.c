@@ -1,15 +1,10 @@
-#define _GNU_SOURCE
 #include "base/selection.h"
 
-#include "base/fork.h"
 #include "base/state.h"
 #include "generated/vocabulary.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <regex.h>
-#include <stdlib.h>
-#include <string.h>
 
 struct selection selection;
 static char *nvtx_range; // selection.nvtx_range
@@ -17,25 +12,29 @@ static char *nvtx_range; // selection.nvtx_range
 static regex_t kernel_expression;
 static char *(*demangle)(const char *, char *, size_t *, int *);
 static MUTEX(loading);
-static _Atomic uint32_t ranges_open;
+static ZERO_IN_CHILD _Atomic uint32_t ranges_open;
 
 static uint64_t number_of(const char *variable) {
   const char *text = getenv(variable);
   return text != NULL ? strtoull(text, NULL, 10) : 0;
 }
 
+static bool is_one(const char *variable) {
+  const char *text = getenv(variable);
+  return text != NULL && strcmp(text, "1") == 0;
+}
+
 bool read_selection(void) {
   static bool compiled;
-  const char *all = getenv(ENV_ALL), *kernel = getenv(ENV_KERNEL), *launch = getenv(ENV_LAUNCH);
-  const char *memory = getenv(ENV_MEMORY), *list = getenv(ENV_LIST);
-  selection = (struct selection){.all = all != NULL && strcmp(all, "1") == 0, .first_launch = 1};
-  selection.last_launch = UINT64_MAX;
-  selection.every = number_of(ENV_EACH);
-  selection.list = list != NULL && strcmp(list, "1") == 0;
-  const char *device_hash = getenv(ENV_DEVICE_HASH);
-  selection.no_device_hash = device_hash != NULL && strcmp(device_hash, "0") == 0;
-  selection.max_bytes = number_of(ENV_MAX_BYTES);
-  selection.max_launches = number_of(ENV_MAX_LAUNCHES);
+  const char *kernel = getenv(ENV_KERNEL), *launch = getenv(ENV_LAUNCH), *memory = getenv(ENV_MEMORY);
+  selection = (struct selection){.all = is_one(ENV_ALL),
+                                 .list = is_one(ENV_LIST),
+                                 .profiler = is_one(ENV_PROFILER),
+                                 .first_launch = 1,
+                                 .last_launch = UINT64_MAX,
+                                 .every = number_of(ENV_EACH),
+                                 .max_bytes = number_of(ENV_MAX_BYTES),
+                                 .max_launches = number_of(ENV_MAX_LAUNCHES)};
   if (memory != NULL && strcmp(memory, "params") == 0)
     selection.reach = REACH_PARAMETERS;
   else if (memory != NULL && strcmp(memory, "live") == 0)
@@ -46,11 +45,10 @@ bool read_selection(void) {
     if (*end == '-')
       selection.last_launch = strtoull(end + 1, NULL, 10);
   }
-  const char *range = getenv(ENV_NVTX), *profiler = getenv(ENV_PROFILER);
+  const char *range = getenv(ENV_NVTX);
   free(nvtx_range);
   nvtx_range = range != NULL && range[0] != '\0' ? strdup(range) : NULL; // the environment may change
   selection.nvtx_range = nvtx_range;
-  selection.profiler = profiler != NULL && strcmp(profiler, "1") == 0;
   selection.bounded = selection.profiler || selection.nvtx_range != NULL;
   selection.whole_range = selection.bounded && !selection.list && kernel == NULL && launch == NULL;
   if (kernel != NULL && kernel[0] != '\0') {
@@ -120,6 +118,3 @@ bool count_range_end(void) {
   }
   return open == 1;
 }
-
-static void forget_ranges(void) { atomic_store(&ranges_open, 0); }
-IN_CHILD(forget_ranges);

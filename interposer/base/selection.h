@@ -1,8 +1,7 @@
 // What of the application is captured: what was asked for in the environment.
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "base/base.h"
 
 enum { REACH_REACHABLE, REACH_PARAMETERS, REACH_LIVE };
 struct selection {
@@ -10,7 +9,6 @@ struct selection {
   bool bounded; // only inside ranges: of this NVTX name, or between cuProfilerStart and cuProfilerStop
   const char *nvtx_range; // NULL: none
   bool profiler;
-  bool no_device_hash;
   bool whole_range; // the window is one range, whatever is launched in it
   int reach;
   uint64_t first_launch, last_launch, max_bytes, max_launches;

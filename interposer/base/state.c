@@ -1,21 +1,79 @@
 #include "base/state.h"
 
-#include "base/fork.h"
-
-#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 atomic_int mode;
 _Atomic uint32_t window_number;
-atomic_int captures_under_way;
-struct perturbation perturbation;
-static _Atomic uint64_t calls;
+ZERO_IN_CHILD atomic_int captures_under_way;
+ZERO_IN_CHILD struct perturbation perturbation;
+static ZERO_IN_CHILD _Atomic uint64_t calls;
 
 uint64_t next_call_number(void) { return atomic_fetch_add(&calls, 1) + 1; }
 uint64_t last_call_number(void) { return atomic_load(&calls); }
 
-static void reset(void) {
-  atomic_store(&calls, 0);
-  atomic_store(&captures_under_way, 0);
-  memset((void *)&perturbation, 0, sizeof perturbation);
+// ---- threads ------------------------------------------------------------------------------------
+
+_Thread_local struct thread *this_thread __attribute__((tls_model("initial-exec")));
+_Atomic(struct thread *) threads;
+static pthread_key_t thread_ends;
+static atomic_int thread_ends_made;
+
+static void hand_thread_on(void *thread) {
+  this_thread = NULL;
+  atomic_store(&((struct thread *)thread)->inside, 0);
+  atomic_store(&((struct thread *)thread)->taken, false);
 }
-IN_CHILD(reset);
+
+struct thread *register_thread(void) {
+  static struct thread
+      spare; // when even this little memory cannot be allocated: shared, and only ever passed through
+  int state = 0;
+  if (atomic_compare_exchange_strong(&thread_ends_made, &state, 1))
+    atomic_store(&thread_ends_made, pthread_key_create(&thread_ends, hand_thread_on) == 0 ? 2 : 3);
+  struct thread *thread = atomic_load(&threads);
+  for (; thread != NULL; thread = thread->next) {
+    bool taken = false;
+    if (atomic_compare_exchange_strong(&thread->taken, &taken, true))
+      break;
+  }
+  if (thread == NULL) {
+    enum { CACHE_LINE_BYTES = 64 };
+    void *room;
+    if (posix_memalign(&room, CACHE_LINE_BYTES, sizeof *thread) != 0) {
+      spare.depth = 1;
+      return &spare;
+    }
+    thread = memset(room, 0, sizeof *thread);
+    atomic_store(&thread->taken, true);
+    thread->next = atomic_load(&threads);
+    while (!atomic_compare_exchange_weak(&threads, &thread->next, thread)) {
+    }
+  }
+  thread->depth = 0;
+  thread->id = (uint32_t)syscall(SYS_gettid);
+  this_thread = thread;
+  if (atomic_load(&thread_ends_made) == 2)
+    pthread_setspecific(thread_ends, thread);
+  return thread;
+}
+
+bool thread_has_scratch(struct thread *thread) {
+  if (thread->scratch == NULL)
+    thread->scratch = malloc(SCRATCH_BYTES);
+  return thread->scratch != NULL;
+}
+
+// The other threads stayed in the parent. This one may be inside a call only if the driver itself forked.
+static void keep_this_thread(void) {
+  for (struct thread *thread = atomic_load(&threads); thread != NULL; thread = thread->next) {
+    atomic_store(&thread->inside, 0);
+    if (thread != this_thread)
+      atomic_store(&thread->taken, false);
+    else
+      thread->id = (uint32_t)syscall(SYS_gettid);
+  }
+  if (this_thread != NULL)
+    this_thread->depth = 0;
+}
+IN_CHILD(keep_this_thread);

@@ -1,8 +1,8 @@
-// What the whole process is in: the mode of the capture, its numbers, and what it did to the application.
+// What the whole process is in: the mode of the capture, its numbers, what it did to the application, and the
+// threads that call the driver.
 #pragma once
 
-#include <stdatomic.h>
-#include <stdint.h>
+#include "base/base.h"
 
 enum mode {
   MODE_UNKNOWN, // before the first driver call
@@ -20,17 +20,60 @@ uint64_t last_call_number(void);
 extern _Atomic uint32_t window_number; // of the present window, or of the last one
 extern atomic_int captures_under_way;  // of streams
 
-// What capture did to the application, beside recording calls.
+// What capture did to the application, beside recording calls; replay/raw/FORMAT.md has the names.
+#define PERTURBATION(each)                                                                                   \
+  each(waits) each(wait_ns)            /* for the device to become idle */                                   \
+      each(copied_bytes) each(copy_ns) /* to the host; hashing and writing are part of the time */           \
+      each(asked_ns)                   /* for the variables of modules */                                    \
+      each(launches_matched)           /* by the selection; no window holds those of the next three */       \
+      each(outside_selection)          /* of --launch and its like */                                        \
+      each(busy_threads)               /* their window could not be had */                                   \
+      each(after_end)                  /* the selection was complete, or the capture had stopped */          \
+      each(in_stream_capture)          /* not matched: they ran as nodes of graphs, if at all */
 struct perturbation {
-  _Atomic uint64_t waits, wait_ns;        // for the device to become idle
-  _Atomic uint64_t copied_bytes, copy_ns; // to the host; hashing and writing are part of the time
-  _Atomic uint64_t hashed_bytes;          // on the device, instead of being copied
-  _Atomic uint64_t asked_ns;              // for the variables of modules
-  // Launches that match the selection, and of these the ones that no window holds.
-  _Atomic uint64_t launches_matched;
-  _Atomic uint64_t outside_selection; // of --launch and its like
-  _Atomic uint64_t busy_threads;      // their window could not be had
-  _Atomic uint64_t after_end;         // the selection was complete, or the capture had stopped
-  _Atomic uint64_t in_stream_capture; // not part of launches_matched: they ran as nodes of graphs, if at all
+#define COUNTER(name) _Atomic uint64_t name;
+  PERTURBATION(COUNTER)
+#undef COUNTER
 };
 extern struct perturbation perturbation;
+
+// ---- threads ------------------------------------------------------------------------------------
+
+enum { SCRATCH_BYTES = 128 * 1024 };
+
+struct known_word { // memory/reach.c
+  uint64_t word, state;
+};
+enum { KNOWN_WORDS = 256 };
+
+// One per thread that has called the driver; never freed, handed on when its thread ends. What every call
+// writes has a line of the cache to itself.
+struct thread {
+  struct thread *next;
+  atomic_bool taken;
+  atomic_uint inside; // calls of this thread inside the driver that may touch memory
+  unsigned depth;     // above 0: a call made by the driver or by the shim itself; passes through
+  uint32_t id;        // kernel thread id
+  uint8_t *scratch;   // SCRATCH_BYTES, or NULL until a call is recorded
+  struct known_word known[KNOWN_WORDS];
+};
+
+extern _Thread_local struct thread *this_thread __attribute__((tls_model("initial-exec")));
+struct thread *register_thread(void);
+bool thread_has_scratch(struct thread *thread);
+
+static inline struct thread *current_thread(void) {
+  struct thread *thread = this_thread;
+  return LIKELY(thread != NULL) ? thread : register_thread();
+}
+
+// What this thread asks of the driver, to the end of the block, is not the application's.
+#define UNSEEN struct thread *const unseen __attribute__((cleanup(end_unseen))) = begin_unseen()
+static inline struct thread *begin_unseen(void) {
+  struct thread *thread = current_thread();
+  thread->depth++;
+  return thread;
+}
+static inline void end_unseen(struct thread *const *thread) { (*thread)->depth--; }
+
+extern _Atomic(struct thread *) threads; // the last one that was made; the others follow it

@@ -2,41 +2,18 @@
 #include "call/call.h"
 
 #include "arguments/arguments.h"
-#include "base/clock.h"
-#include "base/fork.h"
-#include "base/macros.h"
 #include "base/selection.h"
-#include "base/state.h"
-#include "base/thread.h"
-#include "call/effects.h"
-#include "call/exceptions.h"
-#include "call/lifetime.h"
 #include "contents/copy.h"
-#include "contents/gate.h"
-#include "contents/host_writes.h"
 #include "driver/real.h"
 #include "graph/graph.h"
-#include "objects/contexts.h"
-#include "objects/kernels.h"
-#include "objects/modules.h"
-#include "objects/stream_capture.h"
+#include "objects/objects.h"
 #include "record/encode.h"
 #include "record/process.h"
-#include "record/writer.h"
-#include "window/launches.h"
-#include "window/timing.h"
-#include "window/touch.h"
 #include "window/window.h"
-
-#include <errno.h>
-#include <string.h>
 
 enum { MAX_WINDOWS_WAITED_FOR = 1000 };
 
-static atomic_uchar noted_uncaptured[SLOT_COUNT];
-
-static void reset(void) { memset(noted_uncaptured, 0, sizeof noted_uncaptured); }
-IN_CHILD(reset);
+static ZERO_IN_CHILD atomic_uchar noted_uncaptured[SLOT_COUNT];
 
 static bool is_recorded(const struct function *function) {
   int now = current_mode();
@@ -73,7 +50,7 @@ static bool write_enter(struct call *call) {
     write_note(NOTE_UNSUPPORTED_CALL, call->record_function, call->number, "%s: %s", call->function->symbol,
                call->function->unsupported);
   attach_inputs(call);
-  custom_enter(call);
+  row_enter(call);
   if (!encode_enter(call)) {
     call->is_busy = writer_is_open();
     if (call->is_busy)
@@ -92,12 +69,6 @@ static void look_at_listed(struct call *call) {
     list_launches_of(call);
   if (call->function->effect == EFFECT_END_OF_CONTEXT)
     call->ending_context = context_that_ends(call);
-}
-
-static void write_leave(struct call *call, int result) {
-  attach_outputs(call, result);
-  custom_leave(call, result);
-  encode_leave(call, result);
 }
 
 enum { WINDOW_IS_OPEN = 1 };
@@ -127,134 +98,102 @@ static void prepare_call(struct call *call, bool touches) {
     look_before_wait(call);
 }
 
-void begin_call(struct call *call, struct thread *thread, unsigned slot, const uint64_t *arguments) {
-  int error = errno;
-  call->thread = thread;
-  call->number = 0;
-  call->inside = false;
-  call->nested = thread->depth++ > 0;
-  if (call->nested)
-    return;
-  if (UNLIKELY(current_mode() == MODE_UNKNOWN))
-    initialise();
-  call->function = &functions[slots[slot].function];
-  call->record_function =
-      (uint16_t)(call->function->record_id | (slots[slot].per_thread ? PER_THREAD_BIT : 0));
-  call->arguments = arguments;
-  call->kernel = NULL;
-  call->timing = NULL;
-  call->selected = false;
-  call->loading = NULL;
-  call->serial = 0;
-  call->ending_context = 0;
-  call->ending_array = 0;
-  call->packed = NULL;
-  call->packed_bytes = 0;
-  call->attachment_count = 0;
-  call->scratch_used = 0;
-  call->ordinal = 0;
-  call->window = 0;
-  call->matched = call->selected_launches = 0;
-  call->description = NULL;
-  call->in_capture = false;
-  call->waits_for_window = call->is_busy = false;
-  call->opened = 0;
-  bool touches = call->function->effect != EFFECT_NONE;
-  bool may_be_recorded = false;
-  if (current_mode() >= MODE_CLOSED && current_mode() != MODE_DONE && thread_has_scratch(thread)) {
-    call->in_capture = goes_into_capture(call);
-    if (call->in_capture) {
-      call->record_function |= IN_CAPTURE_BIT;
-      touches = false;
-    }
-    if (call->function->effect == EFFECT_GRAPH)
-      describe_graph_call(call);
-    if (call->in_capture && call->function->effect == EFFECT_LAUNCH) {
-      call->kernel = kernel_of_handle(arguments[call->function->effect_terms[0].first]);
-      if (kernel_matches(call->kernel))
-        atomic_fetch_add(&perturbation.in_stream_capture, 1);
-    }
-    if (selection.list)
-      look_at_listed(call);
-    else if (is_any_launch(call->function) && !call->in_capture)
-      select_launch(call);
-    may_be_recorded = true;
+// What the call is, whichever window it comes to; it may open one.
+static void look_at_call(struct call *call) {
+  const struct function *function = call->function;
+  call->in_capture = goes_into_capture(call);
+  if (call->in_capture)
+    call->record_function |= IN_CAPTURE_BIT;
+  describe_graph_call(call);
+  if (call->in_capture && function->effect == EFFECT_LAUNCH) {
+    call->kernel = kernel_of_handle(call->arguments[function->effect_terms[0].first]);
+    if (kernel_matches(call->kernel))
+      atomic_fetch_add(&perturbation.in_stream_capture, 1);
   }
-  bool recorded = false;
-  uint64_t prepared_for;
+  if (selection.list)
+    look_at_listed(call);
+  else if (is_any_launch(function) && !call->in_capture)
+    select_launch(call);
+}
+
+static void go_through_gate(struct call *call, bool recorded) {
+  if (!pass_gate(call->thread) && recorded)
+    write_note(NOTE_THREADS_BUSY, call->record_function, call->number,
+               "another thread waits for the device and reads memory; this call did not wait any longer");
+  call->inside = true;
+}
+
+// Prepares the call until the window that is open when it is inside the gate is the one that it was prepared
+// for: while this thread waited, that may have closed, and another one opened for which nothing was copied
+// yet. False: the call is not recorded.
+static bool enter_window(struct call *call, bool may_be_recorded) {
+  bool touches = (call->function->flags & FLAG_TOUCHES) != 0 && !call->in_capture;
   for (unsigned attempt = 0;; attempt++) {
-    prepared_for = window_now();
+    uint64_t prepared_for = window_now();
     lose_time();
     bool in_window = (prepared_for & WINDOW_IS_OPEN) != 0;
-    recorded =
+    bool recorded =
         may_be_recorded && is_recorded(call->function) && (in_window || call->function->keep == KEEP_ALWAYS);
+    call->window = (uint32_t)(prepared_for >> 1);
     if (recorded)
       prepare_call(call, touches);
     if (call->ending_context != 0)
       collect_timings(call->ending_context);
-    if (touches && !call->inside) {
-      if (!pass_gate(thread) && recorded)
-        write_note(NOTE_THREADS_BUSY, call->record_function, call->number,
-                   "another thread waits for the device and reads memory; this call did not wait any longer");
-      call->inside = true;
-    }
-    // While this thread waited, the window may have closed, and another one opened for which nothing was
-    // copied yet.
+    if (touches && !call->inside)
+      go_through_gate(call, recorded);
     if (window_now() == prepared_for && (in_window || !call->selected))
-      break;
-    if (!may_be_recorded || current_mode() == MODE_DONE) {
-      recorded = false;
-      break;
-    }
+      return recorded;
+    if (!may_be_recorded || current_mode() == MODE_DONE)
+      return false;
     if (attempt == MAX_WINDOWS_WAITED_FOR) {
       write_note(NOTE_THREADS_BUSY, call->record_function, call->number,
                  "windows of other threads opened and closed %d times; this call is not recorded", attempt);
-      recorded = false;
       call->is_busy = true;
-      break;
+      return false;
     }
     if (call->inside)
-      count_outside(thread);
+      count_outside(call->thread);
     call->inside = false;
     if (attempt > 0)
       pause_briefly(); // the thread that opens the window may not be running
     if (call->selected)
       open_window_for(call);
   }
-  if (call->ending_context != 0)
-    end_device_hashing(call->ending_context);
+}
+
+// Inside the gate: a call whose ENTER is before WINDOW_CLOSE has ended when the window's memory is read, and
+// one that had to wait for that is not recorded any more.
+static void record_enter(struct call *call, bool prepared) {
+  call->waits_for_window = prepared && current_mode() == MODE_CLOSED && graph_change_can_wait(call);
+  bool recorded = prepared && !call->waits_for_window &&
+                  (belongs_to_window(call) || is_recorded(call->function)) && write_enter(call);
+  if (recorded && is_any_launch(call->function) && !call->in_capture && is_timed_in_window())
+    begin_timing(call, NULL);
+  if (!recorded)
+    call->number = 0;
+}
+
+void begin_call(struct call *call, struct thread *thread, unsigned slot, const uint64_t *arguments) {
+  KEEP_ERRNO;
+  *call = (struct call){.thread = thread, .nested = thread->depth++ > 0};
+  if (call->nested)
+    return;
+  if (UNLIKELY(current_mode() == MODE_UNKNOWN))
+    initialise();
+  call->arguments = arguments;
+  call->function = &functions[slots[slot].function];
+  call->record_function =
+      (uint16_t)(call->function->record_id | (slots[slot].per_thread ? PER_THREAD_BIT : 0));
+  bool may_be_recorded =
+      current_mode() >= MODE_CLOSED && current_mode() != MODE_DONE && thread_has_scratch(thread);
+  if (may_be_recorded)
+    look_at_call(call);
+  bool prepared = enter_window(call, may_be_recorded);
   lose_time();
-  // Only now, inside the gate: a call whose ENTER is before WINDOW_CLOSE has ended when the window's
-  // memory is read, and one that had to wait for that is not recorded any more.
-  if (recorded && current_mode() == MODE_CLOSED && graph_change_can_wait(call)) {
-    call->waits_for_window = true;
-    call->number = 0;
-  } else if (recorded && (belongs_to_window(call) || is_recorded(call->function))) {
-    call->window = (uint32_t)(prepared_for >> 1);
-    if (!write_enter(call))
-      call->number = 0;
-    else if (is_any_launch(call->function) && !call->in_capture && is_timed_in_window())
-      begin_timing(call, NULL);
-  } else {
-    call->number = 0;
-  }
+  record_enter(call, prepared);
   // Of the launches outside the window only some: there may be millions.
   if (call->ordinal != 0 && call->number == 0 && (call->ordinal & (call->ordinal - 1)) == 0)
     note_matches(call);
-  errno = error;
-}
-
-static bool makes_context_or_module(unsigned id) {
-  switch (id) {
-  case ID_cuInit:
-  case ID_cuDevicePrimaryCtxRetain:
-  case ID_cuCtxCreate_v2:
-  case ID_cuCtxCreate_v3:
-  case ID_cuCtxCreate_v4:
-    return true;
-  default:
-    return false;
-  }
 }
 
 // No object begins or ends by such a call.
@@ -285,13 +224,16 @@ void end_call(struct call *call, int result) {
     thread->depth--;
     return;
   }
-  int error = errno;
+  KEEP_ERRNO;
   // A wait for an event of a capture brings its stream into it.
-  if (call->number != 0 && call->function->effect == EFFECT_NONE && !call->in_capture &&
+  if (call->number != 0 && !(call->function->flags & FLAG_TOUCHES) && !call->in_capture &&
       goes_into_capture(call))
     call->record_function |= IN_CAPTURE_BIT;
-  if (call->number != 0)
-    write_leave(call, result);
+  if (call->number != 0) {
+    attach_outputs(call, result);
+    row_leave(call, result);
+    encode_leave(call, result);
+  }
   if (call->timing != NULL)
     launch_was_timed(call, result);
   int now = current_mode();
@@ -302,15 +244,15 @@ void end_call(struct call *call, int result) {
   }
   if (changes_objects && result == SUCCESS && (now == MODE_CLOSED || now == MODE_OPEN)) {
     follow_effects(call);
-    if (makes_context_or_module(call->function->id))
+    if (makes_context(call->function))
       register_process_end();
     if (is_first_success()) {
       register_process_end();
       describe_driver();
     }
   }
-  if (call->function->id == ID_cuInit && result != SUCCESS)
-    register_process_end(); // a program that gives up ends in order, too
+  if (call->function->id == ID_cuInit)
+    register_process_end(); // also of a program that gives up
   if (call->function->effect == EFFECT_END_CAPTURE && atomic_load(&captures_under_way) > 0)
     atomic_fetch_sub(&captures_under_way, 1); // a failed end ends the capture as well
   if (call->inside)
@@ -322,16 +264,12 @@ void end_call(struct call *call, int result) {
   if (selection.profiler && changes_objects && result == SUCCESS)
     follow_profiler(call);
   thread->depth--;
-  errno = error;
 }
 
 void note_uncaptured(unsigned slot) {
-  struct thread *thread = current_thread();
-  if (thread->depth > 0 || atomic_exchange(&noted_uncaptured[slot], 1) != 0)
+  if (current_thread()->depth > 0 || atomic_exchange(&noted_uncaptured[slot], 1) != 0)
     return;
-  int error = errno;
-  thread->depth++;
+  KEEP_ERRNO;
+  UNSEEN;
   write_note(NOTE_UNSUPPORTED_CALL, 0, last_call_number(), "%s: %s", slots[slot].symbol, slots[slot].reason);
-  thread->depth--;
-  errno = error;
 }

@@ -1,18 +1,48 @@
-#include "call/effects.h"
-
+// What a call changes of memory and objects, by its effect and by what its row in the table names.
 #include "arguments/arguments.h"
-#include "base/state.h"
-#include "contents/idle.h"
-#include "driver/ask.h"
+#include "call/call.h"
+#include "contents/contents.h"
+#include "driver/real.h"
 #include "graph/graph.h"
 #include "memory/arrays.h"
-#include "memory/memory.h"
-#include "memory/physical.h"
-#include "memory/textures.h"
-#include "objects/array_handles.h"
-#include "objects/contexts.h"
-#include "objects/kernels.h"
+#include "objects/objects.h"
 #include "record/encode.h"
+
+// ---- what rows name -----------------------------------------------------------------------------
+
+static const struct {
+  void (*enter)(struct call *call);
+  void (*leave)(struct call *call);
+  void (*after)(const struct call *call);
+} readers[FUNCTION_COUNT] = {
+#define READERS(symbol, enter, leave, after) [FUNCTION_##symbol] = {enter, leave, after},
+#include "generated/functions.inc"
+};
+
+void row_enter(struct call *call) {
+  void (*enter)(struct call *) = readers[call->function - functions].enter;
+  if (enter != NULL)
+    enter(call);
+}
+
+void row_leave(struct call *call, int result) {
+  void (*leave)(struct call *) = readers[call->function - functions].leave;
+  if (leave != NULL && result == SUCCESS)
+    leave(call);
+}
+
+// ---- effects ------------------------------------------------------------------------------------
+
+static void add_memory(const struct call *call, uint64_t base, uint64_t bytes, enum range_kind kind) {
+  struct range range = {.base = base, .bytes = bytes, .kind = (uint8_t)kind, .context = current_context()};
+  int physical = position_of_handle(call->function, HANDLE_CUmemGenericAllocationHandle);
+  if (physical >= 0)
+    range.physical = physical_number(call->arguments[physical], &range.host_visible);
+  // The current pool of a device, or one that is named, may hold managed or host memory.
+  else if (position_of_handle(call->function, HANDLE_CUmemoryPool) >= 0)
+    range.host_visible = is_host_visible(base);
+  memory_add(range);
+}
 
 static void follow_effect(const struct call *call) {
   const struct function *function = call->function;
@@ -20,52 +50,33 @@ static void follow_effect(const struct call *call) {
                        term_value(call, &function->effect_terms[1])};
   switch (function->effect) {
   case EFFECT_ALLOC:
-    memory_add(value[0], value[1], RANGE_DEVICE, current_context(), 0);
-    // The current pool of a device, or one that is named, may hold managed or host memory.
-    if (function->id == ID_cuMemAllocFromPoolAsync && is_host_visible(value[0]))
-      memory_make_host_visible(value[0]);
+  case EFFECT_MAP:
+    add_memory(call, value[0], value[1], RANGE_DEVICE);
     break;
   case EFFECT_MANAGED_ALLOC:
-    memory_add(value[0], value[1], RANGE_MANAGED, current_context(), 0);
-    break;
-  case EFFECT_MAP:
-    memory_add(value[0], value[1], RANGE_DEVICE, current_context(), 0);
-    if (function->id == ID_cuMemMap) {
-      bool on_host;
-      memory_set_physical(value[0], physical_number(call->arguments[3], &on_host));
-      if (on_host)
-        memory_make_host_visible(value[0]);
-    }
+    add_memory(call, value[0], value[1], RANGE_MANAGED);
     break;
   case EFFECT_HOST_ALLOC:
   case EFFECT_HOST_REGISTER:
-    memory_add(value[0], value[1], RANGE_HOST, current_context(), 0);
+    add_memory(call, value[0], value[1], RANGE_HOST);
     break;
   case EFFECT_FREE:
   case EFFECT_HOST_FREE:
   case EFFECT_HOST_UNREGISTER:
     memory_remove(value[0], call->serial);
     break;
-  case EFFECT_UNMAP: {
-    struct range_list list = {0};
-    struct range range;
-    for (uint64_t at = value[0]; at < value[0] + value[1] && memory_find(at, &range);
-         at = range.base + range.bytes)
-      list_append(&list, &range);
-    for (size_t n = 0; n < list.count; n++)
-      memory_remove(list.items[n].base, list.items[n].serial);
-    list_free(&list);
+  case EFFECT_UNMAP:
+    memory_remove_all(LIST_BY_SPAN, value[0], value[1]);
     break;
-  }
   case EFFECT_DESTROY:
-    if (function->id == ID_cuModuleUnload || function->id == ID_cuLibraryUnload)
-      memory_remove_owner(value[0]);
+    if (unloads(function))
+      memory_remove_all(LIST_BY_OWNER, value[0], 0);
     if (call->ending_array != 0)
       arrays_remove(call->ending_array);
     break;
   case EFFECT_END_OF_CONTEXT:
     if (call->ending_context != 0) {
-      memory_remove_context(call->ending_context);
+      memory_remove_all(LIST_BY_CONTEXT, call->ending_context, 0);
       arrays_remove_context(call->ending_context);
       objects_remove_context(call->ending_context);
       forget_kernels_of_context(call->ending_context);
@@ -87,8 +98,8 @@ void follow_effects(const struct call *call) {
     follow_effect(call);
   follow_arrays(call);
   note_kernels(call);
-  note_old_launch(call);
   note_streams(call);
-  note_physical(call);
+  if (readers[call->function - functions].after != NULL)
+    readers[call->function - functions].after(call);
   note_contexts(call);
 }

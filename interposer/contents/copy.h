@@ -1,10 +1,13 @@
 // Copies of ranges that write only what has changed since the copy before (replay/raw/FORMAT.md, COPY).
 #pragma once
 
-#include "generated/vocabulary.h"
-#include "memory/reach.h"
+#include "contents/contents.h"
 
 enum { CHUNK_BYTES = 256 << 10, PIECE_BYTES = 8 << 20 }; // compared and written as one; read as one
+
+static inline size_t piece_bytes(const struct range *range, uint64_t offset) {
+  return range->bytes - offset < PIECE_BYTES ? (size_t)(range->bytes - offset) : PIECE_BYTES;
+}
 
 // Of a chunk. Two chunks that differ have equal hashes with a probability of about 2^-110: a keyed
 // multiplicative hash whose key is drawn in each process, no cryptographic one. An accident is what it has to
@@ -12,10 +15,6 @@ enum { CHUNK_BYTES = 256 << 10, PIECE_BYTES = 8 << 20 }; // compared and written
 struct hash {
   uint64_t words[2];
 };
-struct hash_key {
-  uint64_t words[4];
-};
-const struct hash_key *hash_key(void);
 struct hash hash_chunk(const uint8_t *data, size_t bytes);
 
 // What is known of the last whole copy of a range. Used by the thread that closed the gate.
@@ -24,8 +23,8 @@ struct copied {
   uint32_t serial;
   bool whole;              // the hashes are those of the copy that is on file
   struct word_spans spans; // words inside these were looked for in each chunk
-  struct hash *hashes;     // one a chunk
-  uint8_t *holds_words;    // likewise; 1: the chunk holds such words, or may
+  uint8_t *holds_words;    // one a chunk; 1: it holds such words, or may
+  struct hash hashes[];    // likewise
 };
 struct copied *copied_of(const struct range *range); // NULL: no memory for it
 
@@ -59,7 +58,6 @@ struct piece_run {
 struct piece {
   uint8_t *data; // PIECE_BYTES
   size_t first_chunk, bytes;
-  uint64_t read_ns, hash_ns;
   struct hash hashes[PIECE_CHUNKS];
   struct copy_entry entries[PIECE_CHUNKS];
   struct piece_run runs[PIECE_CHUNKS]; // chunks that follow one another and are not zero
@@ -77,11 +75,22 @@ bool write_piece(struct copy_writer *writer, struct piece *piece);
 bool finish_pieces(struct copy_writer *writer);
 void end_copy_threads(void); // before the gate opens
 
-// Hashes of all chunks of a device range, made by a kernel of the shim in the range's context, which is
-// current. The device is idle. False: to be copied and hashed by the host. `call`: for a note.
-bool can_hash_on_device(const struct range *range);
-bool hash_on_device(const struct range *range, struct hash *hashes, uint64_t call);
-void host_look_took(uint64_t ns,
-                    uint64_t bytes);       // copying, hashing and searching device memory, 1 MiB or more
-void device_hash_is_wrong(uint64_t call);  // it will not be used any more
-void end_device_hashing(uint64_t context); // of a context that is about to end; 0: of all
+// ---- contents, piece by piece -------------------------------------------------------------------
+
+// One piece of a range, in memory that the next one overwrites; NULL, with the driver's answer, when it
+// cannot be read. The gate is closed and the device idle, or the range is pinned memory.
+const uint8_t *read_contents(const struct range *range, uint64_t offset, size_t bytes, int *result);
+void write_contents(const struct range *range, uint64_t offset, const uint8_t *data, size_t bytes,
+                    enum moment moment, uint64_t call);
+void write_span(const struct range *range, uint64_t offset, uint64_t bytes, enum moment moment, uint64_t call,
+                uint64_t blob, uint32_t check); // the record alone; blob: UINT64_MAX for no contents
+// The same, as the host sees it now: no call of the driver is made, which might wait.
+const uint8_t *read_while_device_works(const struct range *range, uint64_t offset, size_t bytes);
+bool push_context_of(const struct range *range); // true: pop_context has to follow
+
+// One is read, one hashed, one written; used by the thread that closed the gate, and by those that it has
+// started.
+enum { PIECES = 3 };
+extern struct piece pieces[PIECES];
+bool has_room(struct piece *piece); // for its data; false: there is no memory
+int read_piece(const struct range *range, uint64_t address, size_t bytes, uint8_t *to); // CUresult

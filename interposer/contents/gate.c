@@ -4,28 +4,19 @@
 // inside the driver already are waited for, in bounded time. Waiting is bounded in the other direction as
 // well: while the thread that closed the gate waits for the device, the device may be waiting (a host
 // function, a spinning kernel) for something that only a thread at the gate will do.
-#define _GNU_SOURCE
-#include "contents/gate.h"
-
-#include "base/clock.h"
-#include "base/fork.h"
-#include "base/macros.h"
+#include "contents/contents.h"
+#include "driver/real.h"
 #include "record/writer.h"
 
-#include <errno.h>
 #include <linux/membarrier.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 static const uint64_t patience_inside_ns = 200000000;  // for calls inside the driver
 static const uint64_t patience_device_ns = 1000000000; // at the gate, while its owner waits for the device
 
-static _Atomic(struct thread *) gate_owner;
-static atomic_bool owner_waits_for_device;
+static ZERO_IN_CHILD _Atomic(struct thread *) gate_owner;
+static ZERO_IN_CHILD atomic_bool owner_waits_for_device;
 
 void prepare_gate(void) { syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0); }
 
@@ -105,10 +96,163 @@ void open_gate(struct thread *thread) {
   atomic_compare_exchange_strong(&gate_owner, &owner, NULL);
 }
 
-void gate_is_waiting_for_device(bool waiting) { atomic_store(&owner_waits_for_device, waiting); }
+// ---- whether the device has nothing to do -------------------------------------------------------
 
-static void reset(void) {
-  atomic_store(&gate_owner, NULL);
-  atomic_store(&owner_waits_for_device, false);
+// Found out by asking and never by waiting without end. A stream may be waiting for a host function, for a
+// kernel that spins on a flag, or for a value that this very thread writes later: cuCtxSynchronize alone
+// could stop the application for ever. So every known stream is asked until it is idle or patience ends, and
+// only then the context is synchronised, which returns at once unless there is work in another thread's
+// default stream.
+#ifndef IDLE_PATIENCE_MS
+#define IDLE_PATIENCE_MS 30000 // of queued work; what takes longer is more likely waiting for the application
+#endif
+static const uint64_t patience_ns = IDLE_PATIENCE_MS * (uint64_t)1000000;
+static const uint64_t patience_after_failure_ns =
+    100000000; // the application was kept waiting once; not again
+static atomic_bool patience_has_ended;
+
+enum { LEGACY_STREAM = 1, PER_THREAD_STREAM = 2 }; // constants in place of a CUstream
+
+struct stream {
+  uint64_t handle, context;
+};
+
+static MUTEX(lock);
+static ZERO_IN_CHILD struct stream *streams;
+static ZERO_IN_CHILD size_t stream_count, stream_capacity;
+
+static void add_stream(uint64_t handle, uint64_t context) {
+  HOLD(lock);
+  if (HAS_ROOM(streams, stream_count, stream_capacity))
+    streams[stream_count++] = (struct stream){handle, context};
 }
-IN_CHILD(reset);
+
+static void remove_streams(uint64_t handle, uint64_t context) {
+  HOLD(lock);
+  for (size_t n = 0; n < stream_count;) {
+    if (handle != 0 ? streams[n].handle == handle : streams[n].context == context)
+      streams[n] = streams[--stream_count];
+    else
+      n++;
+  }
+}
+
+void note_streams(const struct call *call) {
+  uint64_t given = call->function->gives == HANDLE_CUstream ? handle_given_out(call) : 0;
+  if (given != 0)
+    add_stream(given, current_context());
+  else if (ended_by(call->function) == HANDLE_CUstream && call->arguments[0] != 0)
+    remove_streams(call->arguments[0], 0);
+  else if (call->ending_context != 0)
+    remove_streams(0, call->ending_context);
+}
+
+// ---- waiting ------------------------------------------------------------------------------------
+
+const char context_has_ended[] = "its context has ended";
+static const char error_of_earlier_work[] = "the device reports an error of earlier work";
+static atomic_int device_error; // the CUresult that said so
+
+static const char *problem_of(int result) {
+  switch (result) {
+  case SUCCESS:
+  case ERROR_INVALID_HANDLE: // a stream that was destroyed meanwhile
+  case ERROR_SYMBOL_NOT_FOUND:
+    return NULL;
+  case ERROR_DEINITIALIZED:
+  case ERROR_INVALID_CONTEXT:
+  case ERROR_CONTEXT_IS_DESTROYED:
+    return context_has_ended;
+  default:
+    atomic_store(&device_error, result);
+    return error_of_earlier_work;
+  }
+}
+
+static const char *wait_for_stream(uint64_t stream, uint64_t deadline) {
+  for (long pause_ns = 1000;; pause_ns = pause_ns < 500000 ? pause_ns * 2 : pause_ns) {
+    int result = ASK("cuStreamQuery", stream);
+    if (result != ERROR_NOT_READY)
+      return problem_of(result);
+    if (now_ns() > deadline) {
+      atomic_store(&patience_has_ended, true);
+      return "the device did not become idle";
+    }
+    nanosleep(&(struct timespec){0, pause_ns}, NULL);
+  }
+}
+
+// The n-th of the streams by now. False: there are no more; they may become fewer between two calls.
+static bool stream_at(size_t n, struct stream *stream) {
+  HOLD(lock);
+  bool found = n < stream_count;
+  if (found)
+    *stream = streams[n];
+  return found;
+}
+
+static const char *wait_for_context(uint64_t context, uint64_t deadline) {
+  const char *problem = wait_for_stream(LEGACY_STREAM, deadline);
+  if (problem == NULL)
+    problem = wait_for_stream(PER_THREAD_STREAM, deadline);
+  struct stream stream;
+  for (size_t n = 0; problem == NULL && stream_at(n, &stream); n++) {
+    if (stream.context == context)
+      problem = wait_for_stream(stream.handle, deadline);
+  }
+  return problem == NULL ? problem_of(ASK("cuCtxSynchronize", 0)) : problem;
+}
+
+bool device_is_idle(void) {
+  if (current_context() == 0 || ASK("cuStreamQuery", LEGACY_STREAM) != SUCCESS ||
+      ASK("cuStreamQuery", PER_THREAD_STREAM) != SUCCESS)
+    return false;
+  bool idle = true;
+  struct stream stream;
+  for (size_t n = 0; idle && stream_at(n, &stream); n++) {
+    // Of another context: it may write the same memory, and is asked all the same.
+    int result = ASK("cuStreamQuery", stream.handle);
+    idle = result == SUCCESS || result == ERROR_INVALID_HANDLE;
+  }
+  return idle;
+}
+
+bool device_becomes_idle(const struct range_list *list, const char **problem) {
+  uint64_t patience = atomic_load(&patience_has_ended) ? patience_after_failure_ns : patience_ns;
+  uint64_t begin_ns = now_ns(), deadline = begin_ns + patience, current = current_context(), done = 0;
+  atomic_store(&owner_waits_for_device, true);
+  *problem = current != 0 ? wait_for_context(current, deadline) : NULL;
+  for (size_t n = 0; *problem == NULL && n < list->count; n++) {
+    uint64_t context = list->items[n].context;
+    if (context != done && push_context(context)) {
+      *problem = wait_for_context(context, deadline);
+      pop_context();
+    }
+    done = context;
+  }
+  atomic_store(&owner_waits_for_device, false);
+  atomic_fetch_add(&perturbation.waits, 1);
+  atomic_fetch_add(&perturbation.wait_ns, now_ns() - begin_ns);
+  return *problem == NULL;
+}
+
+// The newest of what the driver keeps of its messages (since CUDA 12.9), whole lines. Asking for it changes
+// nothing there.
+static const char *last_messages(void) {
+  enum { ROOM = 25600, KEPT = 900 }; // documented as the largest buffer; of a note
+  static char messages[ROOM];        // the gate is closed
+  size_t length = ROOM;
+  if (ASK("cuLogsDumpToMemory", 0, word(messages), word(&length), 0) != SUCCESS || length >= ROOM)
+    return "";
+  messages[length] = 0;
+  if (length <= KEPT)
+    return messages;
+  const char *line = strchr(messages + length - KEPT, '\n');
+  return line == NULL ? messages + length - KEPT : line + 1;
+}
+
+void note_device_error(const char *problem, enum moment moment, uint64_t call) {
+  if (problem == error_of_earlier_work)
+    write_note(NOTE_DEVICE_ERROR, 0, call, "%d %d %s", atomic_load(&device_error), (int)moment,
+               last_messages());
+}

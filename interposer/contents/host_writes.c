@@ -11,21 +11,10 @@
 // Pinned memory is looked at while kernels run: the host's own writes are there. Only when something differs,
 // or when managed memory is concerned, which some devices forbid to touch meanwhile, is the device waited
 // for.
-#define _GNU_SOURCE
-#include "contents/host_writes.h"
-
-#include "base/clock.h"
-#include "base/fork.h"
-#include "base/state.h"
-#include "contents/gate.h"
-#include "contents/idle.h"
-#include "contents/reading.h"
-#include "driver/ask.h"
+#include "contents/copy.h"
 #include "driver/real.h"
-#include "memory/reach.h"
 #include "record/writer.h"
 
-#include <string.h>
 #include <sys/mman.h>
 
 #ifndef LOOKING_LIMIT_MS
@@ -45,7 +34,7 @@ struct kept {
 };
 static struct kept *kept;
 static size_t kept_capacity, kept_bytes;
-static uint64_t looking_ns, first_look_ns;
+static uint64_t looking_ns, first_look_ns, look_began_ns;
 static bool limit_is_reached;
 static _Atomic size_t kept_count;
 static bool end_was_looked_at;        // since the device worked last; the gate is closed
@@ -94,27 +83,16 @@ static struct kept *begin_to_keep(const struct range *range, uint64_t call) {
       n++;
     else
       drop(&kept[n]), count--;
-  if (count == kept_capacity) {
-    size_t capacity = kept_capacity == 0 ? 64 : kept_capacity * 2;
-    void *mapped =
-        mmap(NULL, capacity * sizeof *kept, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped == MAP_FAILED)
-      return NULL;
-    if (kept != NULL) {
-      memcpy(mapped, kept, count * sizeof *kept);
-      munmap(kept, kept_capacity * sizeof *kept);
-    }
-    kept = mapped;
-    kept_capacity = capacity;
-  }
+  if (!HAS_ROOM(kept, count, kept_capacity))
+    return NULL;
   void *copy = MAP_FAILED;
   if (range->bytes <= kept_limit_bytes - kept_bytes)
     copy =
         mmap(NULL, range->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (copy == MAP_FAILED)
     write_note(NOTE_HOST_WRITES_UNKNOWN, 0, call,
-               "%llu bytes at 0x%llx: too much to look for what the host writes inside the window",
-               (unsigned long long)range->bytes, (unsigned long long)range->base);
+               "%lu bytes at 0x%lx: too much to look for what the host writes inside the window",
+               range->bytes, range->base);
   else
     kept_bytes += range->bytes;
   kept[count] = (struct kept){*range, copy == MAP_FAILED ? NULL : copy};
@@ -147,15 +125,13 @@ static size_t end_of_difference(const uint8_t *one, const uint8_t *other, size_t
   return end;
 }
 
-// Records how `now` differs from the copy, which then equals it. Returns whether it does.
-static bool record_changes(struct kept *item, uint64_t offset, const uint8_t *now, size_t bytes,
+// Records how `now` differs from the copy, which then equals it.
+static void record_changes(struct kept *item, uint64_t offset, const uint8_t *now, size_t bytes,
                            enum moment moment, uint64_t call, struct range_list *reached) {
   uint8_t *copy = item->copy + offset;
-  bool changed = false;
   for (size_t at = next_difference(now, copy, 0, bytes); at < bytes;) {
     size_t end = end_of_difference(now, copy, at, bytes);
     write_contents(&item->range, offset + at, now + at, end - at, moment, call);
-    changed = true;
     size_t word = at & ~(size_t)7; // bases are aligned; a pointer may have changed in one byte
     memcpy(copy + at, now + at, end - at);
     if (reached != NULL)
@@ -164,7 +140,6 @@ static bool record_changes(struct kept *item, uint64_t offset, const uint8_t *no
                    reached);
     at = next_difference(now, copy, end, bytes);
   }
-  return changed;
 }
 
 void host_contents_were_read(const struct range *range, uint64_t offset, const uint8_t *data, size_t bytes,
@@ -185,8 +160,7 @@ void host_contents_were_read(const struct range *range, uint64_t offset, const u
 
 static bool differs(struct kept *item) {
   for (uint64_t offset = 0; offset < item->range.bytes; offset += PIECE_BYTES) {
-    size_t bytes =
-        item->range.bytes - offset < PIECE_BYTES ? (size_t)(item->range.bytes - offset) : PIECE_BYTES;
+    size_t bytes = piece_bytes(&item->range, offset);
     int result;
     const uint8_t *now = read_contents(&item->range, offset, bytes, &result);
     if (now != NULL && memcmp(now, item->copy + offset, bytes) != 0)
@@ -199,13 +173,12 @@ static void look_at(struct kept *item, enum moment moment, uint64_t call, bool w
                     struct range_list *reached) {
   bool pushed = push_context_of(&item->range);
   for (uint64_t offset = 0; offset < item->range.bytes && writer_is_open(); offset += PIECE_BYTES) {
-    size_t bytes =
-        item->range.bytes - offset < PIECE_BYTES ? (size_t)(item->range.bytes - offset) : PIECE_BYTES;
+    size_t bytes = piece_bytes(&item->range, offset);
     int result;
     const uint8_t *now = read_contents(&item->range, offset, bytes, &result);
     if (now == NULL) {
-      write_note(NOTE_HOST_WRITES_UNKNOWN, 0, call, "%llu bytes at 0x%llx: the driver answered %d",
-                 (unsigned long long)item->range.bytes, (unsigned long long)item->range.base, result);
+      write_note(NOTE_HOST_WRITES_UNKNOWN, 0, call, "%lu bytes at 0x%lx: the driver answered %d",
+                 item->range.bytes, item->range.base, result);
       break;
     }
     if (whole && bytes <= SMALL_BYTES) { // the host may have put back what the device wrote
@@ -227,17 +200,13 @@ static void look_at(struct kept *item, enum moment moment, uint64_t call, bool w
 // Whether the host may touch managed memory while a kernel runs: elsewhere that ends the program.
 static bool managed_memory_is_shared(void) {
   enum { CONCURRENT_MANAGED_ACCESS = 89 }; // CUdevice_attribute
-  int (*device_of)(int *) = driver_symbol("cuCtxGetDevice");
-  int (*ask)(int *, int, int) = driver_symbol("cuDeviceGetAttribute");
-  int device, shared = 0;
-  return device_of != NULL && ask != NULL && device_of(&device) == SUCCESS &&
-         ask(&shared, CONCURRENT_MANAGED_ACCESS, device) == SUCCESS && shared != 0;
+  return device_attribute(current_device(), CONCURRENT_MANAGED_ACCESS) > 0;
 }
 
 static void record_open_changes(const struct kept *item, uint64_t call) {
   const struct range *range = &item->range;
   for (uint64_t offset = 0; offset < range->bytes && writer_is_open(); offset += PIECE_BYTES) {
-    size_t bytes = range->bytes - offset < PIECE_BYTES ? (size_t)(range->bytes - offset) : PIECE_BYTES;
+    size_t bytes = piece_bytes(range, offset);
     const uint8_t *now = read_while_device_works(range, offset, bytes), *copy = item->copy + offset;
     unsigned stretches = 0;
     size_t end;
@@ -269,11 +238,10 @@ static void note_the_limit(uint64_t call) {
     if (kept[n].copy == NULL || ++left > NAMED) // of the first a note says so already
       continue;
     write_note(NOTE_HOST_WRITES_UNKNOWN, 0, call,
-               "%llu bytes at 0x%llx: from here on what the host writes there is not looked for: that has "
+               "%lu bytes at 0x%lx: from here on what the host writes there is not looked for: that has "
                "taken %d s, "
                "and more than the program itself",
-               (unsigned long long)kept[n].range.bytes, (unsigned long long)kept[n].range.base,
-               LOOKING_LIMIT_MS / 1000);
+               kept[n].range.bytes, kept[n].range.base, LOOKING_LIMIT_MS / 1000);
   }
   if (left > NAMED)
     write_note(NOTE_HOST_WRITES_UNKNOWN, 0, call, "likewise %zu more allocations of the host", left - NAMED);
@@ -281,29 +249,25 @@ static void note_the_limit(uint64_t call) {
 
 // Beyond the limit, looking may take as long as the program has taken meanwhile, so half of the time.
 static bool may_look(uint64_t call) {
-  uint64_t now = now_ns();
+  look_began_ns = now_ns();
   if (first_look_ns == 0)
-    first_look_ns = now;
-  if (!limit_is_reached &&
-      (looking_ns < LOOKING_LIMIT_MS * (uint64_t)1000000 || looking_ns < (now - first_look_ns) / 2))
-    return true;
-  if (!limit_is_reached)
+    first_look_ns = look_began_ns;
+  if (!limit_is_reached && looking_ns >= LOOKING_LIMIT_MS * (uint64_t)1000000 &&
+      looking_ns >= (look_began_ns - first_look_ns) / 2) {
     note_the_limit(call);
-  limit_is_reached = true; // for good: what was missed once is not known any more
-  return false;
+    limit_is_reached = true; // for good: what was missed once is not known any more
+  }
+  return !limit_is_reached;
 }
+
+static void end_look(void) { looking_ns += now_ns() - look_began_ns; }
 
 static bool wait_until_idle(uint64_t call) {
   struct range_list list = {0};
   const char *problem = NULL;
   for (size_t n = 0; n < atomic_load(&kept_count); n++)
     list_append(&list, &kept[n].range);
-  uint64_t begin_ns = now_ns();
-  gate_is_waiting_for_device(true);
   bool idle = device_becomes_idle(&list, &problem);
-  gate_is_waiting_for_device(false);
-  atomic_fetch_add(&perturbation.waits, 1);
-  atomic_fetch_add(&perturbation.wait_ns, now_ns() - begin_ns);
   list_free(&list);
   if (!idle)
     write_note(NOTE_HOST_WRITES_UNKNOWN, 0, call, "what the host wrote before this call: %s", problem);
@@ -313,7 +277,6 @@ static bool wait_until_idle(uint64_t call) {
 void look_for_host_writes(struct call *call, struct range_list *reached, bool follow) {
   if (!may_look(call->number))
     return;
-  uint64_t begin_ns = now_ns();
   bool worked = atomic_load(&device_has_worked);
   if (worked)
     look_while_device_works(call->number);
@@ -332,31 +295,22 @@ void look_for_host_writes(struct call *call, struct range_list *reached, bool fo
   }
   if (idle)
     atomic_store(&device_has_worked, false);
-  looking_ns += now_ns() - begin_ns;
+  end_look();
 }
 
-static bool may_have_waited(const struct call *call) {
-  switch (call->function->id) {
-  case ID_cuCtxSynchronize:
-  case ID_cuCtxSynchronize_v2:
-  case ID_cuStreamSynchronize:
-  case ID_cuStreamQuery:
-  case ID_cuEventSynchronize:
-  case ID_cuEventQuery:
-    return true;
-  default: // a copy that has ended when it returns
-    return (call->function->flags & FLAG_SYNCHRONIZES) != 0 || call->function->id == ID_cuMemcpy;
-  }
+// For a call that waits for the device. True: the gate is closed.
+static inline bool begin_to_look(struct call *call) {
+  return atomic_load(&kept_count) > 0 && atomic_load(&device_has_worked) &&
+         (call->function->flags & FLAG_WAITS) != 0 && atomic_load(&captures_under_way) == 0 &&
+         close_gate(call->thread, call->number);
 }
 
 void look_before_wait(struct call *call) {
-  if (atomic_load(&kept_count) == 0 || !atomic_load(&device_has_worked) || !may_have_waited(call) ||
-      atomic_load(&captures_under_way) > 0 || !close_gate(call->thread, call->number))
+  if (!begin_to_look(call))
     return;
   if (current_mode() == MODE_OPEN && may_look(call->number)) {
-    uint64_t begin_ns = now_ns();
     look_while_device_works(call->number);
-    looking_ns += now_ns() - begin_ns;
+    end_look();
   }
   open_gate(call->thread);
 }
@@ -365,23 +319,20 @@ void look_before_end(uint64_t call) {
   end_was_looked_at = false;
   if (atomic_load(&kept_count) == 0 || !atomic_load(&device_has_worked) || !may_look(call))
     return;
-  uint64_t begin_ns = now_ns();
   look_while_device_works(call);
   end_was_looked_at = true;
-  looking_ns += now_ns() - begin_ns;
+  end_look();
 }
 
 void look_after_wait(struct call *call) {
-  if (atomic_load(&kept_count) == 0 || !atomic_load(&device_has_worked) || !may_have_waited(call) ||
-      atomic_load(&captures_under_way) > 0 || !close_gate(call->thread, call->number))
+  if (!begin_to_look(call))
     return;
   if (current_mode() == MODE_OPEN && may_look(call->number) && device_is_idle()) {
-    uint64_t begin_ns = now_ns();
     for (size_t n = 0; n < atomic_load(&kept_count); n++)
       if (kept[n].copy != NULL && still_exists(&kept[n]))
         look_at(&kept[n], MOMENT_SEEN, call->number, false, NULL);
     atomic_store(&device_has_worked, false);
-    looking_ns += now_ns() - begin_ns;
+    end_look();
   }
   open_gate(call->thread);
 }

@@ -4,18 +4,79 @@
 // These two threads are there only while contents are copied; the gate is closed, and they are joined before
 // the gate opens. They take no signals, call no driver and write no records: one hashes, the other puts bytes
 // into the blobs file. Where a thread cannot be had, the copying thread does the same by itself.
-#define _GNU_SOURCE
 #include "contents/copy.h"
-
-#include "base/bytes.h"
-#include "base/clock.h"
-#include "base/fork.h"
-#include "memory/memory.h"
+#include "driver/real.h"
+#include "memory/arrays.h"
 #include "record/writer.h"
 
-#include <pthread.h>
 #include <signal.h>
-#include <string.h>
+#include <sys/mman.h>
+
+// ---- reading ------------------------------------------------------------------------------------
+
+struct piece pieces[PIECES];
+
+void write_contents(const struct range *range, uint64_t offset, const uint8_t *data, size_t bytes,
+                    enum moment moment, uint64_t call) {
+  uint64_t blob = UINT64_MAX;
+  uint32_t check = 0;
+  if (!is_zero(data, bytes)) {
+    blob = reserve_blob(bytes);
+    check = crc32c(0, data, bytes);
+    if (!write_blob(blob, data, bytes))
+      return;
+  }
+  write_span(range, offset, bytes, moment, call, blob, check);
+}
+
+void write_span(const struct range *range, uint64_t offset, uint64_t bytes, enum moment moment, uint64_t call,
+                uint64_t blob, uint32_t check) {
+  struct record record;
+  if (!begin_record(&record, RECORD_BLOB, 0, call, 48))
+    return;
+  put_u64(&record, range->base + offset);
+  put_u64(&record, bytes);
+  put_u64(&record, blob);
+  put_u64(&record, range->base);
+  put_u64(&record, range->bytes);
+  put_u64(&record, (uint32_t)moment | (uint64_t)check << 32);
+  end_record(&record);
+}
+
+int read_piece(const struct range *range, uint64_t address, size_t bytes, uint8_t *to) {
+  // Pinned and registered host memory is read where it is; the device is idle.
+  if (range->kind == RANGE_HOST)
+    return read_memory(to, (const void *)(uintptr_t)address, bytes) ? SUCCESS : ERROR_INVALID_VALUE;
+  if (range->kind == RANGE_ARRAY)
+    return read_array(range->base, address - range->base, bytes, to);
+  return ASK("cuMemcpyDtoH_v2", word(to), address, bytes);
+}
+
+bool has_room(struct piece *piece) {
+  if (piece->data == NULL) {
+    void *mapped = mmap(NULL, PIECE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped != MAP_FAILED)
+      piece->data = mapped;
+  }
+  return piece->data != NULL;
+}
+
+const uint8_t *read_contents(const struct range *range, uint64_t offset, size_t bytes, int *result) {
+  uint8_t *to = has_room(&pieces[0]) ? pieces[0].data : NULL;
+  *result = to != NULL ? read_piece(range, range->base + offset, bytes, to) : ERROR_OUT_OF_MEMORY;
+  return *result == SUCCESS ? to : NULL;
+}
+
+const uint8_t *read_while_device_works(const struct range *range, uint64_t offset, size_t bytes) {
+  uint8_t *to = has_room(&pieces[0]) ? pieces[0].data : NULL;
+  return to != NULL && read_memory(to, (const void *)(uintptr_t)(range->base + offset), bytes) ? to : NULL;
+}
+
+bool push_context_of(const struct range *range) {
+  return range->kind != RANGE_HOST && push_context(range->context);
+}
+
+// ---- other threads ------------------------------------------------------------------------------
 
 struct worker {
   void (*const work)(struct piece *);
@@ -58,11 +119,9 @@ void add_to_piece(struct piece *piece, size_t chunk, size_t offset, size_t bytes
 }
 
 static void hash_chunks(struct piece *piece) {
-  uint64_t begin_ns = now_ns();
   for (size_t at = 0, chunk = 0; at < piece->bytes; at += CHUNK_BYTES, chunk++)
     piece->hashes[chunk] =
         hash_chunk(piece->data + at, piece->bytes - at < CHUNK_BYTES ? piece->bytes - at : CHUNK_BYTES);
-  piece->hash_ns = now_ns() - begin_ns;
 }
 
 static void store(struct piece *piece) {
@@ -125,19 +184,17 @@ static void hand_over(struct worker *worker, struct piece *piece, bool alone) {
     worker->work(piece);
     return;
   }
-  pthread_mutex_lock(&lock);
+  HOLD(lock);
   worker->handed_over = piece;
   pthread_cond_broadcast(&changed);
-  pthread_mutex_unlock(&lock);
 }
 
 static void wait_for(struct worker *worker) {
   if (!worker->is_running)
     return;
-  pthread_mutex_lock(&lock);
+  HOLD(lock);
   while (worker->handed_over != NULL)
     pthread_cond_wait(&changed, &lock);
-  pthread_mutex_unlock(&lock);
 }
 
 void end_copy_threads(void) {

@@ -1,13 +1,12 @@
 // The real driver, which the shim asks with no wrapper in between.
-#define _GNU_SOURCE
 #include "driver/real.h"
 
-#include "generated/vocabulary.h"
-
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <link.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdio.h>
+#include <unistd.h>
 
 void *(*real_dlsym)(void *handle, const char *name);
 _Atomic(void *) real_functions[SLOT_COUNT];
@@ -33,9 +32,24 @@ static struct {
   void *(*driver)(void);
 } stand_ins[MAX_STAND_INS];
 
+// An empty file `driver.<pid>` in the raw capture: this process has loaded the driver, though it may never
+// call a function that is recorded. What goes wrong has no effect on the application.
+static void leave_mark(void) {
+  const char *directory = getenv(ENV_DIRECTORY);
+  char path[PATH_MAX];
+  if (directory == NULL || directory[0] == '\0' ||
+      snprintf(path, sizeof path, "%s/driver.%d", directory, (int)getpid()) >= (int)sizeof path)
+    return;
+  KEEP_ERRNO;
+  int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file >= 0)
+    close(file);
+}
+
 // From the constructor of a stand-in: where its functions are, and what gives a handle of the driver below
 // it.
 EXPORT void replay_stand_in(const char *begin, const char *end, void *(*driver)(void)) {
+  leave_mark();
   for (int n = 0; n < MAX_STAND_INS; n++)
     if (atomic_load(&stand_ins[n].begin) == NULL) { // the loader's lock is held
       stand_ins[n].end = end;
@@ -132,7 +146,8 @@ char *driver_path(void) {
   return realpath(info.dli_fname, NULL); // the stand-in finds it through a link
 }
 
-int symbol_not_found(void) { return ERROR_SYMBOL_NOT_FOUND; }
+// What a function that the driver does not have answers.
+static int symbol_not_found(void) { return ERROR_SYMBOL_NOT_FOUND; }
 
 void *resolve_real(unsigned slot) {
   void *found = driver_symbol(slots[slot].symbol);
@@ -147,4 +162,63 @@ void *resolve_real(unsigned slot) {
 void remember_real(unsigned slot, void *function) {
   void *none = NULL;
   atomic_compare_exchange_strong(&real_functions[slot], &none, function);
+}
+
+// ---- questions ----------------------------------------------------------------------------------
+
+int ask_driver(_Atomic(void *) *known, const char *symbol, const uint64_t arguments[6]) {
+  void *found = atomic_load_explicit(known, memory_order_acquire);
+  if (found == NULL && (found = driver_symbol(symbol)) != NULL)
+    atomic_store_explicit(known, found, memory_order_release);
+  int (*function)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t) = found;
+  return function != NULL
+             ? function(arguments[0], arguments[1], arguments[2], arguments[3], arguments[4], arguments[5])
+             : ERROR_SYMBOL_NOT_FOUND;
+}
+
+int driver_version(void) {
+  int version = 0;
+  return ASK("cuDriverGetVersion", word(&version)) == SUCCESS ? version : 0;
+}
+
+uint64_t current_context(void) {
+  uint64_t context = 0;
+  return ASK("cuCtxGetCurrent", word(&context)) == SUCCESS ? context : 0;
+}
+
+bool push_context(uint64_t context) {
+  return context != 0 && context != current_context() && ASK("cuCtxPushCurrent_v2", context) == SUCCESS;
+}
+
+void pop_context(void) {
+  uint64_t popped;
+  ASK("cuCtxPopCurrent_v2", word(&popped));
+}
+
+bool is_host_visible(uint64_t address) {
+  enum { MEMORY_TYPE = 2, IS_MANAGED = 8, TYPE_HOST = 1 }; // CUpointer_attribute, CUmemorytype
+  uint32_t managed = 0, type = 0;
+  if (ASK("cuPointerGetAttribute", word(&managed), IS_MANAGED, address) == SUCCESS && (managed & 0xff) != 0)
+    return true;
+  return ASK("cuPointerGetAttribute", word(&type), MEMORY_TYPE, address) == SUCCESS && type == TYPE_HOST;
+}
+
+int current_device(void) {
+  int device;
+  return ASK("cuCtxGetDevice", word(&device)) == SUCCESS ? device : -1;
+}
+
+int device_attribute(int device, int attribute) {
+  int value;
+  return device >= 0 &&
+                 ASK("cuDeviceGetAttribute", word(&value), (uint64_t)attribute, (uint64_t)device) == SUCCESS
+             ? value
+             : -1;
+}
+
+uint32_t current_architecture(void) {
+  enum { CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76 }; // CUdevice_attribute
+  int device = current_device();
+  int major = device_attribute(device, CAPABILITY_MAJOR), minor = device_attribute(device, CAPABILITY_MINOR);
+  return major >= 0 && minor >= 0 ? (uint32_t)(major * 10 + minor) : 0;
 }

@@ -1,16 +1,17 @@
 #include "driver/table.h"
 
-#include <string.h>
-
 const struct parameter parameters[] = {
-#define PARAMETER(role, size_bytes, element_bytes, ...) {role, size_bytes, element_bytes, __VA_ARGS__},
+#define PARAMETER(role, handle, size_bytes, element_bytes, ...)                                              \
+  {role, handle, size_bytes, element_bytes, __VA_ARGS__},
 #include "generated/functions.inc"
 #undef PARAMETER
 };
 
 const struct function functions[FUNCTION_COUNT] = {
-#define FUNCTION(record_id, id, symbol, keep, effect, first, count, flags, stream, unsupported, ...)         \
-  {record_id, id, keep, effect, first, count, flags, stream, #symbol, unsupported, {__VA_ARGS__}},
+#define FUNCTION(record_id, id, symbol, keep, effect, first, count, flags, stream, gives, node, unsupported, \
+                 ...)                                                                                        \
+  {record_id, id,    keep, effect,  first,       count,        flags,                                        \
+   stream,    gives, node, #symbol, unsupported, {__VA_ARGS__}},
 #include "generated/functions.inc"
 #undef FUNCTION
 };
@@ -20,17 +21,11 @@ const struct slot slots[SLOT_COUNT] = {
 #include "generated/slots.inc"
 };
 
+static int compare_symbols(const void *symbol, const void *slot) {
+  return strcmp(symbol, ((const struct slot *)slot)->symbol);
+}
+
 int slot_of_symbol(const char *symbol) {
-  int low = 0, high = SLOT_COUNT - 1;
-  while (low <= high) {
-    int middle = (low + high) / 2;
-    int order = strcmp(symbol, slots[middle].symbol);
-    if (order == 0)
-      return middle;
-    if (order < 0)
-      high = middle - 1;
-    else
-      low = middle + 1;
-  }
-  return -1;
+  const struct slot *found = bsearch(symbol, slots, SLOT_COUNT, sizeof *slots, compare_symbols);
+  return found != NULL ? (int)(found - slots) : -1;
 }

@@ -1,28 +1,18 @@
 // Ranges that bound the selection: NVTX ranges by name, and cuProfilerStart to cuProfilerStop.
 //
 // The shim is an NVTX injection library: the NVTX headers inside the application look for one in
-// NVTX_INJECTION64_PATH at their first call and ask it to fill in their functions. Identifiers and layouts
-// are those of nvtx3/nvToolsExt.h and nvtx3/nvtxDetail/nvtxTypes.h, which are the published interface between
-// the two.
-#define _GNU_SOURCE
-#include "base/macros.h"
+// NVTX_INJECTION64_PATH at their first call and ask it to fill in their functions; those with names in wide
+// characters are left empty. Identifiers and layouts are those of nvtx3/nvToolsExt.h and
+// nvtx3/nvtxDetail/nvtxTypes.h, which are the published interface between the two.
 #include "base/selection.h"
-#include "base/state.h"
-#include "call/lifetime.h"
+#include "call/call.h"
 #include "window/window.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 // ---- names --------------------------------------------------------------------------------------
 
 // What nvtxDomainHandle_t and nvtxStringHandle_t point to. Programs make few of them and keep them, and may
 // use one after its end: they are never freed.
-struct domain {
-  char *name;
-};
-struct registered {
+struct named {
   char *text;
 };
 
@@ -37,59 +27,30 @@ struct attributes {
   int32_t message_type;
   union {
     const char *ascii;
-    const wchar_t *unicode;
-    const struct registered *registered;
+    const struct named *registered;
   } message;
 };
 _Static_assert(sizeof(struct attributes) == 48, "nvToolsExt.h");
-enum { MESSAGE_ASCII = 1, MESSAGE_UNICODE = 2, MESSAGE_REGISTERED = 3 };
-
-enum { NARROW_BYTES = 1024 }; // of a range's name: what is longer is cut, and then matches nothing
-
-static const char *narrow(const wchar_t *wide, char text[NARROW_BYTES]) {
-  size_t length = 0;
-  for (; wide != NULL && *wide != 0; wide++) {
-    uint32_t point = (uint32_t)*wide;
-    uint8_t bytes[4];
-    size_t count = point < 0x80 ? 1 : point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
-    for (size_t n = count; n > 1; n--, point >>= 6)
-      bytes[n - 1] = (uint8_t)(0x80 | (point & 0x3f));
-    bytes[0] = (uint8_t)(count == 1 ? point : (0xf00u >> count & 0xff) | point);
-    if (length + count >= NARROW_BYTES)
-      break;
-    memcpy(text + length, bytes, count);
-    length += count;
-  }
-  text[length] = '\0';
-  return text;
-}
+enum { MESSAGE_ASCII = 1, MESSAGE_REGISTERED = 3 };
 
 // NAME or NAME@DOMAIN. A name may hold an @ itself, so the whole text is tried first.
-static bool is_selected(const struct domain *domain, const char *name) {
+static bool is_selected(const struct named *domain, const char *name) {
   const char *wanted = selection.nvtx_range;
   if (wanted == NULL || name == NULL)
     return false;
   if (strcmp(name, wanted) == 0)
     return true;
   const char *at = strrchr(wanted, '@');
-  return at != NULL && domain != NULL && domain->name != NULL && strcmp(at + 1, domain->name) == 0 &&
+  return at != NULL && domain != NULL && domain->text != NULL && strcmp(at + 1, domain->text) == 0 &&
          strlen(name) == (size_t)(at - wanted) && strncmp(name, wanted, (size_t)(at - wanted)) == 0;
 }
 
-static bool event_is_selected(const struct domain *domain, const struct attributes *event) {
-  char text[NARROW_BYTES];
+static bool event_is_selected(const struct named *domain, const struct attributes *event) {
   if (event == NULL || event->size < sizeof *event)
     return false;
-  switch (event->message_type) {
-  case MESSAGE_ASCII:
-    return is_selected(domain, event->message.ascii);
-  case MESSAGE_UNICODE:
-    return is_selected(domain, narrow(event->message.unicode, text));
-  case MESSAGE_REGISTERED:
+  if (event->message_type == MESSAGE_REGISTERED)
     return event->message.registered != NULL && is_selected(domain, event->message.registered->text);
-  default:
-    return false;
-  }
+  return event->message_type == MESSAGE_ASCII && is_selected(domain, event->message.ascii);
 }
 
 // ---- pushing and popping ------------------------------------------------------------------------
@@ -97,14 +58,14 @@ static bool event_is_selected(const struct domain *domain, const struct attribut
 // Each thread has a stack of ranges in each domain. Only the depth counts, and which levels were selected.
 enum { DOMAINS = 32, LEVELS = 64 };
 struct stack {
-  const struct domain *domain;
+  const struct named *domain;
   int depth;
   uint64_t selected; // bit n: the range at depth n
   bool used;
 };
 static _Thread_local struct stack stacks[DOMAINS] __attribute__((tls_model("initial-exec")));
 
-static struct stack *stack_of(const struct domain *domain) {
+static struct stack *stack_of(const struct named *domain) {
   for (struct stack *stack = stacks; stack < stacks + DOMAINS; stack++) {
     if (!stack->used)
       *stack = (struct stack){.domain = domain, .used = true};
@@ -114,8 +75,8 @@ static struct stack *stack_of(const struct domain *domain) {
   return NULL;
 }
 
-static int push(const struct domain *domain, bool selected) {
-  int error = errno;
+static int push(const struct named *domain, bool selected) {
+  KEEP_ERRNO;
   struct stack *stack = stack_of(domain);
   if (stack == NULL)
     return -1; // NVTX_NO_PUSH_POP_TRACKING
@@ -124,12 +85,11 @@ static int push(const struct domain *domain, bool selected) {
     stack->selected |= (uint64_t)1 << level;
     begin_selected_range();
   }
-  errno = error;
   return level;
 }
 
-static int pop(const struct domain *domain) {
-  int error = errno;
+static int pop(const struct named *domain) {
+  KEEP_ERRNO;
   struct stack *stack = stack_of(domain);
   if (stack == NULL || stack->depth == 0)
     return -1;
@@ -138,74 +98,49 @@ static int pop(const struct domain *domain) {
     stack->selected &= ~((uint64_t)1 << level);
     end_selected_range();
   }
-  errno = error;
   return level;
 }
 
 // Ranges that begin and end in any thread. The identifier itself says whether it was selected.
 static uint64_t start(bool selected) {
   static _Atomic uint64_t started;
-  int error = errno;
-  uint64_t identifier = (atomic_fetch_add(&started, 1) + 1) * 2 + selected;
+  KEEP_ERRNO;
   if (selected)
     begin_selected_range();
-  errno = error;
-  return identifier;
+  return (atomic_fetch_add(&started, 1) + 1) * 2 + selected;
 }
 
-static void end(uint64_t identifier) {
-  int error = errno;
+static void end_in_domain(const struct named *domain, uint64_t identifier) {
+  (void)domain;
+  KEEP_ERRNO;
   if ((identifier & 1) != 0)
     end_selected_range();
-  errno = error;
 }
 
 // ---- what the application calls -----------------------------------------------------------------
 
 static int push_event(const struct attributes *event) { return push(NULL, event_is_selected(NULL, event)); }
 static int push_ascii(const char *name) { return push(NULL, is_selected(NULL, name)); }
-static int push_unicode(const wchar_t *name) {
-  char text[NARROW_BYTES];
-  return push(NULL, is_selected(NULL, narrow(name, text)));
-}
 static int pop_default(void) { return pop(NULL); }
-static int push_in_domain(const struct domain *domain, const struct attributes *event) {
+static int push_in_domain(const struct named *domain, const struct attributes *event) {
   return push(domain, event_is_selected(domain, event));
 }
 static uint64_t start_event(const struct attributes *event) { return start(event_is_selected(NULL, event)); }
 static uint64_t start_ascii(const char *name) { return start(is_selected(NULL, name)); }
-static uint64_t start_unicode(const wchar_t *name) {
-  char text[NARROW_BYTES];
-  return start(is_selected(NULL, narrow(name, text)));
-}
-static uint64_t start_in_domain(const struct domain *domain, const struct attributes *event) {
+static uint64_t start_in_domain(const struct named *domain, const struct attributes *event) {
   return start(event_is_selected(domain, event));
 }
-static void end_in_domain(const struct domain *domain, uint64_t identifier) {
-  (void)domain;
-  end(identifier);
-}
+static void end_default(uint64_t identifier) { end_in_domain(NULL, identifier); }
 
-static struct domain *create_domain(const char *name) {
-  struct domain *domain = calloc(1, sizeof *domain);
-  if (domain != NULL)
-    domain->name = strdup(name != NULL ? name : "");
-  return domain;
+static struct named *create_domain(const char *name) {
+  struct named *named = calloc(1, sizeof *named);
+  if (named != NULL)
+    named->text = strdup(name != NULL ? name : "");
+  return named;
 }
-static struct domain *create_domain_unicode(const wchar_t *name) {
-  char text[NARROW_BYTES];
-  return create_domain(narrow(name, text));
-}
-static struct registered *register_string(const struct domain *domain, const char *string) {
+static struct named *register_string(const struct named *domain, const char *string) {
   (void)domain;
-  struct registered *registered = calloc(1, sizeof *registered);
-  if (registered != NULL)
-    registered->text = strdup(string != NULL ? string : "");
-  return registered;
-}
-static struct registered *register_unicode(const struct domain *domain, const wchar_t *string) {
-  char text[NARROW_BYTES];
-  return register_string(domain, narrow(string, text));
+  return create_domain(string);
 }
 
 // ---- the injection ------------------------------------------------------------------------------
@@ -222,22 +157,12 @@ struct callback {
 };
 enum { EXPORT_CALLBACKS = 1, MODULE_CORE = 1, MODULE_CORE2 = 5 };
 static const struct callback callbacks[] = {
-    {MODULE_CORE, 4, (any_function)start_event},
-    {MODULE_CORE, 5, (any_function)start_ascii},
-    {MODULE_CORE, 6, (any_function)start_unicode},
-    {MODULE_CORE, 7, (any_function)end},
-    {MODULE_CORE, 8, (any_function)push_event},
-    {MODULE_CORE, 9, (any_function)push_ascii},
-    {MODULE_CORE, 10, (any_function)push_unicode},
-    {MODULE_CORE, 11, (any_function)pop_default},
-    {MODULE_CORE2, 2, (any_function)start_in_domain},
-    {MODULE_CORE2, 3, (any_function)end_in_domain},
-    {MODULE_CORE2, 4, (any_function)push_in_domain},
-    {MODULE_CORE2, 5, (any_function)pop},
-    {MODULE_CORE2, 10, (any_function)register_string},
-    {MODULE_CORE2, 11, (any_function)register_unicode},
-    {MODULE_CORE2, 12, (any_function)create_domain},
-    {MODULE_CORE2, 13, (any_function)create_domain_unicode},
+    {MODULE_CORE, 4, (any_function)start_event},       {MODULE_CORE, 5, (any_function)start_ascii},
+    {MODULE_CORE, 7, (any_function)end_default},       {MODULE_CORE, 8, (any_function)push_event},
+    {MODULE_CORE, 9, (any_function)push_ascii},        {MODULE_CORE, 11, (any_function)pop_default},
+    {MODULE_CORE2, 2, (any_function)start_in_domain},  {MODULE_CORE2, 3, (any_function)end_in_domain},
+    {MODULE_CORE2, 4, (any_function)push_in_domain},   {MODULE_CORE2, 5, (any_function)pop},
+    {MODULE_CORE2, 10, (any_function)register_string}, {MODULE_CORE2, 12, (any_function)create_domain},
 };
 
 // 1: NVTX calls what was filled in; the functions that were not stay without effect. Each copy of the NVTX
@@ -246,10 +171,9 @@ EXPORT int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t)) {
   const struct callbacks *tables = export_table != NULL ? export_table(EXPORT_CALLBACKS) : NULL;
   if (tables == NULL || tables->struct_size < sizeof *tables)
     return 0;
-  int error = errno;
+  KEEP_ERRNO;
   if (current_mode() == MODE_UNKNOWN)
     initialise();
-  errno = error;
   if (selection.nvtx_range == NULL)
     return 0;
   for (size_t n = 0; n < sizeof callbacks / sizeof *callbacks; n++) {

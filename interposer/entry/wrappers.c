@@ -5,16 +5,11 @@
 // launches one lookup, and the driver.
 #include "entry/wrappers.h"
 
-#include "base/macros.h"
-#include "base/state.h"
-#include "base/thread.h"
 #include "call/call.h"
-#include "contents/gate.h"
+#include "contents/contents.h"
 #include "driver/real.h"
 #include "graph/graph.h"
-#include "objects/kernels.h"
-
-#include <string.h>
+#include "objects/objects.h"
 
 static inline uint64_t bits_of_float(float value) {
   uint32_t bits;

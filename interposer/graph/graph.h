@@ -20,10 +20,13 @@ void graph_ending_memory(uint64_t handle, struct range_list *ending);
 void follow_graph_launch(uint64_t handle);
 // Changes while no window is open (graph/changes.c).
 bool graph_change_can_wait(const struct call *call);
-void keep_graph_change(struct call *call);
+void keep_graph_change(struct call *call); // after a success that was not recorded
 void forget_graph_changes(uint64_t graph);
 void write_graph_changes(void);
 
-// What attaches a description or host memory (call/exceptions.c).
+// Of rows of the table. What attaches a description or host memory:
 void graph_enter(struct call *call);
 void graph_launch_enter(struct call *call);
+// After a conditional handle or a node was made (graph/parameters.c):
+void follow_condition(const struct call *call);
+void follow_added_node(const struct call *call);

@@ -6,17 +6,10 @@
 // its context.
 #include "memory/arrays.h"
 
-#include "base/fork.h"
-#include "driver/ask.h"
 #include "driver/real.h"
-#include "memory/memory.h"
-
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
+#include "generated/structs.h"
 
 enum { ARRAY_LAYERED = 1, ARRAY_CUBEMAP = 4, ARRAY_SPARSE = 0x40, ARRAY_DEFERRED_MAPPING = 0x80 };
-enum { MEMORY_HOST = 1, MEMORY_ARRAY = 3 };
 enum { MAX_PLANES = 3 };
 
 // A handle: an array, or a level or plane of one.
@@ -28,8 +21,8 @@ struct array {
 };
 
 static MUTEX(lock);
-static struct array *arrays;
-static size_t array_count, array_capacity;
+static ZERO_IN_CHILD struct array *arrays;
+static ZERO_IN_CHILD size_t array_count, array_capacity;
 static uint64_t next_base = ARRAY_ADDRESSES;
 
 // ---- layout -------------------------------------------------------------------------------------
@@ -64,7 +57,8 @@ static unsigned planes_of(uint32_t format, uint32_t channels, struct plane plane
   case 0xa4:
     chroma_height_shift = 0;
     // fallthrough
-  case 0xb0: // CU_AD_FORMAT_NV12, P010, P016: at half the width and height. Not yet seen on a GPU.
+  case 0xb0: // CU_AD_FORMAT_NV12, P010, P016: at half the width and height. Not yet seen on a GPU
+             // (GT-PLANE-FORMATS).
   case 0x9f:
   case 0xa1:
     bytes = format == 0xb0 || format == 0xa2 ? 1 : 2;
@@ -88,36 +82,36 @@ static uint64_t halved(uint64_t extent, uint32_t times) {
 }
 
 // Documented for cuMipmappedArrayCreate: at least 1, at most 1 + floor(log2(largest extent)).
-static uint32_t levels_of(const struct array_descriptor *d, bool layers, uint32_t asked) {
-  uint64_t largest = d->width > d->height ? d->width : d->height;
-  if (!layers && d->depth > largest)
-    largest = d->depth;
+static uint32_t levels_of(const struct CUDA_ARRAY3D_DESCRIPTOR *d, bool layers, uint32_t asked) {
+  uint64_t largest = d->Width > d->Height ? d->Width : d->Height;
+  if (!layers && d->Depth > largest)
+    largest = d->Depth;
   uint32_t most = 1;
   while (most < MAX_ARRAY_PARTS && largest >> most != 0)
     most++;
   return asked < 1 ? 1 : asked > most ? most : asked;
 }
 
-static const char *lay_out(const struct array_descriptor *d, bool mipmapped, uint32_t levels,
+static const char *lay_out(const struct CUDA_ARRAY3D_DESCRIPTOR *d, bool mipmapped, uint32_t levels,
                            struct array_layout *layout) {
   struct plane planes[MAX_PLANES];
-  unsigned plane_count = planes_of(d->format, d->channels, planes);
-  if ((d->flags & (ARRAY_SPARSE | ARRAY_DEFERRED_MAPPING)) != 0)
+  unsigned plane_count = planes_of(d->Format, d->NumChannels, planes);
+  if ((d->Flags & (ARRAY_SPARSE | ARRAY_DEFERRED_MAPPING)) != 0)
     return "it has no memory of its own (sparse or mapped later)";
   if (plane_count == 0)
     return "elements of this format are not known";
-  bool layers = (d->flags & (ARRAY_LAYERED | ARRAY_CUBEMAP)) != 0;
+  bool layers = (d->Flags & (ARRAY_LAYERED | ARRAY_CUBEMAP)) != 0;
   levels = mipmapped ? levels_of(d, layers, levels) : 1;
   *layout = (struct array_layout){0};
   for (uint32_t level = 0; level < levels; level++)
     for (uint32_t number = 0; number < plane_count && layout->count < MAX_ARRAY_PARTS; number++) {
-      uint64_t rows = halved(d->height, level) >> planes[number].height_shift;
-      uint64_t slices = layers ? d->depth : halved(d->depth, level);
+      uint64_t rows = halved(d->Height, level) >> planes[number].height_shift;
+      uint64_t slices = layers ? d->Depth : halved(d->Depth, level);
       struct array_part *part = &layout->parts[layout->count++];
       *part = (struct array_part){
           .level = level, .plane = number, .rows = rows == 0 ? 1 : rows, .slices = slices == 0 ? 1 : slices};
       uint64_t slice, bytes;
-      if (__builtin_mul_overflow(halved(d->width, level) >> planes[number].width_shift,
+      if (__builtin_mul_overflow(halved(d->Width, level) >> planes[number].width_shift,
                                  planes[number].element_bytes, &part->width_bytes) ||
           __builtin_mul_overflow(part->width_bytes, part->rows, &slice) ||
           __builtin_mul_overflow(slice, part->slices, &bytes) || bytes == 0 || bytes > MAX_ARRAY_BYTES)
@@ -145,20 +139,13 @@ static void add(const struct array *array) {
   struct array *same = find(array->handle, array->mipmapped); // its end was not seen
   if (same != NULL)
     remove_at((size_t)(same - arrays));
-  if (array_count == array_capacity) {
-    size_t capacity = array_capacity == 0 ? 16 : array_capacity * 2;
-    struct array *grown = realloc(arrays, capacity * sizeof *grown);
-    if (grown == NULL) {
-      free(array->layout);
-      return;
-    }
-    arrays = grown;
-    array_capacity = capacity;
-  }
-  arrays[array_count++] = *array;
+  if (HAS_ROOM(arrays, array_count, array_capacity))
+    arrays[array_count++] = *array;
+  else
+    free(array->layout);
 }
 
-const struct array_layout *arrays_add(uint64_t handle, const struct array_descriptor *descriptor,
+const struct array_layout *arrays_add(uint64_t handle, const struct CUDA_ARRAY3D_DESCRIPTOR *descriptor,
                                       bool mipmapped, uint32_t levels, const char **problem) {
   struct array_layout *layout = malloc(sizeof *layout);
   *problem = layout != NULL ? lay_out(descriptor, mipmapped, levels, layout) : "no memory to remember it";
@@ -173,39 +160,38 @@ const struct array_layout *arrays_add(uint64_t handle, const struct array_descri
   add(&(struct array){
       .handle = handle, .base = layout->base, .context = context, .mipmapped = mipmapped, .layout = layout});
   pthread_mutex_unlock(&lock);
-  memory_add(layout->base, layout->bytes, RANGE_ARRAY, context, handle);
+  memory_add((struct range){.base = layout->base,
+                            .bytes = layout->bytes,
+                            .kind = RANGE_ARRAY,
+                            .context = context,
+                            .owner = handle});
   return layout;
 }
 
-void arrays_add_part(uint64_t handle, uint64_t parent, bool mipmapped, uint32_t level, uint32_t plane) {
-  pthread_mutex_lock(&lock);
-  struct array *owner = find(parent, mipmapped);
-  if (owner != NULL && handle != 0 && handle != parent) {
-    struct array part = *owner;
-    part.handle = handle;
-    part.mipmapped = false;
-    part.layout = NULL;
-    part.level = mipmapped ? level : owner->level;
-    part.plane = mipmapped ? owner->plane : plane;
-    add(&part);
-  }
-  pthread_mutex_unlock(&lock);
+void arrays_add_part(uint64_t handle, uint64_t parent, bool mipmapped, uint32_t number) {
+  HOLD(lock);
+  const struct array *owner = find(parent, mipmapped);
+  if (owner == NULL || handle == 0 || handle == parent)
+    return;
+  struct array part = *owner;
+  part.handle = handle;
+  part.mipmapped = false;
+  part.layout = NULL;
+  *(mipmapped ? &part.level : &part.plane) = number;
+  add(&part);
 }
 
 uint64_t array_base(uint64_t handle, bool mipmapped) {
-  pthread_mutex_lock(&lock);
-  struct array *array = find(handle, mipmapped);
-  uint64_t base = array != NULL ? array->base : 0;
-  pthread_mutex_unlock(&lock);
-  return base;
+  HOLD(lock);
+  const struct array *array = find(handle, mipmapped);
+  return array != NULL ? array->base : 0;
 }
 
 static void remove_all(bool by_context, uint64_t value) {
-  pthread_mutex_lock(&lock);
+  HOLD(lock);
   for (size_t n = array_count; n-- > 0;)
     if ((by_context ? arrays[n].context : arrays[n].base) == value)
       remove_at(n);
-  pthread_mutex_unlock(&lock);
 }
 
 void arrays_remove(uint64_t base) {
@@ -215,63 +201,41 @@ void arrays_remove(uint64_t base) {
 
 void arrays_remove_context(uint64_t context) { remove_all(true, context); }
 
-static void reset(void) {
-  while (array_count > 0)
-    remove_at(array_count - 1);
-}
-IN_CHILD(reset);
-
 // ---- contents -----------------------------------------------------------------------------------
-
-struct copy_side {
-  uint64_t x, y, z, level;
-  uint32_t type;
-  uint64_t host, device, array, reserved, pitch, height;
-};
-
-struct array_copy { // CUDA_MEMCPY3D
-  struct copy_side source, destination;
-  uint64_t width, height, depth;
-};
-_Static_assert(sizeof(struct array_copy) == 200, "CUDA_MEMCPY3D");
 
 // The array of one part: levels and planes are asked for by the functions that exist for them.
 static int handle_of_part(uint64_t owner, bool mipmapped, const struct array_layout *layout, unsigned part,
                           uint64_t *handle) {
   *handle = owner;
   int result = SUCCESS;
-  if (mipmapped) {
-    int (*level)(uint64_t *, uint64_t, uint32_t) = driver_symbol("cuMipmappedArrayGetLevel");
-    result = level != NULL ? level(handle, owner, layout->parts[part].level) : ERROR_SYMBOL_NOT_FOUND;
-  }
+  if (mipmapped)
+    result = ASK("cuMipmappedArrayGetLevel", word(handle), owner, layout->parts[part].level);
   bool planar = layout->count > 1 && layout->parts[1].plane == 1;
-  if (result == SUCCESS && planar) {
-    int (*plane)(uint64_t *, uint64_t, uint32_t) = driver_symbol("cuArrayGetPlane");
-    result = plane != NULL ? plane(handle, *handle, layout->parts[part].plane) : ERROR_SYMBOL_NOT_FOUND;
-  }
+  if (result == SUCCESS && planar)
+    result = ASK("cuArrayGetPlane", word(handle), *handle, layout->parts[part].plane);
   return result;
 }
 
 // Copies bytes [at, at + bytes) of a part: the rest of a row, of a slice, or whole slices. Returns how many.
 static uint64_t next_box(const struct array_part *part, uint64_t at, uint64_t bytes,
-                         struct array_copy *copy) {
+                         struct CUDA_MEMCPY3D *copy) {
   uint64_t slice = part->width_bytes * part->rows, row = at % slice / part->width_bytes;
-  copy->source.x = at % part->width_bytes;
-  copy->source.y = row;
-  copy->source.z = at / slice;
-  copy->width = part->width_bytes;
-  copy->height = copy->depth = 1;
-  if (copy->source.x != 0 || bytes < part->width_bytes) {
-    uint64_t left = part->width_bytes - copy->source.x;
-    copy->width = left < bytes ? left : bytes;
+  copy->srcXInBytes = at % part->width_bytes;
+  copy->srcY = row;
+  copy->srcZ = at / slice;
+  copy->WidthInBytes = part->width_bytes;
+  copy->Height = copy->Depth = 1;
+  if (copy->srcXInBytes != 0 || bytes < part->width_bytes) {
+    uint64_t left = part->width_bytes - copy->srcXInBytes;
+    copy->WidthInBytes = left < bytes ? left : bytes;
   } else if (row != 0 || bytes < slice) {
     uint64_t rows = bytes / part->width_bytes, left = part->rows - row;
-    copy->height = rows < left ? rows : left;
+    copy->Height = rows < left ? rows : left;
   } else {
-    copy->height = part->rows;
-    copy->depth = bytes / slice;
+    copy->Height = part->rows;
+    copy->Depth = bytes / slice;
   }
-  return copy->width * copy->height * copy->depth;
+  return copy->WidthInBytes * copy->Height * copy->Depth;
 }
 
 int read_array(uint64_t base, uint64_t offset, size_t bytes, uint8_t *destination) {
@@ -286,11 +250,8 @@ int read_array(uint64_t base, uint64_t offset, size_t bytes, uint8_t *destinatio
       mipmapped = arrays[n].mipmapped;
     }
   pthread_mutex_unlock(&lock);
-  int (*copy)(const struct array_copy *) = driver_symbol("cuMemcpy3D_v2");
   if (owner == 0)
     return ERROR_INVALID_HANDLE;
-  if (copy == NULL)
-    return ERROR_SYMBOL_NOT_FOUND;
   uint64_t start = 0; // of the part
   for (unsigned n = 0; n < layout.count && bytes > 0; n++) {
     const struct array_part *part = &layout.parts[n];
@@ -300,13 +261,14 @@ int read_array(uint64_t base, uint64_t offset, size_t bytes, uint8_t *destinatio
       if (result != SUCCESS)
         return result;
       uint64_t left = start + size - offset;
-      struct array_copy box = {.source = {.type = MEMORY_ARRAY, .array = handle}};
+      struct CUDA_MEMCPY3D box = {.srcMemoryType = MEMORY_ARRAY,
+                                  .srcArray = handle,
+                                  .dstMemoryType = MEMORY_HOST,
+                                  .dstHost = (uint64_t)(uintptr_t)destination};
       uint64_t done = next_box(part, offset - start, bytes < left ? bytes : left, &box);
-      box.destination = (struct copy_side){.type = MEMORY_HOST,
-                                           .host = (uint64_t)(uintptr_t)destination,
-                                           .pitch = box.width,
-                                           .height = box.height};
-      result = copy(&box);
+      box.dstPitch = box.WidthInBytes;
+      box.dstHeight = box.Height;
+      result = ASK("cuMemcpy3D_v2", word(&box));
       if (result != SUCCESS)
         return result;
       destination += done;

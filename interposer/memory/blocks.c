@@ -1,14 +1,11 @@
-// Blocks of allocations, where an allocator inside the application has said which are in use (hints.c): each
-// is a range, and the allocation that it lies in, its segment, is none.
-#include "memory/blocks.h"
-
+// Blocks of allocations, where an allocator inside the application has said which are in use (docs/hints.md):
+// each is a range, and the allocation that it lies in, its segment, is none. Reach then stops at the borders
+// of blocks instead of those of what the driver allocated.
 #include "memory/ranges.h"
 
-#include <string.h>
-
 // Allocations of which an allocator has said which blocks are in use; the blocks are in `ranges` instead.
-static struct range_list segments;
-static atomic_size_t segment_count;
+static ZERO_IN_CHILD struct range_list segments;
+static ZERO_IN_CHILD atomic_size_t segment_count;
 
 struct range *segment_at(uint64_t address) {
   for (size_t n = 0; n < segments.count; n++)
@@ -29,20 +26,10 @@ void remove_segments(enum list_filter filter, uint64_t value, uint64_t bytes) {
       remove_segment(&segments.items[n - 1]);
 }
 
-void forget_segments(void) {
-  segments.count = 0;
-  atomic_store(&segment_count, 0);
-}
-
 bool memory_find_allocation(uint64_t address, struct range *found) {
-  pthread_mutex_lock(&ranges_lock);
-  struct range *range = segment_at(address);
-  if (range == NULL)
-    range = range_at(address);
-  if (range != NULL)
-    *found = *range;
-  pthread_mutex_unlock(&ranges_lock);
-  return range != NULL;
+  HOLD(ranges_lock);
+  const struct range *segment = segment_at(address);
+  return copy_found(segment != NULL ? segment : range_at(address), found);
 }
 
 // The stretches of [address, address + bytes) that are in no range become ranges of the segment.
@@ -68,50 +55,47 @@ static void cover(const struct range *segment, uint64_t address, uint64_t bytes)
   more_is_untouched();
 }
 
-void memory_block_lives(uint64_t address, uint64_t bytes) {
+static void memory_block_lives(uint64_t address, uint64_t bytes) {
   if (bytes == 0 || address + bytes < address)
     return;
-  pthread_mutex_lock(&ranges_lock);
+  HOLD(ranges_lock);
   struct range *segment = segment_at(address), *range = range_at(address);
   // What is no allocation, is one block as a whole, or was read as a whole already, stays as it is.
   if (segment == NULL && range != NULL && range->state == RANGE_UNTOUCHED && range->kind != RANGE_GLOBAL &&
       bytes < range->bytes && list_append(&segments, range)) {
     segment = &segments.items[segments.count - 1];
     atomic_store(&segment_count, segments.count);
-    remove_ranges((size_t)(range - ranges.items), 1);
+    remove_range(range);
   }
   if (segment != NULL)
     cover(segment, address, bytes);
-  pthread_mutex_unlock(&ranges_lock);
 }
 
-void memory_block_ends(uint64_t address) {
-  pthread_mutex_lock(&ranges_lock);
+static void memory_block_ends(uint64_t address) {
+  HOLD(ranges_lock);
   struct range *range = range_at(address);
   // What the window has touched is read once more at its end.
   if (segment_at(address) != NULL && range != NULL && range->base == address &&
       range->state == RANGE_UNTOUCHED)
-    remove_ranges((size_t)(range - ranges.items), 1);
-  pthread_mutex_unlock(&ranges_lock);
+    remove_range(range);
 }
 
 bool memory_has_blocks(void) { return atomic_load(&segment_count) > 0; }
 
 void memory_cover(uint64_t address, uint64_t bytes) {
-  pthread_mutex_lock(&ranges_lock);
-  struct range *segment = segment_at(address);
+  HOLD(ranges_lock);
+  const struct range *segment = segment_at(address);
   if (segment != NULL)
     cover(segment, address, bytes);
-  pthread_mutex_unlock(&ranges_lock);
 }
 
-bool memory_cover_targets(const void *data, size_t bytes, bool only_ask) {
+// Words that point between blocks: the stretch around each counts as a block. Returns whether there are any.
+static bool memory_cover_targets(const void *data, size_t bytes, bool only_ask) {
   bool found = false;
-  pthread_mutex_lock(&ranges_lock);
+  HOLD(ranges_lock);
   for (size_t n = 0; n + 8 <= bytes; n += 8) {
-    uint64_t word;
-    memcpy(&word, (const uint8_t *)data + n, 8);
-    struct range *segment = segment_at(word);
+    uint64_t word = word_at(data, n);
+    const struct range *segment = segment_at(word);
     if (segment == NULL || range_at(word) != NULL)
       continue;
     found = true;
@@ -124,6 +108,43 @@ bool memory_cover_targets(const void *data, size_t bytes, bool only_ask) {
     if (!only_ask)
       cover(segment, begin, end - begin);
   }
-  pthread_mutex_unlock(&ranges_lock);
   return found;
+}
+
+// ---- what the allocator calls -------------------------------------------------------------------
+
+static _Atomic(void *) refresher;
+
+static bool is_wanted(void) { return current_mode() != MODE_INERT && current_mode() != MODE_DONE; }
+
+EXPORT void replay_hint_block_lives(uint64_t address, uint64_t bytes) {
+  KEEP_ERRNO;
+  if (is_wanted())
+    memory_block_lives(address, bytes);
+}
+
+EXPORT void replay_hint_block_ends(uint64_t address) {
+  KEEP_ERRNO;
+  if (is_wanted())
+    memory_block_ends(address);
+}
+
+EXPORT void replay_hint_refresh_with(void (*refresh)(void)) { atomic_store(&refresher, (void *)refresh); }
+
+// In the thread that makes the call, before the gate is closed: the refresher may wait for an interpreter's
+// lock that a thread at the gate holds. What it asks of the driver is not the application's.
+void refresh_hints(void) {
+  void (*refresh)(void) = (void (*)(void))atomic_load(&refresher);
+  UNSEEN;
+  if (refresh != NULL)
+    refresh();
+}
+
+// A kernel may be given a block that no hint has named yet, which is then inside a segment and in no block.
+void hints_for_launch(const struct call *call) {
+  if (call->function->effect != EFFECT_LAUNCH || call->packed == NULL ||
+      !memory_cover_targets(call->packed, call->packed_bytes, true))
+    return;
+  refresh_hints();
+  memory_cover_targets(call->packed, call->packed_bytes, false);
 }

@@ -3,19 +3,18 @@
 // Ranges are in one array sorted by address, under a mutex that is never held across a call of the driver.
 #include "memory/memory.h"
 
-#include "base/fork.h"
+#include "driver/real.h"
+#include "generated/structs.h"
 #include "memory/ranges.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 MUTEX(ranges_lock);
-struct range_list ranges;
+ZERO_IN_CHILD struct range_list ranges;
 static uint32_t last_serial;
 static _Atomic uint64_t state_number = 1; // see memory_state
 // How many ranges are untouched, module variables apart: every launch asks whether there are any.
-static atomic_size_t untouched_globals, untouched_others;
-static atomic_size_t touched_on_host; // pinned and managed ranges that the device may be writing to
+static ZERO_IN_CHILD atomic_size_t untouched_globals, untouched_others;
+static ZERO_IN_CHILD atomic_size_t
+    touched_on_host; // pinned and managed ranges that the device may be writing to
 _Atomic uint64_t lowest_address = UINT64_MAX, highest_address;
 
 static void count_range(const struct range *range, int change) {
@@ -42,20 +41,8 @@ static void set_state(struct range *range, enum range_state state) {
 
 // ---- lists --------------------------------------------------------------------------------------
 
-static bool list_reserve(struct range_list *list) {
-  if (list->count < list->capacity)
-    return true;
-  size_t capacity = list->capacity == 0 ? 16 : list->capacity * 2;
-  struct range *items = realloc(list->items, capacity * sizeof *items);
-  if (items == NULL)
-    return false;
-  list->items = items;
-  list->capacity = capacity;
-  return true;
-}
-
 bool list_append(struct range_list *list, const struct range *range) {
-  if (!list_reserve(list))
+  if (!HAS_ROOM(list->items, list->count, list->capacity))
     return false;
   list->items[list->count++] = *range;
   return true;
@@ -98,21 +85,22 @@ struct range *range_at(uint64_t address) {
   return position < ranges.count && ranges.items[position].base <= address ? &ranges.items[position] : NULL;
 }
 
-bool memory_find(uint64_t address, struct range *found) {
-  pthread_mutex_lock(&ranges_lock);
-  struct range *range = range_at(address);
-  if (range == NULL)
-    range = segment_at(address);
+bool copy_found(const struct range *range, struct range *found) {
   if (range != NULL)
     *found = *range;
-  pthread_mutex_unlock(&ranges_lock);
   return range != NULL;
+}
+
+bool memory_find(uint64_t address, struct range *found) {
+  HOLD(ranges_lock);
+  const struct range *range = range_at(address);
+  return copy_found(range != NULL ? range : segment_at(address), found);
 }
 
 // ---- changing -----------------------------------------------------------------------------------
 
 bool insert_range(size_t position, struct range range) {
-  if (!list_reserve(&ranges))
+  if (!HAS_ROOM(ranges.items, ranges.count, ranges.capacity))
     return false;
   memmove(ranges.items + position + 1, ranges.items + position,
           (ranges.count - position) * sizeof *ranges.items);
@@ -125,8 +113,9 @@ bool insert_range(size_t position, struct range range) {
 }
 
 void more_is_untouched(void) { atomic_fetch_add(&state_number, 1); }
+IN_CHILD(more_is_untouched);
 
-void remove_ranges(size_t position, size_t count) {
+static void remove_ranges(size_t position, size_t count) {
   if (count == 0)
     return;
   for (size_t n = position; n < position + count; n++)
@@ -143,85 +132,71 @@ void remove_ranges_in(uint64_t base, uint64_t bytes) {
   remove_ranges(position, end - position);
 }
 
-void memory_add(uint64_t base, uint64_t bytes, enum range_kind kind, uint64_t context, uint64_t owner) {
-  if (base == 0 || bytes == 0 || base + bytes < base)
+void remove_range(struct range *range) { remove_ranges((size_t)(range - ranges.items), 1); }
+
+void memory_add(struct range range) {
+  if (range.base == 0 || range.bytes == 0 || range.base + range.bytes < range.base)
     return;
-  pthread_mutex_lock(&ranges_lock);
-  widen_addresses(base, bytes);
-  remove_segments(LIST_BY_SPAN, base, bytes);
-  size_t position = position_of(base);
+  range.host_visible = range.host_visible || range.kind == RANGE_HOST || range.kind == RANGE_MANAGED;
+  HOLD(ranges_lock);
+  widen_addresses(range.base, range.bytes);
+  remove_segments(LIST_BY_SPAN, range.base, range.bytes);
+  size_t position = position_of(range.base);
   struct range *same = position < ranges.count ? &ranges.items[position] : NULL;
   // A variable of a module is asked for again and again; pinned memory is often registered in parts.
-  bool known = same != NULL && kind == RANGE_GLOBAL && same->base == base && same->bytes == bytes &&
-               same->owner == owner;
-  if (!known) {
-    // What overlaps ended without a call that says so.
-    remove_ranges_in(base, bytes);
-    struct range range = {.base = base,
-                          .bytes = bytes,
-                          .context = context,
-                          .owner = owner,
-                          .kind = (uint8_t)kind,
-                          .host_visible = kind == RANGE_HOST || kind == RANGE_MANAGED};
-    if (insert_range(position, range))
-      more_is_untouched();
-  }
-  pthread_mutex_unlock(&ranges_lock);
+  if (same != NULL && range.kind == RANGE_GLOBAL && same->base == range.base && same->bytes == range.bytes &&
+      same->owner == range.owner)
+    return;
+  // What overlaps ended without a call that says so.
+  remove_ranges_in(range.base, range.bytes);
+  if (insert_range(position, range))
+    more_is_untouched();
+}
+
+void memory_add_variable(const uint64_t found[2], uint64_t context, uint64_t owner, bool managed) {
+  struct range range = {.base = found[0], .bytes = found[1], .context = context, .owner = owner};
+  range.kind = RANGE_GLOBAL;
+  range.host_visible = managed || is_host_visible(found[0]);
+  memory_add(range);
 }
 
 void memory_remove(uint64_t base, uint32_t serial) {
-  pthread_mutex_lock(&ranges_lock);
-  struct range *range = range_at(base), *segment = segment_at(base);
+  HOLD(ranges_lock);
+  struct range *segment = segment_at(base), *range = segment != NULL ? segment : range_at(base);
   // Another thread may have been given the address again by now.
-  if (segment != NULL) {
-    if (segment->base == base && (serial == 0 || segment->serial == serial))
-      remove_segment(segment);
-  } else if (range != NULL && range->base == base && (serial == 0 || range->serial == serial))
-    remove_ranges((size_t)(range - ranges.items), 1);
-  pthread_mutex_unlock(&ranges_lock);
+  if (range == NULL || range->base != base || (serial != 0 && range->serial != serial))
+    return;
+  if (segment != NULL)
+    remove_segment(segment);
+  else
+    remove_range(range);
 }
 
-static void remove_all(enum list_filter filter, uint64_t value) {
-  pthread_mutex_lock(&ranges_lock);
+void memory_remove_all(enum list_filter filter, uint64_t value, uint64_t bytes) {
+  HOLD(ranges_lock);
   size_t kept = 0;
   for (size_t n = 0; n < ranges.count; n++)
-    if (passes_filter(&ranges.items[n], filter, value, 0))
+    if (passes_filter(&ranges.items[n], filter, value, bytes))
       count_range(&ranges.items[n], -1);
     else
       ranges.items[kept++] = ranges.items[n];
   ranges.count = kept;
-  remove_segments(filter, value, 0);
-  pthread_mutex_unlock(&ranges_lock);
+  remove_segments(filter, value, bytes);
 }
 
-void memory_remove_owner(uint64_t owner) { remove_all(LIST_BY_OWNER, owner); }
-void memory_remove_context(uint64_t context) { remove_all(LIST_BY_CONTEXT, context); }
-
-void memory_mark(uint64_t base, uint32_t serial, enum range_state state) {
-  pthread_mutex_lock(&ranges_lock);
-  struct range *range = range_at(base);
-  if (range != NULL && range->serial == serial)
-    set_state(range, state);
-  pthread_mutex_unlock(&ranges_lock);
+void memory_lose(const struct range *lost) {
+  HOLD(ranges_lock);
+  struct range *range = range_at(lost->base);
+  if (range != NULL && range->serial == lost->serial)
+    set_state(range, RANGE_LOST);
 }
 
 void memory_forget_touches(void) {
-  pthread_mutex_lock(&ranges_lock);
+  HOLD(ranges_lock);
   more_is_untouched();
   for (size_t n = 0; n < ranges.count; n++)
     set_state(&ranges.items[n], RANGE_UNTOUCHED);
-  pthread_mutex_unlock(&ranges_lock);
 }
-
-static void reset(void) {
-  ranges.count = 0;
-  forget_segments();
-  atomic_store(&untouched_globals, 0);
-  atomic_store(&untouched_others, 0);
-  atomic_store(&touched_on_host, 0);
-  more_is_untouched();
-}
-IN_CHILD(reset);
 
 // ---- touching -----------------------------------------------------------------------------------
 
@@ -238,21 +213,36 @@ bool take_range(struct range *range, void *taken) {
   return false;
 }
 
+// Of the ranges that overlap, until `visit` says so.
+static inline bool visit_span(uint64_t address, uint64_t bytes, bool (*visit)(struct range *, void *),
+                              void *state) {
+  HOLD(ranges_lock);
+  for (size_t n = position_of(address); n < ranges.count && ranges.items[n].base < address + bytes; n++)
+    if (visit(&ranges.items[n], state))
+      return true;
+  return false;
+}
+
+bool is_untouched(struct range *range, void *unused) {
+  (void)unused;
+  return range->state == RANGE_UNTOUCHED;
+}
+
+static bool is_touched_on_host(struct range *range, void *unused) {
+  (void)unused;
+  return range->host_visible && range->state != RANGE_UNTOUCHED;
+}
+
 bool memory_has_untouched(uint64_t address, uint64_t bytes) {
-  bool found = false;
-  pthread_mutex_lock(&ranges_lock);
-  for (size_t n = position_of(address); !found && n < ranges.count && ranges.items[n].base < address + bytes;
-       n++)
-    found = ranges.items[n].state == RANGE_UNTOUCHED;
-  pthread_mutex_unlock(&ranges_lock);
-  return found;
+  return visit_span(address, bytes, is_untouched, NULL);
+}
+
+bool memory_is_on_host(uint64_t address, uint64_t bytes) {
+  return visit_span(address, bytes, is_touched_on_host, NULL);
 }
 
 void memory_take(uint64_t address, uint64_t bytes, struct range_list *taken) {
-  pthread_mutex_lock(&ranges_lock);
-  for (size_t n = position_of(address); n < ranges.count && ranges.items[n].base < address + bytes; n++)
-    take_range(&ranges.items[n], taken);
-  pthread_mutex_unlock(&ranges_lock);
+  visit_span(address, bytes, take_range, taken);
 }
 
 uint64_t memory_state(void) { return atomic_load(&state_number); }
@@ -263,56 +253,66 @@ bool memory_has_untouched_kind(bool globals_only) {
 
 bool memory_is_touched_on_host(void) { return atomic_load(&touched_on_host) > 0; }
 
-bool memory_is_on_host(uint64_t address, uint64_t bytes) {
-  bool found = false;
-  pthread_mutex_lock(&ranges_lock);
-  for (size_t n = position_of(address); !found && n < ranges.count && ranges.items[n].base < address + bytes;
-       n++)
-    found = ranges.items[n].host_visible && ranges.items[n].state != RANGE_UNTOUCHED;
-  pthread_mutex_unlock(&ranges_lock);
-  return found;
-}
-
-void memory_set_physical(uint64_t base, uint64_t physical) {
-  pthread_mutex_lock(&ranges_lock);
-  struct range *range = range_at(base);
-  if (range != NULL)
-    range->physical = physical;
-  pthread_mutex_unlock(&ranges_lock);
-}
-
-void memory_make_host_visible(uint64_t base) {
-  pthread_mutex_lock(&ranges_lock);
-  struct range *range = range_at(base);
-  if (range != NULL && !range->host_visible) {
-    count_range(range, -1);
-    range->host_visible = true;
-    count_range(range, 1);
-  }
-  pthread_mutex_unlock(&ranges_lock);
-}
-
 void memory_take_kind(bool globals_only, struct range_list *taken) {
-  pthread_mutex_lock(&ranges_lock);
+  HOLD(ranges_lock);
   for (size_t n = 0; n < ranges.count; n++)
     if (!globals_only || ranges.items[n].kind == RANGE_GLOBAL)
       take_range(&ranges.items[n], taken);
-  pthread_mutex_unlock(&ranges_lock);
 }
 
 void memory_list_touched(enum list_filter filter, uint64_t value, uint64_t bytes, struct range_list *list) {
-  pthread_mutex_lock(&ranges_lock);
+  HOLD(ranges_lock);
   for (size_t n = 0; n < ranges.count; n++)
     if (ranges.items[n].state == RANGE_TOUCHED && passes_filter(&ranges.items[n], filter, value, bytes))
       list_append(list, &ranges.items[n]);
-  pthread_mutex_unlock(&ranges_lock);
 }
 
-bool memory_has_touched(enum list_filter filter, uint64_t value, uint64_t bytes) {
-  bool found = false;
-  pthread_mutex_lock(&ranges_lock);
-  for (size_t n = 0; n < ranges.count && !found; n++)
-    found = ranges.items[n].state == RANGE_TOUCHED && passes_filter(&ranges.items[n], filter, value, bytes);
-  pthread_mutex_unlock(&ranges_lock);
-  return found;
+// ---- physical memory ----------------------------------------------------------------------------
+
+// Mappings that share physical memory (cuMemCreate, cuMemMap) are read together, since what is written at one
+// address is there at the others. A handle may be given out again after cuMemRelease, while mappings keep the
+// memory: each creation has a number of its own.
+struct physical {
+  uint64_t handle, number;
+  bool on_host;
+};
+
+static MUTEX(physical_lock);
+static ZERO_IN_CHILD struct physical *known;
+static ZERO_IN_CHILD size_t known_count, known_capacity;
+static uint64_t last_number;
+
+static struct physical *find(uint64_t handle) {
+  for (size_t n = known_count; n > 0; n--)
+    if (known[n - 1].handle == handle)
+      return &known[n - 1];
+  return NULL;
+}
+
+static void set_number(uint64_t handle, uint64_t number, bool on_host) {
+  HOLD(physical_lock);
+  struct physical *entry = find(handle);
+  if (entry == NULL && HAS_ROOM(known, known_count, known_capacity))
+    entry = &known[known_count++];
+  if (entry != NULL)
+    *entry = (struct physical){handle, number != 0 ? number : ++last_number, on_host};
+}
+
+void physical_made(const struct call *call) {
+  bool described = parameter_of(call->function, 2)->role == ROLE_IN && call->arguments[2] != 0;
+  const struct CUmemAllocationProp *properties = described ? pointer_argument(call, 2) : NULL;
+  set_number(handle_given_out(call), 0, described && properties->location.type != LOCATION_DEVICE);
+}
+
+void physical_retained(const struct call *call) {
+  struct range range;
+  if (memory_find(call->arguments[1], &range) && range.physical != 0)
+    set_number(handle_given_out(call), range.physical, range.host_visible);
+}
+
+uint64_t physical_number(uint64_t handle, bool *on_host) {
+  HOLD(physical_lock);
+  const struct physical *entry = find(handle);
+  *on_host = entry != NULL && entry->on_host;
+  return entry != NULL ? entry->number : 0;
 }

@@ -1,9 +1,7 @@
 // The ranges of memory that the application has, and which of them the window has touched.
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "record/call.h"
 
 #define ARRAY_ADDRESSES ((uint64_t)0xa77a << 48) // where the ranges of arrays begin: no memory is there
 
@@ -20,13 +18,16 @@ struct range {
   bool host_visible; // the host reads and writes it with no call of the driver
 };
 
-void memory_add(uint64_t base, uint64_t bytes, enum range_kind kind, uint64_t context, uint64_t owner);
+void memory_add(struct range range); // what is overlapped by it has ended
+// Of a module or library: address and size; `managed` if the host may use it for another reason than its
+// address.
+void memory_add_variable(const uint64_t found[2], uint64_t context, uint64_t owner, bool managed);
 void memory_remove(uint64_t base, uint32_t serial);
-void memory_remove_owner(uint64_t owner);
-void memory_remove_context(uint64_t context);
+enum list_filter { LIST_BY_CONTEXT, LIST_BY_OWNER, LIST_BY_SPAN, LIST_ALL };
+void memory_remove_all(enum list_filter filter, uint64_t value, uint64_t bytes);
 void memory_forget_touches(void);
 bool memory_find(uint64_t address, struct range *found); // a block of an allocation, where it has some
-void memory_mark(uint64_t base, uint32_t serial, enum range_state state);
+void memory_lose(const struct range *range);             // its contents could not be read
 
 // A growing list of ranges; used by the thread that closed the gate, and for short lists on its way there.
 struct range_list {
@@ -43,8 +44,31 @@ bool memory_has_untouched_kind(bool globals_only); // module variables, or any r
 void memory_take_kind(bool globals_only, struct range_list *taken);
 bool memory_is_touched_on_host(void); // memory that the host writes with no call of the driver
 bool memory_is_on_host(uint64_t address, uint64_t bytes); // any such memory, touched
-void memory_set_physical(uint64_t base, uint64_t physical);
-void memory_make_host_visible(uint64_t base); // a managed variable
-enum list_filter { LIST_BY_CONTEXT, LIST_BY_OWNER, LIST_BY_SPAN, LIST_ALL };
 void memory_list_touched(enum list_filter filter, uint64_t value, uint64_t bytes, struct range_list *list);
-bool memory_has_touched(enum list_filter filter, uint64_t value, uint64_t bytes);
+
+// ---- blocks of allocations, as an allocator inside the application tells ------------------------
+
+bool memory_find_allocation(uint64_t address, struct range *found);
+bool memory_has_blocks(void);
+void memory_cover(uint64_t address, uint64_t bytes); // a call names this memory: it counts as a block
+void refresh_hints(void);
+void hints_for_launch(const struct call *call);
+
+// ---- physical memory with several addresses -----------------------------------------------------
+
+void physical_made(const struct call *call); // after a call that made it, or brought it in
+void physical_retained(const struct call *call);
+uint64_t physical_number(uint64_t handle, bool *on_host); // 0: not known
+
+// ---- what can be reached from words -------------------------------------------------------------
+
+// Untouched ranges that words (8-byte aligned) of `data` point into are marked TOUCHED and appended.
+void memory_reach(const void *data, size_t bytes, struct range_list *reached);
+// Words that may reach something lie in these spans: of addresses, with room around them, and of handles.
+struct word_spans {
+  uint64_t address, address_bytes, handle, handles;
+};
+struct word_spans memory_word_spans(void);
+bool memory_may_reach(const void *data, size_t bytes,
+                      const struct word_spans *spans); // or holds a tensor map
+bool memory_points_to_untouched(const void *data, size_t bytes);

@@ -1,14 +1,7 @@
 // Which ranges the words of a stretch of memory reach: as addresses, as handles of texture and surface
 // objects, and as tensor maps.
-#include "memory/reach.h"
-
-#include "base/macros.h"
-#include "base/thread.h"
+#include "memory/arrays.h"
 #include "memory/ranges.h"
-#include "memory/tensor_maps.h"
-#include "memory/textures.h"
-
-#include <string.h>
 
 // Calls `visit` for each range that an aligned word points into, or reaches as the handle of a texture or
 // surface object; with the lock held. Stops when `visit` says so.
@@ -29,8 +22,7 @@ static bool scan(const void *data, size_t bytes, bool (*visit)(struct range *, v
       return true;
   }
   for (size_t n = 0; n + 8 <= bytes; n += 8) {
-    uint64_t word;
-    memcpy(&word, at + n, 8);
+    uint64_t word = word_at(at, n);
     bool may_point = word - lowest < span, may_be_handle = word - lowest_handle < handles;
     if (LIKELY(!may_point && !may_be_handle) || word == last)
       continue;
@@ -51,14 +43,13 @@ static bool scan(const void *data, size_t bytes, bool (*visit)(struct range *, v
 struct word_spans memory_word_spans(void) {
   static const uint64_t address_room = (uint64_t)1 << 36, handle_room = 1 << 12;
   struct word_spans spans = {0, 0, 0, 0};
-  pthread_mutex_lock(&ranges_lock);
+  HOLD(ranges_lock);
   size_t count = position_of(ARRAY_ADDRESSES);
   if (count > 0) {
     uint64_t end = ranges.items[count - 1].base + ranges.items[count - 1].bytes;
     spans.address = ranges.items[0].base & ~(address_room - 1);
     spans.address_bytes = (end | (address_room - 1)) - spans.address;
   }
-  pthread_mutex_unlock(&ranges_lock);
   uint64_t handles = atomic_load(&object_span), lowest = atomic_load(&lowest_object);
   if (handles > 0) {
     spans.handle = lowest & ~(handle_room - 1);
@@ -70,8 +61,7 @@ struct word_spans memory_word_spans(void) {
 bool memory_may_reach(const void *data, size_t bytes, const struct word_spans *spans) {
   const uint8_t *from = data;
   for (size_t at = 0; at + 8 <= bytes; at += 8) {
-    uint64_t word;
-    memcpy(&word, from + at, 8);
+    uint64_t word = word_at(from, at);
     if (UNLIKELY(word - spans->address < spans->address_bytes || word - spans->handle < spans->handles))
       return true;
   }
@@ -82,15 +72,9 @@ bool memory_may_reach(const void *data, size_t bytes, const struct word_spans *s
   return false;
 }
 
-static bool is_untouched(struct range *range, void *unused) {
-  (void)unused;
-  return range->state == RANGE_UNTOUCHED;
-}
-
 void memory_reach(const void *data, size_t bytes, struct range_list *reached) {
-  pthread_mutex_lock(&ranges_lock);
+  HOLD(ranges_lock);
   scan(data, bytes, take_range, reached);
-  pthread_mutex_unlock(&ranges_lock);
 }
 
 static size_t place_of_word(uint64_t word) { return (size_t)((word * 0x9e3779b97f4a7c15u) >> 56); }
@@ -112,8 +96,7 @@ static bool all_are_known(const struct thread *thread, const void *data, size_t 
   if (bytes >= TENSOR_MAP_BYTES && atomic_load(&tensor_maps) > 0)
     return false;
   for (size_t n = 0; n + 8 <= bytes; n += 8) {
-    uint64_t word;
-    memcpy(&word, (const uint8_t *)data + n, 8);
+    uint64_t word = word_at(data, n);
     if (may_reach(word) && !is_known_word(thread, word, state))
       return false;
   }
@@ -122,8 +105,7 @@ static bool all_are_known(const struct thread *thread, const void *data, size_t 
 
 static void remember_words(struct thread *thread, const void *data, size_t bytes, uint64_t state) {
   for (size_t n = 0; n + 8 <= bytes; n += 8) {
-    uint64_t word;
-    memcpy(&word, (const uint8_t *)data + n, 8);
+    uint64_t word = word_at(data, n);
     if (may_reach(word) && word - atomic_load(&lowest_object) >= atomic_load(&object_span))
       thread->known[place_of_word(word)] = (struct known_word){word, state};
   }
@@ -134,10 +116,9 @@ bool memory_points_to_untouched(const void *data, size_t bytes) {
   uint64_t state = memory_state();
   if (all_are_known(thread, data, bytes, state))
     return false;
-  pthread_mutex_lock(&ranges_lock);
-  bool found = scan(data, bytes, is_untouched, NULL);
-  pthread_mutex_unlock(&ranges_lock);
-  if (!found)
-    remember_words(thread, data, bytes, state);
-  return found;
+  HOLD(ranges_lock);
+  if (scan(data, bytes, is_untouched, NULL))
+    return true;
+  remember_words(thread, data, bytes, state);
+  return false;
 }

@@ -1,38 +1,26 @@
 // Handles of kernels and functions: their names, whether the selection wants them, their parameter layout.
-#define _GNU_SOURCE
-#include "objects/kernels.h"
-
-#include "base/fork.h"
 #include "base/handles.h"
-#include "base/macros.h"
 #include "base/selection.h"
-#include "base/state.h"
-#include "base/thread.h"
-#include "driver/ask.h"
 #include "driver/real.h"
-
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
+#include "objects/objects.h"
 
 enum { MAX_KERNEL_PARAMETERS = 4096, MAX_PARAMETER_BYTES = 32768 };
 
-struct pair {
-  uint64_t first, second;
-};
-
 static MUTEX(lock);
-static struct handle_table table;      // a row's state: KERNEL_NEW, ...
-static struct pair *library_of_module; // modules that cuLibraryGetModule gave: they end with their library
-static size_t library_of_module_count;
+static ZERO_IN_CHILD struct handle_table table; // a row's state: KERNEL_NEW, ...
+static ZERO_IN_CHILD struct handle_table
+    libraries; // of modules that cuLibraryGetModule gave: they end with them
 static struct kernel unknown_kernel = {.name = "", .parameter_count = -1, .layout_asked = true};
 
 // ---- the table ----------------------------------------------------------------------------------
 
 bool launch_matters(struct thread *thread, uint64_t handle) {
+  lose_time();
   int now = current_mode();
-  if ((now != MODE_CLOSED && now != MODE_DONE) || thread->depth > 0)
+  if (now == MODE_INERT || thread->depth > 0)
     return false;
+  if (UNLIKELY(now == MODE_OPEN)) // a window has opened since enter_closed looked
+    return true;
   struct handle_row *row = find_row(&table, handle);
   uint32_t state = row != NULL ? atomic_load_explicit(&row->state, memory_order_relaxed) : KERNEL_NEW;
   if (UNLIKELY(now == MODE_DONE)) { // what is new by then is not looked at
@@ -47,11 +35,10 @@ static void remember_kernel(uint64_t handle, uint64_t owner, const char *name, b
   if (handle <= DEAD_HANDLE)
     return;
   uint64_t context = is_kernel ? 0 : current_context();
-  pthread_mutex_lock(&lock);
-  for (size_t n = 0; n < library_of_module_count; n++)
-    if (library_of_module[n].first == owner)
-      owner = library_of_module[n].second;
-  struct handle_row *row = find_handle(&table, handle);
+  HOLD(lock);
+  struct handle_row *row = find_handle(&libraries, owner);
+  owner = row != NULL ? (uint64_t)(uintptr_t)row->object : owner;
+  row = find_handle(&table, handle);
   const struct kernel *known = row != NULL ? row->object : NULL;
   if (known != NULL && (known->owner != owner || strcmp(known->name, name) != 0)) {
     end_handle(row); // its end was not seen
@@ -68,17 +55,15 @@ static void remember_kernel(uint64_t handle, uint64_t owner, const char *name, b
     free(copy);
     free(kernel);
   }
-  pthread_mutex_unlock(&lock);
 }
 
 // Rows die; the kernels stay allocated, because a launch in another thread may be looking at one.
 static void forget(bool (*ends)(const struct kernel *, uint64_t), uint64_t value) {
-  pthread_mutex_lock(&lock);
+  HOLD(lock);
   struct handle_row *row;
   for (size_t position = 0; (row = next_handle(&table, &position)) != NULL;)
     if (ends(row->object, value))
       end_handle(row);
-  pthread_mutex_unlock(&lock);
 }
 
 static bool ends_with_owner(const struct kernel *kernel, uint64_t owner) {
@@ -91,25 +76,15 @@ static bool ends_with_context(const struct kernel *kernel, uint64_t context) {
 
 void forget_kernels_of_context(uint64_t context) { forget(ends_with_context, context); }
 
-static void reset(void) {
-  atomic_store(&table.rows, NULL);
-  library_of_module_count = 0;
-}
-IN_CHILD(reset);
-
 // ---- what the driver knows ----------------------------------------------------------------------
 
 static const char *name_from_driver(uint64_t handle, bool *is_kernel) {
   const char *name = NULL;
-  int (*of_function)(const char **, uint64_t) = driver_symbol("cuFuncGetName");
-  int (*of_kernel)(const char **, uint64_t) = driver_symbol("cuKernelGetName");
   *is_kernel = false;
-  if (of_function != NULL && of_function(&name, handle) == SUCCESS && name != NULL)
+  if (ASK("cuFuncGetName", word(&name), handle) == SUCCESS && name != NULL)
     return name;
   *is_kernel = true;
-  if (of_kernel != NULL && of_kernel(&name, handle) == SUCCESS && name != NULL)
-    return name;
-  return NULL;
+  return ASK("cuKernelGetName", word(&name), handle) == SUCCESS ? name : NULL;
 }
 
 struct kernel *kernel_of_handle(uint64_t handle) {
@@ -137,16 +112,14 @@ bool kernel_matches(struct kernel *kernel) {
 }
 
 // Asks for parameter after parameter until the driver says that there is none of that number.
-static bool ask_with(const char *symbol, struct kernel *kernel) {
-  int (*ask)(uint64_t, size_t, size_t *, size_t *) = driver_symbol(symbol);
-  if (ask == NULL)
-    return false;
+static bool ask_with(bool of_kernel, struct kernel *kernel) {
   uint32_t *layout = NULL;
   size_t count = 0, end = 0;
   int result;
   for (;;) {
     size_t offset = 0, size = 0;
-    result = ask(kernel->handle, count, &offset, &size);
+    result = of_kernel ? ASK("cuKernelGetParamInfo", kernel->handle, count, word(&offset), word(&size))
+                       : ASK("cuFuncGetParamInfo", kernel->handle, count, word(&offset), word(&size));
     if (result != SUCCESS || count >= MAX_KERNEL_PARAMETERS || offset + size > MAX_PARAMETER_BYTES)
       break;
     uint32_t *grown = realloc(layout, (count + 1) * 2 * sizeof *layout);
@@ -177,39 +150,30 @@ void ask_layout(struct kernel *kernel) {
   struct kernel answer = *kernel;
   answer.layout = NULL;
   answer.parameter_count = -1;
-  const char *first = kernel->is_kernel ? "cuKernelGetParamInfo" : "cuFuncGetParamInfo";
-  const char *second = kernel->is_kernel ? "cuFuncGetParamInfo" : "cuKernelGetParamInfo";
-  if (!ask_with(first, &answer))
-    ask_with(second, &answer);
+  if (!ask_with(kernel->is_kernel, &answer))
+    ask_with(!kernel->is_kernel, &answer);
   if (answer.parameter_count < 0 && current_context() == 0)
     return; // the driver may answer once there is a context
-  pthread_mutex_lock(&asking);
-  if (!kernel->layout_asked) {
-    kernel->layout = answer.layout;
-    kernel->parameter_bytes = answer.parameter_bytes;
-    kernel->parameter_count = answer.parameter_count;
-    __atomic_store_n(&kernel->layout_asked, true, __ATOMIC_RELEASE);
-    answer.layout = NULL;
+  HOLD(asking);
+  if (kernel->layout_asked) {
+    free(answer.layout);
+    return;
   }
-  pthread_mutex_unlock(&asking);
-  free(answer.layout);
+  kernel->layout = answer.layout;
+  kernel->parameter_bytes = answer.parameter_bytes;
+  kernel->parameter_count = answer.parameter_count;
+  __atomic_store_n(&kernel->layout_asked, true, __ATOMIC_RELEASE);
 }
 
 size_t ask_attributes(const struct kernel *kernel, int32_t pairs[2 * KERNEL_ATTRIBUTES]) {
-  int (*ask_function)(int *, int, uint64_t) = driver_symbol("cuFuncGetAttribute");
-  int (*ask_kernel)(int *, int, uint64_t, int) = driver_symbol("cuKernelGetAttribute");
-  int (*current_device)(int *) = driver_symbol("cuCtxGetDevice");
-  int device;
-  if (kernel->is_kernel &&
-      (ask_kernel == NULL || current_device == NULL || current_device(&device) != SUCCESS))
-    return 0;
-  if (!kernel->is_kernel && ask_function == NULL)
-    return 0;
+  int device = kernel->is_kernel ? current_device() : 0;
   size_t count = 0;
-  for (int attribute = 0; attribute < KERNEL_ATTRIBUTES; attribute++) {
+  for (int attribute = 0; device >= 0 && attribute < KERNEL_ATTRIBUTES; attribute++) {
     int value;
-    int result = kernel->is_kernel ? ask_kernel(&value, attribute, kernel->handle, device)
-                                   : ask_function(&value, attribute, kernel->handle);
+    uint64_t what = (uint64_t)attribute;
+    int result = kernel->is_kernel
+                     ? ASK("cuKernelGetAttribute", word(&value), what, kernel->handle, (uint64_t)device)
+                     : ASK("cuFuncGetAttribute", word(&value), what, kernel->handle);
     if (result != SUCCESS)
       continue;
     pairs[2 * count] = attribute;
@@ -221,10 +185,9 @@ size_t ask_attributes(const struct kernel *kernel, int32_t pairs[2 * KERNEL_ATTR
 
 uint64_t library_kernel_of(const struct kernel *kernel) {
   enum { MAX_ASKED = 64 };
-  int (*function_of)(uint64_t *, uint64_t) = driver_symbol("cuKernelGetFunction");
   uint64_t candidates[MAX_ASKED], found = 0, function;
   size_t count = 0;
-  if (function_of == NULL || kernel->name[0] == '\0')
+  if (kernel->name[0] == '\0')
     return 0;
   pthread_mutex_lock(&lock);
   struct handle_row *row;
@@ -235,70 +198,56 @@ uint64_t library_kernel_of(const struct kernel *kernel) {
   }
   pthread_mutex_unlock(&lock);
   for (size_t n = 0; n < count && found == 0; n++)
-    if (function_of(&function, candidates[n]) == SUCCESS && function == kernel->handle)
+    if (ASK("cuKernelGetFunction", word(&function), candidates[n]) == SUCCESS && function == kernel->handle)
       found = candidates[n];
   return found;
 }
 
 // ---- calls that make and end handles ------------------------------------------------------------
 
-static uint64_t output(const struct call *call, unsigned parameter) {
-  uint64_t value = 0;
-  if (call->arguments[parameter] != 0)
-    memcpy(&value, (const void *)(uintptr_t)call->arguments[parameter], 8);
-  return value;
+static void library_gave_module(uint64_t module, uint64_t library) {
+  HOLD(lock);
+  struct handle_row *row = find_handle(&libraries, module);
+  if (row != NULL)
+    end_handle(row); // its end was not seen
+  if (module > DEAD_HANDLE)
+    add_handle(&libraries, module, (void *)(uintptr_t)library);
+}
+
+static void forget_modules_of(uint64_t library) {
+  HOLD(lock);
+  struct handle_row *row;
+  for (size_t position = 0; (row = next_handle(&libraries, &position)) != NULL;)
+    if ((uint64_t)(uintptr_t)row->object == library)
+      end_handle(row);
+}
+
+static void remember_enumerated(const struct call *call, bool is_kernel) {
+  const uint64_t *arguments = call->arguments, *handles = pointer_argument(call, 0);
+  for (uint64_t n = 0; handles != NULL && n < arguments[1]; n++) {
+    bool unused;
+    const char *name = handles[n] != 0 ? name_from_driver(handles[n], &unused) : NULL;
+    if (name != NULL)
+      remember_kernel(handles[n], arguments[2], name, is_kernel);
+  }
 }
 
 void note_kernels(const struct call *call) {
-  const uint64_t *arguments = call->arguments;
-  switch (call->function->id) {
-  case ID_cuModuleGetFunction:
-    remember_kernel(output(call, 0), arguments[1], (const char *)(uintptr_t)arguments[2], false);
-    break;
-  case ID_cuLibraryGetKernel:
-    remember_kernel(output(call, 0), arguments[1], (const char *)(uintptr_t)arguments[2], true);
-    break;
-  case ID_cuKernelGetFunction: {
-    struct kernel *kernel = kernel_of_handle(arguments[1]);
-    remember_kernel(output(call, 0), kernel->owner, kernel->name, false);
-    break;
-  }
-  case ID_cuLibraryGetModule: {
-    pthread_mutex_lock(&lock);
-    struct pair *grown = realloc(library_of_module, (library_of_module_count + 1) * sizeof *grown);
-    if (grown != NULL) {
-      library_of_module = grown;
-      library_of_module[library_of_module_count++] = (struct pair){output(call, 0), arguments[1]};
-    }
-    pthread_mutex_unlock(&lock);
-    break;
-  }
-  case ID_cuLibraryUnload:
-    pthread_mutex_lock(&lock);
-    for (size_t n = 0; n < library_of_module_count;) {
-      if (library_of_module[n].second == arguments[0])
-        library_of_module[n] = library_of_module[--library_of_module_count];
-      else
-        n++;
-    }
-    pthread_mutex_unlock(&lock);
-    forget(ends_with_owner, arguments[0]);
-    break;
-  case ID_cuModuleUnload:
-    forget(ends_with_owner, arguments[0]);
-    break;
-  case ID_cuModuleEnumerateFunctions:
-  case ID_cuLibraryEnumerateKernels:
-    for (uint64_t n = 0; arguments[0] != 0 && n < arguments[1]; n++) {
-      uint64_t handle;
-      bool is_kernel;
-      memcpy(&handle, (const uint8_t *)(uintptr_t)arguments[0] + n * 8, 8);
-      const char *name = handle != 0 ? name_from_driver(handle, &is_kernel) : NULL;
-      if (name != NULL)
-        remember_kernel(handle, arguments[2], name, call->function->id == ID_cuLibraryEnumerateKernels);
-    }
-    break;
-  default:
-    break;
+  const struct function *function = call->function;
+  bool is_kernel = function->gives == HANDLE_CUkernel;
+  if (unloads(function)) {
+    forget_modules_of(call->arguments[0]);
+    forget(ends_with_owner, call->arguments[0]);
+  } else if (function->gives == HANDLE_CUmodule && position_of_handle(function, HANDLE_CUlibrary) == 1) {
+    library_gave_module(handle_given_out(call), call->arguments[1]);
+  } else if (!is_kernel && function->gives != HANDLE_CUfunction) {
+    return;
+  } else if (parameter_of(function, 0)->count.first >= 0) {
+    remember_enumerated(call, is_kernel);
+  } else if (position_of_handle(function, HANDLE_CUkernel) == 1) {
+    struct kernel *kernel = kernel_of_handle(call->arguments[1]);
+    remember_kernel(handle_given_out(call), kernel->owner, kernel->name, is_kernel);
+  } else {
+    remember_kernel(handle_given_out(call), call->arguments[1], pointer_argument(call, 2), is_kernel);
   }
 }

@@ -1,18 +1,11 @@
 // Asks whoever started the capture for the names of the variables in an image, through a socket in its
 // folder.
-#define _GNU_SOURCE
 #include "objects/variable_names.h"
 
-#include "base/bytes.h"
-#include "base/fork.h"
-#include "driver/ask.h"
-#include "record/image.h"
-#include "record/writer.h"
+#include "driver/real.h"
+#include "record/encode.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -20,10 +13,7 @@
 
 enum { MAX_ANSWER_BYTES = 4 << 20, PATIENCE_S = 20 };
 
-static bool launcher_is_silent; // it did not answer in time once, so it is not waited for again
-
-static void ask_again(void) { launcher_is_silent = false; }
-IN_CHILD(ask_again);
+static ZERO_IN_CHILD bool launcher_is_silent; // it did not answer in time once, so it is not waited for again
 
 // What is sent, followed by `data_bytes` bytes: replay/capture/variables.py.
 struct question {
@@ -75,7 +65,7 @@ static int connect_to_launcher(void) {
   return descriptor;
 }
 
-char *variable_names(const struct image_part *part, uint32_t *bytes, bool *is_gone) {
+char *variable_names(const struct attachment *part, uint32_t *bytes, bool *is_gone) {
   const char *blobs = blobs_file_name();
   bool in_blobs = part->storage == STORAGE_BLOB;
   struct question question = {
@@ -92,7 +82,7 @@ char *variable_names(const struct image_part *part, uint32_t *bytes, bool *is_go
   char *names = NULL;
   int descriptor = connect_to_launcher();
   if (descriptor >= 0 && transfer(descriptor, &question, sizeof question, true) &&
-      transfer(descriptor, in_blobs ? (void *)(uintptr_t)blobs : part->data, question.data_bytes, true) &&
+      transfer(descriptor, (void *)(uintptr_t)(in_blobs ? blobs : part->data), question.data_bytes, true) &&
       transfer(descriptor, &answer, sizeof answer, false)) {
     *is_gone = answer.state == IMAGE_IS_GONE;
     if (answer.state == ANSWERED && answer.bytes <= MAX_ANSWER_BYTES)
@@ -111,21 +101,13 @@ char *variable_names(const struct image_part *part, uint32_t *bytes, bool *is_go
   return names;
 }
 
-bool rescue_image(struct image_part *part) {
-  enum { PIECE_BYTES = 65536 };
+bool rescue_image(struct attachment *part) {
   if (part->mapped == NULL || !image_is_still_there(part->mapped, part->length, part->check))
     return false;
-  uint8_t *piece = malloc(PIECE_BYTES);
-  uint64_t offset = reserve_blob(part->length);
-  uint32_t check = 0;
-  bool whole = piece != NULL;
-  for (uint64_t done = 0; whole && done < part->length; done += PIECE_BYTES) {
-    size_t bytes = part->length - done < PIECE_BYTES ? (size_t)(part->length - done) : PIECE_BYTES;
-    whole = read_memory(piece, (const uint8_t *)part->mapped + done, bytes) &&
-            write_blob(offset + done, piece, bytes);
-    if (whole)
-      check = crc32c(check, piece, bytes);
-  }
+  uint8_t *piece = malloc(BLOB_PIECE_BYTES);
+  uint64_t offset;
+  uint32_t check;
+  bool whole = piece != NULL && copy_to_blobs(part->mapped, part->length, piece, &offset, &check);
   free(piece);
   struct record record;
   if (!whole || !begin_record(&record, RECORD_IMAGE, 0, 0, 24 + (part->data_bytes + 7) / 8 * 8))

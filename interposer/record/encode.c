@@ -1,12 +1,7 @@
 // ENTER and LEAVE records: one path for every function, driven by the roles of its parameters.
 #include "record/encode.h"
 
-#include "base/bytes.h"
-#include "base/thread.h"
 #include "driver/real.h"
-#include "record/image.h"
-
-#include <string.h>
 
 // ---- attachments --------------------------------------------------------------------------------
 
@@ -27,14 +22,21 @@ static struct attachment *new_attachment(struct call *call, unsigned parameter, 
   return item;
 }
 
+static void set_place(struct attachment *item, uint64_t offset, uint32_t check) {
+  item->storage = STORAGE_BLOB;
+  item->offset = offset;
+  item->check = check;
+  item->data = &item->offset;
+  item->data_bytes = sizeof item->offset;
+}
+
 bool set_bytes(struct attachment *item, const void *data, uint64_t length) {
   item->data = data;
   item->length = length;
+  item->data_bytes = (uint32_t)length;
   if (length <= INLINE_BYTES)
     return true;
-  item->storage = STORAGE_BLOB;
-  item->offset = reserve_blob(length);
-  item->check = crc32c(0, data, length);
+  set_place(item, reserve_blob(length), crc32c(0, data, length));
   return write_blob(item->offset, data, length);
 }
 
@@ -45,23 +47,32 @@ void attach(struct call *call, unsigned parameter, unsigned part, const void *da
 }
 
 bool attach_place(struct call *call, unsigned parameter, unsigned part, const void *reference,
-                  uint32_t reference_bytes, uint64_t length, uint32_t check) {
+                  uint32_t reference_bytes, const void *mapped, uint64_t length, uint32_t check) {
   struct attachment *item = new_attachment(call, parameter, part, length);
   if (item == NULL)
     return false;
   item->storage = STORAGE_FILE;
   item->data = reference;
-  item->reference_bytes = reference_bytes;
+  item->data_bytes = reference_bytes;
+  item->mapped = mapped;
   item->check = check;
   return true;
 }
 
-void attach_copy(struct call *call, unsigned parameter, unsigned part, const void *data, uint64_t length) {
-  void *copy = length <= INLINE_BYTES ? take_scratch(call, length) : NULL;
-  if (copy != NULL)
-    memcpy(copy, data, length);
-  if (copy != NULL || length > INLINE_BYTES) // what is longer is written at once
-    attach(call, parameter, part, copy != NULL ? copy : data, length);
+bool copy_to_blobs(const void *data, uint64_t length, uint8_t piece[BLOB_PIECE_BYTES], uint64_t *offset,
+                   uint32_t *check) {
+  const uint8_t *from = data;
+  if (!read_memory(piece, from, 1) || !read_memory(piece, from + length - 1, 1))
+    return false;
+  *offset = reserve_blob(length);
+  *check = 0;
+  for (uint64_t done = 0; done < length; done += BLOB_PIECE_BYTES) {
+    size_t bytes = length - done < BLOB_PIECE_BYTES ? (size_t)(length - done) : BLOB_PIECE_BYTES;
+    if (!read_memory(piece, from + done, bytes) || !write_blob(*offset + done, piece, bytes))
+      return false;
+    *check = crc32c(*check, piece, bytes);
+  }
+  return true;
 }
 
 bool attach_unsafe(struct call *call, unsigned parameter, unsigned part, const void *data, uint64_t length) {
@@ -72,43 +83,27 @@ bool attach_unsafe(struct call *call, unsigned parameter, unsigned part, const v
     attach(call, parameter, part, copy, length);
     return true;
   }
-  // In pieces through the scratch, so that the check is that of the bytes written even if another thread
-  // changes them.
-  uint32_t piece_bytes = 65536, used = call->scratch_used;
-  uint8_t *piece = take_scratch(call, piece_bytes);
+  uint32_t check, used = call->scratch_used;
+  uint64_t offset;
+  uint8_t *piece = take_scratch(call, BLOB_PIECE_BYTES);
   call->scratch_used = used;
-  if (piece == NULL || call->attachment_count >= MAX_ATTACHMENTS || !read_memory(piece, data, 1) ||
-      !read_memory(piece, (const uint8_t *)data + length - 1, 1))
+  if (piece == NULL || call->attachment_count >= MAX_ATTACHMENTS ||
+      !copy_to_blobs(data, length, piece, &offset, &check))
     return false;
-  uint64_t offset = reserve_blob(length);
-  uint32_t check = 0;
-  for (uint64_t done = 0; done < length;) {
-    size_t bytes = length - done < piece_bytes ? (size_t)(length - done) : piece_bytes;
-    if (!read_memory(piece, (const uint8_t *)data + done, bytes))
-      return false;
-    check = crc32c(check, piece, bytes);
-    if (!write_blob(offset + done, piece, bytes))
-      return false;
-    done += bytes;
-  }
-  struct attachment *item = new_attachment(call, parameter, part, length);
-  item->storage = STORAGE_BLOB;
-  item->offset = offset;
-  item->check = check;
+  set_place(new_attachment(call, parameter, part, length), offset, check);
   return true;
 }
 
 // ---- values -------------------------------------------------------------------------------------
 
-static uint64_t factor(const struct call *call, int position) {
-  const struct parameter *parameter = &parameters[call->function->first_parameter + position];
-  uint64_t word = call->arguments[position];
-  if (parameter->role != ROLE_OUT && parameter->role != ROLE_INOUT)
-    return word;
-  uint64_t value = 0;
-  if (word != 0)
-    memcpy(&value, (const void *)(uintptr_t)word,
+static uint64_t factor(const struct call *call, unsigned position) {
+  const struct parameter *parameter = parameter_of(call->function, position);
+  uint64_t value = call->arguments[position];
+  if (value != 0 && (parameter->role == ROLE_OUT || parameter->role == ROLE_INOUT)) {
+    value = 0;
+    memcpy(&value, pointer_argument(call, position),
            parameter->element_bytes < 8 ? parameter->element_bytes : 8);
+  }
   return value;
 }
 
@@ -117,48 +112,30 @@ uint64_t term_value(const struct call *call, const struct term *term) {
   if (value == 0) // no such term
     return 0;
   if (term->first >= 0)
-    value *= factor(call, term->first);
+    value *= factor(call, (unsigned)term->first);
   if (term->second >= 0)
-    value *= factor(call, term->second);
+    value *= factor(call, (unsigned)term->second);
   return value;
 }
 
 // ---- records ------------------------------------------------------------------------------------
 
-// Of what is in the record itself, after the attachment's two words.
-static size_t stored_bytes(const struct attachment *item) {
-  switch (item->storage) {
-  case STORAGE_BLOB:
-    return 8;
-  case STORAGE_FILE:
-    return item->reference_bytes;
-  default:
-    return item->length;
-  }
-}
-
-size_t attachment_bytes(const struct attachment *item) { return 16 + (stored_bytes(item) + 7) / 8 * 8; }
-
-void put_attachment(struct record *record, const struct attachment *item) {
-  put_u64(record, item->parameter | (uint64_t)item->part << 16 | (uint64_t)item->storage << 24 |
-                      (uint64_t)item->check << 32);
-  put_u64(record, item->length);
-  if (item->storage == STORAGE_BLOB)
-    put_u64(record, item->offset);
-  else
-    put_bytes(record, item->data, stored_bytes(item));
-}
-
+// After its two words comes what is in the record itself.
 static size_t attachments_bytes(const struct call *call) {
   size_t bytes = 0;
   for (unsigned n = 0; n < call->attachment_count; n++)
-    bytes += attachment_bytes(&call->attachments[n]);
+    bytes += 16 + (call->attachments[n].data_bytes + 7) / 8 * 8;
   return bytes;
 }
 
 static void put_attachments(struct record *record, const struct call *call) {
-  for (unsigned n = 0; n < call->attachment_count; n++)
-    put_attachment(record, &call->attachments[n]);
+  for (unsigned n = 0; n < call->attachment_count; n++) {
+    const struct attachment *item = &call->attachments[n];
+    put_u64(record, item->parameter | (uint64_t)item->part << 16 | (uint64_t)item->storage << 24 |
+                        (uint64_t)item->check << 32);
+    put_u64(record, item->length);
+    put_bytes(record, item->data, item->data_bytes);
+  }
 }
 
 void attach_inputs(struct call *call) {
@@ -166,15 +143,16 @@ void attach_inputs(struct call *call) {
   if (!(function->flags & FLAG_INPUTS))
     return;
   for (unsigned n = 0; n < function->parameter_count; n++) {
-    const struct parameter *parameter = &parameters[function->first_parameter + n];
-    const void *pointer = (const void *)(uintptr_t)call->arguments[n];
+    const struct parameter *parameter = parameter_of(function, n);
+    const void *pointer = pointer_argument(call, n);
     if (pointer == NULL)
       continue;
     switch (parameter->role) {
     case ROLE_IN:
-    case ROLE_INOUT: {
+    case ROLE_INOUT:
+    case ROLE_HOST_READ: {
       uint64_t bytes = term_value(call, &parameter->count) * parameter->element_bytes;
-      if (bytes > 0)
+      if (bytes > 0 || parameter->role == ROLE_HOST_READ) // a copy of nothing, too
         attach_unsafe(call, n, 0, pointer, bytes);
       break;
     }
@@ -183,9 +161,6 @@ void attach_inputs(struct call *call) {
       break;
     case ROLE_IMAGE:
       attach_image(call, n, pointer);
-      break;
-    case ROLE_HOST_READ:
-      attach_unsafe(call, n, 0, pointer, term_value(call, &parameter->count));
       break;
     default:
       break;
@@ -201,8 +176,8 @@ void attach_outputs(struct call *call, int result) {
   if (result != SUCCESS || !(function->flags & FLAG_OUTPUTS))
     return;
   for (unsigned n = 0; n < function->parameter_count; n++) {
-    const struct parameter *parameter = &parameters[function->first_parameter + n];
-    const void *pointer = (const void *)(uintptr_t)call->arguments[n];
+    const struct parameter *parameter = parameter_of(function, n);
+    const void *pointer = pointer_argument(call, n);
     if (pointer == NULL)
       continue;
     if (parameter->role == ROLE_OUT || parameter->role == ROLE_INOUT)
@@ -212,7 +187,7 @@ void attach_outputs(struct call *call, int result) {
   }
 }
 
-bool encode_enter(struct call *call) {
+bool encode_enter(const struct call *call) {
   struct record record;
   size_t words = (size_t)call->function->parameter_count * 8;
   if (!begin_record_in(belongs_to_window(call) ? call->window : 0, &record, RECORD_ENTER,
@@ -226,13 +201,27 @@ bool encode_enter(struct call *call) {
 
 void encode_leave(const struct call *call, int result) {
   struct record record;
-  size_t attached = attachments_bytes(call);
-  bool says_something = result != SUCCESS || attached > 0;
+  bool says_something = result != SUCCESS || call->attachment_count > 0;
   if (!begin_record(&record, RECORD_LEAVE, call->record_function, call->number,
-                    says_something ? 8 + attached : 0))
+                    says_something ? 8 + attachments_bytes(call) : 0))
     return;
   if (says_something)
     put_u64(&record, (uint32_t)result);
   put_attachments(&record, call);
   end_record(&record);
+}
+
+void record_made_call(const struct function *function, uint16_t record_function, const uint64_t *arguments,
+                      struct attachment *entered, struct attachment *left) {
+  struct call call = {.function = function,
+                      .record_function = record_function,
+                      .arguments = arguments,
+                      .number = next_call_number(),
+                      .attachments = entered,
+                      .attachment_count = entered != NULL};
+  if (!encode_enter(&call))
+    return;
+  call.attachments = left;
+  call.attachment_count = left != NULL;
+  encode_leave(&call, SUCCESS);
 }

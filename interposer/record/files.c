@@ -3,21 +3,14 @@
 // The application may close our descriptors (daemons close them all) and open files of its own under the same
 // numbers, so each use of a descriptor first looks whether it still is the file that was opened, and opens
 // that again where it is not.
-#define _GNU_SOURCE
 #include "record/files.h"
 
-#include "base/macros.h"
-
-#include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { FIRST_DESCRIPTOR = 200 }; // out of the way of programs that expect small numbers
@@ -78,7 +71,8 @@ static bool open_again(struct file *file) {
   return file_is_ours(file);
 }
 
-static struct file *held; // with the lock that says that this process is writing
+static struct file *held;       // with the lock that says that this process is writing
+static char complete[PATH_MAX]; // its name when nobody is
 static void hold_again(void);
 
 static bool at_hand(struct file *file) {
@@ -108,13 +102,22 @@ static bool lock_soon(const struct file *file, int kind) {
   return false;
 }
 
+bool path_in(char path[PATH_MAX], const char *directory, const char *format, ...) {
+  char name[64];
+  va_list values;
+  va_start(values, format);
+  vsnprintf(name, sizeof name, format, values);
+  va_end(values);
+  if ((size_t)snprintf(path, PATH_MAX, "%s/%s", directory, name) < PATH_MAX)
+    return true;
+  errno = ENAMETOOLONG;
+  return false;
+}
+
 bool hold_directory(struct file *file, const char *directory) {
-  char incomplete[PATH_MAX], complete[PATH_MAX];
-  if ((size_t)snprintf(incomplete, sizeof incomplete, "%s/incomplete", directory) >= sizeof incomplete ||
-      (size_t)snprintf(complete, sizeof complete, "%s/complete", directory) >= sizeof complete) {
-    errno = ENAMETOOLONG;
+  char incomplete[PATH_MAX];
+  if (!path_in(incomplete, directory, "incomplete") || !path_in(complete, directory, "complete"))
     return false;
-  }
   // An earlier process of the same application ended cleanly; now there is another one.
   rename(complete, incomplete);
   int descriptor = open(incomplete, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -127,23 +130,16 @@ bool hold_directory(struct file *file, const char *directory) {
 
 // The lock ended with the descriptor, so another process may have taken itself for the last one.
 static void hold_again(void) {
-  char complete[PATH_MAX];
-  size_t length = strlen(held->path) - strlen("incomplete");
-  if ((size_t)snprintf(complete, sizeof complete, "%.*scomplete", (int)length, held->path) < sizeof complete)
-    rename(complete, held->path);
+  rename(complete, held->path);
   if (open_again(held))
     lock_soon(held, LOCK_SH);
 }
 
-void release_directory(struct file *file, const char *directory) {
+void release_directory(struct file *file) {
   // Whoever gets the exclusive lock is the last one.
   held = NULL;
-  if (at_hand(file) && lock_soon(file, LOCK_EX)) {
-    char incomplete[PATH_MAX], complete[PATH_MAX];
-    snprintf(incomplete, sizeof incomplete, "%s/incomplete", directory);
-    snprintf(complete, sizeof complete, "%s/complete", directory);
-    rename(incomplete, complete);
-  }
+  if (at_hand(file) && lock_soon(file, LOCK_EX))
+    rename(file->path, complete);
   close_file(file);
 }
 

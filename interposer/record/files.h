@@ -1,10 +1,9 @@
 // The files of a capture.
 #pragma once
 
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
+
+#include <limits.h>
 #include <sys/stat.h>
 
 struct file {
@@ -24,7 +23,10 @@ void close_file(struct file *file);
 // `incomplete` exists and this process holds its share of the lock.
 bool hold_directory(struct file *file, const char *directory);
 // The last process to release it renames it `complete`.
-void release_directory(struct file *file, const char *directory);
+void release_directory(struct file *file);
 
+// False, with errno: it is too long.
+bool path_in(char path[PATH_MAX], const char *directory, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 // STEM.<pid>.bin beside this process's calls.<pid>.bin (writer.c).
 bool create_beside_calls(struct file *file, const char *stem);

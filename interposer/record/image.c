@@ -1,18 +1,12 @@
 // Module images: their size, which no call passes but which is in the image itself, and where their bytes
 // are.
-#define _GNU_SOURCE
-#include "record/image.h"
-
-#include "base/bytes.h"
-#include "base/privacy.h"
 #include "record/encode.h"
-#include "record/writer.h"
+#include "record/process.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,48 +26,25 @@ struct container_header {
   uint64_t entries_bytes;
 };
 
-struct elf_header {
-  uint8_t identification[16];
-  uint16_t type, machine;
-  uint32_t version;
-  uint64_t entry, program_offset, section_offset;
-  uint32_t flags;
-  uint16_t header_bytes, program_entry_bytes, program_count, section_entry_bytes, section_count, names;
-};
-
-struct elf_section {
-  uint32_t name, type;
-  uint64_t flags, address, offset, bytes;
-};
-
-struct elf_program {
-  uint32_t type, flags;
-  uint64_t offset, virtual_address, physical_address, file_bytes;
-};
-
-enum { ELF_NO_BITS = 8 };
-
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 static uint64_t elf_bytes(const uint8_t *image) {
-  struct elf_header header;
+  Elf64_Ehdr header;
   memcpy(&header, image, sizeof header);
-  if (header.identification[4] != 2) // 64-bit
+  if (header.e_ident[EI_CLASS] != ELFCLASS64)
     return 0;
-  uint64_t end = larger(header.section_offset + (uint64_t)header.section_count * header.section_entry_bytes,
-                        header.program_offset + (uint64_t)header.program_count * header.program_entry_bytes);
-  for (unsigned n = 0; n < header.section_count; n++) {
-    struct elf_section section;
-    memcpy(&section, image + header.section_offset + (uint64_t)n * header.section_entry_bytes,
-           sizeof section);
-    if (section.type != ELF_NO_BITS)
-      end = larger(end, section.offset + section.bytes);
+  uint64_t end = larger(header.e_shoff + (uint64_t)header.e_shnum * header.e_shentsize,
+                        header.e_phoff + (uint64_t)header.e_phnum * header.e_phentsize);
+  for (unsigned n = 0; n < header.e_shnum; n++) {
+    Elf64_Shdr section;
+    memcpy(&section, image + header.e_shoff + (uint64_t)n * header.e_shentsize, sizeof section);
+    if (section.sh_type != SHT_NOBITS)
+      end = larger(end, section.sh_offset + section.sh_size);
   }
-  for (unsigned n = 0; n < header.program_count; n++) {
-    struct elf_program program;
-    memcpy(&program, image + header.program_offset + (uint64_t)n * header.program_entry_bytes,
-           sizeof program);
-    end = larger(end, program.offset + program.file_bytes);
+  for (unsigned n = 0; n < header.e_phnum; n++) {
+    Elf64_Phdr program;
+    memcpy(&program, image + header.e_phoff + (uint64_t)n * header.e_phentsize, sizeof program);
+    end = larger(end, program.p_offset + program.p_filesz);
   }
   return end;
 }
@@ -167,10 +138,8 @@ static bool attach_mapped(struct call *call, unsigned parameter, unsigned part, 
     if (reference != NULL) {
       memcpy(reference, words, sizeof words);
       memcpy(reference + sizeof words, path, path_bytes);
-      attached =
-          attach_place(call, parameter, part, reference, (uint32_t)(sizeof words + path_bytes), bytes, check);
-      if (attached)
-        call->attachments[call->attachment_count - 1].mapped = image;
+      attached = attach_place(call, parameter, part, reference, (uint32_t)(sizeof words + path_bytes), image,
+                              bytes, check);
     }
   }
   if (descriptor >= 0)

@@ -1,31 +1,32 @@
 // Records that survive the process being killed at any instruction. The layout is replay/raw/FORMAT.md.
 //
-// The newest records are in one of two halves of a shared mapping of the file, whose pages belong to the
-// kernel: what was stored is in the file whatever happens to the process. A record's payload is written
-// first, then the end after it, and its size last; the next one starts only then (under the lock). A half
-// that is full is appended to the log after the halves while the other one takes what comes; `places` in the
-// file's header say which half holds something and where that belongs, so that every record is in the file at
-// every moment. Pages that come with a write cost a fraction of what pages of a mapping cost.
-#define _GNU_SOURCE
+//   begin_call        end_call       notes, copies of memory, process text
+//       |                 |                       |
+//   encode_enter     encode_leave                 |
+//       +-----------------+-----------------------+--- what is longer than INLINE_BYTES ---+
+//                         |                                                                |
+//           begin_record: lock, make_room                                 reserve_blob, write_blob: no lock
+//           put_u64, put_bytes                                                             |
+//           end_record: size last, unlock                                                  |
+//                         |                                                                v
+//   calls file: [ header | half 0 | half 1 | log ... ]                        blobs file: [ ... ]
+//                 places    present   full: change_halves appends it to the log
+//
+// The halves are a shared mapping, whose pages belong to the kernel: what was stored is in the file whatever
+// happens to the process. A record's payload is written first, then the end after it, and its size last; the
+// next one starts only then. `places` says which half holds something and where in the log that belongs, so
+// that every record is in the file at every moment. Pages that come with a write cost a fraction of what
+// pages of a mapping cost.
 #include "record/writer.h"
 
-#include "base/bytes.h"
-#include "base/fork.h"
-#include "base/macros.h"
 #include "base/state.h"
-#include "base/thread.h"
 #include "record/files.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -66,12 +67,6 @@ static _Atomic uint64_t blobs_end;
 static struct file_header *file_header(void) { return (struct file_header *)(void *)mapped; }
 static uint8_t *half(unsigned n) { return mapped + HALVES_OFFSET + (size_t)n * HALF_BYTES; }
 
-static uint64_t clock_ns(clockid_t clock) {
-  struct timespec now;
-  clock_gettime(clock, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 int open_capture_folder(void) {
   return directory_path != NULL ? open(directory_path, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
 }
@@ -88,32 +83,19 @@ bool writer_is_open(void) { return atomic_load_explicit(&is_open, memory_order_r
 
 bool create_beside_calls(struct file *file, const char *stem) {
   char path[PATH_MAX];
-  if ((size_t)snprintf(path, sizeof path, "%s/%s.%s", directory_path, stem, name_suffix) >= sizeof path) {
-    errno = ENAMETOOLONG;
-    return false;
-  }
-  return create_file(file, path);
+  return path_in(path, directory_path, "%s.%s", stem, name_suffix) && create_file(file, path);
 }
 
 // A process that called exec keeps its pid, and pids come again: the first free number is taken.
-static bool create_pair(const char *directory) {
-  char path[PATH_MAX];
-  for (unsigned n = 0; n < 10000; n++) {
-    char suffix[32] = "";
+static bool create_pair(void) {
+  errno = EEXIST;
+  for (unsigned n = 0; n < 10000 && errno == EEXIST; n++) {
+    int length = snprintf(name_suffix, sizeof name_suffix, "%d", (int)getpid());
     if (n > 0)
-      snprintf(suffix, sizeof suffix, ".%u", n);
-    if ((size_t)snprintf(path, sizeof path, "%s/calls.%d%s.bin", directory, (int)getpid(), suffix) >=
-        sizeof path) {
-      errno = ENAMETOOLONG;
-      return false;
-    }
-    if (!create_file(&calls_file, path)) {
-      if (errno == EEXIST)
-        continue;
-      return false;
-    }
-    snprintf(name_suffix, sizeof name_suffix, "%d%s.bin", (int)getpid(), suffix);
-    return create_beside_calls(&blobs_file, "blobs");
+      length += snprintf(name_suffix + length, sizeof name_suffix - (size_t)length, ".%u", n);
+    snprintf(name_suffix + length, sizeof name_suffix - (size_t)length, ".bin");
+    if (create_beside_calls(&calls_file, "calls"))
+      return create_beside_calls(&blobs_file, "blobs");
   }
   return false;
 }
@@ -121,13 +103,13 @@ static bool create_pair(const char *directory) {
 bool open_writer(const char *directory) {
   // The application may change its working directory before it ends.
   directory_path = realpath(directory, NULL);
-  if (directory_path != NULL && hold_directory(&held_file, directory_path) && create_pair(directory_path) &&
+  if (directory_path != NULL && hold_directory(&held_file, directory_path) && create_pair() &&
       (mapped = map_file(&calls_file, 0, LOG_OFFSET)) != NULL) {
     struct file_header *header = file_header();
     header->version = FORMAT_VERSION;
     header->pid = (uint32_t)getpid();
     header->start_time_ns = clock_ns(CLOCK_REALTIME);
-    header->monotonic_ns = clock_ns(CLOCK_MONOTONIC);
+    header->monotonic_ns = now_ns();
     header->half_bytes = HALF_BYTES;
     atomic_store(&header->places[0], LOG_OFFSET);
     memcpy(header->magic, "RCAPCALL", sizeof header->magic);
@@ -150,7 +132,7 @@ bool open_writer(const char *directory) {
 // ---- records ------------------------------------------------------------------------------------
 
 static void fill_header(uint8_t *start, enum record_kind kind, uint16_t function, uint64_t call) {
-  uint64_t time_ns = clock_ns(CLOCK_MONOTONIC);
+  uint64_t time_ns = now_ns();
   uint16_t kind_word = (uint16_t)kind;
   uint32_t thread = current_thread()->id;
   memcpy(start + 4, &kind_word, 2);
@@ -176,35 +158,25 @@ static void commit(uint8_t *start, size_t bytes) {
   used += bytes;
 }
 
-static void put_text_record(enum record_kind kind, enum note code, const char *text) {
-  size_t length = strlen(text);
-  size_t bytes = HEADER_BYTES + 8 + (length + 7) / 8 * 8;
+// With the lock held; there is room for it.
+static void put_last_record(enum record_kind kind, uint64_t call, uint64_t word, const char *text) {
+  size_t length = strlen(text), bytes = HEADER_BYTES + 8 + (length + 7) / 8 * 8;
   if (mapped == NULL || bytes + 8 > HALF_BYTES - used)
     return;
-  uint8_t *start = half(present) + used;
-  fill_header(start, kind, 0, 0);
-  uint32_t words[2] = {(uint32_t)code, (uint32_t)length};
-  memcpy(start + HEADER_BYTES, words, 8);
-  memset(start + bytes - 8, 0, 8);
-  memcpy(start + HEADER_BYTES + 8, text, length);
-  commit(start, bytes);
+  struct record record = {.start = half(present) + used, .cursor = half(present) + used + HEADER_BYTES};
+  fill_header(record.start, kind, 0, call);
+  put_u64(&record, word);
+  put_bytes(&record, text, length);
+  commit(record.start, bytes);
 }
 
-static void put_end_record(uint32_t reason) {
-  if (mapped == NULL || HEADER_BYTES + 16 > HALF_BYTES - used)
-    return;
-  uint64_t word = reason;
-  uint8_t *start = half(present) + used;
-  fill_header(start, RECORD_END, 0, last_call_number());
-  memcpy(start + HEADER_BYTES, &word, 8);
-  commit(start, HEADER_BYTES + 8);
-}
+static void put_end_record(uint64_t reason) { put_last_record(RECORD_END, last_call_number(), reason, ""); }
 
 // With the lock held. Everything passes through from here on.
 static void stop_with_lock(const char *reason) {
   if (!atomic_exchange(&is_open, false))
     return;
-  put_text_record(RECORD_NOTE, NOTE_CAPTURE_STOPPED, reason);
+  put_last_record(RECORD_NOTE, 0, NOTE_CAPTURE_STOPPED | (uint64_t)strlen(reason) << 32, reason);
   put_end_record(1);
   atomic_store(&mode, MODE_DONE);
 }
@@ -215,9 +187,8 @@ void stop_capture(const char *format, ...) {
   va_start(values, format);
   vsnprintf(reason, sizeof reason, format, values);
   va_end(values);
-  pthread_mutex_lock(&lock);
+  HOLD(lock);
   stop_with_lock(reason);
-  pthread_mutex_unlock(&lock);
 }
 
 static const char *why(int error) {
@@ -236,9 +207,8 @@ static void stop_growing(void) {
 
 // Pages are asked for at once: one by one, their faults cost more than the records.
 static void populate(void) {
-  int error = errno;
+  KEEP_ERRNO;
   madvise(half(present), HALF_BYTES, MADV_POPULATE_WRITE);
-  errno = error;
   populated[present] = true;
 }
 
@@ -290,11 +260,6 @@ static bool make_room(struct record *record, size_t whole) {
   return true;
 }
 
-bool begin_record(struct record *record, enum record_kind kind, uint16_t function, uint64_t call,
-                  size_t bytes) {
-  return begin_record_in(0, record, kind, function, call, bytes);
-}
-
 bool begin_record_in(uint32_t window, struct record *record, enum record_kind kind, uint16_t function,
                      uint64_t call, size_t bytes) {
   pthread_mutex_lock(&lock);
@@ -329,7 +294,7 @@ void end_record(struct record *record) {
   pthread_mutex_unlock(&lock);
 }
 
-static void put_note(enum note code, uint16_t function, uint64_t call, const char *text, size_t bytes) {
+void put_note(enum note code, uint16_t function, uint64_t call, const char *text, size_t bytes) {
   struct record record;
   if (!begin_record(&record, RECORD_NOTE, function, call, 8 + bytes))
     return;
@@ -338,41 +303,6 @@ static void put_note(enum note code, uint16_t function, uint64_t call, const cha
   else if (code == NOTE_WINDOW_CLOSE)
     window_in_file = 0;
   put_u64(&record, (uint32_t)code | (uint64_t)bytes << 32);
-  put_bytes(&record, text, bytes);
-  end_record(&record);
-}
-
-void write_note(enum note code, uint16_t function, uint64_t call, const char *format, ...) {
-  char text[1024];
-  va_list values;
-  va_start(values, format);
-  int length = vsnprintf(text, sizeof text, format, values);
-  va_end(values);
-  put_note(code, function, call, text,
-           length < 0                     ? 0
-           : (size_t)length < sizeof text ? (size_t)length
-                                          : sizeof text - 1);
-}
-
-// Written at every launch that the selection matches, so without the cost of printf.
-void write_matched_note(uint16_t function, uint64_t call, uint64_t ordinal, const char *name) {
-  char text[1024], *at = text + 20;
-  size_t length = strlen(name);
-  if (length > sizeof text - 24)
-    length = sizeof text - 24;
-  memcpy(text + 21, name, length);
-  text[20] = ' ';
-  do {
-    *--at = (char)('0' + ordinal % 10);
-    ordinal /= 10;
-  } while (ordinal > 0);
-  put_note(NOTE_LAUNCH_MATCHED, function, call, at, (size_t)(text + 21 - at) + length);
-}
-
-void write_process_text(const char *text, size_t bytes) {
-  struct record record;
-  if (!begin_record(&record, RECORD_PROCESS, 0, 0, bytes))
-    return;
   put_bytes(&record, text, bytes);
   end_record(&record);
 }
@@ -407,23 +337,21 @@ static bool end_log(void) {
 }
 
 void close_writer(void) {
-  int error = errno;
-  pthread_mutex_lock(&lock);
+  KEEP_ERRNO;
+  HOLD(lock);
   if (atomic_exchange(&is_open, false))
     put_end_record(0);
-  if (mapped != NULL) {
-    bool empty = end_log();
-    munmap(mapped, LOG_OFFSET);
-    mapped = NULL;
-    if (empty)
-      fallocate(calls_file.descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, HALVES_OFFSET,
-                LOG_OFFSET - HALVES_OFFSET);
-    close_file(&calls_file);
-    close_file(&blobs_file);
-    release_directory(&held_file, directory_path);
-  }
-  pthread_mutex_unlock(&lock);
-  errno = error;
+  if (mapped == NULL)
+    return;
+  bool empty = end_log();
+  munmap(mapped, LOG_OFFSET);
+  mapped = NULL;
+  if (empty)
+    fallocate(calls_file.descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, HALVES_OFFSET,
+              LOG_OFFSET - HALVES_OFFSET);
+  close_file(&calls_file);
+  close_file(&blobs_file);
+  release_directory(&held_file);
 }
 
 // The files stay the parent's; dropping the mapping and the descriptors leaves them as they are.

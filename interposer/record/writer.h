@@ -1,10 +1,7 @@
 // Writing a capture: records, blobs and notes (replay/raw/FORMAT.md).
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
+#include "base/base.h"
 #include "generated/vocabulary.h"
 
 struct record {
@@ -15,18 +12,21 @@ bool open_writer(const char *directory); // false: nothing can be written
 bool writer_is_open(void);
 int open_capture_folder(void); // a descriptor for paths below it; -1: cannot be had
 const char *blobs_file_name(void);
-// Between begin and end the writer's lock is held. `bytes` counts the payload. False: capture has stopped.
-bool begin_record(struct record *record, enum record_kind kind, uint16_t function, uint64_t call,
-                  size_t bytes);
-// False also when another window than `window` is open by the notes in the file; 0: whichever is.
+// Between begin and end the writer's lock is held. `bytes` counts the payload. False: capture has stopped; or
+// another window than `window` is open by the notes in the file (0: whichever is).
 bool begin_record_in(uint32_t window, struct record *record, enum record_kind kind, uint16_t function,
                      uint64_t call, size_t bytes);
+static inline bool begin_record(struct record *record, enum record_kind kind, uint16_t function,
+                                uint64_t call, size_t bytes) {
+  return begin_record_in(0, record, kind, function, call, bytes);
+}
 void end_record(struct record *record);
 void put_bytes(struct record *record, const void *data, size_t bytes); // padded to 8
 static inline void put_u64(struct record *record, uint64_t value) {
   __builtin_memcpy(record->cursor, &value, 8);
   record->cursor += 8;
 }
+void put_note(enum note code, uint16_t function, uint64_t call, const char *text, size_t bytes);
 void write_note(enum note code, uint16_t function, uint64_t call, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void write_matched_note(uint16_t function, uint64_t call, uint64_t ordinal, const char *name);

@@ -4,55 +4,39 @@
 // The loader fills a place of `stand_in_entries` with the shim's wrapper when it loads this library, before any code
 // of the application can run; it leaves 0 where there is no shim.
 
+// To the address at `entry`, with a place in front of it where indirect branches may land.
+.macro JUMP entry
 #if defined(__x86_64__)
-
-.macro ENTRY name
-  .pushsection .rodata.names, "a", %progbits
-.Lname_of_\name:
-  .asciz "\name"
-  .popsection
-  .pushsection .data.rel.entries, "aw", %progbits
-  .weak replay_\name
-.Lentry_of_\name:
-  .quad replay_\name
-  .quad .Lname_of_\name
-  .popsection
-  .globl \name
-  .type \name, %function
-  .p2align 4
-\name:
   endbr64
-  jmp *.Lentry_of_\name(%rip)
-  .size \name, . - \name
-.endm
-
+  jmp *\entry(%rip)
 #elif defined(__aarch64__)
-
-.macro ENTRY name
-  .pushsection .rodata.names, "a", %progbits
-.Lname_of_\name:
-  .asciz "\name"
-  .popsection
-  .pushsection .data.rel.entries, "aw", %progbits
-  .weak replay_\name
-.Lentry_of_\name:
-  .quad replay_\name
-  .quad .Lname_of_\name
-  .popsection
-  .globl \name
-  .type \name, %function
-  .p2align 4
-\name:
   hint #34 // bti c
-  adrp x16, .Lentry_of_\name
-  ldr x16, [x16, #:lo12:.Lentry_of_\name]
+  adrp x16, \entry
+  ldr x16, [x16, #:lo12:\entry]
   br x16
-  .size \name, . - \name
-.endm
-
 #else
 #error "replay runs on x86-64 and aarch64"
 #endif
+.endm
+
+.macro ENTRY name
+  .pushsection .rodata.names, "a", %progbits
+.Lname_of_\name:
+  .asciz "\name"
+  .popsection
+  .pushsection .data.rel.entries, "aw", %progbits
+  .weak replay_\name
+.Lentry_of_\name:
+  .quad replay_\name
+  .quad .Lname_of_\name
+  .popsection
+  .globl \name
+  .type \name, %function
+  .p2align 4
+\name:
+  JUMP .Lentry_of_\name
+  .size \name, . - \name
+.endm
 
   .section .data.rel.entries, "aw", %progbits
   .p2align 3

@@ -1,25 +1,147 @@
-// The list of launches that `replay capture --list` prints: counts and GPU times by kernel and geometry.
-//
-// Nothing is recorded and no memory is read. The rows are in a shared mapping of launches.<pid>.bin, so
-// that they are there however the process ends. Rows and names are only ever added, under the lock; counting
-// takes none. The layout is replay/raw/FORMAT.md; `replay/capture/launches.py` reads it.
-#define _GNU_SOURCE
-#include "window/launches.h"
-
+// GPU times of launches inside the application, and the list of launches that `replay capture --list` prints.
 #include "arguments/arguments.h"
-#include "base/bytes.h"
-#include "base/fork.h"
+#include "base/handles.h"
 #include "base/selection.h"
+#include "driver/real.h"
+#include "generated/structs.h"
 #include "graph/graph.h"
-#include "objects/kernels.h"
+#include "objects/objects.h"
 #include "record/files.h"
-#include "window/timing.h"
+#include "record/writer.h"
+#include "window/window.h"
 
-#include <pthread.h>
-#include <string.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+// ---- times --------------------------------------------------------------------------------------
+
+// By events before and after a launch in its stream. Nothing waits for an event: whether it has passed is
+// asked when the next launch is timed, when the window closes, and when its context ends. No lock is held
+// across a call of the driver: who takes a timing is the only one to look at it.
+enum { CAPTURE_MODE_RELAXED = 2 }; // CU_STREAM_CAPTURE_MODE_RELAXED
+
+enum {
+  TIMED_AT_FIRST = 8,
+  TIMINGS = 256, // under way at most
+};
+
+enum { TIMING_FREE, TIMING_TAKEN, TIMING_UNDER_WAY };
+
+struct timing {
+  _Atomic int state;
+  struct list_row *row; // of the list of launches; NULL: a launch of the window
+  uint64_t call;        // its number
+  uint64_t start, stop, stream, context;
+  bool per_thread; // which default stream `stream` may mean
+};
+
+static ZERO_IN_CHILD struct timing timings[TIMINGS];
+
+// The first launches, then the 16th, 32nd, ...: an event costs about as much as a launch.
+static bool is_timed(uint64_t launch) { return launch <= TIMED_AT_FIRST || (launch & (launch - 1)) == 0; }
+
+static ZERO_IN_CHILD _Atomic uint64_t launches_in_window;
+
+bool is_timed_in_window(void) { return is_timed(atomic_fetch_add(&launches_in_window, 1) + 1); }
+
+void forget_window_timings(void) { atomic_store(&launches_in_window, 0); }
+
+// Asking for an event may spoil another thread's stream capture, unless the asking thread says that it knows
+// what it does. Not yet seen on a GPU (GT-CAPTURE-MODE-EXCHANGE).
+static void exchange_capture_mode(int *capture_mode) {
+  ASK("cuThreadExchangeStreamCaptureMode", word(capture_mode));
+}
+
+static void end_timing(struct timing *timing) {
+  if (timing->start != 0)
+    ASK("cuEventDestroy_v2", timing->start);
+  if (timing->stop != 0)
+    ASK("cuEventDestroy_v2", timing->stop);
+  timing->start = timing->stop = 0;
+  atomic_store_explicit(&timing->state, TIMING_FREE, memory_order_release);
+}
+
+static bool take_timing(struct timing *timing, int from) {
+  return atomic_compare_exchange_strong(&timing->state, &from, TIMING_TAKEN);
+}
+
+static void add_time(const struct timing *timing, uint64_t time_ns) {
+  char text[64];
+  if (timing->row != NULL) {
+    add_listed_time(timing->row, time_ns);
+    return;
+  }
+  int length = snprintf(text, sizeof text, "gpu_time_ns.%lu=%lu\n", timing->call, time_ns);
+  write_process_text(text, (size_t)length);
+}
+
+// Takes over what has ended. A `context` that is about to end takes its events with it, ended or not.
+void collect_timings(uint64_t context) {
+  if (atomic_load(&captures_under_way) > 0)
+    return;
+  int capture_mode = CAPTURE_MODE_RELAXED;
+  exchange_capture_mode(&capture_mode);
+  for (struct timing *timing = timings; timing < timings + TIMINGS; timing++) {
+    if (!take_timing(timing, TIMING_UNDER_WAY))
+      continue;
+    if (context != 0 && timing->context != context) {
+      atomic_store_explicit(&timing->state, TIMING_UNDER_WAY, memory_order_release);
+      continue;
+    }
+    int result = ASK("cuEventQuery", timing->stop);
+    float milliseconds = 0;
+    if (result == SUCCESS &&
+        ASK("cuEventElapsedTime", word(&milliseconds), timing->start, timing->stop) == SUCCESS)
+      add_time(timing, (uint64_t)((double)milliseconds * 1e6 + 0.5));
+    if (result == ERROR_NOT_READY && context == 0)
+      atomic_store_explicit(&timing->state, TIMING_UNDER_WAY, memory_order_release);
+    else
+      end_timing(timing);
+  }
+  exchange_capture_mode(&capture_mode);
+}
+
+static int record_event(const struct timing *timing, uint64_t event) {
+  return timing->per_thread ? ASK("cuEventRecord_ptsz", event, timing->stream)
+                            : ASK("cuEventRecord", event, timing->stream);
+}
+
+void begin_timing(struct call *call, struct list_row *row) {
+  if (atomic_load(&captures_under_way) > 0)
+    return;
+  collect_timings(0);
+  struct timing *timing = timings;
+  while (timing < timings + TIMINGS && !take_timing(timing, TIMING_FREE))
+    timing++;
+  if (timing == timings + TIMINGS)
+    return;
+  timing->row = row;
+  timing->call = call->number;
+  timing->context = current_context();
+  timing->stream = stream_of_call(call);
+  timing->per_thread = (call->record_function & PER_THREAD_BIT) != 0;
+  if (ASK("cuEventCreate", word(&timing->start), 0) == SUCCESS &&
+      ASK("cuEventCreate", word(&timing->stop), 0) == SUCCESS &&
+      record_event(timing, timing->start) == SUCCESS)
+    call->timing = timing;
+  else
+    end_timing(timing);
+}
+
+void launch_was_timed(struct call *call, int result) {
+  if (result == SUCCESS && record_event(call->timing, call->timing->stop) == SUCCESS)
+    atomic_store_explicit(&call->timing->state, TIMING_UNDER_WAY, memory_order_release);
+  else
+    end_timing(call->timing);
+}
+
+// ---- the list -----------------------------------------------------------------------------------
+
+// Counts and GPU times by kernel and geometry. Nothing is recorded and no memory is read. The rows are in a
+// shared mapping of launches.<pid>.bin, so that they are there however the process ends. Rows and names are
+// only ever added, under the lock; counting takes none. The layout is replay/raw/FORMAT.md;
+// `replay/capture/launches.py` reads it.
 enum {
   FILE_BYTES = 2 << 20,
   FORMAT_VERSION = 1,
@@ -28,7 +150,6 @@ enum {
   NAMES_OFFSET = 64 + ROWS * ROW_BYTES,
   NAMES_BYTES = FILE_BYTES - NAMES_OFFSET,
   MAX_NAME_BYTES = 4096,
-  HASH_SLOTS = 16384,
 };
 
 struct list_row {
@@ -64,9 +185,8 @@ struct name {
 static MUTEX(lock);
 static struct file list_file = NO_FILE;
 static uint8_t *mapped;
-static size_t rows_used, names_used, name_bytes_used;
-static _Atomic uint32_t slots_of_rows[HASH_SLOTS]; // number of a row, from 1; 0: empty
-static const struct kernel *kernel_of_row[ROWS];
+static ZERO_IN_CHILD size_t rows_used, names_used, name_bytes_used;
+static ZERO_IN_CHILD struct handle_table listed; // rows by their keys
 static struct name names[ROWS];
 
 static struct list_header *header(void) { return (struct list_header *)(void *)mapped; }
@@ -90,60 +210,29 @@ static void reset(void) {
     munmap(mapped, FILE_BYTES);
   mapped = NULL;
   close_file(&list_file);
-  rows_used = names_used = name_bytes_used = 0;
-  memset((void *)slots_of_rows, 0, sizeof slots_of_rows);
-  memset((void *)names, 0, sizeof names);
 }
 IN_CHILD(reset);
 
 // ---- rows ---------------------------------------------------------------------------------------
 
-struct geometry {
-  uint32_t grid[3], block[3], shared_bytes;
-};
+enum { GEOMETRY_WORDS = 7, GEOMETRY_BYTES = 4 * GEOMETRY_WORDS }; // grid, block, shared memory
 
-// Where each launch function has its geometry: cuda.h.
-static bool read_geometry(const struct call *call, struct geometry *geometry) {
-  const uint64_t *arguments = call->arguments;
-  uint32_t words[7];
-  switch (call->function->id) {
-  case ID_cuLaunchKernel:
-  case ID_cuLaunchCooperativeKernel:
-    for (int n = 0; n < 7; n++)
-      words[n] = (uint32_t)arguments[1 + n];
-    break;
-  case ID_cuLaunchKernelEx: // CUlaunchConfig begins with the seven numbers
-    if (arguments[0] == 0 || !read_memory(words, (const void *)(uintptr_t)arguments[0], sizeof words))
-      return false;
-    break;
-  default:
-    if (!is_old_launch(call))
-      return false;
-    old_launch_geometry(call, words);
-  }
-  memcpy(geometry, words, sizeof words);
+// After the kernel, or in the CUlaunchConfig: everywhere in this order.
+static bool read_geometry(const struct call *call, uint32_t geometry[GEOMETRY_WORDS]) {
+  const struct CUlaunchConfig *config = pointer_argument(call, 0);
+  if (has_launch_config(call->function))
+    return config != NULL && read_memory(geometry, &config->gridDimX, GEOMETRY_BYTES);
+  for (int n = 0; n < GEOMETRY_WORDS; n++)
+    geometry[n] = (uint32_t)call->arguments[1 + n];
   return true;
 }
 
-static size_t hash_of(const struct kernel *kernel, const struct geometry *geometry) {
+// Of 64 bits: no two of so few rows have the same.
+static uint64_t key_of(const struct kernel *kernel, const uint32_t *geometry) {
   uint64_t value = (uint64_t)(uintptr_t)kernel;
-  uint32_t words[7];
-  memcpy(words, geometry, sizeof words);
-  for (int n = 0; n < 7; n++)
-    value = (value ^ words[n]) * 0x9e3779b97f4a7c15u;
-  return (size_t)(value >> 40);
-}
-
-static struct list_row *find_list_row(const struct kernel *kernel, const struct geometry *geometry) {
-  for (size_t n = hash_of(kernel, geometry), steps = 0; steps < HASH_SLOTS; n++, steps++) {
-    uint32_t number = atomic_load_explicit(&slots_of_rows[n % HASH_SLOTS], memory_order_acquire);
-    if (number == 0)
-      return NULL;
-    struct list_row *row = row_at(number - 1);
-    if (kernel_of_row[number - 1] == kernel && memcmp(row->grid, geometry, sizeof *geometry) == 0)
-      return row;
-  }
-  return NULL;
+  for (int n = 0; n < GEOMETRY_WORDS; n++)
+    value = (value ^ geometry[n]) * 0x9e3779b97f4a7c15u;
+  return value;
 }
 
 // Kernels of several modules may have one name. NULL: no room.
@@ -153,69 +242,63 @@ static struct name *name_of(struct kernel *kernel) {
     return &names[number - 1];
   size_t length = strnlen(kernel->name, MAX_NAME_BYTES), n = 0;
   struct name *name = NULL;
-  pthread_mutex_lock(&lock);
+  HOLD(lock);
   while (n < names_used && strcmp(names[n].text, kernel->name) != 0)
     n++;
   if (n < names_used) {
     name = &names[n];
   } else if (n < ROWS && name_bytes_used + length < NAMES_BYTES) {
     name = &names[names_used++];
-    name->text = kernel->name;
-    name->offset = (uint32_t)name_bytes_used;
+    *name = (struct name){.text = kernel->name, .offset = (uint32_t)name_bytes_used};
     memcpy(mapped + NAMES_OFFSET + name_bytes_used, kernel->name, length); // a NUL follows
     name_bytes_used += length + 1;
   }
   if (name != NULL)
     atomic_store_explicit(&kernel->list_name, (uint32_t)n + 1, memory_order_release);
-  pthread_mutex_unlock(&lock);
   return name;
 }
 
-static struct list_row *add_list_row(const struct kernel *kernel, const struct name *name,
-                                     const struct geometry *geometry, unsigned function, uint64_t ordinal) {
-  pthread_mutex_lock(&lock);
-  struct list_row *row = find_list_row(kernel, geometry);
-  if (row == NULL && rows_used < ROWS) {
-    row = row_at(rows_used);
-    row->first_ordinal = ordinal;
-    row->name_offset = name->offset;
-    memcpy(row->grid, geometry, sizeof *geometry); // grid, block and shared_bytes are one after another
-    row->function = function;
-    atomic_store(&row->shortest_ns, UINT64_MAX);
-    atomic_store_explicit(&row->whole, 1, memory_order_release);
-    kernel_of_row[rows_used++] = kernel;
-    size_t n = hash_of(kernel, geometry);
-    while (atomic_load(&slots_of_rows[n % HASH_SLOTS]) != 0)
-      n++;
-    atomic_store_explicit(&slots_of_rows[n % HASH_SLOTS], (uint32_t)rows_used, memory_order_release);
-  }
-  pthread_mutex_unlock(&lock);
+static struct list_row *add_list_row(uint64_t key, const struct name *name, const uint32_t *geometry,
+                                     unsigned function, uint64_t ordinal) {
+  HOLD(lock);
+  const struct handle_row *known = find_handle(&listed, key);
+  if (known != NULL)
+    return known->object;
+  if (rows_used == ROWS)
+    return NULL;
+  struct list_row *row = row_at(rows_used);
+  row->first_ordinal = ordinal;
+  row->name_offset = name->offset;
+  memcpy(row->grid, geometry, GEOMETRY_BYTES); // grid, block and shared_bytes are one after another
+  row->function = function;
+  atomic_store(&row->shortest_ns, UINT64_MAX);
+  if (!add_handle(&listed, key, row))
+    return NULL;
+  rows_used++;
+  atomic_store_explicit(&row->whole, 1, memory_order_release);
   return row;
 }
 
 // ---- one launch ---------------------------------------------------------------------------------
 
 // NULL: there is no room for it. `geometry` is NULL when it is not known.
-static struct list_row *count_launch(struct kernel *kernel, const struct geometry *geometry,
-                                     unsigned function) {
+static struct list_row *count_launch(struct kernel *kernel, const uint32_t *geometry, unsigned function) {
   atomic_fetch_add(&header()->launches, 1);
   struct name *name = name_of(kernel);
   uint64_t ordinal = name != NULL ? atomic_fetch_add(&name->launches, 1) + 1 : 0;
   struct list_row *row = NULL;
   if (name != NULL && geometry != NULL) {
-    row = find_list_row(kernel, geometry);
-    if (row == NULL)
-      row = add_list_row(kernel, name, geometry, function, ordinal);
+    uint64_t key = key_of(kernel, geometry);
+    const struct handle_row *known = find_handle(&listed, key);
+    row = known != NULL ? known->object : add_list_row(key, name, geometry, function, ordinal);
   }
   if (row == NULL)
     atomic_fetch_add(&header()->unlisted, 1);
   return row;
 }
 
-static void count_in_graph(struct kernel *kernel, const uint32_t words[7], void *state) {
-  struct geometry geometry;
-  memcpy(&geometry, words, sizeof geometry);
-  struct list_row *row = count_launch(kernel, &geometry, ((struct call *)state)->function->id);
+static void count_in_graph(struct kernel *kernel, const uint32_t geometry[7], void *state) {
+  struct list_row *row = count_launch(kernel, geometry, ((struct call *)state)->function->id);
   atomic_fetch_add(&header()->in_graphs, 1);
   if (row != NULL)
     atomic_fetch_add(&row->launches, 1);
@@ -229,12 +312,12 @@ void list_launches_of(struct call *call) {
     visit_matching_kernels(launched, count_in_graph, call);
     return;
   }
-  struct geometry geometry;
+  uint32_t geometry[GEOMETRY_WORDS];
   struct kernel *kernel = kernel_of_handle(launched);
   if (!kernel_matches(kernel))
     return;
   struct list_row *row =
-      count_launch(kernel, read_geometry(call, &geometry) ? &geometry : NULL, call->function->id);
+      count_launch(kernel, read_geometry(call, geometry) ? geometry : NULL, call->function->id);
   if (row != NULL && is_timed(atomic_fetch_add(&row->launches, 1) + 1))
     begin_timing(call, row);
 }

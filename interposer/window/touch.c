@@ -1,28 +1,17 @@
 // What a call may touch, and the copies that are made before a first touch and before memory ends.
-#include "window/touch.h"
-
 #include "arguments/arguments.h"
-#include "base/bytes.h"
 #include "base/selection.h"
-#include "base/state.h"
 #include "contents/contents.h"
-#include "contents/gate.h"
-#include "contents/host_writes.h"
 #include "graph/graph.h"
 #include "memory/arrays.h"
-#include "memory/blocks.h"
-#include "memory/hints.h"
-#include "memory/memory.h"
-#include "memory/reach.h"
-#include "memory/textures.h"
-#include "objects/contexts.h"
-#include "objects/modules.h"
+#include "objects/objects.h"
 #include "record/encode.h"
-#include "record/writer.h"
+#include "window/window.h"
 
 // What a call may read or write, besides what kernel parameters reach.
 struct touch {
-  struct span spans[3];
+  const struct call *call;
+  struct span spans[3]; // and those of a batch, one after another
   unsigned count;
   const uint8_t *host_bytes; // the call copies these to the device; they may hold pointers
   uint64_t host_length;
@@ -35,7 +24,7 @@ static void add_span(struct touch *touch, uint64_t address, uint64_t bytes) {
 
 static struct touch touch_of(const struct call *call) {
   const struct function *function = call->function;
-  struct touch touch = {.count = 0};
+  struct touch touch = {.call = call};
   uint64_t value[MAX_TERMS];
   if (is_any_launch(function))
     return touch;
@@ -63,11 +52,27 @@ static struct touch touch_of(const struct call *call) {
     uint64_t bytes = term_value(call, &parameter->count);
     add_span(&touch, call->arguments[n], bytes); // of interest when it is pinned or managed
     if (parameter->role == ROLE_HOST_READ) {
-      touch.host_bytes = (const uint8_t *)(uintptr_t)call->arguments[n];
+      touch.host_bytes = pointer_argument(call, n);
       touch.host_length = bytes;
     }
   }
   return touch;
+}
+
+// False: there are no more.
+static bool span_at(const struct touch *touch, uint64_t n, struct span *span) {
+  if (n >= touch->count)
+    return touch->call->function->effect == EFFECT_CUSTOM && batch_span(touch->call, n - touch->count, span);
+  *span = touch->spans[n];
+  return true;
+}
+
+static bool any_span(const struct touch *touch, bool (*is_so)(uint64_t address, uint64_t bytes)) {
+  struct span span;
+  bool found = false;
+  for (uint64_t n = 0; !found && span_at(touch, n, &span); n++)
+    found = is_so(span.address, span.bytes);
+  return found;
 }
 
 // Pointers in what the host sends: a table of pointers may be filled inside the window. With `reached` NULL
@@ -101,15 +106,10 @@ static bool touches_something_new(struct call *call, const struct touch *touch) 
     return true;
   if (launch && memory_has_untouched_kind(selection.reach != REACH_LIVE))
     return true;
-  if (launch && atomic_load(&bound_references) > 0 && references_reach_untouched())
+  if (launch && atomic_load(&bound_references) > 0 && references_reach(NULL))
     return true;
-  for (unsigned n = 0; n < touch->count; n++)
-    if (memory_has_untouched(touch->spans[n].address, touch->spans[n].bytes))
-      return true;
-  struct span span;
-  for (uint64_t n = 0; call->function->effect == EFFECT_CUSTOM && batch_span(call, n, &span); n++)
-    if (span.address != 0 && memory_has_untouched(span.address, span.bytes))
-      return true;
+  if (any_span(touch, memory_has_untouched))
+    return true;
   return selection.reach == REACH_REACHABLE && touch->host_bytes != NULL &&
          host_bytes_reach(call, touch, NULL);
 }
@@ -124,19 +124,8 @@ static bool source_may_change(const struct touch *touch) {
 }
 
 // Whether the call may read what the host has written into memory that was read before.
-static bool reads_host_memory(const struct call *call, const struct touch *touch) {
-  if (!host_writes_matter())
-    return false;
-  if (is_any_launch(call->function))
-    return true;
-  for (unsigned n = 0; n < touch->count; n++)
-    if (memory_is_on_host(touch->spans[n].address, touch->spans[n].bytes))
-      return true;
-  struct span span;
-  for (uint64_t n = 0; call->function->effect == EFFECT_CUSTOM && batch_span(call, n, &span); n++)
-    if (span.address != 0 && memory_is_on_host(span.address, span.bytes))
-      return true;
-  return false;
+static bool reads_host_memory(const struct touch *touch) {
+  return host_writes_matter() && (is_any_launch(touch->call->function) || any_span(touch, memory_is_on_host));
 }
 
 static bool may_write_host_memory_later(const struct call *call) {
@@ -156,39 +145,41 @@ static void go_inside(struct call *call) {
   open_gate(call->thread);
 }
 
+// Closes the gate. False: memory cannot be read, which a note says; or the window closed while this thread
+// waited.
+static bool begin_to_read(struct call *call, const char *until) {
+  if (atomic_load(&captures_under_way) > 0) {
+    write_note(NOTE_STREAM_CAPTURE, call->record_function, call->number, "memory was not read before %s",
+               until);
+    return false;
+  }
+  if (!close_gate(call->thread, call->number)) {
+    write_note(NOTE_MEMORY_NOT_READ, call->record_function, call->number,
+               "another thread waits for the device; memory was not read before %s", until);
+    return false;
+  }
+  if (current_mode() != MODE_OPEN)
+    go_inside(call);
+  return !call->inside;
+}
+
 static void copy_before_first_touch(struct call *call) {
   struct touch touch = touch_of(call);
+  struct span span;
   if (call->function->effect == EFFECT_LAUNCH)
     want_variables_of_launch(call);
   if (call->function->effect == EFFECT_GRAPH_LAUNCH)
     graph_wants_variables(call->arguments[0]);
   if (memory_has_blocks()) {
     hints_for_launch(call);
-    for (unsigned n = 0; n < touch.count; n++)
-      memory_cover(touch.spans[n].address, touch.spans[n].bytes);
-    struct span span;
-    for (uint64_t n = 0; call->function->effect == EFFECT_CUSTOM && batch_span(call, n, &span); n++)
-      if (span.address != 0)
-        memory_cover(span.address, span.bytes);
+    for (uint64_t n = 0; span_at(&touch, n, &span); n++)
+      memory_cover(span.address, span.bytes);
   }
   bool source_is_stale = source_may_change(&touch);
-  bool look = atomic_load(&captures_under_way) == 0 && reads_host_memory(call, &touch);
-  if (!source_is_stale && !look && !touches_something_new(call, &touch))
+  bool look = atomic_load(&captures_under_way) == 0 && reads_host_memory(&touch);
+  if ((!source_is_stale && !look && !touches_something_new(call, &touch)) ||
+      !begin_to_read(call, "this call"))
     return;
-  if (atomic_load(&captures_under_way) > 0) {
-    write_note(NOTE_STREAM_CAPTURE, call->record_function, call->number,
-               "memory was not read before this call");
-    return;
-  }
-  if (!close_gate(call->thread, call->number)) {
-    write_note(NOTE_MEMORY_NOT_READ, call->record_function, call->number,
-               "another thread waits for the device; memory was not read before this call");
-    return;
-  }
-  if (current_mode() != MODE_OPEN) { // closed while this thread waited at the gate
-    go_inside(call);
-    return;
-  }
   if (variables_are_wanted())
     ask_for_variables();
   struct range_list list = {0};
@@ -200,14 +191,10 @@ static void copy_before_first_touch(struct call *call) {
     if (call->function->effect == EFFECT_GRAPH_LAUNCH)
       graph_reach(call->arguments[0], &list);
     memory_take_kind(selection.reach != REACH_LIVE, &list);
-    references_take(&list);
+    references_reach(&list);
   }
-  for (unsigned n = 0; n < touch.count; n++)
-    memory_take(touch.spans[n].address, touch.spans[n].bytes, &list);
-  struct span span;
-  for (uint64_t n = 0; call->function->effect == EFFECT_CUSTOM && batch_span(call, n, &span); n++)
-    if (span.address != 0)
-      memory_take(span.address, span.bytes, &list);
+  for (uint64_t n = 0; span_at(&touch, n, &span); n++)
+    memory_take(span.address, span.bytes, &list);
   if (selection.reach == REACH_REACHABLE && touch.host_bytes != NULL)
     host_bytes_reach(call, &touch, &list);
   if (list.count > 0 || source_is_stale)
@@ -217,27 +204,16 @@ static void copy_before_first_touch(struct call *call) {
 }
 
 static void copy_before_it_ends(struct call *call, enum list_filter filter, uint64_t value, uint64_t bytes) {
-  if (value == 0 || !memory_has_touched(filter, value, bytes))
-    return;
-  if (atomic_load(&captures_under_way) > 0) {
-    write_note(NOTE_STREAM_CAPTURE, call->record_function, call->number,
-               "memory was not read before it was freed");
-    return;
-  }
-  if (!close_gate(call->thread, call->number)) {
-    write_note(NOTE_MEMORY_NOT_READ, call->record_function, call->number,
-               "another thread waits for the device; memory was not read before it was freed");
-    return;
-  }
-  if (current_mode() != MODE_OPEN) {
-    go_inside(call);
-    return;
-  }
   struct range_list list = {0};
-  memory_list_touched(filter, value, bytes, &list);
-  look_before_end(call->number);
-  copy_contents(&list, MOMENT_AFTER, call->number - 1, false);
-  go_inside(call);
+  if (value != 0)
+    memory_list_touched(filter, value, bytes, &list);
+  if (list.count > 0 && begin_to_read(call, "it was freed")) {
+    list.count = 0; // others may have read it meanwhile
+    memory_list_touched(filter, value, bytes, &list);
+    look_before_end(call->number);
+    copy_contents(&list, MOMENT_AFTER, call->number - 1, false);
+    go_inside(call);
+  }
   list_free(&list);
 }
 
@@ -270,6 +246,7 @@ void prepare_memory(struct call *call) {
   }
   uint64_t address = term_value(call, &call->function->effect_terms[0]);
   uint64_t bytes = term_value(call, &call->function->effect_terms[1]);
+  enum handle_type ended = ended_by(call->function);
   switch (call->function->effect) {
   case EFFECT_FREE:
   case EFFECT_HOST_FREE:
@@ -287,13 +264,12 @@ void prepare_memory(struct call *call) {
       copy_before_it_ends(call, LIST_BY_SPAN, address, bytes);
     break;
   case EFFECT_DESTROY:
-    if (open && (call->function->id == ID_cuModuleUnload || call->function->id == ID_cuLibraryUnload))
+    if (open && unloads(call->function))
       copy_before_it_ends(call, LIST_BY_OWNER, address, 0);
-    if (call->function->id == ID_cuArrayDestroy || call->function->id == ID_cuMipmappedArrayDestroy) {
-      call->ending_array = array_base(address, call->function->id == ID_cuMipmappedArrayDestroy);
-      if (open)
-        copy_before_it_ends(call, LIST_BY_SPAN, call->ending_array, 1);
-    }
+    if (ended == HANDLE_CUarray || ended == HANDLE_CUmipmappedArray)
+      call->ending_array = array_base(address, ended == HANDLE_CUmipmappedArray);
+    if (open)
+      copy_before_it_ends(call, LIST_BY_SPAN, call->ending_array, 1);
     break;
   case EFFECT_END_OF_CONTEXT:
     call->ending_context = context_that_ends(call);

@@ -1,62 +1,39 @@
 // Windows: which launches open and close them.
-#define _GNU_SOURCE
 #include "window/window.h"
 
-#include "base/clock.h"
-#include "base/fork.h"
 #include "base/selection.h"
-#include "base/state.h"
-#include "base/thread.h"
-#include "contents/contents.h"
 #include "contents/copy.h"
-#include "contents/gate.h"
-#include "contents/host_writes.h"
 #include "graph/graph.h"
-#include "memory/hints.h"
-#include "memory/memory.h"
-#include "objects/kernels.h"
+#include "objects/objects.h"
 #include "record/process.h"
 #include "record/writer.h"
-#include "window/timing.h"
 
-#include <pthread.h>
-
-static _Atomic uint64_t launches_recorded;
-static _Atomic uint64_t launches_finished; // of those that were selected
+static ZERO_IN_CHILD _Atomic uint64_t launches_recorded;
+static ZERO_IN_CHILD _Atomic uint64_t launches_finished; // of those that were selected
 // Windows open and close under it. It is not held while memory is read.
 static MUTEX(changing);
-static bool window_is_closing; // the present one
-static atomic_bool any_window;
+static ZERO_IN_CHILD bool window_is_closing; // the present one
+static ZERO_IN_CHILD atomic_bool any_window;
 
 // ---- opening and closing ------------------------------------------------------------------------
-
-static void reset(void) {
-  atomic_store(&launches_recorded, 0);
-  atomic_store(&launches_finished, 0);
-  window_is_closing = false;
-  atomic_store(&any_window, false);
-}
-IN_CHILD(reset);
 
 uint32_t open_window(uint64_t call, uint64_t ordinal) {
   uint32_t number = 0;
   if (!selection.all)
     refresh_hints(); // calls the application
   lose_time();
-  pthread_mutex_lock(&changing);
+  HOLD(changing);
   if (current_mode() == MODE_CLOSED) {
     atomic_store(&any_window, true);
     number = atomic_fetch_add(&window_number, 1) + 1;
     lose_time();
     atomic_store(&host_memory_is_pending, true); // calls that were not recorded
     write_graph_changes();
-    write_note(NOTE_WINDOW_OPEN, 0, call, ordinal == 0 ? "everything" : "launch %llu",
-               (unsigned long long)ordinal);
+    write_note(NOTE_WINDOW_OPEN, 0, call, ordinal == 0 ? "everything" : "launch %lu", ordinal);
     int closed = MODE_CLOSED;
     atomic_compare_exchange_strong(&mode, &closed, MODE_OPEN);
     write_graph_changes(); // those that came in between
   }
-  pthread_mutex_unlock(&changing);
   return number;
 }
 
@@ -73,33 +50,30 @@ static bool more_windows_follow(void) {
 
 // With a window for each launch there may be more to come: all memory counts as untouched again.
 static void end_window(void) {
-  pthread_mutex_lock(&changing);
+  HOLD(changing);
   bool more = more_windows_follow();
   if (more) {
     memory_forget_touches();
     forget_host_contents();
     forget_window_timings();
-  } else {
-    end_device_hashing(0);
   }
   window_is_closing = false;
   int open = MODE_OPEN;
   atomic_compare_exchange_strong(&mode, &open, more ? MODE_CLOSED : MODE_DONE);
-  pthread_mutex_unlock(&changing);
 }
 
 // True for one thread alone.
 static bool begin_closing(uint32_t number) {
   lose_time();
-  pthread_mutex_lock(&changing);
+  HOLD(changing);
   bool closes = current_mode() == MODE_OPEN && !window_is_closing && atomic_load(&window_number) == number;
   if (closes)
     window_is_closing = true;
-  pthread_mutex_unlock(&changing);
   return closes;
 }
 
-void close_window(struct thread *thread, uint64_t call, uint32_t number, bool inside_launch) {
+// Unless it is closed already. inside_launch: the launch that is the last one has not returned yet.
+static void close_window(struct thread *thread, uint64_t call, uint32_t number, bool inside_launch) {
   if (!begin_closing(number))
     return;
   struct range_list list = {0};
@@ -117,8 +91,8 @@ void close_window(struct thread *thread, uint64_t call, uint32_t number, bool in
                "another thread waits for the device; memory was not read at the end");
   collect_timings(0);
   describe_perturbation();
-  unsigned long long launches = atomic_load(&launches_recorded);
-  write_note(NOTE_WINDOW_CLOSE, 0, call, launches == 1 ? "%llu launch" : "%llu launches", launches);
+  uint64_t launches = atomic_load(&launches_recorded);
+  write_note(NOTE_WINDOW_CLOSE, 0, call, launches == 1 ? "%lu launch" : "%lu launches", launches);
   lose_time();
   end_window();
   lose_time();
@@ -137,8 +111,7 @@ void finish_selection(void) {
   else
     describe_perturbation();
   if (!atomic_load(&any_window) && writer_is_open())
-    write_note(NOTE_NO_WINDOW, 0, 0, "%llu launches matched",
-               (unsigned long long)atomic_load(&perturbation.launches_matched));
+    write_note(NOTE_NO_WINDOW, 0, 0, "%lu launches matched", atomic_load(&perturbation.launches_matched));
 }
 
 static void count_match(struct kernel *kernel, const uint32_t geometry[7], void *state) {
@@ -148,44 +121,29 @@ static void count_match(struct kernel *kernel, const uint32_t geometry[7], void 
 }
 
 // Each kernel in a graph that matches is a launch of its own; the window holds the launch of the graph.
-static void select_graph(struct call *call) {
+void select_launch(struct call *call) {
+  uint64_t launched = call->arguments[call->function->effect_terms[0].first];
   uint32_t count = 0;
-  visit_matching_kernels(call->arguments[0], count_match, &count);
+  if (call->function->effect == EFFECT_GRAPH_LAUNCH) {
+    visit_matching_kernels(launched, count_match, &count);
+  } else {
+    call->kernel = kernel_of_handle(launched);
+    count = kernel_matches(call->kernel);
+  }
   if (count == 0 || (selection.bounded && !inside_selected_range()))
     return;
-  call->ordinal = atomic_fetch_add(&perturbation.launches_matched, count) + 1;
-  call->matched = count;
-  uint64_t opens = 0;
-  for (uint64_t ordinal = call->ordinal; ordinal < call->ordinal + count; ordinal++)
+  uint64_t first = atomic_fetch_add(&perturbation.launches_matched, count) + 1, opens = 0;
+  for (uint64_t ordinal = first; ordinal < first + count; ordinal++)
     if (ordinal_is_selected(ordinal)) {
       call->selected_launches++;
       opens = opens == 0 ? ordinal : opens;
     }
-  call->selected = call->selected_launches > 0 && !selection.all;
-  if (opens != 0) {
-    uint64_t first = call->ordinal;
-    call->ordinal = opens;
+  call->matched = count;
+  call->selected = opens != 0 && !selection.all;
+  call->ordinal = opens;
+  if (opens != 0)
     open_window_for(call);
-    call->ordinal = first;
-  }
-}
-
-void select_launch(struct call *call) {
-  if (call->function->effect == EFFECT_GRAPH_LAUNCH) {
-    select_graph(call);
-    return;
-  }
-  call->kernel = kernel_of_handle(call->arguments[call->function->effect_terms[0].first]);
-  if (!kernel_matches(call->kernel) || (selection.bounded && !inside_selected_range()))
-    return;
-  uint64_t ordinal = atomic_fetch_add(&perturbation.launches_matched, 1) + 1;
-  call->ordinal = ordinal;
-  call->matched = 1;
-  bool selected = ordinal_is_selected(ordinal);
-  call->selected_launches = selected;
-  call->selected = selected && !selection.all;
-  if (selected)
-    open_window_for(call);
+  call->ordinal = first;
 }
 
 void open_window_for(struct call *call) {
@@ -238,17 +196,13 @@ void finish_launch(struct call *call) {
 void begin_selected_range(void) {
   if (!count_range_begin() || !selection.whole_range || current_mode() != MODE_CLOSED)
     return;
-  struct thread *thread = current_thread();
-  thread->depth++; // what the driver is asked meanwhile is not the application's
+  UNSEEN;
   open_window(last_call_number(), 0);
-  thread->depth--;
 }
 
 void end_selected_range(void) {
   if (!count_range_end() || !selection.whole_range)
     return;
-  struct thread *thread = current_thread();
-  thread->depth++;
-  close_window(thread, last_call_number(), atomic_load(&window_number), false);
-  thread->depth--;
+  UNSEEN;
+  close_window(unseen, last_call_number(), atomic_load(&window_number), false);
 }

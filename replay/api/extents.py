@@ -5,26 +5,26 @@ Pure arithmetic on whole numbers of any size: what would overflow in a driver is
 
 from __future__ import annotations
 
-import struct
-from typing import NamedTuple
+import ctypes
+from typing import NamedTuple, TypeAlias
 
-from replay.api.structs import CUDA_MEMCPY2D, CUDA_MEMCPY3D, MemoryType
+from replay.api.structs import CUstreamBatchMemOpParams, MemoryType
 from replay.api.vocabulary import Function, Term, Touch
 
 # CUarray_format -> bytes of one channel, of formats that memory without an array can have
 CHANNEL_BYTES = {0x01: 1, 0x08: 1, 0x02: 2, 0x09: 2, 0x10: 2, 0x03: 4, 0x0A: 4, 0x20: 4}
 
-Copy = CUDA_MEMCPY2D | CUDA_MEMCPY3D
+Copy: TypeAlias = ctypes.Structure  # CUDA_MEMCPY2D or CUDA_MEMCPY3D
 SIDES = ("src", "dst")
 
-_OPERATION = struct.Struct("<I4xQ")  # of CUstreamBatchMemOpParams: what to do, and where
-_VALUE_BYTES = {1: 4, 2: 4, 4: 8, 5: 8}  # CU_STREAM_MEM_OP_WAIT_ and _WRITE_VALUE_32 and _64
+# CU_STREAM_MEM_OP_WAIT_ and _WRITE_VALUE_32 and _64 -> bytes of the value
+VALUE_OPERATIONS = {1: 4, 2: 4, 4: 8, 5: 8}
 _WRITING = (2, 5)
 _WITHOUT_ADDRESS = (3, 6)  # flush of remote writes, barrier
 
 
 class Extent(NamedTuple):
-    """`size_bytes` from `offset` bytes behind a pointer on, all of which may be touched; 0: nothing is."""
+    """`size_bytes` from `offset` bytes past a pointer on, all of which may be touched; 0: nothing is."""
 
     offset: int
     size_bytes: int
@@ -93,14 +93,14 @@ def pointer_name(copy: Copy, side: str) -> str:
     return side + ("Host" if kind == MemoryType.HOST else "Device")
 
 
-def of_operation(data: bytes) -> tuple[int, int, bool] | None:
+def of_operation(operation: CUstreamBatchMemOpParams) -> tuple[int, int, bool] | None:
     """Address, bytes and whether it writes, of one CUstreamBatchMemOpParams; None for one that has no address.
 
     Raises ValueError for an operation that is not known, whose address nobody here would find.
     """
-    operation, address = _OPERATION.unpack_from(data)
-    if operation in _WITHOUT_ADDRESS:
+    kind = operation.operation
+    if kind in _WITHOUT_ADDRESS:
         return None
-    if operation not in _VALUE_BYTES:
-        raise ValueError(f"operation {operation} on memory is not known")
-    return address, _VALUE_BYTES[operation], operation in _WRITING
+    if kind not in VALUE_OPERATIONS:
+        raise ValueError(f"operation {kind} on memory is not known")
+    return operation.waitValue.address, VALUE_OPERATIONS[kind], kind in _WRITING

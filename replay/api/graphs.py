@@ -6,70 +6,50 @@ They come from a stranger's file: every count and length is checked against the 
 
 from __future__ import annotations
 
+import ctypes
 import enum
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
+
+from replay.api import structs, table  # noqa: F401  (the rows of `table` fill ROWS)
+from replay.api.extents import VALUE_OPERATIONS
+from replay.api.parts import part_key
+from replay.api.rows import ROWS
+from replay.api.structs import LaunchAttributeId
+from replay.api.vocabulary import Effect
+from replay.api.vocabulary import NodeType as NodeType
 
 VERSION = 1
 MAXIMUM_NODES = 1 << 20  # in one description, child graphs included
 MAXIMUM_DEPTH = 16
 
-MAKERS = (
-    "cuGraphInstantiate",
-    "cuGraphInstantiate_v2",
-    "cuGraphInstantiateWithFlags",
-    "cuGraphInstantiateWithParams",
-)
-UPDATES = ("cuGraphExecUpdate", "cuGraphExecUpdate_v2")
+
+def _of(*effects: Effect) -> dict[str, str]:
+    """The functions with one of these effects, and the key of the input that holds the description."""
+    return {row[1]: part_key(row[4][0], 1) if row[4] else "" for row in ROWS if row[3] in effects}
+
+
+MAKERS = frozenset(_of(Effect.GRAPH))
+UPDATES = frozenset(_of(Effect.GRAPH_UPDATE))
 CHILD_CHANGE = "cuGraphExecChildGraphNodeSetParams"
 ENABLE = "cuGraphNodeSetEnabled"
 
 # function -> the key of the input that holds the description
-DESCRIBED = {
-    **dict.fromkeys((*MAKERS, *UPDATES), "hGraph.1"),
-    CHILD_CHANGE: "childGraph.1",
-    "cuGraphExecKernelNodeSetParams": "nodeParams.1",
-    "cuGraphExecKernelNodeSetParams_v2": "nodeParams.1",
-    "cuGraphExecMemcpyNodeSetParams": "copyParams.1",
-    "cuGraphExecMemsetNodeSetParams": "memsetParams.1",
-    "cuGraphExecHostNodeSetParams": "nodeParams.1",
-    "cuGraphExecEventRecordNodeSetEvent": "event.1",
-    "cuGraphExecEventWaitNodeSetEvent": "event.1",
-    "cuGraphExecBatchMemOpNodeSetParams": "nodeParams.1",
-    "cuGraphExecNodeSetParams": "nodeParams.1",
-}
-
-# What the content of executable graphs follows from
-CHANGING = frozenset((*DESCRIBED, ENABLE, "cuGraphExecDestroy"))
+DESCRIBED = _of(Effect.GRAPH, Effect.GRAPH_UPDATE, Effect.GRAPH_NODE)
 
 # Recorded when the next window opens, unless one is open (interposer/graph/changes.c)
-WAITING = CHANGING - {*MAKERS, "cuGraphExecDestroy"}
+WAITING = frozenset(_of(Effect.GRAPH_UPDATE, Effect.GRAPH_NODE, Effect.GRAPH_ENABLE))
+
+# What the content of executable graphs follows from
+CHANGING = WAITING | MAKERS | {"cuGraphExecDestroy"}
 
 _PAIR = struct.Struct("<II")
 _HEAD = struct.Struct("<QIIII")  # handle, type, dependencies, parts, zero
 _DEPENDENCY = struct.Struct("<II8s")
 _U64 = struct.Struct("<Q")
-
-
-class NodeType(enum.IntEnum):
-    """CUgraphNodeType, as cuda.h numbers it."""
-
-    KERNEL = 0
-    MEMCPY = 1
-    MEMSET = 2
-    HOST = 3
-    GRAPH = 4
-    EMPTY = 5
-    WAIT_EVENT = 6
-    EVENT_RECORD = 7
-    SEMAPHORE_SIGNAL = 8
-    SEMAPHORE_WAIT = 9
-    MEM_ALLOC = 10
-    MEM_FREE = 11
-    BATCH_MEM_OP = 12
-    CONDITIONAL = 13
 
 
 class Part(enum.IntEnum):
@@ -89,21 +69,19 @@ class Part(enum.IntEnum):
     BODY = 12  # of a conditional node, one after another
 
 
-_MEMBER_BYTES: dict[int, int] = {
-    NodeType.KERNEL: 72,
-    NodeType.MEMCPY: 216,
-    NodeType.MEMSET: 48,
-    NodeType.HOST: 16,
-    NodeType.WAIT_EVENT: 8,
-    NodeType.EVENT_RECORD: 8,
-    NodeType.MEM_ALLOC: 120,
-    NodeType.MEM_FREE: 8,
-    NodeType.BATCH_MEM_OP: 32,
-    NodeType.CONDITIONAL: 32,
+# The members of CUgraphNodeParams, as far as descriptions hold them
+_MEMBERS: dict[int, type[ctypes.Structure]] = {
+    NodeType.KERNEL: structs.CUDA_KERNEL_NODE_PARAMS,
+    NodeType.MEMCPY: structs.CUDA_MEMCPY_NODE_PARAMS,
+    NodeType.MEMSET: structs.CUDA_MEMSET_NODE_PARAMS_v2,
+    NodeType.HOST: structs.CUDA_HOST_NODE_PARAMS,
+    NodeType.WAIT_EVENT: structs.CUDA_EVENT_WAIT_NODE_PARAMS,
+    NodeType.EVENT_RECORD: structs.CUDA_EVENT_WAIT_NODE_PARAMS,  # as which its own begins
+    NodeType.MEM_ALLOC: structs.CUDA_MEM_ALLOC_NODE_PARAMS,
+    NodeType.MEM_FREE: structs.CUDA_MEM_FREE_NODE_PARAMS,
+    NodeType.BATCH_MEM_OP: structs.CUDA_BATCH_MEM_OP_NODE_PARAMS,
+    NodeType.CONDITIONAL: structs.CUDA_CONDITIONAL_NODE_PARAMS,
 }
-OPERATION_BYTES = 48  # CUstreamBatchMemOpParams
-ATTRIBUTE_BYTES = 72  # CUlaunchAttribute
-_ADDRESSED_OPERATIONS = (1, 2, 4, 5)  # wait for a value, or write one, of 32 or 64 bits
 
 
 @dataclass(frozen=True)
@@ -128,7 +106,6 @@ class Condition:
 
 
 _CONDITION = struct.Struct("<IIII")
-_ATTRIBUTE_UPDATABLE_NODE = 13  # CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE
 
 
 @dataclass(frozen=True)
@@ -153,9 +130,10 @@ class Node:
         """The member of CUgraphNodeParams that belongs to its type; b"" where there is none."""
         return self.parts.get(Part.PARAMETERS, b"")
 
-    def word(self, offset: int) -> int:
-        """A u64 of the parameters."""
-        return int(_U64.unpack_from(self.parameters, offset)[0])
+    @cached_property
+    def fields(self) -> Any:
+        """The parameters, by the names of cuda.h. Raises ValueError where there are none."""
+        return structs.read_struct(_MEMBERS[self.type], self.parameters)
 
     @property
     def type_name(self) -> str:
@@ -177,28 +155,27 @@ class Node:
         if self.type != NodeType.CONDITIONAL or self.problem or len(data) != _CONDITION.size:
             return None
         default_value, flags, steps_outward, _ = _CONDITION.unpack(data)
-        kind = self.word(8) & 0xFFFFFFFF
-        return Condition(self.word(0), self.word(24), kind, default_value, flags, steps_outward)
+        given = self.fields
+        return Condition(given.handle, given.ctx, given.type, default_value, flags, steps_outward)
 
     @property
     def device_handle(self) -> int:
         """The captured CUgraphDeviceNode by which kernels may change a kernel node; 0: none may."""
         for attribute in self.attributes():
-            kind, _, updatable, _, handle = struct.unpack_from("<IIIIQ", attribute)
-            if kind == _ATTRIBUTE_UPDATABLE_NODE and updatable:
-                return int(handle)
+            node = attribute.value.deviceUpdatableKernelNode
+            if attribute.id == LaunchAttributeId.DEVICE_UPDATABLE_KERNEL_NODE and node.deviceUpdatable:
+                return int(node.devNode)
         return 0
 
     @property
     def function(self) -> tuple[str, int]:
         """C type and captured handle of what a kernel node launches."""
-        return ("CUfunction", self.word(0)) if self.word(0) else ("CUkernel", self.word(56))
+        return ("CUfunction", self.fields.func) if self.fields.func else ("CUkernel", self.fields.kern)
 
     @property
     def geometry(self) -> tuple[tuple[int, int, int], tuple[int, int, int], int]:
         """Grid in blocks, block in threads, dynamic shared memory in bytes of a kernel node."""
-        gx, gy, gz, bx, by, bz, shared = struct.unpack_from("<7I", self.parameters, 8)
-        return (gx, gy, gz), (bx, by, bz), shared
+        return structs.geometry(self.fields)
 
     @property
     def name(self) -> str:
@@ -211,20 +188,14 @@ class Node:
             return
         if self.type == NodeType.KERNEL:
             yield self.function
-            yield "CUcontext", self.word(64)
         elif self.type == NodeType.MEMCPY:
-            yield "CUcontext", self.word(8)
-            for memory_type, array in ((16 + 32, 16 + 56), (16 + 120, 16 + 144)):
-                if self.word(memory_type) & 0xFFFFFFFF == 3:
-                    yield "CUarray", self.word(array)
-        elif self.type == NodeType.MEMSET:
-            yield "CUcontext", self.word(40)
+            yield from (
+                ("CUarray", handle) for handle in structs.copied_arrays(bytes(self.fields.copyParams))
+            )
         elif self.type in (NodeType.WAIT_EVENT, NodeType.EVENT_RECORD):
-            yield "CUevent", self.word(0)
-        elif self.type == NodeType.BATCH_MEM_OP:
-            yield "CUcontext", self.word(0)
-        elif self.type == NodeType.CONDITIONAL:
-            yield "CUcontext", self.word(24)
+            yield "CUevent", self.fields.event
+        if self.context is not None:
+            yield "CUcontext", self.context
 
     def addresses(self) -> Iterator[int]:
         """Captured addresses that its work uses, and words of kernel parameters, which may be some."""
@@ -234,28 +205,33 @@ class Node:
         elif not self.parameters:
             return
         elif self.type == NodeType.MEMCPY:
-            yield from (self.word(16 + offset) for offset in (40, 48, 128, 136))
+            copy = self.fields.copyParams
+            yield from (copy.srcHost, copy.srcDevice, copy.dstHost, copy.dstDevice)
         elif self.type == NodeType.MEMSET:
-            yield self.word(0)
+            yield self.fields.dst
         elif self.type == NodeType.BATCH_MEM_OP:
             for operation in self.operations():
-                if int.from_bytes(operation[:4], "little") in _ADDRESSED_OPERATIONS:
-                    yield int.from_bytes(operation[8:16], "little")
+                if operation.operation in VALUE_OPERATIONS:
+                    yield operation.waitValue.address
 
-    def operations(self) -> list[bytes]:
-        """The memory operations of a batch node."""
+    @property
+    def context(self) -> int | None:
+        """The captured context that its parameters name; None where they name none."""
+        return getattr(self.fields, "copyCtx", getattr(self.fields, "ctx", None))
+
+    def operations(self) -> list[Any]:
+        """The memory operations of a batch node, CUstreamBatchMemOpParams each."""
         data = self.parts.get(Part.OPERATIONS, b"")
-        return [data[at : at + OPERATION_BYTES] for at in range(0, len(data), OPERATION_BYTES)]
+        return list(structs.read_structs(structs.CUstreamBatchMemOpParams, data))
 
-    def attributes(self) -> list[bytes]:
+    def attributes(self) -> list[Any]:
         """The launch attributes of a kernel node, CUlaunchAttribute each."""
-        data = self.parts.get(Part.ATTRIBUTES, b"")
-        return [data[at : at + ATTRIBUTE_BYTES] for at in range(0, len(data), ATTRIBUTE_BYTES)]
+        return structs.read_launch_attributes(self.parts.get(Part.ATTRIBUTES, b""))
 
     @property
     def memory(self) -> tuple[int, int]:
         """Address and bytes of what an allocation node allocates."""
-        return self.word(112), self.word(104)
+        return self.fields.dptr, self.fields.bytesize
 
 
 @dataclass(frozen=True)
@@ -265,7 +241,7 @@ class Graph:
     nodes: tuple[Node, ...] = ()
 
     def all_nodes(self) -> Iterator[Node]:
-        """Every node, those inside a node behind it."""
+        """Every node, each followed by the nodes inside it."""
         for node in self.nodes:
             yield node
             for graph in node.inside:
@@ -280,7 +256,7 @@ class Graph:
                 yield from graph.conditions(depth + 1)
 
     def order(self) -> list[int]:
-        """Positions of the nodes, each behind those it depends on, else in their order. ValueError: it has a cycle."""
+        """Positions of the nodes, each after those it depends on, else in their order. ValueError: it has a cycle."""
         waiting = [len(node.dependencies) for node in self.nodes]
         after: list[list[int]] = [[] for _ in self.nodes]
         for place, node in enumerate(self.nodes):
@@ -376,18 +352,17 @@ def _parse_node(
 
 
 def _problem(node: Node) -> str:
-    wanted = _MEMBER_BYTES.get(node.type, 0)
+    wanted = ctypes.sizeof(_MEMBERS[node.type]) if node.type in _MEMBERS else 0
     told = Part.PROBLEM in node.parts
     whole = len(node.parameters) in ((0, wanted) if told or not wanted else (wanted,))
-    whole = whole and len(node.parts.get(Part.OPERATIONS, b"")) % OPERATION_BYTES == 0
-    whole = whole and len(node.parts.get(Part.ATTRIBUTES, b"")) % ATTRIBUTE_BYTES == 0
     if not whole:
         raise ValueError(f"a {node.type_name} node whose parts have broken lengths")
+    node.operations(), node.attributes()  # which raise ValueError for a broken length
     if told:
         return node.parts[Part.PROBLEM].decode("utf-8", "replace") or "the driver did not say what it does"
     if node.type == NodeType.CONDITIONAL:
-        count = int.from_bytes(node.parameters[12:16], "little")
-        known = len(node.parts.get(Part.CONDITION, b"")) == _CONDITION.size and len(node.bodies) == count
+        known = len(node.parts.get(Part.CONDITION, b"")) == _CONDITION.size
+        known = known and len(node.bodies) == node.fields.size
         return "" if known else "the graphs in it were not described"
     if node.type == NodeType.GRAPH:
         return "" if node.child is not None else "its graph was not described"
@@ -411,5 +386,5 @@ def memory_left_over(graph: Graph) -> tuple[dict[int, int], set[int]]:
     allocated = {
         n.memory[0]: n.memory[1] for n in graph.all_nodes() if n.type == NodeType.MEM_ALLOC and n.parameters
     }
-    freed = {n.word(0) for n in graph.all_nodes() if n.type == NodeType.MEM_FREE and n.parameters}
+    freed = {n.fields.dptr for n in graph.all_nodes() if n.type == NodeType.MEM_FREE and n.parameters}
     return {a: b for a, b in allocated.items() if a not in freed}, freed - allocated.keys()

@@ -6,7 +6,7 @@ Nothing here raises for a value that a stranger made up: what has no name is sho
 from __future__ import annotations
 
 from replay.api import structs
-from replay.api.structs import LaunchAttributeId
+from replay.api.structs import CUlaunchAttribute, CUlaunchAttributeValue, LaunchAttributeId
 
 # fmt: off
 _NAMES: dict[int, tuple[str, ...]] = {
@@ -22,12 +22,12 @@ _NAMES: dict[int, tuple[str, ...]] = {
 _ACCESS = ("NORMAL", "STREAMING", "PERSISTING")
 
 
-def is_known(attribute: structs.CUlaunchAttribute) -> bool:
+def is_known(attribute: CUlaunchAttribute) -> bool:
     """Whether this version knows what the attribute means; its value may hold a pointer or a handle otherwise."""
     return attribute.id in LaunchAttributeId.__members__.values()
 
 
-def describe_attribute(attribute: structs.CUlaunchAttribute) -> str:
+def describe_attribute(attribute: CUlaunchAttribute) -> str:
     """Name and value on one line; the bytes of one that this version does not know."""
     if not is_known(attribute):
         held = bytes(attribute.value.pad).rstrip(b"\0")
@@ -42,7 +42,7 @@ def describe_attributes(data: bytes) -> list[str]:
     return [describe_attribute(item) for item in structs.read_launch_attributes(data)]
 
 
-def _value(identifier: LaunchAttributeId, value: structs.CUlaunchAttributeValue) -> str:
+def _value(identifier: LaunchAttributeId, value: CUlaunchAttributeValue) -> str:
     if identifier == LaunchAttributeId.IGNORE:
         return ""
     if identifier == LaunchAttributeId.ACCESS_POLICY_WINDOW:
@@ -52,14 +52,13 @@ def _value(identifier: LaunchAttributeId, value: structs.CUlaunchAttributeValue)
     if identifier in (LaunchAttributeId.CLUSTER_DIMENSION, LaunchAttributeId.PREFERRED_CLUSTER_DIMENSION):
         return f"{value.clusterDim.x}x{value.clusterDim.y}x{value.clusterDim.z}"
     if identifier in (LaunchAttributeId.PROGRAMMATIC_EVENT, LaunchAttributeId.LAUNCH_COMPLETION_EVENT):
-        event = value.event
-        at_start = (
-            identifier == LaunchAttributeId.PROGRAMMATIC_EVENT and event.triggerAtBlockStart
-        )  # the other has no such field
+        event = value.programmaticEvent  # as which the other begins
+        at_start = identifier == LaunchAttributeId.PROGRAMMATIC_EVENT and event.triggerAtBlockStart
         return f"{event.event:#x} flags {event.flags}" + (" at block start" if at_start else "")
     if identifier == LaunchAttributeId.MEM_SYNC_DOMAIN_MAP:
-        return f"default {value.pad[0]} remote {value.pad[1]}"
-    return _name(_NAMES.get(identifier, ()), value.number)
+        return f"default {value.memSyncDomainMap.default_} remote {value.memSyncDomainMap.remote}"
+    # All others are one number at the same place.
+    return _name(_NAMES.get(identifier, ()), value.priority)
 
 
 def _name(names: tuple[str, ...], number: int) -> str:

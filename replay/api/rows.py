@@ -2,39 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from .vocabulary import HANDLE_TYPES, Effect, Function, Keep, Parameter, Role, Term, Touch
+from .vocabulary import HANDLE_TYPES, Effect, Function, Keep, Parameter, Replayed, Role, Term, Touch, Work
 
 NEVER, WINDOW, ALWAYS, FOLLOWED = Keep.NEVER, Keep.WINDOW, Keep.ALWAYS, Keep.FOLLOWED
+PLACED, RECORDED = Replayed.PLACED, Replayed.RECORDED
+LEFT_OUT, REFUSED = Replayed.LEFT_OUT, Replayed.REFUSED
 
 
+@dataclass(frozen=True)
 class _Override:
-    def __init__(self, role: Role, count: str = "1") -> None:
-        self.role = role
-        self.count = count
+    """What a row says of a parameter. count: a product, such as "N*4"."""
+
+    role: Role
+    count: str = "1"
 
 
-def inputs(count: str) -> _Override:
-    return _Override(Role.IN, count)
-
-
-def outputs(count: str = "1") -> _Override:
-    return _Override(Role.OUT, count)
-
-
-def updated(count: str = "1") -> _Override:
-    """Elements that the driver reads and writes."""
-    return _Override(Role.INOUT, count)
-
-
-def host_read(count: str) -> _Override:
-    return _Override(Role.HOST_READ, count)
-
-
-def host_write(count: str) -> _Override:
-    return _Override(Role.HOST_WRITE, count)
-
+# Of elements that the driver reads, writes, or both; of bytes of the host
+inputs, outputs, updated, host_read, host_write = (
+    partial(_Override, role) for role in (Role.IN, Role.OUT, Role.INOUT, Role.HOST_READ, Role.HOST_WRITE)
+)
 
 IMAGE = _Override(Role.IMAGE)
 HOST = _Override(Role.HOST_ADDRESS)
@@ -42,11 +32,16 @@ OPAQUE = _Override(Role.OPAQUE)
 CUSTOM = _Override(Role.CUSTOM)
 
 
+@dataclass(frozen=True)
 class _Touch:
-    def __init__(self, address: str, row_bytes: str, rows: str = "1", pitch: str = "0", each: str = "",
-                 write: bool = True) -> None:  # fmt: skip
-        self.address, self.row_bytes, self.rows, self.pitch = address, row_bytes, rows, pitch
-        self.each, self.write = each, write
+    """A `Touch` with products and names of parameters."""
+
+    address: str
+    row_bytes: str
+    rows: str = "1"
+    pitch: str = "0"
+    each: str = ""
+    write: bool = True
 
     def of(self, positions: dict[str, int], symbol: str) -> Touch:
         row_bytes, rows, pitch = (
@@ -86,7 +81,26 @@ def F(id: int, symbol: str, keep: Keep, effect: Effect = Effect.NONE, *arguments
 # Effects whose terms are an address and the bytes there, with what the call does to them
 _REACHING = {Effect.WRITE: True, Effect.READ: False}
 
-_FLAGS = ("custom", "synchronizes", "unsupported", "out_of_scope", "same_as", "described")
+# What these did is in place before the first call, or described with the graph that a stream was captured into.
+_REPLAYED = {
+    **dict.fromkeys(
+        (Effect.ALLOC, Effect.FREE, Effect.HOST_ALLOC, Effect.HOST_FREE, Effect.HOST_REGISTER, Effect.HOST_UNREGISTER,
+         Effect.MANAGED_ALLOC, Effect.MAP, Effect.UNMAP, Effect.IMPORT), Replayed.PLACED),
+    **dict.fromkeys((Effect.BEGIN_CAPTURE, Effect.END_CAPTURE), Replayed.RECORDED),
+}  # fmt: skip
+
+# How names begin -> what the calls give a device to do
+_WORK = {
+    "cuMemcpy": Work.COPY, "cuMemset": Work.FILL, "cuMemPrefetch": Work.PREFETCH, "cuMemDiscard": Work.DISCARD,
+    "cuStreamWriteValue": Work.WRITE_VALUE, "cuStreamWaitValue": Work.WAIT_VALUE, "cuStreamBatchMemOp": Work.VALUES,
+}  # fmt: skip
+
+# Columns that a version which has been replaced has of the newer one, unless its row says otherwise.
+_INHERITED = (
+    "replayed", "creates", "may_fail", "polls", "queues", "hint", "of_current", "sets", "getter", "managed", "replaces",
+    "undoes", "waits", "node", "enter", "leave", "after",
+)  # fmt: skip
+_FLAGS = ("custom", "synchronizes", "unsupported", "out_of_scope", "same_as", "described", *_INHERITED)
 
 
 def _term(text: str, positions: dict[str, int], symbol: str) -> Term:
@@ -102,14 +116,14 @@ def _term(text: str, positions: dict[str, int], symbol: str) -> Term:
     return Term(tuple(parameters), scale)
 
 
-def _default_role(c_type: str, kind: str, element: str, element_bytes: int, size_bytes: int) -> Role | None:
+def _default_role(c_type: str, kind: str, element_bytes: int, size_bytes: int) -> Role | None:
     """The role that the C type tells; None where only a person can say."""
     if c_type in ("CUdeviceptr", "CUdeviceptr_v1"):
         return Role.ADDRESS
     if c_type in HANDLE_TYPES:
         return Role.HANDLE
     if kind == "struct" and size_bytes > 8:
-        return Role.IN  # its word in a record is where it stood
+        return Role.IN  # its word in a record is its address then
     if kind != "pointer":
         return Role.VALUE
     if not c_type.endswith("*"):
@@ -127,10 +141,15 @@ def function_of(
     facts: dict[str, Any],
     types: dict[str, list[Any]],
     twin: dict[str, Any] | None,
+    newer: Row | None = None,
 ) -> Function:
+    """newer: the row that this one is the same as."""
     id, _, keep, effect, arguments, words = row or (0, symbol, Keep.WINDOW, Effect.NONE, (), {})
-    words = dict(words)
+    inherited = {name: newer[5][name] for name in _INHERITED if name in newer[5]} if newer else {}
+    words = inherited | words
     flags = {name: words.pop(name) for name in _FLAGS if name in words}
+    flags.setdefault("replayed", _REPLAYED.get(effect, Replayed.CALLED))
+    flags["work"] = next((work for name, work in _WORK.items() if symbol.startswith(name)), Work.NONE)
     touches: tuple[_Touch, ...] = words.pop("touches", ())
     if not touches and effect in _REACHING:
         touches = (_Touch(arguments[0], arguments[1], write=_REACHING[effect]),)
@@ -148,26 +167,21 @@ def function_of(
         element = c_type[:-1].replace("const ", "").strip() if is_pointer else ""
         element = "" if element == "void" else element
         override: _Override | None = words.get(name)
-        role = override.role if override else _default_role(c_type, kind, element, element_bytes, size_bytes)
+        role = override.role if override else _default_role(c_type, kind, element_bytes, size_bytes)
         if role is None:
             if row and keep != Keep.NEVER:
                 raise ValueError(f"{symbol}: say what the pointer {name} ({c_type}) means")
             role = Role.OPAQUE
         count = _term(override.count, positions, symbol) if override else Term()
-        parameters.append(
-            Parameter(
-                name,
-                c_type,
-                role,
-                kind,
-                size_bytes,
-                (element_bytes or 1) if is_pointer else size_bytes if role == Role.IN else 0,
-                element,
-                count,
-            )
-        )
+        each_bytes = (element_bytes or 1) if is_pointer else size_bytes if role == Role.IN else 0
+        parameters.append(Parameter(name, c_type, role, kind, size_bytes, each_bytes, element, count))
     if row is None:
         flags["unsupported"] = "not in the table"
+    creates, sets = flags.get("creates"), flags.get("sets")
+    if creates and not any(p.role == Role.OUT and p.element == creates for p in parameters):
+        raise ValueError(f"{symbol}: no parameter receives a {creates}")
+    if sets and sets not in positions:
+        raise ValueError(f"{symbol}: no parameter named {sets!r}")
     return Function(
         id=id,
         symbol=symbol,

@@ -1,18 +1,27 @@
-"""Layouts of the driver's structs whose fields have to be understood, as `cuda.h` declares them on 64-bit Linux.
+"""The driver's structs whose fields have to be understood, as `facts.json` has them from `cuda.h` on 64-bit Linux.
 
-Handles, device addresses and pointers are plain unsigned 64-bit numbers: they came out of another process and must
-never be followed. `STRUCT_BYTES` states every size; a test compares it with the sizes that the headers gave.
+    from replay.api.structs import CUlaunchConfig
+
+gives the ctypes type of that name, for every struct of `facts.json`: `CUlaunchConfig.from_buffer_copy(data).hStream`,
+`CUlaunchConfig.attrs.offset`. Handles, device addresses and pointers are plain unsigned 64-bit numbers: they came out
+of another process and must never be followed.
 """
 
 from __future__ import annotations
 
 import ctypes
 import enum
-from ctypes import c_int32, c_ubyte, c_uint16, c_uint32, c_uint64
-from typing import TypeVar
+import json
+from ctypes import c_float, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
 
 TENSOR_MAP_BYTES, TENSOR_MAP_ALIGNMENT = 128, 64  # CUtensorMap
 
+_NUMBERS: dict[str, Any] = {
+    "u1": c_uint8, "u2": c_uint16, "u4": c_uint32, "u8": c_uint64, "i4": c_int32, "i8": c_int64, "f4": c_float
+}  # fmt: skip
 S = TypeVar("S", bound=ctypes.Structure)
 
 
@@ -23,6 +32,15 @@ class MemoryType(enum.IntEnum):
     DEVICE = 2
     ARRAY = 3
     UNIFIED = 4
+
+
+class LocationType(enum.IntEnum):
+    """CUmemLocationType."""
+
+    DEVICE = 1
+    HOST = 2
+    HOST_NUMA = 3
+    HOST_NUMA_CURRENT = 4
 
 
 class LaunchAttributeId(enum.IntEnum):
@@ -48,128 +66,6 @@ class LaunchAttributeId(enum.IntEnum):
     SHARED_MEMORY_MODE = 18
 
 
-class CUDA_MEMCPY2D(ctypes.Structure):
-    """Both sides and the extent of a 2D copy. Offsets, pitches and widths in bytes, heights in rows."""
-
-    _fields_ = [
-        ("srcXInBytes", c_uint64),
-        ("srcY", c_uint64),
-        ("srcMemoryType", c_uint32),
-        ("srcHost", c_uint64),
-        ("srcDevice", c_uint64),
-        ("srcArray", c_uint64),
-        ("srcPitch", c_uint64),
-        ("dstXInBytes", c_uint64),
-        ("dstY", c_uint64),
-        ("dstMemoryType", c_uint32),
-        ("dstHost", c_uint64),
-        ("dstDevice", c_uint64),
-        ("dstArray", c_uint64),
-        ("dstPitch", c_uint64),
-        ("WidthInBytes", c_uint64),
-        ("Height", c_uint64),
-    ]
-
-
-class CUDA_MEMCPY3D(ctypes.Structure):
-    """Both sides and the extent of a 3D copy. A pitch is in bytes a row, srcHeight and dstHeight in rows a slice."""
-
-    _fields_ = [
-        ("srcXInBytes", c_uint64),
-        ("srcY", c_uint64),
-        ("srcZ", c_uint64),
-        ("srcLOD", c_uint64),
-        ("srcMemoryType", c_uint32),
-        ("srcHost", c_uint64),
-        ("srcDevice", c_uint64),
-        ("srcArray", c_uint64),
-        ("reserved0", c_uint64),
-        ("srcPitch", c_uint64),
-        ("srcHeight", c_uint64),
-        ("dstXInBytes", c_uint64),
-        ("dstY", c_uint64),
-        ("dstZ", c_uint64),
-        ("dstLOD", c_uint64),
-        ("dstMemoryType", c_uint32),
-        ("dstHost", c_uint64),
-        ("dstDevice", c_uint64),
-        ("dstArray", c_uint64),
-        ("reserved1", c_uint64),
-        ("dstPitch", c_uint64),
-        ("dstHeight", c_uint64),
-        ("WidthInBytes", c_uint64),
-        ("Height", c_uint64),
-        ("Depth", c_uint64),
-    ]
-
-
-class CUlaunchConfig(ctypes.Structure):
-    """Geometry, stream and attribute list of cuLaunchKernelEx. `attrs` is a pointer of the captured process."""
-
-    _fields_ = [
-        ("gridDimX", c_uint32),
-        ("gridDimY", c_uint32),
-        ("gridDimZ", c_uint32),
-        ("blockDimX", c_uint32),
-        ("blockDimY", c_uint32),
-        ("blockDimZ", c_uint32),
-        ("sharedMemBytes", c_uint32),
-        ("hStream", c_uint64),
-        ("attrs", c_uint64),
-        ("numAttrs", c_uint32),
-    ]
-
-
-class _Dimension(ctypes.Structure):
-    _fields_ = [("x", c_uint32), ("y", c_uint32), ("z", c_uint32)]
-
-
-class _AccessPolicyWindow(ctypes.Structure):
-    _fields_ = [
-        ("base_ptr", c_uint64),
-        ("num_bytes", c_uint64),
-        ("hitRatio", ctypes.c_float),
-        ("hitProp", c_uint32),
-        ("missProp", c_uint32),
-    ]
-
-
-class _LaunchEvent(ctypes.Structure):
-    _fields_ = [("event", c_uint64), ("flags", c_int32), ("triggerAtBlockStart", c_int32)]
-
-
-class CUlaunchAttributeValue(ctypes.Union):
-    """64 bytes; which member holds depends on the attribute's id."""
-
-    _fields_ = [
-        ("pad", c_ubyte * 64),
-        ("number", c_int32),  # all the attributes that are one int or enum
-        ("accessPolicyWindow", _AccessPolicyWindow),
-        ("clusterDim", _Dimension),  # CLUSTER_DIMENSION and PREFERRED_CLUSTER_DIMENSION
-        ("event", _LaunchEvent),  # PROGRAMMATIC_EVENT and, without its last field, LAUNCH_COMPLETION_EVENT
-    ]
-
-
-class CUlaunchAttribute(ctypes.Structure):
-    """One attribute of a launch."""
-
-    _fields_ = [("id", c_uint32), ("pad", c_ubyte * 4), ("value", CUlaunchAttributeValue)]
-
-
-class CUDA_RESOURCE_DESC(ctypes.Structure):
-    """What a texture or surface object reads: `place` is a CUarray, a CUmipmappedArray or a device address."""
-
-    _fields_ = [
-        ("resType", c_uint32),
-        ("place", c_uint64),
-        ("format", c_uint32),  # this and what follows: of linear and pitched memory
-        ("numChannels", c_uint32),
-        ("extent", c_uint64 * 3),  # linear: bytes; pitched: width and height in elements, pitch in bytes
-        ("reserved", c_ubyte * 88),
-        ("flags", c_uint32),
-    ]
-
-
 class ResourceType(enum.IntEnum):
     """CUresourcetype."""
 
@@ -179,52 +75,33 @@ class ResourceType(enum.IntEnum):
     PITCH2D = 3
 
 
-class CUmemLocation(ctypes.Structure):
-    """type: 1 device, 2 host, 3 host NUMA node, 4 current host NUMA node; id: ordinal of that."""
-
-    _fields_ = [("type", c_uint32), ("id", c_int32)]
-
-
-class _AllocationFlags(ctypes.Structure):
-    _fields_ = [
-        ("compressionType", c_ubyte),
-        ("gpuDirectRDMACapable", c_ubyte),
-        ("usage", c_uint16),
-        ("reserved", c_ubyte * 4),
-    ]
+def __getattr__(name: str) -> Any:
+    if name not in facts()["structs"]:
+        raise AttributeError(f"facts.json has no struct {name}")
+    return _made(name)
 
 
-class CUmemAllocationProp(ctypes.Structure):
-    """What cuMemCreate allocates, and where."""
-
-    _fields_ = [
-        ("type", c_uint32),
-        ("requestedHandleTypes", c_uint32),
-        ("location", CUmemLocation),
-        ("win32HandleMetaData", c_uint64),
-        ("allocFlags", _AllocationFlags),
-    ]
+@cache
+def facts() -> dict[str, dict[str, Any]]:
+    """What the headers state (`import_facts.py`): `types`, `structs` and `functions`, by name."""
+    document: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("facts.json").read_text())
+    return document
 
 
-class CUmemAccessDesc(ctypes.Structure):
-    """Who may access a mapping. flags: 0 none, 1 read, 3 read and write."""
-
-    _fields_ = [("location", CUmemLocation), ("flags", c_uint32)]
-
-
-STRUCT_BYTES: dict[type[ctypes.Structure], int] = {
-    CUDA_MEMCPY2D: 128,
-    CUDA_MEMCPY3D: 200,
-    CUlaunchConfig: 56,
-    CUlaunchAttribute: 72,
-    CUDA_RESOURCE_DESC: 144,
-    CUmemLocation: 8,
-    CUmemAllocationProp: 32,
-    CUmemAccessDesc: 12,
-}
-
-for _structure, _bytes in STRUCT_BYTES.items():
-    assert ctypes.sizeof(_structure) == _bytes, _structure
+@cache
+def _made(name: str) -> Any:
+    _, kind, rows = facts()["structs"][name]
+    fields, unnamed = [], []
+    for place, (field, _, type_, *counts) in enumerate(rows):
+        made = _NUMBERS.get(type_) or _made(type_)
+        for count in counts:
+            made = made * count
+        if not field:
+            unnamed.append(f"_{place}")
+        fields.append((field or f"_{place}", made))
+    # Without a dictionary, a name that is no field cannot be set either.
+    members = {"__slots__": (), "_anonymous_": unnamed, "_fields_": fields}
+    return type(name, (ctypes.Union if kind == "union" else ctypes.Structure,), members)
 
 
 def read_struct(structure: type[S], data: bytes) -> S:
@@ -234,26 +111,40 @@ def read_struct(structure: type[S], data: bytes) -> S:
     return structure.from_buffer_copy(data)
 
 
-def read_launch_attributes(data: bytes) -> list[CUlaunchAttribute]:
+def read_structs(structure: type[S], data: bytes) -> ctypes.Array[S]:
+    """The structs in `data`, one after another. Raises ValueError when that is no whole number of them."""
+    count, rest = divmod(len(data), ctypes.sizeof(structure))
+    if rest:
+        raise ValueError(f"{len(data)} bytes are not a whole number of {structure.__name__}")
+    return (structure * count).from_buffer_copy(data)
+
+
+def read_launch_attributes(data: bytes) -> list[Any]:
     """The attributes of a launch, from their bytes one after another. Raises ValueError for a broken length."""
-    if len(data) % ctypes.sizeof(CUlaunchAttribute):
-        raise ValueError(f"{len(data)} bytes are not a whole number of launch attributes")
-    count = len(data) // ctypes.sizeof(CUlaunchAttribute)
-    return list((CUlaunchAttribute * count).from_buffer_copy(data))
+    return list(read_structs(_made("CUlaunchAttribute"), data))
 
 
-def geometry(config: CUlaunchConfig) -> tuple[tuple[int, int, int], tuple[int, int, int], int]:
-    """Grid in blocks, block in threads, and dynamic shared memory in bytes of a launch."""
-    grid = (config.gridDimX, config.gridDimY, config.gridDimZ)
-    return grid, (config.blockDimX, config.blockDimY, config.blockDimZ), config.sharedMemBytes
+SHAPE_FIELDS = (
+    "gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ", "sharedMemBytes",
+)  # fmt: skip
+
+
+def geometry(shape: Any) -> tuple[tuple[int, int, int], tuple[int, int, int], int]:
+    """Grid in blocks, block in threads, and dynamic shared memory in bytes: of a struct with SHAPE_FIELDS."""
+    grid = (shape.gridDimX, shape.gridDimY, shape.gridDimZ)
+    return grid, (shape.blockDimX, shape.blockDimY, shape.blockDimZ), shape.sharedMemBytes
+
+
+def copy_layout(data: bytes) -> Any:
+    """CUDA_MEMCPY2D or CUDA_MEMCPY3D, which are told apart by size. CUDA_MEMCPY3D_PEER is like the latter."""
+    flat = _made("CUDA_MEMCPY2D")
+    return flat if len(data) == ctypes.sizeof(flat) else _made("CUDA_MEMCPY3D")
 
 
 def copied_arrays(data: bytes) -> list[int]:
-    """The arrays that a CUDA_MEMCPY2D, a CUDA_MEMCPY3D or a CUDA_MEMCPY3D_PEER names; the three are told apart by size,
-    and the last two differ only in fields that say nothing of arrays."""
-    layout = CUDA_MEMCPY2D if len(data) == STRUCT_BYTES[CUDA_MEMCPY2D] else CUDA_MEMCPY3D
-    if len(data) < STRUCT_BYTES[layout]:
+    """The arrays that the description of a copy names; none where it is too short."""
+    if len(data) < ctypes.sizeof(copy_layout(data)):
         return []
-    copy = read_struct(layout, data)
+    copy = read_struct(copy_layout(data), data)
     sides = ((copy.srcMemoryType, copy.srcArray), (copy.dstMemoryType, copy.dstArray))
     return [handle for kind, handle in sides if kind == MemoryType.ARRAY]

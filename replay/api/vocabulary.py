@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from functools import cached_property
+
+from replay.api.parts import part_key
 
 
 class Keep(enum.IntEnum):
@@ -29,12 +32,12 @@ class Role(enum.IntEnum):
     OUT = 4  # points to `count` elements that the driver writes
     INOUT = 5  # both
     STRING = 6  # points to a NUL-terminated text that the driver reads
-    IMAGE = 7  # points to a module image; its size stands in the image itself
+    IMAGE = 7  # points to a module image; the image itself has its size
     HOST_READ = 8  # host memory that the call copies from, `count` bytes
     HOST_WRITE = 9  # host memory that the call copies to, `count` bytes
     HOST_ADDRESS = 10  # a host pointer whose identity matters (pinned, registered, managed memory)
-    OPAQUE = 11  # a callback, user data, a buffer for a log: its value alone is recorded
-    CUSTOM = 12  # interposer/call/exceptions.c encodes it, replay/engine/execution/executor.py rebuilds it
+    OPAQUE = 11  # a callback, user data, a buffer for a log: only its value is recorded
+    CUSTOM = 12  # `Function.enter` encodes it, replay/engine/arguments rebuilds it
 
 
 class Effect(enum.IntEnum):
@@ -59,10 +62,59 @@ class Effect(enum.IntEnum):
     END_OF_CONTEXT = 16  # every allocation of the context ends: last moment to read memory
     BEGIN_CAPTURE = 17  # a stream capture begins: no synchronising and no copying until it ends
     END_CAPTURE = 18
-    CUSTOM = 19  # interposer/call/exceptions.c
+    CUSTOM = 19  # reads and writes what interposer/arguments finds: shapes, arrays, batches
     IMPORT = 20  # (address) memory of another process or interface appears; the driver is asked for its size
-    GRAPH = 21  # makes or changes an executable graph: interposer/graph/executable.c
+    GRAPH = 21  # (graph) makes an executable graph of it
     GRAPH_LAUNCH = 22  # (executable graph): reach starts from the parameters of its nodes
+    SET_CURRENT = 23  # (context) becomes current in the calling thread, in place of the one that was
+    PUSH_CURRENT = 24  # (context), above the one that was
+    POP_CURRENT = 25  # the one below becomes current again
+    RETAIN_PRIMARY = 26  # (context) of a device, which exists from the first such call on; OUT parameter
+    GRAPH_UPDATE = 27  # (graph) an executable graph becomes as it
+    GRAPH_NODE = 28  # (parameters) one node of an executable graph gets others
+    GRAPH_ENABLE = 29  # one node of an executable graph is switched on or off
+
+
+class NodeType(enum.IntEnum):
+    """CUgraphNodeType, as cuda.h numbers it."""
+
+    KERNEL = 0
+    MEMCPY = 1
+    MEMSET = 2
+    HOST = 3
+    GRAPH = 4
+    EMPTY = 5
+    WAIT_EVENT = 6
+    EVENT_RECORD = 7
+    SEMAPHORE_SIGNAL = 8
+    SEMAPHORE_WAIT = 9
+    MEM_ALLOC = 10
+    MEM_FREE = 11
+    BATCH_MEM_OP = 12
+    CONDITIONAL = 13
+
+
+class Replayed(enum.IntEnum):
+    """How a replay brings about what a call did."""
+
+    CALLED = 0  # it makes the call again
+    PLACED = 1  # memory: in its place before the first call
+    RECORDED = 2  # the calls that it was for were recorded with it: launches, tensor maps, graphs
+    LEFT_OUT = 3  # it does not, and loses nothing
+    REFUSED = 4  # it does not, since a window could not run again after it; a note says so
+
+
+class Work(enum.IntEnum):
+    """What a call gives a device to do, launches apart."""
+
+    NONE = 0
+    COPY = 1
+    FILL = 2
+    PREFETCH = 3
+    DISCARD = 4
+    WRITE_VALUE = 5
+    WAIT_VALUE = 6
+    VALUES = 7  # a batch of both
 
 
 class RecordKind(enum.IntEnum):
@@ -76,7 +128,7 @@ class RecordKind(enum.IntEnum):
     PROCESS = 5
     END = 6
     COPY = 7
-    IMAGE = 8  # an image that stood in a file, copied since the file is gone
+    IMAGE = 8  # an image that was in a file, copied since the file is gone
 
 
 class CopyFlag(enum.IntFlag):
@@ -100,12 +152,10 @@ class Moment(enum.IntEnum):
 
     BEFORE = 0  # before the first touch inside the window
     AFTER = 1  # at the end of the window, or before the memory was freed
-    CHANGED = (
-        2  # before the call: what the host changed since the last look, to be put there before that call
-    )
-    SEEN = (
-        3  # after the call, which waited for the device: what changed since the last look, by device or host
-    )
+    # Before the call: what the host changed since the last look, to be put there before that call
+    CHANGED = 2
+    # After the call, which waited for the device: what changed since the last look, by device or host
+    SEEN = 3
     OPEN = 4  # no contents: where something had changed before the device was waited for at this call
     SETTLED = 5  # as SEEN, before the call: nothing waited for the device, but capture did
 
@@ -130,12 +180,11 @@ class NoteCode(enum.IntEnum):
     CALL_IN_FLIGHT = 15  # the application ended inside this call
     CHILD_PROCESS = 16  # a forked child or an exec'd program writes its own files
     NO_WINDOW = 17  # the selection matched no launch
-    IMAGE_MISSING = 18  # an image stood in a file that is gone or was changed before it was packed
+    IMAGE_MISSING = 18  # an image was in a file that is gone or was changed before it was packed
     HOST_WRITES_UNKNOWN = 19  # what the host wrote into this memory inside the window was not looked for
-    COPIED_TO_COMPARE = 20  # no kernel of the shim's own looks for what changed: the text says why
-    DEVICE_ERROR = (
-        21  # work before this call, or of it, left an error: its CUresult, and what the driver said of it
-    )
+    COPIED_TO_COMPARE = 20  # not written any more: no kernel of the shim looked for what changed
+    # Work before this call, or of it, left an error: its CUresult, and what the driver said of it
+    DEVICE_ERROR = 21
 
 
 # Environment of the application under capture: written by `replay capture`, read by the shim.
@@ -149,7 +198,6 @@ CAPTURE_ENVIRONMENT: dict[str, str] = {
     "REPLAY_CAPTURE_NVTX": "NAME or NAME@DOMAIN: only inside NVTX ranges of this name",
     "REPLAY_CAPTURE_PROFILER": "1: only between cuProfilerStart and cuProfilerStop",
     "REPLAY_CAPTURE_MEMORY": "reachable, params or live",
-    "REPLAY_CAPTURE_DEVICE_HASH": "0: no kernel of the shim's own looks for what changed; all is copied and compared",
     "REPLAY_CAPTURE_MAX_BYTES": "contents copied at most, in bytes; 0: no limit",
     "REPLAY_CAPTURE_MAX_LAUNCHES": "launches recorded at most; 0: no limit",
     "REPLAY_CAPTURE_HOME": "the home folder, which paths are written with as ~; absent: paths are written whole",
@@ -169,6 +217,11 @@ HANDLE_TYPES = frozenset((
     "CUsurfref", "CUtexObject", "CUtexref", "CUuserObject",
 ))
 # fmt: on
+
+# C types of what holds an image's kernels and variables, and of kernels.
+LOADED_TYPES = frozenset(("CUmodule", "CUlibrary"))
+ARRAY_TYPES = frozenset(("CUarray", "CUmipmappedArray"))
+KERNEL_TYPES = ("CUfunction", "CUkernel")
 
 # CUresults after which a context can do nothing more: memory in it cannot be read.
 STICKY_RESULTS = frozenset((700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721))
@@ -240,17 +293,95 @@ class Function:
     keep: Keep
     effect: Effect = Effect.NONE
     effect_terms: tuple[Term, ...] = ()
-    custom: bool = (
-        False  # interposer/call/exceptions.c and replay/engine/execution/executor.py hold a named exception
-    )
+    # The builder of arguments that the roles alone cannot say: replay/engine/arguments/families
+    custom: str = ""
     synchronizes: bool = False  # HOST_WRITE contents are final when the call returns
     unsupported: str = ""  # why it is not captured; "" when it is
     out_of_scope: bool = False  # ... and it is not meant to be
     same_as: str = ""  # the newer symbol that does the same with the same parameters; a replay calls that
     touches: tuple[Touch, ...] = ()  # of parameters that are addresses, as far as no exception rebuilds them
     described: bool = False  # not recorded: what it did is described when the graph is made executable
+    replayed: Replayed = Replayed.CALLED
+    work: Work = Work.NONE  # told by its name
+    creates: str = ""  # C type of a new object, whose handle the call gives out; see `functions.destroyer`
+    may_fail: bool = False  # a replay without it gives the same outputs: another device may refuse it
+    polls: bool = False  # its result depends on how fast the device is
+    # Returns before the work before it is done, whatever memory it is given; launches do, too
+    queues: bool = False
+    hint: bool = False  # about managed memory: without meaning where the memory is not managed
+    of_current: bool = False  # changes the current context, whatever objects it is given
+    sets: str = ""  # the parameter that is the new value of a setting
+    getter: str = ""  # the function that tells that value: parameters of the same names say of which setting
+    managed: bool = False  # the variable that it finds is managed memory
+    replaces: str = ""  # the call takes the place of an earlier one with this word and the same settings
+    undoes: bool = False  # ... and leaves nothing of it
+    waits: bool = False  # when it returns, the device may have done all that came before
+    node: NodeType | None = None  # of an executable graph, whose parameters the call replaces
+    enter: str = ""  # the shim's function that attaches to ENTER what the roles cannot say
+    leave: str = ""  # ... to LEAVE, when the call has succeeded
+    after: str = ""  # ... that follows what a successful call did, recorded or not
 
     @property
     def meaning(self) -> str:
         """The symbol that stands for all versions that do the same."""
         return self.same_as or self.symbol
+
+    @property
+    def is_replayed(self) -> bool:
+        """Whether a replay makes calls of it again."""
+        return self.keep in (Keep.WINDOW, Keep.ALWAYS) and self.replayed == Replayed.CALLED
+
+    @cached_property
+    def gives(self) -> Parameter | None:
+        """The parameter that receives handles, of new objects or of ones that exist; None where there is none."""
+        return next((p for p in self.parameters if p.role == Role.OUT and p.element in HANDLE_TYPES), None)
+
+    @property
+    def gives_kernels(self) -> bool:
+        """Whether it gives out kernels: the one of a name, the function of another, or all of a module."""
+        return self.gives is not None and self.gives.element in KERNEL_TYPES
+
+    @cached_property
+    def owner(self) -> Parameter | None:
+        """The module or library that it is about; None where there is none."""
+        return next((p for p in self.parameters if p.c_type in LOADED_TYPES), None)
+
+    @cached_property
+    def text(self) -> Parameter | None:
+        """The parameter that is a name; None where there is none."""
+        return next((p for p in self.parameters if p.role == Role.STRING), None)
+
+    @cached_property
+    def image_input(self) -> str:
+        """Where a recorded call has the module image that it loads: given, or read from the file that it names."""
+        if self.creates not in LOADED_TYPES:
+            return ""
+        given = next((p.name for p in self.parameters if p.role == Role.IMAGE), "")
+        return given or (part_key(self.text.name, 1) if self.text is not None else "")
+
+    @cached_property
+    def destroys(self) -> str:
+        """C type of the object that it ends; "" for none, and for a context, with which more ends."""
+        if self.effect != Effect.DESTROY:
+            return ""
+        return self.parameters[self.effect_terms[0].parameters[0]].c_type
+
+    @cached_property
+    def needs_context(self) -> bool:
+        """Whether what it does is of the current context: it is given no device, or part of one, to be of."""
+        devices = ("CUdevice", "CUgreenCtx", "CUdevResource")
+        return not any(p.c_type in devices or (p.role in (Role.IN, Role.INOUT) and p.element in devices)
+                       for p in self.parameters)  # fmt: skip
+
+    @cached_property
+    def tensor_map(self) -> Parameter | None:
+        """The tensor map that it makes (OUT) or changes (INOUT); None where there is none."""
+        return next((p for p in self.parameters if p.element == "CUtensorMap" and p.role != Role.IN), None)
+
+    def takes(self, c_type: str) -> Parameter | None:
+        """The first parameter that is an object, or another value, of this C type; None where there is none."""
+        return self._first_of_type.get(c_type)
+
+    @cached_property
+    def _first_of_type(self) -> dict[str, Parameter]:
+        return {parameter.c_type: parameter for parameter in reversed(self.parameters)}

@@ -29,7 +29,7 @@ _SPELLINGS = (
     "exec=COMMAND",
 )  # fmt: skip
 _ALSO = {"swap": "module"}  # as a variant calls it
-# As variants, these are read with ":" or a blank behind the kind, too.
+# As variants, these are read with ":" or a blank after the kind, too.
 _OVER = re.compile(rf"(?:--)?({'|'.join((*KINDS, *_ALSO))})(?:\s*[=:]\s*|\s+)(\S.*)", re.S)
 _RANGE = re.compile(r"(.*?)\.\.(.*)")
 

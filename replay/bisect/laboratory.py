@@ -8,25 +8,25 @@ import os
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from replay.bisect.candidates import Candidate
-from replay.bisect.run import SkippedError
+from replay.bisect.stages import SkippedError
 from replay.compare.machine_code import kernels_of
+from replay.compare.replayed import own_noise
 from replay.compare.rounds import Observation
 from replay.compare.rows import observation
-from replay.compare.run import own_noise
 from replay.errors import EngineError, ReplayError, WorkerError
 from replay.results.comparison import ComparedKernel
-from replay.results.schema import RunResult, VariantFacts
+from replay.results.run.variant import VariantFacts
+from replay.results.schema import RunResult
 from replay.run.parent import RunOptions, run_snapshot
+from replay.variants.compilers.ptxas import CacheError
 from replay.variants.model import parse
-from replay.variants.ptxas import CacheError
 
-SYMPTOMS = ("slower", "wrong", "crash", "nondeterministic")
 COMMAND_VARIABLE = "REPLAY_CANDIDATE"
 MAXIMUM_LOG_BYTES = 4000
 GOOD, BAD_LIMIT, SKIP = 0, 128, 125  # of a command, as `git bisect run` takes them
@@ -34,7 +34,7 @@ GOOD, BAD_LIMIT, SKIP = 0, 128, 125  # of a command, as `git bisect run` takes t
 
 @dataclass
 class ReplayLaboratory:
-    """Candidates are variants of one window of a snapshot. symptom: one of SYMPTOMS."""
+    """Candidates are variants of one window of a snapshot. symptom: slower, wrong, crash or nondeterministic."""
 
     snapshot: Path
     options: RunOptions
@@ -48,12 +48,8 @@ class ReplayLaboratory:
     def identity(self, candidate: int) -> str:
         """The images that the candidate loads, where it builds any."""
         options = self._options(candidate)
-        try:
+        with _skipping():
             facts = self._built(options)
-        except CacheError:
-            raise  # of the machine, not of the candidate
-        except ReplayError as error:
-            raise _skipped(error) from None
         if facts is None or not facts.images:
             return ""
         self.made_of[candidate] = kernels = kernels_of(facts)
@@ -92,41 +88,26 @@ class ReplayLaboratory:
 
     def time(self, candidate: int) -> Observation:
         """One replay in a fresh process."""
-        try:
-            result = self._replay(candidate)
-        except CacheError:
-            raise
-        except ReplayError as error:
-            raise _skipped(error) from None
-        self.results[candidate] = result
+        with _skipping():
+            self.results[candidate] = result = self._replay(candidate)
         return observation(result)
 
     def shows_symptom(self, candidate: int) -> bool:
         """One replay, and whether it shows what is looked for."""
-        try:
-            result = self._replay(candidate)
-        except WorkerError as error:
-            if self.symptom == "crash":
-                return True
-            raise _skipped(error) from None
-        except EngineError as error:
-            if self.symptom == "crash" and "returned" in error.what:
-                return True
-            raise _skipped(error) from None
-        except CacheError:
-            raise
-        except ReplayError as error:
-            raise _skipped(error) from None
-        self.results[candidate] = result
+        with _skipping():
+            try:
+                self.results[candidate] = result = self._replay(candidate)
+            except EngineError as error:
+                ended = isinstance(error, WorkerError) or "returned" in error.what
+                if self.symptom == "crash" and ended:
+                    return True
+                raise
         verdict, fault = result.verification.verdict, result.verification.fault
         if self.symptom == "crash":
             return fault is not None and bool(fault.found)
         if self.symptom == "wrong":
-            return verdict in (
-                "wrong",
-                "nondeterministic",
-                "unsure",
-            )  # the good end, from the same memory, matches
+            # The good end, which starts from the same memory, matches.
+            return verdict in ("wrong", "nondeterministic", "unsure")
         return verdict == "nondeterministic" if self.symptom == "nondeterministic" else False
 
     def _options(self, candidate: int) -> RunOptions:
@@ -153,6 +134,17 @@ def _end_of(log: IO[bytes]) -> str:
 
 class CannotRunError(SkippedError):
     """A candidate that was built, and that this driver cannot execute."""
+
+
+@contextlib.contextmanager
+def _skipping() -> Iterator[None]:
+    """Any error is one of the candidate, as SkippedError; but a CacheError is one of the machine."""
+    try:
+        yield
+    except CacheError:
+        raise
+    except ReplayError as error:
+        raise _skipped(error) from None
 
 
 def _skipped(error: ReplayError) -> SkippedError:

@@ -1,6 +1,6 @@
 """The search for the first bad candidate under noise. Pure: fed with observations, asks for the next.
 
-The candidates stand in order; the first is known to be good, the last to be bad, and somewhere between is one change.
+The candidates have an order; the first is known to be good, the last to be bad, and one change is somewhere between.
 Every observation moves a probability over where it is. A single misleading observation never decides: what one round
 may say is bounded, and the search goes on asking around the place until it is certain.
 """

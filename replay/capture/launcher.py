@@ -1,7 +1,7 @@
 """Starts an application under the interposer and waits for it.
 
 The application keeps its standard streams, its open files, its process group and its signals: Ctrl-C reaches it as it
-would without `replay`, and this process lives on to pack what there is. What was asked for and how it ended stands in
+would without `replay`, and this process lives on to pack what there is. What was asked for and how it ended is in
 `launcher.json` of the raw capture, so that a capture whose launcher was killed can be packed later.
 """
 
@@ -40,7 +40,8 @@ WATCH_INTERVAL_S = 0.25
 _POLL_S = 0.05
 _PRELOAD_SEPARATORS = " :\t\n"  # the loader splits LD_PRELOAD at these and knows no quoting
 _PATH_SEPARATORS = ":;"  # likewise LD_LIBRARY_PATH
-_PT_INTERP = 3
+_PT_INTERP = struct.pack("<I", 3)
+NEEDS_GLIBC = "is linked with musl, and both the shim and NVIDIA's driver need glibc"
 
 
 @dataclass(frozen=True)
@@ -183,6 +184,11 @@ def _wait(child: subprocess.Popen[bytes], watch: Callable[[], None] | None) -> i
 
 
 def _start(command: Sequence[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    if why_not_preloaded(command[0]) == NEEDS_GLIBC:
+        # The loader of musl would not start it with the shim, which alone it does.
+        raise CaptureError(
+            f"it {NEEDS_GLIBC}", where=command[0], next="nothing was started; build the program with glibc"
+        )
     try:
         # The application's own descriptors stay open; those of this process are not inheritable.
         return subprocess.Popen(list(command), env=environment, close_fds=False)
@@ -195,7 +201,7 @@ def _start(command: Sequence[str], environment: dict[str, str]) -> subprocess.Po
         }
         what = reasons.get(error.errno or 0, error.strerror or str(error))
         raise CaptureError(
-            what, where=command[0], next="nothing was started; check the command behind `--`"
+            what, where=command[0], next="nothing was started; check the command after `--`"
         ) from None
     except ValueError as error:  # a NUL in an argument
         raise CaptureError(str(error), where=command[0], next="nothing was started") from None
@@ -347,11 +353,15 @@ def why_not_preloaded(command: str) -> str:
             entry_bytes, count = struct.unpack_from("<HH", header, 54)
             file.seek(offset)
             table = file.read(entry_bytes * count)
+            if entry_bytes < 40:
+                return ""
+            headers = [table[at : at + 40] for at in range(0, len(table) - 39, entry_bytes)]
+            loader = next((entry for entry in headers if entry[:4] == _PT_INTERP), None)
+            if loader is None:
+                return "is a statically linked program, into which nothing can be preloaded"
+            place, name_bytes = struct.unpack_from("<Q16xQ", loader, 8)
+            file.seek(place)
+            name = os.path.basename(file.read(min(name_bytes, os.pathconf("/", "PC_PATH_MAX"))))
     except (OSError, OverflowError):
         return ""
-    if entry_bytes < 4:
-        return ""
-    kinds = [struct.unpack_from("<I", table, at)[0] for at in range(0, len(table) - 3, entry_bytes)]
-    return (
-        "" if _PT_INTERP in kinds else "is a statically linked program, into which nothing can be preloaded"
-    )
+    return NEEDS_GLIBC if name.startswith(b"ld-musl") else ""

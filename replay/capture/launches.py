@@ -19,7 +19,7 @@ from replay.capture.session import default_output, explain_absence
 from replay.drivers import Driver
 from replay.errors import FormatError, ReplayError
 from replay.images.demangle import demangle
-from replay.pack import PackReport
+from replay.pack import PackReport, loaded_driver
 from replay.reading import read_file
 
 MAXIMUM_LIST_BYTES = 256 << 20  # of one process
@@ -129,7 +129,9 @@ def list_launches(
                 report.processes.append(found)
         report.processes.sort(key=lambda process: (process.pid != ended.pid, process.pid))
         if not report.processes:
-            seen = PackReport(used_cuda=bool(paths), problems=report.problems)
+            seen = PackReport(
+                used_cuda=bool(paths), loaded_driver=loaded_driver(raw), problems=report.problems
+            )
             report.failure, report.advice = explain_absence(seen, str(selection), command, ended.running)
             if paths and not report.problems:
                 report.failure, report.advice = "it used CUDA and launched no kernel", "nothing to capture"

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from replay.errors import UsageError
+from replay.text import parse_size
 
 Memory = Literal["reachable", "params", "live"]
 MEMORY_CHOICES: tuple[Memory, ...] = ("reachable", "params", "live")
 
 _REG_EXTENDED, _REG_NOSUB = 1, 8  # glibc and musl
 _REGEX_BYTES = 1024  # of a regex_t: 64 in glibc, less than this everywhere
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_LARGEST = (1 << 63) - 1
 LAST_LAUNCH = (1 << 63) - 1  # no launch has this ordinal: the selection goes on to the end of the application
 
 
@@ -31,7 +30,7 @@ class Selection:
     nvtx, profiler: only inside NVTX ranges of this name, only between cuProfilerStart and cuProfilerStop; with
     whole_range, everything in the first such range instead of launches.
     every: a window of its own for every so-manieth of these launches; 0: one window from the first to the last.
-    device_hash: a kernel of the interposer may look for what changed. torch_blocks: PyTorch tells its blocks.
+    torch_blocks: PyTorch tells its blocks.
     kernel: "" matches every kernel. maximum_bytes, maximum_launches: 0 for no limit.
     """
 
@@ -47,7 +46,6 @@ class Selection:
     profiler: bool = False
     whole_range: bool = False
     every: int = 0
-    device_hash: bool = True
     torch_blocks: bool = False
 
     def environment(self) -> dict[str, str]:
@@ -69,8 +67,6 @@ class Selection:
                 variables["REPLAY_CAPTURE_KERNEL"] = self.kernel
         if self.maximum_bytes:
             variables["REPLAY_CAPTURE_MAX_BYTES"] = str(self.maximum_bytes)
-        if not self.device_hash:
-            variables["REPLAY_CAPTURE_DEVICE_HASH"] = "0"
         if self.maximum_launches:
             variables["REPLAY_CAPTURE_MAX_LAUNCHES"] = str(self.maximum_launches)
         return variables
@@ -91,7 +87,6 @@ class Selection:
             words += ["--max-bytes", str(self.maximum_bytes)]
         if self.maximum_launches:
             words += ["--max-launches", str(self.maximum_launches)]
-        words += [] if self.device_hash else ["--no-device-hash"]
         words += ["--torch-blocks"] if self.torch_blocks else []
         return " ".join(words)
 
@@ -113,7 +108,6 @@ def parse_selection(
     nvtx: str | None = None,
     profiler: bool = False,
     each: bool = False,
-    device_hash: bool = True,
     torch_blocks: bool = False,
 ) -> Selection:
     """The selection that a command line asks for. Without `--launch` it is the first matching launch, or as many of
@@ -148,7 +142,7 @@ def parse_selection(
     else:
         first, last, every = 1, LAST_LAUNCH if each else maximum_launches or 1, 0
     every = every or int(each)
-    limit = parse_bytes(maximum_bytes) if maximum_bytes is not None else 0
+    limit = parse_size(maximum_bytes, "--max-bytes") if maximum_bytes is not None else 0
     bounded = nvtx is not None or profiler
     return Selection(
         kernel or "",
@@ -162,7 +156,6 @@ def parse_selection(
         profiler=profiler,
         whole_range=bounded and kernel is None and launch is None and not each,
         every=every,
-        device_hash=device_hash,
         torch_blocks=torch_blocks,
     )
 
@@ -189,17 +182,6 @@ def parse_launches(text: str) -> tuple[int, int, int]:
             "the range ends before it begins", where=f"--launch {text}", next=f"use {last}-{first}"
         )
     return first, last, 0
-
-
-def parse_bytes(text: str) -> int:
-    """`4096`, `512M`, `2GiB`: a number of bytes above 0, units of 1024. Raises UsageError."""
-    match = re.fullmatch(r"([0-9]{1,18})\s*([kmgt]?)(?:i?b)?", text.strip(), re.IGNORECASE)
-    count = int(match[1]) * _UNITS[match[2].lower()] if match is not None else 0
-    if not 0 < count <= _LARGEST:
-        raise UsageError(
-            f"{text!r} is no size", where="--max-bytes", next="use bytes, or a number with K, M, G or T"
-        )
-    return count
 
 
 def check_expression(pattern: str) -> None:

@@ -177,7 +177,7 @@ def _without_room(raw: Path, packed: PackReport) -> tuple[str, str] | None:
 def explain_absence(
     packed: PackReport, selection: str, command: Sequence[str], running: Sequence[str] = ()
 ) -> tuple[str, str]:
-    """Why a raw capture gave no snapshot, and what to do about it. running: processes that the application left behind
+    """Why a raw capture gave no snapshot, and what to do about it. running: processes that the application left running
     and that had not used CUDA yet."""
     program = command[0]
     stopped = [line for line in packed.skipped if "capture stopped" in line]
@@ -202,13 +202,18 @@ def explain_absence(
                 f"{program} ended and never used CUDA, and nor did {which}, within {LEFT_BEHIND_WAIT_S:.0f} s",
                 "capture the program that launches the kernels, in the foreground",
             )
+        chroot = "a program that changes its root folder (chroot) has to call cuInit before that"
+        if packed.loaded_driver:
+            return (
+                f"{program} loaded the driver and never called cuInit, or could not write into the raw capture",
+                f"`replay doctor` says which CUDA the driver is of: a runtime of a newer CUDA refuses it; {chroot}",
+            )
         advice = "capture the program that launches the kernels"
         if reason:
             return f"{program} never used CUDA: no driver call was seen ({reason})", advice
-        advice += "; one that changes its root folder (chroot) has to call cuInit before that"
         return (
             f"{program} never used CUDA, or could not write into the raw capture: no driver call was recorded",
-            f"{advice}, and a script that sets LD_LIBRARY_PATH has to add to it",
+            f"{advice}; {chroot}, and a script that sets LD_LIBRARY_PATH has to add to it",
         )
     if packed.matched_launches:
         count = packed.matched_launches

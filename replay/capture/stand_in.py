@@ -51,7 +51,7 @@ def stand_in_folder(
 
 
 def with_stand_in(preloaded: str, driver: Driver, folder: Path) -> str:
-    """LD_PRELOAD with the stand-in in the place of the driver, where the user preloads that."""
+    """LD_PRELOAD with the stand-in instead of the driver, where the user preloads that."""
     items = preloaded.replace(":", " ").split()
     same = [Path(item).is_file() and Path(item).samefile(driver.library) for item in items]
     if not any(same):

@@ -7,7 +7,7 @@ image is; the answer is the names of its variables. A file that holds an image i
 Question: `magic "RCAPVARS" | u32 version 1 | u32 storage | u32 architecture (90 for 9.0, 0 unknown) | u32 data_bytes |
 u64 offset | u64 length | u32 check | u32 zero`, then `data_bytes` bytes: the image itself (INLINE), the name of the
 blobs file (BLOB), or the reference to a file as FORMAT.md has it (FILE). Answer: `u32 state | u32 bytes`, then the
-names, each with its NUL. State 0: here they are; 1: the image cannot be had from there; 2: it says nothing. One
+names, each with its NUL. State 0: here they are; 1: the image cannot be read from there; 2: it says nothing. One
 question for each connection.
 """
 
@@ -19,7 +19,6 @@ import socket
 import struct
 import threading
 from pathlib import Path
-from types import TracebackType
 
 from replay.api.vocabulary import VARIABLES_SOCKET, Storage
 from replay.errors import ImageError, ReplayError
@@ -64,9 +63,7 @@ class VariableService:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *ending: object) -> None:
         if self._socket is None or self._thread is None:
             return
         with contextlib.suppress(OSError):

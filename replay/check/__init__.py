@@ -1,1 +1,1 @@
-"""The nightly gate: a folder of snapshots, replayed and held against what they took before."""
+"""The nightly gate: a folder of snapshots, replayed and compared with what they took before."""

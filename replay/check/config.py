@@ -37,7 +37,7 @@ _Entry = TypeVar("_Entry")
 
 @dataclass(frozen=True)
 class Owner:
-    """Whoever is told of a kernel."""
+    """Who is notified about a kernel."""
 
     kernel: re.Pattern[str]
     team: str
@@ -119,7 +119,7 @@ class _EntryError(ValueError):
 
 
 def _line_of(lines: list[str], entry: str, number: int, key: str) -> int | None:
-    """Where it stands, counted from 1: of the key, else of the entry's head; None when it is written otherwise."""
+    """The line of the key, else of the entry's head, counted from 1; None when it is written in another form."""
     quoted = rf"""["']?{re.escape(key)}["']?"""
     if entry == "the file":
         begin = -1
@@ -130,7 +130,7 @@ def _line_of(lines: list[str], entry: str, number: int, key: str) -> int | None:
             return None
         begin = heads[number]
         table = re.compile(rf"\s*\[+\s*{re.escape(entry.strip('[]'))}\s*\.\s*{quoted}\s*[].]")
-    inside = True  # of the entry itself, not of a table behind it
+    inside = True  # of the entry itself, not of a table after it
     for at in range(begin + 1, len(lines)):
         if key and (table.match(lines[at]) or (inside and re.match(rf"\s*{quoted}\s*[=.]", lines[at]))):
             return at + 1

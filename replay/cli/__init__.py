@@ -1,14 +1,12 @@
 """The command line. The only place that prints errors and picks exit codes.
 
 One module per command, named in `COMMANDS` and imported only when that command runs, so that `replay --help` and
-`replay info` pay for nothing else. A command module has `register(app: typer.Typer) -> None`, which adds exactly
-one command to `app` under its own name, for example::
+`replay info` pay for nothing else. A command module has a function of its own name, whose parameters are the arguments
+and options. It calls one library function and prints. It imports what it needs inside its body, returns None or an exit
+code, and raises `replay.errors.ReplayError` for everything that goes wrong.
 
-    def register(app: typer.Typer) -> None:
-        app.command("info")(info)
-
-The function parses, calls one library function and prints. It imports what it needs inside its body, returns None
-or an exit code, and raises `replay.errors.ReplayError` for everything that goes wrong.
+A module may have OPTIONS, the groups of its options in help; EXAMPLES, the command lines at the end of help; and
+CONTEXT, settings of the parser.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from contextlib import suppress
 
 from replay import interrupts
 from replay.errors import ErrorPrinted, ExitCode, FileError, ReplayError, UsageError
-from replay.report import output
+from replay.report.streams import output
 
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
 
@@ -43,9 +41,9 @@ GROUPS: dict[str, dict[str, str]] = {
     "Decide": {
         "compare": "Say whether one snapshot or variant is slower than another.",
         "bisect": "Find the first of several compilers, drivers or images that is slower.",
-        "check": "Replay a folder of snapshots and hold them against a baseline.",
+        "check": "Replay a folder of snapshots and compare them with a baseline.",
         "history": "List kernels over time, and mark where their level changed.",
-        "baseline": "Set or show the times that later results are held against.",
+        "baseline": "Set or show the times that later results are compared with.",
     },
     "Share": {
         "export": "Write a window as a C++ or Python program of its own.",
@@ -58,6 +56,12 @@ GROUPS: dict[str, dict[str, str]] = {
 }
 COMMANDS = {name: summary for commands in GROUPS.values() for name, summary in commands.items()}
 
+# command -> option as an earlier version spelled it, which goes on working -> as it is spelled
+EARLIER = {
+    "run": {"--rounds": "--samples", "--iterations": "--samples", "--in": "--logs"},
+    "bisect": {"--resume": "--state"},
+    "check": {"--resume": "--state"},
+}
 
 _typed: list[str] = []  # the command line of the command that runs
 
@@ -74,9 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments: the command line without the program's name; None takes it from the process.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    _typed[:] = arguments
     with output.standard_streams(), interrupts.listening():
         try:
+            _typed[:] = arguments = _respelled(arguments)
             code = _main(arguments)
             interrupted = interrupts.came()
             interrupts.told()
@@ -84,6 +88,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             interrupts.told()
             return _report(ReplayError("stopped"), error, INTERRUPTED)
         return INTERRUPTED if interrupted else code
+
+
+def _respelled(arguments: list[str]) -> list[str]:
+    """`arguments` with options as they are spelled now. stderr names each that was spelled otherwise."""
+    words = []
+    for word in arguments:
+        option, equals, value = word.partition("=")
+        now = EARLIER.get(arguments[0], {}).get(option)
+        if now is not None and not {"-q", "--quiet"} & {*arguments}:
+            print(f"replay {arguments[0]}: {option} is now {now}", file=sys.stderr)
+        words.append(word if now is None else f"{now}{equals}{value}")
+    return words
 
 
 def _main(arguments: list[str]) -> int:
@@ -109,7 +125,7 @@ def _main(arguments: list[str]) -> int:
         return _report(ReplayError("not enough memory"), error)
     except OSError as error:
         where = None if error.filename is None else os.fsdecode(error.filename)
-        return _report(FileError((error.strerror or str(error)).lower(), where=where), error)
+        return _report(FileError.of(error, where), error)
     except Exception as error:
         what = f"defect in replay: {type(error).__name__}: {error}"
         return _report(ReplayError(what, next="set REPLAY_TRACEBACK=1 and report what it prints"), error)
@@ -144,7 +160,7 @@ def _dispatch(arguments: list[str]) -> int:
 
 
 def _seems_to_want_json(arguments: Sequence[str]) -> bool:
-    """Whether a command line that cannot be parsed asks for JSON. What stands behind `--`, or in any other place of a
+    """Whether a command line that cannot be parsed asks for JSON. What comes after `--`, or in any other place of a
     capture, may be the application's."""
     if "--" in arguments:
         return "--json" in arguments[: arguments.index("--")]
@@ -171,7 +187,7 @@ def _print_error(error: ReplayError, kind: str, code: int) -> None:
     """`replay.error/1` on stdout, where nothing of another document is there yet."""
     if output.has_begun():
         return
-    from replay.report.json import print_document
+    from replay.report.streams.json import print_document
     from replay.results.documents import ERROR
 
     details = error.details.rstrip("\n")

@@ -1,4 +1,4 @@
-"""`replay baseline`: the times that later results are held against."""
+"""`replay baseline`: the times that later results are compared with."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Action(str, Enum):
 
 
 def baseline(
-    action: Annotated[Action, typer.Argument(help="Set it, or show it.")],
+    action: Annotated[Action, typer.Argument(metavar="ACTION", help="set it, or show it.")],
     folder: ResultFolder,
     kernel: OfKernels = "",
     device: OfDevices = "",
@@ -33,10 +33,8 @@ def baseline(
     from replay.history import baseline as store
     from replay.history.store import History, by_series
     from replay.report.history import render_baseline
-    from replay.report.json import print_document
-    from replay.report.output import put
+    from replay.report.streams.json import print_result
     from replay.results.documents import BASELINE
-    from replay.text import Screen
 
     marks = {mark.series: mark for mark in store.read(folder)}
     if action is Action.set:
@@ -51,14 +49,7 @@ def baseline(
         marks.update(chosen)
         store.write(folder, list(marks.values()))
     shown = list(marks.values())
-    if json:
-        print_document(BASELINE, store.Baseline(shown))
-    elif quiet:
-        put(str(len(shown)))
-    else:
-        put(render_baseline(shown, Screen.of_stdout()))
-
-
-def register(app: typer.Typer) -> None:
-    """Add `replay baseline`."""
-    app.command("baseline")(baseline)
+    brief = (lambda _: str(len(shown))) if quiet else None
+    print_result(
+        BASELINE, store.Baseline(shown), json, lambda _, screen: render_baseline(shown, screen), brief=brief
+    )

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import replace
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from replay.cli.common import (
-    DEFAULT_TIMEOUT_S,
+    DEFAULT_TIMEOUT,
+    DocumentFile,
     Json,
     Quick,
     Quiet,
@@ -21,14 +21,19 @@ from replay.cli.common import (
     Timeout,
     Trust,
     Window,
+    flag,
+    option,
 )
 
 if TYPE_CHECKING:
-    from replay.bisect.candidates import Candidate
-    from replay.bisect.run import Found, Progress
-    from replay.results.bisection import Bisection
     from replay.results.comparison import ComparedKernel
+    from replay.results.schema import RunResult
     from replay.run.parent import RunOptions
+
+EXAMPLES = (
+    "replay bisect x.rsnap --over ptxas=12.6..13.0",
+    "replay bisect x.rsnap --over list=variants.txt --state search.json",
+)
 
 
 class Symptom(str, Enum):
@@ -42,48 +47,33 @@ class Symptom(str, Enum):
 
 def bisect(
     snapshot: Annotated[
-        Optional[Path],  # noqa: UP045 (typer on Python 3.10)
-        typer.Argument(
-            metavar="SNAP", help="The .rsnap file; left out with exec=COMMAND.", show_default=False
-        ),
+        Path | None, typer.Argument(metavar="SNAP", help="The .rsnap file; left out with exec=COMMAND.")
     ] = None,
     over: Annotated[
         str,
-        typer.Option(
-            metavar="KIND=...",
-            help="ptxas=12.6..13.0, driver=DIR,..., module=FILE,..., jit=opt-level=0..4, list=FILE, exec=COMMAND; "
+        option(
+            "KIND=...",
+            "ptxas=12.6..13.0, driver=DIR,..., module=FILE,..., jit=opt-level=0..4, list=FILE, exec=COMMAND; "
             "the good end first.",
-            show_default=False,
         ),
     ] = "",
-    symptom: Annotated[Symptom, typer.Option(help="What makes a candidate bad.")] = Symptom.slower,
-    given: Annotated[
-        str,
-        typer.Option(
-            "--candidates", metavar="A,B,...|@FILE", help="With exec: the candidates.", show_default=False
-        ),
-    ] = "",
+    symptom: Annotated[
+        Symptom, option("|".join(Symptom.__members__), "What makes a candidate bad.")
+    ] = Symptom.slower,
+    given: Annotated[str, option("A,B,...|@FILE", "With exec: the candidates.", "--candidates")] = "",
     minimum_effect: Annotated[
-        float,
-        typer.Option(
-            "--min-effect", min=0.0001, max=1.0, metavar="FRACTION", help="Smaller changes do not count."
-        ),
+        float, option("FRACTION", "Smaller changes do not count.", "--min-effect", min=0.0001, max=1.0)
     ] = 0.01,
     driver: ReplayDriver = None,
     state: StateFile = None,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Of a range of ptxas, only the versions on this machine.")
+        bool, flag("--offline", "Of a range of ptxas, only the versions on this machine.")
     ] = False,
     quick: Quick = False,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    timeout: Timeout = DEFAULT_TIMEOUT,
     trust: Trust = False,
     window: Window = None,
-    output: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(
-            "-o", "--output", metavar="B.json", help="Write the bisection as JSON.", show_default=False
-        ),
-    ] = None,
+    output: DocumentFile = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -94,24 +84,28 @@ def bisect(
 
     Exit code 0: found. 3: the ends do not differ, or cannot be observed.
     """
+    from replay import __version__
     from replay.bisect.candidates import candidates
+    from replay.bisect.commits import subjects
     from replay.bisect.laboratory import CannotRunError, CommandLaboratory, ReplayLaboratory
-    from replay.bisect.run import Found, MergedError, find_slower, find_symptom
-    from replay.bisect.state import StateFile
-    from replay.cli.common import reproduction
+    from replay.bisect.progress import candidates_of
+    from replay.bisect.stages import Found, MergedError, find_slower, find_symptom
+    from replay.bisect.state_file import StateFile
+    from replay.cli.common import reproduction, seconds
     from replay.compare.rounds import RoundLimits
     from replay.drivers import find_driver
     from replay.errors import EngineError, ExitCode, ReplayError, UsageError
     from replay.report.bisect import answer, render_bisection
-    from replay.report.json import print_document
-    from replay.report.output import put
-    from replay.report.progress import StageLine
+    from replay.report.streams.json import print_result
+    from replay.report.streams.output import put
+    from replay.report.streams.progress import StageLine
+    from replay.results.bisection import FORMAT, Bisection
     from replay.results.documents import BISECTION
     from replay.results.json import write_document
     from replay.results.store import require_place
     from replay.snapshot.container import SnapshotReader
     from replay.snapshot.windows import choose_window
-    from replay.text import Screen
+    from replay.text import now_utc
 
     for path in (output, state):
         if path is not None:
@@ -140,7 +134,8 @@ def bisect(
         def save() -> None:
             file.save(progress)
 
-        source, replayed = "", {}
+        source = ""
+        replayed: dict[int, RunResult] = {}
         ended: ReplayError | None = None
         made_of: dict[int, list[ComparedKernel]] = {}
         if snapshot is None:
@@ -152,7 +147,7 @@ def bisect(
                     "the built-in CPU driver has no compiler, so that its options change nothing", where="--over jit",
                     next="search on a GPU (--driver system)",
                 )  # fmt: skip
-            options = _options(symptom, driver, window, quick, timeout, trust)
+            options = _options(symptom, driver, window, quick, seconds(timeout, "--timeout"), trust)
             laboratory = ReplayLaboratory(snapshot, options, found, symptom.value, line.show)
             try:
                 if symptom is Symptom.slower:
@@ -169,28 +164,38 @@ def bisect(
             for at in {end for step in outcome.steps for end in (step.last_good, step.first_bad)}:
                 laboratory.look_into(at)
             made_of, replayed = laboratory.made_of, laboratory.results
-    shown = "bad" if kind == "exec" else symptom.value
-    wall_s = time.monotonic() - begin_s
-    result = _result(snapshot, over, shown, found, progress, outcome, made_of, wall_s, source)
-    result = replace(result, command=reproduction(), notes=notes, ended="" if ended is None else str(ended))
-    if replayed:
-        first = replayed[min(replayed)]
-        result = replace(
-            result,
-            device=first.device.name,
-            driver=first.driver.library,
-            driver_version=first.driver.version,
-        )
+    first = replayed[min(replayed)] if replayed else None
+    result = Bisection(
+        format=FORMAT,
+        tool_version=__version__,
+        created_utc=now_utc(),
+        snapshot="" if snapshot is None else snapshot.name,
+        over=over,
+        symptom="bad" if kind == "exec" else symptom.value,
+        candidates=candidates_of(
+            progress,
+            found,
+            outcome.posterior,
+            made_of,
+            subjects([item.argument for item in found]) if kind == "exec" else None,
+        ),
+        steps=outcome.steps,
+        rounds=progress.rounds,
+        source=source,
+        ratio=outcome.ratio,
+        notes=notes,
+        wall_s=round(time.monotonic() - begin_s, 3),
+        device="" if first is None else first.device.name,
+        driver="" if first is None else first.driver.library,
+        driver_version=0 if first is None else first.driver.version,
+        ended="" if ended is None else str(ended),
+        command=reproduction(),
+    )
     if ended is None:
         file.remove()
     if output is not None:
         write_document(output, BISECTION, result)
-    if json:
-        print_document(BISECTION, result)
-    elif quiet:
-        put(answer(result))
-    else:
-        put(render_bisection(result, Screen.of_stdout()))
+    print_result(BISECTION, result, json, render_bisection, brief=answer if quiet else None)
     if ended is not None:
         if not (quiet or json):
             put("")
@@ -201,8 +206,8 @@ def bisect(
 def _versions(majors: range, offline: bool, notes: list[str]) -> list[str]:
     """Of ptxas: what is on this machine, and unless offline what the package index offers."""
     from replay.bisect.candidates import version_key
-    from replay.variants.index import offered
-    from replay.variants.ptxas import cache_folder, installed
+    from replay.variants.compilers.package_index import offered
+    from replay.variants.compilers.ptxas import cache_folder, installed
 
     here = {tool.version for tool in installed()}
     offer = None if offline else offered(majors, cache_folder())
@@ -222,49 +227,3 @@ def _options(
     return RunOptions(
         driver=driver, timing=timing, timeout_s=timeout_s, window=window, caches="cold", trust=trust
     )
-
-
-def _result(
-    snapshot: Path | None,
-    over: str,
-    symptom: str,
-    found: list[Candidate],
-    progress: Progress,
-    outcome: Found,
-    made_of: dict[int, list[ComparedKernel]],
-    wall_s: float,
-    source: str,
-) -> Bisection:
-    import datetime
-
-    from replay import __version__
-    from replay.bisect.commits import subjects
-    from replay.bisect.run import candidates_of
-    from replay.results.bisection import FORMAT, Bisection
-
-    return Bisection(
-        format=FORMAT,
-        tool_version=__version__,
-        created_utc=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-        snapshot="" if snapshot is None else snapshot.name,
-        over=over,
-        symptom=symptom,
-        candidates=candidates_of(
-            progress,
-            [item.label for item in found],
-            [item.variant for item in found],
-            outcome.posterior,
-            made_of,
-            subjects([item.argument for item in found]) if over.startswith("exec=") else None,
-        ),
-        steps=outcome.steps,
-        rounds=progress.rounds,
-        source=source,
-        ratio=outcome.ratio,
-        wall_s=round(wall_s, 3),
-    )
-
-
-def register(app: typer.Typer) -> None:
-    """Add `replay bisect`."""
-    app.command("bisect")(bisect)

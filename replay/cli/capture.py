@@ -5,108 +5,93 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from replay.cli.common import Json, Quiet, driver_option
+from replay.cli.common import Json, Quiet, driver_option, flag, option
 
 if TYPE_CHECKING:
     from replay.capture.selection import Selection
     from replay.drivers import Driver
 
+# Words after the application's name are its own, also those that look like options.
+CONTEXT = {"allow_interspersed_args": False}
+# What help shows under which title
+OPTIONS = {
+    "Launches": ("kernel", "launch", "each", "everything", "nvtx", "profiler", "maximum_launches", "listing"),
+    "Memory and images": ("memory", "maximum_bytes", "torch_blocks", "full_images"),
+    "Output": ("output", "keep_raw", "keep_command_line", "json", "quiet"),
+}
+EXAMPLES = (
+    "replay capture --list -- ./app",
+    "replay capture --kernel attention --launch 3 -o x.rsnap -- python train.py",
+)
+
 
 def capture(
-    application: Annotated[
-        list[str], typer.Argument(metavar="-- APP ARGS...", help="The command to run.", show_default=False)
-    ],
+    application: Annotated[list[str], typer.Argument(metavar="-- APP ARGS...", help="The command to run.")],
     kernel: Annotated[
-        Optional[str],  # noqa: UP045 (typer on Python 3.10)
-        typer.Option(
-            metavar="REGEX", help="Kernels by name, mangled or demangled.", show_default="any kernel"
-        ),
+        str | None, option("REGEX", "Kernels by name, mangled or demangled.", show_default="any kernel")
     ] = None,
     launch: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            metavar="N|N-M|every:K",
-            help="Which of the matching launches, from 1; every:K is a snapshot of every K-th.",
+        str | None,
+        option(
+            "N|N-M|every:K",
+            "Which of the matching launches, from 1; every:K is a snapshot of every K-th.",
             show_default="1",
         ),
     ] = None,
     each: Annotated[
-        bool,
-        typer.Option("--each", help="A snapshot for each of these launches (without --launch: of all)."),
+        bool, flag("--each", "A snapshot for each of these launches (without --launch: of all).")
     ] = False,
-    everything: Annotated[
-        bool, typer.Option("--all", help="Everything from the first driver call on.")
-    ] = False,
+    everything: Annotated[bool, flag("--all", "Everything from the first driver call on.")] = False,
     nvtx: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            metavar="NAME[@DOMAIN]",
-            help="Only inside NVTX ranges of this name; without --kernel and --launch, the whole first one.",
+        str | None,
+        option(
+            "NAME[@DOMAIN]",
+            "Only inside NVTX ranges of this name; without --kernel and --launch, the whole first one.",
             show_default="anywhere",
         ),
     ] = None,
     profiler: Annotated[
-        bool,
-        typer.Option("--profiler-api", help="Likewise, between cuProfilerStart and cuProfilerStop."),
+        bool, flag("--profiler-api", "Likewise, between cuProfilerStart and cuProfilerStop.")
     ] = False,
     listing: Annotated[
-        bool,
-        typer.Option(
-            "--list", help="Capture nothing; print which launches there are and how to capture them."
-        ),
+        bool, flag("--list", "Capture nothing; print which launches there are and how to capture them.")
     ] = False,
     memory: Annotated[
         str,
-        typer.Option(
-            metavar="reachable|params|live",
-            help="Memory to copy: what parameters and the contents behind them point to, what parameters point to, "
-            "or all that is allocated.",
+        option(
+            "reachable|params|live",
+            "Memory to copy: what parameters point to and what its contents point to, what parameters "
+            "point to, or all that is allocated.",
         ),
     ] = "reachable",
     maximum_bytes: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option("--max-bytes", metavar="SIZE", help="Copy at most so much.", show_default="no limit"),
+        str | None, option("SIZE", "Copy at most so much.", "--max-bytes", show_default="no limit")
     ] = None,
     maximum_launches: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option("--max-launches", metavar="N", help="End after N launches.", show_default="no limit"),
+        int | None, option("N", "End after N launches.", "--max-launches", show_default="no limit")
     ] = None,
-    no_device_hash: Annotated[
-        bool,
-        typer.Option(
-            "--no-device-hash",
-            help="Copy everything to find what changed, instead of asking a small kernel on the device.",
-        ),
-    ] = False,
-    driver: Annotated[Optional[str], driver_option("The driver that the application gets.")] = None,  # noqa: UP045
+    driver: Annotated[str | None, driver_option("The driver that the application gets.")] = None,
     output: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(
-            "-o", "--output", metavar="OUT.rsnap", help="The snapshot to write.", show_default="APP.rsnap"
-        ),
+        Path | None, option("OUT.rsnap", "The snapshot to write.", "-o", "--output", show_default="APP.rsnap")
     ] = None,
     torch_blocks: Annotated[
-        bool,
-        typer.Option(
-            "--torch-blocks", help="Copy the blocks that PyTorch has in use, not the segments they lie in."
-        ),
+        bool, flag("--torch-blocks", "Copy the blocks that PyTorch has in use, not the segments they lie in.")
     ] = False,
     full_images: Annotated[
-        bool,
-        typer.Option("--full-images", help="Keep all of large fat binaries, also for other architectures."),
+        bool, flag("--full-images", "Keep all of large fat binaries, also for other architectures.")
     ] = False,
     keep_command_line: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--keep-command-line",
-            help="Keep the command line as it is: with the home folder, and values that look like secrets.",
+            "Keep the command line as it is: with the home folder, and values that look like secrets.",
         ),
     ] = False,
-    keep_raw: Annotated[bool, typer.Option("--keep-raw", help="Keep the raw capture, OUT.rcap.")] = False,
+    keep_raw: Annotated[bool, flag("--keep-raw", "Keep the raw capture, OUT.rcap.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -126,8 +111,8 @@ def capture(
     from replay.drivers import find_driver
     from replay.pack import PackReport, pack
     from replay.report.capture import capture_value, render_capture
-    from replay.report.json import print_document
-    from replay.report.progress import GrowthLines, Progress
+    from replay.report.streams.json import print_document
+    from replay.report.streams.progress import GrowthLines, Progress
     from replay.results.documents import CAPTURE
 
     if listing and (everything or each or launch is not None or output is not None or keep_raw):
@@ -146,7 +131,6 @@ def capture(
         nvtx=nvtx,
         profiler=profiler,
         each=each,
-        device_hash=not no_device_hash,
         torch_blocks=torch_blocks,
     )
     chosen = find_driver(driver)
@@ -191,9 +175,9 @@ def _list(
     quiet: bool,
 ) -> int:
     from replay.capture.launches import list_launches
-    from replay.report.json import print_document
     from replay.report.launches import launches_value, render_launches
-    from replay.report.output import put
+    from replay.report.streams.json import print_document
+    from replay.report.streams.output import put
     from replay.results.documents import LAUNCHES
     from replay.text import Screen, shown
 
@@ -209,9 +193,3 @@ def _list(
     elif report.processes:
         put(render_launches(report, Screen.of_stdout()))
     return report.exit_code
-
-
-def register(app: typer.Typer) -> None:
-    """Add `replay capture`."""
-    # Words behind the application's name are its own, also those that look like options.
-    app.command("capture", context_settings={"allow_interspersed_args": False})(capture)

@@ -5,57 +5,46 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
-from replay.cli.common import DEFAULT_TIMEOUT_S, Json, Quick, Quiet, ReplayDriver, StateFile, Timeout, Trust
+from replay.cli.common import (
+    DEFAULT_TIMEOUT,
+    DocumentFile,
+    Json,
+    Quick,
+    Quiet,
+    ReplayDriver,
+    StateFile,
+    Timeout,
+    Trust,
+    flag,
+    option,
+)
 
 _GITHUB_SUMMARY = "GITHUB_STEP_SUMMARY"
 
+EXAMPLES = ("replay check corpus --baseline results --junit check.xml -o check.json",)
+
 
 def check(
-    corpus: Annotated[
-        Path, typer.Argument(metavar="CORPUS", help="A folder of snapshots.", show_default=False)
-    ],
-    baseline: Annotated[
-        Optional[Path],  # noqa: UP045 (typer on Python 3.10)
-        typer.Option(metavar="DIR", help="A folder of results to hold them against.", show_default=False),
-    ] = None,
-    config: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(metavar="FILE.toml", help="Owners, quarantine and limits.", show_default=False),
-    ] = None,
-    variant: Annotated[
-        str,
-        typer.Option(metavar="VARIANT", help="Replay everything so, e.g. driver=DIR.", show_default=False),
-    ] = "",
+    corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="A folder of snapshots.")],
+    baseline: Annotated[Path | None, option("DIR", "A folder of results to hold them against.")] = None,
+    config: Annotated[Path | None, option("FILE.toml", "Owners, quarantine and limits.")] = None,
+    variant: Annotated[str, option("VARIANT", "Replay everything so, e.g. driver=DIR.")] = "",
     driver: ReplayDriver = None,
-    history: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(metavar="DIR", help="Add every result to this folder.", show_default=False),
-    ] = None,
-    junit_file: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--junit", metavar="FILE.xml", help="Write JUnit XML.", show_default=False),
-    ] = None,
+    history: Annotated[Path | None, option("DIR", "Add every result to this folder.")] = None,
+    junit_file: Annotated[Path | None, option("FILE.xml", "Write JUnit XML.", "--junit")] = None,
     github: Annotated[
-        bool, typer.Option("--github", help="Print annotations, and add to the summary of a GitHub job.")
+        bool, flag("--github", "Print annotations, and add to the summary of a GitHub job.")
     ] = False,
-    budget: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME", help="No snapshot is begun after this: 90s, 5m, 1h.", show_default=False
-        ),
-    ] = "",
+    budget: Annotated[str, option("TIME", "No snapshot is begun after this: 90s, 5m, 1h.")] = "",
     state: StateFile = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    timeout: Timeout = DEFAULT_TIMEOUT,
     trust: Trust = False,
     quick: Quick = False,
-    output: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("-o", "--output", metavar="C.json", help="Write the check as JSON.", show_default=False),
-    ] = None,
+    output: DocumentFile = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -70,19 +59,17 @@ def check(
 
     from replay.beside import SHARED
     from replay.check.config import read_config
-    from replay.check.run import CheckState, corpus_of, read_baseline
-    from replay.check.run import check as run_check
+    from replay.check.gate import CheckState, corpus_of, read_baseline
+    from replay.check.gate import check as run_check
     from replay.cli.common import reproduction, seconds
     from replay.errors import ExitCode, UsageError
     from replay.report.check import github_annotations, github_summary, headline, junit, render_check
-    from replay.report.json import print_document
-    from replay.report.output import put
-    from replay.report.progress import StageLine
+    from replay.report.streams.json import print_result
+    from replay.report.streams.progress import StageLine
     from replay.results.documents import CHECK
     from replay.results.json import write_document
     from replay.results.store import require_place, write_whole
     from replay.run.parent import RunOptions
-    from replay.text import Screen
     from replay.timing.stopping import QUICK, StoppingParameters
     from replay.variants.model import parse
 
@@ -96,7 +83,7 @@ def check(
     options = RunOptions(
         driver=driver,
         timing=QUICK if quick else StoppingParameters(),
-        timeout_s=timeout,
+        timeout_s=seconds(timeout, "--timeout"),
         trust=trust,
         caches="cold",
         variant=parse(variant),
@@ -113,7 +100,7 @@ def check(
             kept,
             history=history,
             progress=line.show,
-            budget_s=seconds(budget) if budget else None,
+            budget_s=seconds(budget, "--budget") if budget else None,
         )
     if all(case.replays for case in result.cases):  # what the budget left out is for the next one
         kept.remove()
@@ -128,15 +115,5 @@ def check(
         if summary := os.environ.get(_GITHUB_SUMMARY):
             with open(summary, "a", encoding="utf-8") as file:
                 file.write(github_summary(result))
-    if json:
-        print_document(CHECK, result)
-    elif quiet:
-        put(headline(result))
-    else:
-        put(render_check(result, Screen.of_stdout()))
+    print_result(CHECK, result, json, render_check, brief=headline if quiet else None)
     return ExitCode.GATE_FAILED if result.alerts else ExitCode.DONE
-
-
-def register(app: typer.Typer) -> None:
-    """Add `replay check`."""
-    app.command("check")(check)

@@ -3,50 +3,42 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Optional
+from typing import Annotated, Any
 
 import typer
 
-from replay.report.output import ask_for_json
+from replay.report.streams.output import ask_for_json
 
-SnapshotPath = Annotated[Path, typer.Argument(metavar="SNAP", help="The .rsnap file.", show_default=False)]
+
+def flag(name: str, help: str) -> Any:
+    """An option without a value, which has a form `--no-` only where its name says so."""
+    return typer.Option(name, help=help)
+
+
+def option(metavar: str, help: str, *names: str, **more: Any) -> Any:
+    """An option with a value. names: where the parameter has another one. more: as `typer.Option` takes it."""
+    return typer.Option(*names, metavar=metavar, help=help, **more)
+
+
+SnapshotPath = Annotated[Path, typer.Argument(metavar="SNAP", help="The .rsnap file.")]
 Json = Annotated[
     bool,
     typer.Option("--json", help="Print one JSON document with a versioned schema.", callback=ask_for_json),
 ]
+DocumentFile = Annotated[
+    Path | None, option("FILE.json", "Write the JSON document to a file.", "-o", "--output")
+]
 Window = Annotated[
-    Optional[int],  # noqa: UP045 (typer on Python 3.10)
-    typer.Option("--window", metavar="N", min=1, help="Only this window, of a snapshot that has several."),
+    int | None, option("N", "Only this window, of a snapshot that has several.", "--window", min=1)
 ]
-StateFile = Annotated[
-    Optional[Path],  # noqa: UP045
-    typer.Option(
-        "--state",
-        "--resume",
-        metavar="FILE",
-        help="Keep what is known here, and go on from it.",
-        show_default=False,
-    ),
-]
-ResultFolder = Annotated[
-    Path, typer.Argument(metavar="DIR", help="A folder of results (.rres).", show_default=False)
-]
-OfKernels = Annotated[
-    str, typer.Option("--kernel", metavar="REGEX", help="Only these kernels.", show_default=False)
-]
-OfDevices = Annotated[
-    str, typer.Option("--device", metavar="REGEX", help="Only these devices.", show_default=False)
-]
-Quick = Annotated[bool, typer.Option("--quick", help="Fewer samples in each replay, for a first look.")]
-Timeout = Annotated[
-    float,
-    typer.Option(min=0.1, metavar="S", help="Seconds without progress after which a replay is killed."),
-]
-Trust = Annotated[
-    bool,
-    typer.Option("--trust", help="Let the snapshot do what you may do: its worker is not confined."),
-]
-DEFAULT_TIMEOUT_S = 300.0
+StateFile = Annotated[Path | None, option("FILE", "Keep what is known here, and go on from it.", "--state")]
+ResultFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A folder of results (.rres).")]
+OfKernels = Annotated[str, option("REGEX", "Only these kernels.", "--kernel")]
+OfDevices = Annotated[str, option("REGEX", "Only these devices.", "--device")]
+Quick = Annotated[bool, flag("--quick", "Fewer samples in each replay, for a first look.")]
+Timeout = Annotated[str, option("TIME", "Time without progress after which a replay is killed: 90s, 5m, 1h.")]
+Trust = Annotated[bool, flag("--trust", "Let the snapshot do what you may do: its worker is not confined.")]
+DEFAULT_TIMEOUT = "5m"
 
 
 def driver_option(help: str) -> Any:
@@ -56,15 +48,15 @@ def driver_option(help: str) -> Any:
     )
 
 
-ReplayDriver = Annotated[Optional[str], driver_option("The driver to replay on.")]  # noqa: UP045
+ReplayDriver = Annotated[str | None, driver_option("The driver to replay on.")]
 Quiet = Annotated[
     bool, typer.Option("-q", "--quiet", help="Print nothing but what was asked for and errors.")
 ]
 
 
-# Options that say where a result goes, not how it comes about -> whether a value follows
+# Options that say where a result goes, not how it is found -> whether a value follows
 _ABOUT_THE_OUTPUT = {
-    "-o": True, "--output": True, "--history": True, "--state": True, "--resume": True, "--junit": True, "--in": True,
+    "-o": True, "--output": True, "--history": True, "--state": True, "--junit": True, "--logs": True,
     "--save-outputs": True, "--json": False, "-q": False, "--quiet": False, "--github": False, "--save-all": False,
 }  # fmt: skip
 
@@ -84,8 +76,8 @@ def reproduction() -> list[str]:
     return kept
 
 
-def seconds(text: str) -> float:
-    """A time such as `90s`, `5m`, `1.5h`, or `90` in seconds. Raises UsageError."""
+def seconds(text: str, option: str) -> float:
+    """A time such as `90s`, `5m`, `1.5h`, or `90` in seconds. Raises UsageError, which names the option."""
     from replay.errors import UsageError
 
     units = {"s": 1, "m": 60, "h": 3600}
@@ -95,5 +87,5 @@ def seconds(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 < value < 1e9:
-        raise UsageError(f"{text!r} is no time", next="write 90s, 5m or 1h")
+        raise UsageError(f"{text!r} is no time", where=option, next="write 90s, 5m or 1h")
     return value

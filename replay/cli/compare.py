@@ -4,15 +4,38 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from replay.cli.common import DEFAULT_TIMEOUT_S, Json, Quick, Quiet, Timeout, Trust, driver_option
+from replay.cli.common import (
+    DEFAULT_TIMEOUT,
+    DocumentFile,
+    Json,
+    Quick,
+    Quiet,
+    Timeout,
+    Trust,
+    driver_option,
+    flag,
+    option,
+)
 
 if TYPE_CHECKING:
-    from replay.compare.run import SideOptions
+    from replay.compare.replayed import SideOptions
     from replay.results.comparison import Comparison
+
+# What help shows under which title
+OPTIONS = {
+    "Sides": ("variant_a", "variant_b", "driver", "across"),
+    "Verdict": ("minimum_effect", "fail_on", "git_bisect", "history"),
+    "Timing": ("rounds", "samples", "quick", "budget", "timeout"),
+    "Output": ("output", "json", "quiet"),
+}
+EXAMPLES = (
+    "replay compare before.rsnap after.rsnap --fail-on slower",
+    "replay compare x.rsnap --a ptxas=12.6 --b ptxas=12.9 -o c.json",
+)
 
 
 class FailOn(str, Enum):
@@ -24,88 +47,45 @@ class FailOn(str, Enum):
 
 
 def compare(
-    a: Annotated[
-        Path,
-        typer.Argument(metavar="A", help="A snapshot, a result, or a folder of either.", show_default=False),
-    ],
+    a: Annotated[Path, typer.Argument(metavar="A", help="A snapshot, a result, or a folder of either.")],
     b: Annotated[
-        Optional[Path],  # noqa: UP045 (typer on Python 3.10)
-        typer.Argument(
-            metavar="[B]", help="Likewise. Left out: A itself, with --a and --b.", show_default=False
-        ),
+        Path | None, typer.Argument(metavar="B", help="Likewise. Left out: A itself, with --a and --b.")
     ] = None,
-    variant_a: Annotated[
-        str,
-        typer.Option(
-            "--a", metavar="VARIANT", help="How side A is replayed, e.g. ptxas=12.6.", show_default=False
-        ),
-    ] = "",
-    variant_b: Annotated[
-        str, typer.Option("--b", metavar="VARIANT", help="How side B is replayed.", show_default=False)
-    ] = "",
+    variant_a: Annotated[str, option("VARIANT", "How side A is replayed, e.g. ptxas=12.6.", "--a")] = "",
+    variant_b: Annotated[str, option("VARIANT", "How side B is replayed.", "--b")] = "",
     minimum_effect: Annotated[
-        float,
-        typer.Option(
-            "--min-effect", min=0.0001, max=1.0, metavar="FRACTION", help="Smaller changes are SAME."
-        ),
+        float, option("FRACTION", "Smaller changes are SAME.", "--min-effect", min=0.0001, max=1.0)
     ] = 0.01,
     rounds: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="Exactly so many rounds.",
-            show_default="until the verdict is clear, at most 28",
-        ),
+        int | None,
+        option("N", "Exactly so many rounds.", min=1, show_default="until the verdict is clear, at most 28"),
     ] = None,
     budget: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME",
-            help="No round begins after this, shared by all rows: 90s, 5m, 1h.",
-            show_default=False,
-        ),
+        str, option("TIME", "No round begins after this, shared by all rows: 90s, 5m, 1h.")
     ] = "",
     samples: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(
-            min=1, metavar="N", help="Exactly so many samples in each replay.", show_default="until stable"
-        ),
+        int | None, option("N", "Exactly so many samples in each replay.", min=1, show_default="until stable")
     ] = None,
     fail_on: Annotated[
-        Optional[list[FailOn]],  # noqa: UP045
-        typer.Option(
-            help="Exit 1 when a row has this verdict; repeatable. WRONG always does.", show_default=False
+        list[FailOn] | None,
+        option(
+            "|".join(FailOn.__members__), "Exit 1 when a row has this verdict; repeatable. WRONG always does."
         ),
     ] = None,
     history: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(
-            metavar="DIR",
-            help="Of results: a history, for the spread between different days.",
-            show_default=False,
-        ),
+        Path | None, option("DIR", "Of results: a history, for the spread between different days.")
     ] = None,
     git_bisect: Annotated[
-        bool,
-        typer.Option(
-            "--git-bisect", help="Exit as `git bisect run` wants it: 125 where nothing can be said."
-        ),
+        bool, flag("--git-bisect", "Exit as `git bisect run` wants it: 125 where nothing can be said.")
     ] = False,
     across: Annotated[
-        bool,
-        typer.Option("--across", help="Compare also results of different devices, drivers or snapshots."),
+        bool, flag("--across", "Compare also results of different devices, drivers or snapshots.")
     ] = False,
-    driver: Annotated[Optional[str], driver_option("The driver of a side whose variant names none.")] = None,  # noqa: UP045
+    driver: Annotated[str | None, driver_option("The driver of a side whose variant names none.")] = None,
     quick: Quick = False,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    timeout: Timeout = DEFAULT_TIMEOUT,
     trust: Trust = False,
-    output: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(
-            "-o", "--output", metavar="C.json", help="Write the comparison as JSON.", show_default=False
-        ),
-    ] = None,
+    output: DocumentFile = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -120,20 +100,18 @@ def compare(
     from dataclasses import replace
 
     from replay.cli.common import reproduction, seconds
+    from replay.compare.replayed import compare_windows
     from replay.compare.rounds import RoundLimits
-    from replay.compare.run import compare_windows
     from replay.compare.sides import holds_results, matched, results_at, windows_at
     from replay.compare.stored import compare_results
     from replay.errors import ExitCode, ReplayError, SkippedCommitError, UsageError
     from replay.history.series import spreads_of
     from replay.report.compare import headline, render_comparison
-    from replay.report.json import print_document
-    from replay.report.output import put
-    from replay.report.progress import StageLine
+    from replay.report.streams.json import print_result
+    from replay.report.streams.progress import StageLine
     from replay.results.documents import COMPARISON
     from replay.results.json import write_document
     from replay.results.store import require_place
-    from replay.text import Screen
     from replay.variants.model import parse
 
     if output is not None:
@@ -161,8 +139,9 @@ def compare(
             raise UsageError(
                 "snapshots are replayed next to each other", next="--history and --across belong to results"
             )
-        limits = RoundLimits(minimum_effect, rounds, seconds(budget) if budget else None)
-        sides = [_side(text, driver, quick, samples, timeout, trust) for text in (variant_a, variant_b)]
+        limits = RoundLimits(minimum_effect, rounds, seconds(budget, "--budget") if budget else None)
+        timeout_s = seconds(timeout, "--timeout")
+        sides = [_side(text, driver, quick, samples, timeout_s, trust) for text in (variant_a, variant_b)]
         pairs, unmatched = matched(windows_at(a), windows_at(right))
         if not pairs:
             raise UsageError(
@@ -178,12 +157,7 @@ def compare(
     result = replace(result, command=reproduction())
     if output is not None:
         write_document(output, COMPARISON, result)
-    if json:
-        print_document(COMPARISON, result)
-    elif quiet:
-        put(headline(result))
-    else:
-        put(render_comparison(result, Screen.of_stdout()))
+    print_result(COMPARISON, result, json, render_comparison, brief=headline if quiet else None)
     return _exit_code(result, fail_on or [], git_bisect)
 
 
@@ -206,7 +180,7 @@ def _side(
 ) -> SideOptions:
     import dataclasses
 
-    from replay.compare.run import SideOptions
+    from replay.compare.replayed import SideOptions
     from replay.run.parent import RunOptions
     from replay.timing.stopping import QUICK, StoppingParameters
     from replay.variants.model import parse
@@ -216,8 +190,3 @@ def _side(
         driver=driver, timing=timing, timeout_s=timeout_s, caches="cold", variant=parse(text), trust=trust
     )
     return SideOptions(run, str(run.variant))
-
-
-def register(app: typer.Typer) -> None:
-    """Add `replay compare`."""
-    app.command("compare")(compare)

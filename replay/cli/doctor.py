@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
-
-import typer
+from typing import Annotated
 
 from replay.cli.common import Json, Quiet, driver_option
 
 
 def doctor(
-    driver: Annotated[Optional[str], driver_option("The driver to look at.")] = None,  # noqa: UP045
+    driver: Annotated[str | None, driver_option("The driver to look at.")] = None,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -21,21 +19,9 @@ def doctor(
     from replay.doctor.checks import examine
     from replay.errors import ExitCode
     from replay.report.doctor import headline, render_examination
-    from replay.report.json import print_document
-    from replay.report.output import put
+    from replay.report.streams.json import print_result
     from replay.results.documents import DOCTOR
-    from replay.text import Screen
 
     result = examine(driver)
-    if json:
-        print_document(DOCTOR, result)
-    elif quiet:
-        put(headline(result))
-    else:
-        put(render_examination(result, Screen.of_stdout()))
+    print_result(DOCTOR, result, json, render_examination, brief=headline if quiet else None)
     return ExitCode.GATE_FAILED if result.problems else ExitCode.DONE
-
-
-def register(app: typer.Typer) -> None:
-    """Add `replay doctor`."""
-    app.command("doctor")(doctor)

@@ -7,27 +7,19 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.common import Json, Quiet, SnapshotPath, Window
+from replay.cli.common import Json, Quiet, SnapshotPath, Window, flag, option
 
 
 def dump(
     snapshot: SnapshotPath,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder to write into.", show_default=False)
-    ],
-    buffer: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ID|0xADDRESS|NAME", help="Only this memory; repeatable.", show_default=False),
-    ] = None,
+    output: Annotated[Path, option("DIR", "Folder to write into.", "-o", "--output")],
+    buffer: Annotated[list[str] | None, option("ID|0xADDRESS|NAME", "Only this memory; repeatable.")] = None,
     image: Annotated[
-        list[str] | None,
-        typer.Option(metavar="DIGEST", help="Only this image, by the beginning of its digest; repeatable."),
+        list[str] | None, option("DIGEST", "Only this image, by the beginning of its digest; repeatable.")
     ] = None,
-    dtype: Annotated[
-        str, typer.Option(metavar="TYPE", help="numpy type of the elements of buffers.")
-    ] = "uint8",
+    dtype: Annotated[str, option("TYPE", "numpy type of the elements of buffers.")] = "uint8",
     window: Window = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that exist.")] = False,
+    force: Annotated[bool, flag("--force", "Replace files that exist.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -39,10 +31,10 @@ def dump(
     """
     from replay.errors import ExitCode
     from replay.inspection.dump import dump as write
-    from replay.report.json import print_document
-    from replay.report.output import put
-    from replay.report.progress import Progress
     from replay.report.snapshot import render_dump
+    from replay.report.streams.json import print_document
+    from replay.report.streams.output import put
+    from replay.report.streams.progress import Progress
     from replay.results.documents import DUMP
     from replay.snapshot.contents import Snapshot
 
@@ -67,8 +59,3 @@ def dump(
     for what in result.skipped:
         typer.echo(f"replay: {snapshot}: left out: {what}", err=True)
     return ExitCode.COULD_NOT if result.skipped else ExitCode.DONE
-
-
-def register(app: typer.Typer) -> None:
-    """Add `replay dump`."""
-    app.command("dump")(dump)

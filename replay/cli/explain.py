@@ -17,7 +17,6 @@ def explain(
             metavar="FILE...",
             help="Results (.rres), folders of them, and what `run`, `compare`, `bisect`, `check` and `history` print "
             "with --json. Snapshots and images beside them are where the code of sides is looked up.",
-            show_default=False,
         ),
     ],
     json: Json = False,
@@ -30,8 +29,8 @@ def explain(
     """
     from replay.report.explain import explain as explained
     from replay.report.explain import paragraph, render_explanation
-    from replay.report.json import print_document
-    from replay.report.output import put
+    from replay.report.streams.json import print_document
+    from replay.report.streams.output import put
     from replay.results.documents import EXPLANATION
     from replay.results.explanation import ExplanationPrinted
     from replay.text import Screen, shown
@@ -43,8 +42,3 @@ def explain(
         put("\n".join(f"{shown(item.source)}: {item.verdict}" for item in items))
     else:
         put("\n\n".join(render_explanation(item, Screen.of_stdout()) for item in items))
-
-
-def register(app: typer.Typer) -> None:
-    """Add `replay explain`."""
-    app.command("explain")(explain)

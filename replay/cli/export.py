@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
-import typer
-
-from replay.cli.common import Json, Quiet, SnapshotPath, Window
+from replay.cli.common import Json, Quiet, SnapshotPath, Window, flag, option
 
 
 def export(
     snapshot: SnapshotPath,
-    cuda: Annotated[
-        Optional[Path],  # noqa: UP045 (typer on Python 3.10)
-        typer.Option(
-            "--cuda", metavar="DIR", help="Write a C++ program on the driver API.", show_default=False
-        ),
-    ] = None,
+    cuda: Annotated[Path | None, option("DIR", "Write a C++ program on the driver API.", "--cuda")] = None,
     python: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(
-            "--python",
-            metavar="DIR",
-            help="Write a script that needs cuda-python and numpy.",
-            show_default=False,
-        ),
+        Path | None, option("DIR", "Write a script that needs cuda-python and numpy.", "--python")
     ] = None,
     window: Window = None,
-    force: Annotated[bool, typer.Option("--force", help="Write into a folder that is not empty.")] = False,
+    force: Annotated[bool, flag("--force", "Write into a folder that is not empty.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -41,8 +28,8 @@ def export(
     """
     from replay.errors import UsageError
     from replay.export.folder import export as write
-    from replay.report.json import print_document
-    from replay.report.progress import StageLine
+    from replay.report.streams.json import print_document
+    from replay.report.streams.progress import StageLine
     from replay.results.documents import EXPORT
     from replay.text import number, shown, size
 
@@ -67,8 +54,3 @@ def export(
         for text in dict.fromkeys(note for item in done for note in item.notes):
             print(f"  note: {shown(text)}", file=sys.stderr)
     return 0
-
-
-def register(app: typer.Typer) -> None:
-    """Add `replay export`."""
-    app.command("export")(export)

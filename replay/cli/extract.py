@@ -6,25 +6,13 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from replay.cli.common import Json, Quiet, SnapshotPath
+from replay.cli.common import Json, Quiet, SnapshotPath, option
 
 
 def extract(
     snapshot: SnapshotPath,
-    window: Annotated[
-        int,
-        typer.Option(
-            "--window", metavar="N", min=1, help="Its number: `replay ls SNAP windows`.", show_default=False
-        ),
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "-o", "--output", metavar="OUT.rsnap", help="The snapshot to write.", show_default=False
-        ),
-    ],
+    window: Annotated[int, option("N", "Its number: `replay ls SNAP windows`.", "--window", min=1)],
+    output: Annotated[Path, option("OUT.rsnap", "The snapshot to write.", "-o", "--output")],
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -34,7 +22,7 @@ def extract(
     """
     from replay.capture.session import check_output
     from replay.inspection.listed import ExtractPrinted
-    from replay.report.json import print_document
+    from replay.report.streams.json import print_document
     from replay.results.documents import EXTRACT
     from replay.snapshot.extract import extract as cut
     from replay.text import shown, size
@@ -46,8 +34,3 @@ def extract(
     elif not quiet:
         print(f"replay: wrote {shown(output)} ({size(file_bytes)}): window {window}", file=sys.stderr)
     return 0
-
-
-def register(app: typer.Typer) -> None:
-    """Add `replay extract`."""
-    app.command("extract")(extract)

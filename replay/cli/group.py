@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 import typer
@@ -11,29 +13,56 @@ from typer.core import TyperCommand, TyperGroup
 
 from replay.cli import COMMANDS, GROUPS
 
+WIDEST = 100  # columns of help: it is read
 
-def in_groups(groups: Mapping[str, Sequence[str]], examples: Sequence[str]) -> type[TyperCommand]:
+
+class ReplayCommand(TyperCommand):
     """A command whose help shows its options in groups, and ends with examples.
 
     groups: title -> names of parameters of the function, in the order of the help. Options in none come last.
     """
 
-    class GroupedCommand(TyperCommand):
-        def format_options(self, ctx: Any, formatter: Any) -> None:
-            records = {item.name: item.get_help_record(ctx) for item in self.get_params(ctx)}
-            arguments = [item.name for item in self.params if item.param_type_name == "argument"]
-            grouped = {*arguments, *(name for names in groups.values() for name in names)}
-            rest = [name for name in records if name not in grouped]
-            for title, names in {"Arguments": arguments, **groups, "Other": rest}.items():
+    groups: Mapping[str, Sequence[str]] = MappingProxyType({})
+    examples: Sequence[str] = ()
+
+    def _arguments(self) -> dict[str, str]:
+        """Parameter -> as help names it; what may be left out is in brackets."""
+        arguments = [item for item in self.params if item.param_type_name == "argument"]
+        return {item.name: f"{item.metavar}" if item.required else f"[{item.metavar}]" for item in arguments}
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return ["[OPTIONS]", *self._arguments().values()]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        arguments = self._arguments()
+        records = {item.name: _plain(*item.get_help_record(ctx) or ("", "")) for item in self.get_params(ctx)}
+        records.update((name, (shown, records[name][1])) for name, shown in arguments.items())
+        grouped = {*arguments, *(name for names in self.groups.values() for name in names)}
+        rest = "Other" if self.groups else "Options"
+        sections = {
+            "Arguments": arguments, **self.groups, rest: [name for name in records if name not in grouped]
+        }  # fmt: skip
+        for title, names in sections.items():
+            if names:
                 with formatter.section(title):
                     formatter.write_dl([records[name] for name in names])
 
-        def format_epilog(self, ctx: Any, formatter: Any) -> None:
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        if self.examples:
             with formatter.section("Examples"):
-                for example in examples:
+                for example in self.examples:
                     formatter.write(f"{'':{formatter.current_indent}}{example}\n")
 
-    return GroupedCommand
+
+def _plain(name: str, help: str) -> tuple[str, str]:
+    """An option and its help, with `[default: all]` for `[default: (all); x>=1]`."""
+    text, bracket, notes = help.partition("  [")
+    kept = [
+        re.sub(r"^default: \((.*)\)$", r"default: \1", note)
+        for note in notes.removesuffix("]").split("; ")
+        if note and not note.startswith("x>=")
+    ]
+    return name, f"{text}{bracket}{'; '.join(kept)}]" if kept else text
 
 
 class LazyGroup(TyperGroup):
@@ -50,9 +79,15 @@ class LazyGroup(TyperGroup):
         summary = COMMANDS[cmd_name]
         if self._listing:
             return TyperCommand(cmd_name, help=summary, short_help=summary)
+        module = import_module(f"replay.cli.{cmd_name}")
         app = typer.Typer(add_completion=False, rich_markup_mode=None)
-        import_module(f"replay.cli.{cmd_name}").register(app)
-        return typer.main.get_command(app)
+        app.command(cmd_name, cls=ReplayCommand, context_settings=getattr(module, "CONTEXT", None))(
+            getattr(module, cmd_name)
+        )
+        command: Any = typer.main.get_command(app)
+        command.groups = getattr(module, "OPTIONS", {})
+        command.examples = getattr(module, "EXAMPLES", ())
+        return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name = args[0] if args else ""
@@ -99,7 +134,7 @@ def build() -> Any:
         cls=LazyGroup,
         add_completion=True,
         rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
     )
 
     @app.callback()

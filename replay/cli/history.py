@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from typing import Annotated
 
-import typer
-
-from replay.cli.common import Json, OfDevices, OfKernels, Quiet, ResultFolder
+from replay.cli.common import Json, OfDevices, OfKernels, Quiet, ResultFolder, flag, option
 
 
 def history(
@@ -14,10 +12,9 @@ def history(
     kernel: OfKernels = "",
     device: OfDevices = "",
     last: Annotated[
-        Optional[int],  # noqa: UP045 (typer on Python 3.10)
-        typer.Option(metavar="N", min=1, help="Only the last N results of each.", show_default="all"),
+        int | None, option("N", "Only the last N results of each.", min=1, show_default="all")
     ] = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print every result as a line of CSV.")] = False,
+    as_csv: Annotated[bool, flag("--csv", "Print every result as a line of CSV.")] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -28,8 +25,8 @@ def history(
     from replay.errors import UsageError
     from replay.history.series import look
     from replay.report.history import history_csv, render_history
-    from replay.report.json import print_document
-    from replay.report.output import put
+    from replay.report.streams.json import print_document
+    from replay.report.streams.output import put
     from replay.results.documents import HISTORY
     from replay.text import Screen
 
@@ -46,8 +43,3 @@ def history(
                 put(f"{item.kernel}: {(change.ratio - 1) * 100:+.1f} % on {change.created_utc}")
     else:
         put(render_history(view, Screen.of_stdout()))
-
-
-def register(app: typer.Typer) -> None:
-    """Add `replay history`."""
-    app.command("history")(history)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import typer
-
 from replay.cli.common import Json, Quiet, SnapshotPath, Window
 
 
@@ -11,7 +9,7 @@ def info(snapshot: SnapshotPath, window: Window = None, json: Json = False, quie
     """Say what is in a snapshot, on one screen.
 
     Where it was captured, its kernels with geometry and parameters, memory, sizes, and what is missing; of a file with
-    several windows, what they come to together. Reads a few kilobytes, whatever the size of the file. A file that was
+    several windows, their totals. Reads a few kilobytes, whatever the size of the file. A file that was
     cut off is shown as far as it goes.
 
     -q prints nothing and only says by the exit code whether the file can be read.
@@ -21,12 +19,10 @@ def info(snapshot: SnapshotPath, window: Window = None, json: Json = False, quie
     from replay.errors import ReplayError
     from replay.inspection.listed import InfoPrinted
     from replay.inspection.requirements import GLANCE, find_requirements
-    from replay.report.json import print_document
-    from replay.report.output import put
     from replay.report.snapshot import render_info
+    from replay.report.streams.json import nothing, print_result
     from replay.results.documents import INFO
     from replay.snapshot.contents import Snapshot
-    from replay.text import Screen
 
     with Snapshot(snapshot, tolerant=True) as opened:
         if window is not None:
@@ -34,15 +30,9 @@ def info(snapshot: SnapshotPath, window: Window = None, json: Json = False, quie
         found = opened.info()
         needs = None
         if found.whole and not quiet and (window is not None or not found.windows):
-            with suppress(ReplayError):  # what is damaged is told anyway
+            with suppress(ReplayError):  # what is damaged is reported anyway
                 needs = find_requirements(opened.reader, GLANCE)
-    if json:
-        print_document(INFO, InfoPrinted(**vars(found), requirements=needs))
-    elif not quiet:
-        put(render_info(found, Screen.of_stdout(), needs))
+    printed = InfoPrinted(**vars(found), requirements=needs)
+    brief = nothing if quiet else None
+    print_result(INFO, printed, json, lambda _, screen: render_info(found, screen, needs), brief=brief)
     return 0
-
-
-def register(app: typer.Typer) -> None:
-    """Add `replay info`."""
-    app.command("info")(info)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from replay.cli.common import Json, Quiet, SnapshotPath, Window
+from replay.cli.common import Json, Quiet, SnapshotPath, Window, option
 
 if TYPE_CHECKING:
     from replay.snapshot.contents import Snapshot
@@ -31,13 +31,11 @@ class Subject(str, Enum):
 
 def ls(
     snapshot: SnapshotPath,
-    subject: Annotated[Subject, typer.Argument(help="What to list.", show_default=False)],
-    section: Annotated[
-        str, typer.Option(metavar="setup|window", help="Only the calls of this section.", show_default=False)
-    ] = "",
-    function: Annotated[
-        str, typer.Option(metavar="REGEX", help="Only calls of matching functions.", show_default=False)
-    ] = "",
+    subject: Annotated[
+        Subject, typer.Argument(metavar="SUBJECT", help=f"One of {', '.join(Subject.__members__)}.")
+    ],
+    section: Annotated[str, option("setup|window", "Only the calls of this section.")] = "",
+    function: Annotated[str, option("REGEX", "Only calls of matching functions.")] = "",
     window: Window = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -51,8 +49,8 @@ def ls(
 
     -q leaves out what is said about damage to the file.
     """
-    from replay.report.json import print_streamed
-    from replay.report.output import put_one_of_many
+    from replay.report.streams.json import print_streamed
+    from replay.report.streams.output import put_one_of_many
     from replay.results.documents import LISTS
     from replay.snapshot.contents import Snapshot
     from replay.text import Screen
@@ -73,11 +71,6 @@ def ls(
         if not quiet and not (opened.reader.condition.whole and not opened.reader.damages):
             typer.echo(f"replay: {snapshot}: {opened.reader.condition}; see `replay verify`", err=True)
     return 0
-
-
-def register(app: typer.Typer) -> None:
-    """Add `replay ls`."""
-    app.command("ls")(ls)
 
 
 def _filter(subject: Subject, section: str, function: str) -> Any:

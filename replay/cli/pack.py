@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated
 
 import typer
 
-from replay.cli.common import Json, Quiet
+from replay.cli.common import Json, Quiet, flag, option
 
 
 def pack(
-    raw: Annotated[Path, typer.Argument(metavar="RAW.rcap", help="The raw capture.", show_default=False)],
+    raw: Annotated[Path, typer.Argument(metavar="RAW.rcap", help="The raw capture.")],
     output: Annotated[
-        Optional[Path],  # noqa: UP045 (typer on Python 3.10)
-        typer.Option(
-            "-o", "--output", metavar="OUT.rsnap", help="The snapshot to write.", show_default="RAW.rsnap"
-        ),
+        Path | None, option("OUT.rsnap", "The snapshot to write.", "-o", "--output", show_default="RAW.rsnap")
     ] = None,
     full_images: Annotated[
-        bool,
-        typer.Option("--full-images", help="Keep all of large fat binaries, also for other architectures."),
+        bool, flag("--full-images", "Keep all of large fat binaries, also for other architectures.")
     ] = False,
     window: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option("--window", metavar="N", min=1, help="Only this window, of a capture that has several."),
+        int | None, option("N", "Only this window, of a capture that has several.", "--window", min=1)
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -43,8 +38,8 @@ def pack(
     from replay.pack import pack as build
     from replay.pack import read_launcher
     from replay.report.capture import snapshot_lines
-    from replay.report.json import print_document
-    from replay.report.progress import Progress
+    from replay.report.streams.json import print_document
+    from replay.report.streams.progress import Progress
     from replay.results.captured import PackPrinted
     from replay.results.documents import PACK
     from replay.text import shown
@@ -66,8 +61,3 @@ def pack(
     if json:
         print_document(PACK, PackPrinted(report.snapshots, report.skipped, report.problems))
     return 0
-
-
-def register(app: typer.Typer) -> None:
-    """Add `replay pack`."""
-    app.command("pack")(pack)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Optional
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from replay.cli.common import Json, Quiet
+from replay.cli.common import Json, Quiet, flag, option
 
 if TYPE_CHECKING:
     from replay.report.html.sources import Sources
-    from replay.results.files import WrittenFile
+    from replay.results.written_files import WrittenFile
 
 
 def report(
@@ -22,20 +22,15 @@ def report(
             metavar="FILE...",
             help="Results (.rres), folders of them, and what `compare`, `bisect` and `check` write with -o. "
             "Snapshots and images (.ptx, .cubin, .fatbin) beside them are where the code of the sides is looked up.",
-            show_default=False,
         ),
     ],
-    output: Annotated[
-        Optional[Path],  # noqa: UP045 (typer on Python 3.10)
-        typer.Option("-o", "--output", metavar="PAGE.html", help="Write an HTML page.", show_default=False),
-    ] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown for a bug report.")] = False,
+    output: Annotated[Path | None, option("PAGE.html", "Write an HTML page.", "-o", "--output")] = None,
+    markdown: Annotated[bool, flag("--markdown", "Print Markdown for a bug report.")] = False,
     chrome_trace: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(
-            metavar="TRACE.json",
-            help="Write launches and copies of snapshots and results for Perfetto or chrome://tracing.",
-            show_default=False,
+        Path | None,
+        option(
+            "TRACE.json",
+            "Write launches and copies of snapshots and results for Perfetto or chrome://tracing.",
         ),
     ] = None,
     json: Json = False,
@@ -51,11 +46,11 @@ def report(
     from replay.beside import SHARED
     from replay.errors import UsageError
     from replay.report.html.sources import read_sources
-    from replay.report.json import print_document
-    from replay.report.output import put
+    from replay.report.streams.json import print_document
+    from replay.report.streams.output import put
     from replay.results.documents import REPORT
-    from replay.results.files import ReportPrinted
     from replay.results.store import require_place, write_whole
+    from replay.results.written_files import ReportPrinted
 
     if output is None and not markdown and chrome_trace is None:
         raise UsageError(
@@ -72,7 +67,7 @@ def report(
         files.append(_written(chrome_trace, "trace", quiet))
     if (output is not None or markdown) and not sources.findings:
         raise UsageError(
-            "nothing to report on: a snapshot alone is no finding",
+            "nothing to report on: a snapshot by itself is no finding",
             next="name what `replay compare`, `bisect`, `check` or `run -o` wrote, too; `replay info` describes it",
         )
     if output is not None:
@@ -112,15 +107,10 @@ def _trace(sources: Sources) -> bytes:
 
 
 def _written(path: Path, kind: Literal["page", "trace"], quiet: bool) -> WrittenFile:
-    from replay.results.files import WrittenFile
+    from replay.results.written_files import WrittenFile
     from replay.text import shown, size
 
     size_bytes = path.stat().st_size
     if not quiet:
         print(f"replay: wrote {shown(path)} ({size(size_bytes)})", file=sys.stderr)
     return WrittenFile(path, kind, size_bytes)
-
-
-def register(app: typer.Typer) -> None:
-    """Add `replay report`."""
-    app.command("report")(report)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from replay.cli.common import (
-    DEFAULT_TIMEOUT_S,
+    DEFAULT_TIMEOUT,
     Json,
     Quick,
     Quiet,
@@ -18,8 +18,10 @@ from replay.cli.common import (
     Timeout,
     Trust,
     Window,
+    flag,
+    option,
+    seconds,
 )
-from replay.cli.group import in_groups
 
 # What help shows under which title
 OPTIONS = {
@@ -33,12 +35,9 @@ OPTIONS = {
     "Placement": (
         "driver", "device", "window", "relocate", "placement", "memory_limit", "timeout", "trust",
     ),
-    "Output": ("output", "history", "log_folder", "json", "quiet"),
+    "Output": ("output", "history", "logs", "json", "quiet"),
 }  # fmt: skip
-EXAMPLES = (
-    "replay run x.rsnap --quick",
-    "replay run x.rsnap --swap attention=new.cu -o new.rres",
-)
+EXAMPLES = ("replay run x.rsnap --quick", "replay run x.rsnap --swap attention=new.cu -o new.rres")
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,167 +50,98 @@ if TYPE_CHECKING:
 def run(
     snapshot: SnapshotPath,
     driver: ReplayDriver = None,
-    device: Annotated[int, typer.Option(min=0, metavar="N", help="Ordinal of the device.")] = 0,
+    device: Annotated[int, option("N", "Ordinal of the device.", min=0)] = 0,
     samples: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option(
-            "--samples",
-            "--rounds",
-            "--iterations",
-            min=1,
-            metavar="N",
-            help="Take exactly so many samples.",
-            show_default="until stable",
-        ),
+        int | None, option("N", "Take exactly so many samples.", min=1, show_default="until stable")
     ] = None,
     quick: Quick = False,
-    rigorous: Annotated[
-        bool, typer.Option("--rigorous", help="More samples and a tighter limit on noise.")
-    ] = False,
-    timing: Annotated[
-        bool, typer.Option("--timing/--no-timing", help="Time the window, or only check it.")
-    ] = True,
+    rigorous: Annotated[bool, flag("--rigorous", "More samples and a tighter limit on noise.")] = False,
+    timing: Annotated[bool, flag("--timing/--no-timing", "Time the window, or only check it.")] = True,
     caches: Annotated[
-        Optional[bool],  # noqa: UP045
+        bool | None,
         typer.Option(
-            "--cold/--hot",
-            help="Time it with cold caches only, or with hot ones only.",
-            show_default="both",
+            "--cold/--hot", help="Time it with cold caches only, or with hot ones only.", show_default="both"
         ),
     ] = None,
     serialize: Annotated[
-        bool,
-        typer.Option("--serialize", help="Also run the work of all streams one after another, and compare."),
+        bool, flag("--serialize", "Also run the work of all streams one after another, and compare.")
     ] = False,
     profile: Annotated[
-        bool, typer.Option("--profile", help="Replay exactly once, without timing, for a profiler around it.")
+        bool, flag("--profile", "Replay exactly once, without timing, for a profiler around it.")
     ] = False,
-    timeout: Timeout = DEFAULT_TIMEOUT_S,
+    timeout: Timeout = DEFAULT_TIMEOUT,
     trust: Trust = False,
     best_effort: Annotated[
-        bool, typer.Option("--best-effort", help="Leave out what cannot be replayed instead of refusing.")
+        bool, flag("--best-effort", "Leave out what cannot be replayed instead of refusing.")
     ] = False,
-    expand_graphs: Annotated[
-        bool, typer.Option("--expand-graphs", help="Launch the nodes of graphs one by one.")
-    ] = False,
+    expand_graphs: Annotated[bool, flag("--expand-graphs", "Launch the nodes of graphs one by one.")] = False,
     counters: Annotated[
         bool,
-        typer.Option(
-            "--counters", help="Print what the built-in CPU driver counts: instructions, sectors, conflicts."
-        ),
+        flag("--counters", "Print what the built-in CPU driver counts: instructions, sectors, conflicts."),
     ] = False,
     shift: Annotated[
-        bool,
-        typer.Option(
-            "--shift", help="Move all memory on purpose, twice, and say whether outputs stay the same."
-        ),
+        bool, flag("--shift", "Move all memory on purpose, twice, and say whether outputs stay the same.")
     ] = False,
     relocate: Annotated[
         bool,
-        typer.Option(
-            "--relocate/--no-relocate", help="Move memory whose captured address cannot be had, or refuse."
-        ),
+        flag("--relocate/--no-relocate", "Move memory whose captured address cannot be reserved, or refuse."),
     ] = True,
     placement: Annotated[
-        bool, typer.Option("--placement", help="Print where each captured range is in the replay.")
+        bool, flag("--placement", "Print where each captured range is in the replay.")
     ] = False,
     dtype: Annotated[
-        Optional[list[str]],  # noqa: UP006, UP045
-        typer.Option(
+        list[str] | None,
+        option(
+            "BUF=TYPE",
+            "Element type of a buffer (number, address or name as in `ls SNAP memory`): f16, bf16, "
+            "f32, f64, e4m3, e5m2, i8 to i64, u8 to u64. May be repeated.",
             "--dtype",
-            metavar="BUF=TYPE",
-            help="Element type of a buffer (number, address or name as in `ls SNAP memory`): f16, bf16, f32, f64, "
-            "e4m3, e5m2, i8 to i64, u8 to u64. May be repeated.",
-            show_default=False,
         ),
     ] = None,
     tolerance: Annotated[
         str,
-        typer.Option(
-            metavar="auto|bitwise|T",
-            help="How far outputs may be off: `4ulp`, `1e-5` (relative), `abs=1e-6`, several with commas.",
+        option(
+            "auto|bitwise|T",
+            "How far outputs may be off: `4ulp`, `1e-5` (relative), `abs=1e-6`, several with commas.",
         ),
     ] = "auto",
     save_outputs: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(
-            metavar="DIR",
-            help="Write expected and actual outputs that differ into this new folder.",
-            show_default=False,
-        ),
+        Path | None, option("DIR", "Write expected and actual outputs that differ into this new folder.")
     ] = None,
     save_all: Annotated[
-        bool, typer.Option("--save-all", help="With --save-outputs: also outputs that are equal.")
+        bool, flag("--save-all", "With --save-outputs: also outputs that are equal.")
     ] = False,
     memory_limit: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(
-            metavar="SIZE",
-            help="Host memory, such as 16G, beyond which the worker is killed.",
+        str | None,
+        option(
+            "SIZE",
+            "Host memory, such as 16G, beyond which the worker is killed.",
             show_default="90 % of the machine's",
         ),
     ] = None,
-    log_folder: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--in", metavar="DIR", help="Keep the worker's log in this folder.", show_default=False),
-    ] = None,
+    logs: Annotated[Path | None, option("DIR", "Keep the worker's log in this folder.")] = None,
     dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Say what this driver and device lack for the snapshot; execute nothing."
-        ),
+        bool, flag("--dry-run", "Say what this driver and device lack for the snapshot; execute nothing.")
     ] = False,
     window: Window = None,
     swap: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option(
-            metavar="KERNEL=FILE",
-            help="Take a kernel from this cubin, PTX, fat binary or .cu.",
-            show_default=False,
-        ),
+        list[str] | None, option("KERNEL=FILE", "Take a kernel from this cubin, PTX, fat binary or .cu.")
     ] = None,
-    ptxas: Annotated[
-        str, typer.Option(metavar="VERSION|PATH", help="Assemble the PTX of the kernels with this ptxas.")
-    ] = "",
+    ptxas: Annotated[str, option("VERSION|PATH", "Assemble the PTX of the kernels with this ptxas.")] = "",
     jit: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option(
-            metavar="OPTION=VALUE,...",
-            help="Options of the driver's PTX compiler, as opt-level=2,lineinfo.",
-            show_default=False,
-        ),
+        list[str] | None,
+        option("OPTION=VALUE,...", "Options of the driver's PTX compiler, as opt-level=2,lineinfo."),
     ] = None,
-    grid: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option(metavar="[KERNEL=]X,Y,Z", help="Launch with another grid.", show_default=False),
-    ] = None,
-    block: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option(metavar="[KERNEL=]X,Y,Z", help="Launch with another block.", show_default=False),
-    ] = None,
+    grid: Annotated[list[str] | None, option("[KERNEL=]X,Y,Z", "Launch with another grid.")] = None,
+    block: Annotated[list[str] | None, option("[KERNEL=]X,Y,Z", "Launch with another block.")] = None,
     shared: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option(
-            metavar="[KERNEL=]BYTES",
-            help="Launch with more or less dynamic shared memory.",
-            show_default=False,
-        ),
+        list[str] | None, option("[KERNEL=]BYTES", "Launch with more or less dynamic shared memory.")
     ] = None,
     output: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="R.rres",
-            help="Write the result, raw samples included.",
-            show_default=False,
-        ),
+        Path | None, option("R.rres", "Write the result, raw samples included.", "-o", "--output")
     ] = None,
     history: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option(
-            metavar="DIR", help="Add the result to this folder, for `replay history`.", show_default=False
-        ),
+        Path | None, option("DIR", "Add the result to this folder, for `replay history`.")
     ] = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -224,22 +154,19 @@ def run(
     nothing could be compared. 3: the snapshot could not be replayed.
     """
     from dataclasses import replace
+    from functools import partial
 
     from replay.errors import ExitCode, UsageError
     from replay.inspection.folder import new_folder
     from replay.outputs.tolerance import parse
-    from replay.report.json import print_document
-    from replay.report.output import put
-    from replay.report.progress import StageLine
-    from replay.report.relocation import fails_to_move
-    from replay.report.run import render_run, verdicts
-    from replay.report.times import restores_wrongly
+    from replay.report.run import holds, render_run, verdicts
+    from replay.report.streams.json import print_document, print_result
+    from replay.report.streams.progress import StageLine
     from replay.results import documents
     from replay.results.store import require_place, write_result
-    from replay.run.isolation import parse_size
     from replay.run.parent import RunOptions, run_snapshot
     from replay.snapshot.windows import list_windows
-    from replay.text import Screen
+    from replay.text import parse_size
     from replay.timing.stopping import QUICK, RIGOROUS, StoppingParameters
     from replay.variants.model import make_variant
     from replay.variants.plan import NotExecutable
@@ -264,7 +191,7 @@ def run(
         driver=driver,
         device=device,
         timing=replace(parameters, fixed_samples=samples) if timing else None,
-        timeout_s=timeout,
+        timeout_s=seconds(timeout, "--timeout"),
         trust=trust,
         best_effort=best_effort,
         relocate=relocate,
@@ -278,7 +205,7 @@ def run(
         tolerance=parse(tolerance),
         save_outputs=new_folder(save_outputs),
         save_all=save_all,
-        log_folder=log_folder,
+        log_folder=logs,
         memory_limit_bytes=None if memory_limit is None else parse_size(memory_limit, "--memory-limit"),
         variant=make_variant(
             swap=swap or (),
@@ -316,14 +243,9 @@ def run(
         from replay.history.store import append
 
         append(history, result)
-    if json:
-        print_document(documents.RUN, result)
-    elif quiet:
-        put(verdicts(result))
-    else:
-        put(render_run(result, Screen.of_stdout(), placement=placement))
-    matches = result.verification.passes and not fails_to_move(result) and not restores_wrongly(result)
-    return ExitCode.DONE if matches else ExitCode.GATE_FAILED
+    text = partial(render_run, placement=placement)
+    print_result(documents.RUN, result, json, text, brief=verdicts if quiet else None)
+    return ExitCode.DONE if holds(result) else ExitCode.GATE_FAILED
 
 
 def _look(snapshot: Path, options: RunOptions, *, json: bool, quiet: bool) -> int:
@@ -331,23 +253,23 @@ def _look(snapshot: Path, options: RunOptions, *, json: bool, quiet: bool) -> in
     from dataclasses import replace
 
     from replay.errors import ExitCode
-    from replay.report.json import print_document
-    from replay.report.output import put
-    from replay.report.preflight import render_preflight
+    from replay.report.run.preflight import render_preflight
+    from replay.report.streams.json import nothing, print_result
     from replay.results import documents
     from replay.run.parent import dry_run
     from replay.snapshot.windows import list_windows
-    from replay.text import Screen
 
     numbers: list[int | None] = [window.number for window in list_windows(snapshot)]
     chosen = numbers if numbers and options.window is None else [options.window]
     found = [dry_run(snapshot, replace(options, window=number)) for number in chosen]
-    if json and len(found) > 1:
-        print_document(documents.PREFLIGHT_WINDOWS, found)
-    elif json:
-        print_document(documents.PREFLIGHT, found[0])
-    elif not quiet:
-        put("\n\n".join(render_preflight(one, Screen.of_stdout()) for one in found))
+    several = len(found) > 1
+    print_result(
+        documents.PREFLIGHT_WINDOWS if several else documents.PREFLIGHT,
+        found if several else found[0],
+        json,
+        lambda _, screen: "\n\n".join(render_preflight(one, screen) for one in found),
+        brief=nothing if quiet else None,
+    )
     return ExitCode.DONE if all(one.can_run for one in found) else ExitCode.COULD_NOT
 
 
@@ -362,7 +284,7 @@ def _dtype(text: str) -> tuple[str, str]:
 
 
 def _with_command(run_once: Callable[..., RunResult]) -> Callable[..., RunResult]:
-    """As `run_once`; each result says how to come to it again."""
+    """As `run_once`; each result says how to reproduce it."""
     from dataclasses import replace
 
     from replay.cli.common import reproduction
@@ -393,17 +315,14 @@ def _run_all(
 ) -> int:
     """Every window of a snapshot that has several. One that cannot be replayed does not keep the others from it."""
     from dataclasses import replace
+    from functools import partial
 
     from replay.errors import ExitCode, ReplayError
-    from replay.report.json import print_document
-    from replay.report.output import put
-    from replay.report.progress import StageLine
-    from replay.report.relocation import fails_to_move
-    from replay.report.run import render_window_results
-    from replay.report.times import restores_wrongly
+    from replay.report.run import holds, render_window_results
+    from replay.report.streams.json import print_result
+    from replay.report.streams.progress import StageLine
     from replay.results import documents
     from replay.results.schema import WindowResult
-    from replay.text import Screen
 
     results: list[WindowResult] = []
     with StageLine(hidden=quiet or json) as line:
@@ -412,9 +331,7 @@ def _run_all(
             try:
                 folder = options.save_outputs
                 chosen = replace(
-                    options,
-                    window=window.number,
-                    save_outputs=folder and folder / f"window-{window.number}",
+                    options, window=window.number, save_outputs=folder and folder / f"window-{window.number}"
                 )
                 result = run_once(snapshot, chosen, lambda text, title=title: line.show(title + text))
                 results.append(WindowResult(window.number, result))
@@ -423,19 +340,8 @@ def _run_all(
     done = [item.result for item in results if item.result is not None]
     if done and done[0].driver.reason and not quiet:
         print(f"replay: {done[0].driver.reason}", file=sys.stderr)
-    if json:
-        print_document(documents.RUN_WINDOWS, results)
-    else:
-        put(render_window_results(str(snapshot), results, quiet, Screen.of_stdout()))
+    text = partial(render_window_results, str(snapshot), quiet=quiet)
+    print_result(documents.RUN_WINDOWS, results, json, text)
     if len(done) < len(results):
         return ExitCode.COULD_NOT
-    matches = all(
-        result.verification.passes and not fails_to_move(result) and not restores_wrongly(result)
-        for result in done
-    )
-    return ExitCode.DONE if matches else ExitCode.GATE_FAILED
-
-
-def register(app: typer.Typer) -> None:
-    """Add `replay run`."""
-    app.command("run", cls=in_groups(OPTIONS, EXAMPLES))(run)
+    return ExitCode.DONE if all(map(holds, done)) else ExitCode.GATE_FAILED

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import typer
-
 from replay.cli.common import Json, Quiet, SnapshotPath
 
 
@@ -14,10 +12,10 @@ def verify(snapshot: SnapshotPath, json: Json = False, quiet: Quiet = False) -> 
     """
     from replay.errors import ExitCode
     from replay.inspection.listed import VerifyPrinted
-    from replay.report.json import print_document
-    from replay.report.output import put
-    from replay.report.progress import Progress
     from replay.report.snapshot import render_verification
+    from replay.report.streams.json import print_document
+    from replay.report.streams.output import put
+    from replay.report.streams.progress import Progress
     from replay.results.documents import VERIFY
     from replay.snapshot.contents import Snapshot
 
@@ -31,8 +29,3 @@ def verify(snapshot: SnapshotPath, json: Json = False, quiet: Quiet = False) -> 
         for line in render_verification(result, quiet):
             put(line)
     return ExitCode.DONE if result.good else ExitCode.GATE_FAILED
-
-
-def register(app: typer.Typer) -> None:
-    """Add `replay verify`."""
-    app.command("verify")(verify)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from replay.images.demangle import demangle
 from replay.results.comparison import ComparedKernel
-from replay.results.schema import CapturedKernel, CompiledKernel, VariantFacts
+from replay.results.run.variant import CapturedKernel, CompiledKernel, VariantFacts
 
 
 def kernels_of(variant: VariantFacts | None) -> list[ComparedKernel]:
@@ -19,7 +19,7 @@ def kernels_of(variant: VariantFacts | None) -> list[ComparedKernel]:
 
 
 def replayed(kernels: Iterable[CapturedKernel], variant: VariantFacts | None) -> list[ComparedKernel]:
-    """Of what was replayed: the captured kernels, each with what stands for it in the variant."""
+    """Of what was replayed: the captured kernels, each with its replacement in the variant."""
     images = variant.images if variant is not None else []
     found: list[ComparedKernel] = []
     for kernel in kernels:

@@ -11,6 +11,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from replay.compare.verdict import (
     LOOKS,
@@ -21,12 +22,11 @@ from replay.compare.verdict import (
     is_look,
     judge,
 )
+from replay.text import number
 
 MAXIMUM_REPEATS = 2  # of one round that was spoiled
-_BLOCKS = (
-    6,
-    8,
-)  # of rounds, in turns; half of each block have each order, and most looks are at the end of one
+# Of rounds, in turns; half of each block have each order, and most looks are at the end of one
+_BLOCKS = (6, 8)
 _lots = random.SystemRandom()
 
 
@@ -95,7 +95,7 @@ class Round:
 
 @dataclass(frozen=True)
 class RoundLimits:
-    """When to end. exactly: so many rounds and one look after the last; None: looks after 8, 14, 20 and 28.
+    """When to end. exactly: that many rounds and one look after the last; None: looks after 8, 14, 20 and 28.
     budget_s: of wall time, after which no round begins."""
 
     minimum_effect: float = MINIMUM_EFFECT
@@ -181,7 +181,7 @@ def resolution(rounds: Sequence[Round]) -> float:
     times = sorted({side.time_ns for side in sides})
     if len(times) == len(sides):
         return 0.0
-    steps = [high - low for low, high in zip(times, times[1:], strict=False)]
+    steps = [high - low for low, high in pairwise(times)]
     steps += [side.step_ns for side in sides if side.step_ns > 0]
     return min(steps, default=math.inf) / times[0]
 
@@ -204,8 +204,7 @@ def _ended(taken: Rounds, limits: RoundLimits, why: str) -> Rounds:
 
 
 def _count(taken: Rounds) -> str:
-    count = len(taken.rounds)
-    return f"{count} round" + ("s" if count != 1 else "")
+    return number(len(taken.rounds), "round")
 
 
 def _round(
@@ -213,11 +212,9 @@ def _round(
 ) -> Round:
     for attempt in range(MAXIMUM_REPEATS + 1):
         if b_first:
-            second = b()
-            first = a()
+            second, first = b(), a()
         else:
-            first = a()
-            second = b()
+            first, second = a(), b()
         reason = first.spoiled or second.spoiled
         if not reason or attempt == MAXIMUM_REPEATS:
             break

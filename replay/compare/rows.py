@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from replay import __version__
 from replay.compare.machine_code import kernels_of, replayed
-from replay.compare.rounds import Observation
+from replay.compare.rounds import Observation, Round
 from replay.compare.verdict import Estimate, Judgement, Verdict, geometric_mean, survivors
 from replay.errors import EngineError, UsageError
 from replay.outputs.wording import finding
 from replay.results import comparison
-from replay.results.schema import RunResult, Timing
+from replay.results.run.timing import Timing
+from replay.results.schema import RunResult
+from replay.text import now_utc
 from replay.timing.statistics import quantile
 
 _SPOILING_WARNINGS = ("throttled", "shared-gpu")
@@ -39,7 +41,7 @@ def make_comparison(
     notes: Sequence[str],
     wall_s: float,
 ) -> comparison.Comparison:
-    """All rows, and what they come to."""
+    """All rows, and their totals."""
     rows = _without_chance(found)
     timed = [row for row in rows if row.a.time_ns is not None and row.b.time_ns is not None]
     estimates = [item.estimate for item in found if item.estimate is not None]
@@ -47,7 +49,7 @@ def make_comparison(
     return comparison.Comparison(
         format=comparison.FORMAT,
         tool_version=__version__,
-        created_utc=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        created_utc=now_utc(),
         minimum_effect=minimum_effect,
         rows=rows,
         total_a_ns=math.fsum(row.a.time_ns or 0 for row in timed) if timed else None,
@@ -60,13 +62,13 @@ def make_comparison(
 
 
 def _without_chance(found: Sequence[JudgedRow]) -> list[comparison.ComparedRow]:
-    """Of many rows some are slower by chance: verdicts that do not stand together are taken back to UNSURE."""
+    """Of many rows some are slower by chance: verdicts that do not survive together are taken back to UNSURE."""
     kept = [item.row for item in found]
     tested = [(at, item.chance) for at, item in enumerate(found) if item.chance is not None]
     if len(tested) < 2:
         return kept
-    for (at, _), stands in zip(tested, survivors([chance for _, chance in tested]), strict=True):
-        if not stands and kept[at].verdict in (Verdict.SLOWER.value, Verdict.FASTER.value):
+    for (at, _), survives in zip(tested, survivors([chance for _, chance in tested]), strict=True):
+        if not survives and kept[at].verdict in (Verdict.SLOWER.value, Verdict.FASTER.value):
             kept[at] = dataclasses.replace(
                 kept[at],
                 single=kept[at].verdict,
@@ -106,6 +108,17 @@ def described(
     )
 
 
+def compared_rounds(rounds: Sequence[Round]) -> list[comparison.ComparedRound]:
+    """As results have them."""
+    return [
+        comparison.ComparedRound(
+            item.a.time_ns, item.b.time_ns, item.b_first, item.a.cycles, item.b.cycles, item.a.power_w,
+            item.b.power_w, list(item.a.quartiles_ns), list(item.b.quartiles_ns),
+        )
+        for item in rounds
+    ]  # fmt: skip
+
+
 def kernels_text(names: Sequence[str]) -> str:
     """For people."""
     return ", ".join(names) or "no kernel"
@@ -131,17 +144,14 @@ def observation(result: RunResult) -> Observation:
             "was replayed without timing", where=result.snapshot.file, next="replay it without --no-timing"
         )
     times = timing.gpu_time_ns or timing.host_time_ns
-    time_ns = quantile(sorted(times), 0.5)
-    wrong = ""
+    low_ns, time_ns, high_ns = (quantile(sorted(times), fraction) for fraction in (0.25, 0.5, 0.75))
+    wrong = doubt = ""
+    what = "outputs differ from the captured ones"
     if result.verification.verdict == "wrong":
-        wrong = "outputs differ from the captured ones" + (
-            f", first in {result.verification.differences[0].label}"
-            if result.verification.differences
-            else ""
-        )
-    doubt = ""
-    if result.verification.verdict == "unsure":
-        doubt = f"outputs differ from the captured ones, and {result.verification.reason}"
+        first = next(iter(result.verification.differences), None)
+        wrong = what if first is None else f"{what}, first in {first.label}"
+    elif result.verification.verdict == "unsure":
+        doubt = f"{what}, and {result.verification.reason}"
     return Observation(
         time_ns=time_ns,
         cycles=_cycles(timing, time_ns),
@@ -150,7 +160,7 @@ def observation(result: RunResult) -> Observation:
         wrong=wrong,
         doubt=doubt,
         power_w=power / 1000 if isinstance(power := result.device.clocks.get("power_draw_mw"), int) else None,
-        quartiles_ns=(quantile(sorted(times), 0.25), quantile(sorted(times), 0.75)),
+        quartiles_ns=(low_ns, high_ns),
         step_ns=_step(times),
     )
 
@@ -160,11 +170,11 @@ def _step(times: Sequence[float]) -> float:
     distinct = sorted(set(times))
     if len(distinct) == len(times):
         return 0.0
-    return min((high - low for low, high in zip(distinct, distinct[1:], strict=False)), default=0.0)
+    return min((high - low for low, high in pairwise(distinct)), default=0.0)
 
 
 def _cycles(timing: Timing, time_ns: float) -> float | None:
-    """SM cycles: stamped on the device, else from the clock that NVML gave behind each sample. The clock of the CPU
+    """SM cycles: stamped on the device, else from the clock that NVML gave after each sample. The clock of the CPU
     driver's model never changes, so modelled cycles change as modelled times do."""
     if timing.cycles:
         return float(quantile(sorted(timing.cycles), 0.5))

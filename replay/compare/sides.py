@@ -1,4 +1,4 @@
-"""What stands on the two sides of a comparison, and which of it belongs together.
+"""The two sides of a comparison, and which of their windows or results belong together.
 
 A side is a snapshot, a result, or a folder of either. Rows are made of what has the same kernels on both sides: the
 n-th such window of one with the n-th of the other.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,7 +20,7 @@ from replay.results.comparison import ComparedKernel
 from replay.results.schema import RunResult
 from replay.results.store import read_result
 from replay.snapshot.container import SnapshotReader
-from replay.snapshot.schema import Kernel, from_wire
+from replay.snapshot.schema import Kernel, all_of
 from replay.snapshot.windows import each_window
 
 MAXIMUM_FILES = 10_000
@@ -65,12 +66,11 @@ def windows_at(path: Path) -> list[SnapshotWindow]:
     for file in files_at(path, ".rsnap"):
         with SnapshotReader(file) as reader:
             for window in each_window(reader):
-                kernels = [from_wire(Kernel, value) for value in reader.objects("kernel")]
                 found.append(
                     SnapshotWindow(
                         file,
                         None if window is None else window.number,
-                        tuple(kernel.demangled or kernel.name for kernel in kernels),
+                        tuple(kernel.demangled or kernel.name for kernel in all_of(reader, Kernel)),
                         tuple(captured(captured_kernels(reader))),
                     )
                 )
@@ -110,12 +110,12 @@ Item = TypeVar("Item", SnapshotWindow, StoredResult)
 def matched(a: Sequence[Item], b: Sequence[Item]) -> tuple[list[tuple[Item, Item]], list[str]]:
     """Pairs with the same kernels, in the order of `a`, and a line for everything that has no partner.
 
-    Kernels of the same name stand in several modules (Triton's, templates of two builds), so those that agree in the
+    Kernels of the same name are in several modules (Triton's, templates of two builds), so those that agree in the
     digest as well are put together first.
     """
     partners: dict[int, Item] = {}  # position in a -> of b
     left = list(b)
-    for key in (_exactly, _kernels):
+    for key in map(attrgetter, ("exactly", "kernels")):
         waiting: dict[tuple[object, ...], list[Item]] = defaultdict(list)
         for item in left:
             waiting[key(item)].append(item)
@@ -127,14 +127,6 @@ def matched(a: Sequence[Item], b: Sequence[Item]) -> tuple[list[tuple[Item, Item
     unmatched = [f"only in A: {named(item)}" for at, item in enumerate(a) if at not in partners]
     unmatched += [f"only in B: {named(item)}" for item in left]
     return [(item, partners[at]) for at, item in enumerate(a) if at in partners], unmatched
-
-
-def _exactly(item: SnapshotWindow | StoredResult) -> tuple[object, ...]:
-    return item.exactly
-
-
-def _kernels(item: SnapshotWindow | StoredResult) -> tuple[object, ...]:
-    return item.kernels
 
 
 def named(item: SnapshotWindow | StoredResult) -> str:

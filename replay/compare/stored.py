@@ -9,7 +9,15 @@ import time
 from collections.abc import Callable, Sequence
 
 from replay.compare.rounds import Observation, Round
-from replay.compare.rows import JudgedRow, described, judged, kernels_text, make_comparison, observation
+from replay.compare.rows import (
+    JudgedRow,
+    compared_rounds,
+    described,
+    judged,
+    kernels_text,
+    make_comparison,
+    observation,
+)
 from replay.compare.sides import StoredResult, matched, named
 from replay.compare.verdict import (
     Estimate,
@@ -26,12 +34,12 @@ from replay.errors import UsageError
 from replay.history.spread import Spread, occasions, spread_of
 from replay.results import comparison
 from replay.results.schema import RunResult
+from replay.text import cuda_version
 from replay.timing.student import tail_probability
 
 # Results of different times: the device may have drifted between them, which no number of samples shows.
-APART_MINIMUM_EFFECT = (
-    0.25  # where the spread between times is not known: more than levels of processes lie apart
-)
+# Where the spread between times is not known: more than levels of processes lie apart
+APART_MINIMUM_EFFECT = 0.25
 APART_LEAST_RESULTS = 3
 CHANCE = 0.01  # of a rare level
 _LEAST_ORDERS = 200  # in which both sides can be mixed; with fewer every result of a side must agree
@@ -113,9 +121,7 @@ def _require_comparable(items: Sequence[StoredResult]) -> None:
             f"{result.snapshot.file} {result.snapshot.identity[:8]}"
             + (f" window {result.snapshot.window}" if result.snapshot.window else "")
         ),
-        "driver versions": lambda result: (
-            f"CUDA {result.driver.version // 1000}.{result.driver.version % 1000 // 10}"
-        ),
+        "driver versions": lambda result: f"CUDA {cuda_version(result.driver.version)}",
         "versions of replay": lambda result: result.tool_version,
     }
     sources = {item.result.timing.source for item in items if item.result.timing is not None}
@@ -151,20 +157,7 @@ def _compare_stored(
         verdict=judgement.verdict.value,
         time="GPU time" if first.timing.gpu is not None else "host time",
         source=first.timing.source,
-        rounds=[
-            comparison.ComparedRound(
-                item.a.time_ns,
-                item.b.time_ns,
-                False,
-                item.a.cycles,
-                item.b.cycles,
-                item.a.power_w,
-                item.b.power_w,
-                list(item.a.quartiles_ns),
-                list(item.b.quartiles_ns),
-            )
-            for item in rounds
-        ],
+        rounds=compared_rounds(rounds),
         **judged(judgement),
     )
     counts = judgement.estimate is not None and (spread is not None or len(rounds) > 1)
@@ -181,16 +174,9 @@ def _judge_stored(
     own_spread: bool,
 ) -> tuple[Judgement, float | None]:
     """And the probability of chance."""
-    wrong = next((item.wrong for item in rounds if item.wrong), "") or next(
-        (
-            f"{name}: {side.wrong}"
-            for name, found in zip("AB", sides, strict=True)
-            for side in found
-            if side.wrong
-        ),
-        "",
-    )
-    if wrong:
+    named = ((name, side) for name, found in zip("AB", sides, strict=True) for side in found)
+    alone = (f"{name}: {side.wrong}" for name, side in named if side.wrong)
+    if wrong := next(filter(None, (*(item.wrong for item in rounds), *alone)), ""):
         return Judgement(Verdict.WRONG, wrong, None), None
     if doubt := next((item.doubt for item in rounds if item.doubt), ""):
         return Judgement(Verdict.UNSURE, doubt, None), None
@@ -258,10 +244,6 @@ def _undecided(known: Estimate, minimum_effect: float, spread: Spread) -> Judgem
         known,
         reach,
     )
-
-
-def _mean_log(times_ns: Sequence[float]) -> float:
-    return math.fsum(map(math.log, times_ns)) / len(times_ns)
 
 
 def _side(item: StoredResult, observed: Sequence[Observation]) -> comparison.ComparedSide:

@@ -21,9 +21,8 @@ from replay.timing.student import tail_probability, two_sided_quantile
 # Rounds after which to look, and the two-sided probability that the interval of that look misses the truth
 PROBABILITIES = {8: 2 / 256, 14: 0.00062, 20: 0.0006, 28: 0.0006}
 LOOKS = tuple(PROBABILITIES)
-EARLY_PROBABILITY = (
-    0.0005  # likewise, of fewer rounds, as a fixed number, a budget or a folder of results may leave
-)
+# Likewise, of fewer rounds, as a fixed number, a budget or a folder of results may leave
+EARLY_PROBABILITY = 0.0005
 MINIMUM_EFFECT = 0.01
 EXACT_ROUNDS = 2  # of a deterministic clock
 FALSE_DISCOVERY_RATE = 0.05
@@ -65,12 +64,9 @@ class Judgement:
 
 
 def probability_after(rounds: int) -> float:
-    """That the interval after so many rounds misses the truth: that of the last look."""
-    return (
-        PROBABILITIES[max(look for look in LOOKS if look <= rounds)]
-        if rounds >= LOOKS[0]
-        else EARLY_PROBABILITY
-    )
+    """The probability that the interval after that many rounds misses the truth: that of the last look."""
+    last = max((look for look in LOOKS if look <= rounds), default=0)
+    return PROBABILITIES.get(last, EARLY_PROBABILITY)
 
 
 def estimate(differences: Sequence[float], probability: float | None = None) -> Estimate:
@@ -199,15 +195,15 @@ def probability_of_chance(differences: Sequence[float]) -> float:
 
 
 def survivors(probabilities: Sequence[float], rate: float = FALSE_DISCOVERY_RATE) -> list[bool]:
-    """Which of several findings stand when at most `rate` of those that stand may be chance (Benjamini-Hochberg)."""
+    """Which of several findings survive when at most `rate` of the survivors may be chance (Benjamini-Hochberg)."""
     order = sorted(range(len(probabilities)), key=probabilities.__getitem__)
     last = max(
         (rank for rank, at in enumerate(order, 1) if probabilities[at] <= rate * rank / len(order)), default=0
     )
-    stands = [False] * len(order)
+    survive = [False] * len(order)
     for at in order[:last]:
-        stands[at] = True
-    return stands
+        survive[at] = True
+    return survive
 
 
 def geometric_mean(estimates: Sequence[Estimate], probability: float = 0.05) -> Estimate:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from replay import images
-from replay.difference.files import Code, CodeFiles
+from replay.difference.code_files import Code, CodeFiles
 from replay.difference.listing import Listing, difference
 from replay.difference.machine import Disassembler
 from replay.difference.ptx import ptx_lines
@@ -15,7 +15,7 @@ from replay.images.cubin import machine_code, read_cubin
 from replay.images.ptx import read_ptx
 from replay.results.bisection import Bisection, Step
 from replay.results.comparison import ComparedKernel, ComparedRow
-from replay.results.schema import VariantFacts
+from replay.results.run.variant import VariantFacts
 
 MAXIMUM_KERNELS = 40  # of one comparison
 _RESOURCES = (
@@ -59,7 +59,7 @@ def _kernel(a: ComparedKernel, b: ComparedKernel, row: ComparedRow, files: CodeF
 
 
 def variant_differences(facts: VariantFacts, files: CodeFiles) -> list[KernelDifference]:
-    """Of the kernels of a variant and those that they stand for, as far as their images are known."""
+    """Of the kernels of a variant and those that they replace, as far as their images are known."""
     found: list[KernelDifference] = []
     for image in facts.images:
         a, b = files.image(image.replaces), files.image(image.digest)
@@ -109,9 +109,7 @@ def _both(name: str, a: Code, b: Code) -> KernelDifference:
         listing = difference("PTX", ptx_lines(pair[0], a.kernel), ptx_lines(pair[1], b.kernel))
         listings.append(listing)
         if listing.same and pair[0].rstrip(b"\0\n") != pair[1].rstrip(b"\0\n"):
-            notes.append(
-                "the PTX of this kernel is the same; the modules differ elsewhere, or in names alone"
-            )
+            notes.append("the PTX of this kernel is the same; the modules differ elsewhere, or only in names")
     if pair := _pair("cubin", parts_a, parts_b, notes):
         codes = machine_code(pair[0], a.kernel), machine_code(pair[1], b.kernel)
         resources = list(_resources(pair, (a, b), codes))

@@ -1,7 +1,7 @@
 """Two listings of one kernel beside each other: lines that differ in more than the numbers of registers and labels.
 
-The lines are aligned without those numbers. Which register of B stands for which of A is then decided by the aligned
-lines together: each pair of registers at the same place of such a line is a vote. A line is the same when all its
+The lines are aligned without those numbers. Then all aligned lines together decide which register of B corresponds to
+which of A: each pair of registers at the same place of such a line is a vote. A line is the same when all its
 registers follow the outcome.
 """
 
@@ -160,7 +160,7 @@ def _walked_back(history: list[dict[int, int]], x: int, y: int) -> list[Pair]:
 
 
 def _matched(a: Sequence[CodeLine], b: Sequence[CodeLine], pairs: Sequence[Pair]) -> dict[str, str]:
-    """The name in A of each name in B, one to one: the pair that stands together most often first."""
+    """The name in A of each name in B, one to one: the pair that occurs together most often first."""
     votes: Counter[tuple[str, str]] = Counter()
     for at, other in pairs:
         if at is not None and other is not None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from replay.difference.listing import CodeLine
 from replay.errors import EngineError
-from replay.variants.toolkits import find_tools
-from replay.variants.tools import run_tool
+from replay.variants.compilers.toolkits import find_tools
+from replay.variants.compilers.tools import run_tool
 
 TIMEOUT_S = 60
 MAXIMUM_LINES = 200_000

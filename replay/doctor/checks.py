@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from replay import __version__
-from replay.doctor.findings import Examination, Finding, Level
+from replay.doctor.findings import Examination, Finding, Level, note, ok, problem
 from replay.drivers import (
     LINKER_NAME,
     Driver,
@@ -27,7 +27,7 @@ from replay.drivers import (
 )
 from replay.engine.environment import worker_environment
 from replay.errors import ReplayError
-from replay.text import number, size
+from replay.text import cuda_version, number, size
 
 ASK_TIMEOUT_S = 60.0
 LITTLE_SPACE_BYTES = 5 << 30
@@ -37,15 +37,13 @@ _DEVICE_LIBRARIES = ("cuda-bindings", "numpy", "msgpack", "zstandard", "blake3",
 def examine(choice: str | None = None) -> Examination:
     """Every check. choice: the driver, as `--driver` takes it."""
     found: list[Finding] = []
-    for check in CHECKS:
+    for area, check in CHECKS.items():
         try:
             found += check(choice)
         except ReplayError as error:
-            found.append(Finding(_AREAS[check], Level.PROBLEM, error.what, error.next or ""))
+            found.append(problem(area, error.what, error.next or ""))
         except OSError as error:
-            found.append(
-                Finding(_AREAS[check], Level.PROBLEM, f"cannot be looked at ({error.strerror or error})")
-            )
+            found.append(problem(area, f"cannot be looked at ({error.strerror or error})"))
     return Examination(found)
 
 
@@ -56,9 +54,9 @@ def package(choice: str | None) -> Iterator[Finding]:
         try:
             versions.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
-            yield Finding("replay", Level.PROBLEM, f"{name} is not installed", f"pip install {name}")
+            yield problem("replay", f"{name} is not installed", f"pip install {name}")
     python = ".".join(map(str, sys.version_info[:3]))
-    yield Finding("replay", Level.OK, f"{__version__}, Python {python}, {', '.join(versions)}")
+    yield ok("replay", f"{__version__}, Python {python}, {', '.join(versions)}")
 
 
 def driver(choice: str | None) -> Iterator[Finding]:
@@ -66,81 +64,67 @@ def driver(choice: str | None) -> Iterator[Finding]:
     chosen = find_driver(choice)
     if chosen.emulated:
         text = f"the built-in CPU driver, {chosen.library}"
-        yield Finding(
+        yield note(
             "driver",
-            Level.NOTE,
             f"{chosen.reason or text}; its times are modelled, not measured",
             "" if choice else "install an NVIDIA driver for measured times, or go on without a GPU",
         )
     answer = _ask_devices(chosen)
     if "devices" not in answer or answer["error"]:
-        yield Finding(
+        yield problem(
             "driver",
-            Level.PROBLEM,
             f"{chosen.library}: {answer.get('error') or 'no answer'}",
             "check that the driver matches the kernel module (`nvidia-smi`), or use --driver emulator",
         )
         return
     version = int(answer["driver_version"])
     if not chosen.emulated:
-        yield Finding("driver", Level.OK, f"{chosen.library}, CUDA {version // 1000}.{version % 1000 // 10}")
+        yield ok("driver", f"{chosen.library}, CUDA {cuda_version(version)}")
     if not answer["devices"]:
         hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
         cure = f"CUDA_VISIBLE_DEVICES is {hidden!r}" if hidden is not None else "look at `nvidia-smi`"
-        yield Finding("device", Level.PROBLEM, "the driver has no device", cure)
+        yield problem("device", "the driver has no device", cure)
     for device in answer["devices"]:
         yield from _device(device, chosen.emulated)
 
 
 def _device(device: dict[str, Any], emulated: bool) -> Iterator[Finding]:
     area, state = f"device {device['ordinal']}", device["state"]
-    yield Finding(
+    yield ok(
         area,
-        Level.OK,
         f"{device['name']}, compute capability {device['compute_capability']}, "
         f"{size(int(device['total_memory_bytes']))}, {device['multiprocessors']} multiprocessors",
     )
     if device["prohibited"]:
-        yield Finding(
-            area,
-            Level.PROBLEM,
-            "its compute mode is prohibited: no process may use it",
-            "ask its administrator",
-        )
+        yield problem(area, "its compute mode is prohibited: no process may use it", "ask its administrator")
     elif device["compute_mode"]:
-        yield Finding(
-            area, Level.NOTE, f"its compute mode is {device['compute_mode']}: one process at a time"
-        )
+        yield note(area, f"its compute mode is {device['compute_mode']}: one process at a time")
     if emulated:
         return
     if device["unavailable"]:
-        yield Finding(
+        yield note(
             area,
-            Level.NOTE,
             f"clocks are not known: {device['unavailable']}",
             "install nvidia-ml (part of the driver); times are then shown with their clocks",
         )
         return
     clock, highest = state.get("sm_clock_mhz"), state.get("maximum_sm_clock_mhz")
     if clock is not None:
-        yield Finding(
+        yield ok(
             area,
-            Level.OK,
             f"SM clock {clock} of {highest} MHz, {state.get('temperature_c', '?')} °C, "
             f"{watts(state.get('power_draw_mw'))} of {watts(state.get('power_limit_mw'))} W",
         )
     if device["throttled"]:
-        yield Finding(
+        yield problem(
             area,
-            Level.PROBLEM,
             f"slowed down now: {', '.join(device['throttled'])}",
             "let it cool down, or find what draws its power; times taken now are not comparable",
         )
     others = int(state.get("other_processes", 0))
     if others:
-        yield Finding(
+        yield problem(
             area,
-            Level.PROBLEM,
             f"{number(others, 'other process', 'other processes')} on it",
             "`nvidia-smi` names them; times taken beside them are noisy",
         )
@@ -194,21 +178,19 @@ def shim(choice: str | None) -> Iterator[Finding]:
         )
     said = done.stderr.strip().splitlines()[:1]
     if _LOADED not in done.stdout:
-        yield Finding(
+        yield problem(
             "capture",
-            Level.PROBLEM,
             f"the shim is not loaded into programs{': ' + said[0] if said else ''}",
             "build replay on this machine (`pip install .`): its glibc may be older than the wheel's",
         )
         return
-    yield Finding("capture", Level.OK, f"the shim loads into programs: {library}")
+    yield ok("capture", f"the shim loads into programs: {library}")
     preloaded = os.environ.get("LD_PRELOAD")
     if preloaded:
-        yield Finding("capture", Level.NOTE, f"LD_PRELOAD is set ({preloaded}); the shim goes in front of it")
+        yield note("capture", f"LD_PRELOAD is set ({preloaded}); the shim goes in front of it")
     if any(Path(item).name.startswith(LINKER_NAME) for item in (preloaded or "").replace(":", " ").split()):
-        yield Finding(
+        yield problem(
             "driver",
-            Level.PROBLEM,
             "LD_PRELOAD holds a driver, whose names come before those of programs",
             "name its folder in LD_LIBRARY_PATH instead",
         )
@@ -219,27 +201,24 @@ _LOADED = "loaded"
 
 def cpu_driver(choice: str | None) -> Iterator[Finding]:
     """The built-in driver."""
-    yield Finding("CPU driver", Level.OK, str(emulator_library()))
+    yield ok("CPU driver", str(emulator_library()))
     if system_library() is None and choice is None:
-        yield Finding("CPU driver", Level.OK, "is what commands use here")
+        yield ok("CPU driver", "is what commands use here")
 
 
 def compilers(choice: str | None) -> Iterator[Finding]:
     """What --swap and --ptxas can use."""
-    from replay.variants.ptxas import broken, installed
-    from replay.variants.toolkits import find_tools
+    from replay.variants.compilers.ptxas import broken, installed
+    from replay.variants.compilers.toolkits import find_tools
 
     versions = [tool.version for tool in installed()]
     if versions:
-        yield Finding("compilers", Level.OK, f"ptxas {', '.join(versions)}")
+        yield ok("compilers", f"ptxas {', '.join(versions)}")
     else:
-        yield Finding(
-            "compilers", Level.NOTE, "no ptxas", "--ptxas VERSION fetches one; or install a CUDA toolkit"
-        )
+        yield note("compilers", "no ptxas", "--ptxas VERSION fetches one; or install a CUDA toolkit")
     for path in broken():
-        yield Finding(
+        yield problem(
             "compilers",
-            Level.PROBLEM,
             f"{path} does not answer as a ptxas does: it is cut short, or of another kind of machine",
             f"rm -r {shlex.quote(str(path.parent))}; it is fetched again when it is needed",
         )
@@ -254,7 +233,7 @@ def compilers(choice: str | None) -> Iterator[Finding]:
 
 def disk(choice: str | None) -> Iterator[Finding]:
     """Room for captures here, for temporary files, and for compilers that are fetched."""
-    from replay.variants.ptxas import cache_folder
+    from replay.variants.compilers.ptxas import cache_folder
 
     cache = next((parent for parent in cache_folder().parents if parent.is_dir()), Path("/"))
     places = {Path.cwd(): "here", Path(tempfile.gettempdir()): "temporary files", cache: "fetched compilers"}
@@ -262,9 +241,8 @@ def disk(choice: str | None) -> Iterator[Finding]:
         free = shutil.disk_usage(folder).free
         text = f"{size(free)} free, {name} ({folder})"
         if not os.access(folder, os.W_OK):
-            yield Finding(
+            yield problem(
                 "disk",
-                Level.PROBLEM,
                 f"{folder} cannot be written",
                 {
                     "here": "change to another folder",
@@ -273,15 +251,14 @@ def disk(choice: str | None) -> Iterator[Finding]:
                 }[name],
             )
         elif free < LITTLE_SPACE_BYTES:
-            yield Finding(
+            yield problem(
                 "disk",
-                Level.PROBLEM,
                 text,
                 "a capture may need as much as the memory it reaches: free some, "
                 "or limit it with --max-bytes",
             )
         else:
-            yield Finding("disk", Level.OK, text)
+            yield ok("disk", text)
 
 
 def kernel_settings(choice: str | None) -> Iterator[Finding]:
@@ -289,24 +266,18 @@ def kernel_settings(choice: str | None) -> Iterator[Finding]:
     least = _read("/proc/sys/vm/mmap_min_addr")
     overcommit = _read("/proc/sys/vm/overcommit_memory")
     if overcommit == "2":
-        yield Finding(
+        yield problem(
             "memory",
-            Level.PROBLEM,
             "vm.overcommit_memory is 2: holding the captured addresses may fail",
             "sysctl vm.overcommit_memory=0 (its default)",
         )
     else:
-        yield Finding(
-            "memory", Level.OK, f"vm.overcommit_memory {overcommit or '?'}, vm.mmap_min_addr {least or '?'}"
-        )
+        yield ok("memory", f"vm.overcommit_memory {overcommit or '?'}, vm.mmap_min_addr {least or '?'}")
     try:
         os.memfd_create("replay-doctor")
     except OSError as error:
-        yield Finding(
-            "memory",
-            Level.PROBLEM,
-            f"memfd_create fails ({error.strerror})",
-            "allow it in the container's seccomp profile",
+        yield problem(
+            "memory", f"memfd_create fails ({error.strerror})", "allow it in the container's seccomp profile"
         )
 
 
@@ -317,15 +288,13 @@ def _read(path: str) -> str:
         return ""
 
 
-CHECKS: tuple[Callable[[str | None], Iterator[Finding]], ...] = (
-    package,
-    driver,
-    cpu_driver,
-    shim,
-    compilers,
-    kernel_settings,
-    disk,
-)
-_AREAS = dict(
-    zip(CHECKS, ("replay", "driver", "CPU driver", "capture", "compilers", "memory", "disk"), strict=True)
-)
+# Area of a check that fails -> it, in the order of the table
+CHECKS: dict[str, Callable[[str | None], Iterator[Finding]]] = {
+    "replay": package,
+    "driver": driver,
+    "CPU driver": cpu_driver,
+    "capture": shim,
+    "compilers": compilers,
+    "memory": kernel_settings,
+    "disk": disk,
+}

@@ -32,22 +32,22 @@ def main() -> None:
 
 
 def _ask(found: dict[str, Any]) -> None:
-    from replay.engine.driver import LoadedDriver, management_library, query, query_int
+    from replay.engine.driver import LoadedDriver, management_library
     from replay.engine.outcome import device_facts
     from replay.timing.clocks import Clocks
 
     driver = LoadedDriver()
-    code = driver.function("cuInit")(0)
+    code = driver.cuInit.code(0)
     if code:
         found["error"] = f"cuInit returned {driver.error_name(code)}"
         return
-    found["driver_version"] = query_int(driver, "cuDriverGetVersion")
+    found["driver_version"] = driver.cuDriverGetVersion()
     library = management_library()
-    for ordinal in range(query_int(driver, "cuDeviceGetCount")):
-        device = query(driver, "cuDeviceGet", ordinal) & 0xFFFFFFFF
+    for ordinal in range(driver.cuDeviceGetCount()):
+        device = driver.cuDeviceGet(ordinal) & 0xFFFFFFFF
         facts = device_facts(driver, device, ordinal)
         clocks = Clocks(library, facts["uuid"])
-        mode = query_int(driver, "cuDeviceGetAttribute", _ATTRIBUTE_COMPUTE_MODE, device)
+        mode = driver.cuDeviceGetAttribute(_ATTRIBUTE_COMPUTE_MODE, device)
         found["devices"].append(
             {
                 **facts,

@@ -24,6 +24,21 @@ class Finding:
     cure: str = ""
 
 
+def ok(area: str, text: str) -> Finding:
+    """Nothing to do."""
+    return Finding(area, Level.OK, text)
+
+
+def note(area: str, text: str, cure: str = "") -> Finding:
+    """Worth knowing."""
+    return Finding(area, Level.NOTE, text, cure)
+
+
+def problem(area: str, text: str, cure: str = "") -> Finding:
+    """Needs the cure."""
+    return Finding(area, Level.PROBLEM, text, cure)
+
+
 @dataclass(frozen=True)
 class Examination:
     """All findings, in the order in which a reader needs them."""

@@ -8,12 +8,13 @@ replayed, in the version the application used, whether or not the binding wraps 
 from __future__ import annotations
 
 import ctypes
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 from replay.api.functions import by_symbol
-from replay.api.vocabulary import Function, Parameter
+from replay.api.vocabulary import Function, Parameter, Role, Term
 from replay.errors import EngineError
 
 SUCCESS = 0
@@ -26,6 +27,10 @@ _PER_THREAD_STREAM = 2
 
 _INTEGERS: dict[int, Any] = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_uint32, 8: ctypes.c_uint64}
 _FLOATS: dict[int, Any] = {4: ctypes.c_float, 8: ctypes.c_double}
+_OUTPUTS: dict[str, Any] = {
+    "int": ctypes.c_int32,
+    "float": ctypes.c_float,
+}  # C types that are no unsigned numbers
 
 _STARTING = ("cuInit", "cuDevicePrimaryCtxRetain", "cuCtxCreate_v2")
 _NO_ROOM = (1, 2, 304, 999)  # CUDA_ERROR_INVALID_VALUE, _OUT_OF_MEMORY, _OPERATING_SYSTEM, _UNKNOWN
@@ -50,41 +55,71 @@ class DriverFailure(EngineError):
         return self.function in _STARTING and self.code in _NO_ROOM
 
 
-class Driver(Protocol):
-    """What the engine needs of a driver. Tests put a small object of their own here."""
+class Driver(ABC):
+    """What the engine needs of a driver. Each function of the table is an attribute: `driver.cuMemAlloc_v2(size)`."""
 
+    @abstractmethod
     def function(self, symbol: str, per_thread: bool = False) -> DriverFunction:
-        """The function behind a symbol of the table; it takes one value per parameter and returns the CUresult."""
-        ...
+        """The function of a symbol of the table; it takes one value per parameter and returns the CUresult."""
 
+    @abstractmethod
     def error_name(self, code: int) -> str:
         """CUDA's name of a CUresult."""
-        ...
 
+    @abstractmethod
     def own(self, symbol: str) -> DriverFunction | None:
         """A function that is none of CUDA's, which the built-in CPU driver has; None where the driver lacks it."""
-        ...
+
+    def __getattr__(self, symbol: str) -> Operation:
+        row = by_symbol().get(symbol)
+        if row is None:
+            raise AttributeError(f"the table has no {symbol}")
+        operation = Operation(self, row)
+        setattr(self, symbol, operation)  # the next time it is found without this
+        return operation
 
 
-def call(driver: Driver, symbol: str, *arguments: Any) -> None:
-    """Call a function that must succeed. Raises DriverFailure."""
-    code = driver.function(symbol)(*arguments)
-    if code != SUCCESS:
-        raise DriverFailure(symbol, code, driver.error_name(code))
+class Operation:
+    """A function of a driver, for calls that the engine makes itself.
 
+    Outputs of one number or handle each may be left out of the arguments, all of them; then they are what a call gives:
+    the only one, or a tuple.
+    """
 
-def query(driver: Driver, symbol: str, *arguments: Any) -> int:
-    """Call a function whose first parameter receives a 64-bit value, and return that value. Raises DriverFailure."""
-    value = ctypes.c_uint64(0)
-    call(driver, symbol, ctypes.addressof(value), *arguments)
-    return value.value
+    def __init__(self, driver: Driver, row: Function) -> None:
+        self._driver, self._symbol = driver, row.symbol
+        self._parameter_count = len(row.parameters)
+        self._outputs = [
+            (position, _OUTPUTS.get(item.element) or _INTEGERS[item.element_bytes])
+            for position, item in enumerate(row.parameters)
+            if item.role == Role.OUT and item.count == Term() and item.element_bytes in _INTEGERS
+        ]
 
+    def code(self, *arguments: Any, per_thread: bool = False) -> int:
+        """Call it with all arguments: the CUresult."""
+        return self.bare(per_thread)(*arguments)
 
-def query_int(driver: Driver, symbol: str, *arguments: Any) -> int:
-    """The same for functions whose first parameter receives an int."""
-    value = ctypes.c_int32(0)
-    call(driver, symbol, ctypes.addressof(value), *arguments)
-    return value.value
+    def bare(self, per_thread: bool = False) -> DriverFunction:
+        """The function itself, for many calls: it takes all arguments and gives the CUresult."""
+        return self._driver.function(self._symbol, per_thread)
+
+    def check(self, code: int) -> None:
+        """Raises DriverFailure for a CUresult that is none of success."""
+        if code != SUCCESS:
+            raise DriverFailure(self._symbol, code, self._driver.error_name(code))
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Raises DriverFailure."""
+        if len(arguments) == self._parameter_count:
+            return self.check(self.code(*arguments))
+        words, values = list(arguments), [ctypes.c_uint64(0) for _ in self._outputs]
+        for (position, _), value in zip(self._outputs, values, strict=True):
+            words.insert(position, ctypes.addressof(value))
+        self.check(self.code(*words))
+        given = tuple(
+            kind.from_buffer(value).value for (_, kind), value in zip(self._outputs, values, strict=True)
+        )
+        return given[0] if len(given) == 1 else given
 
 
 @cache
@@ -131,7 +166,7 @@ def passed_value(parameter: Parameter, value: Any) -> Any:
     return value
 
 
-class LoadedDriver:
+class LoadedDriver(Driver):
     """The libcuda.so.1 that the loader finds in this process. Loading it happens here, not when this is imported."""
 
     def __init__(self) -> None:
@@ -181,7 +216,7 @@ class LoadedDriver:
         if code not in self._names:
             try:
                 pointer = ctypes.c_char_p()
-                self.function("cuGetErrorName")(code, ctypes.addressof(pointer))
+                self.cuGetErrorName.code(code, ctypes.addressof(pointer))
                 self._names[code] = (pointer.value or b"").decode("ascii", "replace") or f"error {code}"
             except EngineError:
                 self._names[code] = f"error {code}"
@@ -240,7 +275,7 @@ class _OlderManagement:
 
 
 def management_library() -> Any:
-    """NVML: cuda.bindings' module, else pynvml; None where both, or the library behind them, are absent."""
+    """NVML: cuda.bindings' module, else pynvml; None where both, or the library that they load, are absent."""
     try:
         from cuda.bindings import nvml
 

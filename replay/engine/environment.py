@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from replay.drivers import SONAME, Driver
 
-# Names; one that ends in `*` stands for all that begin so.
+# Names; one that ends in `*` means all that begin with the rest.
 _PASSED = {
     "the loader": ("LD_LIBRARY_PATH", "LD_PRELOAD"),
     "Python, before it knows the request": (

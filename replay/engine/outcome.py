@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import os
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from replay.api.functions import by_symbol
+from replay.api.vocabulary import Effect
+from replay.engine.checking.comparing import Comparing
+from replay.engine.checking.parameters import check_parameters
 from replay.engine.checking.readings import Readings, ReplayDevice
-from replay.engine.checking.shift import change_census
-from replay.engine.checking.verifying import Verified, Verifier
+from replay.engine.checking.saving import OutputSaver
+from replay.engine.checking.verified import Verified
+from replay.engine.checking.verifying import Verifier
 from replay.engine.confinement import confine
-from replay.engine.contents.saving import OutputSaver
-from replay.engine.driver import Driver, call, management_library, query, query_int
+from replay.engine.driver import Driver, management_library
 from replay.engine.execution.lanes import is_launch, is_work, lane_of
 from replay.engine.measuring.counters import SETTING, read_counters
 from replay.engine.measuring.profiling import replay_for_profiler
 from replay.engine.measuring.stamps import warm_up
 from replay.engine.measuring.timed import Timed, time_session
-from replay.engine.placing.placement import MovedWords, placement
+from replay.engine.messages import Messages
 from replay.engine.preflight.findings import judge, look, refuse
-from replay.engine.preflight.parameters import check_parameters
 from replay.engine.program import Program
+from replay.engine.relocation.placement import MovedWords, placement
+from replay.engine.relocation.shift import change_census
 from replay.engine.session import (
     ATTRIBUTE_L2_BYTES,
     ATTRIBUTE_MAJOR,
@@ -42,14 +45,19 @@ from replay.outputs.elements import TYPES
 from replay.outputs.tolerance import Tolerance
 from replay.planning.families import GRANULE_BYTES
 from replay.planning.spans import Span
-from replay.results import schema
+from replay.results.run.origin import DeviceFacts, WindowFacts
+from replay.results.run.timing import NodeTime
+from replay.results.run.verification import (
+    OutputDifference,
+    OutputElements,
+    OutputMismatch,
+    OutputTolerance,
+    Verification,
+)
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.doubts import doubts
 from replay.snapshot.schema import to_wire
 from replay.timing.clocks import Clocks
-
-if TYPE_CHECKING:
-    from replay.engine.worker import Messages
 
 
 def execute_request(
@@ -97,15 +105,14 @@ def execute_request(
     device = device_facts(driver, session.device, session.devices.ordinal)
     clocks = Clocks(management, device["uuid"])
     moved_words = MovedWords()
-    session.contents.on_difference = moved_words.add
     readings = Readings(
         program,
         {number: TYPES[name] for number, name in request.get("dtypes", [])},
         tolerance_of(request.get("tolerance")),
         ReplayDevice(request["emulated"], device["compute_capability"]),
     )
-    session.contents.reading, session.contents.reading_of_part = readings.of, readings.of_part
-    verifier = Verifier(session, readings.of_copy, saver)
+    comparing = Comparing(session, readings, moved_words.add)
+    verifier = Verifier(session, comparing, saver)
     if request["timing"] is not None:
         session.contents.copies.remember_loaded()
     profile = None
@@ -118,12 +125,12 @@ def execute_request(
         saver.finish()
     counters = read_counters(Path(os.environ[SETTING]), verified.replays) if request["counters"] else None
     timed = Timed()
-    nodes: list[schema.NodeTime] = []
-    notes = list(session.executor.notes) + program.left_out + list(dict.fromkeys(verified.refused))
+    nodes: list[NodeTime] = []
+    notes = list(session.notes) + program.left_out + list(dict.fromkeys(verified.refused))
     notes += saver.skipped if saver is not None else []
     if request["timing"] is not None:
         if not verified.not_timed:
-            timed = time_session(session, verified, clocks, request, messages)
+            timed = time_session(session, comparing, verified, clocks, request, messages)
             notes += timed.notes
             if program.expand_graphs and timed.can_go_on:
                 nodes = time_nodes(session, messages)
@@ -131,7 +138,7 @@ def execute_request(
                 verifier.verify_again(verified)
         else:
             notes.append(f"not timed: {verified.not_timed}")
-    if program.fault is not None and not session.ends.active and program.ranges:
+    if program.fault is not None and not session.memory.ends.active and program.ranges:
         notes.append(
             f"memory is placed in pieces of {GRANULE_BYTES >> 20} MiB here, so an access just past the end of an "
             "allocation need not fault; on the built-in CPU driver allocations end where they did"
@@ -155,27 +162,25 @@ def execute_request(
     if verified.host_text and verified.verdict == "match":
         notes.append(verified.host_text)
     return {
-        "driver_version": query_int(driver, "cuDriverGetVersion"),
-        "device": to_wire(schema.DeviceFacts(**device, clocks=state, clocks_unavailable=clocks.unavailable)),
+        "driver_version": driver.cuDriverGetVersion(),
+        "device": to_wire(DeviceFacts(**device, clocks=state, clocks_unavailable=clocks.unavailable)),
         "placement": to_wire(placement(session)),
         "relocation": None
         if targets is None
         else to_wire(moved_words.outcome(session, verified, request["shift"])),
         "window": to_wire(window_facts(session)),
-        "timing": None if timed.cold is None else to_wire(timed.cold),
-        "hot": None if timed.hot is None else to_wire(timed.hot),
+        "timing": to_wire(timed.cold),
+        "hot": to_wire(timed.hot),
         "launch_times": to_wire(timed.launches),
-        "serialized": None if timed.serialized is None else to_wire(timed.serialized),
-        "profile": None if profile is None else to_wire(profile),
-        "restore": None if timed.restore is None else to_wire(timed.restore),
+        "serialized": to_wire(timed.serialized),
+        "profile": to_wire(profile),
+        "restore": to_wire(timed.restore),
         "verification": to_wire(
-            dataclasses.replace(
-                verification(verified, readings.applied, saver), differing_digest=differing_digest
-            )
+            replace(verification(verified, readings.applied, saver), differing_digest=differing_digest)
         ),
         "notes": notes,
         "nodes": to_wire(nodes),
-        "counters": None if counters is None else to_wire(counters),
+        "counters": to_wire(counters),
     }
 
 
@@ -188,7 +193,7 @@ def _refuse_unknown_state(session: Session, request: dict[str, Any]) -> None:
             f"the variant cannot be timed: the driver does not find its variable {names[0]} by name"
             + (f" (and {len(names) - 1} more)" if len(names) > 1 else "")
             + ", so what one run leaves in it would be there in the next",
-            next="declare it without `static` (in PTX, .visible), or check the outputs alone with --no-timing",
+            next="declare it without `static` (in PTX, .visible), or check only the outputs with --no-timing",
         )
 
 
@@ -210,33 +215,35 @@ def _confine(driver: Driver, request: dict[str, Any], messages: Messages) -> Non
 def device_facts(driver: Driver, device: int, ordinal: int) -> dict[str, Any]:
     """Name, capability and size of the device."""
     name = ctypes.create_string_buffer(256)
-    call(driver, "cuDeviceGetName", name, 256, device)
+    driver.cuDeviceGetName(name, 256, device)
     uuid = ctypes.create_string_buffer(16)
-    call(driver, "cuDeviceGetUuid_v2", uuid, device)
+    driver.cuDeviceGetUuid_v2(uuid, device)
     text = uuid.raw.hex()
 
     def attribute(number: int) -> int:
-        return query_int(driver, "cuDeviceGetAttribute", number, device)
+        return int(driver.cuDeviceGetAttribute(number, device))
 
     return {
         "ordinal": ordinal,
         "name": name.value.decode("utf-8", "replace"),
         "compute_capability": f"{attribute(ATTRIBUTE_MAJOR)}.{attribute(ATTRIBUTE_MINOR)}",
         "uuid": f"GPU-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}",
-        "total_memory_bytes": query(driver, "cuDeviceTotalMem_v2", device),
+        "total_memory_bytes": driver.cuDeviceTotalMem_v2(device),
         "multiprocessors": attribute(ATTRIBUTE_MULTIPROCESSORS),
         "l2_cache_bytes": attribute(ATTRIBUTE_L2_BYTES),
     }
 
 
-def window_facts(session: Session) -> schema.WindowFacts:
+def window_facts(session: Session) -> WindowFacts:
     """What was replayed."""
     launches = [item for item in session.window if is_launch(item)]
-    return schema.WindowFacts(
+    return WindowFacts(
         calls=len(session.program.window),
         # A graph launches every kernel in it; how many were switched on is known from the capture.
         launches=sum(
-            sum(item.call.kernels.values()) if item.call.function == "cuGraphLaunch" else 1
+            sum(item.call.kernels.values())
+            if by_symbol()[item.call.function].effect == Effect.GRAPH_LAUNCH
+            else 1
             for item in launches
         ),
         kernels=[],
@@ -248,19 +255,17 @@ def window_facts(session: Session) -> schema.WindowFacts:
 
 def tolerance_of(value: dict[str, Any] | None) -> Tolerance | None:
     """What the request says of it."""
-    return (
-        None
-        if value is None
-        else Tolerance(**{**value, "reasons": tuple(value["reasons"]), "kernels": tuple(value["kernels"])})
-    )
+    if value is None:
+        return None
+    return Tolerance(**{**value, "reasons": tuple(value["reasons"]), "kernels": tuple(value["kernels"])})
 
 
 def verification(
     verified: Verified, tolerance: Tolerance | None = None, saver: OutputSaver | None = None
-) -> schema.Verification:
+) -> Verification:
     """The comparison as it is reported."""
     different = [item for item in verified.comparisons if not item.equal]
-    return schema.Verification(
+    return Verification(
         verdict=verified.verdict,  # type: ignore[arg-type]
         buffers=len(verified.comparisons),
         compared_bytes=sum(item.compared_bytes for item in verified.comparisons),
@@ -279,17 +284,17 @@ def verification(
     )
 
 
-def _tolerance(item: Tolerance | None) -> schema.OutputTolerance | None:
+def _tolerance(item: Tolerance | None) -> OutputTolerance | None:
     if item is None or item.bitwise:
         return None
-    return schema.OutputTolerance(
+    return OutputTolerance(
         item.ulp, item.relative, item.absolute, item.source, list(item.reasons), list(item.kernels)
     )
 
 
-def _difference(item: BufferComparison) -> schema.OutputDifference:
+def _difference(item: BufferComparison) -> OutputDifference:
     mismatches = [
-        schema.OutputMismatch(
+        OutputMismatch(
             place.offset,
             item.address + place.offset if item.address else 0,
             place.expected.hex(),
@@ -302,7 +307,7 @@ def _difference(item: BufferComparison) -> schema.OutputDifference:
         for place in item.mismatches
     ]
     guess = item.guess
-    return schema.OutputDifference(
+    return OutputDifference(
         label=item.label,
         address=item.address,
         size_bytes=item.size_bytes,
@@ -313,7 +318,7 @@ def _difference(item: BufferComparison) -> schema.OutputDifference:
         guess_maximum_ulp=guess.maximum_ulp if guess else 0,
         guess_maximum_relative=guess.maximum_relative if guess else 0.0,
         elements=[
-            schema.OutputElements(
+            OutputElements(
                 region.type.name,
                 region.source,
                 region.origin,
@@ -333,13 +338,12 @@ def _difference(item: BufferComparison) -> schema.OutputDifference:
     )
 
 
-def time_nodes(session: Session, messages: Messages) -> list[schema.NodeTime]:
+def time_nodes(session: Session, messages: Messages) -> list[NodeTime]:
     """One pass over the window with an event before and after the work of each node of each graph."""
     messages.stage("timing the nodes of graphs")
     session.restore()
     session.synchronize()
-    timed = session.executor.graphs.runner.time_nodes(session.run_window)
-    return [schema.NodeTime(node.call, node.number, node.kind, node.kernel, node.gpu_ns) for node in timed]
+    return session.executor.graphs.runner.time_nodes(session.run_window)
 
 
 def capture_notes(session: Session) -> list[str]:

@@ -7,24 +7,23 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import accumulate
-from typing import Any
 
-from replay.api.structs import TENSOR_MAP_BYTES
-from replay.engine.checking.faults import captured_fault, ended_by, refused_launches
-from replay.engine.contents.tensor_maps import MapPlace, unpack_maps
-from replay.engine.contents.words import HandleWord, Word, unpack_handles, unpack_words
-from replay.engine.placing.addresses import ChosenWord
+from replay.api.functions import by_symbol
+from replay.engine.attachments import Attachments
+from replay.engine.census import Census
+from replay.engine.faults import captured_fault, ended_by, refused_launches
 from replay.engine.variants import Changes, apply
 from replay.errors import EngineError
 from replay.inspection.pieces import describe
 from replay.inspection.requirements import unfaithful
 from replay.planning.families import find_families
 from replay.planning.spans import is_array, is_global, stays_of
+from replay.snapshot import schema
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import (
     Call,
-    Census,
     Change,
     Contents,
     Environment,
@@ -34,8 +33,19 @@ from replay.snapshot.schema import (
     Range,
     Summary,
     TensorMap,
-    from_wire,
+    all_of,
+    first_of,
 )
+
+
+def require_arguments(call: Call) -> None:
+    """Raises EngineError for a call that has more or fewer arguments than its function has parameters."""
+    function = by_symbol().get(call.function)
+    if function is not None and len(call.arguments) != len(function.parameters):
+        raise EngineError(
+            f"has {len(call.arguments)} arguments, {call.function} takes {len(function.parameters)}",
+            where=f"call {call.number}",
+        )
 
 
 class Program:
@@ -46,7 +56,7 @@ class Program:
     in `variant_images`.
     late: ids of ranges that share their addresses or their memory with others and are born inside the window. shared:
     ids of all ranges in such places. births, deaths: ranges that are loaded before, or compared before, the call
-    of that number. changes: what the host wrote before the call of that number, seen: what memory held behind it.
+    of that number. changes: what the host wrote before the call of that number, seen: what memory held after it.
     changed: ids of the ranges concerned. fault: the error that the window ended in, if it did; refused: its launches,
     if the driver took none of them; ended_by: the signal by which the application ended itself, "" otherwise. stays:
     pinned memory at addresses where other memory is at other times. Raises
@@ -64,8 +74,8 @@ class Program:
         self.best_effort = best_effort
         self.expand_graphs = expand_graphs
         self.left_out: list[str] = []
-        self.images = {image.digest: image for image in self._objects(Image, "image")}
-        self.ranges = {range_.id: range_ for range_ in self._objects(Range, "range")}
+        self.images = {image.digest: image for image in all_of(reader, Image)}
+        self.ranges = {range_.id: range_ for range_ in all_of(reader, Range)}
         for range_ in self.ranges.values():
             for contents in (range_.before, range_.after):
                 if contents is not None and contents.size_bytes > range_.size_bytes:
@@ -73,43 +83,24 @@ class Program:
                         f"{describe(range_)} has contents of {contents.size_bytes} bytes",
                         next="somebody changed the snapshot, or its writer was at fault: capture again",
                     )
-        self.notes: list[Note] = list(self._objects(Note, "note"))
-        self.kernels = [kernel.demangled or kernel.name for kernel in self._objects(Kernel, "kernel")]
-        calls: list[Call] = apply(self._objects(Call, "call"), changes)
+        self.notes: list[Note] = list(all_of(reader, Note))
+        self.kernels = [kernel.demangled or kernel.name for kernel in all_of(reader, Kernel)]
+        calls: list[Call] = apply(self._calls(), changes)
         self.variant_images = changes.images()
+        self.attachments = Attachments(reader, self.images, self.variant_images)
         self.varied = changes != Changes()
-        self.launched_images = {kernel.image for kernel in self._objects(Kernel, "kernel")}
+        self.launched_images = {kernel.image for kernel in all_of(reader, Kernel)}
         self.setup = [call for call in calls if call.section == "setup"]
         self.window = [call for call in calls if call.section == "window"]
-        self.call_words: dict[int, list[Word]] = {}
-        self.range_words: dict[int, list[Word]] = {}
-        self.host_words: dict[int, list[ChosenWord]] = {}  # of host memory that a call reads
-        self.node_words: dict[tuple[int, int], list[ChosenWord]] = {}  # (call, number of a node of its graph)
-        self.call_handles: dict[int, list[HandleWord]] = {}
-        self.range_handles: dict[int, list[HandleWord]] = {}
-        self.tensor_maps = {one.id: one for one in self._objects(TensorMap, "tensor_map")}
-        self.call_maps: dict[int, list[MapPlace]] = {}
-        self.range_maps: dict[int, list[MapPlace]] = {}
-        for census in self._objects(Census, "census"):
-            if census.kind in ("call_handles", "range_handles"):
-                self._handles(census)
-                continue
-            if census.kind in ("call_maps", "range_maps"):
-                self._maps(census)
-                continue
-            words = self.call_words if census.kind == "call" else self.range_words
-            site = f"{census.kind} {census.site}"
-            found = unpack_words(census.words, self.ranges, site)
-            if census.kind == "range":
-                holder = self.ranges.get(census.site)
-                if holder is None or any(word.offset + 8 > holder.size_bytes for word in found):
-                    raise EngineError(f"the pointer census of {site} lies outside the captured memory")
-            words.setdefault(census.site, []).extend(found)
+        self.tensor_maps = {one.id: one for one in all_of(reader, TensorMap)}
+        self.census = Census()
+        for census in all_of(reader, schema.Census):
+            self.census.add(census, self.ranges, self.tensor_maps)
         self._refuse()
-        summary = next(iter(self._objects(Summary, "summary")), None)
+        summary = first_of(reader, Summary)
         self.fault = captured_fault(self.window, summary, self.notes)
         self.refused = refused_launches(self.window)
-        self.ended_by = ended_by(next(iter(self._objects(Environment, "environment")), None))
+        self.ended_by = ended_by(first_of(reader, Environment))
         self.late: set[int] = set()
         self.shared: set[int] = set()
         self.births: dict[int, list[Range]] = {}
@@ -133,34 +124,16 @@ class Program:
         self.changed: set[int] = set()
         self._find_changes()
 
-    def _objects(self, kind: type[Any], name: str) -> Iterable[Any]:
-        return (from_wire(kind, value) for value in self.reader.objects(name))
-
-    def _handles(self, census: Census) -> None:
-        """Words that hold the handle of a texture or surface object."""
-        found = unpack_handles(census.words, f"{census.kind} {census.site}")
-        if census.kind == "call_handles":
-            self.call_handles.setdefault(census.site, []).extend(found)
-            return
-        holder = self.ranges.get(census.site)
-        if holder is None or any(word.offset + 8 > holder.size_bytes for word in found):
-            raise EngineError(
-                f"the census of handles in range {census.site} lies outside the captured memory"
-            )
-        self.range_handles.setdefault(census.site, []).extend(found)
-
-    def _maps(self, census: Census) -> None:
-        """Where tensor maps begin."""
-        places = unpack_maps(census.words, self.tensor_maps, f"{census.kind} {census.site}")
-        if census.kind == "call_maps":
-            self.call_maps.setdefault(census.site, []).extend(places)
-            return
-        holder = self.ranges.get(census.site)
-        if holder is None or any(place.offset + TENSOR_MAP_BYTES > holder.size_bytes for place in places):
-            raise EngineError(
-                f"the census of tensor maps in range {census.site} lies outside the captured memory"
-            )
-        self.range_maps.setdefault(census.site, []).extend(places)
+    def _calls(self) -> Iterator[Call]:
+        for call in all_of(self.reader, Call):
+            try:
+                require_arguments(call)
+            except EngineError as error:
+                if not self.best_effort:
+                    raise
+                self.left_out.append(f"left out: {error}")
+            else:
+                yield call
 
     def _refuse(self) -> None:
         if not self.window:
@@ -182,7 +155,7 @@ class Program:
         self.window = [call for call in self.window if call.number not in numbers]
 
     def _find_changes(self) -> None:
-        for change in self._objects(Change, "change"):
+        for change in all_of(self.reader, Change):
             range_ = self.ranges.get(change.range)
             size = len(change.contents) if isinstance(change.contents, bytes) else 0
             if isinstance(change.contents, Contents):
@@ -212,6 +185,11 @@ class Program:
                 range_, place = ordered[place], place - 1
                 if range_.address + range_.size_bytes > variable.address:
                     self._take_turns((range_, variable))
+
+    @cached_property
+    def dead(self) -> set[int]:
+        """Ids of the ranges that end inside the window and are compared there."""
+        return {range_.id for ranges in self.deaths.values() for range_ in ranges}
 
     def _find_lifetimes(self) -> None:
         """Ranges at overlapping addresses lived one after the other; all others may be there from the start."""

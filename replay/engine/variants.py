@@ -1,7 +1,7 @@
 """Applies a variant to the calls of a snapshot before any of them is prepared: other images, JIT options, geometry.
 
-Pure: calls go in, calls come out, and all the rest of the engine replays them as if they had been captured so. What a
-variant comes to was decided, and its interface compared, by the command (`replay/variants/`).
+Pure: calls go in, calls come out, and all the rest of the engine replays them like captured ones. What a
+variant changes was decided, and its interface compared, by the command (`replay/variants/`).
 """
 
 from __future__ import annotations
@@ -12,25 +12,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from replay.api import graphs, structs
+from replay.api import graphs
 from replay.api.functions import by_symbol
+from replay.api.parts import find_part, find_struct, part_key, split_key
+from replay.api.structs import SHAPE_FIELDS, CUlaunchConfig, geometry
+from replay.api.vocabulary import LOADED_TYPES
 from replay.errors import EngineError
 from replay.inspection.launches import KernelNames, LaunchedKernel, named_arguments
 from replay.snapshot.schema import Attachment, Call
-
-# function -> the input that is the image, in modules and in libraries
-_MODULE_LOADS = {"cuModuleLoad": "fname.1", "cuModuleLoadData": "image", "cuModuleLoadDataEx": "image",
-                 "cuModuleLoadFatBinary": "fatCubin"}  # fmt: skip
-_LIBRARY_LOADS = {"cuLibraryLoadData": "code", "cuLibraryLoadFromFile": "fileName.1"}
-_LOADS = {**_MODULE_LOADS, **_LIBRARY_LOADS}
-_GETTERS = {"cuModuleGetFunction": "hmod", "cuLibraryGetKernel": "library"}
-_GIVEN_OUT = ("module", "library", "pMod")  # outputs that are the handle
-_ENUMERATORS = {"cuModuleEnumerateFunctions": "mod", "cuLibraryEnumerateKernels": "lib"}
-_SHAPE = struct.Struct("<7I")  # grid, block, dynamic shared memory, as everywhere in the driver
-_SHAPE_NAMES = tuple(
-    name for name, *_ in structs.CUlaunchConfig._fields_[:7]
-)  # as parameters of cuLaunchKernel, too
-_NODE_SHAPE_OFFSET = 8  # in CUDA_KERNEL_NODE_PARAMS
 
 # What a kernel may have without cuFuncSetAttribute: CUDA C++ Programming Guide, "Shared Memory"
 _ALWAYS_ALLOWED_BYTES = 48 << 10
@@ -119,9 +108,8 @@ class _Rewriting:
         for shape in changes.shapes:
             self._shapes.setdefault(shape.kernel, []).append(shape)
         self._owners: dict[int, list[Replacement]] = {}  # module or library -> what its image makes room for
-        self._beside: dict[
-            tuple[int, str], int
-        ] = {}  # of a module or library, for each new image: the one beside it
+        # Of a module or library, for each new image: the one beside it
+        self._beside: dict[tuple[int, str], int] = {}
         self._given_out = 0
         self._names = KernelNames()
 
@@ -134,14 +122,15 @@ class _Rewriting:
                 continue
             arguments = named_arguments(call, (parameter.name for parameter in row.parameters))
             self._names.follow(call, arguments)
-            if call.function in _LOADS:
+            owner = row.owner
+            if row.image_input:
                 yield from self._load(call)
-            elif call.function == "cuLibraryGetModule":
+            elif row.gives is not None and row.gives.element == "CUmodule" and owner is not None:
                 yield from self._module_of_library(call, arguments)
-            elif call.function in _GETTERS:
-                yield self._function(call, arguments)
+            elif row.gives_kernels and owner is not None and row.text is not None:
+                yield self._function(call, owner.name, arguments)
                 yield from self._allowed(call)
-            elif call.function in _ENUMERATORS and arguments.get(_ENUMERATORS[call.function]) in self._owners:
+            elif row.gives_kernels and owner is not None and arguments.get(owner.name) in self._owners:
                 raise EngineError(
                     "the application got the kernels of this module by counting them, which a swap may change",
                     where=f"call {call.number} {call.function}", next="swap an image whose kernels are got by name",
@@ -173,7 +162,7 @@ class _Rewriting:
         self._given_out += 1
         beside = self._beside[handle, replacement.new_digest] = _BESIDE + self._given_out
         outputs: dict[str, Attachment] = {
-            name: beside.to_bytes(8, "little") for name in _GIVEN_OUT if name in call.outputs
+            name: beside.to_bytes(8, "little") for name in call.outputs if name == _given_name(call)
         }
         return replace(call, outputs=outputs, gpu_ns=None)
 
@@ -191,8 +180,9 @@ class _Rewriting:
                 beside = self._beside[library, item.new_digest]
                 yield replace(second, arguments=_put(call.arguments, place, beside))
 
-    def _function(self, call: Call, arguments: dict[str, int]) -> Call:
-        owner = arguments.get(_GETTERS[call.function], 0)
+    def _function(self, call: Call, place: str, arguments: dict[str, int]) -> Call:
+        """place: the parameter that is the module or library."""
+        owner = arguments.get(place, 0)
         source = call.inputs.get("name")
         if owner not in self._owners or not isinstance(source, bytes):
             return call
@@ -201,23 +191,19 @@ class _Rewriting:
             if name in item.names:
                 call = replace(call, inputs={**call.inputs, "name": item.names[name].encode()})
             if name in item.second:
-                place = _position(call.function, _GETTERS[call.function])
-                call = replace(
-                    call, arguments=_put(call.arguments, place, self._beside[owner, item.new_digest])
-                )
+                beside = self._beside[owner, item.new_digest]
+                call = replace(call, arguments=_put(call.arguments, _position(call.function, place), beside))
         return call
 
     def _allowed(self, call: Call) -> Iterator[Call]:
         """A kernel that gets more shared memory than every kernel may have must have been allowed it first."""
-        given = next((name for name in ("hfunc", "pKernel") if name in call.outputs), "")
-        data = call.outputs.get(given)
-        handle = int.from_bytes(data, "little") if isinstance(data, bytes) else 0
+        handle = given_out(call)
         shapes = self._shapes.get(self._names.kernel(handle), ()) if call.result == 0 else ()
         for shape in shapes:
             if shape.what == "shared" and shape.value[0] > _ALWAYS_ALLOWED_BYTES:
                 words = [handle, _MAXIMUM_DYNAMIC_SHARED, shape.value[0]]
                 function = "cuFuncSetAttribute"
-                if given == "pKernel":
+                if by_symbol()[call.function].takes("CUlibrary"):
                     function, words = "cuKernelSetAttribute", [*words[1:], handle, 0]
                 yield replace(call, function=function, arguments=words, inputs={}, outputs={})
 
@@ -233,16 +219,15 @@ class _Rewriting:
         shapes = self._shapes.get(self._names.kernel(arguments.get("f", 0))) if "f" in arguments else None
         if not shapes:
             return call
-        for name, offset in (("config", 0), ("config.0", 0), ("f.3", 0)):
-            data = call.inputs.get(name)
-            if isinstance(data, bytes) and len(data) >= offset + _SHAPE.size:
-                inputs = {**call.inputs, name: reshaped(data, offset, shapes)}
-                return replace(call, inputs=inputs)
-        words = _SHAPE.pack(*(arguments.get(name, 0) for name in _SHAPE_NAMES))
-        values = dict(zip(_SHAPE_NAMES, _SHAPE.unpack(reshaped(words, 0, shapes)), strict=True))
+        config = find_struct(call.inputs, "config", CUlaunchConfig)
+        if config is not None:
+            key = part_key("config", 0)
+            return replace(call, inputs={**call.inputs, key: bytes(reshaped(config, shapes))})
+        config = reshaped(CUlaunchConfig(*(arguments.get(name, 0) for name in SHAPE_FIELDS)), shapes)
         row = by_symbol()[call.function].parameters
         changed = [
-            values.get(parameter.name, word) for parameter, word in zip(row, call.arguments, strict=False)
+            getattr(config, parameter.name) if parameter.name in SHAPE_FIELDS else word
+            for parameter, word in zip(row, call.arguments, strict=False)
         ]
         return replace(call, arguments=changed)
 
@@ -256,38 +241,39 @@ class _Rewriting:
             if node.type != graphs.NodeType.KERNEL or not node.parameters:
                 continue
             shapes = self._shapes.get(self._names.kernel(node.function[1]), [])
-            changed = reshaped(node.parameters, _NODE_SHAPE_OFFSET, shapes)
+            changed = bytes(reshaped(node.fields, shapes))
             # Equal parameters are equal nodes: handle of the function, shape, and addresses of this process.
             data = data.replace(node.parameters, changed)
         return data
 
 
-def reshaped(data: bytes, offset: int, shapes: Iterable[Shape]) -> bytes:
-    """Bytes that hold a grid, a block and the shared memory from `offset` on, with other values."""
-    words = list(_SHAPE.unpack_from(data, offset))
+def reshaped(given: Any, shapes: Iterable[Shape]) -> Any:
+    """A copy of a struct that has a geometry, with another one."""
+    made = type(given).from_buffer_copy(given)
     for shape in shapes:
         if shape.what == "shared":
-            words[6] = shape.value[0]
+            made.sharedMemBytes = shape.value[0]
         else:
-            start = 0 if shape.what == "grid" else 3
-            words[start : start + 3] = shape.value
-    return data[:offset] + _SHAPE.pack(*words) + data[offset + _SHAPE.size :]
+            for axis, value in zip("XYZ", shape.value, strict=True):
+                setattr(made, f"{shape.what}Dim{axis}", value)
+    return made
 
 
 def reshaped_geometry(
     grid: tuple[int, int, int], block: tuple[int, int, int], shared_bytes: int, shapes: Iterable[Shape]
 ) -> dict[str, Any]:
     """`grid`, `block` and `shared_bytes` of a launch as the shapes make them."""
-    words = _SHAPE.unpack(reshaped(_SHAPE.pack(*grid, *block, shared_bytes), 0, shapes))
-    return {"grid": words[:3], "block": words[3:6], "shared_bytes": words[6]}
+    made = geometry(reshaped(CUlaunchConfig(*grid, *block, shared_bytes), shapes))
+    return dict(zip(("grid", "block", "shared_bytes"), made, strict=True))
 
 
 def _with_image(call: Call, digest: str | None, jit: tuple[tuple[int, int], ...]) -> Call:
     """A call that loads an image, as the one that takes options, with another image (None: its own) and options."""
-    key = _LOADS[call.function]
-    image = digest if digest is not None else call.inputs.get(key, call.inputs.get(f"{key}.0", b""))
-    words = dict(zip((p.name for p in by_symbol()[call.function].parameters), call.arguments, strict=True))
-    if call.function in _MODULE_LOADS:
+    loader = by_symbol()[call.function]
+    key = loader.image_input
+    image = digest if digest is not None else find_part(call.inputs, key) or b""
+    words = dict(zip((p.name for p in loader.parameters), call.arguments, strict=True))
+    if loader.creates == "CUmodule":
         function, names, place, handle = (
             "cuModuleLoadDataEx",
             ("options", "optionValues", "numOptions"),
@@ -302,8 +288,8 @@ def _with_image(call: Call, digest: str | None, jit: tuple[tuple[int, int], ...]
     given = {handle: words.get(handle, 1), place: 1, names[0]: 1, names[1]: 1, names[2]: len(options)}
     kept = {name: value for name, value in call.inputs.items() if name.startswith("libraryOption")}
     parts = {} if digest is not None else {
-        f"{place}.{name.rpartition('.')[2]}": value for name, value in call.inputs.items()
-        if name.startswith(f"{key}.") and name != f"{key}.0" and key.count(".") == 0
+        part_key(place, number): value for name, value in call.inputs.items()
+        for parameter, number in (split_key(name),) if parameter == key and number
     }  # fmt: skip
     inputs: dict[str, Attachment] = {
         **kept, **parts, place: image,
@@ -321,18 +307,18 @@ def _with_image(call: Call, digest: str | None, jit: tuple[tuple[int, int], ...]
 
 def loads_image(call: Call) -> bool:
     """Whether a call loads a module or a library, and did so in the application."""
-    return call.function in _LOADS and call.result == 0
+    row = by_symbol().get(call.function)
+    return row is not None and row.creates in LOADED_TYPES and call.result == 0
 
 
 def is_library_load(call: Call) -> bool:
     """Whether a call that loads an image makes a library of it."""
-    return call.function in _LIBRARY_LOADS
+    return by_symbol()[call.function].creates == "CUlibrary"
 
 
 def image_of(call: Call) -> Attachment | None:
     """What a call loads: the digest of an image."""
-    key = _LOADS[call.function]
-    return call.inputs.get(key, call.inputs.get(f"{key}.0"))
+    return find_part(call.inputs, by_symbol()[call.function].image_input)
 
 
 def _words(form: str, data: Attachment) -> list[int]:
@@ -345,9 +331,14 @@ def _words(form: str, data: Attachment) -> list[int]:
 
 
 def given_out(call: Call) -> int:
-    """The captured handle of the module or library that a call loaded or named; 0 when it is not known."""
-    data = next((call.outputs[name] for name in _GIVEN_OUT if name in call.outputs), b"")
+    """The captured handle that a call gave out; 0 when it is not known."""
+    data = call.outputs.get(_given_name(call), b"")
     return int.from_bytes(data[:8], "little") if isinstance(data, bytes) else 0
+
+
+def _given_name(call: Call) -> str:
+    given = by_symbol()[call.function].gives
+    return given.name if given is not None else ""
 
 
 def _position(function: str, parameter: str) -> int:

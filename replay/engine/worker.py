@@ -15,38 +15,11 @@ import os
 import resource
 import signal
 import sys
-import time
 from typing import Any
 
+from replay.engine.messages import Messages
+
 _PR_SET_PDEATHSIG = 1
-PROGRESS_INTERVAL_S = 0.2
-
-
-class Messages:
-    """Writes to the parent. What the snapshot's kernels or the driver print goes elsewhere."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._last_progress_s = 0.0
-        self.current = "starting"  # the step that was begun last
-
-    def send(self, **message: Any) -> None:
-        """One line. A parent that is gone has killed this process, or will not read it any more."""
-        data = json.dumps(message).encode() + b"\n"
-        while data:
-            data = data[os.write(self._descriptor, data) :]
-
-    def stage(self, text: str) -> None:
-        """The next step begins."""
-        self.current = text
-        self.send(stage=text)
-
-    def progress(self, text: str) -> None:
-        """The present step goes on. Cheap: most are not sent."""
-        now_s = time.monotonic()
-        if now_s - self._last_progress_s > PROGRESS_INTERVAL_S:
-            self._last_progress_s = now_s
-            self.send(progress=text)
 
 
 def main() -> None:
@@ -107,9 +80,9 @@ def _replay(request: dict[str, Any], messages: Messages) -> None:
         return
     from dataclasses import replace
 
-    from replay.engine.checking.shift import hold_targets, hold_variables
     from replay.engine.placing.memory import STAY_ADVICE, AddressTaken, hold
     from replay.engine.placing.pieces import TAKEN
+    from replay.engine.relocation.shift import hold_targets, hold_variables
     from replay.errors import EngineError
     from replay.planning.spans import Span, is_held
 
@@ -121,7 +94,7 @@ def _replay(request: dict[str, Any], messages: Messages) -> None:
     in_use = [span for span, reason in taken.items() if reason == TAKEN]
     if len(taken) > len(in_use) and request.get("must_stay"):
         span, reason = next((span, reason) for span, reason in taken.items() if reason != TAKEN)
-        raise EngineError(f"memory cannot be had where it was captured: {span.address:#x} ({span.size_bytes} bytes): "
+        raise EngineError(f"memory cannot be placed as captured: {span.address:#x} ({span.size_bytes} bytes): "
                           f"{reason}", where=request["snapshot"], next=STAY_ADVICE)  # fmt: skip
     if in_use and not request["relocate"]:
         raise AddressTaken(f"{in_use[0].address:#x} is in use")
@@ -147,7 +120,8 @@ def _replay(request: dict[str, Any], messages: Messages) -> None:
             driver = LoadedDriver()
             result = execute_request(driver, reader, request, spans, taken, messages, targets)
         except DriverFailure as failure:
-            # Not yet seen on a GPU: what a driver does that finds addresses held which it wants for itself.
+            # Not yet seen on a GPU (GT-ADDRESS-HELD): what a driver does that finds addresses held which it wants for
+            # itself.
             if any(is_held(span) and not span.host for span in spans) and failure.started_badly:
                 raise AddressTaken(
                     f"{failure.what} while the captured addresses were held", True, True

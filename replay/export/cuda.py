@@ -1,11 +1,11 @@
-"""The C++ back end: main.cpp on the driver API, in terms of templates/export.h."""
+"""The C++ back end: main.cpp on the driver API, in terms of templates/export/, whose parts make export.h."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from replay.export.rendering import Renderer, block_file, comment, is_file, is_image, parts
-from replay.export.steps import ExportPlan, Inside, Reference, Word
+from replay.export.rendering import Renderer, comment, is_file, parts
+from replay.export.steps import Block, ExportPlan, Inside, Reference, Word
 
 _BYTES_A_LINE = 24
 _ADDRESSES = 1 << 31  # numbers from here on are hexadecimal
@@ -44,7 +44,7 @@ class _Cuda(Renderer):
                     yield "    " + " ".join(f"0x{byte:02x}," for byte in data[at : at + _BYTES_A_LINE])
                 yield "};"
         yield ""
-        yield from self._function("prepare", self._prepare())
+        yield from self._function("prepare", self.prepare())
         places = (
             f"place({self.number(item.address)}, {self.number(item.size_bytes)}, {self.truth(item.host)}, "
             f"{self.truth(item.read_only)}, {item.shared}, {self.number(item.shared_bytes)}, "
@@ -80,21 +80,6 @@ class _Cuda(Renderer):
         yield "  return run(program, argc, argv);"
         yield "}"
 
-    def _prepare(self) -> Iterator[str]:
-        for block in self.blocks.values():
-            name = self.block(block.number)
-            if block.data is None:
-                yield f"{name} = room({block.size_bytes});"
-            elif is_image(block):
-                yield f'{name} = read_image("{block_file(block)}");'
-            elif is_file(block):
-                yield f'{name} = read_file("{block_file(block)}", {block.size_bytes});'
-            else:
-                yield f"{name} = bytes(bytes_{block.number}, {block.size_bytes});"
-        for number, file in self.plan.files.items():
-            yield f'{self.contents(number)} = read_file("{file.name}", {file.size_bytes});'
-        yield from self.pointers()
-
     @staticmethod
     def _function(name: str, lines: Iterable[str], parameter: str = "") -> Iterator[str]:
         unused = [f"  (void){parameter.split()[-1]};"] if parameter else []
@@ -105,6 +90,9 @@ class _Cuda(Renderer):
 
     def checked(self, statement: str) -> str:
         return f"if (check) {statement}"
+
+    def constant(self, block: Block, data: bytes) -> str:
+        return f"bytes(bytes_{block.number}, {block.size_bytes});"
 
     def remark(self, text: str) -> str:
         return f"// {text}"
@@ -132,18 +120,12 @@ class _Cuda(Renderer):
         name = self.name(reference)
         return f"({name} + {reference.offset})" if reference.offset else name
 
-    def inside(self, place: Inside) -> str:
-        return f"{self.block(place.block)}.at({place.offset})"
-
     def words(self, words: Iterable[tuple[int, Reference]]) -> str:
         inner = ", ".join(f"{{{offset}, word({self.reference(value)})}}" for offset, value in words)
         return f"{{{inner}}}"
 
     def receiving(self, reference: Reference) -> str:
         return f"&{self.name(reference)}"
-
-    def received(self, position: int, reference: Reference) -> Iterator[str]:
-        yield from ()
 
     def argument(self, c_type: str, given: Word | None) -> str:
         if given is None:

@@ -33,27 +33,6 @@ ANSWERED = (
     "cuMemPool", "cuMemGetDefaultMemPool", "cuMemGetMemPool", "cuMemSetMemPool",
 )  # fmt: skip
 
-# Whatever it says, nothing follows from it. Peer access: there is none between two contexts of one device, where there
-# are fewer devices than in the application.
-MAY_FAIL = frozenset(
-    (
-        "cuStreamQuery", "cuEventQuery", "cuCtxSetLimit", "cuFuncSetCacheConfig", "cuKernelSetCacheConfig",
-        "cuCtxEnablePeerAccess", "cuCtxDisablePeerAccess",
-    )
-)  # fmt: skip
-
-# What an object of the window is destroyed with, so that the next iteration can make it again
-DESTROYERS = {
-    "CUevent": "cuEventDestroy_v2",
-    "CUstream": "cuStreamDestroy_v2",
-    "CUmodule": "cuModuleUnload",
-    "CUlibrary": "cuLibraryUnload",
-    "CUarray": "cuArrayDestroy",
-    "CUmipmappedArray": "cuMipmappedArrayDestroy",
-    "CUtexObject": "cuTexObjectDestroy",
-    "CUsurfObject": "cuSurfObjectDestroy",
-}
-
 WHY_NOT = {
     "cuGraphLaunch": "a graph with conditional nodes runs as a whole, and exported graphs run node by node",
     "cuCtxCreate": "the window works in a context that no call of the snapshot made",

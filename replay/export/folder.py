@@ -51,19 +51,19 @@ _FILES = """
 | file | content |
 | --- | --- |
 | `{}` | {} |
-{}| `memory-N.bin` | what memory held before the window and behind it |
+{}| `memory-N.bin` | what memory held before the window and after it |
 | `data-N.bin` | what the host gave to calls, and what it got from them |
 
-An image may be changed or replaced in its place (PTX and machine code are told apart by their contents), and so may
+An image may be changed or replaced in its place (PTX and machine code are distinguished by their contents), and so may
 grids, blocks and calls in `{}`. `EXPORT_DEVICE=N` takes another device, `EXPORT_FOLDER` names the folder with the
 data files, `EXPORT_HOLD=0` does not hold the stream while the window is queued, for a profiler. What another image
-leaves in variables that the captured one has not is not restored between samples: take one sample of it.
+leaves in variables that the captured one lacks is not restored between samples: take one sample of it.
 """
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written. notes: what the program does otherwise than the application."""
+    """What was written. notes: what the program does differently from the application."""
 
     folder: Path
     language: str
@@ -103,7 +103,7 @@ def export(
         text, renderer = (cuda if language == "cuda" else python).render(plan)
         texts = {main: text, "README.md": _readme(plan, language, renderer.files)}
         if language == "cuda":
-            texts |= {name: template(name) for name in ("export.h", "CMakeLists.txt")}
+            texts |= {"export.h": header(), "CMakeLists.txt": template("CMakeLists.txt")}
         size = _write(reader, folder, force, texts, renderer, progress)
     steps = sum(len(part) for part in (plan.setup, plan.loads, plan.window, plan.compares))
     return Exported(folder, language, [*texts, *renderer.files], size, steps, plan.notes)
@@ -112,6 +112,11 @@ def export(
 def template(name: str) -> str:
     """A text that is the same in every program."""
     return resources.files("replay.export").joinpath("templates").joinpath(name).read_text()
+
+
+def header() -> str:
+    """export.h: its parts one after the other, so that a program has one file to include."""
+    return "".join(template(f"export/{part}.h") for part in ("driver", "memory", "program"))
 
 
 def _refuse_full(folder: Path, force: bool) -> None:
@@ -199,7 +204,7 @@ def _readme(plan: ExportPlan, language: str, files: Iterable[str]) -> str:
     if plan.notes:
         lines += [
             "",
-            "What is otherwise than in the application:",
+            "What differs from the application:",
             "",
             *(f"- {comment(text)}" for text in plan.notes),
         ]

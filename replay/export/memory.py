@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
+from replay.engine.census import NOTHING
+from replay.engine.contents.appearing import Appearing
 from replay.engine.contents.arrays import LiveArrays
-from replay.engine.execution.executor import Executor
-from replay.engine.placing.addresses import AddressMap
 from replay.engine.program import Program
+from replay.engine.translation.translation import Translation
 from replay.errors import EngineError
+from replay.export.buffers import ExportedBuffers
 from replay.export.recording import RecordingDriver
 from replay.export.steps import (
     Call,
@@ -25,10 +27,14 @@ from replay.export.steps import (
 from replay.inspection.pieces import describe, read_chunk, read_contents
 from replay.planning.spans import is_global, is_host
 from replay.snapshot.schema import CHUNK_BYTES, Contents, Range
-from replay.snapshot.schema import Call as CapturedCall
 
 MAXIMUM_WORDS = 10_000  # of one output that are addresses of variables
-_GETTERS = {"CUmodule": "cuModuleGetGlobal_v2", "CUlibrary": "cuLibraryGetGlobal"}
+
+
+class _Appearing(Appearing):
+    def live_bytes(self, captured_bytes: int, told: int) -> int:
+        """Nothing is loaded here: the program's driver will know, and refuse what is too much."""
+        return captured_bytes
 
 
 class ExportedMemory:
@@ -39,19 +45,18 @@ class ExportedMemory:
         program: Program,
         plan: ExportPlan,
         recorder: RecordingDriver,
-        executor: Executor,
-        addresses: AddressMap,
+        translation: Translation,
+        buffers: ExportedBuffers,
         note: Callable[[str], None],
     ) -> None:
         self._program = program
         self._reader = program.reader
         self._plan = plan
         self._recorder = recorder
-        self._executor = executor
-        self._addresses = addresses
+        self._handles, self._addresses, self._buffers = translation.handles, translation.addresses, buffers
+        self.appearing = _Appearing(translation.addresses, program.ranges.values(), self.load, self._point_to)
         self._note = note
         self._files: dict[object, int] = {}
-        self._loaded: set[int] = set()  # ids of variables that the window's own modules brought
 
     def _live(self, range_: Range) -> Word:
         live = self._addresses.home(range_)
@@ -60,7 +65,7 @@ class ExportedMemory:
         return self._recorder.word(live)
 
     def is_written(self, range_: Range) -> bool:
-        """Whether the window may leave the range otherwise than it found it."""
+        """Whether the window may change the range."""
         shared = range_.id in self._program.changed or range_.id in self._program.shared
         return shared or range_.after is None or range_.after != range_.before
 
@@ -84,7 +89,7 @@ class ExportedMemory:
         target, host = self._live(range_), is_host(range_)
         file = self._file("memory", range_.before)
         self._recorder.steps.append(Load(target, file, host, describe(range_)))
-        for word in self._program.range_words.get(range_.id, ()):
+        for word in self._program.census.ranges.get(range_.id, NOTHING).words:
             value = self._addresses.find(word.target)
             known = self._recorder.reference(value) if value is not None else None
             if known is not None and word.offset + 8 <= range_.before.size_bytes:
@@ -129,9 +134,9 @@ class ExportedMemory:
     def _move_array(self, range_: Range, contents: Contents, compare: bool = False) -> None:
         """Contents of an array go through cuMemcpy3D, from or to memory of the program."""
         data = read_contents(self._reader, contents)
-        buffer = self._executor.lasting_room(len(data))
+        buffer = self._buffers.room(len(data))
         ctypes.memmove(buffer, data, len(data))
-        arrays = LiveArrays(self._recorder, self._executor.handles.find)
+        arrays = LiveArrays(self._recorder, self._handles.find)
         self._recorder.what = describe(range_)
         if not compare:
             arrays.write(range_, 0, len(data), ctypes.addressof(buffer))
@@ -151,49 +156,10 @@ class ExportedMemory:
             self._recorder.steps.append(CompareBlock(room.number, 0, piece, describe(range_)))
             at += room.size_bytes
 
-    def array_appeared(self, c_type: str, captured: int, call: CapturedCall) -> None:
-        """A call made an array: from now on its contents can be moved."""
-        for range_ in self._program.ranges.values():
-            shape = range_.array
-            if shape is None or (shape.handle_type, range_.owner) != (c_type, captured):
-                continue
-            if (range_.born_call is None) if call.section == "setup" else (range_.born_call == call.number):
-                self._addresses.bind_array(range_.address)
-                if call.section == "window":
-                    self.load(range_)
-
-    def find_variable(self, range_: Range) -> None:
-        """Of a module that the setup loaded."""
-        for c_type, getter in _GETTERS.items():
-            owner = self._executor.handles.find(c_type, range_.owner)
-            if not owner or not range_.name:
-                continue
-            if range_.kind == "managed" and c_type == "CUlibrary":
-                getter = "cuLibraryGetManaged"
-            address, size = ctypes.c_uint64(0), ctypes.c_uint64(0)
-            name = ctypes.create_string_buffer(range_.name.encode())
-            self._recorder.what = f"variable {range_.name}"
-            if len(self._plan.devices) > 1:  # a library's variables are there once for each context
-                known = self._executor.handles.find("CUcontext", range_.context)
-                self._executor.switch(range_.context if known else 0)
-            self._recorder.function(getter)(ctypes.addressof(address), ctypes.addressof(size), owner, name)
-            self._addresses.bind(range_.address, range_.size_bytes, address.value)
-
-    def variable_appeared(self, captured: int, call_number: int) -> None:
-        """The window itself loaded a module."""
-        for range_ in self._program.ranges.values():
-            lives = (range_.born_call or 0) <= call_number and (
-                range_.died_call is None or call_number < range_.died_call
-            )
-            if is_global(range_) and range_.address == captured and lives and range_.id not in self._loaded:
-                self._loaded.add(range_.id)
-                self.load(range_)
-                self._point_to(range_)
-
     def _point_to(self, variable: Range) -> None:
-        for range_id, words in self._program.range_words.items():
+        for range_id, site in self._program.census.ranges.items():
             holder = self._program.ranges[range_id]
-            for word in words:
+            for word in site.words:
                 if not variable.address <= word.target < variable.address + variable.size_bytes:
                     continue
                 value = self._addresses.find(word.target)

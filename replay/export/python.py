@@ -1,12 +1,13 @@
-"""The Python back end: window.py, in terms of templates/window.py, which stands at its beginning."""
+"""The Python back end: window.py, which begins with the text of templates/window.py.in."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import astuple, replace
 
 from replay.api.vocabulary import Parameter, Role
-from replay.export.rendering import Renderer, block_file, comment, is_file, is_image
-from replay.export.steps import ExportPlan, Inside, Reference, Word
+from replay.export.rendering import Renderer, comment
+from replay.export.steps import Block, ExportPlan, Reference, Word
 
 _ADDRESSES = 1 << 31  # numbers from here on are hexadecimal
 _INTEGERS = {1: "c_uint8", 2: "c_uint16", 4: "c_uint32", 8: "c_uint64"}
@@ -38,16 +39,7 @@ class _Python(Renderer):
         yield ""
         yield "PLACES = ["
         for place in plan.places:
-            fields = (
-                place.size_bytes,
-                place.host,
-                place.read_only,
-                place.shared,
-                place.shared_bytes,
-                place.managed_bytes,
-                self.place_of(place),
-                place.turn,
-            )
+            _, *fields = astuple(replace(place, device=self.place_of(place)))
             yield f"    ({place.address:#x}, {', '.join(map(repr, fields))}),"
         yield "]"
         for number, c_type in sorted(plan.references.items()):
@@ -55,7 +47,7 @@ class _Python(Renderer):
         yield ""
         yield from self._function(
             "prepare",
-            self._prepare(),
+            self.prepare(),
             [self.block(n) for n in self.blocks] + [self.contents(n) for n in plan.files],
         )
         for name, steps in plan.parts():
@@ -73,21 +65,6 @@ class _Python(Renderer):
         yield f"ERROR, ERROR_CALL = {plan.error}, {self.text(plan.error_call)}"
         yield ""
         yield tail.rstrip("\n")
-
-    def _prepare(self) -> Iterator[str]:
-        for block in self.blocks.values():
-            name = self.block(block.number)
-            if block.data is None:
-                yield f"{name} = room({block.size_bytes})"
-            elif is_image(block):
-                yield f'{name} = read_image("{block_file(block)}")'
-            elif is_file(block):
-                yield f"{name} = read_file({block_file(block)!r}, {block.size_bytes})"
-            else:
-                yield f'{name} = constant(bytes.fromhex("{block.data.hex()}"))'
-        for number, file in self.plan.files.items():
-            yield f"{self.contents(number)} = read_file({file.name!r}, {file.size_bytes})"
-        yield from self.pointers()
 
     @staticmethod
     def _function(
@@ -107,6 +84,9 @@ class _Python(Renderer):
 
     def checked(self, statement: str) -> str:
         return f"check and {statement}"
+
+    def constant(self, block: Block, data: bytes) -> str:
+        return f'constant(bytes.fromhex("{data.hex()}"))'
 
     def remark(self, text: str) -> str:
         return f"# {text}"
@@ -130,17 +110,11 @@ class _Python(Renderer):
         name = f"{self.name(reference)}.value"
         return f"({name} + {reference.offset})" if reference.offset else name
 
-    def inside(self, place: Inside) -> str:
-        return f"{self.block(place.block)}.at({place.offset})"
-
     def words(self, words: Iterable[tuple[int, Reference]]) -> str:
         return "[" + ", ".join(f"({offset}, {self.reference(value)})" for offset, value in words) + "]"
 
     def receiving(self, reference: Reference) -> str:
         return f"ctypes.addressof({self.name(reference)})"
-
-    def received(self, position: int, reference: Reference) -> Iterator[str]:
-        yield from ()
 
     def argument(self, c_type: str, given: Word | None) -> str:
         return "None" if given is None and "*" in c_type else "0" if given is None else self.word(given)

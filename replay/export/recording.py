@@ -1,13 +1,14 @@
 """A driver that executes nothing and takes notes: every call becomes a step, every object a number.
 
 What it gives out, handles and addresses of variables, are marked values that no application uses, since they are no
-addresses and begin with a random number of this export; where such a value stands in memory that a call points to, the
+addresses and begin with a random number of this export; where such a value is in memory that a call points to, the
 step says so. Pointers are followed only where a function is known to take one (`_inside`).
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
 import secrets
 import struct
 from collections.abc import Callable, Iterable
@@ -15,8 +16,16 @@ from typing import Any
 
 from replay.api import extents
 from replay.api.functions import by_symbol
-from replay.api.structs import CUDA_MEMCPY2D, CUDA_MEMCPY3D, STRUCT_BYTES, MemoryType
-from replay.api.vocabulary import HANDLE_TYPES, Function, Parameter, Role, Term
+from replay.api.structs import (
+    CUDA_MEMCPY2D,
+    CUDA_MEMCPY3D,
+    CUlaunchAttribute,
+    CUlaunchConfig,
+    MemoryType,
+    copy_layout,
+)
+from replay.api.vocabulary import HANDLE_TYPES, Effect, Function, Parameter, Role, Term
+from replay.engine.driver import Driver
 from replay.errors import EngineError
 from replay.export.exported import ANSWERED, FUNCTIONS, why_not
 from replay.export.steps import Block, Call, Inside, Reference, Step, Word
@@ -26,13 +35,12 @@ MAXIMUM_STEPS = 50_000
 MAXIMUM_OBJECTS = 1 << 15
 MAXIMUM_TEXT_BYTES = 1 << 16
 _WRAPPER = WRAPPER_MAGIC.to_bytes(4, "little")
-_LAUNCH_CONFIG_STREAM, _LAUNCH_CONFIG_ATTRIBUTES, _ATTRIBUTE_BYTES = 32, 40, 72
 _JIT_LOGS = (3, 4, 5, 6)  # CUjit_option: buffers for what the compiler says
 _PER_THREAD_STREAM = 2
 MAXIMUM_BLOCK_BYTES = 4 << 30  # of all that calls point to
 
 
-class RecordingDriver:
+class RecordingDriver(Driver):
     """Stands where the engine expects a driver (`engine.driver.Driver`). steps: what it was asked to do, in order.
 
     layout: offset and size of each parameter of the launch that comes next; the caller sets it.
@@ -65,7 +73,7 @@ class RecordingDriver:
         row = by_symbol()[symbol]
 
         def run(*arguments: Any) -> int:
-            if symbol.startswith(ANSWERED) and symbol != "cuGraphLaunch":
+            if symbol.startswith(ANSWERED) and row.effect != Effect.GRAPH_LAUNCH:
                 self._answer(row, arguments)
             elif symbol in FUNCTIONS:
                 self._record(row, arguments, per_thread)
@@ -154,7 +162,7 @@ class RecordingDriver:
 
     def _answer(self, row: Function, arguments: tuple[Any, ...]) -> None:
         symbol = row.symbol
-        if symbol == "cuCtxSetCurrent":
+        if row.effect == Effect.SET_CURRENT:
             if _number(arguments[0]) not in (*self.contexts.values(), *self._other_contexts):
                 raise EngineError(why_not("cuCtxCreate"))
             self._current = _number(arguments[0])
@@ -193,7 +201,7 @@ class RecordingDriver:
         receives: dict[int, Reference] = {}
         given: list[Word | float | None] = []
         words = [_number(argument) for argument in arguments]
-        if row.symbol in ("cuModuleLoadDataEx", "cuLibraryLoadData"):
+        if any(parameter.name in ("options", "jitOptions") for parameter in row.parameters):
             arguments, words = self._without_logs(row, arguments, words)
         for position, (parameter, argument) in enumerate(zip(row.parameters, arguments, strict=True)):
             word = words[position]
@@ -202,29 +210,19 @@ class RecordingDriver:
             elif parameter.role in (Role.HANDLE, Role.ADDRESS, Role.VALUE) or parameter.kind != "pointer":
                 if parameter.c_type == "CUstream" and per_thread and word == 0:
                     word = _PER_THREAD_STREAM
-                given.append(self._value(row, position, parameter, word, words, blocks))
+                given.append(self._value(parameter, word, blocks))
             elif word == 0:
                 given.append(None)
             else:
                 given.append(self._pointer(row, position, parameter, argument, words, blocks, receives))
         self.steps.append(Call(row, tuple(given), receives, tuple(blocks), self.what))
 
-    def _value(
-        self,
-        row: Function,
-        position: int,
-        parameter: Parameter,
-        word: int,
-        words: list[int],
-        blocks: list[Block],
-    ) -> Word:
+    def _value(self, parameter: Parameter, word: int, blocks: list[Block]) -> Word:
         # cuMemcpy takes addresses of the host where others take those of the device.
         if parameter.c_type == "CUdeviceptr" and word in self._buffers:
             if parameter.name.startswith("dst"):
-                blocks.append(self._room(word, ctypes.sizeof(self._buffers[word])))
-            else:
-                blocks.append(self.block(_bytes(self._buffers[word]), scan=False))
-            return Inside(blocks[-1].number)
+                return self._at(self._room(word, ctypes.sizeof(self._buffers[word])), blocks)
+            return self._at(self.block(_bytes(self._buffers[word]), scan=False), blocks)
         return self.word(word)
 
     def _pointer(
@@ -244,18 +242,13 @@ class RecordingDriver:
             receives[position] = Reference(parameter.element, value >> 32 & 0xFFFF)
             return None
         if role in (Role.HOST_READ, Role.HOST_WRITE) and self._is_captured(word):
-            if not self._is_captured(word, _term(row, words, parameter.count)):
+            if not self._is_captured(word, _term(words, parameter.count)):
                 raise EngineError(f"{row.symbol} reaches beyond captured memory ({parameter.name})")
             return word  # pinned memory at its address
         if role in (Role.OUT, Role.HOST_WRITE):
-            size = max(_term(row, words, parameter.count) * max(parameter.element_bytes, 1), 8)
-            blocks.append(
-                self._room(
-                    word,
-                    size if role == Role.OUT else size if size > 8 else _term(row, words, parameter.count),
-                )
-            )
-            return Inside(blocks[-1].number)
+            count = _term(words, parameter.count)
+            size = max(count * max(parameter.element_bytes, 1), 8)
+            return self._at(self._room(word, size if role == Role.OUT or size > 8 else count), blocks)
         if parameter.name == "kernelParams":
             return self._parameters(argument, blocks)
         if parameter.name == "extra":
@@ -264,39 +257,40 @@ class RecordingDriver:
             text = ctypes.string_at(word)
             if len(text) > MAXIMUM_TEXT_BYTES:
                 raise EngineError(f"{row.symbol} is given a name of {len(text)} bytes")
-            blocks.append(self.block(text + b"\0", scan=False))
-            return Inside(blocks[-1].number)
+            return self._at(self.block(text + b"\0", scan=False), blocks)
         data = self._read(row, parameter, argument, word, words)
-        inside = self._inside(parameter, word, data, blocks)
-        blocks.append(self.block(data, inside, scan=role not in (Role.HOST_READ, Role.IMAGE)))
-        return Inside(blocks[-1].number)
+        inside = self._inside(parameter, data, blocks)
+        return self._at(self.block(data, inside, scan=role not in (Role.HOST_READ, Role.IMAGE)), blocks)
+
+    @staticmethod
+    def _at(block: Block, blocks: list[Block]) -> Inside:
+        """The address of one more block of a call."""
+        blocks.append(block)
+        return Inside(block.number)
 
     def _read(self, row: Function, parameter: Parameter, argument: Any, word: int, words: list[int]) -> bytes:
-        if parameter.name == "pCopy":  # the engine's own struct, wherever it stands
-            return ctypes.string_at(
-                word, STRUCT_BYTES[CUDA_MEMCPY3D if "3D" in row.symbol else CUDA_MEMCPY2D]
-            )
+        if parameter.name == "pCopy":  # the engine's own struct, wherever it is
+            layout = CUDA_MEMCPY3D if "3D" in row.symbol else CUDA_MEMCPY2D
+            return ctypes.string_at(word, ctypes.sizeof(layout))
         if word in self._buffers:
             data = _bytes(self._buffers[word])
             if parameter.role in (Role.HOST_READ, Role.IN) and parameter.count != Term():
-                wanted = _term(row, words, parameter.count) * max(parameter.element_bytes, 1)
+                wanted = _term(words, parameter.count) * max(parameter.element_bytes, 1)
                 data = data[:wanted] if wanted else data
             return data
         if isinstance(argument, (ctypes.Array, ctypes.Structure)):
             return _bytes(argument)
         raise EngineError(f"{row.symbol} points to memory that the snapshot does not hold ({parameter.name})")
 
-    def _inside(
-        self, parameter: Parameter, word: int, data: bytes, blocks: list[Block]
-    ) -> list[tuple[int, Word]]:
+    def _inside(self, parameter: Parameter, data: bytes, blocks: list[Block]) -> list[tuple[int, Word]]:
         """What the pointers inside a struct of the engine's point to."""
         if parameter.name == "config":
-            (address,) = struct.unpack_from("<Q", data, _LAUNCH_CONFIG_ATTRIBUTES)
-            (count,) = struct.unpack_from("<I", data, _LAUNCH_CONFIG_ATTRIBUTES + 8)
-            if not count:
-                return [(_LAUNCH_CONFIG_ATTRIBUTES, 0)]
-            blocks.append(self.block(ctypes.string_at(address, count * _ATTRIBUTE_BYTES)))
-            return [(_LAUNCH_CONFIG_ATTRIBUTES, Inside(blocks[-1].number))]
+            config = CUlaunchConfig.from_buffer_copy(data)
+            if not config.numAttrs:
+                return [(CUlaunchConfig.attrs.offset, 0)]
+            size = config.numAttrs * ctypes.sizeof(CUlaunchAttribute)
+            attributes = self.block(ctypes.string_at(config.attrs, size))
+            return [(CUlaunchConfig.attrs.offset, self._at(attributes, blocks))]
         if parameter.role == Role.IMAGE and data[:4] == _WRAPPER:
             if len(data) != WRAPPER_BYTES:  # the engine's own: it lets none of a snapshot pass
                 raise EngineError("a module image has a wrapper of a broken length")
@@ -311,20 +305,17 @@ class RecordingDriver:
         addresses = [container]
         while (address := ctypes.c_uint64.from_address(listed + 8 * (len(addresses) - 1)).value) != 0:
             addresses.append(address)
-        places: list[Word] = []
-        for address in addresses:
-            blocks.append(self.block(_bytes(self._buffers[address]), scan=False))
-            places.append(Inside(blocks[-1].number))
+        containers = (self.block(_bytes(self._buffers[address]), scan=False) for address in addresses)
+        places = [self._at(block, blocks) for block in containers]
         words = [(8 * number, place) for number, place in enumerate(places[1:])]
-        blocks.append(self.block(bytes(8 * len(places)), words, scan=False))
-        return [(8, places[0]), (16, Inside(blocks[-1].number))]
+        return [(8, places[0]), (16, self._at(self.block(bytes(8 * len(places)), words, scan=False), blocks))]
 
     def _copied(self, data: bytes, blocks: list[Block]) -> Iterable[tuple[int, Word]]:
         """Host memory on both sides of a copy of two or three dimensions, unless it is pinned.
 
-        A block begins at the first byte that is copied; what stands before it is not ours to read.
+        A block begins at the first byte that is copied; what is before it is not ours to read.
         """
-        layout = CUDA_MEMCPY3D if len(data) == STRUCT_BYTES[CUDA_MEMCPY3D] else CUDA_MEMCPY2D
+        layout = copy_layout(data)
         copy = layout.from_buffer_copy(data)
         for side in extents.SIDES:
             if getattr(copy, side + "MemoryType") != MemoryType.HOST:
@@ -337,11 +328,11 @@ class RecordingDriver:
                 continue
             if not self._is_own(first, size):
                 raise EngineError(f"{side}Host of a copy is no memory that the snapshot holds")
-            if side == "src":
-                blocks.append(self.block(ctypes.string_at(first, size), scan=False))
-            else:
-                blocks.append(self._room(first, size))
-            yield getattr(layout, side + "Host").offset, Inside(blocks[-1].number, -offset)
+            reads = side == "src"
+            block = (
+                self.block(ctypes.string_at(first, size), scan=False) if reads else self._room(first, size)
+            )
+            yield getattr(layout, side + "Host").offset, Inside(self._at(block, blocks).block, -offset)
 
     def _is_own(self, address: int, size_bytes: int) -> bool:
         """Whether this is inside a buffer that was handed to `keep`."""
@@ -364,20 +355,17 @@ class RecordingDriver:
         data = bytearray(end)
         for pointer, (offset, size) in zip(pointers, self.layout, strict=True):
             data[offset : offset + size] = ctypes.string_at(pointer, size)
-        blocks.append(self.block(bytes(data)))
-        words = [(8 * i, Inside(blocks[-1].number, offset)) for i, (offset, _) in enumerate(self.layout)]
-        blocks.append(self.block(bytes(8 * max(len(words), 1)), words, scan=False))
-        return Inside(blocks[-1].number)
+        buffer = self._at(self.block(bytes(data)), blocks).block
+        words = [(8 * i, Inside(buffer, offset)) for i, (offset, _) in enumerate(self.layout)]
+        return self._at(self.block(bytes(8 * max(len(words), 1)), words, scan=False), blocks)
 
     def _extra(self, argument: Any, blocks: list[Block]) -> Word:
         """CU_LAUNCH_PARAM_BUFFER_POINTER, the buffer, CU_LAUNCH_PARAM_BUFFER_SIZE, its size, CU_LAUNCH_PARAM_END."""
         words = (ctypes.c_uint64 * 5).from_address(_number(argument))
         size = ctypes.c_uint64.from_address(words[3]).value
-        blocks.append(self.block(ctypes.string_at(words[1], size)))
-        blocks.append(self.block(size.to_bytes(8, "little"), scan=False))
-        places = [(8, Inside(blocks[-2].number)), (24, Inside(blocks[-1].number))]
-        blocks.append(self.block(struct.pack("<5Q", 1, 0, 2, 0, 0), places, scan=False))
-        return Inside(blocks[-1].number)
+        buffer = self._at(self.block(ctypes.string_at(words[1], size)), blocks)
+        places = [(8, buffer), (24, self._at(self.block(size.to_bytes(8, "little"), scan=False), blocks))]
+        return self._at(self.block(struct.pack("<5Q", 1, 0, 2, 0, 0), places, scan=False), blocks)
 
     @staticmethod
     def _without_logs(
@@ -385,11 +373,9 @@ class RecordingDriver:
     ) -> tuple[tuple[Any, ...], list[int]]:
         """Without the options that name a buffer for the compiler's messages."""
         names = [parameter.name for parameter in row.parameters]
-        keys, values, count = (
-            names.index(name)
-            for name in (("options", "optionValues", "numOptions") if "options" in names
-                         else ("jitOptions", "jitOptionsValues", "numJitOptions"))
-        )  # fmt: skip
+        of_library = ("jitOptions", "jitOptionsValues", "numJitOptions")
+        wanted = ("options", "optionValues", "numOptions") if "options" in names else of_library
+        keys, values, count = map(names.index, wanted)
         given, words = list(arguments), list(words)
         kept = [
             (int(key), int(value or 0))
@@ -419,8 +405,5 @@ def _number(argument: Any) -> int:
     return ctypes.addressof(argument)
 
 
-def _term(row: Function, words: list[int], term: Term) -> int:
-    product = term.scale
-    for position in term.parameters:
-        product *= words[position]
-    return product
+def _term(words: list[int], term: Term) -> int:
+    return term.scale * math.prod(words[position] for position in term.parameters)

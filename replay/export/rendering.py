@@ -1,7 +1,7 @@
 """What the two back ends have in common: the parts of a program in their order, safe names and comments, blocks.
 
 Names, labels and contents come from a stranger's file. None of them becomes code: names are made here, texts are
-escaped by the back end, comments keep harmless characters alone.
+escaped by the back end, comments keep only harmless characters.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 
 from replay.api.vocabulary import Role
-from replay.export.exported import MAY_FAIL
 from replay.export.steps import (
     Block,
     Call,
@@ -66,7 +65,7 @@ class Renderer(ABC):
                     self.files[name] = ContentsFile(name, block.size_bytes, data=block.data)
 
     def lines(self, steps: Iterable[Step]) -> Iterator[str]:
-        """All steps, without indentation. What checks stands behind `check`."""
+        """All steps, without indentation. What checks comes after `check`."""
         for step in steps:
             if isinstance(step, Call):
                 yield from self._call(step)
@@ -78,13 +77,10 @@ class Renderer(ABC):
                 value, target = self.reference(step.value), self.target(step.target, step.offset)
                 yield self.statement("point", target, value, self.truth(step.host))
             elif isinstance(step, HostWrite):
-                arguments = (
-                    self.target(step.target),
-                    self.block(step.block.number),
-                    self.truth(step.host),
-                    self.truth(step.wait),
+                target, block = self.target(step.target), self.block(step.block.number)
+                yield self.statement(
+                    "host_write", target, block, self.truth(step.host), self.truth(step.wait)
                 )
-                yield self.statement("host_write", *arguments)
             elif isinstance(step, Compare):
                 words = self.words(step.words)
                 yield self.checked(
@@ -123,9 +119,7 @@ class Renderer(ABC):
                 arguments.append(self.named(self.names[given.block]))
             else:
                 arguments.append(self.argument(parameter.c_type, given))
-        yield self.call(step.function.symbol, arguments, step.function.symbol in MAY_FAIL)
-        for position, reference in step.receives.items():
-            yield from self.received(position, reference)
+        yield self.call(step.function.symbol, arguments, step.function.may_fail or step.function.polls)
 
     def pointers(self) -> Iterator[str]:
         """Addresses of blocks in other blocks, once all of them are there."""
@@ -140,9 +134,8 @@ class Renderer(ABC):
 
     def name(self, reference: Reference) -> str:
         """The variable of an object: `stream_3`; of an address `variable_4`."""
-        kind = (
-            reference.c_type.removeprefix("CU").lower() if reference.c_type != "CUdeviceptr" else "variable"
-        )
+        is_address = reference.c_type == "CUdeviceptr"
+        kind = "variable" if is_address else reference.c_type.removeprefix("CU").lower()
         return f"{kind}_{reference.number}"
 
     def word(self, word: Word) -> str:
@@ -155,11 +148,8 @@ class Renderer(ABC):
         """An address in captured memory."""
         if isinstance(word, int):
             return self.number(word + offset)
-        return (
-            self.reference(Reference(word.c_type, word.number, word.offset + offset))
-            if isinstance(word, Reference)
-            else ""
-        )
+        assert isinstance(word, Reference)
+        return self.reference(Reference(word.c_type, word.number, word.offset + offset))
 
     def block(self, number: int) -> str:
         return f"block_{number}"
@@ -167,10 +157,33 @@ class Renderer(ABC):
     def contents(self, number: int) -> str:
         return f"contents_{number}"
 
+    def inside(self, place: Inside) -> str:
+        """An address in a block."""
+        return f"{self.block(place.block)}.at({place.offset})"
+
+    def prepare(self) -> Iterator[str]:
+        """Blocks and contents get their bytes."""
+        for block in self.blocks.values():
+            if block.data is None:
+                made = self.statement("room", str(block.size_bytes))
+            elif is_image(block):
+                made = self.statement("read_image", f'"{block_file(block)}"')
+            elif is_file(block):
+                made = self.statement("read_file", f'"{block_file(block)}"', str(block.size_bytes))
+            else:
+                made = self.constant(block, block.data)
+            yield f"{self.block(block.number)} = {made}"
+        for number, file in self.plan.files.items():
+            made = self.statement("read_file", f'"{file.name}"', str(file.size_bytes))
+            yield f"{self.contents(number)} = {made}"
+        yield from self.pointers()
+
     @abstractmethod
     def statement(self, function: str, *arguments: str) -> str: ...
     @abstractmethod
     def checked(self, statement: str) -> str: ...
+    @abstractmethod
+    def constant(self, block: Block, data: bytes) -> str: ...
     @abstractmethod
     def remark(self, text: str) -> str: ...
     @abstractmethod
@@ -186,13 +199,9 @@ class Renderer(ABC):
     @abstractmethod
     def reference(self, reference: Reference) -> str: ...
     @abstractmethod
-    def inside(self, place: Inside) -> str: ...
-    @abstractmethod
     def words(self, words: Iterable[tuple[int, Reference]]) -> str: ...
     @abstractmethod
     def receiving(self, reference: Reference) -> str: ...
-    @abstractmethod
-    def received(self, position: int, reference: Reference) -> Iterator[str]: ...
     @abstractmethod
     def argument(self, c_type: str, given: Word | None) -> str: ...
     @abstractmethod
@@ -208,7 +217,7 @@ def _blocks_of(step: Step) -> tuple[Block, ...]:
 
 
 def _names_in(step: Step) -> dict[int, str]:
-    """Blocks of a call that are plain names, which may stand in the text as they are: identifiers alone."""
+    """Blocks of a call that are plain names, which may be in the text as they are: only identifiers."""
     found = {}
     if isinstance(step, Call):
         data = {block.number: block.data or b"" for block in step.blocks}

@@ -32,7 +32,7 @@ Word = int | Reference | Inside
 
 @dataclass(frozen=True)
 class Block:
-    """Memory of the program itself: what a call points to. words: at these offsets stand values of 8 bytes that
+    """Memory of the program itself: what a call points to. words: at these offsets are values of 8 bytes that
     are known when the program runs. data None: room that a call writes."""
 
     number: int
@@ -168,9 +168,8 @@ class ExportPlan:
     main_stream: Word | None = None
     other_streams: list[Word] = field(default_factory=list)
     devices: list[int] = field(default_factory=list)  # captured ordinals, one for each context
-    contexts: list[Reference] = field(
-        default_factory=list
-    )  # the first of a device stands for its primary one
+    # The first of a device stands for its primary one
+    contexts: list[Reference] = field(default_factory=list)
     hold_reason: str = ""
     error: int = 0
     error_call: str = ""

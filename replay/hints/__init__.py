@@ -3,7 +3,7 @@
 Without them a kernel that is given 3 MB of a segment of 20 GB reaches the whole segment. Everything here does nothing
 where the program does not run under `replay capture`. Addresses and sizes are in bytes, device addresses as integers.
 
-This module needs the standard library alone, so that it can be copied into an application.
+This module needs only the standard library, so that it can be copied into an application.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Blocks of PyTorch's caching allocator, from `torch.cuda.memory_snapshot()`. Not yet seen on a GPU.
+"""Blocks of PyTorch's caching allocator, from `torch.cuda.memory_snapshot()`. Not yet seen on a GPU (GT-TORCH-BLOCKS).
 
 `replay capture --torch-blocks` installs this in every Python of the application. PyTorch itself is not imported here:
 where the program has not done so, there are no blocks.

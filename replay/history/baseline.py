@@ -1,4 +1,4 @@
-"""Which results a folder is held against: one for each series, in `baseline.json` of the folder."""
+"""Which results a folder is compared with: one for each series, in `baseline.json` of the folder."""
 
 from __future__ import annotations
 
@@ -67,9 +67,8 @@ def read(folder: Path) -> list[Mark]:
 def write(folder: Path, marks: list[Mark]) -> Path:
     """Replace the baseline as a whole. Raises FileError."""
     path = folder / NAME
-    if (
-        path.exists() and not path.is_file()
-    ):  # which `-o` of a command may be, and nothing in a folder of results
+    # `-o` of a command may name such a thing, and nothing in a folder of results is one.
+    if path.exists() and not path.is_file():
         raise FileError("is not a regular file", where=path, next="remove it")
     write_document(path, BASELINE, Baseline(marks))
     return path

@@ -166,7 +166,7 @@ class History:
 
 
 def by_series(entries: list[Entry]) -> dict[SeriesKey, list[Entry]]:
-    """Entries that can be compared over time, those with times alone."""
+    """Entries that can be compared over time: only those with times."""
     found: dict[SeriesKey, list[Entry]] = {}
     for entry in entries:
         if entry.median_ns:

@@ -61,7 +61,7 @@ def identify(data: bytes) -> ImageKind:
 
 
 def image_size(data: bytes) -> int:
-    """Exact size of the image at the start of `data`, which may go on behind it; of PTX with its terminating NUL.
+    """Exact size of the image at the start of `data`, which may go on after it; of PTX with its terminating NUL.
 
     Raises ImageError when it cannot be told. A wrapper is no image: it points to one.
     """
@@ -75,7 +75,7 @@ def image_size(data: bytes) -> int:
         return cubin_size(data)
     if kind == "ptx":
         return ptx_size(data)
-    raise ImageError(f"not a module image: it begins with {data[:8]!r}")
+    raise _no_image(data)
 
 
 def image_digest(data: bytes) -> str:
@@ -92,7 +92,7 @@ def target_of(data: bytes) -> tuple[str, str]:
         return cubin_target(data)
     if kind == "ptx":
         return ptx_target(data)
-    raise ImageError(f"not a module image: it begins with {data[:8]!r}")
+    raise _no_image(data)
 
 
 def file_suffix(data: bytes) -> str:
@@ -112,7 +112,7 @@ def read_image(data: bytes, sm: int | None = None, limit: int = MAX_ENTRY_BYTES)
     if kind == "ptx":
         return [read_ptx(data)]
     if kind != "fatbin":
-        raise ImageError(f"not a module image: it begins with {data[:8]!r}")
+        raise _no_image(data)
     entries = read_container(data)
     if sm is not None:
         entries = [
@@ -142,7 +142,7 @@ def variable_names(data: bytes, sm: int | None = None, writable: bool = False) -
 
     Raises ImageError.
     Left out are those which the compiler made (texts of printf and the like) and the customization point objects of
-    libcu++, which stand in every image that includes it: they hold nothing that changes.
+    libcu++, which are in every image that includes it: they hold nothing that changes.
     """
     names: set[str] = set()
     for kind, contents in usable_modules(data, sm):
@@ -163,7 +163,7 @@ def usable_modules(data: bytes, sm: int | None) -> Iterator[tuple[str, bytes]]:
         yield kind, data
         return
     if kind != "fatbin":
-        raise ImageError(f"not a module image: it begins with {data[:8]!r}")
+        raise _no_image(data)
     entries = read_container(data)
     for entry in entries if sm is None else usable_entries(entries, sm):
         if entry.kind in ("ptx", "cubin"):
@@ -173,3 +173,7 @@ def usable_modules(data: bytes, sm: int | None) -> Iterator[tuple[str, bytes]]:
 def _read_entry(entry: Entry, limit: int) -> ModuleInfo:
     contents = entry.contents(limit)
     return read_cubin(contents) if entry.kind == "cubin" else read_ptx(contents)
+
+
+def _no_image(data: bytes) -> ImageError:
+    return ImageError(f"not a module image: it begins with {data[:8]!r}")

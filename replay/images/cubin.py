@@ -77,18 +77,18 @@ def read_cubin(data: bytes) -> ModuleInfo:
     for number, symbol in enumerate(symbols):
         if symbol.kind == _STT_FUNC and symbol.other & _STO_ENTRY and symbol.name:
             kernels[symbol.name] = _kernel(data, symbol.name, by_name, resources.get(number, {}), reserved)
-    variables = dict(_variables(data, sections, symbols))
+    variables = dict(_variables(sections, symbols))
     return ModuleInfo("cubin", target, f"ABI {abi}", kernels, variables)
 
 
 def cubin_variables(data: bytes) -> dict[str, GlobalVariable]:
-    """The variables alone: much faster for a cubin of thousands of kernels. Raises ImageError."""
+    """Only the variables: much faster for a cubin of thousands of kernels. Raises ImageError."""
     sections = _sections(data)
-    return dict(_variables(data, sections, _symbols(data, sections)))
+    return dict(_variables(sections, _symbols(data, sections)))
 
 
 def machine_code(data: bytes, kernel: str) -> bytes:
-    """The instructions of one kernel as they stand in the file, to tell whether two builds have the same.
+    """The instructions of one kernel as they are in the file, to tell whether two builds have the same.
 
     b"" when it has no such kernel. Raises ImageError.
     """
@@ -105,15 +105,9 @@ def cubin_target(data: bytes) -> tuple[str, str]:
 
 
 def cubin_size(data: bytes) -> int:
-    """Exact size of the cubin at the start of `data`, which may go on behind it. Raises ImageError."""
+    """Exact size of the cubin at the start of `data`, which may go on after it. Raises ImageError."""
     header = _header(data)
-    program_offset, section_offset, header_bytes, program_size, program_count = (
-        header[5],
-        header[6],
-        header[8],
-        header[9],
-        header[10],
-    )
+    program_offset, section_offset, _, header_bytes, program_size, program_count = header[5:11]
     end = max(header_bytes, _HEADER.size)
     for section in _section_headers(data, header):
         if section[1] not in (0, _SHT_NOBITS):
@@ -151,7 +145,7 @@ def _section_count(data: bytes, header: tuple[int, ...]) -> int:
     if offset == 0:
         return 0
     _check(size == _SECTION.size, "section headers of an unknown size")
-    if count == 0:  # more than 65,279 sections: the number stands in the first header
+    if count == 0:  # more than 65,279 sections: the number is in the first header
         count = int(_unpack(data, _SECTION, offset)[5])
     _check(
         count <= MAX_SECTIONS and offset + count * _SECTION.size <= len(data),
@@ -201,19 +195,14 @@ def _symbols(data: bytes, sections: list[_Section]) -> list[_Symbol]:
     return symbols
 
 
-def _variables(
-    data: bytes, sections: list[_Section], symbols: list[_Symbol]
-) -> Iterator[tuple[str, GlobalVariable]]:
+def _variables(sections: list[_Section], symbols: list[_Symbol]) -> Iterator[tuple[str, GlobalVariable]]:
     for symbol in symbols:
         if symbol.kind != _STT_OBJECT or not symbol.name or symbol.section >= len(sections):
             continue
         section = sections[symbol.section]
         base = section.name
-        if base == ".nv.constant3" or base.startswith(".nv.constant3."):
-            space = "const"
-        elif base in (".nv.global", ".nv.global.init"):
-            space = "global"
-        else:
+        is_constant = base == ".nv.constant3" or base.startswith(".nv.constant3.")
+        if not is_constant and base not in (".nv.global", ".nv.global.init"):
             continue
         stored = section.kind != _SHT_NOBITS
         _check(
@@ -225,7 +214,7 @@ def _variables(
             GlobalVariable(
                 symbol.name,
                 symbol.size,
-                "const" if space == "const" else "global",
+                "const" if is_constant else "global",
                 initialised=stored,
                 managed=bool(symbol.other & _STO_MANAGED),
                 offset=section.offset + symbol.value if stored else None,
@@ -239,11 +228,7 @@ def _records(data: bytes, section: _Section) -> Iterator[tuple[int, int, bytes]]
         return
     position, end = section.offset, section.offset + section.size
     while position + 4 <= end:
-        form, attribute, value = (
-            data[position],
-            data[position + 1],
-            data[position + 2] | data[position + 3] << 8,
-        )
+        form, attribute, value = struct.unpack_from("<BBH", data, position)
         position += 4
         payload = b""
         if form == _FORMAT_SIZED:

@@ -26,7 +26,7 @@ def short_name(demangled: str) -> str:
     """`void ns::kernel<float, 4>(float*, int)` as `kernel`: for columns that have no room for more."""
     depth = 0
     end = len(demangled)
-    # From the end: leave out the parameter list and template arguments, keep what stands before them.
+    # From the end: leave out the parameter list and template arguments, keep what is before them.
     for index in range(len(demangled) - 1, -1, -1):
         character = demangled[index]
         if character in ")>":

@@ -29,24 +29,11 @@ FLAG_FAMILY_SPECIFIC = 0x200000  # "f"
 
 _LZ4_MAX_RATIO = 256  # no LZ4 block expands further
 
-_WRAPPER = struct.Struct("<IIQQ")
 _CONTAINER = struct.Struct("<IHHQ")
 _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
 
 EntryKind = Literal["ptx", "cubin", "lto", "other"]
 _KINDS: dict[int, EntryKind] = {1: "ptx", 2: "cubin", 8: "lto"}
-
-
-@dataclass(frozen=True)
-class Wrapper:
-    """What cudart hands to the driver: a struct that points at the container.
-
-    prelinked: address of a NULL-terminated array of pointers to more containers; version 2 only.
-    """
-
-    version: int
-    container: int
-    prelinked: int
 
 
 @dataclass(frozen=True)
@@ -82,7 +69,7 @@ class Entry:
         return "lz4" if self.flags & FLAG_LZ4 else "zstd" if self.flags & FLAG_ZSTD else ""
 
     def contents(self, limit: int = MAX_ENTRY_BYTES) -> bytes:
-        """The uncompressed image; PTX without the padding behind its text. Raises ImageError beyond `limit` bytes."""
+        """The uncompressed image; PTX without the padding after its text. Raises ImageError beyond `limit` bytes."""
         if not self.flags & (FLAG_LZ4 | FLAG_ZSTD) or self.compressed_bytes == 0:
             data = self.payload
         else:
@@ -94,17 +81,8 @@ class Entry:
         return data.rstrip(b"\0") if self.kind == "ptx" else data
 
 
-def read_wrapper(data: bytes) -> Wrapper:
-    """The 24-byte struct that an application registers. Its addresses mean something only inside that process."""
-    _check(len(data) >= WRAPPER_BYTES, "a wrapper that is cut short")
-    magic, version, container, prelinked = _WRAPPER.unpack_from(data)
-    _check(magic == WRAPPER_MAGIC, "no wrapper magic")
-    _check(version in (1, 2), f"wrapper version {version}")
-    return Wrapper(version, container, prelinked if version == 2 else 0)
-
-
 def container_size(data: bytes) -> int:
-    """Exact size of the container at the start of `data`, which may go on behind it. Raises ImageError."""
+    """Exact size of the container at the start of `data`, which may go on after it. Raises ImageError."""
     _check(len(data) >= CONTAINER_HEADER_BYTES, "a container that is cut short")
     magic, version, header_bytes, size = _CONTAINER.unpack_from(data)
     _check(magic == CONTAINER_MAGIC, "no container magic")

@@ -7,8 +7,10 @@ raised. Layout rules and directives as in "Parallel Thread Execution ISA", secti
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
+from typing import Literal
 
 from replay.errors import ImageError
 from replay.images.model import GlobalVariable, KernelInfo, ModuleInfo, Parameter
@@ -44,9 +46,8 @@ _NAME = r"[A-Za-z_$%][\w$%]*"
 _ENTRY = re.compile(rf"\.entry\s+({_NAME})\s*(\((?:[^()]*)\))?(.*)\Z", re.DOTALL)
 _VARIABLE = re.compile(r"(?<![\w$%.])\.(global|const)(?![\w$])(.*)\Z", re.DOTALL)
 _SHARED = re.compile(r"(?:^|[;{}])\s*\.shared(?![\w$:])([^;{}]*)")
-_REFERENCE = re.compile(
-    r"\s*\.(?:tex|sampler|surf)ref(?![\w$])"
-)  # bound by name, and no memory of the module
+# Bound by name, and no memory of the module
+_REFERENCE = re.compile(r"\s*\.(?:tex|sampler|surf)ref(?![\w$])")
 _ALIGN = re.compile(r"\.align\s+(\d+)")
 _POINTER = re.compile(r"\.ptr\b(?:\s*\.(?:const|global|local|shared)\b)?(?:\s*\.align\s+\d+)?")
 _TYPE = re.compile(r"\.(" + "|".join(sorted(_TYPE_BYTES, key=len, reverse=True)) + r")(?![\w$])")
@@ -72,7 +73,7 @@ def ptx_size(data: bytes) -> int:
 
 
 def ptx_target(data: bytes) -> tuple[str, str]:
-    """What `.target` and `.version` say, which stand before everything else. Raises ImageError."""
+    """What `.target` and `.version` say, which come before everything else. Raises ImageError."""
     text = _COMMENTS.sub(" ", data[:65536].partition(b"\0")[0].decode("latin-1"))
     version, target = re.search(r"\.version\s+(\d+\.\d+)", text), re.search(r"\.target\s+(sm_\d+[af]?)", text)
     if version is None or target is None:
@@ -98,9 +99,7 @@ def read_ptx(data: bytes) -> ModuleInfo:
         rest = statement[position:]
         if ".entry" in rest:
             kernel = _kernel(rest)
-            if (
-                body is not None or kernel.name not in kernels
-            ):  # a declaration may stand before the definition
+            if body is not None or kernel.name not in kernels:  # a declaration may come before the definition
                 kernels[kernel.name] = kernel
         elif (match := _VARIABLE.search(rest)) and not _REFERENCE.match(match[2]):
             managed = ".managed" in rest.partition("=")[0]
@@ -149,11 +148,11 @@ def statements(text: str) -> Iterator[tuple[str, tuple[int, int] | None]]:
             raise ImageError("not a usable PTX: a brace is closed that was not opened")
         elif token == "{":
             inside = position
-            position = _behind_braces(text, position)
+            position = _after_braces(text, position)
             if in_initialiser:
                 continue
             header = _COMMENTS.sub(" ", text[start : match.start()])
-            # A brace behind "=" is an initialiser, and its statement goes on to the semicolon.
+            # A brace after "=" is an initialiser, and its statement goes on to the semicolon.
             in_initialiser = "=" in header
             if not in_initialiser:
                 yield header, (inside, position - 1)
@@ -163,7 +162,7 @@ def statements(text: str) -> Iterator[tuple[str, tuple[int, int] | None]]:
         yield rest, None
 
 
-def _behind_braces(text: str, position: int) -> int:
+def _after_braces(text: str, position: int) -> int:
     depth = 1
     while depth:
         match = _BODY.search(text, position)
@@ -175,7 +174,7 @@ def _behind_braces(text: str, position: int) -> int:
 
 
 def _outside_brackets(text: str) -> str:
-    """`text` without what stands in braces (initialisers) or parentheses (attributes)."""
+    """`text` without what is in braces (initialisers) or parentheses (attributes)."""
     kept = []
     depth = 0
     for part in _BRACE.split(text):
@@ -216,15 +215,12 @@ def _kernel(header: str) -> KernelInfo:
     )
 
 
-def _parameter(declaration: str, behind: int) -> Parameter:
-    """A `.param` declaration, placed at the first aligned offset from `behind` on."""
-    plain = _POINTER.sub("", declaration)  # the alignment behind .ptr is that of what it points to
+def _parameter(declaration: str, end: int) -> Parameter:
+    """A `.param` declaration, placed at the first aligned offset from `end` on, where the one before it ends."""
+    plain = _POINTER.sub("", declaration)  # the alignment after .ptr is that of what it points to
     name, element_bytes, dimensions, alignment = _declaration(plain)
-    count = 1
-    for dimension in dimensions:
-        count *= dimension
-    offset = -(-behind // alignment) * alignment
-    return Parameter(offset, element_bytes * count, alignment, name, plain != declaration)
+    offset = -(-end // alignment) * alignment
+    return Parameter(offset, element_bytes * math.prod(dimensions), alignment, name, plain != declaration)
 
 
 def _variables(space: str, declaration: str, managed: bool) -> Iterator[GlobalVariable]:
@@ -236,19 +232,11 @@ def _variables(space: str, declaration: str, managed: bool) -> Iterator[GlobalVa
             name, element_bytes, dimensions, alignment = _declaration(declarator)
         else:
             name, dimensions = _declarator(declarator)
-        size = element_bytes
-        for dimension in dimensions:
-            size *= dimension
+        size = element_bytes * math.prod(dimensions)
         if size > MAX_VARIABLE_BYTES:
             raise ImageError(f"not a usable PTX: variable {name[:80]} has {size} bytes")
-        yield GlobalVariable(
-            name,
-            size,
-            "const" if space == "const" else "global",
-            bool(initialised),
-            managed,
-            alignment,
-        )
+        kept: Literal["const", "global"] = "const" if space == "const" else "global"
+        yield GlobalVariable(name, size, kept, bool(initialised), managed, alignment)
 
 
 def _declaration(text: str) -> tuple[str, int, list[int], int]:

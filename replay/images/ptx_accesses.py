@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from replay.images.ptx_body import Instruction, KernelBody, names
 from replay.images.ptx_types import origins_of
 
-_ELSEWHERE = frozenset(
-    {"shared", "local", "param", "const"}
-)  # with one of these alone it is no global memory
+_ELSEWHERE = frozenset({"shared", "local", "param", "const"})  # with only one of these it is no global memory
 _READ = ("ld", "ldu", "atom", "red", "multimem")
 _WRITTEN = ("st", "atom", "red", "multimem")
 # Through handles or descriptors: textures and surfaces, copies of the copy engine

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from replay.images.ptx_body import Instruction, KernelBody, kernel_body, names
+from replay.images.ptx_body import Instruction, KernelBody, names
 
 # What hands an address on: of every operand, or of the one named (mad: the summand).
 _ADDRESS = {
@@ -72,16 +72,9 @@ class _Evidence:
         return found
 
 
-def parameter_types(data: bytes, kernel: str) -> dict[int, str]:
-    """Offset in the parameter buffer -> element type of the memory that the pointer there points to, for those
-    parameters of which it is certain. What is stored counts, and only without stores what is loaded. Raises ImageError.
-    """
-    body = kernel_body(data, kernel)
-    return {} if body is None else types_of(body)
-
-
 def types_of(body: KernelBody) -> dict[int, str]:
-    """The same of a kernel that was read already."""
+    """Offset in the parameter buffer -> element type of the memory that the pointer there points to, for those
+    parameters of which it is certain. What is stored counts, and only without stores what is loaded."""
     return dict(sorted(_types(body, origins_of(body)).items()))
 
 

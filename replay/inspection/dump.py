@@ -22,8 +22,8 @@ from replay.images.fatbin import MAX_ENTRY_BYTES
 from replay.inspection.folder import OutputFolder
 from replay.inspection.launches import Launch, launches
 from replay.results.documents import DUMP, PARAMETERS
-from replay.results.files import DumpedLaunch, DumpedParameter
 from replay.results.json import document, streamed
+from replay.results.written_files import DumpedLaunch, DumpedParameter
 from replay.snapshot.contents import MAX_LISTED, Snapshot
 from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Contents, Image, Range
 

@@ -28,9 +28,7 @@ class OutputFolder:
             path.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
-            raise FileError(
-                (error.strerror or str(error)).lower(), where=path, next="choose another folder"
-            ) from None
+            raise FileError.of(error, path, "choose another folder") from None
 
     def close(self) -> None:
         """Let go of the folder."""
@@ -94,7 +92,7 @@ class OutputFolder:
                 with interrupts.held():
                     self._unlink(taken)
             if isinstance(error, OSError):
-                raise FileError((error.strerror or str(error)).lower(), where=self.path / taken) from None
+                raise FileError.of(error, self.path / taken) from None
             raise
 
     def _unlink(self, name: str) -> None:
@@ -110,9 +108,7 @@ def new_folder(path: Path | None) -> Path | None:
         with os.scandir(path) as entries:
             empty = next(entries, None) is None
     except OSError as error:
-        raise FileError(
-            (error.strerror or str(error)).lower(), where=path, next="choose another folder"
-        ) from None
+        raise FileError.of(error, path, "choose another folder") from None
     if not empty:
         raise FileError("the folder is not empty", where=path, next="choose a new one")
     return path

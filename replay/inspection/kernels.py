@@ -6,20 +6,17 @@ from replay import images
 from replay.errors import ReplayError
 from replay.images.cubin import machine_code
 from replay.inspection.pieces import read_contents
-from replay.results.schema import CapturedKernel
+from replay.results.run.variant import CapturedKernel
 from replay.snapshot.container import SnapshotReader
-from replay.snapshot.schema import Image, Kernel, from_wire
+from replay.snapshot.schema import Image, Kernel, all_of
 
 MAXIMUM_IMAGE_BYTES = 64 << 20  # of an image that is looked into; each replay of a comparison asks
 
 
 def captured_kernels(reader: SnapshotReader) -> list[CapturedKernel]:
     """Of the window that `reader` is at, in its order."""
-    found: dict[str, Image] = {}
-    for value in reader.objects("image"):
-        image: Image = from_wire(Image, value)
-        found[image.digest] = image
-    return [_made_of(reader, from_wire(Kernel, value), found) for value in reader.objects("kernel")]
+    found = {image.digest: image for image in all_of(reader, Image)}
+    return [_made_of(reader, kernel, found) for kernel in all_of(reader, Kernel)]
 
 
 def _made_of(reader: SnapshotReader, kernel: Kernel, found: dict[str, Image]) -> CapturedKernel:
@@ -34,9 +31,8 @@ def _made_of(reader: SnapshotReader, kernel: Kernel, found: dict[str, Image]) ->
     )
 
 
-_CODES: dict[
-    tuple[str, str], str
-] = {}  # of (image, kernel); a comparison asks for the same ones again and again
+# Of (image, kernel); a comparison asks for the same ones again and again.
+_CODES: dict[tuple[str, str], str] = {}
 
 
 def _code(reader: SnapshotReader, name: str, image: Image | None) -> str:
@@ -46,7 +42,7 @@ def _code(reader: SnapshotReader, name: str, image: Image | None) -> str:
     if key not in _CODES:
         try:
             _CODES[key] = _digest(read_contents(reader, image.contents), name)
-        except ReplayError:  # an image that cannot be read is told of elsewhere
+        except ReplayError:  # an image that cannot be read is reported elsewhere
             _CODES[key] = ""
     return _CODES[key]
 

@@ -4,24 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 
 from replay.api import structs
 from replay.api.functions import by_symbol
+from replay.api.parts import PARAMETER_LAYOUT, find_struct, parameter_buffer
+from replay.api.vocabulary import LOADED_TYPES, Effect
 from replay.snapshot.schema import Call, Kernel
-
-# function -> (parameter that receives the handle, parameter that names the kernel or the handle it comes from)
-_NAMED = {
-    "cuModuleGetFunction": ("hfunc", "name"),
-    "cuLibraryGetKernel": ("pKernel", "name"),
-    "cuKernelGetFunction": ("pFunc", "kernel"),
-}
-_OWNERS = ("hmod", "library")  # parameters of these
-LOADS = ("cuModuleLoad", "cuLibraryLoad")
-_LAUNCHES = (
-    "cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel", "cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -74,25 +63,24 @@ class KernelNames:
 
     def follow(self, call: Call, arguments: dict[str, int]) -> None:
         """Learn from a call that gives out a function handle."""
-        if call.result != 0:
+        function = by_symbol().get(call.function)
+        if call.result != 0 or function is None or function.gives is None:
             return
-        if call.function.startswith(LOADS):
-            image = next((value for value in call.inputs.values() if isinstance(value, str)), "")
-            self._images[_handle(call, "module" if "module" in arguments else "library")] = image
-            return
-        if call.function == "cuLibraryGetModule":
-            self._images[_handle(call, "pMod")] = self._images.get(arguments.get("library", 0), "")
-        places = _NAMED.get(call.function)
-        if places is None:
-            return
-        source = call.inputs.get(places[1])
-        known = self._kernels.get(arguments.get(places[1], 0), UNKNOWN)
-        if isinstance(source, bytes):
-            owner = next((arguments[name] for name in _OWNERS if name in arguments), 0)
-            name = source.rstrip(b"\0").decode("utf-8", "replace")
-            known = LaunchedKernel(name, self._images.get(owner, ""))
-        if handle := _handle(call, places[0]):
-            self._kernels[handle] = known
+        handle = _handle(call, function.gives.name)
+        owner = arguments.get(function.owner.name, 0) if function.owner is not None else 0
+        kernel, text = function.takes("CUkernel"), function.text
+        if function.creates in LOADED_TYPES:
+            self._images[handle] = next(
+                (value for value in call.inputs.values() if isinstance(value, str)), ""
+            )
+        elif function.gives.element == "CUmodule" and function.owner is not None:
+            self._images[handle] = self._images.get(owner, "")
+        elif handle and function.gives_kernels and kernel is not None:
+            self._kernels[handle] = self._kernels.get(arguments.get(kernel.name, 0), UNKNOWN)
+        elif handle and function.gives_kernels and text is not None:
+            source = call.inputs.get(text.name)
+            name = source.rstrip(b"\0").decode("utf-8", "replace") if isinstance(source, bytes) else ""
+            self._kernels[handle] = LaunchedKernel(name, self._images.get(owner, "")) if name else UNKNOWN
 
     def image(self, handle: int) -> str:
         """The digest of the image of a module or library; "" when it is not known."""
@@ -116,8 +104,9 @@ def launches(calls: Iterable[Call], kernels: Iterable[Kernel]) -> Iterator[Launc
         for item in kernels
     }
     for call, kernel in with_kernels(calls):
-        if call.section == "window" and call.function in _LAUNCHES and call.function in table:
-            names = (parameter.name for parameter in table[call.function].parameters)
+        function = table.get(call.function)
+        if call.section == "window" and function is not None and function.effect == Effect.LAUNCH:
+            names = (parameter.name for parameter in function.parameters)
             geometry = _geometry(call, named_arguments(call, names))
             layout = layouts.get((kernel.name, kernel.image))
             yield Launch(call.number, kernel.name, kernel.image, *geometry, _parameters(call, layout))
@@ -126,33 +115,19 @@ def launches(calls: Iterable[Call], kernels: Iterable[Kernel]) -> Iterator[Launc
 def _geometry(
     call: Call, arguments: dict[str, int]
 ) -> tuple[tuple[int, int, int], tuple[int, int, int], int]:
-    config = _part(call, "config")
+    config = find_struct(call.inputs, "config", structs.CUlaunchConfig)
     if config is not None:
-        with suppress(ValueError):
-            return structs.geometry(structs.read_struct(structs.CUlaunchConfig, config))
-    shape = _part(call, "f", 3)
-    if shape is not None and len(shape) == 28:
-        words = struct.unpack("<7I", shape)
-        return words[:3], words[3:6], words[6]
-    x, y, z = (arguments.get(f"gridDim{axis}", 0) for axis in "XYZ")
-    block = tuple(arguments.get(f"blockDim{axis}", 0) for axis in "XYZ")
-    return (x, y, z), (block[0], block[1], block[2]), arguments.get("sharedMemBytes", 0)
-
-
-def _part(call: Call, parameter: str, part: int = 0) -> bytes | None:
-    """A custom part of an input, as `replay/raw/FORMAT.md` numbers them."""
-    found = call.inputs.get(f"{parameter}.{part}")
-    if found is None and part == 0:
-        found = call.inputs.get(parameter)
-    return found if isinstance(found, bytes) else None
+        return structs.geometry(config)
+    return structs.geometry(
+        structs.CUlaunchConfig(*(arguments.get(name, 0) for name in structs.SHAPE_FIELDS))
+    )
 
 
 def _parameters(call: Call, layout: list[tuple[int, int]] | None) -> list[LaunchParameter] | None:
-    buffer = _part(call, "kernelParams") or _part(call, "extra") or _part(call, "f", 2)
-    if buffer is None:
+    buffer, recorded = parameter_buffer(call.inputs), call.inputs.get(PARAMETER_LAYOUT)
+    if not isinstance(buffer, bytes):
         return [] if layout == [] else None
-    recorded = _part(call, "kernelParams", 1)
-    if recorded is not None and len(recorded) % 8 == 0:
+    if isinstance(recorded, bytes) and len(recorded) % 8 == 0:
         layout = [(offset, size) for offset, size in struct.iter_unpack("<II", recorded)]
     if layout is None:
         layout = [(0, len(buffer))]
@@ -169,5 +144,5 @@ def with_kernels(calls: Iterable[Call]) -> Iterator[tuple[Call, LaunchedKernel]]
         if function is not None:
             arguments = named_arguments(call, (parameter.name for parameter in function.parameters))
             names.follow(call, arguments)
-            kernel = names.kernel(arguments.get("f", 0)) if call.function in _LAUNCHES else UNKNOWN
+            kernel = names.kernel(arguments.get("f", 0)) if function.effect == Effect.LAUNCH else UNKNOWN
         yield call, kernel

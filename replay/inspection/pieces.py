@@ -80,7 +80,7 @@ def loads(contents: Contents, start: int, widest_fill_bytes: int) -> Iterator[tu
 
 
 def apart_from_zeros(range_: Range, stretches: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, bool]]:
-    """(offset, bytes, whether it holds zeros alone before the window) of stretches of a range that are in order, cut
+    """(offset, bytes, whether it holds only zeros before the window) of stretches of a range that are in order, cut
     where at least LEAST_ZERO_BYTES of zeros begin and end. Arrays, which a call cannot fill, are not cut."""
     runs: list[tuple[int, int]] = []
     if range_.before is not None and range_.array is None:

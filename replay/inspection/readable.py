@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from replay.api import structs
 from replay.api.functions import by_symbol
 from replay.api.launch_attributes import describe_attributes
+from replay.api.parts import CONFIG_ATTRIBUTES, find_part
 from replay.api.vocabulary import HANDLE_TYPES, Function, Parameter, Role
 
 if TYPE_CHECKING:
@@ -118,13 +119,13 @@ def _argument(
 
 
 def _custom(parameter: Parameter, word: int, call: Call) -> str:
-    whole = call.inputs.get(f"{parameter.name}.0", call.inputs.get(parameter.name))
+    whole = find_part(call.inputs, parameter.name)
     if whole is None:
         return _hexadecimal(word)
     if isinstance(whole, bytes):
         try:
             if parameter.name == "config":
-                return _configuration(whole, call.inputs.get("config.1"))
+                return _configuration(whole, call.inputs.get(CONFIG_ATTRIBUTES))
             if parameter.name == "pCopy":
                 return _copy(whole)
         except ValueError:
@@ -145,15 +146,14 @@ def _configuration(data: bytes, attributes: Attachment | None) -> str:
 
 
 def _copy(data: bytes) -> str:
-    is_2d = len(data) == structs.STRUCT_BYTES[structs.CUDA_MEMCPY2D]
-    copy = structs.read_struct(structs.CUDA_MEMCPY2D if is_2d else structs.CUDA_MEMCPY3D, data)
+    copy = structs.read_struct(structs.copy_layout(data), data)
     sides = []
     for side in ("dst", "src"):
         kind = getattr(copy, f"{side}MemoryType")
         source = {structs.MemoryType.HOST: "Host", structs.MemoryType.ARRAY: "Array"}.get(kind, "Device")
         address = getattr(copy, side + source)
         sides.append(f"{side} {source.lower()} {_hexadecimal(address)} pitch {getattr(copy, side + 'Pitch')}")
-    extent = f"{copy.WidthInBytes}x{copy.Height}" + ("" if is_2d else f"x{copy.Depth}")
+    extent = f"{copy.WidthInBytes}x{copy.Height}" + (f"x{copy.Depth}" if hasattr(copy, "Depth") else "")
     return "{" + ", ".join([*sides, extent]) + "}"
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable
 from contextlib import suppress
@@ -16,26 +17,24 @@ from typing import Any, NamedTuple
 from blake3 import blake3
 
 from replay.api import graphs
-from replay.api.executed import executes
 from replay.api.functions import by_symbol
+from replay.api.vocabulary import Work
 from replay.errors import ReplayError
 from replay.images import identify, image_size, read_container, target_of
-from replay.inspection.pieces import copied_bytes
+from replay.inspection.pieces import copied_bytes, read_contents
 from replay.planning.ordinals import captured_ordinals
 from replay.planning.spans import is_array, is_global, is_host, plan_spans
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import (
-    CHUNK_BYTES,
-    ZERO_DIGEST,
     Call,
-    Contents,
     Environment,
     Image,
     Kernel,
     Note,
     Range,
     Summary,
-    from_wire,
+    all_of,
+    first_of,
 )
 
 # Notes of a capture that make a replay pointless unless the user asks for it
@@ -48,12 +47,11 @@ VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, CLUSTER_LAUNCH, TENSOR_MAP_ACCESS_SUPPORTED
 CAN_USE_64_BIT_STREAM_MEM_OPS, CAN_USE_STREAM_WAIT_VALUE_NOR = 122, 123
 
 _PEERS = "cuCtxEnablePeerAccess"
-_WAITS = ("cuStreamWaitValue32", "cuStreamWaitValue64", "cuStreamWriteValue32", "cuStreamWriteValue64")
 _WAIT_NOR, _WAIT_MASK = 3, 3  # CU_STREAM_WAIT_VALUE_NOR, of the flags that say how to compare
 
 
 class Limits(NamedTuple):
-    """How much of a snapshot is looked at; what lies beyond is told in `Requirements.partial`."""
+    """How much of a snapshot is looked at; `Requirements.partial` says what lies beyond."""
 
     calls: int
     ranges: int
@@ -139,15 +137,15 @@ def find_requirements(
     Raises FormatError, DamagedError.
     """
     partial: list[str] = []
-    summary = _first(reader, Summary, "summary")
-    environment = _first(reader, Environment, "environment")
-    kernels = (summary.kernels if summary else []) or _all(reader, Kernel, "kernel", limits.calls)
-    notes: list[Note] = _all(reader, Note, "note", limits.calls)
+    summary = first_of(reader, Summary)
+    environment = first_of(reader, Environment) or Environment(0, False)
+    kernels = (summary.kernels if summary else []) or list(islice(all_of(reader, Kernel), limits.calls))
+    notes = list(islice(all_of(reader, Note), limits.calls))
     values = map(_sound, reader.objects("call")) if known is None else map(vars, known)
     calls = list(islice(values, limits.calls + 1))
     if len(calls) > limits.calls:
         calls = calls[: limits.calls]
-        partial.append(f"driver calls behind the first {limits.calls:,}")
+        partial.append(f"driver calls after the first {limits.calls:,}")
     window = [
         (int(item.get("number", 0)), str(item.get("function", "")), bool(item.get("in_capture")))
         for item in calls
@@ -155,9 +153,9 @@ def find_requirements(
     ]
     failed = {int(item.get("number", 0)) for item in calls if item.get("result") not in (0, None)}
     functions = {str(item.get("function", "")) for item in calls} | set(summary.functions if summary else ())
-    ranges: list[Range] = _all(reader, Range, "range", limits.ranges + 1)
+    ranges = list(islice(all_of(reader, Range), limits.ranges + 1))
     if len(ranges) > limits.ranges:
-        partial.append(f"memory behind the first {limits.ranges:,} allocations")
+        partial.append(f"memory after the first {limits.ranges:,} allocations")
         ranges = ranges[: limits.ranges]
     device_bytes: dict[int, int] = {}
     host_bytes = 0
@@ -182,10 +180,10 @@ def find_requirements(
         sorted({name for name in functions if _is_called(name)} | _of_graphs(calls)),
         unfaithful(window, notes, failed),
         ordinals,
-        environment.devices[0].name if environment and environment.devices else "",
-        environment.devices[0].compute_capability if environment and environment.devices else "",
-        environment.driver_version if environment else 0,
-        environment.emulated if environment else False,
+        environment.devices[0].name if environment.devices else "",
+        environment.devices[0].compute_capability if environment.devices else "",
+        environment.driver_version,
+        environment.emulated,
         _PEERS if _PEERS in functions and len(ordinals) > 1 else "",
         partial,
     )
@@ -234,7 +232,7 @@ def unfaithful(
 def _is_called(name: str) -> bool:
     """Whether a replay calls the function, and not only puts into place what it did."""
     function = by_symbol().get(name)
-    return function is not None and not function.unsupported and executes(function)
+    return function is not None and not function.unsupported and function.is_replayed
 
 
 def _of_graphs(calls: list[dict[str, Any]]) -> set[str]:
@@ -268,12 +266,14 @@ def _features(
     if any(item.kind == "managed" for item in ranges):
         need("managed memory", MANAGED_MEMORY, 1, "the window uses managed memory")
     for item in calls:
-        name, words = str(item.get("function", "")).removesuffix("_v2"), list(item.get("arguments", ()))
-        if name not in _WAITS or item.get("result") != 0:
+        function = by_symbol().get(str(item.get("function", "")))
+        work = function.work if function is not None and item.get("result") == 0 else Work.NONE
+        if function is None or work not in (Work.WAIT_VALUE, Work.WRITE_VALUE):
             continue
+        name, words = function.name, list(item.get("arguments", ()))
         if name.endswith("64"):
             need("64-bit stream memory operations", CAN_USE_64_BIT_STREAM_MEM_OPS, 1, f"{name} is called")
-        if name.startswith("cuStreamWaitValue") and len(words) == 4 and words[3] & _WAIT_MASK == _WAIT_NOR:
+        if work == Work.WAIT_VALUE and len(words) == 4 and words[3] & _WAIT_MASK == _WAIT_NOR:
             need("waits for NOR of a value", CAN_USE_STREAM_WAIT_VALUE_NOR, 1, f"{name} is called")
     for kernel in kernels:
         if kernel.refused:
@@ -284,19 +284,13 @@ def _features(
                 need("thread block clusters", CLUSTER_LAUNCH, 1, f"{name} is launched with {text}")
             if text.startswith("COOPERATIVE"):
                 need("cooperative launches", COOPERATIVE_LAUNCH, 1, f"{name} is launched cooperatively")
-        threads = 1
-        for extent in kernel.block:
-            threads *= max(extent, 1)
+        threads = math.prod(max(extent, 1) for extent in kernel.block)
         if threads > 1:
             need("threads per block", MAX_THREADS_PER_BLOCK, threads, f"block of {name}")
         shared = kernel.shared_bytes + kernel.attributes.get("static_shared_bytes", 0)
         if shared:
-            need(
-                "bytes of shared memory per block",
-                MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
-                shared,
-                f"block of {name}",
-            )
+            what = "bytes of shared memory per block"
+            need(what, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, shared, f"block of {name}")
     if "tensor_map" in reader.kinds and reader.first("tensor_map") is not None:
         need("tensor maps (TMA)", TENSOR_MAP_ACCESS_SUPPORTED, 1, "the window uses tensor maps")
     return list(found.values())
@@ -317,14 +311,15 @@ def _images(
     for item in calls:
         for value in dict(item.get("inputs", ())).values():
             if isinstance(value, str) and item.get("result") == 0:
-                module = str(item.get("function", "")).startswith("cuModuleLoad")
+                function = by_symbol().get(str(item.get("function", "")))
+                module = function is not None and function.creates == "CUmodule"
                 loaded[value] = loaded.get(value, False) or module
             elif isinstance(value, str):
                 failed.add(value)
     found = []
     room = limits.image_bytes
     unread = 0
-    for image in _all(reader, Image, "image"):
+    for image in all_of(reader, Image):
         if image.digest in failed and image.digest not in loaded:
             continue  # it did not load in the application either
         names = [(kernel.demangled or kernel.name)[:80] for kernel in kernels if kernel.image == image.digest]
@@ -335,7 +330,7 @@ def _images(
         if room < 0:
             unread += 1
         else:
-            data = _bytes(reader, image.contents)
+            data = read_contents(reader, image.contents)
             if not image.left_out and not image.loaded_bytes:
                 intact = blake3(data).hexdigest().startswith(image.digest)
             with suppress(ReplayError):  # the driver may know what it is
@@ -354,7 +349,7 @@ def _targets(data: bytes) -> tuple[list[str], list[tuple[str, str]]]:
     kind = identify(data)
     if kind == "fatbin":
         if image_size(data) != len(data):
-            return [], []  # more containers behind the first: relocatable code and its parts
+            return [], []  # more containers after the first: relocatable code and its parts
         entries = read_container(data)
         return (
             [item.target for item in entries if item.kind == "cubin"],
@@ -364,21 +359,3 @@ def _targets(data: bytes) -> tuple[list[str], list[tuple[str, str]]]:
     if kind == "ptx":
         return [], [(re.sub(r"^sm_", "compute_", target), version)]
     return [target], []
-
-
-def _bytes(reader: SnapshotReader, contents: Contents) -> bytes:
-    digests = contents.chunk_digests()
-    sizes = (min(CHUNK_BYTES, contents.size_bytes - number * CHUNK_BYTES) for number in range(len(digests)))
-    return b"".join(
-        bytes(size) if digest == ZERO_DIGEST else reader.chunk(digest, size)
-        for digest, size in zip(digests, sizes, strict=True)
-    )
-
-
-def _first(reader: SnapshotReader, kind: type[Any], name: str) -> Any:
-    value = reader.first(name)
-    return None if value is None else from_wire(kind, value)
-
-
-def _all(reader: SnapshotReader, kind: type[Any], name: str, most: int | None = None) -> list[Any]:
-    return [from_wire(kind, value) for value in islice(reader.objects(name), most)]

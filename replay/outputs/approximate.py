@@ -1,9 +1,9 @@
 """Which operations of a kernel may give other bits on another kind of device, and how far off each may be.
 
 Bounds are those of "Parallel Thread Execution ISA", section 9.7.3 and 9.7.4 (Floating Point Instructions, Half
-Precision): on each side the result is at most so far from the exact one. What they come to in an output depends on the
-values (cancellation makes relative errors grow without limit), so the sum over the distinct operations of a kernel
-is an allowance, not a proof, and is always told. docs/cpu-driver-instructions.md has the CPU driver's own errors.
+Precision): on each side the result is at most that far from the exact one. The error of an output depends on the values
+(cancellation makes relative errors grow without limit), so the sum over the distinct operations of a kernel is an
+allowance, not a proof, and is always shown. docs/cpu-driver-instructions.md has the CPU driver's own errors.
 """
 
 from __future__ import annotations
@@ -34,10 +34,8 @@ BOUNDS: dict[tuple[str, str], tuple[float, float]] = {
     ("ex2.approx", "bf16"): (2.0**-7, 0.0),
     ("tanh.approx", "f16"): (0.0, 2.0**-10.987),
     ("tanh.approx", "bf16"): (0.0, 2.0**-8),
-    ("rcp.approx", "f64"): (
-        2.0**-20,
-        0.0,
-    ),  # of the upper word alone; no bound is documented, its last bit is taken
+    # Only of the upper word; no bound is documented, its last bit is taken
+    ("rcp.approx", "f64"): (2.0**-20, 0.0),
     ("rsqrt.approx", "f64"): (2.0**-20, 0.0),
 }
 _CPU_DRIVER_RELATIVE = F32_ULP  # at most, of any of these
@@ -98,7 +96,7 @@ def uses(
 
 
 def allowance(found: Iterable[Use]) -> Tolerance | None:
-    """The tolerance that operations come to together, each counted once; None when nothing may differ."""
+    """The sum of the operations' tolerances, each counted once; None when nothing may differ."""
     distinct = {use.text: use for use in found}
     relative = sum(use.relative for use in distinct.values())
     absolute = sum(use.absolute for use in distinct.values())

@@ -50,7 +50,7 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class FloatGuess:
-    """How far the values are apart if the buffer holds floats of this type. A guess from the bytes alone.
+    """How far the values are apart if the buffer holds floats of this type. A guess from only the bytes.
 
     dtype: "f16", "f32" or "f64". maximum_ulp: in units of the last place. maximum_relative: of the expected value.
     """
@@ -62,7 +62,7 @@ class FloatGuess:
 
 @dataclass
 class RegionDifference:
-    """How the elements of one region differ. special: pairs of which one alone is NaN, or infinite. Distances are of
+    """How the elements of one region differ. special: pairs of which only one is NaN, or infinite. Distances are of
     the other pairs, relative ones of those that are not zeros: pairs of which 0 was expected. beyond: elements outside
     of the tolerance."""
 

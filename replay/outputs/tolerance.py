@@ -43,10 +43,6 @@ class Tolerance:
         """Whether nothing may differ."""
         return not (self.ulp or self.relative or self.absolute)
 
-    def ulp_of(self, type_: ElementType) -> int:
-        """The units in the last place of a type that it allows: a relative error in units of the type's own."""
-        return max(self.ulp, math.ceil(self.relative * 2.0 ** (type_.mantissa_bits + 1)))
-
     def holds(self, ulp: Any, relative: Any, absolute: Any, type_: ElementType, largest: float) -> Any:
         """Arrays of distances -> which elements are within it. largest: of the expected values nearby."""
         if type_.kind != "float":

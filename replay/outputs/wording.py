@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from replay.images.demangle import demangle
 from replay.inspection.readable import result_name
-from replay.results.schema import (
+from replay.results.run.verification import (
     Fault,
     OutputDifference,
     OutputElements,
@@ -15,7 +15,7 @@ from replay.results.schema import (
     Verification,
 )
 from replay.snapshot.schema import Fault as CapturedFault
-from replay.text import number, shown, size
+from replay.text import number, shown, size, some
 
 SHOWN_NAMES = 6
 REASON_CHARACTERS = 800  # of why a verdict is unsure: it names memory
@@ -46,7 +46,7 @@ def fault(found: Fault) -> str:
 
 
 def fault_text(captured: CapturedFault) -> str:
-    """How a window ended in an error in the application; behind "the window "."""
+    """How a window ended in an error in the application; follows "the window "."""
     call = f", which call {captured.call} {shown(captured.function)} returned" if captured.call else ""
     words = f": {shown(', '.join(map(str.strip, captured.words.splitlines())), REASON_CHARACTERS)}"
     when = "begins with" if captured.before else "ends in"
@@ -68,20 +68,22 @@ def _fault_lines(found: Fault) -> Iterator[tuple[str, str]]:
         yield "met", ", ".join(calls)
 
 
-def compared(verification: Verification) -> str:
-    """What was compared, and whether it is equal; without a verdict."""
-    found = (
+def _extent(verification: Verification) -> str:
+    return (
         f"{number(verification.buffers, 'buffer')}, {size(verification.compared_bytes)} compared bit by bit"
     )
+
+
+def compared(verification: Verification) -> str:
+    """What was compared, and whether it is equal; without a verdict."""
+    found = _extent(verification)
     differing = verification.differing_bytes
     return found + (f": {number(differing, 'byte')} differ" if differing else ": all equal")
 
 
 def verdict(verification: Verification) -> str:
-    """The verdict on the outputs, in words; behind "outputs "."""
-    compared = (
-        f"{number(verification.buffers, 'buffer')}, {size(verification.compared_bytes)} compared bit by bit"
-    )
+    """The verdict on the outputs, in words; follows "outputs "."""
+    compared = _extent(verification)
     different = len(verification.differences)
     if verification.verdict == "match" and not verification.within_tolerance:
         return f"match ({compared})"
@@ -92,11 +94,8 @@ def verdict(verification: Verification) -> str:
         )
     text = _VERDICTS[verification.verdict]
     if verification.verdict == "unsure":
-        text += (
-            ": they differ from the captured ones"
-            if verification.differing_bytes
-            else ": not all could be compared"
-        )
+        differ = verification.differing_bytes
+        text += ": they differ from the captured ones" if differ else ": not all could be compared"
     if verification.reason and verification.verdict == "not_compared":
         return f"{text}: {shown(verification.reason)}"
     if verification.differing_bytes:
@@ -134,12 +133,8 @@ def tolerance_lines(verification: Verification) -> Iterator[tuple[str, str]]:
         limits = _limits(tolerance) if alike else f"by buffer, at most {_limits(tolerance)}"
         yield "tolerance", f"{limits}: {shown('; '.join(tolerance.reasons), 400)}{_kernels(tolerance)}"
     if verification.varying:
-        names = ", ".join(shown(name, 100) for name in verification.varying[:SHOWN_NAMES])
-        more = len(verification.varying) - SHOWN_NAMES
-        yield (
-            "varying",
-            f"between replays of the same input: {names}" + (f" and {more} more" if more > 0 else ""),
-        )
+        names = some([shown(name, 100) for name in verification.varying], SHOWN_NAMES)
+        yield "varying", f"between replays of the same input: {names}"
     if verification.saved:
         yield "saved", f"{number(len(verification.saved), 'file')} with expected and actual outputs"
 
@@ -147,9 +142,7 @@ def tolerance_lines(verification: Verification) -> Iterator[tuple[str, str]]:
 def _kernels(tolerance: OutputTolerance) -> str:
     if not tolerance.kernels:
         return ""
-    more = len(tolerance.kernels) - SHOWN_NAMES
-    names = ", ".join(shown(demangle(name), 60) for name in tolerance.kernels[:SHOWN_NAMES])
-    return f" (kernels: {names}{f' and {more} more' if more > 0 else ''})"
+    return f" (kernels: {some([shown(demangle(name), 60) for name in tolerance.kernels], SHOWN_NAMES)})"
 
 
 def difference_lines(item: OutputDifference) -> Iterator[str]:

@@ -68,7 +68,7 @@ def describe_environment(
 def describe_perturbation(
     process: dict[str, str], before: dict[str, str] | None = None
 ) -> schema.Perturbation | None:
-    """What the interposer said that it did to the application, None when it did not come to say it.
+    """What the interposer said that it did to the application, None when it ended before it could.
 
     before: what it had said of that at an earlier moment; the rest came after that.
     """

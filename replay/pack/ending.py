@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from replay.pack.process import Process
 from replay.pack.survey import Survey
+from replay.raw.records import State
+from replay.text import some
 
 
 def add_notes(process: Process, survey: Survey, sm: int | None) -> None:
@@ -16,8 +18,7 @@ def add_notes(process: Process, survey: Survey, sm: int | None) -> None:
             if (digest, name) not in survey.globals_named
         ]
         if missing:
-            shown = ", ".join(missing[:8]) + (f" and {len(missing) - 8} more" if len(missing) > 8 else "")
-            text = f"image {digest[:12]}: {shown}; a replay starts from their initial values"
+            text = f"image {digest[:12]}: {some(missing, 8)}; a replay starts from their initial values"
             survey.note("INCOMPLETE_GLOBALS", text)
     for problem in images.damaged:
         survey.note("IMAGE_UNKNOWN", problem)
@@ -31,11 +32,19 @@ def add_notes(process: Process, survey: Survey, sm: int | None) -> None:
         survey.note("UNSUPPORTED_CALL", text)
 
 
+def state_of(process: Process) -> State:
+    """A program may exit without a word to the shim (`_exit`, or the system call as Go does it): all that it did until
+    then is in the records."""
+    ending = process.decoder.ending
+    silent = process.exited and ending.state == "truncated" and not ending.text
+    return "complete" if silent and not process.decoder.open_calls else ending.state
+
+
 def state_text(process: Process, survey: Survey) -> str:
     """How the records end, where they did not end cleanly."""
     decoder = process.decoder
     ending = decoder.ending
-    if ending.state == "complete":
+    if state_of(process) == "complete":
         return ""
     if ending.state == "damaged":
         return f"damaged at offset {ending.offset} of {process.raw.path.name}: {ending.text}"

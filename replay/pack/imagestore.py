@@ -13,12 +13,10 @@ from replay.raw.events import RawImage
 from replay.snapshot.container.writer import SnapshotWriter
 from replay.snapshot.schema import CHUNK_BYTES, ZERO_DIGEST, Contents, Image
 
-MAXIMUM_PARSED_BYTES = (
-    512 << 20
-)  # of an image that is read for its kernels; a larger one is stored all the same
-LARGE_BYTES = (
-    1 << 20
-)  # fat binaries up to this size are kept whole: they cost little and may meet another device
+# Of an image that is read for its kernels; a larger one is stored all the same
+MAXIMUM_PARSED_BYTES = 512 << 20
+# Fat binaries up to this size are kept whole: they cost little and may meet another device
+LARGE_BYTES = 1 << 20
 _DIGEST_BYTES = 16
 
 
@@ -39,11 +37,11 @@ class ImageStore:
 
     @property
     def missing(self) -> list[str]:
-        """What became of images whose bytes cannot be had."""
+        """What became of images whose bytes cannot be read."""
         return list(self._missing.values())
 
     def copied(self, image: RawImage) -> str:
-        """Take an image that stood in a file from its copy. Gives its digest."""
+        """Take an image that was in a file from its copy. Gives its digest."""
         self._copies[image.file, image.copy.length] = image.copy
         key = (image.file, 0, image.copy.length)
         self._digests.pop(key, None)
@@ -55,7 +53,7 @@ class ImageStore:
         return self._blobs.read_attachment(attachment)
 
     def digest(self, attachment: RawAttachment) -> str:
-        """The digest of an image, "" when its bytes cannot be had (`damaged` and `missing` say why)."""
+        """The digest of an image, "" when its bytes cannot be read (`damaged` and `missing` say why)."""
         key = (attachment.file, attachment.blob_offset, attachment.length)
         if attachment.data is None and key in self._digests:
             return self._digests[key]

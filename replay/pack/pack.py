@@ -18,7 +18,14 @@ from replay.errors import UsageError
 from replay.pack.calls import WindowCalls
 from replay.pack.contents.writer import ContentsWriter
 from replay.pack.ending import stopped_because
-from replay.pack.process import Process, open_process, own_first, read_launcher, record_files
+from replay.pack.process import (
+    Process,
+    loaded_driver,
+    open_process,
+    own_first,
+    read_launcher,
+    record_files,
+)
 from replay.pack.report import PackedSnapshot, PackReport
 from replay.pack.window import WindowWriter
 from replay.raw.decode import Decoder
@@ -49,7 +56,7 @@ def pack(
     when there is no such window.
     """
     launcher = read_launcher(raw)
-    report = PackReport()
+    report = PackReport(loaded_driver=loaded_driver(raw))
     own = launcher.get("pid")
     named = False
     # The application's own process first: it gets the name that was asked for, if it had a window.
@@ -58,6 +65,7 @@ def pack(
             process, written = open_process(path, stack, report, full_images), None
             if process is None:
                 continue
+            process.exited = process.raw.pid == own and launcher.get("exit_status", -1) >= 0
             label = f".{process.label}" if named else ""
             path = output.with_name(f"{output.stem}{label}{output.suffix}")
             with contextlib.suppress(_NoSuchWindow):

@@ -1,4 +1,4 @@
-"""The processes of a raw capture, and what else stands in its folder."""
+"""The processes of a raw capture, and what else is in its folder."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ENDED_WHILE_COPYING = "the application ended while memory was copied, before the
 class Process:
     """One program that called the driver. label: "1234", or "1234.1" for what it became by exec.
 
-    decoder, first_pass: of the first pass.
+    decoder, first_pass: of the first pass. exited: by itself, not by a signal, as far as the launcher knows.
     """
 
     label: str
@@ -60,6 +60,7 @@ class Process:
     images: ImageStore
     decoder: Decoder
     first_pass: FirstPass
+    exited: bool = False
     problems: list[str] = field(default_factory=list)
     # In its first window, before the first call of it: the capture stopped; or the application ended.
     stopped_at_once: bool = False
@@ -71,10 +72,12 @@ class Process:
         return 0 if self.first_pass.initialised else self.first_pass.init_failure
 
     def report(self, report: PackReport) -> None:
-        """What the first pass found, once it has come to its end."""
+        """What the first pass found, once it has ended."""
         first_pass = self.first_pass
         others = report.used_cuda and not report.init_failure
-        report.init_failure = 0 if others or first_pass.initialised else first_pass.init_failure
+        # The application's own comes first: a child that it forked may be told something else.
+        failure = report.init_failure or first_pass.init_failure
+        report.init_failure = 0 if others or first_pass.initialised else failure
         report.used_cuda = report.used_cuda or first_pass.calls > 0
         report.matched_launches += first_pass.matched_launches
         report.calls += first_pass.calls
@@ -100,6 +103,11 @@ def record_files(raw: Path) -> list[Path]:
     if not found and not (raw / "launcher.json").exists():
         raise FormatError("not a raw capture: it holds no calls.<pid>.bin", where=raw)
     return found
+
+
+def loaded_driver(raw: Path) -> bool:
+    """Whether some process of the application loaded the driver."""
+    return any(raw.glob("driver.*"))
 
 
 def own_first(path: Path, own: object) -> tuple[bool, int, str]:

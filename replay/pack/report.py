@@ -27,8 +27,8 @@ class PackReport:
 
     skipped: one line for each process without a snapshot. problems: what went wrong, one line each.
     matched_launches: launches that the selection matched, in all processes. kernels_seen: the first kernels that were
-    looked up by name. used_cuda: some process called the driver. init_failure: what cuInit answered where it never
-    succeeded in any process, 0 where it did or was not called.
+    looked up by name. used_cuda: some process called the driver. loaded_driver: some process loaded it. init_failure:
+    what cuInit answered where it never succeeded in any process, 0 where it did or was not called.
     """
 
     snapshots: list[PackedSnapshot] = field(default_factory=list)
@@ -37,5 +37,6 @@ class PackReport:
     matched_launches: int = 0
     kernels_seen: list[str] = field(default_factory=list)
     used_cuda: bool = False
+    loaded_driver: bool = False
     init_failure: int = 0
     calls: int = 0

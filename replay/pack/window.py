@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from replay import __version__
+from replay.api.parts import parameter_buffer
 from replay.api.vocabulary import Effect
 from replay.pack.calls import CallWriter
 from replay.pack.contents.census import Spool, Targets
@@ -20,9 +21,9 @@ from replay.pack.description import (
     describe_kernel,
     describe_perturbation,
 )
-from replay.pack.ending import add_notes, state_text
+from replay.pack.ending import add_notes, state_of, state_text
 from replay.pack.process import Process
-from replay.pack.survey import Survey, is_image, parameter_buffer
+from replay.pack.survey import Survey, is_image
 from replay.raw.events import RawCall
 from replay.snapshot import schema
 from replay.snapshot.container.writer import SnapshotWriter
@@ -132,7 +133,7 @@ class WindowWriter:
                 continue  # of a module that was there before: the replay asks for its variables by name
             self._calls.put(self._calls.converted(call, "window"))
             if call.function.effect == Effect.LAUNCH:
-                buffer = parameter_buffer(call)
+                buffer = parameter_buffer(call.inputs)
                 if buffer is not None and buffer.data is not None:
                     spool.add("call", call.number, targets.find_few(buffer.data, call.number))
 
@@ -152,10 +153,9 @@ class WindowWriter:
         images: dict[str, int],
         stored_bytes: int,
     ) -> schema.Summary:
-        ending = self._process.decoder.ending
         return schema.Summary(
             selection=self._selection,
-            state=ending.state if survey.last else "complete",
+            state=state_of(self._process) if survey.last else "complete",
             state_text=state_text(self._process, survey) if survey.last else "",
             opened_call=survey.opened_call,
             closed_call=survey.closed_call,

@@ -20,7 +20,7 @@ class Families:
 
     of: range id -> family (from 1). size_bytes: of a family's memory. covered: range id -> how many of its first bytes
     other addresses of the family hold already when it appears. split: ids of ranges that would share memory but
-    cannot, since their addresses overlap others otherwise than whole.
+    cannot, since their addresses overlap others only in part.
     """
 
     of: dict[int, int] = field(default_factory=dict)

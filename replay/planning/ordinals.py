@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from replay.api.functions import by_symbol
+from replay.api.vocabulary import Effect
 from replay.planning.spans import is_host
 from replay.snapshot.schema import Call, Range
 
@@ -18,10 +19,10 @@ def captured_ordinals(calls: Iterable[tuple[str, list[int]]], ranges: Iterable[R
     """The same of calls as (function, arguments)."""
     found = {range_.device for range_ in ranges if not is_host(range_)}
     for name, arguments in calls:
-        if not name.startswith(("cuDevicePrimaryCtxRetain", "cuCtxCreate")):
-            continue
         function = by_symbol().get(name)
-        for parameter, word in zip(function.parameters, arguments, strict=False) if function else ():
+        if function is None or (function.creates != "CUcontext" and function.effect != Effect.RETAIN_PRIMARY):
+            continue
+        for parameter, word in zip(function.parameters, arguments, strict=False):
             if parameter.c_type == "CUdevice":
                 found.add(word & 0xFFFFFFFF)
     return sorted(found)

@@ -8,7 +8,6 @@ import os
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from replay.errors import DamagedError, FileError, FormatError
 from replay.raw.checksum import crc32c
@@ -22,7 +21,7 @@ MAXIMUM_HOLE_BYTES = 1 << 30  # of all blobs together: a copy of the file may ha
 
 @dataclass(frozen=True)
 class FilePlace:
-    """Where a module image stood in a file that the application had loaded, and which state of the file that was."""
+    """Where a module image was in a file that the application had loaded, and which state of the file that was."""
 
     path: str
     offset: int
@@ -45,7 +44,7 @@ class RawAttachment:
 
 
 def file_attachment(reference: bytes, length: int, check: int) -> RawAttachment:
-    """The attachment that a reference to a file makes, as it stands in a record. Raises struct.error, FormatError."""
+    """The attachment that a reference to a file makes, as it is in a record. Raises struct.error, FormatError."""
     attachment, _ = take_file_reference(reference, 0, length, check)
     return attachment
 
@@ -77,9 +76,7 @@ class BlobsFile:
     def __enter__(self) -> BlobsFile:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *ending: object) -> None:
         os.close(self._descriptor)
 
     def fileno(self) -> int:

@@ -52,7 +52,7 @@ def crc32c_of_many(words: U64, starts: I64, counts: I64) -> U32:
     starts, counts = starts[order], counts[order]
     registers = np.full(len(order), _MASK, dtype=np.uint32)
     longest = int(counts[0]) if len(counts) else 0
-    # How many stretches are longer than k words: the active ones stand in front.
+    # How many stretches are longer than k words: the active ones come first.
     active = np.searchsorted(-counts, -np.arange(longest), side="left")
     for k in range(longest):
         n = int(active[k])
@@ -73,7 +73,7 @@ def crc32c(data: Any, before: int = 0) -> int:
 
 
 def _crc32c_by_lanes(view: memoryview, before: int = 0) -> int:
-    """The same in numpy: lanes of equal length side by side, joined by shifting each over the ones behind it."""
+    """The same in numpy: lanes of equal length side by side, joined by shifting each over the ones after it."""
     lanes = len(view) // _LANE_BYTES
     register = before ^ _MASK
     if lanes > 1:

@@ -56,9 +56,8 @@ class Copies:
 
     def __init__(self) -> None:
         self._whole: dict[int, RawCopy] = {}  # by base, the last one
-        self._open: dict[
-            int, tuple[RawCopy, bool, list[Places]]
-        ] = {}  # copy, whether it inherits, its entries
+        # Copy, whether it inherits, its entries
+        self._open: dict[int, tuple[RawCopy, bool, list[Places]]] = {}
 
     def record(self, record: Record) -> RawCopy | None:
         """The copy that the record begins, or None when it belongs to one that was begun."""
@@ -76,7 +75,7 @@ class Copies:
             raise FormatError(f"a copy of {size} bytes at {base:#x} that has no beginning")
         copy, inherits, listed = found
         if len(entries) and int(entries["piece"].max()) >= copy.piece_count:
-            raise FormatError(f"a copy of {size} bytes with a piece behind its end")
+            raise FormatError(f"a copy of {size} bytes with a piece past its end")
         if len(entries):
             listed.append(entries)
         if flags & CopyFlag.LAST:

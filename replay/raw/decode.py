@@ -1,7 +1,7 @@
-"""Raw records -> calls, contents and notes: what stands inside a record of each kind.
+"""Raw records -> calls, contents and notes: what is inside a record of each kind.
 
 ENTER and LEAVE are joined by their call number, across threads. Attachments are decoded generically: which parameter
-they belong to stands in them, and the table gives its name. Bytes in the blobs file stay there until they are read.
+they belong to is in them, and the table gives its name. Bytes in the blobs file stay there until they are read.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterator
 
 from replay.api.functions import by_id
+from replay.api.parts import PARAMETER_LAYOUT, part_key
 from replay.api.vocabulary import (
     BY_CAPTURE_BIT,
     IN_CAPTURE_BIT,
@@ -45,7 +46,6 @@ _WINDOW_NOTES = frozenset((NoteCode.WINDOW_OPEN, NoteCode.WINDOW_CLOSE))
 _NOTE = struct.Struct("<II")
 _FLAGS = PER_THREAD_BIT | BY_CAPTURE_BIT | IN_CAPTURE_BIT
 _IMAGE = struct.Struct("<QQII")  # offset in the blobs file, length, check as of a file, check of all bytes
-_PARAMETERS, _LAYOUT = "kernelParams.0", "kernelParams.1"
 
 
 class Decoder:
@@ -128,14 +128,14 @@ class Decoder:
         return None
 
     def _complete(self, call: RawCall) -> None:
-        """The layout of a kernel's parameters stands in its first launch of a window; the others have the same."""
-        if call.function.effect != Effect.LAUNCH or _PARAMETERS not in call.inputs:
+        """The layout of a kernel's parameters is in its first launch of a window; the others have the same."""
+        if call.function.effect != Effect.LAUNCH or part_key("kernelParams", 0) not in call.inputs:
             return
         function = call.argument("f")
-        if _LAYOUT in call.inputs:
-            self._layouts[function] = call.inputs[_LAYOUT]
+        if PARAMETER_LAYOUT in call.inputs:
+            self._layouts[function] = call.inputs[PARAMETER_LAYOUT]
         elif function in self._layouts:
-            call.inputs[_LAYOUT] = self._layouts[function]
+            call.inputs[PARAMETER_LAYOUT] = self._layouts[function]
 
 
 def _entered(record: Record) -> RawCall | None:
@@ -187,7 +187,7 @@ def _attachments(payload: bytes, at: int, function: Function) -> dict[str, RawAt
         parameter = function.parameters[position]
         # Parts that FORMAT.md lists are numbered; a plain attachment bears the parameter's own name.
         numbered = part > 0 or parameter.role == Role.CUSTOM
-        found[f"{parameter.name}.{part}" if numbered else parameter.name] = attachment
+        found[part_key(parameter.name, part) if numbered else parameter.name] = attachment
     return found
 
 

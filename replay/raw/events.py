@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from replay.api.vocabulary import Function, Moment
+from replay.api.parts import find_bytes
+from replay.api.vocabulary import Function, Moment, Role
 from replay.raw.attachments import FilePlace, RawAttachment
 from replay.raw.copies import RawCopy
 
@@ -40,10 +42,14 @@ class RawCall:
 
     def output_word(self, name: str) -> int | None:
         """The u64 (or shorter) that the driver stored through an OUT pointer; None when it is not known."""
-        found = self.outputs.get(name)
-        if found is None or found.data is None or not 0 < len(found.data) <= 8:
-            return None
-        return int.from_bytes(found.data, "little")
+        found = find_bytes(self.outputs, name) or b""
+        return int.from_bytes(found, "little") if 0 < len(found) <= 8 else None
+
+    def handles(self) -> Iterator[tuple[str, int]]:
+        """(C type, word) of the handles that are given by value, in the order of the parameters."""
+        for parameter, word in zip(self.function.parameters, self.arguments, strict=True):
+            if parameter.role == Role.HANDLE:
+                yield parameter.c_type, word
 
 
 @dataclass(frozen=True)
@@ -94,7 +100,7 @@ class ProcessText:
 
 @dataclass(frozen=True)
 class RawImage:
-    """The image that stood in `file` is `copy` now: the file is gone."""
+    """The image that was in `file` is `copy` now: the file is gone."""
 
     file: FilePlace
     copy: RawAttachment

@@ -2,7 +2,7 @@
 
 Every size, bound and checksum is looked at before a record is given out. Reading is block by block with bounded memory,
 and works on a file that is still being written: what is there is read. Offsets are those of the log: of a record that
-stands in a half (version 3), the one where it belongs.
+is in a half (version 3), the one where it belongs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -33,7 +32,7 @@ HALVES_OFFSET = 4096
 MAXIMUM_HALF_BYTES = 16 << 20
 SNAPSHOT_ATTEMPTS = 20  # to read the halves while their process does not change them
 RECORD_HEADER = struct.Struct("<IHHIIQQ")  # size, kind, function, thread, check, call, time_ns
-CHECK_BEGINS = 16  # offset of `call`: what stands before it is not covered by the check
+CHECK_BEGINS = 16  # offset of `call`: what comes before it is not covered by the check
 
 _KINDS = frozenset(int(kind) for kind in RecordKind)
 _RECORD_HEADER_WORDS = 2  # of 8 bytes, before what the check covers
@@ -83,9 +82,7 @@ class RawFile:
     def __enter__(self) -> RawFile:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *ending: object) -> None:
         os.close(self._descriptor)
 
     def _read_header(self) -> None:
@@ -136,7 +133,7 @@ class RawFile:
 
 
 class _Log:
-    """The records as one stretch of bytes: those in the log, then those that still stand in a half.
+    """The records as one stretch of bytes: those in the log, then those that are still in a half.
 
     begin: offset of the first one.
     """
@@ -185,8 +182,8 @@ class _Log:
         data = os.pread(self._descriptor, min(size, self._end - at), at) if at < self._end else b""
         if at + len(data) < self._end:
             return data  # a log that ends before the place where the halves belong
-        behind = at + len(data) - self._end
-        return data + self._halves[behind : behind + size - len(data)]
+        past_log = at + len(data) - self._end
+        return data + self._halves[past_log : past_log + size - len(data)]
 
 
 Found = list[tuple[int, tuple[int, int, int, int, int, int, int]]]

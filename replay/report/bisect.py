@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 
 from replay.results.bisection import BisectedCandidate, Bisection, Step
-from replay.text import MODELLED, Column, Screen, flow, heading, number, shown, table
+from replay.text import MODELLED, Column, Screen, flow, heading, number, percent, shown, table
 from replay.variants.wording import lowered
 
 SHOWN_CANDIDATES = 60
@@ -47,7 +47,7 @@ def _step(result: Bisection, step: Step) -> str:
     sure = "" if step.verdict in ("SLOWER", "symptom") else ", not confirmed"
     text = f"first bad{sure}: {bad} (last good {good})"
     if step.ratio is not None and step.low is not None and step.high is not None:
-        text += f": {_percent(step.ratio)} [{_percent(step.low)}, {_percent(step.high)}]"
+        text += f": {percent(step.ratio)} [{percent(step.low)}, {percent(step.high)}]"
     elif result.symptom != "slower":
         text += f": {result.symptom}"
     changes = list(_changes(result.candidates[step.last_good], result.candidates[step.first_bad]))
@@ -114,10 +114,6 @@ def _logs(result: Bisection) -> Iterator[str]:
         yield f"  ... and {number(len(told) - SHOWN_LOGS, 'more log')}: --json shows all"
 
 
-def _percent(ratio: float) -> str:
-    return f"{(ratio - 1) * 100:+.2f} %"
-
-
 def more(result: Bisection) -> Iterator[str]:
     largest = max(result.steps, key=lambda step: abs((step.ratio or 1) - 1))
     for step in result.steps:
@@ -125,12 +121,12 @@ def more(result: Bisection) -> Iterator[str]:
             yield f"another step, {_step(result, step)}"
     for step in result.steps:
         if step.verdict not in ("SLOWER", "symptom"):
-            yield f"the pair alone was {step.verdict} when it was measured again: take this with care"
+            yield f"the pair by itself was {step.verdict} when it was measured again: take this with care"
         if step.between:
             names = ", ".join(shown(result.candidates[at].label, 60) for at in step.between[:6])
             yield f"{number(len(step.between), 'candidate')} between could not be observed: {names}"
     share = sum(step.share for step in result.steps if step.share is not None)
-    total = "" if result.ratio is None else f"; {_percent(result.ratio)} between the ends"
+    total = "" if result.ratio is None else f"; {percent(result.ratio)} between the ends"
     if result.ratio is not None and len(result.steps) > 1:
         total += f", of which these steps are {100 * share:.0f} %"
     certain = min(step.probability for step in result.steps)
@@ -195,7 +191,7 @@ def seen(item: BisectedCandidate, symptom: str) -> str:
     mean = sum(item.observations) / len(item.observations)
     if symptom != "slower":
         return f"{100 * mean:.0f} %"
-    return _percent(math.exp(mean))
+    return percent(math.exp(mean))
 
 
 def said(item: BisectedCandidate, at: int, result: Bisection) -> str:

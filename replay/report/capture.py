@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from replay.outputs.wording import fault_text
 from replay.report.perturbation import skipped_launches
 from replay.snapshot.contents import COURSE_NOTES
-from replay.text import duration, number, shown, size
+from replay.text import duration, number, shown, size, some
 
 if TYPE_CHECKING:
+    from replay.capture.launches import ListReport
     from replay.capture.session import CaptureReport
     from replay.pack import PackedSnapshot
-    from replay.results.captured import CapturePrinted
+    from replay.results.captured import ApplicationEnd, CapturePrinted, ChosenDriver
 
 SHOWN_KERNELS = 3
 SHOWN_SNAPSHOTS = 8
@@ -23,7 +24,7 @@ def snapshot_lines(item: PackedSnapshot) -> list[str]:
     """What was written, and what is missing from it."""
     summary = item.summary
     kernels = [shown(kernel.demangled, 60) for kernel in summary.kernels]
-    names = ", ".join(kernels[:SHOWN_KERNELS]) + (f" and {len(kernels) - 3} more" if len(kernels) > 3 else "")
+    names = some(kernels, SHOWN_KERNELS)
     launched = number(summary.launches, "launch", "launches") + (f" of {names}" if names else "")
     if len(item.windows) > 1:
         launched = f"{number(len(item.windows), 'window')}, {launched}"
@@ -83,14 +84,20 @@ def render_capture(report: CaptureReport) -> list[str]:
     return lines
 
 
+def application_and_driver(report: CaptureReport | ListReport) -> tuple[ApplicationEnd, ChosenDriver]:
+    """For JSON: how the application ended, and the driver that it got."""
+    from replay.results.captured import ApplicationEnd, ChosenDriver
+
+    ended, driver = report.application, report.driver
+    return ApplicationEnd(ended.pid, ended.status), ChosenDriver(driver.name, driver.library, driver.emulated)
+
+
 def capture_value(report: CaptureReport) -> CapturePrinted:
     """For JSON."""
-    from replay.results.captured import ApplicationEnd, CapturePrinted, ChosenDriver
+    from replay.results.captured import CapturePrinted
 
-    driver = report.driver
     return CapturePrinted(
-        ApplicationEnd(report.application.pid, report.application.status),
-        ChosenDriver(driver.name, driver.library, driver.emulated),
+        *application_and_driver(report),
         report.selection,
         report.snapshots,
         report.raw,

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from replay.results.check import Check, CheckedCase
-from replay.text import Column, Screen, duration, flow, heading, number, shown, table
+from replay.text import Column, Screen, duration, flow, heading, number, percent, shown, table
 
 _ORDER = ("WRONG", "FAILED", "SLOWER", "UNSURE", "NOISY", "NEW", "FAULT", "FASTER", "PASS")
 SHOWN_CASES = 200
@@ -22,13 +22,13 @@ def headline(result: Check) -> str:
 
 
 def render_check(result: Check, screen: Screen) -> str:
-    """Everything that did not simply pass, alerts first, with who is told."""
-    parts = [heading(headline(result), screen)]
+    """Every case whose verdict is not PASS, alerts first, with who is notified."""
+    parts = [heading(headline(result), screen, "FAILED" if result.alerts else "PASS")]
     rows = sorted((case for case in result.cases if case.verdict != "PASS"),
                   key=lambda case: (not case.alert, _place(case.verdict)))  # fmt: skip
     if rows:
         columns = [
-            Column("verdict"),
+            Column("verdict", verdicts=True),
             Column("kernel", cut=True),
             Column("snapshot", cut=True),
             Column("before", "right", if_filled=True),
@@ -37,21 +37,22 @@ def render_check(result: Check, screen: Screen) -> str:
             Column("team", if_filled=True),
         ]
         shown_rows = rows[:SHOWN_CASES]
-        lines = table([*columns, Column("why")], [_row(case) for case in shown_rows], screen)
+        with_reasons = [*columns, Column("why")], [_row(case) for case in shown_rows]
+        lines = table(*with_reasons, Screen(screen.width, is_terminal=False))
         if max(map(len, lines.splitlines())) <= screen.width:
-            parts += ["", lines]
+            parts += ["", table(*with_reasons, screen)]
         else:
             parts += ["", table(columns, [_row(case)[:-1] for case in shown_rows], screen), ""]
             parts += [flow(f"  {line}", screen) for line in _reasons(shown_rows)]
         if len(rows) > SHOWN_CASES:
             parts.append(f"  ... and {number(len(rows) - SHOWN_CASES, 'more case')}: --json shows all")
-    return "\n".join(
-        [*parts, *(["", *(flow(f"  {note}", screen) for note in result.notes)] if result.notes else [])]
-    )
+    if result.notes:
+        parts += ["", *(flow(f"  {note}", screen) for note in result.notes)]
+    return "\n".join(parts)
 
 
 def _place(verdict: str) -> int:
-    """Of a verdict in the table; one of a newer replay is behind all others."""
+    """Of a verdict in the table; one of a newer replay comes after all others."""
     return _ORDER.index(verdict) if verdict in _ORDER else len(_ORDER)
 
 
@@ -74,10 +75,14 @@ def _row(case: CheckedCase) -> list[str]:
         shown(_name(case)),
         "" if case.baseline_ns is None else duration(case.baseline_ns),
         "" if case.time_ns is None else duration(case.time_ns),
-        "" if case.ratio is None else f"{(case.ratio - 1) * 100:+.1f} %",
+        _change(case),
         shown(case.team),
         shown(quarantined + case.reason, 300),
     ]
+
+
+def _change(case: CheckedCase) -> str:
+    return "" if case.ratio is None else percent(case.ratio, 1)
 
 
 def _name(case: CheckedCase) -> str:
@@ -86,14 +91,14 @@ def _name(case: CheckedCase) -> str:
 
 def junit(result: Check) -> str:
     """One test case for each window. Alerts are failures, what could not be replayed is an error, the rest of what did
-    not pass is skipped or system output."""
+    not pass is skipped or system output. Control characters, which XML cannot hold, are shown."""
     suite = xml.Element("testsuite", name="replay check", tests=str(len(result.cases)), time=f"{result.wall_s:.3f}",
                         timestamp=result.created_utc)  # fmt: skip
     failures = errors = skipped = 0
     for case in result.cases:
-        element = xml.SubElement(suite, "testcase", classname=_plain(case.snapshot), name=_plain(_title(case)),
+        element = xml.SubElement(suite, "testcase", classname=shown(case.snapshot), name=shown(_title(case)),
                                  time=f"{case.wall_s:.3f}")  # fmt: skip
-        text = _plain(_explained(case))
+        text = shown(_explained(case))
         if case.alert and case.verdict == "FAILED":
             errors += 1
             xml.SubElement(element, "error", type=case.verdict, message=text)
@@ -117,7 +122,7 @@ def _title(case: CheckedCase) -> str:
 
 
 def _explained(case: CheckedCase) -> str:
-    change = "" if case.ratio is None else f" {(case.ratio - 1) * 100:+.1f} %"
+    change = f" {_change(case)}".rstrip()
     team = f" [{case.team}]" if case.team else ""
     link = f" {case.link}" if case.link else ""
     reason = f": {case.reason}" if case.reason else ""
@@ -125,27 +130,14 @@ def _explained(case: CheckedCase) -> str:
     return f"{case.verdict}{change}{team}{quarantined}{reason}{link}"
 
 
-def _plain(text: str) -> str:
-    """What XML can hold: control characters are shown."""
-    return shown(text)
-
-
 def github_annotations(result: Check) -> Iterator[str]:
     """Workflow commands: errors for alerts, warnings for what is noisy or quarantined."""
     for case in result.cases:
-        level = (
-            "error"
-            if case.alert
-            else "warning"
-            if case.verdict in ("NOISY", "UNSURE", "WRONG", "SLOWER", "FAILED")
-            else ""
-        )
-        if level:
-            title, text = (
-                _escaped(f"{case.verdict} {_title(case)}", True),
-                _escaped(f"{_name(case)}: {_explained(case)}"),
-            )
-            yield f"::{level} title={title}::{text}"
+        if not case.alert and case.verdict not in ("NOISY", "UNSURE", "WRONG", "SLOWER", "FAILED"):
+            continue
+        title = _escaped(f"{case.verdict} {_title(case)}", True)
+        text = _escaped(f"{_name(case)}: {_explained(case)}")
+        yield f"::{'error' if case.alert else 'warning'} title={title}::{text}"
 
 
 def _escaped(text: str, is_property: bool = False) -> str:
@@ -164,11 +156,10 @@ def github_summary(result: Check) -> str:
             "| --- | --- | --- | --- | --- | --- |",
         ]
         for case in rows[:SHOWN_CASES]:
-            change = "" if case.ratio is None else f"{(case.ratio - 1) * 100:+.1f} %"
             team = f"[{_cell(case.team or case.link)}]({_link(case.link)})" if case.link else _cell(case.team)
             quarantined = f"quarantined: {case.quarantined}; " if case.quarantined else ""
             names = [_cell(case.kernel[:_LONGEST_NAME]), _cell(_name(case))]
-            cells = [_cell(case.verdict), *names, change, team, _cell(quarantined + case.reason)]
+            cells = [_cell(case.verdict), *names, _change(case), team, _cell(quarantined + case.reason)]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, "", *map(_cell, result.notes), ""])
 

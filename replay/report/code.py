@@ -6,7 +6,7 @@ import shlex
 
 from replay.difference import Listing
 from replay.results.comparison import Comparison
-from replay.results.schema import VariantFacts
+from replay.results.run.variant import VariantFacts
 from replay.text import shown
 
 SHOWN_SOURCE_LINES = 2000
@@ -33,7 +33,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def opcodes(listing: Listing) -> str:
-    """How often opcodes stand on each side, where that differs."""
+    """How often opcodes occur on each side, where that differs."""
     return "Opcodes, A -> B: " + ", ".join(f"{shown(name, 60)} {a} -> {b}" for name, a, b in listing.opcodes)
 
 

@@ -1,4 +1,4 @@
-"""The commands that come to the same as a finding. Names are quoted for a shell; they may come from strangers."""
+"""The commands that reproduce a finding. Names are quoted for a shell; they may come from strangers."""
 
 from __future__ import annotations
 

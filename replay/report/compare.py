@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from replay.results.comparison import ComparedKernel, ComparedRow, ComparedSide, Comparison
-from replay.text import MODELLED, Column, Screen, duration, fields, flow, heading, number, shown, table
+from replay.text import (
+    MODELLED,
+    Column,
+    Screen,
+    cuda_version,
+    duration,
+    fields,
+    flow,
+    heading,
+    number,
+    percent,
+    shown,
+    table,
+)
 from replay.variants.wording import lowered
 
 SHOWN_NOTES = 12
@@ -14,9 +28,9 @@ WITH_CYCLES = 110  # columns of a screen that has room for them in the table
 
 
 def render_comparison(result: Comparison, screen: Screen) -> str:
-    """A line for each row, what they come to together, and why."""
+    """A line for each row, their totals, and why."""
     parts = [
-        heading(headline(result), screen),
+        heading(headline(result), screen, next(iter(_counts(result)), "")),
         *_sides(result, screen),
         "",
         table(_columns(result, screen), _rows(result, screen), screen),
@@ -41,15 +55,17 @@ def headline(result: Comparison) -> str:
     if len(result.rows) == 1:
         row = result.rows[0]
         return f"{_verdict(row)}: {shown(row.kernel, 80)}"
-    counts: dict[str, int] = {}
-    for row in result.rows:
-        counts[row.verdict] = counts.get(row.verdict, 0) + 1
-    return f"{number(len(result.rows), 'row')}: " + ", ".join(
-        f"{counts[verdict]} {verdict}" for verdict in _ORDER if verdict in counts
-    )
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in _counts(result).items())
+    return f"{number(len(result.rows), 'row')}: {counts}"
 
 
 _ORDER = ("WRONG", "FAILED", "SLOWER", "UNSURE", "FASTER", "SAME")
+
+
+def _counts(result: Comparison) -> dict[str, int]:
+    """How many rows have each verdict, the worst one first."""
+    counts = Counter(row.verdict for row in result.rows)
+    return {verdict: counts[verdict] for verdict in _ORDER if counts[verdict]}
 
 
 def _columns(result: Comparison, screen: Screen) -> list[Column]:
@@ -66,7 +82,7 @@ def _columns(result: Comparison, screen: Screen) -> list[Column]:
         Column("interval", "right"),
         *cycles,
         Column("rounds", "right"),
-        Column("verdict"),
+        Column("verdict", verdicts=True),
     ]
 
 
@@ -85,11 +101,8 @@ def _verdict(row: ComparedRow) -> str:
     if row.ratio is None or row.verdict not in ("SLOWER", "FASTER"):
         return row.verdict
     cause = " (clock)" if row.reason.startswith("clock") else ""
-    return f"{row.verdict}{cause} {_percent(row.ratio)} [{_percent(row.low)}, {_percent(row.high)}]"
-
-
-def _percent(ratio: float | None) -> str:
-    return "" if ratio is None else f"{(ratio - 1) * 100:+.2f} %"
+    low, high = ("" if bound is None else percent(bound) for bound in (row.low, row.high))
+    return f"{row.verdict}{cause} {percent(row.ratio)} [{low}, {high}]"
 
 
 def _rows(result: Comparison, screen: Screen) -> Iterator[list[str]]:
@@ -127,23 +140,22 @@ def _made_of(result: Comparison, screen: Screen) -> list[str]:
             if a == b or (a.code and a.code == b.code):
                 equal += 1
                 continue
-            values = (_both(getattr(a, name), getattr(b, name)) for name, _ in MADE_OF)
+            values = (_both(getattr(a, name), getattr(b, name)) for name in MADE_OF)
             name = shown(a.name) if a.name == b.name else f"{shown(a.name)} -> {shown(b.name)}"
             rows.append([name, *values, _code(a, b)])
     if not rows:
         return ["", "  The kernels of both sides are the same."] if equal else []
-    columns = [Column("kernel", cut=True), *(Column(title, "right") for _, title in MADE_OF), Column("code")]
-    known = [at for at in range(len(columns)) if any(row[at] for row in rows)]
-    return ["", table([columns[at] for at in known], [[row[at] for at in known] for row in rows], screen)]
+    figures = (Column(title, "right", if_filled=True) for title in MADE_OF.values())
+    return ["", table([Column("kernel", cut=True), *figures, Column("code")], rows, screen)]
 
 
-MADE_OF = [
-    ("registers", "registers"),
-    ("shared_bytes", "shared"),
-    ("local_bytes", "stack"),
-    ("spill_store_bytes", "spill stores"),
-    ("spill_load_bytes", "spill loads"),
-]
+MADE_OF = {
+    "registers": "registers",
+    "shared_bytes": "shared",
+    "local_bytes": "stack",
+    "spill_store_bytes": "spill stores",
+    "spill_load_bytes": "spill loads",
+}
 
 
 def _both(a: int | None, b: int | None) -> str:
@@ -192,7 +204,7 @@ def _sides(result: Comparison, screen: Screen) -> Iterator[str]:
 
 
 def _described(side: ComparedSide) -> str:
-    driver = f", {shown(side.device)}, CUDA {side.driver_version // 1000}.{side.driver_version % 1000 // 10}"
+    driver = f", {shown(side.device)}, CUDA {cuda_version(side.driver_version)}"
     variant = f", {shown(side.variant)}" if side.variant else ""
     return shown(side.snapshot) + variant + (driver if side.device else "")
 
@@ -202,12 +214,12 @@ def _totals(result: Comparison) -> Iterator[tuple[str, str]]:
         return
     if result.total_a_ns and result.total_b_ns:
         ratio = result.total_b_ns / result.total_a_ns
-        yield "total", f"{duration(result.total_a_ns)} and {duration(result.total_b_ns)}, {_percent(ratio)}"
+        yield "total", f"{duration(result.total_a_ns)} and {duration(result.total_b_ns)}, {percent(ratio)}"
     if result.mean is not None:
         mean = result.mean
         yield (
             "geometric mean",
-            f"{_percent(mean.ratio)} [{_percent(mean.low)}, {_percent(mean.high)}] of {number(mean.rows, 'row')}",
+            f"{percent(mean.ratio)} [{percent(mean.low)}, {percent(mean.high)}] of {number(mean.rows, 'row')}",
         )
 
 

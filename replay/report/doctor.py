@@ -8,7 +8,7 @@ from replay.text import Screen, fields, flow, heading, number, shown
 
 def render_examination(result: Examination, screen: Screen) -> str:
     """Problems first, each with its cure; then everything that was looked at."""
-    parts = [heading(headline(result), screen)]
+    parts = [heading(headline(result), screen, "FAILED" if result.problems else "PASS")]
     for finding in result.findings:
         if finding.level is Level.PROBLEM:
             parts += ["", flow(f"  {finding.area}: {shown(finding.text)}", screen)]

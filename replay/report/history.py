@@ -5,10 +5,24 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Sequence
+from itertools import pairwise
+from statistics import median_high
 
 from replay.history.baseline import Mark
 from replay.history.series import HistoryView, Series
-from replay.text import MODELLED, Column, Screen, duration, flow, heading, number, shown, table
+from replay.text import (
+    MODELLED,
+    Cells,
+    Column,
+    Screen,
+    duration,
+    flow,
+    heading,
+    listing,
+    number,
+    percent,
+    shown,
+)
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 PLOT_COLUMNS = 40
@@ -20,34 +34,35 @@ def render_history(view: HistoryView, screen: Screen) -> str:
     if not view.series:
         nothing = "" if view.untimed else ": no results"
         return "\n".join([f"{shown(view.folder)}{nothing}", *untimed(view), *_problems(view)])
-    columns = [
-        Column("kernel", cut=True),
-        Column("device", cut=True),
-        Column("n", "right"),
-        Column("median", "right"),
-        Column("latest", "right"),
-        Column("baseline", "right", if_filled=True),
-        Column("course"),
-        Column("changes", if_filled=True),
-    ]
-    rows = [
-        [
-            shown(item.kernel) + (f" (window {item.window})" if item.window else "") + _suffix(item),
-            shown(item.device, 40),
-            str(len(item.points)),
-            duration(sorted(point.median_ns for point in item.points)[len(item.points) // 2]),
-            duration(item.latest_ns),
-            "" if item.baseline_ns is None else _percent(item.latest_ns / item.baseline_ns),
-            sparkline([point.median_ns for point in item.points]),
-            ", ".join(f"{_percent(change.ratio)} on {change.created_utc[:10]}" for change in item.changes),
-        ]
-        for item in view.series
-    ]
     title = heading(f"{shown(view.folder)}: {number(view.results, 'result')}", screen)
-    parts = [title, table(columns, rows, screen)]
+    parts = [title, listing(view.series, _SERIES, screen)]
     if any(item.source == "modelled" for item in view.series):
         parts.append(flow(MODELLED, screen))
     return "\n".join([*parts, *untimed(view), *_problems(view)])
+
+
+def _against_baseline(item: Series) -> str:
+    return "" if item.baseline_ns is None else percent(item.latest_ns / item.baseline_ns, 1)
+
+
+_SERIES: Cells[Series] = [
+    (
+        Column("kernel", cut=True),
+        lambda item: shown(item.kernel) + (f" (window {item.window})" if item.window else "") + _suffix(item),
+    ),
+    (Column("device", cut=True), lambda item: shown(item.device, 40)),
+    (Column("n", "right"), lambda item: str(len(item.points))),
+    (Column("median", "right"), lambda item: duration(median_high(point.median_ns for point in item.points))),
+    (Column("latest", "right"), lambda item: duration(item.latest_ns)),
+    (Column("baseline", "right", if_filled=True), _against_baseline),
+    (Column("course"), lambda item: sparkline([point.median_ns for point in item.points])),
+    (Column("changes", if_filled=True), lambda item: ", ".join(changed_levels(item))),
+]
+
+
+def changed_levels(item: Series) -> list[str]:
+    """How far the level of a series changed, and on which days."""
+    return [f"{percent(change.ratio, 1)} on {change.created_utc[:10]}" for change in item.changes]
 
 
 def untimed(view: HistoryView) -> list[str]:
@@ -67,10 +82,6 @@ def _suffix(item: Series) -> str:
     return (f", {shown(item.variant, 60)}" if item.variant else "") + modelled
 
 
-def _percent(ratio: float) -> str:
-    return f"{(ratio - 1) * 100:+.1f} %"
-
-
 def _problems(view: HistoryView) -> list[str]:
     lines = [
         f"  left out: {shown(path)}: {shown(problem)}" for path, problem in view.problems[:SHOWN_PROBLEMS]
@@ -85,10 +96,7 @@ def sparkline(values: Sequence[float], columns: int = PLOT_COLUMNS) -> str:
         return ""
     if len(values) > columns:
         edges = [len(values) * n // columns for n in range(columns + 1)]
-        values = [
-            sorted(values[begin:end])[(end - begin) // 2]
-            for begin, end in zip(edges, edges[1:], strict=False)
-        ]
+        values = [median_high(values[begin:end]) for begin, end in pairwise(edges)]
     low, high = min(values), max(values)
     # Less than 2 % of scatter is drawn as a flat line, or noise would look like a change.
     span = max(high - low, 0.02 * low) or 1.0
@@ -118,16 +126,11 @@ def render_baseline(marks: Sequence[Mark], screen: Screen) -> str:
     """The accepted times."""
     if not marks:
         return "no baseline is set"
-    columns = [Column("kernel", cut=True), Column("device", cut=True), Column("time", "right"), Column("of"),
-               Column("result", cut=True)]  # fmt: skip
-    rows = [
-        [
-            shown(mark.kernel),
-            shown(mark.device, 40),
-            duration(mark.median_ns),
-            mark.created_utc[:10],
-            shown(mark.path),
-        ]
-        for mark in marks
+    cells: Cells[Mark] = [
+        (Column("kernel", cut=True), lambda mark: shown(mark.kernel)),
+        (Column("device", cut=True), lambda mark: shown(mark.device, 40)),
+        (Column("time", "right"), lambda mark: duration(mark.median_ns)),
+        (Column("of"), lambda mark: mark.created_utc[:10]),
+        (Column("result", cut=True), lambda mark: shown(mark.path)),
     ]
-    return table(columns, rows, screen)
+    return listing(marks, cells, screen)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING
 
-from replay.text import Column, Screen, dimensions, duration, heading, number, shown, size, table
+from replay.text import Cells, Column, Screen, dimensions, duration, heading, listing, number, shown, size
 
 if TYPE_CHECKING:
     from replay.capture.launches import LaunchList, ListedLaunch, ListReport
@@ -43,33 +44,24 @@ def render_launches(report: ListReport, screen: Screen) -> str:
 
 def _table(process: LaunchList, modelled: bool, screen: Screen) -> str:
     time = "modelled" if modelled else "GPU time"
-    wide = screen.width >= WIDE
-    columns = [
-        Column("row", "right"),
-        Column("launches", "right"),
-        Column(f"{time}, all", "right"),
-        Column("each", "right"),
-        *([Column("shortest .. longest")] if wide else []),
-        Column("grid"),
-        Column("block"),
-        Column("shared", "right"),
-        Column("kernel", cut=True),
+    places = count(1)
+    spread: Cells[ListedLaunch] = [(Column("shortest .. longest"), _spread)]
+    cells: Cells[ListedLaunch] = [
+        (Column("row", "right"), lambda row: str(next(places))),
+        (Column("launches", "right"), lambda row: f"{row.launches:,}"),
+        (Column(f"{time}, all", "right"), lambda row: _time(row.total_ns, "not timed")),
+        (Column("each", "right"), lambda row: _time(row.mean_ns, "")),
+        *(spread if screen.width >= WIDE else []),
+        (Column("grid"), lambda row: dimensions(row.grid)),
+        (Column("block"), lambda row: dimensions(row.block)),
+        (Column("shared", "right"), lambda row: size(row.shared_bytes)),
+        (Column("kernel", cut=True), lambda row: shown(row.demangled)),
     ]
-    rows = [
-        [
-            str(place),
-            f"{row.launches:,}",
-            "not timed" if row.total_ns is None else duration(row.total_ns),
-            "" if row.mean_ns is None else duration(row.mean_ns),
-            *([_spread(row)] if wide else []),
-            dimensions(row.grid),
-            dimensions(row.block),
-            size(row.shared_bytes),
-            shown(row.demangled),
-        ]
-        for place, row in enumerate(process.rows, 1)
-    ]
-    return table(columns, rows, screen)
+    return listing(process.rows, cells, screen)
+
+
+def _time(ns: float | None, unknown: str) -> str:
+    return unknown if ns is None else duration(ns)
 
 
 def _spread(row: ListedLaunch) -> str:
@@ -80,36 +72,21 @@ def _spread(row: ListedLaunch) -> str:
 
 def launches_value(report: ListReport) -> LaunchesPrinted:
     """For JSON."""
-    from replay.results.captured import (
-        ApplicationEnd,
-        ChosenDriver,
-        LaunchesOfProcess,
-        LaunchesPrinted,
-        LaunchesRow,
-    )
+    from replay.report.capture import application_and_driver
+    from replay.results.captured import LaunchesOfProcess, LaunchesPrinted, LaunchesRow
 
     def row_of(row: ListedLaunch) -> LaunchesRow:
-        return LaunchesRow(
-            row.name, row.demangled, row.launches, row.first, row.grid, row.block, row.shared_bytes, row.timed,
-            row.mean_ns, row.shortest_ns, row.longest_ns, report.capture_command(row),
-        )  # fmt: skip
+        figures = vars(row).copy()
+        kernel, command = figures.pop("name"), report.capture_command(row)
+        return LaunchesRow(kernel=kernel, demangled=row.demangled, command=command, **figures)
 
-    driver = report.driver
+    processes = [
+        LaunchesOfProcess(
+            one.pid, one.launches, one.in_graphs, one.unlisted, [row_of(row) for row in one.rows]
+        )
+        for one in report.processes
+    ]
+    application, driver = application_and_driver(report)
     return LaunchesPrinted(
-        ApplicationEnd(report.application.pid, report.application.status),
-        ChosenDriver(driver.name, driver.library, driver.emulated),
-        driver.emulated,
-        [
-            LaunchesOfProcess(
-                process.pid,
-                process.launches,
-                process.in_graphs,
-                process.unlisted,
-                [row_of(row) for row in process.rows],
-            )
-            for process in report.processes
-        ],
-        report.failure,
-        report.advice,
-        report.problems,
+        application, driver, driver.emulated, processes, report.failure, report.advice, report.problems
     )

@@ -25,8 +25,8 @@ SHOWN_ROWS = 20  # of a comparison, whose code is shown
 
 
 def render_markdown(sources: Sources) -> str:
-    """Each part as the command would print it, behind a line that says what it is; then where the code differs, and the
-    commands that come to the same."""
+    """Each part as the command would print it, after a line that says what it is; then where the code differs, and the
+    commands that reproduce it."""
     return without_home("\n\n".join([*_parts(sources), f"Written by replay {__version__}"]))
 
 

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 from replay.images.demangle import demangle
 from replay.outputs.wording import fault_text
 from replay.report.perturbation import skipped_launches, what_it_did
-from replay.report.preflight import needs_lines
+from replay.report.run.preflight import needs_lines
 from replay.snapshot.contents import SnapshotInfo, Verification, WindowInfo, changed_bytes
 from replay.snapshot.schema import Call, Environment, Image, Kernel, Note, Range, Summary, Window
 from replay.text import (
+    Cells,
     Column,
     Screen,
+    cuda_version,
     dimensions,
     fields,
     heading,
+    listing,
     number,
     shown,
     size,
@@ -94,7 +97,6 @@ def _exit(status: int | None) -> str:
 
 
 def _devices(environment: Environment) -> str:
-    driver = f"driver {environment.driver_version // 1000}.{environment.driver_version % 1000 // 10}"
     names = [
         f"{shown(device.name, 80)} (sm_{shown(device.compute_capability).replace('.', '')})"
         for device in environment.devices
@@ -106,7 +108,8 @@ def _devices(environment: Environment) -> str:
     )
     if environment.emulated:
         return f"{text}: the built-in CPU driver, no GPU; its times are modelled"
-    return f"{text}, {driver}" if environment.driver_version else text
+    driver = f", driver {cuda_version(environment.driver_version)}" if environment.driver_version else ""
+    return text + driver
 
 
 def _window(summary: Summary) -> list[tuple[str, str]]:
@@ -157,36 +160,30 @@ def _problem(note: Note) -> str:
 
 def _kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
     listed = list(kernels)
-    ambiguous = _same_names(listed)
-    columns = [
-        Column("kernel", cut=True),
-        *([Column("image")] if ambiguous else []),
-        Column("launches", "right"),
-        Column("grid", "right"),
-        Column("block", "right"),
+    # A name alone does not always say which kernel is meant.
+    ambiguous = len({kernel.name for kernel in listed}) < len(listed)
+    cells: Cells[Kernel] = [
+        (Column("kernel", cut=True), lambda kernel: shown(_name(kernel), INFO_NAME)),
+        (Column("image", if_filled=True), lambda kernel: shown(kernel.image[:8]) if ambiguous else ""),
+        *_GEOMETRY,
+        (Column("parameters", "right"), _layout),
+    ]
+    return "\n".join([listing(listed, cells, screen, indent=2), *_launched_with(listed, "  ")])
+
+
+_GEOMETRY: Cells[Kernel] = [
+    (Column("launches", "right"), lambda kernel: f"{kernel.launches:,}"),
+    (Column("grid", "right"), lambda kernel: dimensions(kernel.grid)),
+    (Column("block", "right"), lambda kernel: dimensions(kernel.block)),
+    (
         Column("shared", "right"),
+        lambda kernel: size(kernel.shared_bytes + kernel.attributes.get("static_shared_bytes", 0)),
+    ),
+    (
         Column("registers", "right", if_filled=True),
-        Column("parameters", "right"),
-    ]
-    rows = [
-        (
-            shown(_name(kernel), INFO_NAME),
-            *([shown(kernel.image[:8])] if ambiguous else []),
-            f"{kernel.launches:,}",
-            dimensions(kernel.grid),
-            dimensions(kernel.block),
-            size(kernel.shared_bytes + kernel.attributes.get("static_shared_bytes", 0)),
-            str(kernel.attributes.get("registers", "")),
-            _layout(kernel),
-        )
-        for kernel in listed
-    ]
-    return "\n".join([table(columns, rows, screen, indent=2), *_launched_with(listed, "  ")])
-
-
-def _same_names(kernels: list[Kernel]) -> bool:
-    """Whether a name alone does not say which kernel is meant."""
-    return len({kernel.name for kernel in kernels}) < len(kernels)
+        lambda kernel: str(kernel.attributes.get("registers", "")),
+    ),
+]
 
 
 def _launched_with(kernels: list[Kernel], indent: str) -> list[str]:
@@ -232,30 +229,16 @@ def render_kernels(kernels: Iterable[Kernel], screen: Screen) -> str:
     """`replay ls SNAP kernels`. Parameters are shown as offset:size in the parameter buffer; kernels of one name differ
     in their image."""
     listed = list(kernels)
-    columns = [
-        Column("launches", "right"),
-        Column("grid", "right"),
-        Column("block", "right"),
-        Column("shared", "right"),
-        Column("registers", "right", if_filled=True),
-        Column("parameters", cut=True),
-        Column("image"),
-        Column("kernel", cut=True),
-    ]
-    rows = [
+    cells: Cells[Kernel] = [
+        *_GEOMETRY,
         (
-            f"{kernel.launches:,}",
-            dimensions(kernel.grid),
-            dimensions(kernel.block),
-            size(kernel.shared_bytes + kernel.attributes.get("static_shared_bytes", 0)),
-            str(kernel.attributes.get("registers", "")),
-            " ".join(f"{slot.offset_bytes}:{slot.size_bytes}" for slot in kernel.parameters),
-            shown(kernel.image[:8]),
-            shown(_name(kernel)),
-        )
-        for kernel in listed
+            Column("parameters", cut=True),
+            lambda kernel: " ".join(f"{slot.offset_bytes}:{slot.size_bytes}" for slot in kernel.parameters),
+        ),
+        (Column("image"), lambda kernel: shown(kernel.image[:8])),
+        (Column("kernel", cut=True), lambda kernel: shown(_name(kernel))),
     ]
-    return "\n".join([table(columns, rows, screen), *_launched_with(listed, "")])
+    return "\n".join([listing(listed, cells, screen), *_launched_with(listed, "")])
 
 
 def _asked_for(item: Range) -> str:
@@ -273,43 +256,42 @@ def render_memory(ranges: Iterable[Range], screen: Screen) -> str:
     """`replay ls SNAP memory`. The address of an array is its handle.
 
     Calls: the window calls between which the allocation lived, if it did not outlive it."""
-    columns = [
-        Column("id", "right"),
-        Column("kind"),
-        Column("address", "right"),
-        Column("size", "right"),
-        Column("captured"),
-        Column("changed", "right"),
-        Column("calls", if_filled=True),
-        Column("name", cut=True, if_filled=True),
-    ]
-    return table(columns, [_range_row(item) for item in ranges], screen)
-
-
-def _range_row(item: Range) -> tuple[str, ...]:
     captured = {(True, True): "both", (True, False): "before", (False, True): "after", (False, False): "NO"}
+    cells: Cells[Range] = [
+        (Column("id", "right"), lambda item: str(item.id)),
+        (Column("kind"), lambda item: item.kind + (f" on {item.device}" if item.device else "")),
+        (Column("address", "right"), lambda item: f"{item.owner if item.array else item.address:#x}"),
+        (Column("size", "right"), lambda item: size(item.size_bytes)),
+        (Column("captured"), lambda item: captured[item.before is not None, item.after is not None]),
+        (Column("changed", "right"), _changed),
+        (Column("calls", if_filled=True), _lived),
+        (
+            Column("name", cut=True, if_filled=True),
+            lambda item: shown(str(item.array) if item.array else item.name or _asked_for(item)),
+        ),
+    ]
+    return listing(ranges, cells, screen)
+
+
+def _changed(item: Range) -> str:
     changed = changed_bytes(item)
+    return "" if changed is None else size(changed)
+
+
+def _lived(item: Range) -> str:
     born, died = (str(call) if call is not None else "" for call in (item.born_call, item.died_call))
-    return (
-        str(item.id),
-        item.kind if item.device == 0 else f"{item.kind} on {item.device}",
-        f"{item.owner if item.array else item.address:#x}",
-        size(item.size_bytes),
-        captured[item.before is not None, item.after is not None],
-        "" if changed is None else size(changed),
-        f"{born}-{died}" if born or died else "",
-        shown(str(item.array) if item.array else item.name or _asked_for(item)),
-    )
+    return f"{born}-{died}" if born or died else ""
 
 
 def render_images(images: Iterable[tuple[Image, str]], screen: Screen) -> str:
     """`replay ls SNAP images`: each image with a line that says what is in it."""
-    columns = [Column("digest"), Column("kind"), Column("size", "right"), Column("holds", cut=True)]
-    rows = [
-        (shown(image.digest), image.kind, size(image.contents.size_bytes), shown(holds + _left_out(image)))
-        for image, holds in images
+    cells: Cells[tuple[Image, str]] = [
+        (Column("digest"), lambda item: shown(item[0].digest)),
+        (Column("kind"), lambda item: item[0].kind),
+        (Column("size", "right"), lambda item: size(item[0].contents.size_bytes)),
+        (Column("holds", cut=True), lambda item: shown(item[1] + _left_out(item[0]))),
     ]
-    return table(columns, rows, screen)
+    return listing(images, cells, screen)
 
 
 def _left_out(image: Image) -> str:
@@ -319,7 +301,7 @@ def _left_out(image: Image) -> str:
 
 
 def render_window_title(window: Window, screen: Screen) -> str:
-    """What stands above the list of one window of several."""
+    """The heading of the list of one window of several."""
     return heading(f"window {window.number} ({shown(window.opened_by)})", screen)
 
 
@@ -349,17 +331,13 @@ def render_windows(windows: Iterable[WindowInfo], screen: Screen) -> str:
 
 def render_notes(notes: Iterable[Note], screen: Screen) -> str:
     """`replay ls SNAP notes`."""
-    columns = [
-        Column("code"),
-        Column("call", "right", if_filled=True),
-        Column("function", if_filled=True),
-        Column("text", cut=True),
+    cells: Cells[Note] = [
+        (Column("code"), lambda note: shown(note.code, 40)),
+        (Column("call", "right", if_filled=True), lambda note: str(note.call or "")),
+        (Column("function", if_filled=True), lambda note: shown(note.function, 80)),
+        (Column("text", cut=True), lambda note: shown(note.text)),
     ]
-    rows = [
-        (shown(note.code, 40), str(note.call or ""), shown(note.function, 80), shown(note.text))
-        for note in notes
-    ]
-    return table(columns, rows, screen)
+    return listing(notes, cells, screen)
 
 
 def render_verification(result: Verification, quiet: bool) -> Iterator[str]:

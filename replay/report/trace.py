@@ -5,7 +5,7 @@ events ("X") with a begin and a duration in microseconds, instant events ("i"), 
 
 Only durations of launches are known, not when they began. Each says so in its arguments: inside the application it is
 drawn as early as its call and the work before it in its stream allow; in the replay, where launches are timed in
-passes of their own, one behind the other.
+passes of their own, one after the other.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from replay.api.functions import by_symbol
-from replay.api.vocabulary import Effect, Term
+from replay.api.parts import find_struct
+from replay.api.structs import CUlaunchConfig
+from replay.api.vocabulary import Effect, Term, Work
 from replay.images.demangle import demangle
 from replay.inspection.launches import LaunchedKernel, with_kernels
-from replay.results.schema import LaunchTime, RunResult, TimeSummary
+from replay.results.run.timing import LaunchTime, TimeSummary
+from replay.results.schema import RunResult
 from replay.snapshot.schema import Call
 from replay.text import shown
 
@@ -31,7 +34,7 @@ MAXIMUM_EVENTS = 500_000
 LONGEST_NAME = 500
 _NS_IN_A_UNIT = 1000  # the format counts in microseconds
 _LAUNCHES = (Effect.LAUNCH, Effect.GRAPH_LAUNCH)
-_COPIES = ("cuMemcpy", "cuMemset", "cuMemPrefetch")
+_COPIES = (Work.COPY, Work.FILL, Work.PREFETCH)
 _FIRST_PROCESS = 1001  # no number of a row, which a viewer would take for the main thread
 
 Event = dict[str, Any]
@@ -130,7 +133,7 @@ def _window(trace: Trace, name: str, source: str, calls: Iterable[Call]) -> None
             free[stream] = at + work["dur"]
             if trace.add(work):
                 trace.connect(event, work)
-        elif call.function.startswith(_COPIES):
+        elif function is not None and function.work in _COPIES:
             work = _instant(call.function, device, streams.of(stream), max(begin, free.get(stream, 0.0)))
             work["args"] = {"call": call.number, "duration": "not timed", **_amount(call)}
             trace.add(work)
@@ -164,8 +167,8 @@ def _stream(call: Call) -> int:
     for value, parameter in zip(call.arguments, function.parameters, strict=False):
         if parameter.c_type == "CUstream":
             return value
-    config = call.inputs.get("config.0", call.inputs.get("config"))
-    return int.from_bytes(config[32:40], "little") if isinstance(config, bytes) and len(config) >= 40 else 0
+    config = find_struct(call.inputs, "config", CUlaunchConfig)
+    return 0 if config is None else int(config.hStream)
 
 
 def result_trace(trace: Trace, result: RunResult) -> None:

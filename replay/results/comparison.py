@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from replay.results.schema import CompiledKernel, KeptImage
+from replay.results.run.variant import CompiledKernel, KeptImage
 
 FORMAT = "replay.comparison/1"
 
@@ -32,7 +32,7 @@ class ComparedLaunch:
 
 @dataclass(frozen=True)
 class ComparedSide:
-    """One side of one row. variant: what was chosen otherwise than in the snapshot, "" nothing. time_ns: median over
+    """One side of one row. variant: what was changed from the snapshot, "" nothing. time_ns: median over
     the rounds of the medians of their samples; None when nothing was measured. cycles: the same in SM cycles, None
     where they are not known."""
 

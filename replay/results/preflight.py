@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from replay.results.schema import DriverFacts, SnapshotFacts
+from replay.results.run.origin import DriverFacts, SnapshotFacts
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a snapshot asks for, and what there is. state: ok, lacking (it cannot be replayed here), differs
-    (it can, otherwise than in the application), unknown. text: the lack in words; advice: what to do about it."""
+    """One thing that a snapshot needs, and what there is. state: ok, lacking (it cannot be replayed here), differs
+    (it can, but not as in the application), unknown. text: the lack in words; advice: what to do about it."""
 
     item: str
     needs: str

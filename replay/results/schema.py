@@ -10,92 +10,36 @@ from dataclasses import dataclass, field
 
 from replay.results.run.origin import ApplicationFacts, DeviceFacts, DriverFacts, SnapshotFacts, WindowFacts
 from replay.results.run.placement import (
-    MovedWord,
-    PlacedRange,
     Placement,
     Relocation,
-    ShiftedReplay,
-    SuspectWord,
 )
 from replay.results.run.timing import (
     Fidelity,
-    KernelCounters,
     LaunchTime,
     NodeTime,
     Profile,
     Restore,
     Serialized,
-    TimeSummary,
     Timing,
-    Warning_,
     WindowCounters,
 )
 from replay.results.run.variant import (
     CapturedKernel,
-    CompiledKernel,
-    KeptImage,
     VariantFacts,
-    VariantImage,
-    VariantKernel,
 )
 from replay.results.run.verification import (
-    Fault,
-    OutputDifference,
-    OutputElements,
-    OutputMismatch,
-    OutputTolerance,
     Verification,
 )
 
 FORMAT = "replay.result/1"
 
-__all__ = [
-    "ApplicationFacts",
-    "CapturedKernel",
-    "CompiledKernel",
-    "KeptImage",
-    "DeviceFacts",
-    "DriverFacts",
-    "FORMAT",
-    "Fault",
-    "Fidelity",
-    "KernelCounters",
-    "LaunchTime",
-    "MovedWord",
-    "NodeTime",
-    "OutputDifference",
-    "OutputElements",
-    "OutputMismatch",
-    "OutputTolerance",
-    "PlacedRange",
-    "Placement",
-    "Profile",
-    "Relocation",
-    "Restore",
-    "RunResult",
-    "Serialized",
-    "ShiftedReplay",
-    "SnapshotFacts",
-    "SuspectWord",
-    "TimeSummary",
-    "Timing",
-    "VariantFacts",
-    "VariantImage",
-    "VariantKernel",
-    "Verification",
-    "Warning_",
-    "WindowCounters",
-    "WindowFacts",
-    "WindowResult",
-]
-
 
 @dataclass(frozen=True)
 class RunResult:
-    """One replay of one snapshot. notes: what was done otherwise than in the application, or is missing from the
+    """One replay of one snapshot. notes: what was done differently from the application, or is missing from the
     capture. timing: cold; hot: without a flush; each None when it was not asked for or impossible (a note says why).
     nodes: with --expand-graphs. counters: with --counters, on the built-in CPU driver. relocation: with --shift.
-    variant: what was chosen otherwise; None: as captured. kernels: what the captured ones are made of. command: the
+    variant: what was changed; None: as captured. kernels: what the captured ones are made of. command: the
     words that were typed after `replay`, without those that say what to do with the result."""
 
     format: str

@@ -58,11 +58,7 @@ def write_whole(path: str | os.PathLike[str], data: bytes, mode: int = PRIVATE) 
         try:
             descriptor, temporary = open_beside(target, mode)
         except OSError as error:
-            raise FileError(
-                (error.strerror or str(error)).lower(),
-                where=target,
-                next="write into a folder that exists and is writable",
-            ) from None
+            raise FileError.of(error, target, "write into a folder that exists and is writable") from None
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
@@ -72,9 +68,7 @@ def write_whole(path: str | os.PathLike[str], data: bytes, mode: int = PRIVATE) 
         except BaseException as error:
             temporary.unlink(missing_ok=True)
             if isinstance(error, OSError):
-                raise FileError(
-                    (error.strerror or str(error)).lower(), where=target, next="free some space"
-                ) from None
+                raise FileError.of(error, target, "free some space") from None
             raise
 
 
@@ -84,7 +78,7 @@ def _write_through(target: Path, data: bytes) -> None:
         with open(target, "wb") as file:
             file.write(data)
     except OSError as error:
-        raise FileError((error.strerror or str(error)).lower(), where=target) from None
+        raise FileError.of(error, target) from None
 
 
 def read_result(path: str | os.PathLike[str]) -> RunResult:

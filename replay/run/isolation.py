@@ -14,24 +14,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from replay.errors import FileError, UsageError
+from replay.errors import FileError
 
 SAMPLE_INTERVAL_S = 0.05  # between two looks at the memory of a worker; it can touch some 0.2 GiB meanwhile
 DEFAULT_SHARE = 0.9  # of the machine's memory, or of what a container may have
 MAXIMUM_LOG_BYTES = 64 << 20  # of what a worker printed
 
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_SIZE = re.compile(r"(\d{1,15})\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 _STATUS = re.compile(rb"^(VmRSS|VmSwap):\s*(\d+) kB$", re.MULTILINE)
 _SHARES = re.compile(rb"^(Pss|SwapPss):\s*(\d+) kB$", re.MULTILINE)
-
-
-def parse_size(text: str, where: str) -> int:
-    """Bytes of `500M`, `16G`, `1048576`. Raises UsageError, which names `where`."""
-    match = _SIZE.fullmatch(text.strip())
-    if match is None or int(match[1]) == 0:
-        raise UsageError(f"{text[:40]!r} is no size", where=where, next="give for example 500M or 16G")
-    return int(match[1]) * _UNITS[match[2].lower()]
 
 
 def default_memory_limit() -> int:
@@ -100,9 +90,7 @@ class WorkerLog:
             self._printed = open(folder / f"{name}.out", "wb", buffering=0)  # noqa: SIM115
         except OSError as error:
             self.close()
-            raise FileError(
-                (error.strerror or str(error)).lower(), where=folder, next="choose another folder"
-            ) from None
+            raise FileError.of(error, folder, "choose another folder") from None
 
     def step(self, text: str) -> None:
         """The worker went on to something, or ended. The same again is left out."""

@@ -20,19 +20,18 @@ from replay.outputs.tolerance import Tolerance
 from replay.planning.spans import is_global, plan_spans
 from replay.results import schema
 from replay.results.preflight import Finding, Preflight
+from replay.results.run.origin import DriverFacts
 from replay.run.isolation import WorkerLog
 from replay.run.result import (
-    all_of,
     application_facts,
     assemble,
     ended_inside,
-    first_of,
     snapshot_facts,
 )
 from replay.run.supervisor import WorkerProcess
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.own import is_own
-from replay.snapshot.schema import Environment, Kernel, Range, from_wire
+from replay.snapshot.schema import Environment, Kernel, Range, all_of, first_of, from_wire
 from replay.snapshot.windows import choose_window
 from replay.timing.stopping import StoppingParameters
 from replay.variants.model import Variant
@@ -50,13 +49,13 @@ class RunOptions:
     expand_graphs: launch graphs node by node. counters: what the built-in CPU driver counts; another driver is refused.
     window: number of the one to replay, in a snapshot that has several. caches: with which the window is timed.
     serialize: also run the work of its streams one after another. profile: replay once, for a profiler; timing is None.
-    relocate: whether memory may be elsewhere where its captured address cannot be had.
+    relocate: whether memory may be elsewhere where its captured address cannot be reserved.
     shift: number (from 1) of the way in which all memory is moved on purpose, 0 for not at all; census: what to change
     in the pointer census (`shift.change_census`).
     dtypes: element types of buffers, by number, address or name of the buffer. tolerance: of outputs; None for what
     follows from kernels and devices. save_outputs: folder for expected and actual outputs that differ; save_all: and
     for those that are equal. log_folder: keeps what the worker says. memory_limit_bytes: the worker is killed when it
-    holds more memory of the host. variant: what is done otherwise than in the
+    holds more memory of the host. variant: what is changed from the
     application; a driver or device that it names goes before those here. environment: what the worker's has beside or
     instead of this process's and the variant's. trust: the snapshot may do in its worker what its user may; else the
     worker is confined, but for a profiler.
@@ -112,12 +111,12 @@ def run_snapshot(
             )
         choose_window(reader, options.window)
         facts = snapshot_facts(reader, options.window)
-        environment = first_of(reader, Environment, "environment")
+        environment = first_of(reader, Environment)
         application = application_facts(reader, environment)
-        kernels = [kernel.demangled or kernel.name for kernel in all_of(reader, Kernel, "kernel")]
+        kernels = [kernel.demangled or kernel.name for kernel in all_of(reader, Kernel)]
         ended = ended_inside(reader)
         made_of = captured_kernels(reader)
-        ranges = all_of(reader, Range, "range")
+        ranges = list(all_of(reader, Range))
         spans = plan_spans(ranges)
         plan = plan_variant(options.variant, reader, driver, device, progress)
     dtypes = declared_types(ranges, options.dtypes)
@@ -196,7 +195,7 @@ def dry_run(
         findings.append(Finding("variant", plan.facts.text, "its interface fits", "ok"))
     return Preflight(
         facts,
-        schema.DriverFacts(
+        DriverFacts(
             driver.name, str(driver.library), answer["driver_version"], driver.emulated, driver.reason
         ),
         answer["device"],
@@ -248,7 +247,7 @@ def _ask_workers(
             notes = [*answer["notes"], *worker.unconfined, *([log.problem] if log.problem else [])]
             return {**answer, "notes": notes}, given
         if last:
-            raise EngineError(f"memory cannot be had where it was captured: {worker.taken}", where=request["snapshot"],
+            raise EngineError(f"memory cannot be placed as captured: {worker.taken}", where=request["snapshot"],
                               next=STAY_ADVICE)  # fmt: skip
         log.step("an address is taken, another worker tries")
         restarts += 1

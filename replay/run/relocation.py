@@ -12,9 +12,9 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from replay.engine.checking.shift import CensusChange
-from replay.engine.checking.suspects import (
-    Known,
+from replay.engine.relocation.known import Known
+from replay.engine.relocation.shift import CensusChange
+from replay.engine.relocation.suspects import (
     find_false,
     find_followed,
     find_missed,
@@ -23,6 +23,8 @@ from replay.engine.checking.suspects import (
 )
 from replay.errors import ReplayError
 from replay.results import schema
+from replay.results.run.placement import Placement, Relocation, ShiftedReplay, SuspectWord
+from replay.results.run.verification import Verification
 from replay.run.parent import RunOptions, run_snapshot
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.windows import choose_window
@@ -52,14 +54,14 @@ def prove(
     options: RunOptions,
     result: schema.RunResult,
     progress: Progress = lambda text: None,
-) -> schema.Relocation:
+) -> Relocation:
     """Replay with all memory moved, twice. `result` is that of the replay at the captured addresses."""
     verdict = result.verification.verdict
     if verdict not in ("match", "wrong", "unsure"):
         why = f"no outputs can be compared: {result.verification.reason}"
         if verdict == "nondeterministic":
             why = "the outputs differ between two replays of the same input, moved or not"
-        return schema.Relocation("unsure", why)
+        return Relocation("unsure", why)
     return _Proof(path, options, progress, result.verification).carry_out()
 
 
@@ -68,8 +70,8 @@ class _Move:
     """One replay with all memory moved. placement: None where it failed. differing_bytes: from the captured outputs;
     more than any memory has where it failed."""
 
-    replayed: schema.ShiftedReplay
-    placement: schema.Placement | None = None
+    replayed: ShiftedReplay
+    placement: Placement | None = None
     differing_bytes: int = 1 << 64
 
 
@@ -80,21 +82,21 @@ class _Proof:
     path: str | os.PathLike[str]
     options: RunOptions
     progress: Progress
-    unmoved: schema.Verification
+    unmoved: Verification
     tried: int = 0
 
-    def carry_out(self) -> schema.Relocation:
+    def carry_out(self) -> Relocation:
         """Both moves, and what explains an outcome that is not the captured one."""
         moves = [self._moved(number, {}, f"{number} of {len(SHIFTS)}") for number in SHIFTS]
         replays = [move.replayed for move in moves]
         if all(one.verdict == "match" for one in replays):
             if any(one.unmoved_ranges for one in replays):
-                return schema.Relocation("unsure", "not all memory could be moved", replays)
+                return Relocation("unsure", "not all memory could be moved", replays)
             alike = "the outputs differ from the captured ones in the same bytes, moved or not"
-            return schema.Relocation("proven", alike if self.unmoved.differing_digest else "", replays)
+            return Relocation("proven", alike if self.unmoved.differing_digest else "", replays)
         failed = [one for one in replays if one.verdict in ("wrong", "failed")]
         if not failed:
-            return schema.Relocation(
+            return Relocation(
                 "unsure", next(one.reason for one in replays if one.verdict != "match"), replays
             )
         with SnapshotReader(self.path) as reader:
@@ -105,16 +107,16 @@ class _Proof:
         reason = next((one.reason for one in failed if one.reason), "") or "moved memory gives other outputs"
         if not known.complete:
             reason += "; not all memory was searched for the reason"
-        return schema.Relocation("failed", reason, replays, suspects, self.tried)
+        return Relocation("failed", reason, replays, suspects, self.tried)
 
     def _explain(
         self,
         reader: SnapshotReader,
         known: Known,
-        replays: Sequence[schema.ShiftedReplay],
+        replays: Sequence[ShiftedReplay],
         moves: Sequence[_Move],
-    ) -> list[schema.SuspectWord]:
-        """Words that explain it: confirmed ones alone where there are any, else the likely ones."""
+    ) -> list[SuspectWord]:
+        """Words that explain it: only confirmed ones where there are any, else the likely ones."""
         self.progress("looking for pointers that were missed")
         touched = next((one.touched for one in replays if one.touched), 0)
         missed = find_missed(reader, known, touched)
@@ -128,7 +130,7 @@ class _Proof:
             followed = find_followed(replays[0].words, replays[1].words, complete)
         numbers = find_false(known, followed, complete[0]) if complete else []
         # There may be several: one that makes fewer bytes differ is left alone from then on.
-        left: list[schema.SuspectWord] = []
+        left: list[SuspectWord] = []
         fewest = moves[0].differing_bytes
         for number in numbers:
             if self.tried >= MAXIMUM_TRIALS:
@@ -144,10 +146,10 @@ class _Proof:
         likely = [word for word in missed if aim is None or known.range_at(word.value) is aim]
         return likely + (numbers if followed else [])
 
-    def _explains(self, words: Sequence[schema.SuspectWord]) -> bool:
+    def _explains(self, words: Sequence[SuspectWord]) -> bool:
         return self._try(words).replayed.verdict == "match"
 
-    def _fewest(self, words: Sequence[schema.SuspectWord]) -> list[schema.SuspectWord]:
+    def _fewest(self, words: Sequence[SuspectWord]) -> list[SuspectWord]:
         """Of words that together explain it, those without which they do not, as far as the trials reach."""
         left = list(words)
         step = len(left) // 2
@@ -164,7 +166,7 @@ class _Proof:
                 step //= 2
         return left
 
-    def _try(self, words: Sequence[schema.SuspectWord]) -> _Move:
+    def _try(self, words: Sequence[SuspectWord]) -> _Move:
         """Move 1 once more with these words patched, or left alone."""
         change: CensusChange = {"patch": [], "leave": []}
         for word in words:
@@ -195,7 +197,7 @@ class _Proof:
             done = stage and not stage.startswith(_BEFORE_ANYTHING_MOVED)
             verdict = "failed" if done else "not_done"
             reason = _without_advice(error)
-            return _Move(schema.ShiftedReplay(number, verdict, reason=reason))  # type: ignore[arg-type]
+            return _Move(ShiftedReplay(number, verdict, reason=reason))  # type: ignore[arg-type]
         assert result.relocation is not None
         replayed = result.relocation.replays[0]
         if replayed.verdict in ("match", "wrong", "unsure"):

@@ -1,6 +1,6 @@
 """The parent's side of a worker process: started, watched, and gone afterwards, whatever happens. Never loads CUDA.
 
-A worker that hangs, faults, holds too much memory or is killed becomes a WorkerError; nothing of it is left behind: it
+A worker that hangs, faults, holds too much memory or is killed becomes a WorkerError; nothing of it remains: it
 runs in a process group of its own, leaves no core file and no temporary file, and dies with this process.
 """
 
@@ -16,6 +16,8 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from replay import interrupts, settings
@@ -33,37 +35,31 @@ _CPU_DRIVER = "replay CPU driver: "  # how the built-in driver's messages begin
 _BOOTSTRAP = "import sys; sys.path[:] = {path!r}; from replay.engine.worker import main; main()"
 
 
+@dataclass
 class WorkerProcess:
-    """One worker process: started, watched, and gone when `run` returns, whatever happens."""
+    """One worker process: started, watched, and gone when `run` returns, whatever happens.
 
-    def __init__(
-        self,
-        request: dict[str, Any],
-        driver: Driver,
-        timeout_s: float,
-        progress: Callable[[str], None],
-        memory_limit_bytes: int | None = None,
-        log: WorkerLog | None = None,
-        layout: str = layouts.ORDER[0],
-        inherited: tuple[int, ...] = (),
-        environment: dict[str, str] | None = None,
-    ) -> None:
-        """inherited: open files that the request names. environment: beside or instead of this process's."""
-        self._environment = environment or {}
-        self._inherited = inherited
-        self._memory_limit_bytes = memory_limit_bytes
-        self._kept = log or WorkerLog(None, "")
-        self.layout = layout  # of its address space: what is asked for, and when it runs what it got
-        self._request = request
-        self._driver = driver
-        self._timeout_s = timeout_s
-        self._progress = progress
-        self._stage = "starting"
-        self.refused_by_driver = self.refused_at_start = False
-        self.taken = ""  # which address, and why
-        self.unconfined: list[str] = []  # what the kernel did not let be confined
-        self._log: deque[str] = deque(maxlen=_LOG_LINES)
-        self._partial_line = b""
+    inherited: open files that the request names. environment: beside or instead of this process's. layout: of its
+    address space: what is asked for, and when it runs what it got. taken: which address, and why. unconfined: what the
+    kernel did not let be confined.
+    """
+
+    request: dict[str, Any]
+    driver: Driver
+    timeout_s: float
+    progress: Callable[[str], None]
+    memory_limit_bytes: int | None
+    log: WorkerLog
+    layout: str
+    inherited: tuple[int, ...]
+    environment: dict[str, str]
+    refused_by_driver: bool = False
+    refused_at_start: bool = False
+    taken: str = ""
+    unconfined: list[str] = field(default_factory=list)
+    _stage: str = "starting"
+    _lines: deque[str] = field(default_factory=partial(deque, maxlen=_LOG_LINES))
+    _partial_line: bytes = b""
 
     def run(self) -> dict[str, Any] | None:
         """The worker's result; None when an address was taken and another worker should try. Raises ReplayError."""
@@ -80,7 +76,7 @@ class WorkerProcess:
             finally:
                 os.close(write_end)
             answer = self._watch(process, read_end)
-            if self._request.get("profile"):
+            if self.request.get("profile"):
                 self._let_end(process)
             return answer
         finally:
@@ -90,7 +86,7 @@ class WorkerProcess:
                     _end(process)
 
     def _start(self, write_end: int) -> subprocess.Popen[bytes]:
-        request = {**self._request, "parent": os.getpid(), "descriptor": write_end}
+        request = {**self.request, "parent": os.getpid(), "descriptor": write_end}
         path = [entry for entry in sys.path if entry]
         with layouts.started_in(self.layout) as self.layout:
             process = subprocess.Popen(
@@ -99,10 +95,10 @@ class WorkerProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env={
-                    **worker_environment(self._driver, self._request.get("confine", True)),
-                    **self._environment,
+                    **worker_environment(self.driver, self.request.get("confine", True)),
+                    **self.environment,
                 },
-                pass_fds=(write_end, *self._inherited),
+                pass_fds=(write_end, *self.inherited),
                 start_new_session=True,
             )
         assert process.stdin is not None
@@ -115,12 +111,12 @@ class WorkerProcess:
         assert process.stdout is not None
         pending = bytearray()
         last_sign_s = time.monotonic()
-        memory = MemoryWatch(process.pid, self._memory_limit_bytes)
+        memory = MemoryWatch(process.pid, self.memory_limit_bytes)
         with selectors.DefaultSelector() as selector:
             selector.register(read_end, selectors.EVENT_READ)
             selector.register(process.stdout, selectors.EVENT_READ)
             while True:
-                left_s = self._timeout_s - (time.monotonic() - last_sign_s)
+                left_s = self.timeout_s - (time.monotonic() - last_sign_s)
                 if left_s <= 0:
                     raise self._hung()
                 if held := memory.exceeded():
@@ -160,22 +156,22 @@ class WorkerProcess:
                             self._show_log()
                             raise _error(message["error"], self._said())
                         self._stage = message.get("stage", self._stage)
-                        self._kept.step(self._stage)
-                        self._progress(str(message.get("progress", self._stage)))
+                        self.log.step(self._stage)
+                        self.progress(str(message.get("progress", self._stage)))
 
     def _let_end(self, process: subprocess.Popen[bytes]) -> None:
         """A profiler writes what it has seen when the process ends; so this one ends by itself."""
-        deadline_s = time.monotonic() + self._timeout_s
+        deadline_s = time.monotonic() + self.timeout_s
         while process.poll() is None and time.monotonic() < deadline_s:
             self._drain_log(process)
             time.sleep(0.01)
 
     def _take_log(self, data: bytes, end: bool = False) -> None:
-        self._kept.printed(data)
+        self.log.printed(data)
         data += b"\n" if end else b""
         *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         self._partial_line = self._partial_line[-4096:]
-        self._log.extend(line[-4096:].decode("utf-8", "replace") for line in lines)
+        self._lines.extend(line[-4096:].decode("utf-8", "replace") for line in lines)
 
     def _drain_log(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
@@ -189,7 +185,7 @@ class WorkerProcess:
         """What the CPU driver wrote about an error: each message with its indented continuation."""
         found: list[str] = []
         speaking = False
-        for line in self._log:
+        for line in self._lines:
             if line.startswith(_CPU_DRIVER):
                 speaking = True
                 found.append(line)
@@ -201,12 +197,12 @@ class WorkerProcess:
 
     def _show_log(self) -> None:
         if settings.TRACEBACK.value():
-            print("\n".join(self._log), file=sys.stderr)
+            print("\n".join(self._lines), file=sys.stderr)
 
     def _hung(self) -> WorkerError:
         return WorkerError(
-            f"the worker made no progress for {self._timeout_s:g} s while {self._stage}, and was killed",
-            where=self._request["snapshot"],
+            f"the worker made no progress for {self.timeout_s:g} s while {self._stage}, and was killed",
+            where=self.request["snapshot"],
             next="a kernel may wait for something that is not in the snapshot; --timeout allows more time",
         )
 
@@ -214,7 +210,7 @@ class WorkerProcess:
         return WorkerError(
             f"the worker held {held >> 20} MiB of the host's memory while {self._stage}, more than the limit of "
             f"{limit >> 20} MiB, and was killed",
-            where=self._request["snapshot"],
+            where=self.request["snapshot"],
             next="--memory-limit SIZE allows more; on the CPU driver, device memory is memory of the host",
         )
 
@@ -230,14 +226,14 @@ class WorkerProcess:
             how = f"was ended by {name}"
         else:
             how = f"ended with status {status} and without a result"
-        said = next((line for line in reversed(self._log) if line.strip()), "")
+        said = next((line for line in reversed(self._lines) if line.strip()), "")
         advice = {
             signal.SIGKILL: "it may have been killed for its use of memory",
             signal.SIGSEGV: "the driver faulted; try another with --driver, and report this with the snapshot",
         }
         return WorkerError(
             f"the worker {how} while {self._stage}" + (f"; it said: {said[:300]}" if said else ""),
-            where=self._request["snapshot"],
+            where=self.request["snapshot"],
             next=advice.get(signal.Signals(-status)) if -status in list(signal.Signals) else None,
         )
 

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from types import TracebackType
 from typing import TypeVar
 
 from replay.errors import FormatError, ReplayError
@@ -41,7 +40,7 @@ class SnapshotInfo:
     condition: "whole", or where the usable content ends. objects: kind -> number, from the index.
     problems: the first note of each code that says what is missing; of UNSUPPORTED_CALL, of each function.
     problem_counts: code -> number of such notes.
-    windows: of a file with several, each with its summary; `summary` is then what they come to together.
+    windows: of a file with several, each with its summary; `summary` is then that of all.
     """
 
     path: str
@@ -97,9 +96,7 @@ class Snapshot:
     def __enter__(self) -> Snapshot:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *ending: object) -> None:
         self.reader.close()
 
     def choose_window(self, number: int | None) -> None:

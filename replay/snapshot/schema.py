@@ -7,25 +7,27 @@ comes from a stranger.
 
 Order of a whole file: header, environment, image*, kernel*, call* (setup), chunk*, range*, change*, call* (window),
 census*, note*, summary. `summary` alone is enough for `replay info`.
-A file with several windows has header and environment once, and all of the rest for each window, behind a `window`.
+A file with several windows has header and environment once, and all of the rest for each window, after a `window`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, Protocol, TypeVar
 
 from replay.api.structs import TENSOR_MAP_BYTES
 from replay.errors import FormatError
 from replay.snapshot.wire import from_wire as from_wire
 from replay.snapshot.wire import to_wire as to_wire
 
+T = TypeVar("T")
+
 CHUNK_BYTES = 256 * 1024  # memory is cut into chunks of this size; the last one of a range may be shorter
 DIGEST_BYTES = 16  # BLAKE3, truncated
 ZERO_DIGEST = bytes(DIGEST_BYTES)  # stands for a chunk of zeros, which is never stored
-INLINE_BYTES = 4096  # attachments up to this size stand inside their call, larger ones in chunks
+INLINE_BYTES = 4096  # attachments up to this size are inside their call, larger ones in chunks
 
-MAXIMUM_CALLS = 50_000_000
 MAXIMUM_RANGES = 4_000_000
 MAXIMUM_RANGE_BYTES = 1 << 44
 _ARRAY_LAYERED, _ARRAY_CUBEMAP = 1, 4  # CUDA_ARRAY3D_*
@@ -139,12 +141,10 @@ class Kernel:
     grid: list[int]  # of the first launch: x, y, z
     block: list[int]
     shared_bytes: int  # dynamic, of the first launch
-    attributes: dict[str, int] = field(
-        default_factory=dict
-    )  # registers, static_shared_bytes, local_bytes, ...
-    launch_attributes: list[str] = field(
-        default_factory=list
-    )  # of the first launch: "CLUSTER_DIMENSION 4x1x1"
+    # By name: registers, static_shared_bytes, local_bytes, ...
+    attributes: dict[str, int] = field(default_factory=dict)
+    # Of the first launch, such as "CLUSTER_DIMENSION 4x1x1"
+    launch_attributes: list[str] = field(default_factory=list)
     refused: bool = False  # the driver took none of its launches
 
 
@@ -187,14 +187,15 @@ class Call:
 
 @dataclass(frozen=True)
 class Perturbation:
-    """What capture did to the application beside recording its calls: how often and how long it waited for the device
+    """What capture did to the application besides recording its calls: how often and how long it waited for the device
     to become idle, and what it copied after that; hashed_bytes: what it found unchanged or changed on the device, by a
     kernel of its own, which copy_ns includes; asked_ns: how long it looked for the variables of modules.
 
     launches_matched: launches that the selection matches. Of these no window holds: outside_selection, those that
     --launch or --each leaves out; busy_threads, those whose window other threads kept closed; after_end, those that
-    came when the selection was complete or a quota had ended the capture (of kernels known by then). in_stream_capture:
-    launches that went into a stream capture; they are none of launches_matched, the launches of their graph are.
+    came when the selection was complete or a quota had ended the capture (only of kernels that it had met by then).
+    in_stream_capture: launches that went into a stream capture; they are none of launches_matched, the launches of
+    their graph are.
     """
 
     waits: int = 0
@@ -342,7 +343,7 @@ class Change:
     """What the host wrote into memory of its own inside the window, which no call of the driver tells.
 
     Bytes from `offset` of range `range` on. moment "before": they were there before call `call` (the end of the window
-    when it has no such call), since the host wrote them. "after": they were seen behind call `call`, which waited for
+    when it has no such call), since the host wrote them. "after": they were seen after call `call`, which waited for
     the device; the device wrote them or the host did.
 
     undecided: stretches of these bytes, as pairs of u64 (from, how many), in which something had changed before
@@ -360,7 +361,7 @@ class Change:
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A tensor map (CUtensorMap) that stands in memory or in kernel parameters of the window, and how it was made.
+    """A tensor map (CUtensorMap) that is in memory or in kernel parameters of the window, and how it was made.
 
     `encoded` are its 128 bytes, `address` the captured global address that it holds. `call` encoded it, or the map
     whose address was replaced since; its number is that of the captured call.
@@ -445,6 +446,25 @@ class Summary:
     threads: int = 0
     perturbation: Perturbation | None = None  # None: not known
     fault: Fault | None = None  # None: there was none, or the capture is older than this field
+
+
+class Source(Protocol):
+    """What gives the plain values of the objects of a kind: a `SnapshotReader`."""
+
+    def objects(self, kind: str) -> Iterator[Any]:
+        """In their order."""
+        ...
+
+
+def all_of(source: Source, kind: type[T]) -> Iterator[T]:
+    """The objects of one kind, in their order. Raises FormatError for one that does not fit."""
+    name = next(name for name, known in KINDS.items() if known is kind)
+    return (from_wire(kind, value) for value in source.objects(name))
+
+
+def first_of(source: Source, kind: type[T]) -> T | None:
+    """The first object of a kind; None if there is none. Raises FormatError if it does not fit."""
+    return next(all_of(source, kind), None)
 
 
 KINDS: dict[str, type] = {

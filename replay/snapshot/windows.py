@@ -1,4 +1,4 @@
-"""A file with several windows: which there are, the choice of one, and what they come to together."""
+"""A file with several windows: which there are, the choice of one, and their totals."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Numbers:
 
 
 def total(summaries: list[schema.Summary]) -> schema.Summary:
-    """What several windows come to together; memory is that of the largest."""
+    """The totals of several windows; memory is that of the largest."""
     if len(summaries) == 1:
         return summaries[0]
     kernels: dict[tuple[str, str], schema.Kernel] = {}

@@ -19,7 +19,7 @@ _HERE = Path(__file__).resolve().parent
 def environment(base: Mapping[str, str], driver: Driver) -> dict[str, str]:
     """The variables to add to `base` for a program that runs on `driver`: none unless that is the CPU driver.
 
-    A variable that stands in `base` is left alone, but PYTHONPATH is added to.
+    A variable that `base` has is kept, but PYTHONPATH is extended.
     """
     if not driver.emulated:
         return {}

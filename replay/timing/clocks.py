@@ -1,6 +1,7 @@
 """The state of the device while it is measured: clocks, throttling, power, temperature, who else uses it.
 
-Read through NVML where there is one; otherwise recorded as unavailable with the reason. Not yet seen on a GPU.
+Read through NVML where there is one; otherwise recorded as unavailable with the reason. Not yet seen on a GPU
+(GT-CLOCKS).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether a replay takes as long as the application did: the same launches, there and here, and why they may differ.
 
 Pure: decides from plain values. The application's figure is one run of each launch between two events, with the caches
-and clocks that it happened to have; so it is held against the replay's cold and hot medians, between which it may lie.
+and clocks that it happened to have; so it is compared with the replay's cold and hot medians, between which it may lie.
 A variant need not take as long: it is compared with the captured kernel, and nothing is said of how true the replay is.
 """
 
@@ -11,15 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from replay.results.schema import (
-    ApplicationFacts,
-    DeviceFacts,
-    Fidelity,
-    LaunchTime,
-    Placement,
-    Timing,
-    WindowFacts,
-)
+from replay.results.run.origin import ApplicationFacts, DeviceFacts, WindowFacts
+from replay.results.run.placement import Placement
+from replay.results.run.timing import Fidelity, LaunchTime, Timing
+from replay.text import cuda_version
 
 REPRODUCED = 0.05  # largest deviation
 CACHE_EFFECT = 1.05  # cold over hot, from which on caches matter
@@ -106,13 +101,12 @@ def _causes(
     application: ApplicationFacts,
     here: Conditions,
 ) -> list[str]:
-    """What may lie behind a deviation, likeliest first."""
+    """Possible causes of a deviation, likeliest first."""
     slower_there = deviation > 0
     found = []
     if application.driver_version != here.driver_version:
-        found.append(
-            f"another driver: {_version(application.driver_version)} there, {_version(here.driver_version)} here"
-        )
+        there, now = map(cuda_version, (application.driver_version, here.driver_version))
+        found.append(f"another driver: CUDA {there} there, CUDA {now} here")
     if here.emulated:
         found.append(
             "the CPU driver's time depends on settings: REPLAY_EMULATOR_SLOWDOWN, _NOISE, _MULTIPROCESSORS, _FUSE"
@@ -156,7 +150,3 @@ def _causes(
         found.append("the application's first launch of a kernel may have paid for loading its module")
     found.append("the application's figure is a single run of each launch")
     return found
-
-
-def _version(version: int) -> str:
-    return f"CUDA {version // 1000}.{version % 1000 // 10}"

@@ -20,7 +20,7 @@ MAXIMUM_DISCARDED = 64
 @dataclass(frozen=True)
 class Sample:
     """One run of the window. gpu_ns: between the events, None where they could not be used. host_ns: from before
-    the first call until the device was idle. sm_clock_mhz: what NVML says behind it, None where unknown. slow_clock:
+    the first call until the device was idle. sm_clock_mhz: what NVML says after it, None where unknown. slow_clock:
     the clock was too low to count. runs: how many the times are the mean of. cycles: of the SM clock in gpu_ns;
     effective_clock_mhz: which was that clock; None where no stamps were taken."""
 

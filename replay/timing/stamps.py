@@ -1,7 +1,7 @@
-"""SM cycles of a window, from stamps that a small kernel leaves in front of it and behind it.
+"""SM cycles of a window, from stamps that a small kernel leaves before it and after it.
 
 Each multiprocessor that a stamp kernel runs on leaves one pair of clocks: its own cycle counter, read where the global
-timer of the device ticks. The same multiprocessor in front and behind then says how many cycles it made in how many
+timer of the device ticks. The same multiprocessor before and after then says how many cycles it made in how many
 nanoseconds, whatever the step of the timer. Pure: decodes and judges plain values; `engine/measuring/stamps.py` takes
 them. PTX ISA calls `%globaltimer` specific to the target, so nothing is believed that the events contradict.
 """
@@ -15,7 +15,7 @@ from statistics import median
 STAMP_BYTES = 32  # of one multiprocessor: u64 nanoseconds, u64 cycles, u32 taken, padding
 _STAMP = struct.Struct("<QQII8x")
 
-# Of the time between the events, which the stamps stand around: how much of it they must span, for the events' own step
+# Of the time between the events, which the stamps enclose: how much of it they must span, for the events' own step
 SPANNED = 0.9
 EVENT_STEP_NS = 1_000
 HIGHEST_MHZ = 10_000  # of any multiprocessor; above, the two clocks do not belong together

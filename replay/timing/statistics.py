@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from replay.results.run.timing import TimeSummary
 
 # pyperf's and hyperfine's limit for a modified z-score (Iglewicz and Hoaglin give 3.5 as 0.6745 x; this is 10 MADs
 # away)
@@ -12,41 +13,22 @@ OUTLIER_SCORE = 14.826
 _MAD_TO_SIGMA = 1.4826
 
 
-@dataclass(frozen=True)
-class Summary:
-    """What a list of samples says. Quartiles interpolate linearly. noise: standard deviation over the mean."""
-
-    count: int
-    median: float
-    mean: float
-    minimum: float
-    maximum: float
-    lower_quartile: float
-    upper_quartile: float
-    noise: float
-
-    @property
-    def interquartile_range(self) -> float:
-        """Upper minus lower quartile."""
-        return self.upper_quartile - self.lower_quartile
-
-
-def summarize(samples: Sequence[float]) -> Summary:
-    """The summary of at least one sample. Raises ValueError for none."""
-    if not samples:
+def summarize(samples_ns: Sequence[float]) -> TimeSummary:
+    """The summary of at least one sample, quartiles interpolated linearly. Raises ValueError for none."""
+    if not samples_ns:
         raise ValueError("no samples")
-    ordered = sorted(samples)
+    ordered = sorted(samples_ns)
     count = len(ordered)
     mean = math.fsum(ordered) / count
     variance = math.fsum((value - mean) ** 2 for value in ordered) / (count - 1) if count > 1 else 0.0
-    return Summary(
+    return TimeSummary(
         count=count,
-        median=quantile(ordered, 0.5),
-        mean=mean,
-        minimum=float(ordered[0]),
-        maximum=float(ordered[-1]),
-        lower_quartile=quantile(ordered, 0.25),
-        upper_quartile=quantile(ordered, 0.75),
+        median_ns=float(quantile(ordered, 0.5)),
+        mean_ns=mean,
+        minimum_ns=float(ordered[0]),
+        maximum_ns=float(ordered[-1]),
+        lower_quartile_ns=float(quantile(ordered, 0.25)),
+        upper_quartile_ns=float(quantile(ordered, 0.75)),
         noise=math.sqrt(variance) / mean if mean > 0 else 0.0,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from replay.results.schema import Warning_
+from replay.results.run.timing import Warning_
 from replay.timing.sampler import Measurement
 from replay.timing.statistics import outliers, samples_for, summarize
 from replay.timing.stopping import RIGOROUS, StoppingParameters
@@ -55,17 +55,17 @@ def warnings(
     found += _of_the_noise(times, parameters, modelled)
     summary = summarize(times)
     first = measurement.first.gpu_ns if measurement.first else None
-    if not modelled and first is not None and first > FIRST_RUN_SLOW * summary.median:
-        found.append(Warning_("first-run-slow", f"the first run took {first / summary.median:.1f} x the median",
+    if not modelled and first is not None and first > FIRST_RUN_SLOW * summary.median_ns:
+        found.append(Warning_("first-run-slow", f"the first run took {first / summary.median_ns:.1f} x the median",
                               "it is not counted; loading or compiling happened then"))  # fmt: skip
-    if not modelled and summary.median * batch < SHORT_KERNEL_NS:
-        found.append(Warning_("short-kernel", f"the window takes only {summary.median / 1000:.1f} us",
+    if not modelled and summary.median_ns * batch < SHORT_KERNEL_NS:
+        found.append(Warning_("short-kernel", f"the window takes only {summary.median_ns / 1000:.1f} us",
                               "events resolve about 0.5 us: capture a window of more launches, or look at the hot "
                               "time where its samples are batches"))  # fmt: skip
-    if not modelled and not_held and summary.median < SHORT_LAUNCH_NS * max(launches, 1):
+    if not modelled and not_held and summary.median_ns < SHORT_LAUNCH_NS * max(launches, 1):
         found.append(Warning_("not-held", "the stream was not held while the window was queued, so the time may hold "
                               "gaps in which the device waited for the host",
-                              "capture the launches alone (--kernel), or look with a profiler"))  # fmt: skip
+                              "capture only the launches (--kernel), or look with a profiler"))  # fmt: skip
     if measurement.stop and measurement.stop.code == "timeout":
         longest = parameters.maximum_wall_ns >= RIGOROUS.maximum_wall_ns
         found.append(Warning_("timeout", measurement.stop.text,

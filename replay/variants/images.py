@@ -15,7 +15,7 @@ from replay.images import ImageKind, KernelInfo, ModuleInfo
 from replay.images.cubin import machine_code
 from replay.images.model import GlobalVariable
 from replay.images.ptx import shared_declared
-from replay.results.schema import KeptImage, VariantKernel
+from replay.results.run.variant import KeptImage, VariantKernel
 
 MAXIMUM_FILE_BYTES = 1 << 30
 # Of what a result keeps: one image, all of them packed and written as text, and a source
@@ -78,7 +78,7 @@ class BuiltImage:
         return [data for kind, data in images.usable_modules(self.data, architecture) if kind == "ptx"]
 
     def code(self, name: str, architecture: int | None) -> str:
-        """Digest of the machine code of a kernel alone; "" where the image has none for the device."""
+        """Digest of only the machine code of a kernel; "" where the image has none for the device."""
         for kind, data in images.usable_modules(self.data, architecture):
             if kind == "cubin" and (found := machine_code(data, name)):
                 return images.image_digest(found)
@@ -126,13 +126,11 @@ def read_file(path: str) -> bytes:
 
 
 def read_image_file(path: str) -> BuiltImage:
-    """A cubin, PTX or fat binary; a wrapper cannot stand in a file. Raises FileError, ImageError."""
+    """A cubin, PTX or fat binary; a wrapper cannot be in a file. Raises FileError, ImageError."""
     data = read_file(path)
     kind = images.identify(data)
     if kind not in ("ptx", "cubin", "fatbin"):
-        raise ImageError(
-            "is no cubin, PTX or fat binary", where=path, next=_HOW_TO_MAKE
-        )  # fmt: skip
+        raise ImageError("is no cubin, PTX or fat binary", where=path, next=_HOW_TO_MAKE)
     try:
         return BuiltImage(data[: images.image_size(data + b"\0") - (kind == "ptx")], Path(path).name)
     except ImageError as error:

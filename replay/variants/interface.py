@@ -1,10 +1,11 @@
-"""The interface of a kernel against that of the kernel that shall stand for it, and against its launches.
+"""The interface of a kernel against that of the kernel that is to be replaced, and against its launches.
 
 Pure. What differs is a fact with both sides; whether it keeps the kernel from being launched is part of the fact.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -67,17 +68,11 @@ def compare_interfaces(
     launches = list(launches)
     return [
         *_parameters(captured, variant),
-        _static_shared(captured, variant),
+        Fact("static shared memory", _shared(captured), _shared(variant)),
         *_launches(variant, launches, architecture),
         *_extents(launches),
-        _threads("threads a block, most", captured.max_threads, variant.max_threads, launches, exact=False),
-        _threads(
-            "threads a block, required",
-            captured.required_threads,
-            variant.required_threads,
-            launches,
-            exact=True,
-        ),
+        _threads("most", captured.max_threads, variant.max_threads, launches, exact=False),
+        _threads("required", captured.required_threads, variant.required_threads, launches, exact=True),
         _cluster(captured, variant, launches),
     ]
 
@@ -123,14 +118,8 @@ def _advice(what: str, source: str) -> str:
 def _parameters(captured: KernelInfo, variant: KernelInfo) -> list[Fact]:
     old = [(item.offset, item.size) for item in captured.parameters]
     new = [(item.offset, item.size) for item in variant.parameters]
-    facts = [
-        Fact(
-            "parameters",
-            str(len(old)),
-            str(len(new)),
-            "" if len(old) == len(new) else "another number of parameters",
-        )
-    ]
+    problem = "" if len(old) == len(new) else "another number of parameters"
+    facts = [Fact("parameters", str(len(old)), str(len(new)), problem)]
     for number in range(min(max(len(old), len(new)), SHOWN_PARAMETERS)):
         sides = [side[number] if number < len(side) else None for side in (old, new)]
         if sides[0] != sides[1]:
@@ -140,10 +129,6 @@ def _parameters(captured: KernelInfo, variant: KernelInfo) -> list[Fact]:
     if old != new and not any(fact.problem for fact in facts):
         facts.append(Fact("parameters", f"{len(old)}", f"{len(new)}", "sizes or offsets differ"))
     return [*facts, Fact("parameter bytes", str(captured.parameter_bytes), str(variant.parameter_bytes))]
-
-
-def _static_shared(captured: KernelInfo, variant: KernelInfo) -> Fact:
-    return Fact("static shared memory", _shared(captured), _shared(variant))
 
 
 def _launches(variant: KernelInfo, launches: list[Launched], architecture: int | None) -> list[Fact]:
@@ -172,14 +157,14 @@ def _threads(
     *,
     exact: bool,
 ) -> Fact:
-    limit = MAXIMUM_THREADS if variant is None else min(_product(variant), MAXIMUM_THREADS)
+    limit = MAXIMUM_THREADS if variant is None else min(math.prod(variant), MAXIMUM_THREADS)
     problem = ""
     for item in launches:
         if exact and variant is not None and item.block != variant:
             problem = f"it is launched with {_text(item.block)}"
-        elif not exact and _product(item.block) > limit:
-            problem = f"it is launched with {_text(item.block)}, {_product(item.block)} threads; {limit} are possible"
-    return Fact(what, _text(captured), _text(variant), problem)
+        elif not exact and math.prod(item.block) > limit:
+            problem = f"it is launched with {_text(item.block)}, {math.prod(item.block)} threads; {limit} are possible"
+    return Fact(f"threads a block, {what}", _text(captured), _text(variant), problem)
 
 
 def _cluster(captured: KernelInfo, variant: KernelInfo, launches: list[Launched]) -> Fact:
@@ -194,17 +179,10 @@ def _cluster(captured: KernelInfo, variant: KernelInfo, launches: list[Launched]
             problem = f"it is launched with {_text(item.cluster)}"
         elif any(blocks % size for blocks, size in zip(item.grid, wanted, strict=True) if size):
             problem = f"a grid of {_text(item.grid)} cannot be cut into such clusters"
-    if (
-        captured.required_cluster is not None
-        and wanted is None
-        and not any(any(item.cluster) for item in launches)
-    ):
+    asked = any(any(item.cluster) for item in launches)
+    if captured.required_cluster is not None and wanted is None and not asked:
         problem = "the captured kernel relies on its cluster, which no launch asks for"
     return Fact("cluster, required", _text(captured.required_cluster), _text(wanted), problem)
-
-
-def _product(value: Dimensions) -> int:
-    return value[0] * value[1] * value[2]
 
 
 def _text(value: Dimensions | None) -> str:

@@ -20,7 +20,7 @@ class _Known:
     words: dict[str, int] | None = None
 
 
-# Options whose value is a buffer, a symbol table, or that concern LTO IR alone are left out.
+# Options whose value is a buffer, a symbol table, or that concern only LTO IR are left out.
 OPTIONS: dict[str, _Known] = {
     "max-registers": _Known(0, 255),
     "threads-per-block": _Known(1, 1024),
@@ -52,7 +52,7 @@ class JitOption:
 
 
 def parse_jit(texts: Iterable[str]) -> tuple[JitOption, ...]:
-    """`opt-level=2,max-registers=64,lineinfo`; a name alone switches on. Raises UsageError."""
+    """`opt-level=2,max-registers=64,lineinfo`; a name without a value switches on. Raises UsageError."""
     found: dict[str, JitOption] = {}
     for item in (item.strip() for text in texts for item in text.split(",")):
         name, equals, value = item.partition("=")

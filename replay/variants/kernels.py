@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from replay.errors import UsageError
-from replay.images.demangle import short_name
+from replay.errors import EngineError, UsageError
+from replay.images.demangle import demangle, short_name
 from replay.snapshot.schema import Kernel
+from replay.text import some
+from replay.variants.model import Swap
 
 SHOWN_KERNELS = 8
 _IMAGE_DIGITS = 8  # of a digest, where kernels have the same name
@@ -66,7 +68,25 @@ def shown(kernels: Sequence[Kernel]) -> str:
     names = [kernel.demangled or kernel.name for kernel in kernels]
     texts = [
         f"{name}@{kernel.image[:_IMAGE_DIGITS]}" if names.count(name) > 1 else name
-        for name, kernel in zip(names[:SHOWN_KERNELS], kernels, strict=False)
+        for name, kernel in zip(names, kernels, strict=True)
     ]
-    more = f" and {len(names) - SHOWN_KERNELS} more" if len(names) > SHOWN_KERNELS else ""
-    return ", ".join(texts) + more if texts else "none"
+    return some(texts, SHOWN_KERNELS) or "none"
+
+
+def name_in(swap: Swap, kernel: Kernel, there: list[str]) -> str:
+    """Which kernel of a file replaces one: that of the name given, its own, or the only one. Raises
+    EngineError."""
+    if swap.name:
+        named = [name for name in there if swap.name in (name, demangle(name), short_name(demangle(name)))]
+        if len(named) == 1:
+            return named[0]
+    elif kernel.name in there:
+        return kernel.name
+    elif len(there) == 1:
+        return there[0]
+    listed = ", ".join(there[:8]) + (" ..." if len(there) > 8 else "")
+    wanted = swap.name or kernel.name
+    raise EngineError(
+        f"has no kernel {wanted}", where=swap.file,
+        next=f"name one that it has, as {swap.kernel or kernel.name}={swap.file}@NAME: {listed}",
+    )  # fmt: skip

@@ -26,7 +26,7 @@ Dimensions = tuple[int, int, int]
 @dataclass(frozen=True)
 class Swap:
     """The module image of `kernel` is taken from `file`. kernel: its name or a regular expression, "" for every one
-    that has its name in the file. name: the kernel of the file that stands for it, "" for the one of its name."""
+    that has its name in the file. name: the kernel of the file that replaces it, "" for the one of its name."""
 
     kernel: str
     file: str
@@ -53,10 +53,10 @@ class Geometry:
 
 @dataclass(frozen=True)
 class Variant:
-    """What is done otherwise than in the application. Everything empty: as captured.
+    """What is changed from the application. Everything empty: as captured.
 
     ptxas: a version ("13.0", "12.9.86") or the path of one; "" for none: images are loaded as they are.
-    environment: what the replaying process has beside or instead of this one's.
+    environment: what the replaying process has in addition to or instead of this one's.
     """
 
     driver: str = ""
@@ -169,7 +169,7 @@ def make_variant(
     shared: Iterable[str] = (),
     env: Iterable[str] = (),
 ) -> Variant:
-    """A variant of the values as they stand on a command line. Raises UsageError."""
+    """A variant of the values as they are on a command line. Raises UsageError."""
     shapes = [
         parse_geometry(what, text)
         for what, texts in zip(Variant.SHAPES, (grid, block, shared), strict=True)
@@ -194,7 +194,7 @@ def parse_environment(text: str) -> tuple[str, str]:
 
 def parse_swap(text: str, is_file: Callable[[str], bool] = lambda name: Path(name).is_file()) -> Swap:
     """`KERNEL=FILE`, `KERNEL=FILE@NAME` or `FILE`. All may hold "=" and "@": the longest name in front of a file that
-    exists is the kernel's, and what stands behind such a file is the name in it.
+    exists is the kernel's, and what follows such a file is the name in it.
 
     Raises UsageError when there is no such file.
     """

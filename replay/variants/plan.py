@@ -1,4 +1,4 @@
-"""What a variant comes to for one snapshot: images read or built, interfaces compared, all before anything runs.
+"""What a variant changes in one snapshot: images read or built, interfaces compared, all before anything runs.
 
 Order: the kernels that are meant; files read and sources compiled; PTX assembled; then interfaces, variables and
 geometry compared with what the snapshot asks for. Raises InterfaceMismatch with both sides.
@@ -16,23 +16,22 @@ from replay.drivers import Driver
 from replay.engine.preflight.findings import machine_code_runs, ptx_compiles
 from replay.engine.variants import Replacement, Shape, reshaped_geometry
 from replay.errors import EngineError, ImageError, UsageError
-from replay.images.demangle import demangle, short_name
 from replay.images.model import KernelInfo, Parameter
 from replay.inspection.launches import LaunchedKernel
 from replay.inspection.pieces import read_contents
-from replay.results.schema import KeptImage, VariantFacts, VariantImage
+from replay.results.run.variant import KeptImage, VariantFacts, VariantImage
 from replay.snapshot.container import SnapshotReader
-from replay.snapshot.schema import Call, Image, Kernel, Range, from_wire
+from replay.snapshot.schema import Call, Image, Kernel, Range, all_of
 from replay.variants import device
 from replay.variants.images import SOURCE_SUFFIXES, BuiltImage, describe, keep, read_image_file
 from replay.variants.interface import GEOMETRY, Fact, Launched, compare_interfaces, compare_variables, refuse
-from replay.variants.kernels import find_kernel, only_kernel, shown
+from replay.variants.kernels import find_kernel, name_in, only_kernel, shown
 from replay.variants.model import Geometry, Swap, Variant
 from replay.variants.usage import ImageUse, image_uses, launched
 
 Progress = Callable[[str], None]
 
-# digest of a captured image -> what stands for it: digest of a new one -> it, and kernels, captured -> new name
+# digest of a captured image -> what replaces it: digest of a new one -> it, and kernels, captured -> new name
 Built = dict[str, dict[str, tuple[BuiltImage, dict[str, str]]]]
 
 
@@ -61,7 +60,7 @@ class Plan:
 
     @contextmanager
     def request(self) -> Iterator[tuple[dict[str, Any] | None, tuple[int, ...]]]:
-        """What the worker is told, and the open files that it must inherit: no file of an image can stay behind."""
+        """What the worker is told, and the open files that it must inherit: no file of an image can remain."""
         if not (self.replacements or self.shapes or self.jit):
             yield None, ()
             return
@@ -114,14 +113,10 @@ class _Planning:
         self._reader = reader
         self._driver = driver
         self._progress = progress
-        self._kernels: list[Kernel] = [from_wire(Kernel, value) for value in reader.objects("kernel")]
-        self._images: dict[str, Image] = {}
-        for value in reader.objects("image"):
-            image: Image = from_wire(Image, value)
-            self._images[image.digest] = image
-        calls: list[Call] = [from_wire(Call, value) for value in reader.objects("call")]
-        ranges: list[Range] = [from_wire(Range, value) for value in reader.objects("range")]
-        self._uses = image_uses(calls, ranges)
+        self._kernels = list(all_of(reader, Kernel))
+        self._images = {image.digest: image for image in all_of(reader, Image)}
+        calls = list(all_of(reader, Call))
+        self._uses = image_uses(calls, list(all_of(reader, Range)))
         self._launches = launched(calls, self._kernels)
         self._captured: dict[str, BuiltImage] = {}
         decides = variant.swaps or variant.ptxas or variant.geometry
@@ -130,13 +125,13 @@ class _Planning:
 
     def plan(self) -> Plan:
         """The whole order of the module's docstring."""
-        shapes = [shape for item in self._variant.geometry for shape in self._shapes(item)]
+        shapes = [self._shape(item) for item in self._variant.geometry]
         built: Built = {}
         for swap in self._variant.swaps:
             self._swap(swap, built)
         if self._variant.ptxas:
             self._assemble(built)
-        replacements, images, facts = [], [], []
+        replacements, images = [], []
         for digest, stand_ins in built.items():
             for image, names in stand_ins.values():
                 replacement = self._fit(digest, image, names, alone=len(stand_ins) == 1)
@@ -144,10 +139,10 @@ class _Planning:
                     self._notes.append(
                         f"--ptxas assembled {image.source}, and not the captured image beside it"
                     )
-                facts += self._compare(digest, image, replacement, shapes)
+                self._compare(digest, image, replacement, shapes)
                 replacements.append(replacement)
                 images.append((digest, image, replacement))
-        facts += self._compare_shapes(shapes, built, replacements)
+        self._compare_shapes(shapes, built, replacements)
         described = [self._described(*item) for item in images]
         geometry = [f"{shape.what} of {shape.kernel.name}: {_shown(shape)}" for shape in shapes]
         jit = self._variant.jit
@@ -165,7 +160,7 @@ class _Planning:
             if self._variant.ptxas:
                 what, option = "assembled and not run", "--ptxas"
             raise NotExecutable(
-                f"{what}: the built-in CPU driver executes PTX alone", result, where=option,
+                f"{what}: the built-in CPU driver executes only PTX", result, where=option,
                 next="replay on a GPU (--driver system), or swap in PTX or a .cu",
             )  # fmt: skip
         pairs = tuple((option.number, option.value) for option in jit)
@@ -173,14 +168,11 @@ class _Planning:
 
     # -- what is meant ------------------------------------------------------------------------------------------
 
-    def _shapes(self, item: Geometry) -> list[Shape]:
+    def _shape(self, item: Geometry) -> Shape:
         option = f"--{item.what}"
-        kernel = (
-            find_kernel(self._kernels, item.kernel, option)
-            if item.kernel
-            else only_kernel(self._kernels, option)
-        )
-        return [Shape(item.what, LaunchedKernel(kernel.name, kernel.image), item.value)]
+        named = item.kernel and find_kernel(self._kernels, item.kernel, option)
+        kernel = named or only_kernel(self._kernels, option)
+        return Shape(item.what, LaunchedKernel(kernel.name, kernel.image), item.value)
 
     def _swap(self, swap: Swap, built: Built) -> None:
         image = self._build(swap.file)
@@ -189,13 +181,13 @@ class _Planning:
         if not there:
             raise ImageError(f"has no kernel for sm_{self._architecture}", where=swap.file)
         for kernel in self._meant(swap, there):
-            self._stand_in(swap, image, kernel, _name_in(swap, kernel, there), built)
+            self._stand_in(swap, image, kernel, name_in(swap, kernel, there), built)
 
     def _stand_in(self, swap: Swap, image: BuiltImage, kernel: Kernel, new_name: str, built: Built) -> None:
-        """`new_name` of the image stands for the kernel."""
+        """`new_name` of the image replaces the kernel."""
         if not kernel.image or kernel.image not in self._images:
             raise EngineError(
-                "the image of this kernel was not captured, so nothing can stand for it", where=kernel.name
+                "the image of this kernel was not captured, so nothing can replace it", where=kernel.name
             )
         images = built.setdefault(kernel.image, {})
         for known, names in images.values():
@@ -244,7 +236,7 @@ class _Planning:
 
     def _build(self, file: str) -> BuiltImage:
         if file.endswith(SOURCE_SUFFIXES):
-            from replay.variants.compiler import compile_source
+            from replay.variants.compilers.cuda_source import compile_source
 
             assert self._architecture is not None
             self._progress(f"compiling {os.path.basename(file)}")
@@ -254,7 +246,7 @@ class _Planning:
 
     def _assemble(self, built: Built) -> None:
         """Every image that a launched kernel is from, unless it has no PTX."""
-        from replay.variants.ptxas import assemble, find_ptxas
+        from replay.variants.compilers.ptxas import assemble, find_ptxas
 
         assert self._architecture is not None
         tool = find_ptxas(self._variant.ptxas, self._progress)
@@ -276,13 +268,7 @@ class _Planning:
                         where="--ptxas", next="build it without relocatable device code, or swap in a cubin",
                     )  # fmt: skip
                 self._progress(f"assembling image {digest[:8]} with ptxas {tool.version}")
-                made = assemble(
-                    tool,
-                    texts[0],
-                    image.source,
-                    self._architecture,
-                    self._variant.jit,
-                )
+                made = assemble(tool, texts[0], image.source, self._architecture, self._variant.jit)
                 built[digest][made.digest] = (replace(made, source_text=image.source_text), names)
         if without:
             raise EngineError(
@@ -314,9 +300,7 @@ class _Planning:
             digest, image.digest, image.data, names, () if launched_others else others, bool(launched_others)
         )
 
-    def _compare(
-        self, digest: str, image: BuiltImage, replacement: Replacement, shapes: list[Shape]
-    ) -> list[Fact]:
+    def _compare(self, digest: str, image: BuiltImage, replacement: Replacement, shapes: list[Shape]) -> None:
         facts = self._variables(digest, image, replacement)
         for kernel in self._kernels:
             if kernel.image != digest or kernel.name not in replacement.names:
@@ -330,7 +314,6 @@ class _Planning:
             launches = self._launched(kernel, shapes)
             facts = compare_interfaces(self._interface(kernel), info, launches, self._architecture) + facts
             refuse(facts, kernel.demangled or kernel.name, image.source)
-        return facts
 
     def _variables(self, digest: str, image: BuiltImage, replacement: Replacement) -> list[Fact]:
         used = self._uses.get(digest, ImageUse()).variables
@@ -347,13 +330,11 @@ class _Planning:
             if name in there and 0 < size_bytes < there[name].size:
                 self._notes.append(
                     f"variable {name} has {there[name].size} bytes in {image.source} and {size_bytes} as captured: "
-                    "what lies behind these keeps its initial value"
+                    "what comes after these keeps its initial value"
                 )
         return compare_variables(used.items(), there)
 
-    def _compare_shapes(
-        self, shapes: list[Shape], built: Built, replacements: list[Replacement]
-    ) -> list[Fact]:
+    def _compare_shapes(self, shapes: list[Shape], built: Built, replacements: list[Replacement]) -> None:
         for key in dict.fromkeys(shape.kernel for shape in shapes):
             kernel = next(k for k in self._kernels if (k.name, k.image) == (key.name, key.image))
             if kernel.image not in built or not any(
@@ -362,18 +343,13 @@ class _Planning:
                 info = self._interface(kernel)
                 facts = compare_interfaces(info, info, self._launched(kernel, shapes), self._architecture)
                 refuse(facts, kernel.demangled or kernel.name, GEOMETRY)
-        return []
 
     def _launched(self, kernel: Kernel, shapes: list[Shape]) -> list[Launched]:
-        mine = [
-            shape
-            for shape in shapes
-            if (shape.kernel.name, shape.kernel.image) == (kernel.name, kernel.image)
-        ]
-        found = self._launches.get((kernel.name, kernel.image), [])
+        key = kernel.name, kernel.image
+        mine = [shape for shape in shapes if (shape.kernel.name, shape.kernel.image) == key]
         return [
             replace(item, **reshaped_geometry(item.grid, item.block, item.shared_bytes, mine))
-            for item in found
+            for item in self._launches.get(key, [])
         ]
 
     def _interface(self, kernel: Kernel) -> KernelInfo:
@@ -381,7 +357,8 @@ class _Planning:
         original = self._original(kernel.image)
         info = None
         try:
-            info = original.kernel(kernel.name, self._architecture) if original is not None else None
+            if original is not None:
+                info = original.kernel(kernel.name, self._architecture)
         except ImageError as error:
             self._notes.append(f"the captured image of {kernel.name} cannot be read: {error.what}")
         slots = tuple(Parameter(slot.offset_bytes, slot.size_bytes) for slot in kernel.parameters)
@@ -410,24 +387,6 @@ class _Planning:
             compiler=image.compiler, target=modules[0].target if modules else "", beside=replacement.beside,
             same=original is not None and original.data.rstrip(b"\0") == image.data.rstrip(b"\0"), kernels=kernels,
         )  # fmt: skip
-
-
-def _name_in(swap: Swap, kernel: Kernel, there: list[str]) -> str:
-    """Which kernel of a file stands for one: that of the name given, its own, or the only one."""
-    if swap.name:
-        named = [name for name in there if swap.name in (name, demangle(name), short_name(demangle(name)))]
-        if len(named) == 1:
-            return named[0]
-    elif kernel.name in there:
-        return kernel.name
-    elif len(there) == 1:
-        return there[0]
-    listed = ", ".join(there[:8]) + (" ..." if len(there) > 8 else "")
-    wanted = swap.name or kernel.name
-    raise EngineError(
-        f"has no kernel {wanted}", where=swap.file,
-        next=f"name one that it has, as {swap.kernel or kernel.name}={swap.file}@NAME: {listed}",
-    )  # fmt: skip
 
 
 def _shown(shape: Shape) -> str:

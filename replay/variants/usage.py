@@ -1,4 +1,4 @@
-"""What the application asked of each module image: the kernels and variables that a stand-in for it must have."""
+"""What the application asked of each module image: the kernels and variables that its replacement must have."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from replay.api.functions import by_symbol
-from replay.inspection.launches import KernelNames, launches, named_arguments
+from replay.api.vocabulary import LOADED_TYPES, Effect
+from replay.inspection.launches import UNKNOWN, KernelNames, launches, named_arguments
 from replay.planning.spans import is_global
 from replay.snapshot.schema import Call, Kernel, Range
 from replay.variants.interface import Launched
 
-_VARIABLES = {"cuModuleGetGlobal_v2": "hmod", "cuModuleGetGlobal": "hmod", "cuLibraryGetGlobal": "library",
-              "cuLibraryGetManaged": "library"}  # fmt: skip
 _CLUSTER = "CLUSTER_DIMENSION "
 
 
@@ -36,18 +35,17 @@ def image_uses(calls: Iterable[Call], ranges: Iterable[Range]) -> dict[str, Imag
             continue
         arguments = named_arguments(call, (parameter.name for parameter in row.parameters))
         names.follow(call, arguments)
-        for place in ("module", "library", "pMod"):
-            if handle := _word(call, place):
-                images[handle] = names.image(handle)
-        for place in ("hfunc", "pKernel"):
-            kernel = names.kernel(_word(call, place)) if place in call.outputs else None
-            if kernel is not None and kernel.name:
-                uses.setdefault(kernel.image, ImageUse()).kernels[kernel.name] = None
-        owner = arguments.get(_VARIABLES.get(call.function, ""), 0)
+        handle = _word(call, row.gives.name) if row.gives is not None else 0
+        if handle and row.gives is not None and row.gives.element in LOADED_TYPES:
+            images[handle] = names.image(handle)
+        kernel = names.kernel(handle) if row.gives_kernels and row.owner is not None and row.text else UNKNOWN
+        if kernel.name:
+            uses.setdefault(kernel.image, ImageUse()).kernels[kernel.name] = None
         name = call.inputs.get("name")
-        if call.function in _VARIABLES and isinstance(name, bytes):
+        if row.effect == Effect.GLOBAL and row.owner is not None and isinstance(name, bytes):
             text = name.rstrip(b"\0").decode("utf-8", "replace")
-            uses.setdefault(names.image(owner), ImageUse()).variables.setdefault(text, _word(call, "bytes"))
+            use = uses.setdefault(names.image(arguments.get(row.owner.name, 0)), ImageUse())
+            use.variables.setdefault(text, _word(call, "bytes"))
     for range_ in ranges:
         if is_global(range_) and range_.name and (image := images.get(range_.owner, "")):
             use = uses.setdefault(image, ImageUse())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from replay.results.schema import CompiledKernel, VariantFacts, VariantImage, VariantKernel
+from replay.results.run.variant import CompiledKernel, VariantFacts, VariantImage, VariantKernel
 from replay.text import Column, Screen, fields, number, shown, table
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def variant_fields(variant: VariantFacts) -> Iterator[tuple[str, str]]:
 
 
 def lowered(kernels: Iterable[CompiledKernel]) -> list[str]:
-    """What a ptxas was told of the version of PTX that is newer than it."""
+    """Which version a ptxas was given for PTX that is newer than it."""
     return list(dict.fromkeys(shown(kernel.lowered) for kernel in kernels if kernel.lowered))
 
 

@@ -1,4 +1,4 @@
-// What the C samples share: the driver API without any CUDA header, loading the PTX that stands beside a
+// What the C samples share: the driver API without any CUDA header, loading the PTX that is beside a
 // program, and the options that every sample takes. A C compiler is all that is needed to build them.
 //
 // The driver is loaded with dlopen and asked for each function through cuGetProcAddress, as the CUDA runtime
@@ -280,7 +280,7 @@ static inline char *read_beside_program(const char *name) {
   path[length] = '\0';
   char *folder_end = strrchr(path, '/') + 1;
   if ((size_t)(folder_end - path) + strlen(name) >= sizeof path)
-    stop("stands in a folder with too long a path");
+    stop("is in a folder with too long a path");
   strcpy(folder_end, name);
 
   FILE *file = fopen(path, "rb");

@@ -48,7 +48,7 @@ typedef struct { // CUgraphNodeParams of a conditional node
 _Static_assert(sizeof(Conditional) == 256, "CUgraphNodeParams");
 
 // A GPU's driver wants the CUDA toolkit's device runtime beside the PTX, for cudaGraphSetConditional. Not yet
-// seen on a GPU.
+// seen on a GPU (GT-DEVICE-RUNTIME).
 static CUmodule load_linked_module(const char *name) {
   char *ptx = read_beside_program(name);
   const char *toolkit = getenv("CUDA_HOME");

@@ -17,7 +17,7 @@ extern "C" __global__ void draw(unsigned *numbers, unsigned count) {
   numbers[i] = (state >> 8) * weights[i & 3] + launches;
 }
 
-// One thread, behind the launch of the others.
+// One thread, after the launch of the others.
 extern "C" __global__ void account(const unsigned *numbers, unsigned count, unsigned *found) {
   launches++;
   for (unsigned i = 0; i < count; i++)

@@ -20,6 +20,7 @@ from replay import drivers, stacks  # noqa: E402
 
 PROGRAMS = all_programs()
 TIMEOUT_S = 100
+pytestmark = pytest.mark.timeout(2 * toolchain.COMPILE_TIMEOUT_S)
 
 
 def test_the_corpus_is_large_enough():
@@ -43,7 +44,7 @@ def command(request: pytest.FixtureRequest, emulator_dir: Path) -> list[str]:
     program: Program = request.param
     for package in program.needs:
         if not installed(package):
-            pytest.skip(f"the Python package {package} is not installed")
+            pytest.skip(f"needs {package}: pip install 'gpu-replay[test,stacks]'")
     if program.kind == "python":
         return [sys.executable, str(program.source)]
     programs: toolchain.Programs = request.getfixturevalue("programs")
@@ -53,19 +54,17 @@ def command(request: pytest.FixtureRequest, emulator_dir: Path) -> list[str]:
     return [str(programs.compile(sources, *program.options, architecture=program.architecture))]
 
 
-def run(
-    command: list[str], program: Program, emulator_dir: Path, folder: Path
-) -> subprocess.CompletedProcess[str]:
-    """Run to the end in a folder of its own; what it said stands in the report of a failure."""
+def environment(program: Program, emulator_dir: Path) -> dict[str, str]:
     base = {name: value for name, value in os.environ.items() if not name.startswith("REPLAY_EMULATOR_")}
-    base.pop("PYTHONSAFEPATH", None)  # of `make test`; a program may import what stands beside it
+    base.pop("PYTHONSAFEPATH", None)  # of `make test`; a program may import what is beside it
     base["LD_LIBRARY_PATH"] = f"{emulator_dir}:{base.get('LD_LIBRARY_PATH', '')}".rstrip(":")
     driver = drivers.find_driver(str(emulator_dir))
-    environment = base | stacks.environment(base, driver) | program.environment
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S
-    )
-    print(f"$ {' '.join(command)}\nexit status {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return base | stacks.environment(base, driver) | program.environment
+
+
+def told(done: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
+    """What it said is in the report of a failure."""
+    print(f"$ {' '.join(done.args)}\nexit status {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done
 
 
@@ -75,22 +74,26 @@ def both(program: Program):
 
 @pytest.mark.parametrize(("command", "program"), [both(item) for item in PROGRAMS], indirect=["command"])
 def test_program_runs(command, program, emulator_dir, tmp_path):
-    done = run(command, program, emulator_dir, tmp_path)
+    words = environment(program, emulator_dir)
+    done = told(
+        subprocess.run(command, cwd=tmp_path, env=words, capture_output=True, text=True, timeout=TIMEOUT_S)
+    )
     assert done.returncode == program.status
     assert program.status or done.stdout.splitlines()[-1:] == ["ok"]
 
 
 @pytest.mark.parametrize(("command", "program"), [both(item) for item in PROGRAMS], indirect=["command"])
-def test_program_is_captured_unharmed_and_replayed(command, program, emulator_dir, tmp_path):
-    replay = [sys.executable, "-m", "replay"]
-    capture = [*replay, "capture", "--driver", str(emulator_dir), "--all", "-o", "all.rsnap", "--", *command]
-    done = run(capture, program, emulator_dir, tmp_path)
+def test_program_is_captured_unharmed_and_replayed(command, program, emulator_dir, tmp_path, commands):
+    words = environment(program, emulator_dir)
+
+    def replay(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return told(commands.run(arguments, cwd=tmp_path, env=words, timeout_s=TIMEOUT_S))
+
+    driver = ["--driver", str(emulator_dir)]
+    done = replay("capture", *driver, "--all", "-o", "all.rsnap", "--", *command)
     assert done.returncode == program.status
     assert program.status or "ok" in done.stdout.splitlines()
-    again = run(
-        [*replay, "run", "all.rsnap", "--driver", str(emulator_dir), "--samples", "1"],
-        program, emulator_dir, tmp_path,
-    )  # fmt: skip
+    again = replay("run", "all.rsnap", *driver, "--samples", "1")
     if program.replay:
         assert again.returncode == 3
         assert program.replay in again.stderr

@@ -1,7 +1,7 @@
 """Where the CPU driver is, and fixtures that call it.
 
 Settings are read once a process, so a test that needs a setting runs a script in a fresh process (`fresh`).
-`driver_api` is a module beside this file; scripts import it too.
+`driver_api` is a module in `helpers`; scripts import it too.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(Path(__file__).resolve().parent / "helpers"))
+
+from places import MODULE_PATH  # noqa: E402
+
+sys.path[:0] = MODULE_PATH
 
 import driver_api  # noqa: E402
 import graph_api  # noqa: E402
@@ -56,7 +59,7 @@ def fresh(emulator_dir: Path) -> Fresh:
         script: str, *, status: int | None = 0, environment: dict[str, str] | None = None, **settings: str
     ) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, **(environment or {})}
-        environment["PYTHONPATH"] = os.pathsep.join([str(HERE), environment.get("PYTHONPATH", "")])
+        environment["PYTHONPATH"] = os.pathsep.join([*MODULE_PATH, environment.get("PYTHONPATH", "")])
         environment["LD_LIBRARY_PATH"] = os.pathsep.join(
             [str(emulator_dir), environment.get("LD_LIBRARY_PATH", "")]
         )

@@ -13,31 +13,32 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
+from commands import COMMAND, Commands
+from toolchain import BuiltOnce
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 DRIVER = os.environ.get("REPLAY_TEST_DRIVER", "emulator")
 TIMEOUT_S = 90  # for one command; on one loaded core everything here takes a few seconds
 
-Completed = subprocess.CompletedProcess
+Completed = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="session")
-def samples(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with the C samples, built once per worker."""
-    folder = tmp_path_factory.mktemp("samples")
-    subprocess.run(
-        ["make", "-s", "-C", str(REPOSITORY / "samples"), f"OUT={folder}"],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return folder
+def samples(built_once: BuiltOnce) -> Path:
+    """The folder with the C samples."""
+
+    def build(folder: Path) -> None:
+        command = ["make", "-s", "-C", str(REPOSITORY / "samples"), f"OUT={folder}"]
+        subprocess.run(command, check=True, capture_output=True, text=True)
+
+    return built_once("samples", build)
 
 
 @dataclass
@@ -46,6 +47,7 @@ class Replay:
 
     folder: Path
     samples: Path
+    commands: Commands
     running: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def application(self, name: str, *arguments: str) -> list[str]:
@@ -56,14 +58,15 @@ class Replay:
         return [str(self.samples / name), *arguments]
 
     def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "replay", *arguments]
+        return [*COMMAND, *arguments]
 
     def capture_command(self, *selection: str, output: str, application: list[str]) -> list[str]:
-        return self.command("capture", "--driver", DRIVER, *selection, "-o", output, "--", *application)
+        return self.command(*_capture(selection, output, application))
 
-    def __call__(self, *arguments: str, status: int | None = 0, **options: object) -> Completed[str]:
+    def __call__(self, *arguments: str, status: int | None = 0, **options: Any) -> Completed:
         """Run one command. `status`: the exit status it must have; None accepts every one."""
-        return self._finish(self.command(*arguments), status, **options)
+        done = self.commands.run(arguments, cwd=self.folder, timeout_s=TIMEOUT_S, **options)
+        return _checked(done, status)
 
     def capture(
         self,
@@ -71,12 +74,18 @@ class Replay:
         application: list[str],
         output: str = "x.rsnap",
         status: int | None = 0,
-        **options: object,
-    ) -> Completed[str]:
-        command = self.capture_command(*selection, output=output, application=application)
-        return self._finish(command, status, **options)
+        **options: Any,
+    ) -> Completed:
+        return self(*_capture(selection, output, application), status=status, **options)
 
-    def run(self, snapshot: str = "x.rsnap", *arguments: str, status: int | None = 0) -> Completed[str]:
+    def other(self, command: list[str], **options: Any) -> Completed:
+        """Run another program to its end; it must succeed."""
+        done = subprocess.run(
+            command, cwd=self.folder, capture_output=True, text=True, timeout=TIMEOUT_S, **options
+        )
+        return _checked(done, 0)
+
+    def run(self, snapshot: str = "x.rsnap", *arguments: str, status: int | None = 0) -> Completed:
         return self("run", snapshot, "--driver", DRIVER, "--samples", "3", *arguments, status=status)
 
     def start(self, command: list[str]) -> subprocess.Popen[str]:
@@ -99,27 +108,29 @@ class Replay:
                 os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
 
-    def _finish(self, command: list[str], status: int | None, **options: object) -> Completed[str]:
-        done: Completed[str] = subprocess.run(  # type: ignore[call-overload]
-            command, cwd=self.folder, capture_output=True, text=True, timeout=TIMEOUT_S, **options
-        )
-        report = f"$ {' '.join(command)}\nexit status {done.returncode}\n{done.stdout}\n{done.stderr}"
-        assert "Traceback (most recent call last)" not in done.stderr, report
-        assert status is None or done.returncode == status, f"expected exit status {status}\n{report}"
-        return done
+
+def _capture(selection: Iterable[str], output: str, application: list[str]) -> list[str]:
+    return ["capture", "--driver", DRIVER, *selection, "-o", output, "--", *application]
+
+
+def _checked(done: Completed, status: int | None) -> Completed:
+    report = f"$ {' '.join(done.args)}\nexit status {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback (most recent call last)" not in done.stderr, report
+    assert status is None or done.returncode == status, f"expected exit status {status}\n{report}"
+    return done
 
 
 @pytest.fixture
-def replay(tmp_path: Path, samples: Path) -> Iterator[Replay]:
-    runner = Replay(tmp_path, samples)
+def replay(tmp_path: Path, samples: Path, commands: Commands) -> Iterator[Replay]:
+    runner = Replay(tmp_path, samples, commands)
     yield runner
     runner.stop_everything()
 
 
 @pytest.fixture(scope="session")
-def good_snapshot(tmp_path_factory: pytest.TempPathFactory, samples: Path) -> Path:
+def good_snapshot(tmp_path_factory: pytest.TempPathFactory, samples: Path, commands: Commands) -> Path:
     """One snapshot of the second inplace_scan, made once per worker. Tests copy it."""
-    runner = Replay(tmp_path_factory.mktemp("good"), samples)
+    runner = Replay(tmp_path_factory.mktemp("good"), samples, commands)
     runner.capture(
         "--kernel", "inplace_scan", "--launch", "2", application=runner.application("inplace_scan")
     )
@@ -145,7 +156,7 @@ def wait_for_pause() -> Callable[[Path, subprocess.Popen[str]], int]:
 
 @pytest.fixture
 def program(replay: Replay) -> Callable[..., list[str]]:
-    """Writes a Python program, and gives the command that runs it. It can import what stands in `programs/`."""
+    """Writes a Python program, and gives the command that runs it. It can import what is in `programs/`."""
 
     def write(text: str, *arguments: object) -> list[str]:
         path = replay.folder / "program.py"

@@ -40,7 +40,7 @@ def rewrite(source: Path, target: Path, edit: Edit) -> None:
     """Copy a snapshot with every object passed through `edit`, which gives the new value."""
     with SnapshotReader(source) as reader, SnapshotWriter(target) as writer:
         chunks = Chunks(reader, writer)
-        for kind, value in reader.iter_objects():
+        for kind, value in reader.chosen_objects():
             if kind == "chunk":
                 writer.write_chunk(value[1])
             else:
@@ -97,7 +97,7 @@ def add_note(source: Path, target: Path, note: dict[str, Any]) -> None:
 
     with SnapshotReader(source) as reader, SnapshotWriter(target) as writer:
         chunks = Chunks(reader, writer)
-        for kind, value in reader.iter_objects():
+        for kind, value in reader.chosen_objects():
             if kind == "chunk":
                 writer.write_chunk(value[1])
                 continue

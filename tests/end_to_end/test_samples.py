@@ -184,7 +184,7 @@ def test_uninstalled_driver_is_no_hindrance_to_reading(replay):
         assert done.returncode == 0, done.stderr
 
 
-def test_memory_behind_pointers_is_needed_and_its_absence_is_found(replay):
+def test_memory_that_pointers_reach_is_needed_and_its_absence_is_found(replay):
     """Without the rows that the table points to, outputs cannot match: so `reachable` is what makes them match."""
     arguments = ["--memory", "params", "--kernel", "pointer_table", "--launch", "2"]
     replay.capture(*arguments, application=replay.application("pointer_table"))

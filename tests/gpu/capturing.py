@@ -70,8 +70,9 @@ def array_steps(machine: Machine) -> None:
 def runtime_steps(machine: Machine) -> None:
     """CUDA runtime programs, with the runtime linked in both ways: how their lookups reach the shim."""
     nvcc = shutil.which("nvcc")
-    if nvcc:
-        library = str(Path(nvcc).resolve().parents[1] / "lib64")
+    if nvcc and not machine.emulated:
+        toolkit = Path(nvcc).resolve().parents[1]
+        library = str(next((path for path in (toolkit / "lib64", toolkit / "lib") if path.is_dir()), toolkit))
         machine.environment["LD_LIBRARY_PATH"] = os.pathsep.join(
             [library, *filter(None, [os.environ.get("LD_LIBRARY_PATH")])]
         )
@@ -161,28 +162,19 @@ def overhead_step(machine: Machine) -> None:
 
 
 def incremental_step(machine: Machine) -> None:
-    """The shim's hashing kernel on the real driver: windows over a buffer of which 1 % changes, found on the device and
-    by copying everything; the kernel has to be accepted, and both ways have to give the same memory."""
+    """Windows over a buffer of which 1 % changes: the first is copied whole, of the others what changed, and all of it
+    replays."""
     with machine.record.step("incremental contents") as step:
         machine.need_real_gpu()
         if not (importable("cuda.bindings") and importable("numpy")):
             raise StepSkipped("cuda-bindings or numpy is not installed")
         program = REPOSITORY / "benchmarks" / "changing_memory.py"
         application = [sys.executable, str(program), str(1 << 30), "8", "1"]
-        changed = {}
-        for way, options in (("device", []), ("host", ["--no-device-hash"])):
-            snapshot = f"incremental-{way}.rsnap"
-            selection = ["--driver", "system", "--kernel", "step", "--each", *options]
-            machine.replay("capture", *selection, "-o", snapshot, "--", *application, timeout_s=120)
-            summary = json.loads(machine.replay("info", snapshot, "--json"))["summary"]
-            step.facts[way] = summary["perturbation"]
-            listed = json.loads(machine.replay("ls", snapshot, "memory", "--json"))["memory"]
-            changed[way] = [(item["before"], item["after"]) for item in listed]
-        if not step.facts["device"]["hashed_bytes"] or step.facts["host"]["hashed_bytes"]:
-            raise StepFailed("the hashing kernel was not used, or was used where it must not be")
-        if changed["device"] != changed["host"]:
-            raise StepFailed("the two ways found different memory")
-        machine.replay("run", "incremental-device.rsnap", "--driver", "system", "--no-timing", timeout_s=120)
+        selection = ["--driver", "system", "--kernel", "step", "--each"]
+        machine.replay("capture", *selection, "-o", "incremental.rsnap", "--", *application, timeout_s=120)
+        summary = json.loads(machine.replay("info", "incremental.rsnap", "--json"))["summary"]
+        step.facts.update(summary["perturbation"])
+        machine.replay("run", "incremental.rsnap", "--driver", "system", "--no-timing", timeout_s=120)
 
 
 def end_to_end_step(machine: Machine) -> None:

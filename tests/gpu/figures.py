@@ -94,7 +94,7 @@ def _replay(machine: Machine, name: str) -> dict[str, Any]:
 
 
 def hold_step(machine: Machine) -> None:
-    """A short kernel between two events: not held, behind a wait for a value, behind a spinning kernel."""
+    """A short kernel between two events: not held, after a wait for a value, after a spinning kernel."""
     with machine.record.step("held stream") as step:
         machine.need_gpu()
         step.facts["quartiles_us"] = _last_line(

@@ -147,7 +147,7 @@ def counts(report: Path) -> dict[str, object]:
 
 
 def json_of(output: str) -> Any:
-    """The first JSON document of what a command printed, whose messages may stand in front of it."""
+    """The first JSON document of what a command printed, whose messages may come before it."""
     start = output.find("{")
     if start < 0:
         raise StepFailed("the command printed no JSON")

@@ -61,7 +61,7 @@ def _fidelity(steps: list[dict[str, Any]]) -> list[str]:
         "## Fidelity",
         "",
         "Median GPU time by events inside the application, beside the median of its replay. Cold: the L2 cache flushed",
-        f"in front of each run. Hot: runs one behind the other. Of kernels over {GOAL_FROM_US:g} us,",
+        f"before each run. Hot: runs one after the other. Of kernels over {GOAL_FROM_US:g} us,",
         f"{inside} of {counted} figures are within {100 * GOAL:g} %.",
         "",
         *_table(head, rows),

@@ -130,30 +130,79 @@ def texture_step(machine: Machine) -> None:
         machine.record.command([str(program)], environment=machine.environment)
 
 
-def tensor_map_step(machine: Machine) -> None:
-    """Copies through tensor maps on the device, by the CPU driver's tests: the order under a swizzle, im2col."""
-    with machine.record.step("tensor maps") as step:
-        machine.need_real_gpu()
+def cpu_driver_tests(
+    machine: Machine, name: str, files: list[str], keyword: str = "", timeout_s: float = 120
+) -> None:
+    """Tests that were written for the CPU driver, with the driver of this machine in its place: what fails, the CPU
+    driver does otherwise than the device. files: below tests/emulator."""
+    with machine.record.step(name) as step:
+        machine.need_gpu()
         if not (importable("pytest") and importable("numpy")):
             raise StepSkipped("pytest or numpy is not installed")
-        library = driver_library(machine)
-        tests = REPOSITORY / "tests" / "emulator"
-        report = machine.work / "tensor-maps.xml"
+        report = machine.work / f"{name}.xml"
         environment = {
             **machine.environment,
-            "REPLAY_TEST_EMULATOR_DIR": str(library.parent),
+            "REPLAY_TEST_EMULATOR_DIR": str(driver_library(machine).parent),
             "PYTHONSAFEPATH": "1",
         }
         arguments = [sys.executable, "-m", "pytest", "-q", "--junitxml", str(report)]
-        arguments += ["-k", "loaded or stored or gathered or scattered or changed"]
+        if keyword:
+            arguments += ["-k", keyword]
+        if importable("xdist"):
+            arguments += ["-n", str(min(4, os.cpu_count() or 1))]
         if not importable("pytest_timeout"):
             arguments += ["-o", "timeout=", "-p", "no:timeout"]
         try:
             machine.record.command(
-                [*arguments, str(tests / "test_tensor_maps.py"), str(tests / "test_tensor_map_shapes.py")],
-                timeout_s=120,
+                [*arguments, *(str(REPOSITORY / "tests" / "emulator" / file) for file in files)],
+                timeout_s=timeout_s,
                 environment=environment,
             )
         finally:
             if report.exists():
                 step.facts.update(counts(report))
+
+
+def tensor_map_step(machine: Machine) -> None:
+    """Copies through tensor maps: the order under a swizzle, im2col."""
+    cpu_driver_tests(
+        machine,
+        "tensor maps",
+        ["array/test_tensor_maps.py", "array/test_tensor_map_shapes.py"],
+        "loaded or stored or gathered or scattered or changed",
+    )
+
+
+def instruction_step(machine: Machine) -> None:
+    """Every instruction of the list, bit by bit."""
+    cpu_driver_tests(
+        machine,
+        "instructions",
+        ["exec/test_instructions.py"],
+        "bits_of_its_reference or carry_chains or vector_atomic",
+    )
+
+
+def error_step(machine: Machine) -> None:
+    """What functions answer to arguments that are wrong."""
+    cpu_driver_tests(machine, "errors", ["driver/test_bad_arguments.py"], timeout_s=60)
+
+
+def fault_step(machine: Machine) -> None:
+    """Kernels that must fail, each in a process of its own: which error, and what is answered after it, here and on the
+    CPU driver."""
+    with machine.record.step("faults") as step:
+        machine.need_gpu()
+        program = [sys.executable, str(HERE / "faults.py")]
+        emulated = {
+            **machine.environment,
+            "LD_LIBRARY_PATH": str(machine.stage / "replay" / "_native" / "emulator"),
+            "REPLAY_EMULATOR_QUIET": "1",
+        }
+        answers = [
+            json.loads(machine.record.command(program, environment=environment).strip().splitlines()[-1])
+            for environment in (machine.environment, emulated)
+        ]
+        step.facts.update(device=answers[0], cpu_driver=answers[1])
+        if different := [kind for kind in answers[0] if answers[0][kind] != answers[1][kind]]:
+            raise StepFailed(f"the CPU driver answers otherwise: {', '.join(different)}")

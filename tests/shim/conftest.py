@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from toolchain import BuiltOnce
 
+import replay
 from replay.capture.stand_in import make_stand_in
 
 HERE = Path(__file__).resolve().parent
@@ -26,17 +28,22 @@ import fakes  # noqa: E402
 import sanitizers  # noqa: E402
 from records import Capture, read_capture  # noqa: E402
 
-TIMEOUT_S = 60
-
-
-def native_folder() -> Path:
-    import replay
-
-    return Path(replay.__file__).resolve().parent / "_native"
+TIMEOUT_S = 100
 
 
 @pytest.fixture(scope="session")
-def interposer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shim(built_once: BuiltOnce) -> Callable[..., Path]:
+    """shim("name", *flags): builds the shim with constants of the test's own, once a session, and gives its path."""
+
+    def build(name: str, *flags: str, **options: tuple[str, ...]) -> Path:
+        folder = built_once(name, lambda folder: fakes.build_interposer(folder, *flags, **options))
+        return folder / fakes.SHIM
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def interposer(shim: Callable[..., Path]) -> Path:
     if sanitizers.CHOSEN:
         if missing := sanitizers.missing():
             # Asked for by name: a run that watched nothing must not look like one that found nothing.
@@ -44,43 +51,32 @@ def interposer(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 f"{fakes.COMPILER} has no {missing}, which the {sanitizers.CHOSEN} sanitizer needs: install it "
                 "(Debian: the libgcc-*-dev of this gcc), or choose another compiler with CC"
             )
-        return fakes.build_interposer(
-            tmp_path_factory.mktemp("sanitized"),
-            '-DREPLAY_VERSION="test"',
-            instrumentation=sanitizers.FLAGS[sanitizers.CHOSEN],
-        )
-    path = Path(os.environ.get("REPLAY_TEST_INTERPOSER") or native_folder() / "libreplay_interposer.so")
+        flags = sanitizers.FLAGS[sanitizers.CHOSEN]
+        return shim("sanitized", '-DREPLAY_VERSION="test"', instrumentation=flags)
+    native = Path(replay.__file__).resolve().parent / "_native"
+    path = Path(os.environ.get("REPLAY_TEST_INTERPOSER") or native / fakes.SHIM)
     if not path.exists():
         pytest.fail(f"no {path}: run `make setup`, or set REPLAY_TEST_INTERPOSER")
     return path
 
 
 @pytest.fixture(scope="session")
-def emulator_dir() -> Path:
-    folder = Path(os.environ.get("REPLAY_TEST_EMULATOR_DIR") or native_folder() / "emulator")
-    if not (folder / "libcuda.so.1").exists():
-        pytest.fail(f"no libcuda.so.1 in {folder}: run `make setup`, or set REPLAY_TEST_EMULATOR_DIR")
-    return folder
+def fake_dir(built_once: BuiltOnce) -> Path:
+    """The folder of the fake libcuda.so.1."""
+    return built_once("fake", fakes.build_fake_driver)
 
 
 @pytest.fixture(scope="session")
-def fake_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the fake libcuda.so.1, built once per worker."""
-    folder = tmp_path_factory.mktemp("fake")
-    fakes.build_fake_driver(folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+def program(built_once: BuiltOnce) -> Callable[..., Path]:
     """program("name", *flags): builds programs/name.c once and gives its path."""
-    folder = tmp_path_factory.mktemp("programs")
 
     def build(name: str, *flags: str, output: str = "") -> Path:
-        path = folder / (output or name)
-        if not path.exists():
-            fakes.compile_c(HERE / "programs" / f"{name}.c", path, *flags, "-ldl", "-lpthread")
-        return path
+        source, output = HERE / "programs" / f"{name}.c", output or name
+        flags = (*flags, "-ldl", "-lpthread")
+        folder = built_once(
+            f"programs/{output}", lambda folder: fakes.compile_c(source, folder / output, *flags)
+        )
+        return folder / output
 
     return build
 

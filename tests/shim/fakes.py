@@ -11,14 +11,15 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parents[1]
 sys.path.insert(0, str(REPOSITORY / "interposer"))
+sys.path.append(str(REPOSITORY))  # the last: the tests are about the installed package
 
-# Before `generate`, which puts the checkout first on the path: the tests are about the installed package.
 from replay.api import functions  # noqa: E402, I001
 from replay.api.vocabulary import Function, Role  # noqa: E402
 
-import generate  # noqa: E402
+from interposer.generators import common, emulator  # noqa: E402
 
 COMPILER = os.environ.get("CC", "cc")
+SHIM = "libreplay_interposer.so"
 
 
 def _fills(function: Function) -> str:
@@ -51,7 +52,7 @@ def _fills(function: Function) -> str:
 def _functions_text(written_by_hand: set[str]) -> str:
     lines = []
     for function in functions.all_functions():
-        for symbol in generate.symbols_of(function):
+        for symbol in common.symbols_of(function):
             if symbol in written_by_hand:
                 continue
             simple = all(p.kind != "float" and p.size_bytes <= 8 for p in function.parameters)
@@ -59,7 +60,7 @@ def _functions_text(written_by_hand: set[str]) -> str:
             fills = _fills(function) if function.id else ""
             count = len(function.parameters) if simple else 0
             lines.append(
-                f"FAKE({symbol}, {generate.parameters_text(function)}, {count}, {fills or '(void)0'}, {words or '0'})"
+                f"FAKE({symbol}, {common.parameters_text(function)}, {count}, {fills or '(void)0'}, {words or '0'})"
             )
     return "\n".join(lines) + "\n"
 
@@ -79,7 +80,7 @@ def build_fake_driver(folder: Path, *flags: str) -> Path:
     by_hand = set(re.findall(r"^EXPORT int (cu\w+)\(", source.read_text(), re.MULTILINE))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "functions.inc").write_text(_functions_text(by_hand))
-    (folder / "procedures.inc").write_text(generate.emulator_procedures())
+    (folder / "procedures.inc").write_text(emulator.emulator_procedures())
     return compile_c(
         source,
         folder / "libcuda.so.1",
@@ -90,7 +91,7 @@ def build_fake_driver(folder: Path, *flags: str) -> Path:
 
 def recorded_symbols() -> list[str]:
     """The functions of the recording driver, in the order of their numbers."""
-    return [symbol for function in functions.all_functions() for symbol in generate.symbols_of(function)]
+    return [symbol for function in functions.all_functions() for symbol in common.symbols_of(function)]
 
 
 def build_recording_driver(folder: Path) -> Path:
@@ -100,8 +101,8 @@ def build_recording_driver(folder: Path) -> Path:
     lines = ["struct bytes_64 {\n  char bytes[64];\n};"]
     for number, symbol in enumerate(recorded_symbols()):
         function = by_symbol[symbol]
-        words = generate.words_text(function)
-        lines.append(f"CALL({number}, {symbol}, {generate.parameters_text(function)}, {words})")
+        words = common.words_text(function)
+        lines.append(f"CALL({number}, {symbol}, {common.parameters_text(function)}, {words})")
     (folder / "calls.inc").write_text("\n".join(lines) + "\n")
     return compile_c(
         HERE / "programs" / "recording_driver.c",
@@ -117,11 +118,14 @@ def build_interposer(folder: Path, *flags: str, instrumentation: tuple[str, ...]
     is ready.
     """
     sources = REPOSITORY / "interposer"
-    output = folder / "libreplay_interposer.so"
+    output = folder / SHIM
+    # Optimising it takes longer than all that runs with it, but for the slow code of a sanitizer.
+    optimised = "-O1" if instrumentation else "-O0"
     compiling = [
         COMPILER,
         "-std=c11",
-        "-O1",
+        "-D_GNU_SOURCE",
+        optimised,
         "-g",
         "-w",
         "-fPIC",

@@ -1,4 +1,4 @@
-"""What a capture holds, read by the text of FORMAT.md: the shim is not tested by the product's own reader."""
+"""What a capture holds, read as replay/raw/FORMAT.md says: the shim is not tested by the product's own reader."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Call:
     result: int | None = None  # None: no LEAVE
     left: dict[tuple[int, int], bytes] = field(default_factory=dict)
     in_capture: bool = False  # it went into a stream capture
-    in_window: bool = False  # its ENTER stands between WINDOW_OPEN and WINDOW_CLOSE
+    in_window: bool = False  # its ENTER is between WINDOW_OPEN and WINDOW_CLOSE
 
 
 @dataclass
@@ -145,7 +145,7 @@ class _Copies:
 
 
 def _log(data: bytes) -> bytes:
-    """The file as if no record stood in a half of the mapping any more."""
+    """The file as it is when no record is in a half of the mapping any more."""
     *places, half = struct.unpack_from("<QQI", data, 32)
     log = data if not any(places) else data[: min(filter(None, places))]
     assert len(log) >= 4096 + 2 * half

@@ -10,7 +10,10 @@ import fakes
 import pytest
 
 CHOSEN = os.environ.get("REPLAY_TEST_SANITIZER", "")  # "", address or thread
-in_the_way = pytest.mark.skipif(CHOSEN != "", reason="the sanitizer's own runtime is in the way")
+in_the_way = pytest.mark.skipif(
+    CHOSEN != "",
+    reason="needs a build without a sanitizer, whose runtime is in the way: unset REPLAY_TEST_SANITIZER",
+)
 
 # The program and the driver are not instrumented, so a report is about the shim.
 FLAGS = {

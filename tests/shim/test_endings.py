@@ -175,7 +175,7 @@ def test_a_full_disk_stops_the_capture_and_not_the_application(
         ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(small)], capture_output=True, text=True
     )
     if mounted.returncode != 0:
-        pytest.skip("needs the right to mount a small tmpfs")
+        pytest.skip("needs the right to mount a small tmpfs: run as root, in a container with SYS_ADMIN")
     try:
         directory = small / "x.rcap"
         directory.mkdir()
@@ -200,7 +200,7 @@ def test_a_disk_too_full_for_contents_stops_the_capture(
         text=True,
     )
     if mounted.returncode != 0:
-        pytest.skip("needs the right to mount a small tmpfs")
+        pytest.skip("needs the right to mount a small tmpfs: run as root, in a container with SYS_ADMIN")
     try:
         directory = small / "x.rcap"
         directory.mkdir()

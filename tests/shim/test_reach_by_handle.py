@@ -1,4 +1,4 @@
-"""What a launch reaches without an address: the contents behind it are read before the launch, and nothing else is."""
+"""What a launch reaches without an address: the contents of its target are read before the launch, nothing else is."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROGRAM = HERE / "programs" / "reach_by_handle.py"
         ("destroyed", []),
     ],
 )
-def test_memory_behind_a_handle_is_read_before_the_launch(run: Runner, way: str, reached: list[int]) -> None:
+def test_memory_of_a_handle_is_read_before_the_launch(run: Runner, way: str, reached: list[int]) -> None:
     done, capture = run([sys.executable, PROGRAM, way], kernel="four_words")
     assert done.returncode == 0
     memory = [int(word) for word in done.stdout.split()]

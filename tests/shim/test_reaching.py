@@ -101,6 +101,17 @@ def test_a_version_above_the_drivers_is_refused_as_before(run: Runner, program: 
     assert swapped.stdout.splitlines()[1] == plain.stdout.splitlines()[1] == "cuMemAlloc 1 9 nowhere -"
 
 
+def test_a_version_above_an_older_drivers_swaps_what_that_driver_gives(
+    run_emulated: Runner, program: Callable[..., Path]
+) -> None:
+    """A program made for CUDA 13 on a driver of 12.2: the newer version has more arguments."""
+    run_emulated.environment["REPLAY_EMULATOR_DRIVER_VERSION"] = "12020"
+    for resolver in ("proc1", "proc2"):
+        done, _ = run_emulated([program("reach"), resolver, 0, 13000, "cuCtxCreate", "cuMemFree"])
+        homes = [line.split()[3:] for line in done.stdout.splitlines()[1:]]
+        assert homes == [[SHIM, "replay_cuCtxCreate_v3"], [SHIM, "replay_cuMemFree_v2"]]
+
+
 def test_a_row_that_only_a_newer_driver_has_is_left_as_it_is(
     run: Runner, program: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -134,7 +145,7 @@ def test_ctypes_reaches_the_wrappers(run: Runner) -> None:
 
 
 def test_cuda_bindings_reach_the_wrappers(run_emulated: Runner) -> None:
-    pytest.importorskip("cuda.bindings.driver")
+    pytest.importorskip("cuda.bindings.driver", reason="needs cuda.bindings: pip install cuda-bindings")
     script = """
 from cuda.bindings import driver as d
 def ok(answer):
@@ -152,7 +163,7 @@ ok(d.cuDevicePrimaryCtxRelease(device))
 
 
 def test_cuda_core_reaches_the_wrappers(run_emulated: Runner) -> None:
-    pytest.importorskip("cuda.core")
+    pytest.importorskip("cuda.core", reason="needs cuda.core: pip install cuda-core")
     script = """
 try:
     from cuda.core import Device

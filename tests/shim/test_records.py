@@ -43,7 +43,7 @@ def test_each_row_of_the_table_is_recorded_as_it_was_called(
         assert not WAITING & set(capture.only.symbols())
         expected = [row for row in expected if row["symbol"] not in WAITING]
     for row in expected:
-        # Others stand between them: cuInit, and the look-ups of kernels to launch.
+        # Others are between them: cuInit, and the look-ups of kernels to launch.
         def known(arguments: list[int], row: dict[str, Any] = row) -> list[int]:
             return [word for place, word in enumerate(arguments) if place not in row["unknown"]]
 
@@ -70,7 +70,7 @@ def test_each_row_of_the_table_is_recorded_as_it_was_called(
 
 
 def test_the_packers_reader_and_the_format_agree(run: Runner, tmp_path: Path) -> None:
-    """records.py reads FORMAT.md's text; replay.capture reads for the packer."""
+    """records.py follows the text of replay/raw/FORMAT.md; replay.raw reads for the packer."""
     done, capture = run([sys.executable, SCRIPT, "window", 9, tmp_path / "expected.json"], all=1)
     assert done.returncode == 0
     with RawFile(capture.only.path) as raw:
@@ -96,7 +96,7 @@ def test_arguments_and_results_reach_driver_and_application_unchanged(run: Runne
         output = tmp_path / f"{preload}.json"
         done, _ = run(["setarch", "-R", sys.executable, SCRIPT, "window", 5, output], preload=preload, all=1)
         if done.returncode != 0 and "setarch" in done.stderr:
-            pytest.skip("addresses cannot be made the same in two runs here")
+            pytest.skip("needs setarch -R, which this container does not permit")
         assert done.returncode == 0
         logs[preload] = [
             {key: value for key, value in row.items() if key in ("symbol", "result", "left")}

@@ -13,21 +13,24 @@ from pathlib import Path
 import fakes
 import pytest
 from round_trip import exceptions, recipes, replayer
-from round_trip.caller import captured_functions, described_functions
+from round_trip.caller import EXECUTABLE_GRAPHS, captured_functions, described_functions
+from toolchain import BuiltOnce
 
 from replay.api.vocabulary import Effect, Function, Keep
 
 from .conftest import HERE, Runner
 
 SEEDS = range(3)
+LASTING = (
+    Effect.NONE, Effect.GLOBAL, *EXECUTABLE_GRAPHS,
+    Effect.SET_CURRENT, Effect.PUSH_CURRENT, Effect.POP_CURRENT, Effect.RETAIN_PRIMARY,
+)  # fmt: skip
 MOST_SETUPS = 8  # runs of the setup until each function was seen in one
 
 
 @pytest.fixture(scope="session")
-def recording_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("recording")
-    fakes.build_recording_driver(folder)
-    return folder
+def recording_dir(built_once: BuiltOnce) -> Path:
+    return built_once("recording", fakes.build_recording_driver)
 
 
 def round_trip(run: Runner, recording_dir: Path, which: str, seed: int) -> replayer.Comparison:
@@ -70,7 +73,7 @@ def test_calls_before_the_window_mean_the_same_in_the_setup(run: Runner, recordi
         function
         for function in captured_functions()
         if function.keep == Keep.ALWAYS
-        and function.effect in (Effect.NONE, Effect.GLOBAL, Effect.GRAPH)
+        and function.effect in LASTING
         and function.symbol not in exceptions.EXCEPTIONS
         and function.meaning not in exceptions.NOT_OF_A_SETUP
     ]

@@ -8,6 +8,7 @@ import os
 import random
 import resource
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 import sanitizers
 
 from replay.pack import pack
+from replay.pack.process import ENDED_WHILE_COPYING
 from replay.snapshot.container import SnapshotReader
 
 from .conftest import Runner
@@ -39,7 +41,7 @@ CAPTURES: dict[str, dict[str, object]] = {
 def readable(directory: Path, output: Path) -> int:
     """Pack the capture as `replay pack` does, and read every byte of the snapshots. Gives how many there are."""
     report = pack(directory, output)
-    assert report.problems == []
+    assert set(report.problems) <= {ENDED_WHILE_COPYING}
     for snapshot in report.snapshots:
         with SnapshotReader(snapshot.path) as reader:
             assert not reader.verify().damages
@@ -104,11 +106,14 @@ KILLS = int(os.environ.get("REPLAY_TEST_KILLS", "40"))
 def test_a_kill_at_any_moment_leaves_a_readable_capture(
     run: Runner, program: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """Killed from outside at moments that nobody chose. REPLAY_TEST_KILLS says how often."""
+    """Killed from outside at moments that nobody chose: one time in two soon after the start, else soon after the
+    capture has a file. REPLAY_TEST_KILLS says how often."""
     chance = random.Random(20)
     work, opened = program("work"), 0
     captures = [settings for name, settings in CAPTURES.items() if name != "list"]
-    for attempt in range(KILLS):
+    for attempt in range(8 * KILLS):
+        if attempt >= KILLS and opened > KILLS / 8:  # a busy machine opens fewer
+            break
         directory = tmp_path / f"{attempt}.rcap"
         directory.mkdir()
         settings = captures[attempt % len(captures)]
@@ -121,6 +126,8 @@ def test_a_kill_at_any_moment_leaves_a_readable_capture(
         }
         command = [work, str(chance.choice((1, 8))), "1000000", "return"]
         process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+        while attempt % 2 and process.poll() is None and not list(directory.glob("calls.*")):
+            time.sleep(0.001)
         try:
             process.wait(chance.uniform(0, 0.06))
         except subprocess.TimeoutExpired:
@@ -128,4 +135,4 @@ def test_a_kill_at_any_moment_leaves_a_readable_capture(
         process.wait()
         opened += readable(directory, tmp_path / "x.rsnap") if list(directory.glob("calls.*")) else 0
         subprocess.run(["rm", "-r", str(directory)], check=True)
-    assert opened > KILLS / 4
+    assert opened > KILLS / 8

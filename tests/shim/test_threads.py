@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import fakes
 import numpy as np
 import pytest
 import sanitizers
@@ -91,11 +90,11 @@ class Windows:
 
 
 @pytest.fixture(scope="module")
-def slow_threads(interposer: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def slow_threads(interposer: Path, shim: Callable[..., Path]) -> Path:
     """A shim whose threads lose time wherever another one may overtake them."""
     if sanitizers.CHOSEN:
         return interposer
-    return fakes.build_interposer(tmp_path_factory.mktemp("slow"), '-DREPLAY_VERSION="test"', "-DLOSE_TIME")
+    return shim("slow", '-DREPLAY_VERSION="test"', "-DLOSE_TIME")
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["own numbers", "the same numbers"])
@@ -114,7 +113,7 @@ def test_every_launch_of_every_thread_is_in_a_window_with_its_memory(
             break
     else:
         pytest.skip(
-            "the machine has too much to do: threads inside the driver were not waited for to the end"
+            "the machine is too busy: threads inside the driver were not waited for; run it on an idle one"
         )
     assert not file.notes_of(NoteCode.THREADS_BUSY)
     windows = Windows(file)

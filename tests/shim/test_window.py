@@ -192,7 +192,7 @@ def test_calls_into_a_stream_capture_touch_nothing_and_count_for_nothing(
     lines = [line.split()[0] for line in log.read_text().splitlines()]
     captured = lines[lines.index("cuStreamBeginCapture_v2") : lines.index("cuStreamEndCapture")]
     assert not {"cuCtxSynchronize", "cuMemcpyDtoH_v2", "cuStreamQuery", "cuEventRecord"} & set(captured)
-    # The selection does not count it either: the first launch is the one behind the capture.
+    # The selection does not count it either: the first launch is the one after the capture.
     memory = Memory(run, program, "captured", kernel="increment", launch=1)
     assert memory.file.notes_of(NoteCode.LAUNCH_MATCHED) == ["1 increment"]
     assert [call.symbol for call in memory.file.calls if call.in_window] == ["cuLaunchKernel"]
@@ -332,9 +332,9 @@ def test_an_error_of_earlier_work_is_left_to_the_application(
 ) -> None:
     run.environment = {"FAKE_RESULTS": "cuStreamQuery:719"}
     memory = Memory(run, program, "argument", kernel="increment", launch=1)
-    before, behind = memory.file.notes_of(NoteCode.MEMORY_NOT_READ)
+    before, after = memory.file.notes_of(NoteCode.MEMORY_NOT_READ)
     assert before == f"4096 bytes at 0x{memory.names['data']:x}: the device reports an error of earlier work"
-    assert behind == "no allocation that could be read: the device reports an error of earlier work"
+    assert after == "no allocation that could be read: the device reports an error of earlier work"
 
 
 def test_a_device_that_waits_for_the_application_does_not_wait_for_ever(

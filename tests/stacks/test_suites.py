@@ -70,7 +70,7 @@ def test_a_folder_named_like_the_package_does_not_hide_it(emulator_dir, tmp_path
 def test_numba_cudas_tests_of_its_driver_layer_end_alike_with_and_without_capture(emulator_dir):
     for name in ("numba_cuda", "filecheck", "cffi", "psutil"):
         if importlib.util.find_spec(name) is None:
-            pytest.skip(f"the Python package {name} is not installed")
+            pytest.skip(f"needs {name}: pip install 'gpu-replay[stacks]'")
     package = ["numba.cuda.tests.cudadrv"]
     alone = outcomes("unittest", package, emulator_dir, captured=False)
     captured = outcomes("unittest", package, emulator_dir, captured=True)

@@ -1,6 +1,6 @@
 """Drives a headless Chromium over its debugging pipe: nothing listens on the network, no further library is needed.
 
-Messages are JSON with a NUL behind each, on file descriptors 3 (to the browser) and 4 (from it).
+Messages are JSON with a NUL after each, on file descriptors 3 (to the browser) and 4 (from it).
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ def on_terminal(columns: int, *arguments: object) -> str:
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     command = [sys.executable, "-m", "replay", *map(str, arguments)]
     environment = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "NO_COLOR")}
+    environment["TERM"] = "xterm"
     process = subprocess.Popen(command, stdout=terminal, stderr=terminal, env=environment)
     os.close(terminal)
     output = b""
@@ -36,7 +37,7 @@ def on_terminal(columns: int, *arguments: object) -> str:
         except OSError:
             break
         output += piece
-    process.wait(30)
+    process.wait(100)
     os.close(controller)
     return output.decode().replace("\r\n", "\n")
 

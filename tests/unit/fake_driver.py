@@ -11,6 +11,7 @@ from typing import Any
 
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import HANDLE_TYPES, Role
+from replay.engine.driver import Driver
 
 
 def number(value: Any) -> int:
@@ -26,7 +27,7 @@ def number(value: Any) -> int:
     return ctypes.addressof(value)
 
 
-class FakeDriver:
+class FakeDriver(Driver):
     """calls: (symbol, arguments as numbers), in order. answers: symbol -> function of the arguments, or a CUresult."""
 
     def __init__(self, **answers: Any) -> None:

@@ -13,7 +13,7 @@ A, B, C = 0x10_0000_0000, 0x10_4000_0000, 0x10_8000_0000
 
 
 class Packed:
-    """Everything that stands in a snapshot."""
+    """Everything that is in a snapshot."""
 
     def __init__(self, folder, output=None):
         self.path = output or folder.with_suffix(".rsnap")
@@ -34,7 +34,7 @@ class Packed:
                 for moment in ("before", "after")
                 if (contents := getattr(item, moment)) is not None
             }
-            kinds = [kind for kind, _ in snapshot.reader.iter_objects() if kind != "chunk"]
+            kinds = [kind for kind, _ in snapshot.reader.chosen_objects() if kind != "chunk"]
             self.kinds = list(dict.fromkeys(kinds))
 
     def symbols(self, section):

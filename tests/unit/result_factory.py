@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-from replay.results.schema import (
-    FORMAT,
-    ApplicationFacts,
-    DeviceFacts,
-    DriverFacts,
-    Placement,
-    RunResult,
-    SnapshotFacts,
-    TimeSummary,
-    Timing,
-    Verification,
-    Warning_,
-    WindowFacts,
-)
+from replay.results.run.origin import ApplicationFacts, DeviceFacts, DriverFacts, SnapshotFacts, WindowFacts
+from replay.results.run.placement import Placement
+from replay.results.run.timing import TimeSummary, Timing, Warning_
+from replay.results.run.verification import Verification
+from replay.results.schema import FORMAT, RunResult
 
 
 def summary(median_ns):

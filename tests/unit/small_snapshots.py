@@ -64,6 +64,16 @@ def u64(*values):
     return struct.pack(f"<{len(values)}Q", *values)
 
 
+def launch_in_two_allocations(factory):
+    """Launches on BASE, which is freed and allocated again between them."""
+    factory.launch(u64(BASE), [(0, 8)], 1, 1)
+    died = factory.call("cuMemFree_v2", [BASE])
+    born = factory.call("cuMemAlloc_v2", [0x7F30, 4], outputs={"dptr": u64(BASE)})
+    factory.launch(u64(BASE), [(0, 8)], 1, 1)
+    factory.range(BASE, u32(5), u32(6), died_call=died.number)
+    factory.range(BASE, u32(70), u32(71), born_call=born.number)
+
+
 def increment(before=5, after=6, address=BASE):
     factory = SnapshotFactory()
     factory.set_up(INCREMENT.encode(), "increment")

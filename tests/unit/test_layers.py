@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).resolve().parents[2] / ".ci" / "layers.py"
-pytestmark = pytest.mark.skipif(not SCRIPT.exists(), reason="a source distribution has no .ci")
+pytestmark = pytest.mark.skipif(
+    not SCRIPT.exists(), reason="needs a checkout: a source distribution has no .ci"
+)
 
 GOOD = {
     "low/count.h": "#pragma once\nextern int counted, last;\nvoid count(void);\n",
@@ -47,6 +49,22 @@ def test_one_way_is_allowed(problems, capsys):
     made = '#include "made/rows.inc"\n#include <stdio.h>\n#include "low/count.h"\n' + GOOD["low/count.c"]
     assert problems(low__count_dot_c=made, other__any_dot_c='#include "nowhere.h"\n') == []
     assert "2 layers, 4 files, largest circle 1" in capsys.readouterr().out
+
+
+def test_includes_of_the_same_folder_and_headers_of_others_are_known(problems):
+    good = {"low__room__more_dot_h": "#pragma once\nvoid count(void);\n"}
+    inner = '#include "more.h"\n#include "low/count.h"\n'
+    assert problems(**good, low__room__more_dot_c=inner, made__api_dot_h="void run(void);\n") == []
+    turned = problems(**good, low__room__more_dot_c=inner + '#include "high/run.h"\n')
+    assert turned == ["tree/low/room/more.c:3: low may not include high/run.h: high is above it"]
+
+
+def test_includes_may_begin_with_the_name_of_the_tree(problems):
+    assert problems(high__run_dot_c=GOOD["high/run.c"].replace('"low', '"tree/low')) == []
+    turned = GOOD["low/count.c"] + '#include "tree/high/run.h"\n'
+    assert problems(low__count_dot_c=turned) == [
+        "tree/low/count.c:5: low may not include high/run.h: high is above it"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 #include "array.hpp"
 
-#include "device/context.hpp"
+#include "core/heap.hpp"
 #include "device/device.hpp"
-#include "memory/heap.hpp"
+#include "entry/entry.hpp"
 
 #include <algorithm>
 
@@ -177,7 +177,7 @@ CUresult CUDAAPI cuArray3DCreate_v2(CUarray *pHandle, const CUDA_ARRAY3D_DESCRIP
 CUresult CUDAAPI cuArrayDestroy(CUarray hArray) {
   return enter("cuArrayDestroy", Needs::healthy, [&](Call &) {
     auto array = driver().arrays.get(hArray, CUDA_ERROR_INVALID_HANDLE);
-    // A level ends with its mipmapped array. Not yet seen on a GPU: the error.
+    // A level ends with its mipmapped array. Not yet seen on a GPU (GT-ERROR-CODES): the error.
     require(!array->is_level, CUDA_ERROR_INVALID_VALUE);
     driver().arrays.remove(array.get()); // queued copies keep the storage
   });

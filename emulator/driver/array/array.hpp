@@ -2,8 +2,8 @@
 // driver's own: rows, slices and layers lie one after another without padding.
 #pragma once
 
-#include "core/driver.hpp"
-#include "memory/copy.hpp"
+#include "copy/copy.hpp"
+#include "device/driver.hpp"
 
 namespace emulator::driver {
 

@@ -1,8 +1,6 @@
 // From handles to what the executor reads: formats, levels, samplers.
 #include "array.hpp"
 #include "device/context.hpp"
-#include "memory/allocations.hpp"
-#include "reference.hpp"
 #include "texture.hpp"
 
 #include <algorithm>
@@ -172,46 +170,6 @@ std::shared_ptr<const Texture> sampled(const TextureObject &object, std::string 
 std::shared_ptr<const Surface> accessed(const CUDA_RESOURCE_DESC &resource, std::string &problem) {
   auto surface = std::make_shared<Surface>();
   return image_of(resource, surface->image, problem) ? surface : nullptr;
-}
-
-std::shared_ptr<const Texture> DeviceMemory::texture(uint64_t handle, std::string &problem) const {
-  Lock lock(driver_mutex());
-  if (auto object = driver().texture_objects.find(static_cast<CUtexObject>(handle))) {
-    if (object->context == &context_)
-      return sampled(*object, problem);
-    problem = "a texture object of another context";
-    return nullptr;
-  }
-  if (auto reference = texture_reference_at(context_, handle))
-    return reference->sampled(problem);
-  if (driver().allocations->find(handle)) {
-    problem = "memory, or a texture reference that nothing is bound to";
-    return nullptr;
-  }
-  problem = driver().surface_objects.find(static_cast<CUsurfObject>(handle))
-                ? "a surface object, not a texture object"
-                : "no texture object has it, or one that was destroyed";
-  return nullptr;
-}
-
-std::shared_ptr<const Surface> DeviceMemory::surface(uint64_t handle, std::string &problem) const {
-  Lock lock(driver_mutex());
-  if (auto object = driver().surface_objects.find(static_cast<CUsurfObject>(handle))) {
-    if (object->context == &context_)
-      return accessed(object->resource, problem);
-    problem = "a surface object of another context";
-    return nullptr;
-  }
-  if (auto reference = surface_reference_at(context_, handle))
-    return reference->accessed(problem);
-  if (driver().allocations->find(handle)) {
-    problem = "memory, or a surface reference that nothing is bound to";
-    return nullptr;
-  }
-  problem = driver().texture_objects.find(static_cast<CUtexObject>(handle))
-                ? "a texture object, not a surface object"
-                : "no surface object has it, or one that was destroyed";
-  return nullptr;
 }
 
 } // namespace emulator::driver

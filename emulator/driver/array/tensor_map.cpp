@@ -1,7 +1,7 @@
 // cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col and cuTensorMapReplaceAddress: what they document is
 // checked, then written down.
-#include "exec/tensor_map.hpp"
-#include "core/driver.hpp"
+#include "exec/interface/tensor_map.hpp"
+#include "entry/entry.hpp"
 
 #include <cstring>
 
@@ -130,8 +130,8 @@ CUresult CUDAAPI cuTensorMapEncodeTiled(CUtensorMap *tensorMap, CUtensorMapDataT
   });
 }
 
-// Corners are those of W, H and D in turn, the order of the dimensions (not yet seen on a GPU: the header
-// lists them the other way round).
+// Corners are those of W, H and D in turn, the order of the dimensions (not yet seen on a GPU (GT-IM2COL):
+// the header lists them the other way round).
 CUresult CUDAAPI cuTensorMapEncodeIm2col(CUtensorMap *tensorMap, CUtensorMapDataType tensorDataType,
                                          cuuint32_t tensorRank, void *globalAddress,
                                          const cuuint64_t *globalDim, const cuuint64_t *globalStrides,

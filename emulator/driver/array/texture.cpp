@@ -1,8 +1,8 @@
 #include "texture.hpp"
 
 #include "array.hpp"
-#include "device/context.hpp"
 #include "device/device.hpp"
+#include "entry/entry.hpp"
 #include "memory/allocations.hpp"
 
 using namespace emulator::driver;
@@ -122,7 +122,7 @@ void require_view(const CUDA_RESOURCE_DESC &resource, const CUDA_RESOURCE_VIEW_D
   require(view.firstLayer <= view.lastLayer && view.lastLayer < (layered ? d.Depth : 1),
           CUDA_ERROR_INVALID_VALUE);
   // A format of another size would change the extents, which must be those of the resource. Not yet seen on a
-  // GPU: the error.
+  // GPU (GT-ERROR-CODES): the error.
   if (view.format != CU_RES_VIEW_FORMAT_NONE) {
     ViewFormat format = format_of_view(view.format);
     require(element_bytes_of(format.format, format.channels) == element_bytes_of(d.Format, d.NumChannels),
@@ -188,7 +188,7 @@ CUresult CUDAAPI cuSurfObjectCreate(CUsurfObject *pSurfObject, const CUDA_RESOUR
     require(pSurfObject != nullptr && pResDesc != nullptr, CUDA_ERROR_INVALID_VALUE);
     require(pResDesc->resType == CU_RESOURCE_TYPE_ARRAY, CUDA_ERROR_INVALID_VALUE); // documented
     require_resource(*call.context, *pResDesc);
-    // Documented for surface references; not yet seen on a GPU for objects.
+    // Documented for surface references; not yet seen on a GPU (GT-ERROR-CODES) for objects.
     auto array = driver().arrays.get(pResDesc->res.array.hArray);
     require(array->descriptor.Flags & CUDA_ARRAY3D_SURFACE_LDST, CUDA_ERROR_INVALID_VALUE);
     auto object = std::make_shared<SurfaceObject>();
@@ -209,5 +209,16 @@ CUresult CUDAAPI cuSurfObjectGetResourceDesc(CUDA_RESOURCE_DESC *pResDesc, CUsur
   return enter("cuSurfObjectGetResourceDesc", Needs::healthy, [&](Call &) {
     require(pResDesc != nullptr, CUDA_ERROR_INVALID_VALUE);
     *pResDesc = driver().surface_objects.get(surfObject, CUDA_ERROR_INVALID_VALUE)->resource;
+  });
+}
+
+CUresult CUDAAPI cuDeviceGetTexture1DLinearMaxWidth(size_t *maxWidthInElements, CUarray_format format,
+                                                    unsigned numChannels, CUdevice dev) {
+  return enter("cuDeviceGetTexture1DLinearMaxWidth", Needs::initialised, [&](Call &) {
+    require(maxWidthInElements != nullptr, CUDA_ERROR_INVALID_VALUE);
+    const Device &device = device_of(dev);
+    element_bytes_of(format, numChannels); // the limit counts elements, whatever their size
+    *maxWidthInElements =
+        static_cast<size_t>(attribute_of(device, CU_DEVICE_ATTRIBUTE_MAXIMUM_TEXTURE1D_LINEAR_WIDTH));
   });
 }

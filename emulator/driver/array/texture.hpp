@@ -1,8 +1,8 @@
 // Texture and surface objects, and what they are to the executor.
 #pragma once
 
-#include "core/driver.hpp"
-#include "exec/texture/image.hpp"
+#include "device/driver.hpp"
+#include "exec/interface/image.hpp"
 
 #include <string>
 

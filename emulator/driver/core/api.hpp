@@ -7,7 +7,7 @@
 #include <cuda.h>
 
 extern "C" {
-// Functions that older headers lack, or that stand in another header. Where the header has them too, the
+// Functions that older headers lack, or that are in another header. Where the header has them too, the
 // compiler compares the two.
 CUresult CUDAAPI cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUevent hEnd);
 CUresult CUDAAPI cuKernelGetLibrary(CUlibrary *pLib, CUkernel kernel);
@@ -63,6 +63,8 @@ CUresult CUDAAPI cuMemDiscardAndPrefetchBatchAsync_ptsz(CUdeviceptr *dptrs, size
                                                         CUmemLocation *prefetchLocs, size_t *prefetchLocIdxs,
                                                         size_t numPrefetchLocs, unsigned long long flags,
                                                         CUstream hStream);
+CUresult CUDAAPI cuProfilerInitialize(const char *configFile, const char *outputFile, int outputMode);
+// In headers before 13.0, as CUoutput_mode: an enum.
 CUresult CUDAAPI cuProfilerInitialize(const char *configFile, const char *outputFile, int outputMode);
 CUresult CUDAAPI cuProfilerStart(void);
 CUresult CUDAAPI cuProfilerStop(void);

@@ -2,7 +2,7 @@
 // measurement. docs/cpu-driver.md states the formulas and where the constants come from.
 #pragma once
 
-#include "exec/program.hpp"
+#include "exec/interface/counters.hpp"
 
 #include <cstdint>
 #include <string>

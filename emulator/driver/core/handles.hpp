@@ -3,7 +3,7 @@
 // a new object's soon: programs that use one after its end are what people come here to find.
 #pragma once
 
-#include "entry.hpp"
+#include "error.hpp"
 
 #include <atomic>
 #include <deque>

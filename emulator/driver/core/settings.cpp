@@ -1,7 +1,5 @@
 #include "settings.hpp"
 
-#include "log.hpp"
-
 #include <cerrno>
 #include <cstdlib>
 #include <stdexcept>
@@ -131,16 +129,6 @@ const Settings &settings() {
   static const Settings *values =
       new Settings(read_settings()); // never destroyed: calls may come during exit
   return *values;
-}
-
-void tell(const std::string &line, Kept kept) {
-  if (kept == Kept::in_log)
-    log_error(line);
-  if (settings().quiet)
-    return;
-  std::string text = "replay CPU driver: " + line + "\n";
-  // One write, so that lines of several threads and processes do not mix. Nothing can be done if it fails.
-  [[maybe_unused]] ssize_t written = write(2, text.data(), text.size());
 }
 
 } // namespace emulator::driver

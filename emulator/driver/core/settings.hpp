@@ -42,10 +42,4 @@ Settings read_settings();
 // The process's settings, read at the first use.
 const Settings &settings();
 
-enum class Kept { in_log, nowhere };
-
-// One line on stderr with the driver's name in front, unless REPLAY_EMULATOR_QUIET is 1. It is also kept for
-// cuLogs*, because it says what went wrong; a trace is not.
-void tell(const std::string &line, Kept kept = Kept::in_log);
-
 } // namespace emulator::driver

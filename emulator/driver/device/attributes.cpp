@@ -1,4 +1,4 @@
-// cuDeviceGetAttribute: one row per attribute.
+// What cuDeviceGetAttribute answers: one row for each attribute.
 #include "core/cost_model.hpp"
 #include "device.hpp"
 
@@ -202,11 +202,4 @@ int emulator::driver::attribute_of(const Device &device, CUdevice_attribute attr
   require(attribute > CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID && attribute < CU_DEVICE_ATTRIBUTE_MAX,
           CUDA_ERROR_INVALID_VALUE);
   return 0;
-}
-
-CUresult CUDAAPI cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev) {
-  return enter("cuDeviceGetAttribute", Needs::initialised, [&](Call &) {
-    require(pi != nullptr, CUDA_ERROR_INVALID_VALUE);
-    *pi = attribute_of(device_of(dev), attrib);
-  });
 }

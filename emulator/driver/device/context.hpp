@@ -1,19 +1,20 @@
-// A context owns streams, modules, events and memory, and remembers the first error its work left behind.
+// A context owns streams, modules, events and memory, and remembers the first error of its work.
 #pragma once
 
-#include "core/driver.hpp"
+#include "driver.hpp"
 
 #include <map>
 #include <set>
 #include <thread>
 
-namespace emulator::driver {
+namespace emulator {
+class MemoryMap;
+}
 
-class DeviceMemory;
+namespace emulator::driver {
 
 struct Context : std::enable_shared_from_this<Context> {
   Context(Device &device, unsigned flags, unsigned api_version);
-  ~Context();
 
   Device &device;
   unsigned flags;
@@ -38,17 +39,23 @@ struct Context : std::enable_shared_from_this<Context> {
   uint64_t held_until_ns = 0;
   std::shared_ptr<Stream> marker_stream; // where cuCtxRecordEvent puts its markers
 
-  std::unique_ptr<DeviceMemory> memory; // what this context's kernels may touch
+  std::shared_ptr<MemoryMap> memory; // what its kernels may touch; null before the first of them
 };
+
+// CUDA_ERROR_INVALID_VALUE for flags that no context has.
+void require_context_flags(unsigned flags);
+std::shared_ptr<Context> new_context(Device &device, unsigned flags, unsigned api_version);
 
 // The calling thread's current context, alive or not; null when there is none.
 Context *current_context();
+void push_current(std::shared_ptr<Context> context);
+void pop_current();
+
+std::shared_ptr<Context> live_context(CUcontext handle);
+// For functions where a null context means the current one.
+Context &live_or_current(CUcontext handle);
 
 // Makes the primary context live (again) without counting a retain.
 std::shared_ptr<Context> primary_context(Device &device);
-
-// Waits for the context's work, then frees everything it owns. The object stays, marked dead, for threads
-// that still have it on their stack.
-void destroy_context(Lock &lock, Context &context);
 
 } // namespace emulator::driver

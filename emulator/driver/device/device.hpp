@@ -1,7 +1,7 @@
 // One emulated device: its size, its modelled rates and its primary context.
 #pragma once
 
-#include "core/driver.hpp"
+#include "driver.hpp"
 
 #include <string>
 
@@ -36,6 +36,9 @@ struct Device {
   unsigned primary_flags = 0;
   std::shared_ptr<MemoryPool> default_pool;
   std::shared_ptr<MemoryPool> current_pool;
+
+  // Called when a thread has waited for the device's work. Null before there is a pool.
+  void (*after_wait)(Device &device) = nullptr;
 
   std::string name() const;
   CUuuid uuid() const;

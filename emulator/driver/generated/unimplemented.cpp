@@ -5,7 +5,7 @@
 // elsewhere has the header's prototype and replaces the weak one here.
 
 namespace emulator::driver {
-int not_implemented(const char *function); // procedures/errors.cpp
+int not_implemented(const char *function); // entry/entry.cpp
 }
 
 #define UNIMPLEMENTED(symbol) \

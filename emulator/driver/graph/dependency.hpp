@@ -1,7 +1,7 @@
 // One edge towards a node that is still to come: the node it depends on, and the edge's annotation.
 #pragma once
 
-#include "core/driver.hpp"
+#include "handles.hpp"
 
 #include <cstring>
 

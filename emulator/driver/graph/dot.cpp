@@ -1,6 +1,7 @@
 // cuGraphDebugDotPrint: the graph as text for Graphviz.
+#include "entry/entry.hpp"
 #include "graph.hpp"
-#include "launch/function.hpp"
+#include "module/function.hpp"
 
 #include <cinttypes>
 #include <cstdarg>
@@ -67,8 +68,8 @@ std::string label(const GraphNode &node, unsigned flags) {
   if (asked(CU_GRAPH_DEBUG_DOT_FLAGS_HANDLES))
     text += format("\\nnode handle: %p", static_cast<const void *>(&node));
   if (auto *kernel = dynamic_cast<const KernelOperation *>(node.operation.get())) {
-    text += "\\n" + quoted(kernel->launch->function->name);
-    const LaunchShape &s = kernel->launch->shape;
+    text += "\\n" + quoted(kernel->function->name);
+    const LaunchShape &s = kernel->shape;
     if (asked(CU_GRAPH_DEBUG_DOT_FLAGS_KERNEL_NODE_PARAMS))
       text += format("\\ngrid %u,%u,%u block %u,%u,%u shared %u", s.grid.x, s.grid.y, s.grid.z, s.block.x,
                      s.block.y, s.block.z, s.dynamic_shared_bytes);
@@ -76,8 +77,8 @@ std::string label(const GraphNode &node, unsigned flags) {
       text +=
           format("\\ncooperative %d cluster %u,%u,%u", s.cooperative, s.cluster.x, s.cluster.y, s.cluster.z);
     if (asked(CU_GRAPH_DEBUG_DOT_FLAGS_HANDLES))
-      text += format("\\nfunction handle: %p", static_cast<const void *>(kernel->function));
-  } else if (auto *copy = dynamic_cast<const CopyOperation *>(node.operation.get())) {
+      text += format("\\nfunction handle: %p", static_cast<const void *>(kernel->handle));
+  } else if (auto *copy = dynamic_cast<const CopyNode *>(node.operation.get())) {
     auto letter = [](CUmemorytype type) {
       return type == CU_MEMORYTYPE_HOST ? 'H' : type == CU_MEMORYTYPE_ARRAY ? 'A' : 'D';
     };

@@ -1,8 +1,8 @@
 #include "graph.hpp"
 
-#include "conditional.hpp"
+#include "graph/node/conditional.hpp"
 
-#include "memory_nodes.hpp"
+#include "graph/node/memory_nodes.hpp"
 
 #include <algorithm>
 #include <queue>
@@ -46,19 +46,24 @@ std::vector<GraphNode::Edge>::iterator find(std::vector<GraphNode::Edge> &edges,
 
 } // namespace
 
+GraphHandles &graph_handles() {
+  static GraphHandles *only = new GraphHandles;
+  return *only;
+}
+
 std::shared_ptr<Graph> new_graph() {
   auto graph = std::make_shared<Graph>();
   graph->identifier = driver().next_identifier++;
-  driver().graphs.add(graph);
+  graph_handles().graphs.add(graph);
   return graph;
 }
 
 std::shared_ptr<Graph> graph_of(CUgraph handle) {
-  return driver().graphs.get(handle, CUDA_ERROR_INVALID_VALUE);
+  return graph_handles().graphs.get(handle, CUDA_ERROR_INVALID_VALUE);
 }
 
 std::shared_ptr<GraphNode> node_of(CUgraphNode handle) {
-  return driver().graph_nodes.get(handle, CUDA_ERROR_INVALID_VALUE);
+  return graph_handles().nodes.get(handle, CUDA_ERROR_INVALID_VALUE);
 }
 
 void add_edge(GraphNode &from, GraphNode &to, const CUgraphEdgeData &data) {
@@ -116,7 +121,7 @@ std::shared_ptr<GraphNode> add_node(Graph &graph, OperationPointer operation,
   node->number = graph.next_number++;
   graph.has_memory_nodes = graph.has_memory_nodes || is_memory_node(*node->operation);
   graph.nodes.push_back(node);
-  driver().graph_nodes.add(node);
+  graph_handles().nodes.add(node);
   return node;
 }
 
@@ -131,7 +136,7 @@ void destroy_node(GraphNode &node) {
   if (auto *conditional = dynamic_cast<const ConditionalOperation *>(node.operation.get()))
     for (const auto &body : conditional->bodies)
       destroy_graph(*body);
-  driver().graph_nodes.remove(&node);
+  graph_handles().nodes.remove(&node);
   auto &nodes = graph.nodes;
   nodes.erase(
       std::find_if(nodes.begin(), nodes.end(), [&](const auto &item) { return item.get() == &node; }));
@@ -145,14 +150,14 @@ void destroy_graph(Graph &graph) {
     if (auto *conditional = dynamic_cast<const ConditionalOperation *>(node->operation.get()))
       for (const auto &body : conditional->bodies)
         destroy_graph(*body);
-    driver().graph_nodes.remove(node.get());
+    graph_handles().nodes.remove(node.get());
     node->dependencies.clear();
     node->dependents.clear();
   }
   graph.nodes.clear();
   graph.conditions.clear();
   graph.user_objects = {};
-  driver().graphs.remove(&graph);
+  graph_handles().graphs.remove(&graph);
 }
 
 bool is_captured_into(const Graph &graph) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "dependency.hpp"
-#include "operations.hpp"
+#include "graph/node/operations.hpp"
 #include "user_object.hpp"
 
 #include <string>

@@ -1,4 +1,5 @@
 // Graphs as a whole, and the edges between their nodes.
+#include "entry/entry.hpp"
 #include "graph.hpp"
 
 using namespace emulator::driver;
@@ -218,4 +219,26 @@ CUresult CUDAAPI cuGraphRemoveDependencies(CUgraph hGraph, const CUgraphNode *fr
 CUresult CUDAAPI cuGraphRemoveDependencies_v2(CUgraph hGraph, const CUgraphNode *from, const CUgraphNode *to,
                                               const CUgraphEdgeData *edgeData, size_t numDependencies) {
   return change_edges("cuGraphRemoveDependencies_v2", hGraph, from, to, edgeData, numDependencies, false);
+}
+
+// ---- user objects
+
+CUresult CUDAAPI cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count,
+                                         unsigned int flags) {
+  return enter("cuGraphRetainUserObject", Needs::initialised, [&](Call &) {
+    auto target = graph_of(graph);
+    auto held = object_of(object, count);
+    require(flags == 0 || flags == CU_GRAPH_USER_OBJECT_MOVE, CUDA_ERROR_INVALID_VALUE);
+    require(flags == 0 || count <= held->references, CUDA_ERROR_INVALID_VALUE);
+    if (flags == 0)
+      held->references += count;
+    target->user_objects.add(held, count);
+  });
+}
+
+CUresult CUDAAPI cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count) {
+  return enter("cuGraphReleaseUserObject", Needs::initialised, [&](Call &) {
+    auto target = graph_of(graph);
+    target->user_objects.remove(object_of(object, count), count);
+  });
 }

@@ -1,6 +1,6 @@
 #include "user_object.hpp"
+#include "entry/entry.hpp"
 
-#include "graph.hpp"
 #include "stream/scheduler.hpp"
 
 #include <climits>
@@ -13,7 +13,7 @@ void release(const std::shared_ptr<UserObject> &object, uint64_t count) {
   object->references -= std::min(count, object->references);
   if (object->references > 0)
     return;
-  driver().user_objects.remove(object.get());
+  graph_handles().user_objects.remove(object.get());
   call_on_host_thread([object] { object->destroy(object->pointer); });
 }
 
@@ -44,12 +44,12 @@ void UserObjectReferences::remove(const std::shared_ptr<UserObject> &object, uin
   release(object, count);
 }
 
-} // namespace emulator::driver
-
-static std::shared_ptr<UserObject> object_of(CUuserObject handle, unsigned count) {
+std::shared_ptr<UserObject> object_of(CUuserObject handle, unsigned count) {
   require(count > 0 && count <= INT_MAX, CUDA_ERROR_INVALID_VALUE);
-  return driver().user_objects.get(handle, CUDA_ERROR_INVALID_VALUE);
+  return graph_handles().user_objects.get(handle, CUDA_ERROR_INVALID_VALUE);
 }
+
+} // namespace emulator::driver
 
 CUresult CUDAAPI cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostFn destroy,
                                     unsigned int initialRefcount, unsigned int flags) {
@@ -61,7 +61,7 @@ CUresult CUDAAPI cuUserObjectCreate(CUuserObject *object_out, void *ptr, CUhostF
     object->pointer = ptr;
     object->destroy = destroy;
     object->references = initialRefcount;
-    *object_out = driver().user_objects.add(object);
+    *object_out = graph_handles().user_objects.add(object);
   });
 }
 
@@ -75,25 +75,5 @@ CUresult CUDAAPI cuUserObjectRelease(CUuserObject object, unsigned int count) {
     auto held = object_of(object, count);
     require(count <= held->references, CUDA_ERROR_INVALID_VALUE);
     release(held, count);
-  });
-}
-
-CUresult CUDAAPI cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned int count,
-                                         unsigned int flags) {
-  return enter("cuGraphRetainUserObject", Needs::initialised, [&](Call &) {
-    auto target = graph_of(graph);
-    auto held = object_of(object, count);
-    require(flags == 0 || flags == CU_GRAPH_USER_OBJECT_MOVE, CUDA_ERROR_INVALID_VALUE);
-    require(flags == 0 || count <= held->references, CUDA_ERROR_INVALID_VALUE);
-    if (flags == 0)
-      held->references += count;
-    target->user_objects.add(held, count);
-  });
-}
-
-CUresult CUDAAPI cuGraphReleaseUserObject(CUgraph graph, CUuserObject object, unsigned int count) {
-  return enter("cuGraphReleaseUserObject", Needs::initialised, [&](Call &) {
-    auto target = graph_of(graph);
-    target->user_objects.remove(object_of(object, count), count);
   });
 }

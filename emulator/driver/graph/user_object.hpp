@@ -1,7 +1,7 @@
 // User objects: things of the program that live as long as the graphs that use them.
 #pragma once
 
-#include "core/driver.hpp"
+#include "handles.hpp"
 
 #include <map>
 
@@ -12,6 +12,9 @@ struct UserObject {
   CUhostFn destroy = nullptr;
   uint64_t references = 0; // the program's and the graphs'
 };
+
+// CUDA_ERROR_INVALID_VALUE for a handle that is not alive, and for a count of references that cannot be.
+std::shared_ptr<UserObject> object_of(CUuserObject handle, unsigned count);
 
 // Takes references away. At none the destructor is called, on the thread of host functions, and the handle
 // ends.

@@ -1,4 +1,5 @@
 #include "counters_file.hpp"
+#include "entry/entry.hpp"
 
 #include "core/settings.hpp"
 

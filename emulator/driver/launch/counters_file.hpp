@@ -1,7 +1,7 @@
 // REPLAY_EMULATOR_COUNTERS: one line of JSON for each launch, as docs/cpu-driver.md describes it.
 #pragma once
 
-#include "exec/program.hpp"
+#include "exec/interface/launch.hpp"
 
 #include <string>
 

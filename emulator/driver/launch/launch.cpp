@@ -3,17 +3,14 @@
 
 #include "core/cost_model.hpp"
 #include "counters_file.hpp"
-#include "device/context.hpp"
 #include "device/device.hpp"
-#include "function.hpp"
-#include "graph/operations.hpp"
-#include "memory/allocations.hpp"
+#include "device_memory.hpp"
+#include "entry/entry.hpp"
+#include "entry/print_buffer.hpp"
+#include "module/function.hpp"
 #include "module/module.hpp"
 #include "occupancy.hpp"
-#include "print_buffer.hpp"
-#include "stream/capture.hpp"
-#include "stream/event.hpp"
-#include "stream/scheduler.hpp"
+#include "stream/recorder.hpp"
 
 #include <chrono>
 #include <csignal>
@@ -40,7 +37,7 @@ void require_geometry(const Function &function, const Device &device, const Laun
   require(block.x <= 1024 && block.y <= 1024 && block.z <= 64 && volume(block) <= 1024,
           CUDA_ERROR_INVALID_VALUE);
   const KernelInfo &info = *function.info;
-  // Not yet seen on a GPU: which error a block above .maxntid gets.
+  // Not yet seen on a GPU (GT-ERROR-CODES): which error a block above .maxntid gets.
   require(volume(block) <= info.max_threads_per_block, CUDA_ERROR_INVALID_VALUE);
   if (info.required_block[0])
     require(block.x == info.required_block[0] && block.y == info.required_block[1] &&
@@ -119,7 +116,7 @@ Outcome hang() {
 
 } // namespace
 
-Outcome PreparedLaunch::run(uint64_t number) const {
+Outcome KernelOperation::run(uint64_t number) const {
   const std::string &name = function->name;
   if (matches(settings().crash, name)) {
     // Not the application's handler: what is tested is a process that dies.
@@ -140,20 +137,22 @@ Outcome PreparedLaunch::run(uint64_t number) const {
   request.worker_threads = static_cast<uint32_t>(settings().worker_threads);
   request.timeout_ms = settings().timeout_ms;
   request.fuse_multiply_add = settings().fuse;
-  request.shared_unit_bytes = context->device.architecture.shared_unit_bytes();
+  request.shared_unit_bytes = where->device.architecture.shared_unit_bytes();
   request.exact_shared = settings().exact_shared;
   request.interleave = settings().interleave;
+  std::shared_ptr<MemoryMap> memory;
   {
     Lock lock(driver().mutex);
-    request.stack_bytes = context->limits.at(CU_LIMIT_STACK_SIZE);
+    request.stack_bytes = where->limits.at(CU_LIMIT_STACK_SIZE);
+    memory = device_memory(*where);
   }
-  request.print = [this](std::string text, size_t bytes) { hold_print(*context, std::move(text), bytes); };
-  LaunchResult result = module->instance->launch(*function->info, request, *context->memory);
+  request.print = [this](std::string text, size_t bytes) { hold_print(*where, std::move(text), bytes); };
+  LaunchResult result = module->instance->launch(*function->info, request, *memory);
   if (result.status != LaunchStatus::ok)
     tell(result.message);
   auto threads = static_cast<uint32_t>(volume(shape.block));
   GridShape grid{volume(shape.grid), (threads + 31) / 32,
-                 blocks_per_multiprocessor(*function, context->device, threads, shape.dynamic_shared_bytes)};
+                 blocks_per_multiprocessor(*function, where->device, threads, shape.dynamic_shared_bytes)};
   uint64_t modelled_ns = kernel_ns(name, result.counters, grid, request.multiprocessors, number);
   append_counters(name, request, result, number, modelled_ns);
   return {error_of(result.status), modelled_ns};
@@ -261,13 +260,15 @@ static std::string missing_feature(std::string_view unsupported) {
   return "";
 }
 
-std::shared_ptr<const PreparedLaunch> prepare_launch(const std::shared_ptr<Function> &function,
-                                                     LaunchShape shape, LaunchAttributes attributes,
-                                                     std::vector<uint8_t> packed, Grid allowed) {
-  Context &context = *function->module->context;
-  require_geometry(*function, context.device, shape, allowed);
-  require_cluster(*function, context.device, shape);
+std::shared_ptr<KernelOperation> prepare_launch(CUfunction handle, const std::shared_ptr<Function> &function,
+                                                LaunchShape shape, LaunchAttributes attributes,
+                                                void **parameters, void **extra, Grid allowed) {
   const KernelInfo &info = *function->info;
+  auto launch = std::make_shared<KernelOperation>();
+  launch->parameters = packed_parameters(info, parameters, extra);
+  launch->where = function->module->context;
+  require_geometry(*function, launch->where->device, shape, allowed);
+  require_cluster(*function, launch->where->device, shape);
   if (!info.unsupported.empty()) {
     // Line 0: a syntax error inside the body, which names its own line.
     std::string what = info.unsupported_line
@@ -277,22 +278,17 @@ std::shared_ptr<const PreparedLaunch> prepare_launch(const std::shared_ptr<Funct
     tell("kernel " + function->name + " is not launched: PTX " + what);
     fail(CUDA_ERROR_NOT_SUPPORTED);
   }
-  require(packed.size() == info.parameter_bytes, CUDA_ERROR_INVALID_VALUE);
-  return std::make_shared<PreparedLaunch>(PreparedLaunch{function->module->shared_from_this(), function,
-                                                         &context, shape, std::move(packed),
-                                                         std::move(attributes)});
+  launch->handle = handle;
+  launch->module = function->module->shared_from_this();
+  launch->function = function;
+  launch->shape = shape;
+  launch->attributes = std::move(attributes);
+  return launch;
 }
 
-std::shared_ptr<const PreparedLaunch> prepare_launch(const std::shared_ptr<Function> &function,
-                                                     const LaunchShape &shape, LaunchAttributes attributes,
-                                                     void **parameters, void **extra, Grid allowed) {
-  return prepare_launch(function, shape, std::move(attributes),
-                        packed_parameters(*function->info, parameters, extra), allowed);
-}
-
-std::function<Outcome()> started(std::shared_ptr<const PreparedLaunch> launch) {
+Works KernelOperation::works() const {
   static uint64_t launches = 0; // under the driver's lock
-  return [launch = std::move(launch), number = launches++] { return launch->run(number); };
+  return one_work([launch = shared_from_this(), number = launches++] { return launch->run(number); });
 }
 
 static void launch(Call &call, CUfunction handle, LaunchShape shape, CUstream stream_handle,
@@ -301,14 +297,8 @@ static void launch(Call &call, CUfunction handle, LaunchShape shape, CUstream st
   auto function = function_of(*stream->context, handle); // documented: a CUkernel runs where its stream is
   require(function->module->context == stream->context, CUDA_ERROR_INVALID_HANDLE);
   auto event = shape.completion_event ? driver().events.get(shape.completion_event) : nullptr;
-  auto prepared = prepare_launch(function, shape, std::move(attributes), parameters, extra);
-  if (capturing(*stream)) {
-    capture(*stream, make_kernel(handle, prepared, stream->priority));
-    if (event)
-      capture_record(*stream, *event);
-    return;
-  }
-  issue(call.lock, stream, started(prepared));
+  submit(call.lock, stream,
+         prepare_launch(handle, function, shape, std::move(attributes), parameters, extra));
   if (event)
     record(call.lock, stream, *event);
 }

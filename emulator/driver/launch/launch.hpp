@@ -1,9 +1,8 @@
 // What a launch asks for, before and after its attributes are applied.
 #pragma once
 
-#include "core/driver.hpp"
-#include "exec/program.hpp"
-#include "stream/scheduler.hpp"
+#include "exec/interface/launch.hpp"
+#include "stream/operation.hpp"
 
 namespace emulator::driver {
 
@@ -18,34 +17,33 @@ using LaunchAttributes = std::map<int, CUlaunchAttributeValue>;
 
 // A validated launch with its parameters copied. It keeps what it needs alive, even if the program unloads
 // the module. A stream runs it once, a graph's node as often as the graph is launched.
-struct PreparedLaunch {
+struct KernelOperation : Operation, std::enable_shared_from_this<KernelOperation> {
+  CUfunction handle = nullptr; // that was launched: possibly a CUkernel
   std::shared_ptr<LoadedModule> module;
   std::shared_ptr<Function> function;
-  Context *context = nullptr;
+  Context *where = nullptr;
   LaunchShape shape;
   std::vector<uint8_t> parameters;
   LaunchAttributes attributes; // as they were given
 
+  CUgraphNodeType type() const override { return CU_GRAPH_NODE_TYPE_KERNEL; }
+  Context *context() const override { return where; }
+  Works works() const override; // gives the launch its number
+
+private:
   Outcome run(uint64_t number) const; // `number`: of all launches of the process, from 0
 };
 
 // A kernel node may be made with an empty grid, as tinygrad does, and given another before it runs. Not yet
-// seen on a GPU: the documentation says nothing of it.
+// seen on a GPU (GT-EMPTY-GRID): the documentation says nothing of it.
 enum class Grid { not_empty, may_be_empty };
 
 // Validates a launch of the function in its own context. `parameters` and `extra` as cuLaunchKernel takes
 // them.
-std::shared_ptr<const PreparedLaunch> prepare_launch(const std::shared_ptr<Function> &function,
-                                                     const LaunchShape &shape, LaunchAttributes attributes,
-                                                     void **parameters, void **extra,
-                                                     Grid allowed = Grid::not_empty);
-// The same with parameters that are packed already.
-std::shared_ptr<const PreparedLaunch> prepare_launch(const std::shared_ptr<Function> &function,
-                                                     LaunchShape shape, LaunchAttributes attributes,
-                                                     std::vector<uint8_t> packed,
-                                                     Grid allowed = Grid::not_empty);
-// The work of one launch. Gives it its number.
-std::function<Outcome()> started(std::shared_ptr<const PreparedLaunch> launch);
+std::shared_ptr<KernelOperation> prepare_launch(CUfunction handle, const std::shared_ptr<Function> &function,
+                                                LaunchShape shape, LaunchAttributes attributes,
+                                                void **parameters, void **extra,
+                                                Grid allowed = Grid::not_empty);
 
 // Reads and validates the attributes of a launch configuration.
 LaunchShape shape_of(const CUlaunchConfig &config);

@@ -1,10 +1,10 @@
 #include "occupancy.hpp"
 
-#include "device/context.hpp"
+#include "core/heap.hpp"
 #include "device/device.hpp"
-#include "function.hpp"
+#include "entry/entry.hpp"
 #include "launch.hpp"
-#include "memory/heap.hpp"
+#include "module/function.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // How many blocks of a kernel fit on a multiprocessor at once.
 #pragma once
 
-#include "core/driver.hpp"
+#include "device/driver.hpp"
 
 namespace emulator::driver {
 

@@ -2,9 +2,8 @@
 // kernels may touch.
 #pragma once
 
-#include "core/driver.hpp"
-#include "exec/program.hpp"
-#include "memory/heap.hpp"
+#include "core/heap.hpp"
+#include "device/driver.hpp"
 
 #include <deque>
 #include <map>
@@ -13,8 +12,6 @@
 namespace emulator::driver {
 
 class AdvisedRanges;
-struct PhysicalMemory;
-class GraphMemory;
 
 enum class MemoryKind {
   device,     // cuMemAlloc and its kin
@@ -25,6 +22,16 @@ enum class MemoryKind {
   global,     // a module's variable
   heap,       // device-side malloc
   foreign,    // cuIpcOpenMemHandle: another process's
+};
+
+// Memory whose address stays when it is freed: what is there comes and goes as work runs.
+class KeptMemory : public std::enable_shared_from_this<KeptMemory> {
+public:
+  virtual ~KeptMemory() = default;
+  // What has been issued, though perhaps not yet run: a beginning without its end.
+  virtual bool outstanding() const = 0;
+  virtual void issue_free() = 0; // CUDA_ERROR_INVALID_VALUE when nothing is outstanding
+  virtual void end() = 0;        // what runs then, under the driver's lock
 };
 
 struct Allocation {
@@ -43,7 +50,7 @@ struct Allocation {
   bool freeing = false; // cuMemFreeAsync was called; earlier work may still use it, later work must not
   std::shared_ptr<AdvisedRanges> advised; // kind managed, once something was said
   std::shared_ptr<MemoryPool> pool;
-  GraphMemory *graph = nullptr;               // memory of a graph's allocation node
+  KeptMemory *kept = nullptr;                 // whose address outlives what is there
   std::shared_ptr<PhysicalMemory> physical;   // kind mapped
   uint64_t mapped_base = 0, mapped_bytes = 0; // kind foreign: the pages, of which this is a part
   uint64_t pages_base = 0, pages_end = 0;     // of the device's heap: the pages around it
@@ -95,26 +102,7 @@ private:
   std::deque<std::pair<uint64_t, uint64_t>> freed_; // base and size, the latest last
 };
 
-// What the kernels of one context may touch.
-class DeviceMemory final : public MemoryMap {
-public:
-  explicit DeviceMemory(Context &context) : context_(context) {}
-  ~DeviceMemory() override;
-  Range find(uint64_t address) const override;
-  std::string describe(uint64_t address) const override;
-  uint64_t device_malloc(uint64_t bytes) override;
-  void device_free(uint64_t address) override;
-  std::shared_ptr<const Texture> texture(uint64_t handle, std::string &problem) const override;
-  std::shared_ptr<const Surface> surface(uint64_t handle, std::string &problem) const override;
-
-private:
-  Range find_around(uint64_t address) const;
-
-  Context &context_;
-  std::mutex heap_mutex_; // device_malloc is called from executor threads
-  uint64_t heap_bytes_ = 0;
-  std::vector<std::shared_ptr<Allocation>> freed_;
-};
+Allocations &allocations();
 
 // Whether kernels of the context may read the allocation, or write it.
 bool may_touch(const Context &context, const Allocation &allocation, bool write);
@@ -134,7 +122,7 @@ void release(const std::shared_ptr<Allocation> &allocation);
 bool is_mapped(uint64_t address, uint64_t bytes);
 
 // Throws CUDA_ERROR_INVALID_VALUE unless [address, address + bytes) lies in memory that the context may
-// touch. Memory of a graph counts as there, because it will be when the graph has run; work asks `covers`.
+// touch. Kept memory counts as there, because it will be when work has run; work asks `covers`.
 void require_range(Context &context, uint64_t address, uint64_t bytes, bool write);
 
 } // namespace emulator::driver

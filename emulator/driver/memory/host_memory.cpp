@@ -1,6 +1,6 @@
 // Page-locked host memory: allocated by the driver, or the application's own, registered.
 #include "allocations.hpp"
-#include "device/context.hpp"
+#include "entry/entry.hpp"
 #include "stream/scheduler.hpp"
 
 #include <sys/mman.h>
@@ -52,13 +52,13 @@ CUresult CUDAAPI cuMemFreeHost(void *p) {
   return enter("cuMemFreeHost", Needs::healthy, [&](Call &call) {
     if (p == nullptr)
       return;
-    auto allocation = driver().allocations->find(address_of(p));
+    auto allocation = allocations().find(address_of(p));
     require(allocation && allocation->kind == MemoryKind::host && allocation->base == address_of(p),
             CUDA_ERROR_INVALID_VALUE);
     drain(call.lock, *allocation->context);
     drain(call.lock, *call.context);
     // While this thread waited, another may have freed it too.
-    require(driver().allocations->find(address_of(p)) == allocation, CUDA_ERROR_INVALID_VALUE);
+    require(allocations().find(address_of(p)) == allocation, CUDA_ERROR_INVALID_VALUE);
     release(allocation);
   });
 }
@@ -67,8 +67,7 @@ CUresult CUDAAPI cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Fla
   return enter("cuMemHostRegister_v2", Needs::healthy, [&](Call &call) {
     require(p != nullptr && bytesize > 0 && (Flags & ~register_flags) == 0, CUDA_ERROR_INVALID_VALUE);
     require(address_of(p) + bytesize > address_of(p), CUDA_ERROR_INVALID_VALUE);
-    require(!driver().allocations->overlaps(address_of(p), bytesize),
-            CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
+    require(!allocations().overlaps(address_of(p), bytesize), CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
     require(is_mapped(address_of(p), bytesize), CUDA_ERROR_INVALID_VALUE);
     auto allocation = std::make_shared<Allocation>();
     allocation->base = address_of(p);
@@ -79,20 +78,20 @@ CUresult CUDAAPI cuMemHostRegister_v2(void *p, size_t bytesize, unsigned int Fla
     allocation->everywhere = true;
     if (Flags & CU_MEMHOSTREGISTER_READ_ONLY)
       allocation->writable = 0;
-    driver().allocations->insert(allocation);
+    allocations().insert(allocation);
   });
 }
 
 CUresult CUDAAPI cuMemHostUnregister(void *p) {
   return enter("cuMemHostUnregister", Needs::healthy, [&](Call &call) {
     require(p != nullptr, CUDA_ERROR_INVALID_VALUE);
-    auto allocation = driver().allocations->find(address_of(p));
+    auto allocation = allocations().find(address_of(p));
     require(allocation && allocation->kind == MemoryKind::registered && allocation->base == address_of(p),
             CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
     drain(call.lock, *allocation->context);
     drain(call.lock, *call.context);
     // While this thread waited, another may have freed it too.
-    require(driver().allocations->find(address_of(p)) == allocation, CUDA_ERROR_INVALID_VALUE);
+    require(allocations().find(address_of(p)) == allocation, CUDA_ERROR_INVALID_VALUE);
     release(allocation);
   });
 }
@@ -100,7 +99,7 @@ CUresult CUDAAPI cuMemHostUnregister(void *p) {
 CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsigned int Flags) {
   return enter("cuMemHostGetDevicePointer_v2", Needs::healthy, [&](Call &) {
     require(pdptr != nullptr && p != nullptr && Flags == 0, CUDA_ERROR_INVALID_VALUE);
-    auto allocation = driver().allocations->find(address_of(p));
+    auto allocation = allocations().find(address_of(p));
     require(allocation && (allocation->is_host() || allocation->kind == MemoryKind::managed),
             CUDA_ERROR_INVALID_VALUE);
     *pdptr = address_of(p);
@@ -110,7 +109,7 @@ CUresult CUDAAPI cuMemHostGetDevicePointer_v2(CUdeviceptr *pdptr, void *p, unsig
 CUresult CUDAAPI cuMemHostGetFlags(unsigned int *pFlags, void *p) {
   return enter("cuMemHostGetFlags", Needs::healthy, [&](Call &) {
     require(pFlags != nullptr && p != nullptr, CUDA_ERROR_INVALID_VALUE);
-    auto allocation = driver().allocations->find(address_of(p));
+    auto allocation = allocations().find(address_of(p));
     require(allocation && allocation->kind == MemoryKind::host, CUDA_ERROR_INVALID_VALUE);
     // Unified addressing maps every such buffer, as on the real driver.
     *pFlags = allocation->flags | CU_MEMHOSTALLOC_DEVICEMAP;

@@ -2,11 +2,10 @@
 #include "managed.hpp"
 
 #include "allocations.hpp"
-#include "device/context.hpp"
+#include "core/heap.hpp"
 #include "device/device.hpp"
-#include "heap.hpp"
-#include "stream/capture.hpp"
-#include "stream/scheduler.hpp"
+#include "entry/entry.hpp"
+#include "stream/recorder.hpp"
 
 #include <algorithm>
 
@@ -50,7 +49,7 @@ struct Range {
 
 Range managed_range(CUdeviceptr address, size_t bytes) {
   require(bytes > 0, CUDA_ERROR_INVALID_VALUE);
-  auto allocation = driver().allocations->find(address);
+  auto allocation = allocations().find(address);
   require(allocation && allocation->kind == MemoryKind::managed && bytes <= allocation->end() - address,
           CUDA_ERROR_INVALID_VALUE);
   return {allocation, address / page_bytes * page_bytes, round_up(address + bytes, page_bytes)};
@@ -204,7 +203,7 @@ CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise a
 
 CUresult CUDAAPI cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream) {
   return enter("cuMemPrefetchAsync", Needs::healthy, [&](Call &call) {
-    refuse_capturing(*stream_of(*call.context, hStream));
+    refuse_recorded(*stream_of(*call.context, hStream));
     prefetch(devPtr, count, location_of(dstDevice));
   });
 }
@@ -213,7 +212,7 @@ CUresult CUDAAPI cuMemPrefetchAsync_v2(CUdeviceptr devPtr, size_t count, CUmemLo
                                        unsigned int flags, CUstream hStream) {
   return enter("cuMemPrefetchAsync_v2", Needs::healthy, [&](Call &call) {
     require(flags == 0, CUDA_ERROR_INVALID_VALUE);
-    refuse_capturing(*stream_of(*call.context, hStream));
+    refuse_recorded(*stream_of(*call.context, hStream));
     prefetch(devPtr, count, location);
   });
 }
@@ -233,7 +232,7 @@ static void discard(Call &call, CUstream handle, const CUdeviceptr *pointers, co
     return;
   issue(call.lock, stream, [ranges = std::move(ranges)]() -> Outcome {
     for (auto [address, bytes] : ranges) {
-      if (!driver().allocations->covers(address, bytes))
+      if (!allocations().covers(address, bytes))
         return {CUDA_ERROR_ILLEGAL_ADDRESS, 0};
       std::fill_n(reinterpret_cast<uint8_t *>(address), bytes, uint8_t{0xCD});
     }
@@ -291,7 +290,7 @@ CUresult CUDAAPI cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size
     require(flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST || flags == CU_MEM_ATTACH_SINGLE,
             CUDA_ERROR_INVALID_VALUE);
     auto stream = stream_of(*call.context, hStream);
-    refuse_capturing(*stream);
+    refuse_recorded(*stream);
     Range range = managed_range(dptr, std::max<size_t>(length, 1));
     // Documented: the whole allocation, said as 0 or as its size.
     require(dptr == range.allocation->base && (length == 0 || length == range.allocation->bytes),

@@ -1,9 +1,8 @@
 // Linear device memory.
 #include "allocations.hpp"
-#include "device/context.hpp"
+#include "core/heap.hpp"
 #include "device/device.hpp"
-#include "graph/memory_nodes.hpp"
-#include "heap.hpp"
+#include "entry/entry.hpp"
 #include "stream/scheduler.hpp"
 
 using namespace emulator::driver;
@@ -40,17 +39,17 @@ CUresult CUDAAPI cuMemFree_v2(CUdeviceptr dptr) {
   return enter("cuMemFree_v2", Needs::healthy, [&](Call &call) {
     if (dptr == 0)
       return; // accepted by the real driver, though undocumented
-    auto allocation = driver().allocations->find(dptr);
+    auto allocation = allocations().find(dptr);
     require(allocation && allocation->base == dptr && !allocation->freeing, CUDA_ERROR_INVALID_VALUE);
     require(allocation->kind == MemoryKind::device || allocation->kind == MemoryKind::managed,
             CUDA_ERROR_INVALID_VALUE);
-    require(!allocation->graph || allocation->graph->outstanding(), CUDA_ERROR_INVALID_VALUE);
+    require(!allocation->kept || allocation->kept->outstanding(), CUDA_ERROR_INVALID_VALUE);
     Context &owner = *allocation->context;
     drain(call.lock, owner); // work may still use it
     if (&owner != call.context)
       drain(call.lock, *call.context);
     // While this thread waited, another may have freed it too.
-    require(driver().allocations->find(dptr) == allocation, CUDA_ERROR_INVALID_VALUE);
+    require(allocations().find(dptr) == allocation, CUDA_ERROR_INVALID_VALUE);
     release(allocation);
     require(call.context->error == CUDA_SUCCESS, call.context->error);
   });
@@ -66,11 +65,31 @@ CUresult CUDAAPI cuMemGetInfo_v2(size_t *free, size_t *total) {
 
 CUresult CUDAAPI cuMemGetAddressRange_v2(CUdeviceptr *pbase, size_t *psize, CUdeviceptr dptr) {
   return enter("cuMemGetAddressRange_v2", Needs::healthy, [&](Call &) {
-    auto allocation = driver().allocations->find(dptr);
+    auto allocation = allocations().find(dptr);
     require(allocation != nullptr, CUDA_ERROR_NOT_FOUND);
     if (pbase)
       *pbase = allocation->base;
     if (psize)
       *psize = allocation->bytes;
+  });
+}
+
+CUresult CUDAAPI replayConfineMemory(CUdeviceptr base, size_t bytes, const unsigned long long *pieces,
+                                     size_t count) {
+  return enter("replayConfineMemory", Needs::initialised, [&](Call &call) {
+    require(bytes > 0 && base + bytes > base && (pieces != nullptr || count == 0), CUDA_ERROR_INVALID_VALUE);
+    std::vector<Stretch> wanted;
+    uint64_t end = base;
+    for (size_t i = 0; i < count; ++i) {
+      Stretch piece{pieces[2 * i], pieces[2 * i + 1]};
+      require(piece.bytes > 0 && piece.base >= end && piece.base - base <= bytes &&
+                  piece.bytes <= bytes - (piece.base - base),
+              CUDA_ERROR_INVALID_VALUE);
+      end = piece.base + piece.bytes;
+      wanted.push_back(piece);
+    }
+    if (allocations().takes_away({base, bytes}, wanted))
+      drain(call.lock);
+    allocations().confine({base, bytes}, wanted);
   });
 }

@@ -1,8 +1,9 @@
 // What the driver knows about a pointer.
 #include "allocations.hpp"
-#include "device/context.hpp"
 #include "device/device.hpp"
-#include "virtual_memory.hpp"
+#include "entry/entry.hpp"
+#include "virtual/reservations.hpp"
+#include "virtual/virtual_memory.hpp"
 
 using namespace emulator::driver;
 
@@ -12,7 +13,7 @@ template <typename T> void put(void *data, T value) { *static_cast<T *>(data) = 
 
 // False when the attribute does not apply to the pointer; unknown attributes throw.
 bool get(void *data, CUpointer_attribute attribute, CUdeviceptr pointer, const Context *current) {
-  auto found = driver().allocations->find(pointer);
+  auto found = allocations().find(pointer);
   bool known = found && found->kind != MemoryKind::heap && !found->freeing;
   const Allocation *allocation = known ? found.get() : nullptr;
   auto [reserved_base, reserved_bytes] = reservation_of(pointer);
@@ -124,7 +125,7 @@ CUresult CUDAAPI cuPointerGetAttributes(unsigned int numAttributes, CUpointer_at
 CUresult CUDAAPI cuPointerSetAttribute(const void *value, CUpointer_attribute attribute, CUdeviceptr ptr) {
   return enter("cuPointerSetAttribute", Needs::initialised, [&](Call &) {
     require(value != nullptr && attribute == CU_POINTER_ATTRIBUTE_SYNC_MEMOPS, CUDA_ERROR_INVALID_VALUE);
-    auto allocation = driver().allocations->find(ptr);
+    auto allocation = allocations().find(ptr);
     require(allocation != nullptr, CUDA_ERROR_INVALID_VALUE);
     // NVIDIA's driver was seen to refuse it for such memory; cuCtxSetFlags(CU_CTX_SYNC_MEMOPS) is for that.
     require(allocation->kind != MemoryKind::mapped, CUDA_ERROR_NOT_SUPPORTED);

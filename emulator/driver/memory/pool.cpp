@@ -1,11 +1,9 @@
 #include "pool.hpp"
 
 #include "allocations.hpp"
-#include "device/context.hpp"
 #include "device/device.hpp"
-#include "graph/memory_nodes.hpp"
-#include "stream/capture.hpp"
-#include "stream/scheduler.hpp"
+#include "entry/entry.hpp"
+#include "stream/recorder.hpp"
 
 #include <algorithm>
 
@@ -47,8 +45,10 @@ std::shared_ptr<MemoryPool> new_pool(Device *device, const CUmemPoolProps &prope
   auto pool = std::make_shared<MemoryPool>();
   pool->device = device;
   pool->properties = properties;
-  if (device)
+  if (device) {
     pool->readable = pool->writable = 1u << device->ordinal;
+    device->after_wait = settle_pools;
+  }
   driver().pools.add(pool);
   return pool;
 }
@@ -99,16 +99,14 @@ bool access_flags_are_known(CUmemAccess_flags flags) {
          flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
 }
 
-// In a capturing stream the allocation becomes a node, with memory of the graph's own.
+// A recorded stream has memory of the recording's own.
 CUdeviceptr allocate_in(Stream &stream, const std::shared_ptr<MemoryPool> &pool, size_t bytes) {
-  if (!capturing(stream)) {
-    refuse_capturing(stream);
-    return allocate(*stream.context, pool, bytes);
+  if (Recorder *recorder = recorder_of(stream)) {
+    require(pool->device == &stream.context->device, CUDA_ERROR_INVALID_VALUE);
+    return recorder->allocate(stream, bytes);
   }
-  require(pool->device == &stream.context->device, CUDA_ERROR_INVALID_VALUE);
-  auto operation = make_allocate(*stream.context, bytes);
-  capture(stream, operation);
-  return as<AllocateOperation>(*operation).parameters.dptr;
+  refuse_recorded(stream);
+  return allocate(*stream.context, pool, bytes);
 }
 
 } // namespace
@@ -134,17 +132,15 @@ CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUm
 CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
   return enter("cuMemFreeAsync", Needs::healthy, [&](Call &call) {
     auto stream = stream_of(*call.context, hStream);
-    auto allocation = driver().allocations->find(dptr);
+    auto allocation = allocations().find(dptr);
     require(allocation && allocation->base == dptr && !allocation->freeing, CUDA_ERROR_INVALID_VALUE);
     require(allocation->kind == MemoryKind::device || allocation->pool, CUDA_ERROR_INVALID_VALUE);
-    if (capturing(*stream)) {
-      capture(*stream, make_free(dptr));
-      return;
-    }
-    refuse_capturing(*stream);
-    if (allocation->graph) { // the graph keeps the address
-      allocation->graph->issue_free();
-      issue(call.lock, stream, [memory = allocation->graph->shared_from_this()]() -> Outcome {
+    if (Recorder *recorder = recorder_of(*stream))
+      return recorder->free(*stream, dptr);
+    refuse_recorded(*stream);
+    if (allocation->kept) {
+      allocation->kept->issue_free();
+      issue(call.lock, stream, [memory = allocation->kept->shared_from_this()]() -> Outcome {
         Lock lock(driver().mutex);
         memory->end();
         return {};
@@ -153,7 +149,7 @@ CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
     }
     issue(call.lock, stream, [allocation]() -> Outcome {
       Lock lock(driver().mutex);
-      if (driver().allocations->find(allocation->base) == allocation)
+      if (allocations().find(allocation->base) == allocation)
         release(allocation);
       return {};
     });
@@ -321,7 +317,7 @@ CUresult CUDAAPI cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *ma
     for (size_t i = 0; i < count; ++i) {
       require(map[i].location.type == CU_MEM_LOCATION_TYPE_DEVICE && access_flags_are_known(map[i].flags),
               CUDA_ERROR_INVALID_VALUE);
-      // A pool's own device keeps its access. Not yet seen on a GPU: the error.
+      // A pool's own device keeps its access. Not yet seen on a GPU (GT-ERROR-CODES): the error.
       require(&device_of(map[i].location.id) != object->device ||
                   map[i].flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
               CUDA_ERROR_INVALID_VALUE);

@@ -1,7 +1,7 @@
 // Stream-ordered allocation: cuMemAllocAsync and memory pools.
 #pragma once
 
-#include "core/driver.hpp"
+#include "device/driver.hpp"
 
 namespace emulator::driver {
 

@@ -1,8 +1,8 @@
 // Libraries: images loaded once for every context. A context gets its own module at the first use there.
-#include "device/context.hpp"
 #include "device/device.hpp"
-#include "jit_options.hpp"
-#include "launch/function.hpp"
+#include "entry/entry.hpp"
+#include "function.hpp"
+#include "image/jit_options.hpp"
 #include "memory/allocations.hpp"
 #include "module.hpp"
 #include "stream/scheduler.hpp"
@@ -134,7 +134,7 @@ CUresult CUDAAPI cuLibraryUnload(CUlibrary library) {
       unload(*module);
     }
     for (const auto &[name, allocation] : object->managed)
-      if (driver().allocations->find(allocation->base) == allocation) // its context may have ended first
+      if (allocations().find(allocation->base) == allocation) // its context may have ended first
         release(allocation);
   });
 }

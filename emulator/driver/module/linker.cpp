@@ -1,6 +1,7 @@
 #include "linker.hpp"
+#include "entry/entry.hpp"
 
-#include "image.hpp"
+#include "image/image.hpp"
 #include "module.hpp"
 
 #include <fstream>
@@ -27,7 +28,7 @@ void add(Linker &linker, CUjitInputType type, const void *data, size_t bytes, co
       log.errors = "NVVM and LTO IR cannot be compiled here; give the linker PTX";
       fail(CUDA_ERROR_NOT_SUPPORTED);
     }
-    // Nothing of it is needed: the executor has a device runtime of its own (exec/device_runtime.hpp).
+    // Nothing of it is needed: the executor has a device runtime of its own (exec/module/device_runtime.hpp).
     if (type == CU_JIT_INPUT_LIBRARY && name.find("cudadevrt") != std::string::npos)
       return;
     if (type == CU_JIT_INPUT_OBJECT || type == CU_JIT_INPUT_LIBRARY) {
@@ -113,7 +114,7 @@ CUresult CUDAAPI cuLinkComplete(CUlinkState state, void **cubinOut, size_t *size
       linker->image = joined(linker->texts);
       linker->completed = true;
     }
-    // PTX stands where the real driver puts a cubin: every loader of images takes both.
+    // PTX is where the real driver puts a cubin: every loader of images takes both.
     *cubinOut = linker->image.data();
     if (sizeOut)
       *sizeOut = linker->image.size() + 1; // with the NUL

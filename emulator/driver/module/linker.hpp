@@ -1,9 +1,9 @@
 // cuLink*: PTX texts of several inputs as one image.
 #pragma once
 
-#include "core/driver.hpp"
-#include "exec/program.hpp"
-#include "jit_options.hpp"
+#include "device/driver.hpp"
+#include "exec/module/module.hpp"
+#include "image/jit_options.hpp"
 
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@ struct Linker {
   std::vector<PtxText> texts;
   // The caller's arrays, which by the documentation live as long as the linker.
   JitOptions options;
-  // What stood in them when the linker was made.
+  // What they held when the linker was made.
   std::vector<void *> first_values;
   JitOptions first_options() { return {options.count, options.options, first_values.data()}; }
   std::string image; // once completed

@@ -1,11 +1,11 @@
 #include "module.hpp"
 
-#include "array/reference.hpp"
-#include "device/context.hpp"
-#include "image.hpp"
-#include "jit_options.hpp"
-#include "launch/function.hpp"
+#include "entry/entry.hpp"
+#include "function.hpp"
+#include "image/image.hpp"
+#include "image/jit_options.hpp"
 #include "memory/allocations.hpp"
+#include "reference.hpp"
 #include "stream/scheduler.hpp"
 
 #include <algorithm>
@@ -59,7 +59,7 @@ LoadedImage load_file(const char *path, const JitOptions &options) {
   });
 }
 
-std::shared_ptr<LoadedModule> place(Context &context, std::shared_ptr<const Module> module,
+std::shared_ptr<LoadedModule> place(Context &context, const std::shared_ptr<const Module> &module,
                                     ManagedMemory *managed) {
   auto loaded = std::make_shared<LoadedModule>();
   loaded->context = &context;
@@ -72,7 +72,7 @@ std::shared_ptr<LoadedModule> place(Context &context, std::shared_ptr<const Modu
     if (global.is_managed && managed) {
       auto &shared = (*managed)[global.name];
       // It may have gone with the context that placed it.
-      if (shared && driver().allocations->find(shared->base) == shared) {
+      if (shared && allocations().find(shared->base) == shared) {
         auto *contents = reinterpret_cast<const uint8_t *>(shared->base);
         kept.emplace_back(shared, std::vector<uint8_t>(contents, contents + shared->bytes));
         std::memset(reinterpret_cast<void *>(shared->base), 0, shared->bytes);
@@ -96,7 +96,7 @@ std::shared_ptr<LoadedModule> place(Context &context, std::shared_ptr<const Modu
     }
   };
   std::string log;
-  loaded->instance = Instance::create(std::move(module), place_global, log);
+  loaded->instance = Instance::create(module, place_global, log);
   for (const auto &[allocation, contents] : kept)
     std::memcpy(reinterpret_cast<void *>(allocation->base), contents.data(), contents.size());
   if (!loaded->instance) {

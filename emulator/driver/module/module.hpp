@@ -1,8 +1,8 @@
 // Modules (one context), libraries (every context) and the kernels of libraries.
 #pragma once
 
-#include "core/driver.hpp"
-#include "exec/program.hpp"
+#include "device/driver.hpp"
+#include "exec/module/module.hpp"
 
 #include <map>
 #include <string>
@@ -37,7 +37,7 @@ struct LoadedModule : std::enable_shared_from_this<LoadedModule> {
 // `managed` maps names to memory that exists already (a library's, shared by its contexts); new ones are
 // added.
 using ManagedMemory = std::map<std::string, std::shared_ptr<Allocation>>;
-std::shared_ptr<LoadedModule> place(Context &context, std::shared_ptr<const Module> module,
+std::shared_ptr<LoadedModule> place(Context &context, const std::shared_ptr<const Module> &module,
                                     ManagedMemory *managed);
 void unload(LoadedModule &module);
 

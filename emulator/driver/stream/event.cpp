@@ -1,15 +1,20 @@
 #include "event.hpp"
 
-#include "capture.hpp"
-#include "device/context.hpp"
-#include "device/device.hpp"
-#include "scheduler.hpp"
+#include "entry/entry.hpp"
+#include "recorder.hpp"
 
 using namespace emulator::driver;
 
 namespace {
 
 constexpr unsigned event_flags = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
+
+// Documented: invalid for a stream that is not captured.
+void add_external(Stream &stream, CUgraphNodeType type, CUevent event) {
+  Recorder *recorder = recorder_of(stream);
+  require(recorder != nullptr, CUDA_ERROR_INVALID_VALUE);
+  recorder->add(stream, std::make_shared<EventOperation>(type, event));
+}
 
 CUresult record(const char *function, CUevent handle, CUstream stream_handle, unsigned flags) {
   // A stream that is named brings its own context, so none need be current.
@@ -21,22 +26,18 @@ CUresult record(const char *function, CUevent handle, CUstream stream_handle, un
     auto stream = named ? explicit_stream(stream_handle) : stream_of(*call.context, stream_handle);
     require(stream->context->error == CUDA_SUCCESS, stream->context->error);
     require(stream->context == event->context, CUDA_ERROR_INVALID_HANDLE);
-    if (!capturing(*stream)) {
-      require(flags == CU_EVENT_RECORD_DEFAULT, CUDA_ERROR_INVALID_VALUE); // external: only while capturing
+    if (flags == CU_EVENT_RECORD_EXTERNAL)
+      add_external(*stream, CU_GRAPH_NODE_TYPE_EVENT_RECORD, handle);
+    else
       record(call.lock, stream, *event);
-    } else if (flags == CU_EVENT_RECORD_EXTERNAL) {
-      capture(*stream, make_event(CU_GRAPH_NODE_TYPE_EVENT_RECORD, handle));
-    } else {
-      capture_record(*stream, *event);
-    }
   });
 }
 
-// An event of a capture stands for nothing that runs.
+// An event of a recording means nothing that runs.
 void require_not_captured(const Event &event) {
-  if (!event.captured)
+  if (!event.recorder)
     return;
-  event.captured->invalidated = true;
+  event.recorder->invalidate();
   fail(CUDA_ERROR_CAPTURED_EVENT);
 }
 
@@ -49,7 +50,7 @@ CUresult elapsed(const char *function, float *milliseconds, CUevent start_handle
   return enter(function, Needs::healthy, [&](Call &) {
     require(milliseconds != nullptr, CUDA_ERROR_INVALID_VALUE);
     auto start = driver().events.get(start_handle), end = driver().events.get(end_handle);
-    require(!start->captured && !end->captured, CUDA_ERROR_CAPTURED_EVENT);
+    require(!start->recorder && !end->recorder, CUDA_ERROR_CAPTURED_EVENT);
     require(start->recorded && end->recorded, CUDA_ERROR_INVALID_HANDLE);
     require(!((start->flags | end->flags) & CU_EVENT_DISABLE_TIMING), CUDA_ERROR_INVALID_HANDLE);
     require(start->recorded->done && end->recorded->done, CUDA_ERROR_NOT_READY);
@@ -72,11 +73,25 @@ namespace emulator::driver {
 
 // Set before it can run: a thread that waits meanwhile waits for this record.
 void record(Lock &lock, const std::shared_ptr<Stream> &stream, Event &event) {
-  refuse_capturing(*stream);
+  if (Recorder *recorder = recorder_of(*stream))
+    return recorder->record(*stream, event);
+  refuse_recorded(*stream);
   auto marker = std::make_shared<Work>();
   enqueue(stream, marker);
   event.set_recorded(marker);
   settle(lock);
+}
+
+EventOperation::EventOperation(CUgraphNodeType type, CUevent of)
+    : kind(type), handle(of), event(driver().events.get(of, CUDA_ERROR_INVALID_VALUE)) {}
+
+Works EventOperation::works() const {
+  auto work = std::make_shared<Work>();
+  if (kind == CU_GRAPH_NODE_TYPE_WAIT_EVENT && event->recorded)
+    work->after.push_back(event->recorded);
+  if (kind == CU_GRAPH_NODE_TYPE_EVENT_RECORD)
+    event->set_recorded(work);
+  return {work};
 }
 
 } // namespace emulator::driver
@@ -132,6 +147,28 @@ CUresult CUDAAPI cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUe
   return elapsed("cuEventElapsedTime_v2", pMilliseconds, hStart, hEnd);
 }
 
+CUresult CUDAAPI cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
+  return enter("cuStreamWaitEvent", Needs::healthy, [&](Call &call) {
+    auto event = driver().events.get(hEvent);
+    require(Flags == CU_EVENT_WAIT_DEFAULT || Flags == CU_EVENT_WAIT_EXTERNAL, CUDA_ERROR_INVALID_VALUE);
+    auto stream = stream_of(*call.context, hStream);
+    Recorder *recorder = recorder_of(*stream);
+    if (Flags == CU_EVENT_WAIT_EXTERNAL)
+      return add_external(*stream, CU_GRAPH_NODE_TYPE_WAIT_EVENT, hEvent);
+    if (event->recorder)
+      return event->recorder->wait(stream, *event);
+    if (!event->recorded)
+      return; // documented: a wait for an event that was never recorded does nothing
+    if (recorder) {
+      recorder->invalidate();
+      fail(CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+    }
+    auto work = std::make_shared<Work>();
+    work->after.push_back(event->recorded);
+    issue(call.lock, stream, work);
+  });
+}
+
 // ---- all of a context
 
 CUresult CUDAAPI cuCtxRecordEvent(CUcontext hCtx, CUevent hEvent) {
@@ -155,8 +192,8 @@ CUresult CUDAAPI cuCtxWaitEvent(CUcontext hCtx, CUevent hEvent) {
   return enter("cuCtxWaitEvent", Needs::initialised, [&](Call &) {
     auto context = healthy_context(hCtx);
     auto event = driver().events.get(hEvent);
-    if (event->captured) {
-      event->captured->invalidated = true;
+    if (event->recorder) {
+      event->recorder->invalidate();
       fail(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     }
     refuse_waiting(*context);

@@ -1,8 +1,8 @@
 #include "scheduler.hpp"
 
-#include "capture.hpp"
-#include "device/context.hpp"
-#include "memory/pool.hpp"
+#include "device/device.hpp"
+#include "entry/entry.hpp"
+#include "recorder.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -175,6 +175,11 @@ void complete(Lock &lock, const std::shared_ptr<Work> &work) {
   thread_clock_ns = std::max(thread_clock_ns, work->finish_ns);
 }
 
+void waited_for(Device &device) {
+  if (device.after_wait)
+    device.after_wait(device);
+}
+
 std::vector<std::shared_ptr<Work>> last_works(Context &context) {
   std::vector<std::shared_ptr<Work>> works;
   for (const auto &stream : driver().busy)
@@ -274,7 +279,7 @@ void settle(Lock &lock) {
 }
 
 std::shared_ptr<Work> issue(Lock &lock, const std::shared_ptr<Stream> &stream, std::shared_ptr<Work> work) {
-  refuse_capturing(*stream);
+  refuse_recorded(*stream);
   enqueue(stream, work);
   settle(lock);
   return work;
@@ -315,7 +320,7 @@ void synchronise(Lock &lock, const std::shared_ptr<Work> &work) {
   Context *context = stream ? stream->context : nullptr;
   complete(lock, work);
   if (context)
-    settle_pools(context->device);
+    waited_for(context->device);
   if (context)
     require(context->error == CUDA_SUCCESS, context->error);
 }
@@ -323,7 +328,7 @@ void synchronise(Lock &lock, const std::shared_ptr<Work> &work) {
 void synchronise(Lock &lock, const std::shared_ptr<Stream> &stream) {
   if (auto work = stream->last)
     complete(lock, work);
-  settle_pools(stream->context->device);
+  waited_for(stream->context->device);
   require(stream->context->error == CUDA_SUCCESS, stream->context->error);
 }
 
@@ -332,9 +337,16 @@ void drain(Lock &lock, Context &context) {
     complete(lock, work);
 }
 
+void drain(Lock &lock) {
+  std::vector<std::shared_ptr<Context>> contexts;
+  driver().contexts.for_each([&](const std::shared_ptr<Context> &context) { contexts.push_back(context); });
+  for (const auto &context : contexts)
+    drain(lock, *context);
+}
+
 void synchronise(Lock &lock, Context &context) {
   drain(lock, context);
-  settle_pools(context.device);
+  waited_for(context.device);
   // Work that is done already also lies before this moment.
   auto move_clock = [](const std::shared_ptr<Stream> &stream) {
     thread_clock_ns = std::max(thread_clock_ns, stream->clock_ns);

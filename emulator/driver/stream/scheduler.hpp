@@ -7,19 +7,18 @@
 // waits for it, so that a program which forgets to wait sees stale data.
 // Host functions run on a thread of their own, as they do on a GPU: the issuing thread may hold a lock they
 // need.
-// Capture: every call that would put work into a capturing stream, or wait for it, ends here or in
-// capture.hpp. `issue` therefore refuses a capturing stream; what can become a graph's node has asked
-// capture.hpp first.
+// `issue` is for work that cannot be recorded; what can goes through recorder.hpp.
 #pragma once
 
-#include "core/driver.hpp"
-#include "graph/dependency.hpp"
+#include "device/driver.hpp"
 
 #include <deque>
 #include <functional>
 #include <map>
 
 namespace emulator::driver {
+
+class Recorder;
 
 struct Outcome {
   CUresult error = CUDA_SUCCESS; // left in the context when not CUDA_SUCCESS
@@ -54,11 +53,7 @@ struct Stream : std::enable_shared_from_this<Stream> {
   uint64_t clock_ns = 0;      // modelled time at which the last done work ended
   std::map<int, CUlaunchAttributeValue> attributes;
 
-  std::shared_ptr<Capture> capture; // null when the stream is not capturing; see capture.hpp
-  // What the next captured node depends on. Graph functions hand out pointers to `seen_dependencies`.
-  std::vector<GraphDependency> capture_dependencies;
-  std::vector<CUgraphNode> seen_dependencies;
-  std::vector<CUgraphEdgeData> seen_edges;
+  std::shared_ptr<Recorder> recorder; // of a recorded stream: recorder.hpp
 };
 
 // Resolves a handle as the API does: 0 is the legacy or the per-thread default stream of the current context.
@@ -89,6 +84,7 @@ void synchronise(Lock &lock, const std::shared_ptr<Stream> &stream);
 void synchronise(Lock &lock, Context &context);
 // The same without an error: for frees and for the end of a context.
 void drain(Lock &lock, Context &context);
+void drain(Lock &lock); // of every context
 
 // True when nothing is left to do. In deferred mode one piece of work is run first, so that polling ends.
 bool idle(Lock &lock, const std::shared_ptr<Work> &work);

@@ -1,7 +1,6 @@
-#include "capture.hpp"
-#include "device/context.hpp"
 #include "device/device.hpp"
-#include "scheduler.hpp"
+#include "entry/entry.hpp"
+#include "recorder.hpp"
 
 #include <algorithm>
 
@@ -25,7 +24,8 @@ CUresult destroy(const char *function, CUstream handle) {
   return enter(function, Needs::healthy, [&](Call &) {
     // Work that is still queued keeps the stream until it is done.
     auto stream = driver().streams.get(handle);
-    stream_ends(*stream);
+    if (auto recorder = stream->recorder)
+      recorder->stream_ends(*stream);
     driver().streams.remove(stream.get());
   });
 }
@@ -46,15 +46,30 @@ CUresult CUDAAPI cuStreamDestroy_v2(CUstream hStream) { return destroy("cuStream
 CUresult CUDAAPI cuStreamSynchronize(CUstream hStream) {
   return enter("cuStreamSynchronize", Needs::healthy, [&](Call &call) {
     auto stream = stream_of(*call.context, hStream);
-    refuse_waiting(*stream);
+    refuse_recorded(*stream);
     synchronise(call.lock, stream);
+  });
+}
+
+CUresult CUDAAPI cuCtxSynchronize(void) {
+  return enter("cuCtxSynchronize", Needs::healthy, [&](Call &call) {
+    refuse_waiting(*call.context);
+    synchronise(call.lock, *call.context);
+  });
+}
+
+CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext ctx) {
+  return enter("cuCtxSynchronize_v2", Needs::initialised, [&](Call &call) {
+    Context &context = live_or_current(ctx);
+    refuse_waiting(context);
+    synchronise(call.lock, context);
   });
 }
 
 CUresult CUDAAPI cuStreamQuery(CUstream hStream) {
   return enter("cuStreamQuery", Needs::healthy, [&](Call &call) {
     auto stream = stream_of(*call.context, hStream);
-    refuse_waiting(*stream);
+    refuse_recorded(*stream);
     bool done = idle(call.lock, stream->last);
     require(stream->context->error == CUDA_SUCCESS, stream->context->error);
     require(done, CUDA_ERROR_NOT_READY);

@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "exec/machine/instruction.hpp"
+#include "exec/program/program.hpp"
 
 namespace emulator {
 

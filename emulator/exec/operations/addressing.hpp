@@ -1,8 +1,7 @@
 // Addresses of a memory instruction, per lane, the recognition of whole-warp patterns, and their check.
 #pragma once
 
-#include "exec/machine/block.hpp"
-#include "exec/operations/access.hpp"
+#include "exec/access/access.hpp"
 #include "exec/operations/counting.hpp"
 #include "exec/operations/shapes.hpp"
 
@@ -160,7 +159,7 @@ inline bool each_in_own(const Warp &w, const Reach &r, u64 lowest, u32 bytes) {
 
 // Finds where the lanes of `i` are, checks bounds and alignment of every active lane before anything is
 // touched, and counts. A checker of more than bounds (uninitialised reads, races in shared memory) would be
-// called here, for `reach` holds all that it needs, behind one test of a flag of the launch.
+// called here, for `reach` holds all that it needs, after one test of a flag of the launch.
 //
 // Bounds are those of the block's shared or the warp's local memory, or of what this instruction touched the
 // last time. Only memory that outlives the block is ever remembered.

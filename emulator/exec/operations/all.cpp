@@ -1,4 +1,5 @@
 // All families of operations of one build.
+#include "exec/operations/all.hpp"
 #include "exec/operations/shapes.hpp"
 
 namespace emulator::EMULATOR_ISA {

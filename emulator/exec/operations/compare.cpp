@@ -49,10 +49,10 @@ struct GreaterEqualUnordered {
   template <typename T> static bool apply(T a, T b) { return !(a < b); }
 };
 struct BothNumbers {
-  template <typename T> static bool apply(T a, T b) { return a == a && b == b; }
+  template <typename T> static bool apply(T a, T b) { return is_number(a) && is_number(b); }
 };
 struct EitherNan {
-  template <typename T> static bool apply(T a, T b) { return a != a || b != b; }
+  template <typename T> static bool apply(T a, T b) { return !is_number(a) || !is_number(b); }
 };
 
 template <typename F> struct Flushed {

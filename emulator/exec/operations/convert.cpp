@@ -72,7 +72,7 @@ template <typename A> void resizes_from(OperationTable &t) {
   resize<u8, A>(t), resize<u16, A>(t), resize<u32, A>(t), resize<u64, A>(t);
 }
 
-// mov.b32 {a, b}: `Parts` in a row, the first in the low bits. Further operands stand in Program::extra.
+// mov.b32 {a, b}: `Parts` in a row, the first in the low bits. Further operands are in Program::extra.
 template <typename Whole, typename Part> const Instruction *pack(Warp &w, const Instruction *i) {
   constexpr u32 parts = sizeof(Whole) / sizeof(Part);
   Output<Whole> out(w, i->destination);

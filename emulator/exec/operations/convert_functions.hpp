@@ -63,11 +63,11 @@ template <typename Round, bool Flush> struct ToInteger {
       using I = std::conditional_t<(sizeof(R) < 4 || std::is_same_v<R, s32>), s32, s64>;
       f64 clamped = x < low ? low : x;
       clamped = clamped > beyond - 1.0 ? beyond - 1.0 : clamped;
-      clamped = x == x ? clamped : 0.0;
+      clamped = is_number(x) ? clamped : 0.0;
       R value = static_cast<R>(static_cast<I>(clamped));
-      return x == x ? value : not_a_number;
+      return is_number(x) ? value : not_a_number;
     } else {
-      if (!(x == x))
+      if (!is_number(x))
         return not_a_number;
       if (x < low)
         return std::numeric_limits<R>::min();

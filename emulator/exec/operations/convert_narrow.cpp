@@ -35,7 +35,7 @@ template <typename T, bool Relu> u32 narrowest(f32 x) {
   u32 code = nearest_code<T>(x);
   code = code < largest ? code : largest;
   code = Relu && sign ? 0 : code | sign << sign_at;
-  return x == x ? code : Layout<T>::nan;
+  return is_number(x) ? code : Layout<T>::nan;
 }
 template <typename T> f32 widest(u32 code) {
   constexpr u32 fraction_bits = Layout<T>::fraction_bits, exponent_bits = Layout<T>::exponent_bits;

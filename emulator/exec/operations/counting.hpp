@@ -1,7 +1,7 @@
 // What an access counts as: sectors of global memory, passes over the banks of shared memory.
 #pragma once
 
-#include "exec/operations/access.hpp"
+#include "exec/access/access.hpp"
 #include "exec/operations/shapes.hpp"
 
 namespace emulator::EMULATOR_ISA {

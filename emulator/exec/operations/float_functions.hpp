@@ -12,10 +12,12 @@ namespace emulator::EMULATOR_ISA {
 namespace {
 
 inline f32 nan_f32() { return bit_cast<f32>(u32{0x7fffffff}); }
-// The pattern an invalid operation in double gives; not yet seen on a GPU for NaN operands.
+// The pattern an invalid operation in double gives; not yet seen on a GPU (GT-NAN) for NaN operands.
 inline f64 nan_f64() { return bit_cast<f64>(u64{0xfff8000000000000}); }
-inline f32 canonical(f32 x) { return x == x ? x : nan_f32(); }
-inline f64 canonical(f64 x) { return x == x ? x : nan_f64(); }
+inline bool is_number(f32 x) { return x == x; }
+inline bool is_number(f64 x) { return x == x; }
+inline f32 canonical(f32 x) { return is_number(x) ? x : nan_f32(); }
+inline f64 canonical(f64 x) { return is_number(x) ? x : nan_f64(); }
 
 inline f32 flush(f32 x) {
   u32 bits = bit_cast<u32>(x);
@@ -86,8 +88,8 @@ struct MinimumFloat {
     using B = bits_of<R>;
     R smaller = a < b ? a : b;
     smaller = a == b ? bit_cast<R>(static_cast<B>(bit_cast<B>(a) | bit_cast<B>(b))) : smaller;
-    smaller = b == b ? smaller : a;
-    smaller = a == a ? smaller : b;
+    smaller = is_number(b) ? smaller : a;
+    smaller = is_number(a) ? smaller : b;
     return canonical(smaller);
   }
 };
@@ -96,19 +98,19 @@ struct MaximumFloat {
     using B = bits_of<R>;
     R larger = a > b ? a : b;
     larger = a == b ? bit_cast<R>(static_cast<B>(bit_cast<B>(a) & bit_cast<B>(b))) : larger;
-    larger = b == b ? larger : a;
-    larger = a == a ? larger : b;
+    larger = is_number(b) ? larger : a;
+    larger = is_number(a) ? larger : b;
     return canonical(larger);
   }
 };
 struct MinimumOrNan {
   template <typename R> static R apply(R a, R b) {
-    return a == a && b == b ? MinimumFloat::apply<R>(a, b) : canonical(a + b);
+    return is_number(a) && is_number(b) ? MinimumFloat::apply<R>(a, b) : canonical(a + b);
   }
 };
 struct MaximumOrNan {
   template <typename R> static R apply(R a, R b) {
-    return a == a && b == b ? MaximumFloat::apply<R>(a, b) : canonical(a + b);
+    return is_number(a) && is_number(b) ? MaximumFloat::apply<R>(a, b) : canonical(a + b);
   }
 };
 
@@ -118,7 +120,7 @@ template <typename F> struct SignedMagnitude {
     using B = bits_of<R>;
     R r = F::template apply<R>(AbsoluteFloat::apply<R>(a), AbsoluteFloat::apply<R>(b));
     B sign = (bit_cast<B>(a) ^ bit_cast<B>(b)) & sign_bit<R>;
-    return r == r ? bit_cast<R>(static_cast<B>(bit_cast<B>(r) | sign)) : r;
+    return is_number(r) ? bit_cast<R>(static_cast<B>(bit_cast<B>(r) | sign)) : r;
   }
 };
 template <typename F> struct OfThree {
@@ -171,7 +173,7 @@ struct ReciprocalSquareRoot64 {
   template <typename R> static R apply(R a) { return canonical(1.0 / __builtin_sqrt(a)); }
 };
 
-// Adding this to |x| < 2^51 rounds x to an integer, which then stands in the low bits.
+// Adding this to |x| < 2^51 rounds x to an integer, which is then in the low bits.
 constexpr f64 round_to_integer = 6755399441055744.0; // 1.5 * 2^52
 
 // 2^f for |f| <= 1/2: the Taylor series, error below 1e-14.
@@ -202,7 +204,7 @@ struct Exponential2 {
     x = x > 400.0 ? 400.0 : x;
     x = x < -400.0 ? -400.0 : x;
     f32 result = static_cast<f32>(exponential2(x));
-    return a == a ? result : nan_f32();
+    return is_number(a) ? result : nan_f32();
   }
 };
 // Exponent plus the logarithm of a mantissa in [sqrt(1/2), sqrt(2)): 2/ln2 * atanh((m-1)/(m+1)).
@@ -297,7 +299,7 @@ inline f64 hyperbolic_tangent(f64 a) {
 struct HyperbolicTangent {
   template <typename R> static R apply(R a) {
     f32 result = static_cast<f32>(hyperbolic_tangent(a));
-    return a == a ? result : nan_f32();
+    return is_number(a) ? result : nan_f32();
   }
 };
 

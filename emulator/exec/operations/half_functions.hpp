@@ -127,7 +127,7 @@ template <typename R, typename C> R narrow(C x, Rounding rounding, bool finite) 
   U largest = finite || (inward && !is_infinite) ? infinity - 1 : infinity;
   code = code < infinity && !is_infinite ? code : largest;
   u16 bits = static_cast<u16>(code | (negative ? 0x8000u : 0u));
-  return R{x == x ? bits : nan_bits};
+  return R{is_number(x) ? bits : nan_bits};
 }
 
 inline f32 widen(bf16 a) { return bit_cast<f32>(static_cast<u32>(u32{a.bits} << 16)); }
@@ -240,7 +240,7 @@ struct HyperbolicTangentHalf {
   }
 };
 
-// What stands between the opcode and the type.
+// What is between the opcode and the type.
 struct Plain {
   template <typename R> static R in(R a) { return a; }
   template <typename R> static R out(R a) { return a; }

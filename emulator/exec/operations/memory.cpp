@@ -1,6 +1,6 @@
 // ld and st, of one element or a vector, from every state space. Whole-warp contiguous and uniform accesses
 // are found first and cost one check; the rest goes lane by lane.
-#include "exec/operations/access.hpp"
+#include "exec/access/access.hpp"
 #include "exec/operations/addressing.hpp"
 
 namespace emulator::EMULATOR_ISA {
@@ -55,6 +55,8 @@ inline const Instruction *load_rows(Warp &w, const Instruction *i, const Reach &
     case 4:
       load_side_by_side<4, M, R>(w, offsets, lowest);
       return i + 1;
+    default:
+      break;
     }
   }
   for (u32 e = 0; e < count; ++e, lowest += sizeof(M)) {
@@ -162,6 +164,8 @@ inline const Instruction *store_rows(Warp &w, const Instruction *i, const Reach 
     case 4:
       store_side_by_side<4, M, R>(w, offsets, lowest);
       return i + 1;
+    default:
+      break;
     }
   }
   for (u32 e = 0; e < count; ++e, lowest += sizeof(M)) {

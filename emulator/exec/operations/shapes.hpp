@@ -7,8 +7,8 @@
 #include <cstring>
 #include <type_traits>
 
-#include "exec/machine/warp.hpp"
 #include "exec/operations/table.hpp"
+#include "exec/warp/warp.hpp"
 
 #ifndef EMULATOR_ISA
 #define EMULATOR_ISA baseline

@@ -5,10 +5,9 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <vector>
 
-#include "exec/machine/instruction.hpp"
-#include "ptx/types.hpp"
+#include "exec/program/program.hpp"
+#include "ptx/syntax/types.hpp"
 
 namespace emulator {
 
@@ -30,21 +29,9 @@ public:
     auto found = operations_.find(std::string(form));
     return found == operations_.end() ? nullptr : &found->second;
   }
-  std::vector<std::string> forms() const;
 
 private:
   std::unordered_map<std::string, Operation> operations_;
 };
-
-// Built once; handlers fit the processor this runs on.
-const OperationTable &operation_table();
-
-// The two builds of the same source files (see CMakeLists.txt); each adds all families.
-namespace baseline {
-void add_operations(OperationTable &table);
-}
-namespace avx2 {
-void add_operations(OperationTable &table);
-}
 
 } // namespace emulator

@@ -3,7 +3,7 @@
 // declared type (of a vector or of an array of arrays, too, the single ones), and index and offset have 32
 // bits, which are widened without a sign.
 #include "ptx/body/parser.hpp"
-#include "ptx/expression.hpp"
+#include "ptx/syntax/expression.hpp"
 
 namespace emulator::ptx {
 
@@ -11,8 +11,8 @@ namespace {
 
 bool has_component(std::string_view opcode, std::string_view component) {
   for (size_t at = 0; (at = opcode.find(component, at)) != std::string_view::npos; at += component.size()) {
-    char behind = at + component.size() < opcode.size() ? opcode[at + component.size()] : '.';
-    if (behind == '.' || behind == ':')
+    char next = at + component.size() < opcode.size() ? opcode[at + component.size()] : '.';
+    if (next == '.' || next == ':')
       return true;
   }
   return false;
@@ -42,7 +42,7 @@ Operand BodyParser::element_of_array(uint32_t symbol) {
     auto addend = lexer_.accept('+') ? static_cast<uint32_t>(integer_expression(lexer_)) : 0;
     result = computed_element(*array, symbol, element_of(found, 0), addend);
   }
-  lexer_.expect(']', "behind the index of an element");
+  lexer_.expect(']', "after the index of an element");
   if (is_access) {
     result.base = result.kind;
     result.kind = Operand::Kind::memory;

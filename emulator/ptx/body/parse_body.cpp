@@ -30,7 +30,7 @@ void BodyParser::parse() {
       move_parameter("ld.param", parameter);
   while (!lexer_.at_end())
     statement();
-  // Behind the end of the text, where a function returns too.
+  // After the end of the text, where a function returns too.
   return_registers();
   if (scopes_.size() != 1)
     lexer_.fail_here("'{' is never closed");
@@ -73,8 +73,8 @@ void BodyParser::statement() {
     uint32_t found = 0;
     std::string_view name = lexer_.name();
     if (!find_scalar(name, found) || body_.registers[found] != Type::pred)
-      lexer_.fail(name.empty() ? "expected a predicate behind '@'"
-                               : "'" + std::string(name) + "' behind '@' is no predicate register");
+      lexer_.fail(name.empty() ? "expected a predicate after '@'"
+                               : "'" + std::string(name) + "' after '@' is no predicate register");
     instruction.guard = static_cast<int32_t>(found);
   }
   instruction.source = location_;
@@ -96,14 +96,14 @@ void BodyParser::statement() {
     return_registers();
   const OperandCount *expected = find_operand_count(opcode);
   labels_may_be_missing_ = expected == nullptr;
-  Lexer behind_opcode = lexer_;
+  Lexer after_opcode = lexer_;
   try {
     operands();
   } catch (const SyntaxError &) {
     if (expected)
       throw;
     pending_.resize(first);
-    lexer_.go_to(behind_opcode);
+    lexer_.go_to(after_opcode);
     lexer_.skip_past(';');
   }
   instruction.first_operand = static_cast<uint32_t>(body_.operands.size());
@@ -115,11 +115,11 @@ void BodyParser::statement() {
   body_.operands.insert(body_.operands.end(), pending_.begin() + static_cast<std::ptrdiff_t>(first),
                         pending_.end());
   pending_.resize(first);
-  std::vector<Instruction> behind;
+  std::vector<Instruction> after;
   if (mnemonic == "call")
-    pass_registers(instruction, behind);
+    pass_registers(instruction, after);
   body_.instructions.push_back(instruction);
-  body_.instructions.insert(body_.instructions.end(), behind.begin(), behind.end());
+  body_.instructions.insert(body_.instructions.end(), after.begin(), after.end());
 }
 
 void BodyParser::define_label(std::string_view name, size_t position, uint32_t target, bool is_table) {
@@ -144,7 +144,7 @@ void BodyParser::label(std::string_view name, size_t position) {
         lexer_.fail("expected a label in .branchtargets");
       table.push_back(label_reference(target));
     } while (lexer_.accept(','));
-    lexer_.expect(';', "behind .branchtargets");
+    lexer_.expect(';', "after .branchtargets");
     define_label(name, position, static_cast<uint32_t>(body_.tables.size()), true);
     body_.tables.push_back(std::move(table));
   } else if (word == "callprototype" || word == "calltargets") {
@@ -208,7 +208,7 @@ void BodyParser::registers() {
       if (number > most_registers)
         lexer_.fail(too_many_registers);
       count = static_cast<uint32_t>(number);
-      lexer_.expect('>', "behind the number of registers");
+      lexer_.expect('>', "after the number of registers");
     }
     uint32_t first = static_cast<uint32_t>(body_.registers.size());
     if (!scopes_.back().registers.insert({name, {type, first, count, width}}).second)
@@ -217,7 +217,7 @@ void BodyParser::registers() {
       lexer_.fail(too_many_registers);
     body_.registers.resize(first + (count ? count : 1) * width, type);
   } while (lexer_.accept(','));
-  lexer_.expect(';', "behind .reg");
+  lexer_.expect(';', "after .reg");
 }
 
 void BodyParser::resolve_labels() {

@@ -54,9 +54,9 @@ void BodyParser::return_registers() {
       move_parameter("st.param", variable);
 }
 
-// Puts what stands in registers or is a number into .param variables of this call's own. `behind` receives
+// Puts what is in registers or is a number into .param variables of this call's own. `after` receives
 // the loads of results.
-void BodyParser::pass_registers(const Instruction &call, std::vector<Instruction> &behind) {
+void BodyParser::pass_registers(const Instruction &call, std::vector<Instruction> &after) {
   size_t at = call.first_operand, end = at + call.operand_count;
   auto kind = [&](size_t operand) { return body_.operands[operand].kind; };
   size_t results = end, arguments = end;
@@ -66,7 +66,8 @@ void BodyParser::pass_registers(const Instruction &call, std::vector<Instruction
     return;
   const Function *callee =
       kind(at) == Operand::Kind::symbol ? body_.symbols[body_.operands[at].index].function : nullptr;
-  if (++at < end && kind(at) == Operand::Kind::arguments)
+  ++at;
+  if (at < end && kind(at) == Operand::Kind::arguments)
     arguments = at;
   auto pass = [&](size_t list, const std::deque<Variable> *declared, bool is_result) {
     if (list == end)
@@ -101,7 +102,7 @@ void BodyParser::pass_registers(const Instruction &call, std::vector<Instruction
         moved.guard = call.guard;
         moved.guard_negated = call.guard_negated;
         if (is_result)
-          behind.push_back(moved);
+          after.push_back(moved);
         else
           body_.instructions.push_back(moved);
       }

@@ -1,7 +1,7 @@
 // The operands of an instruction, and what their names stand for.
 #include "ptx/body/known_names.hpp"
 #include "ptx/body/parser.hpp"
-#include "ptx/expression.hpp"
+#include "ptx/syntax/expression.hpp"
 
 namespace emulator::ptx {
 
@@ -15,7 +15,7 @@ void BodyParser::operands() {
   do
     pending_.push_back(operand(0));
   while (lexer_.accept(','));
-  lexer_.expect(';', "behind an instruction");
+  lexer_.expect(';', "after an instruction");
 }
 
 // A register that is no vector.
@@ -123,7 +123,7 @@ Operand BodyParser::operand(int depth) {
       pending_.push_back(base);
       while (lexer_.accept(','))
         pending_.push_back(operand(depth + 1));
-      lexer_.expect(']', "behind an address");
+      lexer_.expect(']', "after an address");
       result = gathered(Operand::Kind::memory, first);
       result.base = Operand::Kind::vector;
       return result;
@@ -136,7 +136,7 @@ Operand BodyParser::operand(int depth) {
     if (base.kind != Operand::Kind::reg && base.kind != Operand::Kind::symbol &&
         base.kind != Operand::Kind::integer)
       lexer_.fail("expected a register, a variable or a number between '[' and ']'");
-    lexer_.expect(']', "behind an address");
+    lexer_.expect(']', "after an address");
     return result;
   }
   std::string_view name = lexer_.name();

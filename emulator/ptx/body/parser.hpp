@@ -1,11 +1,11 @@
-// Reads the inside of a function: parse_body.cpp what stands in it, parse_operands.cpp the operands of an
+// Reads the inside of a function: parse_body.cpp what is in it, parse_operands.cpp the operands of an
 // instruction, parse_calls.cpp what calls pass in registers.
 #pragma once
 
 #include <string>
 #include <unordered_map>
 
-#include "ptx/declarations.hpp"
+#include "ptx/syntax/declarations.hpp"
 
 namespace emulator::ptx {
 
@@ -56,7 +56,7 @@ private:
   Instruction move(std::string_view name, Type type, const Variable &variable, const Operand &value);
   void move_parameter(std::string_view name, const Variable &variable);
   void return_registers();
-  void pass_registers(const Instruction &call, std::vector<Instruction> &behind);
+  void pass_registers(const Instruction &call, std::vector<Instruction> &after);
 
   // Operands
   void operands();

@@ -7,7 +7,7 @@ using emulator::runtime::Same;
 
 #define FIELD(type, field, driver_field)                                                                     \
   static_assert(offsetof(type, field) == offsetof(Same<type>::Type, driver_field) &&                         \
-                sizeof(type::field) == sizeof(Same<type>::Type::driver_field))
+                sizeof(decltype(type::field)) == sizeof(decltype(Same<type>::Type::driver_field)))
 
 FIELD(cudaMemLocation, type, type);
 FIELD(cudaMemLocation, id, id);
@@ -96,10 +96,14 @@ VALUE(cudaJitGenerateLineInfo, CU_JIT_GENERATE_LINE_INFO);
 VALUE(cudaLibraryBinaryIsPreserved, CU_LIBRARY_BINARY_IS_PRESERVED);
 VALUE(cudaEnablePerThreadDefaultStream, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM);
 VALUE(cudaDriverEntryPointVersionNotSufficent, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
-static_assert(
-    cudaHostAllocMapped == CU_MEMHOSTALLOC_DEVICEMAP && cudaHostAllocPortable == CU_MEMHOSTALLOC_PORTABLE &&
-    cudaHostAllocWriteCombined == CU_MEMHOSTALLOC_WRITECOMBINED &&
-    cudaHostRegisterReadOnly == CU_MEMHOSTREGISTER_READ_ONLY && cudaMemAttachGlobal == CU_MEM_ATTACH_GLOBAL &&
-    cudaStreamNonBlocking == CU_STREAM_NON_BLOCKING && cudaEventDisableTiming == CU_EVENT_DISABLE_TIMING &&
-    cudaArrayLayered == CUDA_ARRAY3D_LAYERED && cudaArraySurfaceLoadStore == CUDA_ARRAY3D_SURFACE_LDST &&
-    cudaArrayCubemap == CUDA_ARRAY3D_CUBEMAP && cudaArrayTextureGather == CUDA_ARRAY3D_TEXTURE_GATHER);
+VALUE(cudaHostAllocMapped, CU_MEMHOSTALLOC_DEVICEMAP);
+VALUE(cudaHostAllocPortable, CU_MEMHOSTALLOC_PORTABLE);
+VALUE(cudaHostAllocWriteCombined, CU_MEMHOSTALLOC_WRITECOMBINED);
+VALUE(cudaHostRegisterReadOnly, CU_MEMHOSTREGISTER_READ_ONLY);
+VALUE(cudaMemAttachGlobal, CU_MEM_ATTACH_GLOBAL);
+VALUE(cudaStreamNonBlocking, CU_STREAM_NON_BLOCKING);
+VALUE(cudaEventDisableTiming, CU_EVENT_DISABLE_TIMING);
+VALUE(cudaArrayLayered, CUDA_ARRAY3D_LAYERED);
+VALUE(cudaArraySurfaceLoadStore, CUDA_ARRAY3D_SURFACE_LDST);
+VALUE(cudaArrayCubemap, CUDA_ARRAY3D_CUBEMAP);
+VALUE(cudaArrayTextureGather, CUDA_ARRAY3D_TEXTURE_GATHER);

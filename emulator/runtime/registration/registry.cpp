@@ -67,7 +67,7 @@ void register_kernel(FatBinary *binary, const void *host, const char *name) {
   kernel->host = host;
   kernel->name = name;
   std::unique_lock<std::shared_mutex> guard(registry().mutex);
-  // An instance of a template can stand in several objects and share one host address: the first one serves.
+  // An instance of a template can be in several objects and share one host address: the first one serves.
   registry().kernels.emplace(host, std::move(kernel));
 }
 

@@ -75,7 +75,7 @@ void place_managed_variables(FatBinary &binary);
 // again.
 void place_managed_variables_again();
 
-// The kernel behind what a program passes as one: the address of a __global__ function, or a cudaKernel_t.
+// The kernel of what a program passes as one: the address of a __global__ function, or a cudaKernel_t.
 // Throws cudaErrorInvalidDeviceFunction for anything else.
 CUkernel kernel_of(const void *function);
 // The registered function of a handle that kernel_of gave, else the handle itself.

@@ -38,7 +38,7 @@ cudaError_t CUDARTAPI cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallb
     require(callback != nullptr, cudaErrorInvalidValue);
     auto held = std::make_unique<Callback>(Callback{callback, userData});
     require(driver.call_cuStreamAddCallback[default_stream](stream, call_back, held.get(), flags));
-    held.release(); // the callback deletes it
+    [[maybe_unused]] Callback *passed_on = held.release(); // the callback deletes it
   });
 }
 

@@ -1,7 +1,7 @@
 """CUDA arrays, and what kernels reach them through: texture and surface objects and references, tensor maps.
 
-An array has no address. Its contents stand in the capture under an address of the shim's own (FORMAT.md), so copies
-that name an array are CUSTOM: the shim says which part of which array they touch.
+An array has no address. Its contents are in the capture under an address of the shim's own (replay/raw/FORMAT.md), so
+copies that name an array are CUSTOM: the shim says which part of which array they touch.
 """
 
 from __future__ import annotations
@@ -9,17 +9,19 @@ from __future__ import annotations
 from replay.api.rows import ALWAYS, NEVER, OPAQUE, WINDOW, F, host_read, host_write, inputs, reads, writes
 from replay.api.vocabulary import Effect
 
+# fmt: off
+
 # ---- arrays -----------------------------------------------------------------------------------------------
 
-F(750, "cuArrayCreate_v2", ALWAYS, custom=True)
-F(751, "cuArray3DCreate_v2", ALWAYS, custom=True)
+F(750, "cuArrayCreate_v2", ALWAYS, custom="array", creates="CUarray", leave="array_leave")
+F(751, "cuArray3DCreate_v2", ALWAYS, custom="array", creates="CUarray", leave="array_leave")
 F(752, "cuArrayDestroy", ALWAYS, Effect.DESTROY, "hArray")
 F(753, "cuArrayGetDescriptor_v2", NEVER)
 F(754, "cuArray3DGetDescriptor_v2", NEVER)
 F(755, "cuArrayGetMemoryRequirements", NEVER)
 F(756, "cuArrayGetSparseProperties", NEVER)
 F(757, "cuArrayGetPlane", ALWAYS)
-F(758, "cuMipmappedArrayCreate", ALWAYS, custom=True)
+F(758, "cuMipmappedArrayCreate", ALWAYS, custom="array", creates="CUmipmappedArray", leave="array_leave")
 F(759, "cuMipmappedArrayDestroy", ALWAYS, Effect.DESTROY, "hMipmappedArray")
 F(760, "cuMipmappedArrayGetLevel", ALWAYS)
 F(761, "cuMipmappedArrayGetMemoryRequirements", NEVER)
@@ -38,12 +40,12 @@ F(776, "cuMemcpyHtoAAsync_v2", WINDOW, Effect.CUSTOM, srcHost=host_read("ByteCou
 
 # ---- texture and surface objects --------------------------------------------------------------------------
 
-F(780, "cuTexObjectCreate", ALWAYS, custom=True)
+F(780, "cuTexObjectCreate", ALWAYS, custom="object", creates="CUtexObject")
 F(781, "cuTexObjectDestroy", ALWAYS, Effect.DESTROY, "texObject")
 F(782, "cuTexObjectGetResourceDesc", NEVER)
 F(783, "cuTexObjectGetTextureDesc", NEVER)
 F(784, "cuTexObjectGetResourceViewDesc", NEVER)
-F(785, "cuSurfObjectCreate", ALWAYS, custom=True)
+F(785, "cuSurfObjectCreate", ALWAYS, custom="object", creates="CUsurfObject")
 F(786, "cuSurfObjectDestroy", ALWAYS, Effect.DESTROY, "surfObject")
 F(787, "cuSurfObjectGetResourceDesc", NEVER)
 
@@ -51,13 +53,13 @@ F(787, "cuSurfObjectGetResourceDesc", NEVER)
 
 F(790, "cuModuleGetTexRef", ALWAYS)
 F(791, "cuModuleGetSurfRef", ALWAYS)
-F(792, "cuTexRefCreate", ALWAYS)
+F(792, "cuTexRefCreate", ALWAYS, creates="CUtexref")
 F(793, "cuTexRefDestroy", ALWAYS, Effect.DESTROY, "hTexRef")
-F(794, "cuTexRefSetArray", ALWAYS)
-F(795, "cuTexRefSetMipmappedArray", ALWAYS)
-F(796, "cuTexRefSetAddress_v2", ALWAYS, touches=(reads("dptr", "bytes"),))
-F(797, "cuTexRefSetAddress2D_v3", ALWAYS, custom=True)
-F(798, "cuTexRefSetAddress2D_v2", ALWAYS, custom=True)
+F(794, "cuTexRefSetArray", ALWAYS, replaces="binding", after="follow_binding")
+F(795, "cuTexRefSetMipmappedArray", ALWAYS, replaces="binding", after="follow_binding")
+F(796, "cuTexRefSetAddress_v2", ALWAYS, touches=(reads("dptr", "bytes"),), replaces="binding", after="follow_binding")
+F(797, "cuTexRefSetAddress2D_v3", ALWAYS, custom="texture_reference", replaces="binding", after="follow_binding")
+F(798, "cuTexRefSetAddress2D_v2", ALWAYS, custom="texture_reference", replaces="binding", after="follow_binding")
 F(799, "cuTexRefSetFormat", ALWAYS)
 F(800, "cuTexRefSetAddressMode", ALWAYS)
 F(801, "cuTexRefSetFilterMode", ALWAYS)
@@ -67,7 +69,7 @@ F(804, "cuTexRefSetMipmapLevelClamp", ALWAYS)
 F(805, "cuTexRefSetMaxAnisotropy", ALWAYS)
 F(806, "cuTexRefSetBorderColor", ALWAYS, pBorderColor=inputs("4"))
 F(807, "cuTexRefSetFlags", ALWAYS)
-F(808, "cuSurfRefSetArray", ALWAYS)
+F(808, "cuSurfRefSetArray", ALWAYS, replaces="binding", after="follow_binding")
 F(810, "cuTexRefGetAddress_v2", NEVER)
 F(811, "cuTexRefGetArray", NEVER)
 F(812, "cuTexRefGetMipmappedArray", NEVER)

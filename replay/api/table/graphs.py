@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from replay.api.rows import ALWAYS, CUSTOM, FOLLOWED, NEVER, OPAQUE, WINDOW, F, inputs
-from replay.api.vocabulary import Effect
+from replay.api.vocabulary import Effect, NodeType
+
+# fmt: off
 
 # ---- graphs: described when they are made executable ------------------------------------------------------
 
@@ -31,10 +33,10 @@ F(612, "cuGraphAddBatchMemOpNode", NEVER, **_DESCRIBED)
 F(613, "cuGraphAddMemAllocNode", NEVER, **_DESCRIBED)
 F(614, "cuGraphAddMemFreeNode", NEVER, **_DESCRIBED)
 # The bodies of a conditional node and the default of its handle are told when they are made, and never again.
-F(615, "cuGraphAddNode", FOLLOWED, nodeParams=OPAQUE, **_DESCRIBED)
-F(616, "cuGraphAddNode_v2", FOLLOWED, nodeParams=OPAQUE, **_DESCRIBED)
-F(617, "cuGraphAddNode_v3", FOLLOWED, nodeParams=OPAQUE, **_DESCRIBED)
-F(640, "cuGraphConditionalHandleCreate", FOLLOWED, **_DESCRIBED)
+F(615, "cuGraphAddNode", FOLLOWED, nodeParams=OPAQUE, **_DESCRIBED, after="follow_added_node")
+F(616, "cuGraphAddNode_v2", FOLLOWED, nodeParams=OPAQUE, **_DESCRIBED, after="follow_added_node")
+F(617, "cuGraphAddNode_v3", FOLLOWED, nodeParams=OPAQUE, **_DESCRIBED, after="follow_added_node")
+F(640, "cuGraphConditionalHandleCreate", FOLLOWED, **_DESCRIBED, after="follow_condition")
 F(618, "cuGraphAddDependencies", NEVER, **_DESCRIBED)
 F(619, "cuGraphAddDependencies_v2", NEVER, **_DESCRIBED)
 F(620, "cuGraphRemoveDependencies", NEVER, **_DESCRIBED)
@@ -105,31 +107,42 @@ F(685, "cuGraphReleaseUserObject", NEVER)
 
 # ---- executable graphs ------------------------------------------------------------------------------------
 
-_GRAPH: dict[str, Any] = {"custom": True}
+_GRAPH: dict[str, Any] = {"custom": "graph_node", "enter": "graph_enter"}
+_MADE: dict[str, Any] = {**_GRAPH, "custom": "graph", "creates": "CUgraphExec"}
+_UPDATE: dict[str, Any] = {**_GRAPH, "custom": "graph_update"}
 _REPORT: dict[str, Any] = {"phErrorNode": OPAQUE, "logBuffer": OPAQUE}
 
-F(700, "cuGraphInstantiate", ALWAYS, Effect.GRAPH, **_REPORT, **_GRAPH)
-F(701, "cuGraphInstantiate_v2", ALWAYS, Effect.GRAPH, **_REPORT, **_GRAPH)
-F(702, "cuGraphInstantiateWithFlags", ALWAYS, Effect.GRAPH, **_GRAPH)
-F(703, "cuGraphInstantiateWithParams", ALWAYS, Effect.GRAPH, instantiateParams=CUSTOM, **_GRAPH)
-F(704, "cuGraphExecDestroy", ALWAYS, Effect.DESTROY, "hGraphExec", custom=True)
-F(705, "cuGraphExecUpdate", ALWAYS, Effect.GRAPH, hErrorNode_out=OPAQUE, updateResult_out=OPAQUE, **_GRAPH)
-F(706, "cuGraphExecUpdate_v2", ALWAYS, Effect.GRAPH, resultInfo=OPAQUE, **_GRAPH)
-F(707, "cuGraphExecKernelNodeSetParams", ALWAYS, Effect.GRAPH, nodeParams=CUSTOM, **_GRAPH)
-F(708, "cuGraphExecKernelNodeSetParams_v2", ALWAYS, Effect.GRAPH, nodeParams=CUSTOM, **_GRAPH)
-F(709, "cuGraphExecMemcpyNodeSetParams", ALWAYS, Effect.GRAPH, copyParams=CUSTOM, **_GRAPH)
-F(710, "cuGraphExecMemsetNodeSetParams", ALWAYS, Effect.GRAPH, memsetParams=CUSTOM, **_GRAPH)
-F(711, "cuGraphExecHostNodeSetParams", ALWAYS, Effect.GRAPH, nodeParams=CUSTOM, **_GRAPH)
-F(712, "cuGraphExecChildGraphNodeSetParams", ALWAYS, Effect.GRAPH, **_GRAPH)
-F(713, "cuGraphExecEventRecordNodeSetEvent", ALWAYS, Effect.GRAPH, **_GRAPH)
-F(714, "cuGraphExecEventWaitNodeSetEvent", ALWAYS, Effect.GRAPH, **_GRAPH)
-F(715, "cuGraphExecBatchMemOpNodeSetParams", ALWAYS, Effect.GRAPH, nodeParams=CUSTOM, **_GRAPH)
-F(716, "cuGraphExecNodeSetParams", ALWAYS, Effect.GRAPH, nodeParams=CUSTOM, **_GRAPH)
-F(717, "cuGraphNodeSetEnabled", ALWAYS, Effect.GRAPH, **_GRAPH)
+
+def _change(
+    id: int, symbol: str, node: NodeType | None, parameters: str, role: Any = None, custom: str = "graph_node"
+) -> None:
+    roles = {parameters: role} if role else {}
+    F(id, symbol, ALWAYS, Effect.GRAPH_NODE, parameters, node=node, **roles, **{**_GRAPH, "custom": custom})
+
+
+F(700, "cuGraphInstantiate", ALWAYS, Effect.GRAPH, "hGraph", **_REPORT, **_MADE)
+F(701, "cuGraphInstantiate_v2", ALWAYS, Effect.GRAPH, "hGraph", **_REPORT, **_MADE)
+F(702, "cuGraphInstantiateWithFlags", ALWAYS, Effect.GRAPH, "hGraph", **_MADE)
+F(703, "cuGraphInstantiateWithParams", ALWAYS, Effect.GRAPH, "hGraph", instantiateParams=CUSTOM, **_MADE)
+F(704, "cuGraphExecDestroy", ALWAYS, Effect.DESTROY, "hGraphExec", custom="graph_end")
+F(705, "cuGraphExecUpdate", ALWAYS, Effect.GRAPH_UPDATE, "hGraph", hErrorNode_out=OPAQUE, updateResult_out=OPAQUE,
+  **_UPDATE)
+F(706, "cuGraphExecUpdate_v2", ALWAYS, Effect.GRAPH_UPDATE, "hGraph", resultInfo=OPAQUE, **_UPDATE)
+_change(707, "cuGraphExecKernelNodeSetParams", NodeType.KERNEL, "nodeParams", CUSTOM)
+_change(708, "cuGraphExecKernelNodeSetParams_v2", NodeType.KERNEL, "nodeParams", CUSTOM)
+_change(709, "cuGraphExecMemcpyNodeSetParams", NodeType.MEMCPY, "copyParams", CUSTOM)
+_change(710, "cuGraphExecMemsetNodeSetParams", NodeType.MEMSET, "memsetParams", CUSTOM)
+_change(711, "cuGraphExecHostNodeSetParams", NodeType.HOST, "nodeParams", CUSTOM)
+_change(712, "cuGraphExecChildGraphNodeSetParams", NodeType.GRAPH, "childGraph", custom="graph_child")
+_change(713, "cuGraphExecEventRecordNodeSetEvent", NodeType.EVENT_RECORD, "event")
+_change(714, "cuGraphExecEventWaitNodeSetEvent", NodeType.WAIT_EVENT, "event")
+_change(715, "cuGraphExecBatchMemOpNodeSetParams", NodeType.BATCH_MEM_OP, "nodeParams", CUSTOM)
+_change(716, "cuGraphExecNodeSetParams", None, "nodeParams", CUSTOM)
+F(717, "cuGraphNodeSetEnabled", ALWAYS, Effect.GRAPH_ENABLE, custom="graph_enabled")
 F(718, "cuGraphExecExternalSemaphoresSignalNodeSetParams", NEVER)  # an empty node stands for it
 F(719, "cuGraphExecExternalSemaphoresWaitNodeSetParams", NEVER, unsupported=_SEMAPHORE)
 F(720, "cuGraphUpload", WINDOW)
-F(721, "cuGraphLaunch", WINDOW, Effect.GRAPH_LAUNCH, "hGraph", custom=True)
+F(721, "cuGraphLaunch", WINDOW, Effect.GRAPH_LAUNCH, "hGraph", custom="graph_launch", enter="graph_launch_enter")
 
 # ---- stream capture: what goes into it is described with the graph, and nothing of it is executed again ---
 
@@ -137,8 +150,8 @@ F(740, "cuStreamBeginCapture", WINDOW, Effect.BEGIN_CAPTURE)
 F(741, "cuStreamUpdateCaptureDependencies", NEVER, **_DESCRIBED)
 F(742, "cuStreamUpdateCaptureDependencies_v2", NEVER, **_DESCRIBED)
 F(743, "cuStreamBeginRecaptureToGraph", WINDOW, Effect.BEGIN_CAPTURE, callbackFunc=OPAQUE, userData=OPAQUE,
-  unsupported="it calls back into the application")  # fmt: skip
+  unsupported="it calls back into the application")
 F(293, "cuStreamBeginCapture_v2", WINDOW, Effect.BEGIN_CAPTURE)
 F(294, "cuStreamEndCapture", WINDOW, Effect.END_CAPTURE)
 F(299, "cuStreamBeginCaptureToGraph", WINDOW, Effect.BEGIN_CAPTURE, dependencies=inputs("numDependencies"),
-  dependencyData=OPAQUE)  # fmt: skip
+  dependencyData=OPAQUE)

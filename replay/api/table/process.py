@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from replay.api.rows import ALWAYS, CUSTOM, NEVER, WINDOW, F, inputs
+from replay.api.rows import ALWAYS, CUSTOM, LEFT_OUT, NEVER, REFUSED, WINDOW, F, inputs
 from replay.api.vocabulary import Effect
+
+# fmt: off
 
 # ---- initialisation, version, lookup ----------------------------------------------------------------------
 
-F(1, "cuInit", ALWAYS)
+F(1, "cuInit", ALWAYS, replayed=LEFT_OUT)
 F(2, "cuDriverGetVersion", NEVER)
-F(3, "cuGetProcAddress", NEVER, custom=True)
-F(4, "cuGetProcAddress_v2", NEVER, custom=True)
+F(3, "cuGetProcAddress", NEVER)
+F(4, "cuGetProcAddress_v2", NEVER)
 F(5, "cuGetExportTable", NEVER)
 F(6, "cuGetErrorName", NEVER)
 F(7, "cuGetErrorString", NEVER)
-F(8, "cuProfilerStart", ALWAYS)  # a selection may begin and end with these
-F(9, "cuProfilerStop", ALWAYS)
+F(8, "cuProfilerStart", ALWAYS, replayed=LEFT_OUT)  # a selection may begin and end with these
+F(9, "cuProfilerStop", ALWAYS, replayed=LEFT_OUT)
 
 # ---- devices ----------------------------------------------------------------------------------------------
 
@@ -33,46 +35,48 @@ F(30, "cuDeviceGetByPCIBusId", NEVER)
 F(31, "cuDeviceGetLuid", NEVER)
 F(32, "cuDeviceCanAccessPeer", NEVER)
 F(33, "cuDeviceGetP2PAttribute", NEVER)
-F(34, "cuDeviceGetDefaultMemPool", ALWAYS)
-F(35, "cuDeviceGetMemPool", ALWAYS)
-F(36, "cuDeviceSetMemPool", ALWAYS)
+F(34, "cuDeviceGetDefaultMemPool", ALWAYS, may_fail=True)
+F(35, "cuDeviceGetMemPool", ALWAYS, may_fail=True)
+F(36, "cuDeviceSetMemPool", ALWAYS, may_fail=True)
 F(37, "cuDeviceGetTexture1DLinearMaxWidth", NEVER)
 F(38, "cuDeviceGetExecAffinitySupport", NEVER)
 
 # ---- contexts ---------------------------------------------------------------------------------------------
 
-F(50, "cuDevicePrimaryCtxRetain", ALWAYS)
-F(51, "cuDevicePrimaryCtxRelease_v2", ALWAYS, Effect.END_OF_CONTEXT)
-F(52, "cuDevicePrimaryCtxReset_v2", ALWAYS, Effect.END_OF_CONTEXT)
-F(53, "cuDevicePrimaryCtxSetFlags_v2", ALWAYS)
+F(50, "cuDevicePrimaryCtxRetain", ALWAYS, Effect.RETAIN_PRIMARY, "pctx")
+F(51, "cuDevicePrimaryCtxRelease_v2", ALWAYS, Effect.END_OF_CONTEXT, replayed=LEFT_OUT)
+F(52, "cuDevicePrimaryCtxReset_v2", ALWAYS, Effect.END_OF_CONTEXT, replayed=REFUSED)
+F(53, "cuDevicePrimaryCtxSetFlags_v2", ALWAYS, may_fail=True)
 F(54, "cuDevicePrimaryCtxGetState", NEVER)
-F(55, "cuCtxCreate_v2", ALWAYS)
-F(56, "cuCtxCreate_v3", ALWAYS, paramsArray=inputs("numParams"))
-F(57, "cuCtxCreate_v4", ALWAYS, ctxCreateParams=CUSTOM, custom=True)
+F(55, "cuCtxCreate_v2", ALWAYS, Effect.PUSH_CURRENT, "pctx", creates="CUcontext")
+F(56, "cuCtxCreate_v3", ALWAYS, Effect.PUSH_CURRENT, "pctx", paramsArray=inputs("numParams"), creates="CUcontext")
+F(57, "cuCtxCreate_v4", ALWAYS, Effect.PUSH_CURRENT, "pctx", ctxCreateParams=CUSTOM, custom="context",
+  creates="CUcontext", enter="context_enter")
 F(58, "cuCtxDestroy_v2", ALWAYS, Effect.END_OF_CONTEXT)
-F(59, "cuCtxPushCurrent_v2", ALWAYS)
-F(60, "cuCtxPopCurrent_v2", ALWAYS)
-F(61, "cuCtxSetCurrent", ALWAYS)
+F(59, "cuCtxPushCurrent_v2", ALWAYS, Effect.PUSH_CURRENT, "ctx")
+F(60, "cuCtxPopCurrent_v2", ALWAYS, Effect.POP_CURRENT)
+F(61, "cuCtxSetCurrent", ALWAYS, Effect.SET_CURRENT, "ctx")
 F(62, "cuCtxGetCurrent", NEVER)
 F(63, "cuCtxGetDevice", NEVER)
 F(64, "cuCtxGetFlags", NEVER)
-F(65, "cuCtxSetFlags", ALWAYS)
+F(65, "cuCtxSetFlags", ALWAYS, may_fail=True, of_current=True)
 F(66, "cuCtxGetId", NEVER)
-F(67, "cuCtxSynchronize", WINDOW)
-F(68, "cuCtxSetLimit", ALWAYS)
+F(67, "cuCtxSynchronize", WINDOW, waits=True)
+F(68, "cuCtxSetLimit", ALWAYS, may_fail=True, of_current=True, sets="value", getter="cuCtxGetLimit")
 F(69, "cuCtxGetLimit", NEVER)
 F(70, "cuCtxGetCacheConfig", NEVER)
-F(71, "cuCtxSetCacheConfig", ALWAYS)
+F(71, "cuCtxSetCacheConfig", ALWAYS, may_fail=True, of_current=True, sets="config", getter="cuCtxGetCacheConfig")
 F(72, "cuCtxGetApiVersion", NEVER)
 F(73, "cuCtxGetStreamPriorityRange", NEVER)
 F(74, "cuCtxResetPersistingL2Cache", WINDOW)
 F(75, "cuCtxGetExecAffinity", NEVER)
-F(76, "cuCtxEnablePeerAccess", ALWAYS)
-F(77, "cuCtxDisablePeerAccess", ALWAYS)
-F(78, "cuCtxSetSharedMemConfig", ALWAYS)
+F(76, "cuCtxEnablePeerAccess", ALWAYS, may_fail=True, of_current=True, replaces="peer access")
+F(77, "cuCtxDisablePeerAccess", ALWAYS, may_fail=True, of_current=True, replaces="peer access", undoes=True)
+F(78, "cuCtxSetSharedMemConfig", ALWAYS, may_fail=True, of_current=True, sets="config",
+  getter="cuCtxGetSharedMemConfig")
 F(79, "cuCtxGetSharedMemConfig", NEVER)
 F(80, "cuCtxGetDevice_v2", NEVER)
-F(81, "cuCtxSynchronize_v2", WINDOW)
+F(81, "cuCtxSynchronize_v2", WINDOW, waits=True)
 F(82, "cuCtxAttach", ALWAYS)
 F(83, "cuCtxDetach", ALWAYS, Effect.END_OF_CONTEXT)
 F(84, "cuCtxRecordEvent", WINDOW)

@@ -5,29 +5,32 @@ from __future__ import annotations
 from replay.api.rows import ALWAYS, NEVER, OPAQUE, WINDOW, F, inputs
 from replay.api.vocabulary import Effect
 
+# fmt: off
+
 # ---- other processes: memory that they gave is captured and replayed as plain memory, events as plain events ----
 
 F(1030, "cuIpcGetMemHandle", NEVER)
 F(1031, "cuIpcGetEventHandle", NEVER)
-F(1032, "cuIpcOpenMemHandle", ALWAYS, Effect.IMPORT, "pdptr", custom=True)
-F(1033, "cuIpcOpenMemHandle_v2", ALWAYS, Effect.IMPORT, "pdptr", custom=True)
+F(1032, "cuIpcOpenMemHandle", ALWAYS, Effect.IMPORT, "pdptr", leave="import_leave")
+F(1033, "cuIpcOpenMemHandle_v2", ALWAYS, Effect.IMPORT, "pdptr", leave="import_leave")
 F(1034, "cuIpcCloseMemHandle", ALWAYS, Effect.FREE, "dptr")
-F(1035, "cuIpcOpenEventHandle", ALWAYS, custom=True)
-F(1036, "cuMemPoolImportPointer", ALWAYS, Effect.IMPORT, "ptr_out", shareData=inputs("1"), custom=True)
+F(1035, "cuIpcOpenEventHandle", ALWAYS, custom="event_of_another_process", creates="CUevent")
+F(1036, "cuMemPoolImportPointer", ALWAYS, Effect.IMPORT, "ptr_out", shareData=inputs("1"),
+  leave="import_leave")
 
 # ---- memory and semaphores of other interfaces --------------------------------------------------------------
 
 F(1040, "cuImportExternalMemory", NEVER)  # its mappings are what matters
 F(1041, "cuDestroyExternalMemory", NEVER)
-F(1042, "cuExternalMemoryGetMappedBuffer", ALWAYS, Effect.IMPORT, "devPtr", custom=True)
+F(1042, "cuExternalMemoryGetMappedBuffer", ALWAYS, Effect.IMPORT, "devPtr", leave="import_leave")
 F(1043, "cuExternalMemoryGetMappedMipmappedArray", NEVER,
-  unsupported="contents of images that belong to another interface are not read")  # fmt: skip
+  unsupported="contents of images that belong to another interface are not read")
 F(1044, "cuImportExternalSemaphore", NEVER)
 F(1045, "cuDestroyExternalSemaphore", NEVER)
 F(1046, "cuSignalExternalSemaphoresAsync", NEVER)  # in a replay nobody waits for it
 F(1047, "cuWaitExternalSemaphoresAsync", NEVER,
-  unsupported="waits for another interface, whose writes are not captured")  # fmt: skip
-F(1048, "cuFlushGPUDirectRDMAWrites", WINDOW)
+  unsupported="waits for another interface, whose writes are not captured")
+F(1048, "cuFlushGPUDirectRDMAWrites", WINDOW, may_fail=True)
 
 # ---- several devices as one ---------------------------------------------------------------------------------
 
@@ -55,7 +58,7 @@ F(1069, "cuLogicalEndpointExport", NEVER)
 F(1070, "cuLogicalEndpointGetLimits", NEVER)
 F(1071, "cuLogicalEndpointQuery", NEVER)
 F(1072, "cuFabricCpyBatchAsync", WINDOW, opList=OPAQUE,
-  unsupported="copies to and from memory of other nodes, which is not captured")  # fmt: skip
+  unsupported="copies to and from memory of other nodes, which is not captured")
 F(1073, "cuDeviceGetCliqueCount", NEVER)
 F(1074, "cuDeviceGetCliqueInfo", NEVER)
 F(1075, "cuDeviceGetFabricClusterUuid", NEVER)
@@ -85,4 +88,4 @@ F(1093, "cuUserObjectRetain", NEVER)
 F(1094, "cuUserObjectRelease", NEVER)
 F(1095, "cuMemGetLocationInfo", NEVER)
 F(1096, "cuTensorMapSetAllocationClass", NEVER,
-  unsupported="a tensor map that it changed is not recognised where its memory is moved")  # fmt: skip
+  unsupported="a tensor map that it changed is not recognised where its memory is moved")

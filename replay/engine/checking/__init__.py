@@ -1,1 +1,1 @@
-"""Whether a replay can be believed: its outputs, what it restores, and that addresses do not matter."""
+"""Whether a replay can be believed: its outputs, and what it restores."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from replay.api.functions import by_symbol
+from replay.api.vocabulary import Work
 from replay.outputs.elements import Region
 from replay.planning.spans import is_array, is_host
 from replay.snapshot.schema import Call, Range
@@ -30,9 +31,14 @@ class Copy:
 
 def copies(calls: Iterable[Call]) -> Iterator[Copy]:
     """Plain copies among calls, in order."""
-    for call in islice((item for item in calls if item.function.startswith("cuMemcpy")), MAXIMUM_COPIES):
+    for call in islice((item for item in calls if _work(item) == Work.COPY), MAXIMUM_COPIES):
         if (copy := copy_of(call)) is not None:
             yield copy
+
+
+def _work(call: Call) -> Work:
+    function = by_symbol().get(call.function)
+    return function.work if function is not None else Work.NONE
 
 
 def copy_of(call: Call) -> Copy | None:
@@ -68,7 +74,7 @@ class Places:
 
 
 def part(regions: Sequence[Region], offset: int, size_bytes: int, at: int, how: str = "") -> list[Region]:
-    """The regions of `size_bytes` bytes from `offset` on, as if these bytes stood at `at`. how: added to the origin."""
+    """The regions of `size_bytes` bytes from `offset` on, for the same bytes at `at`. how: added to the origin."""
     found = []
     for region in regions:
         first, last = max(region.start, offset), min(region.end, offset + size_bytes)

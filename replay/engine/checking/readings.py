@@ -7,13 +7,15 @@ were launched with a pointer to it. Inferring reads PTX, so it waits for the fir
 from __future__ import annotations
 
 import bisect
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import islice
 
 from replay.api.functions import by_symbol
+from replay.api.vocabulary import LOADED_TYPES
 from replay.engine.checking.allowances import Allowances, Operations
 from replay.engine.checking.copied_types import Places, copies, copy_of, part, spread
 from replay.engine.program import Program
@@ -22,28 +24,21 @@ from replay.images import identify, read_container
 from replay.images.ptx_accesses import Accesses, accesses_of
 from replay.images.ptx_body import KernelBody, kernel_body
 from replay.images.ptx_types import types_of, variable_types
-from replay.inspection.launches import LOADS, KernelNames, Launch, launches, named_arguments
+from replay.inspection.launches import KernelNames, Launch, launches, named_arguments
 from replay.inspection.pieces import read_contents
 from replay.outputs import approximate
 from replay.outputs.comparison import Reading
 from replay.outputs.elements import TYPES, ElementType, Region
 from replay.outputs.tolerance import Tolerance, largest_of
 from replay.planning.spans import is_array, is_global
-from replay.snapshot.schema import Call, Environment, Kernel, Range, from_wire
+from replay.snapshot.schema import Call, Environment, Kernel, Range, all_of, first_of
 
 DECLARED, ARRAY_FORMAT, INFERRED = "declared", "array format", "inferred from PTX"
 MAXIMUM_LAUNCHES = 20_000  # that are looked at
 MAXIMUM_IMAGE_BYTES = 256 << 20
-_ARRAY_TYPES = {
-    0x01: "u8",
-    0x02: "u16",
-    0x03: "u32",
-    0x08: "i8",
-    0x09: "i16",
-    0x0A: "i32",
-    0x10: "f16",
-    0x20: "f32",
-}
+_ARRAY_TYPES = {  # by CUarray_format
+    0x01: "u8", 0x02: "u16", 0x03: "u32", 0x08: "i8", 0x09: "i16", 0x0A: "i32", 0x10: "f16", 0x20: "f32",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -54,23 +49,18 @@ class ReplayDevice:
     compute_capability: str
 
 
+@dataclass(eq=False)
 class Readings:
-    """declared: types by range id. tolerance: None for the one that follows from the kernels and the devices."""
+    """declared: types by range id. asked_for: tolerance; None for the one that follows from the kernels and the
+    devices."""
 
-    def __init__(
-        self,
-        program: Program,
-        declared: Mapping[int, ElementType],
-        tolerance: Tolerance | None,
-        here: ReplayDevice | None = None,
-    ) -> None:
-        self._program = program
-        self._declared = declared
-        self._asked_for = tolerance
-        self._here = here
-        self._bodies: dict[tuple[str, str], KernelBody | None] = {}
-        self._accesses: dict[tuple[str, str], Accesses] = {}
-        self._applied: list[Tolerance | None] = []  # to what differed
+    program: Program
+    declared: Mapping[int, ElementType]
+    asked_for: Tolerance | None
+    here: ReplayDevice | None = None
+    _bodies: dict[tuple[str, str], KernelBody | None] = field(default_factory=dict)
+    _accesses: dict[tuple[str, str], Accesses] = field(default_factory=dict)
+    _applied: list[Tolerance | None] = field(default_factory=list)  # to what differed
 
     def of(self, range_: Range) -> Reading:
         """Of one range."""
@@ -83,31 +73,30 @@ class Readings:
     @property
     def applied(self) -> Tolerance | None:
         """The tolerance that was asked for, or the largest of those of the buffers that differed."""
-        return self._asked_for if self._asked_for is not None else largest_of(self._applied)
+        return self.asked_for if self.asked_for is not None else largest_of(self._applied)
 
     def tolerance_of(self, range_: Range | None) -> Tolerance | None:
         """How far elements of a range may differ; None where every bit must agree. range_: None where it is not known
         where contents come from."""
-        if self._asked_for is not None or self._allowances is None:
-            return self._asked_for
+        if self.asked_for is not None or self._allowances is None:
+            return self.asked_for
         return self._allowances.largest if range_ is None else self._allowances.of(range_.id)
 
     @cached_property
     def _allowances(self) -> Allowances | None:
         """None on the same kind of device as in the capture."""
-        if self._here is None:
+        if self.here is None:
             return None
-        value = self._program.reader.first("environment")
-        environment = None if value is None else from_wire(Environment, value)
+        environment = first_of(self.program.reader, Environment)
         if environment is None or not environment.devices:
             return None
         captured = environment.devices[0].compute_capability
-        same = environment.emulated == self._here.emulated and (
-            self._here.emulated or captured == self._here.compute_capability
+        same = environment.emulated == self.here.emulated and (
+            self.here.emulated or captured == self.here.compute_capability
         )
         if same:
             return None
-        here = self._here.emulated
+        here = self.here.emulated
 
         def operations(launch: Launch) -> Operations:
             body = self._body(launch.kernel, launch.image)
@@ -119,7 +108,7 @@ class Readings:
             found = approximate.uses(body.instructions, _threads(launch), environment.emulated, here)
             return Operations(frozenset(found), self._accesses[key])
 
-        program = self._program
+        program = self.program
         return Allowances(program.ranges.values(), self._launches, copies(program.window), operations)
 
     def of_part(self, range_: Range, offset: int, size_bytes: int) -> Reading:
@@ -137,7 +126,7 @@ class Readings:
 
     @cached_property
     def _places(self) -> Places:
-        return Places(self._program.ranges.values())
+        return Places(self.program.ranges.values())
 
     def _regions(self, range_: Range) -> list[Region]:
         certain = self._certain(range_)
@@ -145,8 +134,8 @@ class Readings:
 
     def _certain(self, range_: Range) -> list[Region] | None:
         """Of what was declared, or is an array; None for all others."""
-        if range_.id in self._declared:
-            return [_whole(range_, self._declared[range_.id], DECLARED)]
+        if range_.id in self.declared:
+            return [_whole(range_, self.declared[range_.id], DECLARED)]
         if range_.array is not None:
             known = _ARRAY_TYPES.get(range_.array.format)
             return [] if known is None else [_whole(range_, TYPES[known], ARRAY_FORMAT)]
@@ -156,21 +145,20 @@ class Readings:
 
     @cached_property
     def _launches(self) -> list[Launch]:
-        program = self._program
-        kernels = (from_wire(Kernel, value) for value in program.reader.objects("kernel"))
+        program = self.program
+        kernels = all_of(program.reader, Kernel)
         return list(islice(launches([*program.setup, *program.window], kernels), MAXIMUM_LAUNCHES))
 
     @cached_property
     def _inferred(self) -> dict[int, list[Region]]:
         """Regions by range id. Each begins where a pointer parameter points to, and ends where the next one begins."""
         ranges = sorted(
-            (item for item in self._program.ranges.values() if not is_array(item)),
+            (item for item in self.program.ranges.values() if not is_array(item)),
             key=lambda item: item.address,
         )
         starts = [item.address for item in ranges]
-        said: dict[tuple[int, int], dict[str, str]] = defaultdict(
-            dict
-        )  # (range id, offset) -> type -> origin
+        # (range id, offset) -> type -> origin
+        said: dict[tuple[int, int], dict[str, str]] = defaultdict(dict)
         for launch in self._launches:
             for offset, name, pointer in self._pointers(launch):
                 place = bisect.bisect_right(starts, pointer) - 1
@@ -197,10 +185,10 @@ class Readings:
                         regions.append(Region(offset, end, TYPES[name], INFERRED, origin))
             if regions:
                 found[range_.id] = _joined(regions)
-        for range_ in self._program.ranges.values():
+        for range_ in self.program.ranges.values():
             if (certain := self._certain(range_)) is not None:
                 found[range_.id] = certain
-        return spread(found, self._program.ranges.values(), self._program.window)
+        return spread(found, self.program.ranges.values(), self.program.window)
 
     def _pointers(self, launch: Launch) -> Iterator[tuple[int, str, int]]:
         """(offset in the parameter buffer, element type, address) of each parameter whose target's type is known."""
@@ -215,13 +203,12 @@ class Readings:
     @cached_property
     def _variables(self) -> dict[str, dict[str, list[int]]]:
         """Image -> name of a variable -> ids of its ranges."""
-        program, follow = self._program, KernelNames()
+        program, follow = self.program, KernelNames()
         table = by_symbol()
         for call in [*program.setup, *program.window]:
-            if call.function.startswith(LOADS) and call.function in table:
-                follow.follow(
-                    call, named_arguments(call, (item.name for item in table[call.function].parameters))
-                )
+            function = table.get(call.function)
+            if function is not None and function.creates in LOADED_TYPES:
+                follow.follow(call, named_arguments(call, (item.name for item in function.parameters)))
         found: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         for range_ in program.ranges.values():
             if is_global(range_) and range_.name and (image := follow.image(range_.owner)):
@@ -254,18 +241,15 @@ class Readings:
 
     @lru_cache(maxsize=4)  # noqa: B019
     def _texts(self, digest: str) -> list[bytes]:
-        image = self._program.images.get(digest)
+        image = self.program.images.get(digest)
         if image is None or image.contents.size_bytes > MAXIMUM_IMAGE_BYTES:
             return []
-        data = read_contents(self._program.reader, image.contents)
+        data = read_contents(self.program.reader, image.contents)
         kind = identify(data)
         if kind == "ptx":
             return [data]
-        return (
-            [entry.contents() for entry in read_container(data) if entry.kind == "ptx"]
-            if kind == "fatbin"
-            else []
-        )
+        entries = read_container(data) if kind == "fatbin" else []
+        return [entry.contents() for entry in entries if entry.kind == "ptx"]
 
 
 def _whole(range_: Range, type_: ElementType, source: str) -> Region:
@@ -285,7 +269,4 @@ def _joined(regions: list[Region]) -> list[Region]:
 
 
 def _threads(launch: Launch) -> int:
-    count = 1
-    for extent in (*launch.grid, *launch.block):
-        count *= max(extent, 1)
-    return count
+    return math.prod(max(extent, 1) for extent in (*launch.grid, *launch.block))

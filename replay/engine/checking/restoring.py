@@ -7,18 +7,20 @@ replay from restored memory must leave what the first one left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from replay.api.functions import by_symbol
-from replay.api.vocabulary import Keep
-from replay.engine.checking.verifying import Verified
+from replay.api.vocabulary import Keep, Work
+from replay.engine.checking.comparing import Comparing
+from replay.engine.checking.verified import Verified
 from replay.engine.session import Session
 from replay.inspection.pieces import describe
 from replay.planning.spans import is_array, is_global
-from replay.results.schema import Restore
+from replay.results.run.timing import Restore
+from replay.snapshot.schema import Range
 
 SHOWN_BUFFERS = 8
-WAITS_FOR_VALUES = ("cuStreamWaitValue", "cuStreamBatchMemOp")
+WAITS_FOR_VALUES = (Work.WAIT_VALUE, Work.VALUES)
 
 Digests = Mapping[tuple[int, int], bytes]  # by (range id, offset)
 
@@ -27,7 +29,7 @@ class StillRunning(Exception):
     """The device is at work on something that does not end."""
 
 
-def check_restore(session: Session, verified: Verified) -> Restore:
+def check_restore(session: Session, comparing: Comparing, verified: Verified) -> Restore:
     """Restore, compare with what was loaded (`Copies.remember_loaded`), replay once more and compare with what
     the last replay left. Sets the verdict to nondeterministic where two replays from equal memory differ. Raises
     EngineError when a call fails.
@@ -36,7 +38,7 @@ def check_restore(session: Session, verified: Verified) -> Restore:
     # Behind the window, the addresses of what it frees or unloads may be those of a variable of another module.
     ended = {item.id for ranges in session.program.deaths.values() for item in ranges if not is_array(item)}
     first = contents.copies.written_digests(ended)
-    session.restore_found_writes()
+    session.restore_found_writes(comparing.written_elsewhere)
     session.restore()
     session.synchronize()
     restored = contents.copies.written_digests()
@@ -55,7 +57,7 @@ def check_restore(session: Session, verified: Verified) -> Restore:
     session.run_window()
     session.synchronize()
     differing = differing_buffers(
-        session,
+        comparing,
         first,
         contents.copies.written_digests(ended),
         {item.label: item.differing_bytes for item in verified.comparisons},
@@ -88,7 +90,7 @@ def unlike_loaded(session: Session, loaded: Digests, restored: Digests) -> list[
 
 
 def differing_buffers(
-    session: Session, expected: Digests, actual: Digests, compared: Mapping[str, int] | None = None
+    comparing: Comparing, expected: Digests, actual: Digests, compared: Mapping[str, int] | None = None
 ) -> list[str]:
     """The buffers that differ, with the first place.
 
@@ -100,27 +102,26 @@ def differing_buffers(
     for (range_id, offset), digest in sorted(expected.items()):
         if actual.get((range_id, offset)) != digest:
             places.setdefault(range_id, []).append(offset)
+    copies = comparing.contents.copies
     for range_id in list(places) if compared is not None else ():
-        range_ = session.contents.copies.range(range_id)
+        range_ = copies.range(range_id)
         if range_.after is None:
             continue
-        found = session.contents.compare(range_, {})
+        found = comparing.compare(range_, {})
         as_before = found.differing_bytes == (compared or {}).get(found.label)
-        if as_before and (found.equal or session.executor.window_objects):
+        if as_before and (found.equal or comparing.translation.window_objects):
             del places[range_id]
     return [
-        f"{describe(session.contents.copies.range(range_id))}, somewhere from offset {offsets[0]:#x} on"
+        f"{describe(copies.range(range_id))}, somewhere from offset {offsets[0]:#x} on"
         for range_id, offsets in list(places.items())[:SHOWN_BUFFERS]
     ]
 
 
-def far_from_captured(session: Session) -> dict[str, int]:
-    """Differing bytes, by label, of what is restored and was captured behind the window."""
-    contents = session.contents
-    written = [
-        item for item in session.restorable if item.after is not None and contents.copies.is_restored(item)
-    ]
-    found = [contents.compare(range_, {}) for range_ in written]
+def far_from_captured(comparing: Comparing, restorable: Iterable[Range]) -> dict[str, int]:
+    """Differing bytes, by label, of what is restored and was captured after the window."""
+    copies = comparing.contents.copies
+    written = [item for item in restorable if item.after is not None and copies.is_restored(item)]
+    found = [comparing.compare(range_, {}) for range_ in written]
     return {item.label: item.differing_bytes for item in found}
 
 
@@ -161,8 +162,9 @@ def _why_not_twice(session: Session) -> str:
         return "the application's host code wrote memory inside the window"
     for item in session.window:
         symbol = item.call.function
-        if symbol.startswith(WAITS_FOR_VALUES):
+        function = by_symbol()[symbol]
+        if function.work in WAITS_FOR_VALUES:
             return f"{symbol} inside the window waits for a value in memory"
-        if item.creates or by_symbol()[symbol].keep == Keep.ALWAYS:
+        if item.creates or function.keep == Keep.ALWAYS:
             return f"{symbol} inside the window makes, changes or ends an object"
     return ""

@@ -7,107 +7,40 @@ and what the host could see between the calls. What only a run at full speed lef
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from replay.api.vocabulary import STICKY_RESULTS
-from replay.engine.checking.faults import driver_words
-from replay.engine.checking.faults import outcome as outcome_of
-from replay.engine.contents.saving import OutputSaver
-from replay.engine.contents.words import with_live_handles
+from replay.engine.arguments.prepared import HostOutput, Prepared
+from replay.engine.checking.comparing import Comparing
+from replay.engine.checking.parameters import LaunchCheck
+from replay.engine.checking.saving import OutputSaver
+from replay.engine.checking.verified import Verified
 from replay.engine.driver import DriverFailure
-from replay.engine.execution.inputs import HostOutput, Prepared
 from replay.engine.execution.lanes import is_launch
-from replay.engine.preflight.parameters import LaunchCheck
+from replay.engine.faults import driver_words
+from replay.engine.faults import outcome as outcome_of
 from replay.engine.session import Session
 from replay.errors import EngineError
 from replay.inspection.pieces import describe
 from replay.inspection.readable import result_name
-from replay.outputs.comparison import BufferComparison, Reading
-from replay.results import schema
-from replay.snapshot.doubts import doubts, shortly
+from replay.outputs.comparison import BufferComparison
+from replay.results.run.verification import Fault as ReplayedFault
+from replay.snapshot.doubts import doubts
 from replay.snapshot.schema import Call, Change, Fault, Range
 
 
 @dataclass
-class Verified:
-    """Outcome of the comparison."""
-
-    verdict: str
-    comparisons: list[BufferComparison] = field(default_factory=list)
-    results: list[str] = field(default_factory=list)
-    unverified: list[str] = field(default_factory=list)
-    reason: str = ""
-    replays: int = 1
-    within_tolerance: bool = False  # a match although bits differ
-    varying: list[str] = field(default_factory=list)  # buffers that differ between two replays
-    guessed_words: int = 0  # `ContentStore.guessed_words` of the first comparison
-    handle_words: int = 0  # `ContentStore.handle_words_of_outputs` of it
-    taken_for_host: dict[str, int] = field(default_factory=dict)  # likewise
-    left_alone: dict[str, int] = field(default_factory=dict)
-    fault: schema.Fault | None = None  # of a window that ended in one in the application
-    no_outputs: bool = False  # the window reaches no memory that could be compared
-    refused: list[str] = field(default_factory=list)  # launches that neither driver took
-
-    @property
-    def not_timed(self) -> str:
-        """Why a time of the window would say nothing; "" where it says something."""
-        if self.fault is not None:
-            return (
-                "the window ends in an error"
-                if self.fault.reproduced
-                else "it is not what the application ran"
-            )
-        return "nothing was compared" if self.verdict == "not_compared" and not self.no_outputs else ""
-
-    def ended_in(self, fault: schema.Fault) -> None:
-        """The window ended in an error in the application. What it left then was not captured."""
-        self.fault = fault
-        if fault.reproduced and not self.results and all(item.equal for item in self.comparisons):
-            self.verdict, self.reason = "not_compared", "memory cannot be read after such an error"
-        else:
-            self.verdict, self.reason = "wrong", ""
-
-    def doubt(self, notes: list[str], *, varied: bool, threads: int) -> None:
-        """Outputs that differ say nothing where the capture itself is in doubt about memory: any of them may follow
-        from it. So do outputs of a variant that were taken for the host's. Call results are no memory.
-
-        notes: of `doubts`. varied: the replay is of a variant. threads: of the application, that made calls."""
-        found = list(notes)
-        if self.taken_for_host:
-            found.append(self.host_text)
-        if self.left_alone and (threads > 1 or not varied):
-            found.append(
-                f"{_bytes_of(self.left_alone)} changed while the application waited, and the replay leaves them as "
-                "they were: another thread of the host wrote them, or a kernel that does not here"
-            )
-        doubtful = self.verdict == "wrong" or (self.verdict == "match" and varied and self.taken_for_host)
-        if found and doubtful and not self.results and self.fault is None:
-            self.verdict = "unsure"
-            self.reason = f"the capture does not know all that the window was given: {shortly(found)}"
-
-    @property
-    def host_text(self) -> str:
-        """Of the bytes that were taken for the host's; "" for none."""
-        if not self.taken_for_host:
-            return ""
-        return (
-            f"{_bytes_of(self.taken_for_host)} changed while kernels were at work, and the replay leaves them as they "
-            "were: the host wrote them, or a kernel that does not here"
-        )
-
-
-@dataclass
 class _Outcome:
-    """What one pass over the window left behind."""
+    """What one pass over the window left."""
 
     comparisons: list[BufferComparison] = field(default_factory=list)
     digests: dict[tuple[int, int], bytes] = field(default_factory=dict)
     labels: dict[tuple[int, int], str] = field(default_factory=dict)  # of the buffers that have these digests
     results: list[str] = field(default_factory=list)
     unreached: list[str] = field(default_factory=list)
-    fault: schema.Fault | None = None
+    fault: ReplayedFault | None = None
     refused: list[str] = field(default_factory=list)
 
     @property
@@ -124,18 +57,11 @@ class _Outcome:
 
 
 class Verifier:
-    """Compares what a session's window leaves. reading_of_copy: element types of what a call copied to the host. saver:
-    gets each buffer that the first replay is compared by."""
+    """Compares what a session's window leaves. saver: gets each buffer that the first replay is compared by."""
 
-    def __init__(
-        self,
-        session: Session,
-        reading_of_copy: Callable[[Call], Reading] = lambda call_: Reading(),
-        saver: OutputSaver | None = None,
-    ) -> None:
-        self._session = session
-        self._reading_of_copy = reading_of_copy
-        self._saver = saver
+    def __init__(self, session: Session, comparing: Comparing, saver: OutputSaver | None) -> None:
+        self._session, self._comparing, self._saver = session, comparing, saver
+        self._program, self._contents = session.program, session.contents
 
     def verify(self) -> Verified:
         """Replay the window once and compare everything that was captured afterwards; once more if it differs."""
@@ -151,7 +77,7 @@ class Verifier:
         if first.results or any(not item.equal for item in first.comparisons):
             verified.within_tolerance = first.acceptable
             self._session.stage("replaying the window again")
-            self._session.restore_found_writes()
+            self._session.restore_found_writes(self._comparing.written_elsewhere)
             self._session.restore()
             self._session.synchronize()
             self._saver = None  # what the first replay left is what is shown
@@ -172,49 +98,40 @@ class Verifier:
 
     def _not_compared(self, verified: Verified) -> None:
         """Nothing was, and nothing may be timed then, unless there is nothing to compare."""
-        program = self._session.program
         verified.verdict, verified.reason = "not_compared", "no outputs were captured"
-        verified.no_outputs = not program.ranges and not doubts(program.notes, ())
+        verified.no_outputs = not self._program.ranges and not doubts(self._program.notes, ())
         if verified.no_outputs:
             verified.reason = "the window reaches no memory"
-        elif ended := next((p for p in self._session.window if p.call.result is None), None):
+        elif ended := self._ended_inside():
             verified.reason = f"the application ended inside {ended.where}, so its outputs are not known"
 
-    def _fault(self, code: int, call: int = 0) -> schema.Fault:
+    def _fault(self, code: int, call: int = 0) -> ReplayedFault:
         """What the replay met where the application had an error, or ended inside a call. code: 0 for nothing."""
-        program = self._session.program
         words = driver_words(self._session.driver) if code else ""
-        return outcome_of(program.fault or Fault(0), code, call, words, program.kernels)
+        return outcome_of(self._program.fault or Fault(0), code, call, words, self._program.kernels)
 
     def _expects_a_fault(self) -> bool:
         """Whether the window ended in one, or the application did not live to see."""
-        return self._session.program.fault is not None or any(
-            prepared.call.result is None for prepared in self._session.window
-        )
+        return self._program.fault is not None or self._ended_inside() is not None
 
-    def _missed(self, refused: list[Prepared]) -> schema.Fault | None:
+    def _ended_inside(self) -> Prepared | None:
+        """The call of the window in which the application ended."""
+        return next((prepared for prepared in self._session.window if prepared.call.result is None), None)
+
+    def _missed(self, refused: list[Prepared]) -> ReplayedFault | None:
         """The window has ended without an error that its context does not survive. refused: launches that neither
         driver took."""
-        program = self._session.program
-        if program.fault is not None:
+        if self._program.fault is not None:
             return self._fault(0)
-        if program.refused and len(refused) == len(program.refused):
-            first = program.refused[0]
-            words = driver_words(self._session.driver)
-            fault = outcome_of(
-                Fault(first.result or 0, first.number),
-                first.result or 0,
-                first.number,
-                words,
-                program.kernels,
-            )
+        if self._program.refused and len(refused) == len(self._program.refused):
+            first, words = self._program.refused[0], driver_words(self._session.driver)
+            code, number = first.result or 0, first.number
+            fault = outcome_of(Fault(code, number), code, number, words, self._program.kernels)
             return replace(fault, words=fault.words or "no launch of the window ran")
-        ended = next((prepared for prepared in self._session.window if prepared.call.result is None), None)
-        if ended is not None and program.ended_by:
-            reason = (
-                f"the application was ended by {program.ended_by} inside {ended.where}, which returned here"
-            )
-            return schema.Fault(False, "", "", application_call=ended.call.number, reason=reason)
+        ended = self._ended_inside()
+        if ended is not None and self._program.ended_by:
+            reason = f"the application was ended by {self._program.ended_by} inside {ended.where}, which returned here"
+            return ReplayedFault(False, "", "", application_call=ended.call.number, reason=reason)
         return None
 
     def _checked_pass(self) -> _Outcome:
@@ -222,10 +139,10 @@ class Verifier:
         dropped: list[Prepared] = []
         refused: list[Prepared] = []
         fits = LaunchCheck(self._session)
-        self._session.contents.watch(
+        self._contents.watch(
             {
                 change.range
-                for places in (self._session.program.seen, self._session.program.changes)
+                for places in (self._program.seen, self._program.changes)
                 for changes in places.values()
                 for change in changes
                 if change.moment == "after" or change.undecided is not None
@@ -236,16 +153,16 @@ class Verifier:
                 self._session.stage(
                     f"replaying the window ({number + 1} of {len(self._session.window)} calls)"
                 )
-            self._follow_changes(self._session.program.changes, prepared.call.number, outcome)
-            if prepared.call.number in self._session.program.deaths:
-                self._compare_ranges(self._session.program.deaths[prepared.call.number], outcome)
+            self._follow_changes(self._program.changes, prepared.call.number, outcome)
+            if prepared.call.number in self._program.deaths:
+                self._compare_ranges(self._program.deaths[prepared.call.number], outcome)
             self._session.births(prepared.call.number)
             try:
                 fits(prepared)
                 code = self._session.executor.run(prepared)
             except EngineError as error:
                 # It needs something that was left out, and is from now on left out itself.
-                if isinstance(error, DriverFailure) or not self._session.program.best_effort:
+                if isinstance(error, DriverFailure) or not self._program.best_effort:
                     raise
                 self._leave_out(prepared, str(error), dropped)
                 continue
@@ -258,7 +175,7 @@ class Verifier:
             if code != captured and self._session.executor.result_matters(prepared):
                 if captured == 0:
                     failure = self._session.failure(prepared, code)
-                    if code in STICKY_RESULTS or not self._session.program.best_effort:
+                    if code in STICKY_RESULTS or not self._program.best_effort:
                         raise failure
                     self._leave_out(prepared, f"{failure.where}: {failure.what}", dropped)
                     continue
@@ -268,7 +185,7 @@ class Verifier:
                 )
             for output in prepared.host_outputs:
                 self._compare_host(output, prepared.call, outcome)
-            self._follow_changes(self._session.program.seen, prepared.call.number, outcome)
+            self._follow_changes(self._program.seen, prepared.call.number, outcome)
         try:
             self._session.use_main_context()
             self._follow_changes({0: self._session.last_changes}, 0, outcome)
@@ -284,7 +201,7 @@ class Verifier:
                 where="after the last call of the window",
                 next="in the application the window ended well; `replay info` shows what the capture lacks",
             ) from None
-        self._session.contents.watch(())
+        self._contents.watch(())
         if dropped:
             self._session.window = [item for item in self._session.window if item not in dropped]
         self._session.stage("comparing outputs")
@@ -298,14 +215,13 @@ class Verifier:
 
     def _leave_out(self, prepared: Prepared, why: str, dropped: list[Prepared]) -> None:
         """From now on; and so will be what needs the objects that the call would have made."""
-        self._session.program.left_out.append(f"left out: {why}")
-        self._session.executor.handles.leave_out(prepared.call)
+        self._program.left_out.append(f"left out: {why}")
+        self._session.translation.handles.leave_out(prepared.call)
         dropped.append(prepared)
 
     def _compare_alive(self, outcome: _Outcome) -> None:
-        dead = {range_.id for ranges in self._session.program.deaths.values() for range_ in ranges}
         self._compare_ranges(
-            (range_ for range_ in self._session.program.ranges.values() if range_.id not in dead), outcome
+            (one for one in self._program.ranges.values() if one.id not in self._program.dead), outcome
         )
 
     def compare_left(self) -> Verified:
@@ -324,7 +240,7 @@ class Verifier:
         return verified
 
     def met(self, failure: DriverFailure) -> Verified | None:
-        """What a `run_window` comes to that failed; None where the application met no such error."""
+        """The fault of a `run_window` that failed; None where the application met no such error."""
         if failure.code not in STICKY_RESULTS or not self._expects_a_fault():
             return None
         verified = Verified("not_compared", unverified=self._unverified())
@@ -332,15 +248,11 @@ class Verifier:
         return verified
 
     def _count_words(self, verified: Verified) -> None:
-        contents = self._session.contents
-        verified.guessed_words, verified.handle_words = (
-            contents.guessed_words,
-            contents.handle_words_of_outputs,
-        )
-        verified.taken_for_host, verified.left_alone = (
-            dict(contents.taken_for_host),
-            dict(contents.left_alone),
-        )
+        comparing = self._comparing
+        verified.guessed_words = comparing.contents.guessed_words
+        verified.handle_words = comparing.handle_words
+        verified.taken_for_host = dict(comparing.taken_for_host)
+        verified.left_alone = dict(comparing.left_alone)
 
     def verify_again(self, verified: Verified) -> None:
         """After timing: the last replay must leave what the first one left, or the kernel or restoring is at fault."""
@@ -350,13 +262,8 @@ class Verifier:
         self._session.stage("comparing the outputs of the last replay")
         expected = {comparison.label: comparison.differing_bytes for comparison in verified.comparisons}
         outcome = _Outcome()
-        dead = {range_.id for ranges in self._session.program.deaths.values() for range_ in ranges}
-        written = [
-            r
-            for r in self._session.restorable
-            if r.id not in dead and self._session.contents.copies.is_restored(r)
-        ]
-        self._compare_ranges(written, outcome)
+        alive = (one for one in self._session.restorable if one.id not in self._program.dead)
+        self._compare_ranges(filter(self._contents.copies.is_restored, alive), outcome)
         for comparison in outcome.comparisons:
             if verified.within_tolerance and comparison.acceptable:
                 continue
@@ -380,17 +287,15 @@ class Verifier:
         for position, change in enumerate(changes.get(number, ())):
             if position == 0:
                 self._session.synchronize()
-            data = self._session.executor.attachment(change.contents)
+            data = self._program.attachments.read(change.contents)
             if change.moment == "after" or change.undecided is not None:
-                comparison, actual = self._session.contents.compare_seen(change, data, change.call)
+                comparison, actual = self._comparing.compare_seen(change, data, change.call)
                 if not comparison.equal:
                     outcome.comparisons.append(comparison)
-                    key = (
-                        change.range,
-                        change.offset + (change.call << 44) + ((change.moment == "before") << 43),
-                    )
+                    place = change.offset + (change.call << 44) + ((change.moment == "before") << 43)
+                    key = change.range, place
                     outcome.digests[key], outcome.labels[key] = actual, comparison.label
-            self._session.contents.change(change, data)
+            self._contents.change(change, data)
 
     def _compare_ranges(self, ranges: Iterable[Range], outcome: _Outcome) -> None:
         pending = [range_ for range_ in ranges if range_.after is not None]
@@ -398,45 +303,33 @@ class Verifier:
             self._session.use_main_context()
             self._session.synchronize()
         for range_ in pending:
-            if self._session.contents.is_here(range_):
-                comparison = self._session.contents.compare(range_, outcome.digests)
+            if self._contents.is_here(range_):
+                comparison = self._comparing.compare(range_, outcome.digests)
                 outcome.comparisons.append(comparison)
                 for key in outcome.digests.keys() - outcome.labels.keys():
                     outcome.labels[key] = comparison.label
                 if self._saver is not None:
-                    self._saver.save(self._session.contents, range_, comparison)
+                    self._saver.save(self._comparing, range_, comparison)
             else:
                 outcome.unreached.append(f"{describe(range_)}: nothing that was replayed loads it")
 
     def _compare_host(self, output: HostOutput, call_: Call, outcome: _Outcome) -> None:
-        expected = self._session.executor.attachment(output.expected)
+        expected = self._program.attachments.read(output.expected)
         actual = ctypes.string_at(output.address, min(len(expected), output.size_bytes))
-        reading = partial(self._reading_of_copy, call_)
+        reading = partial(self._comparing.readings.of_copy, call_)
         comparison = BufferComparison(output.label, 0, output.size_bytes, reading=reading)
         captured = expected[: len(actual)]
-        wanted = self._session.contents.following(captured, actual)
-        wanted, count = with_live_handles(wanted, actual, self._session.executor.handles_here)
-        self._session.contents.handle_words_of_outputs += count
+        wanted = self._comparing.expected_here(captured, actual)
         comparison.add(0, wanted, actual)
         if self._saver is not None:
             self._saver.save_host(comparison, wanted, actual)
         if not comparison.equal:
-            self._session.contents.on_difference(comparison.label, 0, 0, captured, wanted, actual)
+            self._comparing.on_difference(comparison.label, 0, 0, captured, wanted, actual)
             outcome.digests[-output.address, 0] = actual[:4096]
             outcome.labels[-output.address, 0] = comparison.label
         outcome.comparisons.append(comparison)
 
     def _unverified(self) -> list[str]:
         """Memory whose contents after the window are not known."""
-        unknown = (
-            r for r in self._session.program.ranges.values() if r.after is None and r.before is not None
-        )
+        unknown = (r for r in self._program.ranges.values() if r.after is None and r.before is not None)
         return [f"{describe(range_)}: contents after the window were not captured" for range_ in unknown]
-
-
-def _bytes_of(counts: Mapping[str, int]) -> str:
-    """`4 bytes of managed buffer 0x7f00 (64 KiB)`, of several at once."""
-    shown = [
-        f"{count:,} byte{'s' if count != 1 else ''} of {name}" for name, count in list(counts.items())[:4]
-    ]
-    return ", ".join(shown) + (f" and {len(counts) - 4} more" if len(counts) > 4 else "")

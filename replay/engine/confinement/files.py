@@ -1,12 +1,13 @@
 """What a confined worker may open: one table, each line with its reason.
 
 The lines for NVIDIA's driver follow its documentation and what its library opens on a machine without a GPU; not yet
-seen on a GPU. What the driver needs to begin with (its device files, its sockets, `nvidia-modprobe`) it has opened
-before, and its compiler is loaded before, so these lines are for what it opens later.
+seen on a GPU (GT-CONFINEMENT). What the driver needs to begin with (its device files, its sockets, `nvidia-modprobe`)
+it has opened before, and its compiler is loaded before, so these lines are for what it opens later.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import sysconfig
@@ -51,6 +52,8 @@ _TABLE = (
     Opened("/usr/lib64", "read", "the same"),
 )
 
+# What this package is installed with; some of it is imported when it is first needed.
+_PACKAGES = ("numpy", "cuda", "elftools", "lz4", "zstandard", "msgpack", "blake3")
 # Parts that NVIDIA's library loads from its own folder when they are first needed: the PTX compiler, NVVM.
 _PARTS_OF_THE_DRIVER = ("libcuda*", "libnvidia-*", "libnvrtc*", "libnvvm*")
 
@@ -84,9 +87,14 @@ def _matching(folder: Path, pattern: str) -> list[str]:
 
 
 def _own_code() -> set[str]:
-    """Folders of code: the standard library, installed packages, this package."""
+    """Folders of code: the standard library, installed packages, this package, and those that it needs, which may be
+    elsewhere (`pip install --target`, PYTHONPATH) beside files that are nobody's business."""
     found = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     found |= {entry for entry in sys.path if os.path.basename(entry) in ("site-packages", "dist-packages")}
     found |= {os.path.join(sys.prefix, "lib"), os.path.join(sys.base_prefix, "lib")}
     found.add(str(Path(__file__).resolve().parents[2]))
+    for name in _PACKAGES:
+        specification = importlib.util.find_spec(name)
+        for folder in specification.submodule_search_locations or () if specification else ():
+            found |= {folder, f"{folder}.libs"}  # where wheels keep the libraries that they bring
     return {path for path in found if path}

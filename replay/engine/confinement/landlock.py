@@ -22,9 +22,8 @@ _PR_SET_NO_NEW_PRIVS = 38
 # LANDLOCK_ACCESS_FS_*
 WRITE_FILE, READ_FILE, READ_DIRECTORY, REMOVE_FILE, MAKE_FILE = 1 << 1, 1 << 2, 1 << 3, 1 << 5, 1 << 8
 TRUNCATE, DEVICE_CONTROL = 1 << 14, 1 << 15
-_OF_FILES = (
-    1 | WRITE_FILE | READ_FILE | TRUNCATE | DEVICE_CONTROL
-)  # rights that a rule for a single file may give
+# Rights that a rule for a single file may give
+_OF_FILES = 1 | WRITE_FILE | READ_FILE | TRUNCATE | DEVICE_CONTROL
 
 # The rights that each ABI can refuse, all of which are refused but for the rules.
 _RIGHTS_OF_ABI = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 5: (1 << 16) - 1}

@@ -1,8 +1,8 @@
 """A filter of system calls, by seccomp: no program, no network, no other process. Linux 3.17 and later.
 
-Must obey: the filter knows numbers and plain arguments alone, never what a pointer points to. `clone3` keeps its flags
+Must obey: the filter knows only numbers and plain arguments, never what a pointer points to. `clone3` keeps its flags
 after a pointer, so it is said not to exist, after which C libraries take `clone`. Numbers that this table has never
-heard of are said not to exist, too, so that a newer kernel brings no way round.
+heard of are said not to exist, too, so that a newer kernel adds no way out.
 """
 
 from __future__ import annotations

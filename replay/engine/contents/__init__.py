@@ -1,1 +1,1 @@
-"""What captured memory, arrays and tensor maps hold: loaded, restored, written out."""
+"""What captured memory and arrays hold: loaded, restored."""

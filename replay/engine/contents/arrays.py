@@ -1,6 +1,6 @@
 """Contents of CUDA arrays: moved piece by piece through cuMemcpy3D, since an array has no address.
 
-Where a piece stands follows from the shape in the snapshot: the parts (mipmap levels, planes) one after another, their
+Where a piece is follows from the shape in the snapshot: the parts (mipmap levels, planes) one after another, their
 rows and slices without padding.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from replay.api.extents import CHANNEL_BYTES
 from replay.api.structs import CUDA_MEMCPY3D, MemoryType
-from replay.engine.driver import CU_STREAM_LEGACY, Driver, DriverFailure, call, query
+from replay.engine.driver import CU_STREAM_LEGACY, Driver
 from replay.errors import EngineError
 from replay.snapshot.schema import ArrayShape, Range
 
@@ -57,7 +57,7 @@ def boxes(shape: ArrayShape, offset: int, size_bytes: int) -> Iterator[Box]:
             size_bytes -= box.size_bytes
         start = end
     if size_bytes:
-        raise EngineError(f"{size_bytes} bytes lie behind the end of an array")
+        raise EngineError(f"{size_bytes} bytes lie past the end of an array")
 
 
 def texel_at(shape: ArrayShape, offset: int) -> str:
@@ -88,24 +88,19 @@ def _element_bytes(shape: ArrayShape) -> int:
     return shape.parts[0].width_bytes // shape.width if shape.width > 0 else 0
 
 
+@dataclass
 class LiveArrays:
     """Moves contents of arrays. find: the live handle for a C type and a captured handle, None when there is none.
     inside: makes a captured context current for a while; arrays are copied in that of their own."""
 
-    def __init__(
-        self,
-        driver: Driver,
-        find: Callable[[str, int], int | None],
-        inside: Callable[[int], AbstractContextManager[None]] = lambda context: nullcontext(),
-    ) -> None:
-        self._driver = driver
-        self._find = find
-        self._inside = inside
+    driver: Driver
+    find: Callable[[str, int], int | None]
+    inside: Callable[[int], AbstractContextManager[None]] = lambda context: nullcontext()
 
     def exists(self, range_: Range) -> bool:
         """Whether a replayed call made the array."""
         shape = range_.array
-        return shape is not None and bool(self._find(shape.handle_type, range_.owner))
+        return shape is not None and bool(self.find(shape.handle_type, range_.owner))
 
     def read(self, range_: Range, offset: int, size_bytes: int, address: int) -> None:
         """Copy contents to host memory at `address`."""
@@ -137,7 +132,7 @@ class LiveArrays:
         shape = range_.array
         if shape is None:
             raise EngineError(f"range {range_.id} is no array")
-        with self._inside(range_.context):
+        with self.inside(range_.context):
             self._move_boxes(
                 range_, shape, boxes(shape, offset, size_bytes), address, memory, into_array, enqueue
             )
@@ -168,24 +163,22 @@ class LiveArrays:
             for name, value in fields.items():
                 setattr(description, name, value)
             if enqueue:
-                code = self._driver.function("cuMemcpy3DAsync_v2")(ctypes.addressof(description), 0)
-                if code:
-                    raise DriverFailure("cuMemcpy3DAsync_v2", code, self._driver.error_name(code))
+                self.driver.cuMemcpy3DAsync_v2(ctypes.addressof(description), 0)
             else:
-                call(self._driver, "cuMemcpy3D_v2", ctypes.addressof(description))
+                self.driver.cuMemcpy3D_v2(ctypes.addressof(description))
             address += box.size_bytes
         if not enqueue:  # in the context of the array, which is not the one that others wait in
-            call(self._driver, "cuStreamSynchronize", CU_STREAM_LEGACY)
+            self.driver.cuStreamSynchronize(CU_STREAM_LEGACY)
 
     def _part(self, range_: Range, shape: ArrayShape, number: int) -> int:
-        handle = self._find(shape.handle_type, range_.owner)
+        handle = self.find(shape.handle_type, range_.owner)
         if not handle:
             raise EngineError(
                 f"the array {range_.owner:#x} is made by no recorded call", next="capture again with `--all`"
             )
         part = shape.parts[number]
         if shape.handle_type == "CUmipmappedArray":
-            handle = query(self._driver, "cuMipmappedArrayGetLevel", handle, part.level)
+            handle = self.driver.cuMipmappedArrayGetLevel(handle, part.level)
         if any(item.plane for item in shape.parts):
-            handle = query(self._driver, "cuArrayGetPlane", handle, part.plane)
+            handle = self.driver.cuArrayGetPlane(handle, part.plane)
         return handle

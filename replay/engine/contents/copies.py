@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from blake3 import blake3
 
 from replay.engine.contents.live import WIDEST_VIEW_BYTES, LiveMemory
-from replay.engine.driver import Driver, DriverFailure, call, query
+from replay.engine.driver import Driver, DriverFailure
 from replay.errors import EngineError
 from replay.inspection.pieces import apart_from_zeros, describe, written_stretches
 from replay.planning.spans import is_array, is_host
@@ -87,12 +87,11 @@ class Copies:
         size = sum(map(_size_of, wanted.values()))
         if not size:
             return 0
-        free, total = ctypes.c_size_t(0), ctypes.c_size_t(0)
-        call(self._driver, "cuMemGetInfo_v2", ctypes.addressof(free), ctypes.addressof(total))
-        if size + min(RESERVE_BYTES, total.value // RESERVE_SHARE) > free.value:
+        free, total = self._driver.cuMemGetInfo_v2()
+        if size + min(RESERVE_BYTES, total // RESERVE_SHARE) > free:
             return None
         try:
-            return query(self._driver, "cuMemAlloc_v2", size)
+            return int(self._driver.cuMemAlloc_v2(size))
         except DriverFailure as failure:
             if failure.code != _OUT_OF_MEMORY:
                 raise
@@ -106,7 +105,7 @@ class Copies:
             self._host_copies.append(ctypes.create_string_buffer(size))
         except MemoryError:
             raise EngineError(
-                f"{size:,} bytes for restoring what the window writes cannot be had, on the device or on the host",
+                f"{size:,} bytes for restoring what the window writes cannot be allocated on the device or host",
                 next="replay on a machine with more memory, or with --no-timing",
             ) from None
         return ctypes.addressof(self._host_copies[-1])
@@ -131,8 +130,9 @@ class Copies:
         elif is_array(range_):
             self._live.arrays.copy_aside(range_, segment.offset, segment.size_bytes, segment.copy)
         else:
-            function = "cuMemcpyDtoH_v2" if segment.on_host else "cuMemcpyDtoD_v2"
-            call(self._driver, function, segment.copy, live + segment.offset, segment.size_bytes)
+            driver = self._driver
+            copy = driver.cuMemcpyDtoH_v2 if segment.on_host else driver.cuMemcpyDtoD_v2
+            copy(segment.copy, live + segment.offset, segment.size_bytes)
 
     def keep_whole(self, range_: Range) -> None:
         """Restore all of a range from now on, as it is now."""
@@ -159,16 +159,11 @@ class Copies:
             elif is_array(range_):
                 self._live.arrays.bring_back(range_, segment.offset, size, segment.copy)
             elif not segment.copy:
-                self._enqueue("cuMemsetD8Async", place, 0, size)
+                self._driver.cuMemsetD8Async(place, 0, size, 0)
             elif segment.on_host:
-                self._enqueue("cuMemcpyHtoDAsync_v2", place, segment.copy, size)
+                self._driver.cuMemcpyHtoDAsync_v2(place, segment.copy, size, 0)
             else:
-                self._enqueue("cuMemcpyDtoDAsync_v2", place, segment.copy, size)
-
-    def _enqueue(self, function: str, *arguments: int) -> None:
-        code = self._driver.function(function)(*arguments, 0)
-        if code:
-            raise DriverFailure(function, code, self._driver.error_name(code))
+                self._driver.cuMemcpyDtoDAsync_v2(place, segment.copy, size, 0)
 
     def range(self, range_id: int) -> Range:
         """One of those that were given to `keep`."""

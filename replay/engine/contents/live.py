@@ -9,14 +9,7 @@ from typing import Any
 
 from replay.engine.contents.arrays import LiveArrays
 from replay.engine.contents.loading import Piece
-from replay.engine.driver import (
-    CU_STREAM_LEGACY,
-    CU_STREAM_PER_THREAD,
-    Driver,
-    DriverFailure,
-    call,
-    query,
-)
+from replay.engine.driver import CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, Driver
 from replay.engine.placing.addresses import AddressMap
 from replay.errors import EngineError
 from replay.inspection.pieces import describe
@@ -72,14 +65,13 @@ class LiveMemory:
         else:
             # On the default stream threads would wait for each other's copies.
             per_thread = self._shared_context is not None
-            code = self._driver.function("cuMemcpyHtoD_v2", per_thread)(address, source, len(data))
-            if code:
-                raise DriverFailure("cuMemcpyHtoD_v2", code, self._driver.error_name(code))
+            copy = self._driver.cuMemcpyHtoD_v2
+            copy.check(copy.code(address, source, len(data), per_thread=per_thread))
 
     @contextmanager
     def shared(self) -> Iterator[None]:
         """While this lasts, other threads may `write` to what is no array, each inside `joined`."""
-        self._shared_context = query(self._driver, "cuCtxGetCurrent")
+        self._shared_context = self._driver.cuCtxGetCurrent()
         try:
             yield
             self._finish_copies()
@@ -90,13 +82,13 @@ class LiveMemory:
     def joined(self) -> Iterator[None]:
         """What another thread does while this lasts may `write`; at the end, all of it has arrived."""
         assert self._shared_context is not None
-        call(self._driver, "cuCtxSetCurrent", self._shared_context)
+        self._driver.cuCtxSetCurrent(self._shared_context)
         yield
         self._finish_copies()
 
     def _finish_copies(self) -> None:
         # A copy from pageable memory may return before it has arrived, and no other stream waits for that of a thread.
-        call(self._driver, "cuStreamSynchronize", CU_STREAM_PER_THREAD)
+        self._driver.cuStreamSynchronize(CU_STREAM_PER_THREAD)
 
     def arrive(self) -> None:
         """Wait until everything that was written is there.
@@ -104,7 +96,7 @@ class LiveMemory:
         A copy from pageable memory may return before that, a fill and a copy inside the device always may, and a
         stream of the window need not wait for the default stream ("API synchronization behavior").
         """
-        call(self._driver, "cuStreamSynchronize", CU_STREAM_LEGACY)
+        self._driver.cuStreamSynchronize(CU_STREAM_LEGACY)
 
     def fill_zero(self, range_: Range, address: int, size: int) -> None:
         """Clear `size` bytes."""
@@ -113,7 +105,7 @@ class LiveMemory:
         elif is_host(range_):
             ctypes.memset(address, 0, size)
         else:
-            call(self._driver, "cuMemsetD8_v2", address, 0, size)
+            self._driver.cuMemsetD8_v2(address, 0, size)
 
     def read(self, range_: Range, address: int, size: int) -> bytes:
         """A copy of what is there."""
@@ -130,7 +122,7 @@ class LiveMemory:
         if is_array(range_):
             self.arrays.read(range_, address - range_.address, size, ctypes.addressof(self._landing))
         else:
-            call(self._driver, "cuMemcpyDtoH_v2", self._landing, address, size)
+            self._driver.cuMemcpyDtoH_v2(self._landing, address, size)
         return ctypes.string_at(self._landing, size)
 
     def view(self, range_: Range, address: int, size: int) -> bytes | memoryview:
@@ -140,5 +132,5 @@ class LiveMemory:
         if self._wide_landing is None:
             self._wide_landing = bytearray(WIDEST_VIEW_BYTES)
         landing = (ctypes.c_char * size).from_buffer(self._wide_landing)
-        call(self._driver, "cuMemcpyDtoH_v2", landing, address, size)
+        self._driver.cuMemcpyDtoH_v2(landing, address, size)
         return memoryview(self._wide_landing)[:size]

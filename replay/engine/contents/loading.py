@@ -99,7 +99,7 @@ class Loader:
             most = min(MAXIMUM_THREADS, len(os.sched_getaffinity(0)), HELD_BYTES // self._frame_bytes)
             self.threads = max(1, min(most, len(shared)))
         # Each thread has its part of the file, and with it mostly buffers of its own: threads that write to one
-        # buffer by turns wait for each other.
+        # buffer alternately wait for each other.
         ends = [len(shared) * number // self.threads for number in range(self.threads + 1)]
         self._parts = [deque(shared[start:end]) for start, end in pairwise(ends)]
         self._done_bytes = 0

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from replay import images
+from replay.api.functions import variable_getters
 from replay.engine.driver import Driver
 from replay.engine.variants import given_out, image_of, is_library_load
 from replay.errors import ReplayError
@@ -88,7 +89,7 @@ def find_own_variables(
 def _names(image: bytes, architecture: int) -> list[str]:
     try:
         return images.variable_names(image, architecture)
-    except ReplayError:  # a sort of image that only the driver knows; preflight told of it
+    except ReplayError:  # a kind of image that only the driver knows; preflight reported it
         return []
 
 
@@ -106,8 +107,7 @@ def _ask(driver: Driver, library: bool, owner: int, name: str) -> tuple[int, int
     """Address and bytes of a variable; None when the driver does not find it."""
     address, size = ctypes.c_uint64(0), ctypes.c_uint64(0)
     places = ctypes.addressof(address), ctypes.addressof(size)
-    getters = ("cuLibraryGetGlobal", "cuLibraryGetManaged") if library else ("cuModuleGetGlobal_v2",)
-    for getter in getters:
+    for getter in variable_getters("CUlibrary" if library else "CUmodule"):
         code = driver.function(getter)(*places, owner, name.encode("utf-8", "surrogateescape"))
         if code == 0 and address.value and size.value:
             return address.value, size.value

@@ -1,1 +1,1 @@
-"""Captured calls made again on a live driver."""
+"""The calls of a window: which are made again, prepared, run, submitted, set back."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from replay.api.functions import by_symbol
-from replay.api.vocabulary import Effect
-from replay.engine.execution.inputs import Prepared
+from replay.api.parts import find_struct
+from replay.api.structs import CUlaunchConfig
+from replay.api.vocabulary import Effect, Work
+from replay.engine.arguments.prepared import Prepared
 
 LEGACY, PER_THREAD = 1, 2  # CU_STREAM_LEGACY, CU_STREAM_PER_THREAD
-_WORK = ("cuMemcpy", "cuMemset", "cuStreamWriteValue", "cuMemPrefetch", "cuMemDiscard")
+_NO_WORK = (Work.NONE, Work.WAIT_VALUE, Work.VALUES)
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,8 @@ def is_launch(item: Prepared) -> bool:
 
 def is_work(item: Prepared) -> bool:
     """Whether a call gives a device something to do. One that failed in the application did not."""
-    symbol = item.call.function
-    return item.call.result in (0, None) and (is_launch(item) or symbol.startswith(_WORK))
+    works = by_symbol()[item.call.function].work not in _NO_WORK
+    return item.call.result in (0, None) and (is_launch(item) or works)
 
 
 def launch_streams(item: Prepared) -> list[int]:
@@ -40,9 +42,9 @@ def launch_streams(item: Prepared) -> list[int]:
         for position, parameter in enumerate(function.parameters)
         if parameter.c_type == "CUstream"
     ]
-    config = item.call.inputs.get("config.0", item.call.inputs.get("config"))
-    if isinstance(config, bytes) and len(config) >= 40:
-        streams.append(int.from_bytes(config[32:40], "little"))
+    config = find_struct(item.call.inputs, "config", CUlaunchConfig)
+    if config is not None:
+        streams.append(config.hStream)
     return streams
 
 

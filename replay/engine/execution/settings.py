@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from replay.api.functions import by_symbol
+from replay.api.vocabulary import Function
+from replay.engine.arguments.prepared import Prepared
 from replay.engine.driver import Driver
-from replay.engine.execution.inputs import Prepared
 from replay.snapshot.schema import Call
 
 _VALUE_BYTES = 64  # of a CUlaunchAttributeValue, the largest
@@ -30,17 +31,17 @@ class _Setting(NamedTuple):
     by_address: bool = False
 
 
-_SETTINGS = {
-    "cuFuncSetAttribute": _Setting(2, "cuFuncGetAttribute", (_HERE, 1, 0)),
-    "cuKernelSetAttribute": _Setting(1, "cuKernelGetAttribute", (_HERE, 0, 2, 3)),
-    "cuFuncSetCacheConfig": _Setting(1),
-    "cuKernelSetCacheConfig": _Setting(1),
-    "cuFuncSetSharedMemConfig": _Setting(1),
-    "cuCtxSetLimit": _Setting(1, "cuCtxGetLimit", (_HERE, 0)),
-    "cuCtxSetCacheConfig": _Setting(0, "cuCtxGetCacheConfig", (_HERE,)),
-    "cuCtxSetSharedMemConfig": _Setting(0, "cuCtxGetSharedMemConfig", (_HERE,)),
-    "cuStreamSetAttribute": _Setting(2, "cuStreamGetAttribute", (0, 1, _HERE), by_address=True),
-}
+def _setting_of(function: Function | None) -> _Setting | None:
+    """What calls of a function set; None where they set nothing that stays. A setup may hold calls of functions that
+    this version does not know, which are left out."""
+    if function is None or not function.sets:
+        return None
+    names = [parameter.name for parameter in function.parameters]
+    value = names.index(function.sets)
+    asked = by_symbol()[function.getter].parameters if function.getter else ()
+    positions = (names.index(item.name) if item.name in names else _HERE for item in asked)
+    by_address = function.parameters[value].kind == "pointer"
+    return _Setting(value, function.getter, tuple(positions), by_address)
 
 
 class _Back(NamedTuple):
@@ -71,15 +72,15 @@ class WindowSettings:
     ) -> None:
         self._driver, self._be_in, self._note = driver, be_in, note
         self._back: dict[tuple[Any, ...], _Back] = {}
-        before = {  # what has no getter, as the setup left it
-            (call.function, call.arguments[0]): call.arguments[_SETTINGS[call.function].value]
-            for call in setup
-            if call.function in _SETTINGS and call.result == 0 and not _SETTINGS[call.function].getter
-        }
+        before = {}  # what has no getter, as the setup left it
+        for call in setup:
+            setting = _setting_of(by_symbol().get(call.function))
+            if setting is not None and call.result == 0 and not setting.getter:
+                before[call.function, call.arguments[0]] = call.arguments[setting.value]
         window = list(window)
         for item in window:
             symbol = by_symbol()[item.call.function].meaning
-            setting = _SETTINGS.get(symbol)
+            setting = _setting_of(by_symbol()[symbol])
             if setting is None or item.late_arguments or item.call.result != 0 or not lives(item.context):
                 continue  # an object of the window's own begins anew with each run
             key = (
@@ -90,11 +91,11 @@ class WindowSettings:
             if key not in self._back:
                 self._remember(key, symbol, setting, item, before.get((symbol, item.call.arguments[0]), 0))
         calls = [*setup, *(item.call for item in window)]
-        self._persists = any(
-            call.function == "cuCtxSetLimit" and call.arguments == [_PERSISTING_L2, size] and size
-            for call in calls
-            for size in call.arguments[1:]
+        limits = (
+            call for call in calls if call.arguments[:1] == [_PERSISTING_L2] and call.arguments[1:] != [0]
         )
+        known = (by_symbol().get(call.function) for call in limits)
+        self._persists = any(item is not None and item.sets and item.takes("CUlimit") for item in known)
 
     def _remember(
         self, key: tuple[Any, ...], symbol: str, setting: _Setting, item: Prepared, without_getter: int
@@ -123,7 +124,7 @@ class WindowSettings:
                     f"what {item.where} sets could not be set back: all runs but the first begin with it"
                 )
         if self._persists:
-            self._driver.function("cuCtxResetPersistingL2Cache")()
+            self._driver.cuCtxResetPersistingL2Cache.code()
 
 
 def _key(value: Any) -> Any:

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from replay.drivers import submission_library
-from replay.engine.execution.inputs import Prepared
+from replay.engine.arguments.prepared import Prepared
 
 WORDS = 12  # of a row; submission/submit.c has the same number
 SHORTEST = 2  # calls that are worth a table
@@ -33,7 +33,7 @@ class _Row(ctypes.Structure):
 
 @dataclass
 class Batch:
-    """Calls of one context, one right behind the other. rows stays valid with the calls' own buffers."""
+    """Calls of one context, one right after the other. rows stays valid with the calls' own buffers."""
 
     items: list[Prepared]
     context: int

@@ -1,25 +1,24 @@
 """One pair of events around all that a window gives to devices, whatever streams and contexts that is in.
 
-The start event stands in front of the first work, in its stream, and work in every other stream waits for it; the end
-event stands behind the last work, and waits for all of those streams. `cuStreamWaitEvent` takes events of other
+The start event is recorded before the first work, in its stream, and work in every other stream waits for it; the end
+event is recorded after the last work, and waits for all of those streams. `cuStreamWaitEvent` takes events of other
 contexts and devices, `cuEventRecord` those of the stream's own context: so each stream is waited for through an event
 of its own context. A stream that the window makes waits in front of its first work. One that the window ends is waited
-for before that, by a stream of ours, in which the end event stands then. Objects of a context that the window makes are
+for before that, by a stream of ours, which then has the end event. Objects of a context that the window makes are
 made with it, in each run; where the window also ends that context, the time is read before.
 
-Streams and contexts that the window makes, and windows of several contexts, are not yet seen on a GPU.
+Streams and contexts that the window makes, and windows of several contexts, are not yet seen on a GPU
+(GT-WINDOW-STREAMS).
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 
 from replay.api.functions import by_symbol
-from replay.engine.driver import call, query
-from replay.engine.execution.executor import destroyed_handle
-from replay.engine.execution.inputs import Prepared
+from replay.engine.arguments.prepared import Prepared
 from replay.engine.execution.lanes import Lane, is_work, lane_of
+from replay.engine.execution.preparing import destroyed_handle
 from replay.engine.execution.submission import Batch
 from replay.engine.session import Session
 from replay.snapshot.schema import Call
@@ -55,15 +54,15 @@ class Bracket:
 
     reason: why there is no such pair, "" where there is; then only that may be asked. main: where the first work goes.
     between: the calls from the first work to the last. plain: nothing that it needs is made or ended by the window.
-    before_start, behind_end: what to queue in a live stream in front of the start event and behind the end event;
-    `behind_end` is called when all work is queued. To be made where the window has not run since the last restore.
+    before_start, after_end: what to queue in a live stream before the start event and after the end event;
+    `after_end` is called when all work is queued. To be made where the window has not run since the last restore.
     """
 
     def __init__(
-        self, session: Session, before_start: Callable[[int], None], behind_end: Callable[[int], None]
+        self, session: Session, before_start: Callable[[int], None], after_end: Callable[[int], None]
     ) -> None:
         self._session, self._driver = session, session.driver
-        self._before_start, self._behind_end = before_start, behind_end
+        self._before_start, self._after_end = before_start, after_end
         self._made = self._made_by_the_window()
         self.reason = ""
         self.plain = True
@@ -115,13 +114,11 @@ class Bracket:
         """Between the events of the runs since `prepare`, which have ended. Raises DriverFailure."""
         if self._read is None:
             self._be_in(self.main.context)
-            elapsed_ms = ctypes.c_float(0)
-            call(self._driver, "cuEventElapsedTime", ctypes.addressof(elapsed_ms), self._start, self._end)
-            self._read = elapsed_ms.value * 1e6
+            self._read = self._driver.cuEventElapsedTime(self._start, self._end) * 1e6
         return self._read
 
     def record_end(self) -> int:
-        """Record the end event behind everything that is queued, and return it. Of a plain window alone."""
+        """Record the end event after everything that is queued, and return it. Only of a plain window."""
         self._join_all()
         return self._end
 
@@ -135,7 +132,7 @@ class Bracket:
             for captured in captured_values
             if c_type in ("CUstream", "CUcontext")
         }
-        find = self._session.executor.handles.find
+        find = self._session.translation.handles.find
         # The primary context that stands for a captured one is there before any call that retains it.
         return {item for item in given if item[0] == "CUstream" or find(*item) is None}
 
@@ -165,9 +162,8 @@ class Bracket:
                 if self._is_late(lane):
                     steps.setdefault(number, []).append(lambda lane=lane: self._follow(lane))  # type: ignore[misc]
         self._at_end = seen
-        self._early = [
-            lane for lane in self.lanes if lane != self.main and not self._is_late(lane)
-        ]  # that wait as soon as the start event is recorded
+        # These wait as soon as the start event is recorded.
+        self._early = [lane for lane in self.lanes if lane != self.main and not self._is_late(lane)]
         self._collects = ended_early
         self.plain = not (self._made or ended_early or len(self.contexts) > 1)
         for number, item in enumerate(self._session.window[self._last + 1 :], self._last + 1):
@@ -179,17 +175,17 @@ class Bracket:
     # -- while the window runs ----------------------------------------------------------------------------------
 
     def _be_in(self, context: int) -> None:
-        self._session.executor.be_in(context)
+        self._session.translation.contexts.be_in(context)
 
     def _live(self, lane: Lane) -> int:
-        return self._session.executor.handles.live("CUstream", lane.stream)
+        return self._session.translation.handles.live("CUstream", lane.stream)
 
     def _make_events(self) -> None:
         """In the context of the first work."""
         self._be_in(self.main.context)
-        self._start, self._end = (query(self._driver, "cuEventCreate", _EVENT_DEFAULT) for _ in range(2))
+        self._start, self._end = (self._driver.cuEventCreate(_EVENT_DEFAULT) for _ in range(2))
         if self._collects:
-            self._own = query(self._driver, "cuStreamCreate", _STREAM_NON_BLOCKING)
+            self._own = self._driver.cuStreamCreate(_STREAM_NON_BLOCKING)
 
     def _open(self) -> None:
         if self._is_open:
@@ -200,26 +196,26 @@ class Bracket:
         self._be_in(self.main.context)
         main = self._live(self.main)
         self._before_start(main)
-        call(self._driver, "cuEventRecord", self._start, main)
+        self._driver.cuEventRecord(self._start, main)
         for lane in self._early:
             self._follow(lane)
 
     def _follow(self, lane: Lane) -> None:
         """Work in a stream waits for the start event."""
         self._be_in(lane.context)
-        call(self._driver, "cuStreamWaitEvent", self._live(lane), self._start, 0)
+        self._driver.cuStreamWaitEvent(self._live(lane), self._start, 0)
 
     def _join(self, lane: Lane) -> None:
         """The end event waits for what is in a stream."""
         self._be_in(lane.context)
         event = self._joins.get(lane)
         if event is None:
-            event = query(self._driver, "cuEventCreate", _EVENT_DISABLE_TIMING)
+            event = self._driver.cuEventCreate(_EVENT_DISABLE_TIMING)
             if not self.makes(lane.context):
                 self._joins[lane] = event
-        call(self._driver, "cuEventRecord", event, self._live(lane))
+        self._driver.cuEventRecord(event, self._live(lane))
         self._be_in(self.main.context)
-        call(self._driver, "cuStreamWaitEvent", self._last_stream(), event, 0)
+        self._driver.cuStreamWaitEvent(self._last_stream(), event, 0)
 
     def _last_stream(self) -> int:
         return self._live(self.main) if self._own is None else self._own
@@ -229,17 +225,17 @@ class Bracket:
             if self._own is not None or lane != self.main:
                 self._join(lane)
         self._be_in(self.main.context)
-        call(self._driver, "cuEventRecord", self._end, self._last_stream())
+        self._driver.cuEventRecord(self._end, self._last_stream())
 
     def _close(self) -> None:
         self._runs_left -= 1
         if self._runs_left == 0:
             self._join_all()
-            self._behind_end(self._last_stream())
+            self._after_end(self._last_stream())
 
     def _read_early(self) -> None:
         """The window is about to end the context of the events."""
-        call(self._driver, "cuEventSynchronize", self._end)
+        self._driver.cuEventSynchronize(self._end)
         self.elapsed_ns()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from replay.errors import EngineError
-from replay.results.schema import KernelCounters, WindowCounters
+from replay.results.run.timing import KernelCounters, WindowCounters
 
 SETTING = "REPLAY_EMULATOR_COUNTERS"
 SCHEMA = "replay.emulator.counters/1"

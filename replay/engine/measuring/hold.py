@@ -1,8 +1,8 @@
 """A stream held on a flag of the host, so that the time in which a window is queued is no time of the window.
 
-A driver that cannot queue more behind a held stream waits for that stream, in the very thread that would release it. So
+A driver that cannot queue more into a held stream waits for that stream, in the very thread that would release it. So
 a guard releases the stream when queueing takes longer than any window should; the sample is then no good, and streams
-are not held any more. Not yet seen on a GPU.
+are not held any more. Not yet seen on a GPU (GT-STREAM-HOLD).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import threading
 import time
 from typing import NamedTuple
 
-from replay.engine.driver import Driver, call, query
+from replay.engine.driver import Driver
 
 LIMIT_S = 2.0  # of queueing MAXIMUM_HELD_CALLS commands, which take a few milliseconds
 _POLL_S = 0.25
@@ -32,7 +32,7 @@ class Hold:
     def __init__(self, driver: Driver, limit_s: float = LIMIT_S) -> None:
         self._driver = driver
         self._limit_s = limit_s
-        self._address = query(driver, "cuMemHostAlloc", 4, _HOST_ALLOC_PORTABLE_MAPPED)
+        self._address = driver.cuMemHostAlloc(4, _HOST_ALLOC_PORTABLE_MAPPED)
         self._flag = ctypes.c_uint32.from_address(self._address)
         self._flag.value = 1
         self._held: _Held | None = None
@@ -40,8 +40,8 @@ class Hold:
         self.has_expired = False  # the guard had to release a stream
 
     def wait(self, stream: int) -> None:
-        """Queue the wait: work behind it begins when the flag is set."""
-        call(self._driver, "cuStreamWaitValue32_v2", stream, self._address, 1, _WAIT_VALUE_EQUAL)
+        """Queue the wait: work after it begins when the flag is set."""
+        self._driver.cuStreamWaitValue32_v2(stream, self._address, 1, _WAIT_VALUE_EQUAL)
 
     def close(self, stream: int) -> None:
         """Hold the stream until `open`, which must follow whatever happens."""

@@ -1,30 +1,30 @@
 """The GPU time of each launch of a window: two events around it, in passes over the window of their own; and its SM
 cycles, from stamps of the clock along such a pass.
 
-A stamp before and behind each launch would take longer than short launches do. So the clock is stamped around the
+A stamp before and after each launch would take longer than short launches do. So the clock is stamped around the
 window, and inside a long one before the launch with which STRETCH_NS more have gone by: a launch has the cycles that
-pass in its time at the clock of the stretch that it lies in. Stamps inside a window are not yet seen on a GPU.
+pass in its time at the clock of the stretch that it lies in. Stamps inside a window are not yet seen on a GPU
+(GT-STAMPS).
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal
 
 from replay.api.functions import by_symbol
-from replay.engine.driver import DriverFailure, call, passed_value, query
-from replay.engine.execution.inputs import Prepared
+from replay.engine.arguments.prepared import Prepared
+from replay.engine.driver import DriverFailure, passed_value
 from replay.engine.execution.lanes import Lane, is_launch, is_work, lane_of, launch_streams
 from replay.engine.execution.submission import Batch
 from replay.engine.measuring.bracket import NO_NUMBER, OF_NO_CALL, ended_context, step
 from replay.engine.measuring.measure import MAXIMUM_HELD_CALLS, WindowSampler
-from replay.engine.measuring.stamps import BEFORE, BEHIND, BETWEEN, MAXIMUM_STAMPS
+from replay.engine.measuring.stamps import AFTER, BEFORE, BETWEEN, MAXIMUM_STAMPS
 from replay.engine.session import Session
 from replay.inspection.launches import with_kernels
-from replay.results.schema import LaunchTime
+from replay.results.run.timing import LaunchTime
 from replay.snapshot.schema import Call
 from replay.timing.stamps import cycles_of
 
@@ -64,7 +64,7 @@ class _Pass:
 
 
 class LaunchTimer:
-    """Runs a session's window with events around its launches, so many at a time as fit behind a held stream.
+    """Runs a session's window with events around its launches, as many at a time as fit into a held stream.
 
     notes: launches that are not timed, or not as well as others, and why.
     """
@@ -73,7 +73,6 @@ class LaunchTimer:
         self._session = session
         self._sampler = sampler
         self.notes: list[str] = []
-        self._elapsed_ms = ctypes.c_float(0)
         self._timed = self._launches()
         room = (MAXIMUM_HELD_CALLS - sampler.commands - MAXIMUM_STRETCHES) // 2
         self._hold = not sampler.hold_reason and (room >= SMALLEST_PASS or room >= len(self._timed))
@@ -103,7 +102,7 @@ class LaunchTimer:
             late = self._sampler.bracket.makes(item.context)
             timed.append(_Timed(item, lane_of(item), late))
             if not late:
-                session.executor.be_in(item.context)
+                session.translation.contexts.be_in(item.context)
                 self._make_events(timed[-1])
         session.use_main_context()
         if unlisted:
@@ -113,7 +112,7 @@ class LaunchTimer:
         return timed
 
     def _make_events(self, timed: _Timed) -> None:
-        timed.begin, timed.end = (query(self._session.driver, "cuEventCreate", 0) for _ in range(2))
+        timed.begin, timed.end = (self._session.driver.cuEventCreate(0) for _ in range(2))
 
     def _make_passes(self) -> list[_Pass]:
         return [
@@ -139,11 +138,11 @@ class LaunchTimer:
     def _between_events(self, timed: _Timed) -> list[Prepared]:
         """The launch between calls that record its events; a stream that the window makes is looked up each time."""
         session, item = self._session, timed.prepared
-        executor = session.executor
+        handles = session.translation.handles
         record = session.driver.function("cuEventRecord")
         stream = timed.lane.stream
-        if not timed.late and executor.is_permanent("CUstream", stream):
-            live = executor.handles.live("CUstream", stream)
+        if not timed.late and handles.is_permanent("CUstream", stream):
+            live = handles.live("CUstream", stream)
             row = Call(NO_NUMBER, "cuEventRecord", "window", item.call.thread, [], 0)
             parameters = by_symbol()[row.function].parameters
             around = [
@@ -155,11 +154,11 @@ class LaunchTimer:
         def before() -> None:
             if timed.late:
                 self._make_events(timed)
-            call(session.driver, "cuEventRecord", timed.begin, executor.handles.live("CUstream", stream))
+            session.driver.cuEventRecord(timed.begin, handles.live("CUstream", stream))
 
         def after() -> None:
             if timed.prepared.call.result in (0, None):
-                call(session.driver, "cuEventRecord", timed.end, executor.handles.live("CUstream", stream))
+                session.driver.cuEventRecord(timed.end, handles.live("CUstream", stream))
 
         return [step(item, before), item, step(item, after)]
 
@@ -167,7 +166,7 @@ class LaunchTimer:
         """In front of the first launch of a stretch of the window."""
         main = self._sampler.bracket.main
         self._sampler.stamp(
-            BETWEEN + stretch - 1, self._session.executor.handles.live("CUstream", main.stream)
+            BETWEEN + stretch - 1, self._session.translation.handles.live("CUstream", main.stream)
         )
 
     def run_once(self, caches: Caches, make_ready: Callable[[], None]) -> None:
@@ -214,15 +213,14 @@ class LaunchTimer:
                     timed.cycles[caches].append(cycles_of(timed.now_ns, clock))
 
     def _elapsed_ns(self, timed: _Timed) -> int:
-        address = ctypes.addressof(self._elapsed_ms)
-        call(self._session.driver, "cuEventElapsedTime", address, timed.begin, timed.end)
-        return round(self._elapsed_ms.value * 1e6)
+        elapsed_ms: float = self._session.driver.cuEventElapsedTime(timed.begin, timed.end)
+        return round(elapsed_ms * 1e6)
 
     def _read_late(self, timed: Sequence[_Timed], context: int) -> None:
         """The window is about to end a context, and the events in it."""
         for one in timed:
             if one.late and one.lane.context == context and one.begin and one.prepared.call.result == 0:
-                call(self._session.driver, "cuEventSynchronize", one.end)
+                self._session.driver.cuEventSynchronize(one.end)
                 one.now_ns = self._elapsed_ns(one)
                 one.begin = 0
 
@@ -263,7 +261,7 @@ class LaunchTimer:
         for one in timed:
             if one.lane == main:
                 work_ns[one.stretch] += one.now_ns or 0
-        borders = [BEFORE, *range(BETWEEN, BETWEEN + self._stretches - 1), BEHIND]
+        borders = [BEFORE, *range(BETWEEN, BETWEEN + self._stretches - 1), AFTER]
         return [
             self._sampler.clock_between(borders[number], borders[number + 1], work_ns[number])
             for number in range(self._stretches)
@@ -275,7 +273,7 @@ class LaunchTimer:
             return self._sampler.cycles_reason
         if self._stretches > 1 and timed.lane != self._sampler.bracket.main:
             return (
-                "the clock is stamped along the stream of the first work alone, and it moves in a long window"
+                "the clock is stamped only along the stream of the first work, and it moves in a long window"
             )
         return ""
 

@@ -1,6 +1,6 @@
 """One sample of the window, cold or hot: restore, flush, hold, run between two events, release. See `timing/METHOD.md`.
 
-Holding the stream and flushing are not yet seen on a GPU.
+Holding the stream and flushing are not yet seen on a GPU (GT-STREAM-HOLD, GT-CACHE-FLUSH).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from statistics import median
 from typing import Literal
 
 from replay.api.functions import by_symbol
-from replay.api.vocabulary import Effect, Keep
-from replay.engine.driver import DriverFailure, call, query, query_int
-from replay.engine.execution.inputs import Prepared
+from replay.api.vocabulary import LOADED_TYPES, Effect, Keep
+from replay.engine.arguments.prepared import Prepared
+from replay.engine.driver import DriverFailure
 from replay.engine.execution.lanes import is_launch
 from replay.engine.execution.submission import Batch
 from replay.engine.measuring.bracket import OF_NO_CALL, Bracket
 from replay.engine.measuring.hold import LIMIT_S, Hold
-from replay.engine.measuring.stamps import BEFORE, BEHIND, ClockStamps, nominal_clock_mhz
+from replay.engine.measuring.stamps import AFTER, BEFORE, ClockStamps, nominal_clock_mhz
 from replay.engine.measuring.stamps import COMMANDS as STAMP_COMMANDS
 from replay.engine.session import ATTRIBUTE_L2_BYTES, Session
 from replay.errors import EngineError
@@ -28,7 +28,7 @@ from replay.timing.clocks import SLOWEST_CLOCK, Clocks
 from replay.timing.sampler import Sample
 from replay.timing.stamps import cycles_of
 
-# Commands that may wait behind a held stream. The launch queue of a stream takes 1,024; a launch that finds it full
+# Commands that may wait in a held stream. The launch queue of a stream takes 1,024; a launch that finds it full
 # waits for the stream, which waits for us.
 MAXIMUM_HELD_CALLS = 512
 BATCH_NS = 1_000_000  # of hot runs between two events, which resolve about 0.5 us
@@ -38,13 +38,13 @@ POLL_S = 0.001
 _NOT_READY = 600  # CUDA_ERROR_NOT_READY
 
 # The driver may load code when it is first launched, and wait for the device to become idle then.
-_LOADS_CODE = ("cuModuleLoad", "cuLibraryLoad", "cuCtxCreate", "cuGreenCtxCreate")
+_WITH_CODE = LOADED_TYPES | {"CUcontext", "CUgreenCtx"}  # C types
 
 
 class WindowSampler:
     """Measures a session's window. Implements `timing.sampler.Measurable`.
 
-    Which of events, hold and flush can be used is decided once; the reasons against stand in `*_reason`, empty when
+    Which of events, hold and flush can be used is decided once; the reasons against are in `*_reason`, empty when
     used.
     """
 
@@ -59,7 +59,7 @@ class WindowSampler:
         session.restore()
         session.synchronize()
         session.use_main_context()
-        self.bracket = Bracket(session, self._before_start, self._behind_end)
+        self.bracket = Bracket(session, self._before_start, self._after_end)
         self.event_reason = self.bracket.reason
         if not self.event_reason and not self.bracket.plain:
             self.event_reason = self.bracket.reason = self._try_events()
@@ -75,7 +75,7 @@ class WindowSampler:
         self.hold_reason = self._why_no_hold(emulated)
         if not self.hold_reason:
             self.hold_reason = self._prepare_hold()
-        self.throttled: dict[str, None] = {}  # reasons why the device was slowed down, behind any sample
+        self.throttled: dict[str, None] = {}  # reasons why the device was slowed down, after any sample
 
     def sample(self) -> Sample:
         """Restore, flush and run the window once. Raises EngineError when a call fails."""
@@ -95,15 +95,15 @@ class WindowSampler:
         self._restore_ns.append(time.perf_counter_ns() - begin_ns)
         if flush and self._flush:
             for context, address, size in self._flush:
-                self._session.executor.be_in(context)
-                call(self._driver, "cuMemsetD8Async", address, 0, size, 0)
+                self._session.translation.contexts.be_in(context)
+                self._driver.cuMemsetD8Async(address, 0, size, 0)
             self._session.use_main_context()
             self._session.synchronize()
 
     def run(
         self, times: int = 1, *, window: Sequence[Prepared | Batch] | None = None, hold: bool | None = None
     ) -> Sample:
-        """Run the window so many times, one right behind the other; times are those of one.
+        """Run the window so many times, one right after the other; times are those of one.
 
         window: calls to run in its place, from `bracket.around`. hold: whether to hold the stream; None: where it is
         possible.
@@ -125,7 +125,7 @@ class WindowSampler:
         session.synchronize()
         if self._hold is not None and self._hold.has_expired:
             self._hold = None
-            self.hold_reason = f"queueing the window behind it took longer than {LIMIT_S:g} s"
+            self.hold_reason = f"queueing the window after it took longer than {LIMIT_S:g} s"
             self.make_ready()
             return self.run(times, window=window, hold=False)
         host_ns = round((time.perf_counter_ns() - begin_ns) / times)
@@ -156,8 +156,8 @@ class WindowSampler:
             self._hold.close(stream)
         self.stamp(BEFORE, stream)
 
-    def _behind_end(self, stream: int) -> None:
-        self.stamp(BEHIND, stream)
+    def _after_end(self, stream: int) -> None:
+        self.stamp(AFTER, stream)
         self._release()
 
     def _release(self) -> None:
@@ -168,18 +168,17 @@ class WindowSampler:
 
     def _clock_of(self, gpu_ns: int | None, times: int) -> float | None:
         """The SM clock around the window that just ran; on the CPU driver that of its model. None: not known."""
-        return None if gpu_ns is None else self.clock_between(BEFORE, BEHIND, gpu_ns * times)
+        return None if gpu_ns is None else self.clock_between(BEFORE, AFTER, gpu_ns * times)
 
     def finishes(self, limit_s: float) -> bool:
         """Whether everything in the window's streams ends within `limit_s`. Raises EngineError when a call fails."""
         end = self.bracket.record_end()
         deadline_s = time.monotonic() + limit_s
-        while (code := self._driver.function("cuEventQuery")(end)) == _NOT_READY:
+        while (code := self._driver.cuEventQuery.code(end)) == _NOT_READY:
             if time.monotonic() > deadline_s:
                 return False
             time.sleep(POLL_S)
-        if code:
-            raise DriverFailure("cuEventQuery", code, self._driver.error_name(code))
+        self._driver.cuEventQuery.check(code)
         return True
 
     @property
@@ -202,7 +201,7 @@ class WindowSampler:
 
     @property
     def waits_outside(self) -> str:
-        """The call before the first work or behind the last that may wait for the device; "" where there is none."""
+        """The call before the first work or after the last that may wait for the device; "" where there is none."""
         inside = {id(item) for item in self.bracket.between}
         outside = (item for item in self._session.window if id(item) not in inside)
         return next((item.call.function for item in outside if may_wait(item.call.function)), "")
@@ -238,7 +237,7 @@ class WindowSampler:
         stamps = ClockStamps(
             self._driver,
             self._session.device,
-            lambda: self._session.executor.be_in(self.bracket.main.context),
+            lambda: self._session.translation.contexts.be_in(self.bracket.main.context),
             self._session.synchronize,
         )
         if not stamps.reason:
@@ -251,16 +250,16 @@ class WindowSampler:
         return [one for one in self.bracket.contexts if not self.bracket.makes(one)]
 
     def _device_of(self, context: int) -> int:
-        self._session.executor.be_in(context)
-        return query_int(self._driver, "cuCtxGetDevice")
+        self._session.translation.contexts.be_in(context)
+        return int(self._driver.cuCtxGetDevice())
 
     def _prepare_hold(self) -> str:
         """Allocate the flag and try a wait that is already fulfilled. Returns the reason why it cannot be used."""
         try:
-            self._session.executor.be_in(self.bracket.main.context)
+            self._session.translation.contexts.be_in(self.bracket.main.context)
             hold = Hold(self._driver)
             hold.wait(0)
-            call(self._driver, "cuStreamSynchronize", 0)
+            self._driver.cuStreamSynchronize(0)
             self._session.use_main_context()
         except (DriverFailure, EngineError) as error:
             return f"the driver cannot hold a stream ({error.what})"
@@ -274,15 +273,15 @@ class WindowSampler:
         devices: set[int] = set()
         contexts = ([] if self.event_reason else self._permanent_contexts()) or [self._session.main_context]
         for context in contexts:
-            if context and self._session.executor.handles.find("CUcontext", context) is None:
+            if context and self._session.translation.handles.find("CUcontext", context) is None:
                 context = 0
             device = self._device_of(context)
-            size = 2 * query_int(self._driver, "cuDeviceGetAttribute", ATTRIBUTE_L2_BYTES, device)
+            size = 2 * self._driver.cuDeviceGetAttribute(ATTRIBUTE_L2_BYTES, device)
             if device in devices or size <= 0:
                 continue
             devices.add(device)
             try:
-                self._flush.append((context, query(self._driver, "cuMemAlloc_v2", size), size))
+                self._flush.append((context, self._driver.cuMemAlloc_v2(size), size))
             except EngineError as error:
                 self._flush.clear()
                 self._session.use_main_context()
@@ -298,11 +297,13 @@ class WindowSampler:
             return "the modelled clock does not run while the host works"
         if os.environ.get("CUDA_LAUNCH_BLOCKING", "0") not in ("", "0"):
             return "CUDA_LAUNCH_BLOCKING is set: each launch waits for the device"
-        # The other streams wait for the start event, which is behind the hold: all of them are held.
+        # The other streams wait for the start event, which waits for the hold: all of them are held.
         stamps = 0 if self._stamps is None else STAMP_COMMANDS
         if self.commands + 2 * len(self.bracket.lanes) + stamps > MAXIMUM_HELD_CALLS:
             return f"the window queues more than {MAXIMUM_HELD_CALLS} calls"
-        loading = next((i for i in self._session.window if i.call.function.startswith(_LOADS_CODE)), None)
+        loading = next(
+            (i for i in self._session.window if by_symbol()[i.call.function].creates in _WITH_CODE), None
+        )
         if loading is not None:
             return f"{loading.call.function} inside the window brings code that its first launch may have to wait for"
         waiting = next((item for item in self.bracket.between if may_wait(item.call.function)), None)
@@ -324,7 +325,7 @@ class HotSampler:
         """run_ns: what one run takes on the device, about. single: no batches, as for a clock without a resolution."""
         self._sampler = sampler
         self.restore_each = restore_each
-        # A run that is behind another one would wait, in the calls around its work, for a stream that is still held.
+        # A run that follows another one would wait, in the calls around its work, for a stream that is still held.
         alone = single or bool(restore_each) or (not sampler.hold_reason and bool(sampler.waits_outside))
         self.batch = 1 if alone else _batch(run_ns, sampler.commands)
 
@@ -336,7 +337,7 @@ class HotSampler:
 
 
 def _batch(run_ns: float, commands: int) -> int:
-    """How many runs take BATCH_NS, as far as they can be queued behind a held stream."""
+    """How many runs take BATCH_NS, as far as they can be queued into a held stream."""
     wanted = math.ceil(BATCH_NS / max(run_ns, 1.0))
     return max(1, min(wanted, MAXIMUM_HELD_CALLS // max(commands, 1)))
 
@@ -346,7 +347,4 @@ def may_wait(symbol: str) -> bool:
     function = by_symbol()[symbol]
     if function.keep == Keep.ALWAYS:
         return True  # creating and destroying objects may synchronise
-    launches = function.effect in (Effect.LAUNCH, Effect.GRAPH_LAUNCH)
-    queues = launches or symbol in ("cuEventRecord", "cuEventRecordWithFlags", "cuStreamWaitEvent")
-    device_only = symbol.startswith(("cuMemsetD", "cuMemcpyDtoDAsync")) and "Async" in symbol
-    return not (queues or device_only)
+    return not (function.queues or function.effect in (Effect.LAUNCH, Effect.GRAPH_LAUNCH))

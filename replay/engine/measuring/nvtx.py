@@ -2,8 +2,8 @@
 
 NVTX has no library to link to: each program brings the part that finds a profiler's, whose path is in
 NVTX_INJECTION64_PATH, and hands it a table of function pointers to fill in. That is the published interface of
-nvtx3/nvtxDetail/nvtxTypes.h, of which this is the program's side, as far as ranges need it. Not yet seen on a GPU, that
-is with ncu or nsys.
+nvtx3/nvtxDetail/nvtxTypes.h, of which this is the program's side, as far as ranges need it. Not yet seen on a GPU
+(GT-PROFILERS), that is with ncu or nsys.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Nvtx:
     def __init__(self, path: str) -> None:
         self.unavailable = ""
         self._slots = {module: (ctypes.c_void_p * count)() for module, count in _FUNCTIONS.items()}
-        # An array of pointers to the slots, whose first entry and the one behind the last are null.
+        # An array of pointers to the slots, whose first entry and the one after the last are null.
         self._tables = {
             module: (ctypes.c_void_p * (len(slots) + 1))(
                 None, *(ctypes.addressof(slots) + 8 * number for number in range(1, len(slots)))

@@ -6,11 +6,12 @@ yet seen on a GPU.
 
 from __future__ import annotations
 
-from replay.engine.checking.verifying import Verified, Verifier
-from replay.engine.driver import DriverFailure, call
+from replay.engine.checking.verified import Verified
+from replay.engine.checking.verifying import Verifier
+from replay.engine.driver import DriverFailure
 from replay.engine.measuring.nvtx import nvtx
 from replay.engine.session import Session
-from replay.results.schema import Profile
+from replay.results.run.timing import Profile
 
 RESTORE_RANGE, WINDOW_RANGE = "replay restore", "replay window"
 
@@ -21,7 +22,7 @@ def replay_for_profiler(session: Session, verifier: Verifier) -> tuple[Verified,
     with ranges.range(RESTORE_RANGE):
         session.restore()
         session.synchronize()
-    call(session.driver, "cuProfilerStart")
+    session.driver.cuProfilerStart()
     found: Verified | None = None
     try:
         with ranges.range(WINDOW_RANGE):
@@ -32,6 +33,6 @@ def replay_for_profiler(session: Session, verifier: Verifier) -> tuple[Verified,
         if found is None:
             raise
     finally:
-        session.driver.function("cuProfilerStop")()
+        session.driver.cuProfilerStop.code()
     facts = Profile([RESTORE_RANGE, WINDOW_RANGE] if not ranges.unavailable else [], ranges.unavailable)
     return found or verifier.compare_left(), facts

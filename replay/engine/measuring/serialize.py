@@ -1,5 +1,5 @@
 """A window of several streams with its work one after another: in the recorded order, which keeps to every event edge,
-each piece of work behind the one before it in whatever stream that was.
+each piece of work after the one before it in whatever stream that was.
 
 The device puts them in order, through an event where the stream changes; the host does not wait, so that the time
 between the window's events is work and no gaps.
@@ -12,13 +12,15 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from replay.api.functions import by_symbol
+from replay.engine.arguments.prepared import Prepared
+from replay.engine.checking.comparing import Comparing
 from replay.engine.checking.restoring import WAITS_FOR_VALUES, differing_buffers, far_from_captured
-from replay.engine.driver import passed_value, query
-from replay.engine.execution.inputs import Late, Prepared
+from replay.engine.driver import passed_value
 from replay.engine.execution.lanes import is_work, lane_of
 from replay.engine.execution.submission import Batch
 from replay.engine.measuring.bracket import NO_NUMBER, Bracket
 from replay.engine.session import Session
+from replay.engine.translation.translation import Late
 from replay.snapshot.schema import Call
 
 _EVENT_DISABLE_TIMING = 2
@@ -35,13 +37,13 @@ class SerialWindow:
 
 def why_not_serial(session: Session) -> str:
     """Why the work of a window cannot be put one after another; "" when it can."""
-    found = next((i for i in session.window if i.call.function.startswith(WAITS_FOR_VALUES)), None)
+    found = next((i for i in session.window if by_symbol()[i.call.function].work in WAITS_FOR_VALUES), None)
     if found is not None:
         return f"{found.call.function} may wait for work of a later call"
     lanes = {lane_of(item) for item in session.window if is_work(item)}
     if len(lanes) < 2:
         return "the window has work in one stream only"
-    find = session.executor.handles.find
+    find = session.translation.handles.find
     if any(lane.context and find("CUcontext", lane.context) is None for lane in lanes):
         return "the window makes a context itself, in which no event can wait before it"
     return ""
@@ -49,16 +51,16 @@ def why_not_serial(session: Session) -> str:
 
 def serial(session: Session, bracket: Bracket) -> SerialWindow:
     """The window with an edge wherever work goes to another stream than the work before it. The edge begins right
-    behind the work before, since the window may end its stream."""
+    after the work before, since the window may end its stream."""
     work = [item for item in session.window if is_work(item)]
     events: dict[int, int] = {}  # context -> event
-    edges: dict[int, list[Prepared]] = {}  # in front of the call with this id
-    ends: dict[int, list[Prepared]] = {}  # and behind
+    edges: dict[int, list[Prepared]] = {}  # before the call with this id
+    ends: dict[int, list[Prepared]] = {}  # and after it
     for before, item in pairwise(work):
         if lane_of(before) != lane_of(item):
             if before.context not in events:
-                session.executor.be_in(before.context)
-                events[before.context] = query(session.driver, "cuEventCreate", _EVENT_DISABLE_TIMING)
+                session.translation.contexts.be_in(before.context)
+                events[before.context] = session.driver.cuEventCreate(_EVENT_DISABLE_TIMING)
             event = events[before.context]
             ends[id(before)] = [_step(session, "cuEventRecord", before, event)]
             edges[id(item)] = [_step(session, "cuStreamWaitEvent", item, event)]
@@ -67,7 +69,9 @@ def serial(session: Session, bracket: Bracket) -> SerialWindow:
     return SerialWindow(calls, len({lane_of(item) for item in work}), len(edges))
 
 
-def compare_orders(session: Session, bracket: Bracket, window: SerialWindow) -> list[str]:
+def compare_orders(
+    session: Session, comparing: Comparing, bracket: Bracket, window: SerialWindow
+) -> list[str]:
     """Run the window as recorded and one after another, both from restored memory: the buffers that differ."""
     left = []
     compared: dict[str, int] = {}
@@ -79,8 +83,8 @@ def compare_orders(session: Session, bracket: Bracket, window: SerialWindow) -> 
         session.synchronize()
         left.append(session.contents.copies.written_digests())
         if calls is None:
-            compared = far_from_captured(session)
-    return differing_buffers(session, left[0], left[1], compared)
+            compared = far_from_captured(comparing, session.restorable)
+    return differing_buffers(comparing, left[0], left[1], compared)
 
 
 def _step(session: Session, symbol: str, of: Prepared, event: int) -> Prepared:
@@ -91,8 +95,8 @@ def _step(session: Session, symbol: str, of: Prepared, event: int) -> Prepared:
     values = [event if parameter.c_type == "CUevent" else 0 for parameter in parameters]
     place = next(at for at, parameter in enumerate(parameters) if parameter.c_type == "CUstream")
     made = Prepared(row, of.context, session.driver.function(symbol), values)
-    if session.executor.is_permanent("CUstream", stream):
-        values[place] = session.executor.handles.live("CUstream", stream)
+    if session.translation.handles.is_permanent("CUstream", stream):
+        values[place] = session.translation.handles.live("CUstream", stream)
     else:
         made.late_arguments.append(Late(place, "CUstream", stream))
     return replace(made, arguments=[passed_value(p, v) for p, v in zip(parameters, values, strict=True)])

@@ -1,8 +1,8 @@
-"""Stamps of the SM clock on the device: in front of the window and behind it, and inside long ones.
+"""Stamps of the SM clock on the device: before the window and after it, and inside long ones.
 
 The kernel is PTX of our own, which the driver compiles for the device once in each worker. Where the driver does not
 take it, there are no cycles and a reason. On the CPU driver the cycles are those of its cost model.
-Not yet seen on a GPU.
+Not yet seen on a GPU (GT-STAMPS).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import ctypes
 from collections.abc import Callable
 from contextlib import suppress
 
-from replay.engine.driver import Driver, DriverFailure, call, query, query_int
+from replay.engine.driver import Driver, DriverFailure
 from replay.errors import EngineError
 from replay.timing.stamps import STAMP_BYTES, clock_between, decode_stamps
 
@@ -19,12 +19,12 @@ from replay.timing.stamps import STAMP_BYTES, clock_between, decode_stamps
 _MULTIPROCESSORS, _CLOCK_RATE_KHZ = 16, 13
 COMMANDS = 2  # that one pair of stamps queues
 
-BEFORE, BEHIND = 0, 1  # numbers of the stamps around the window
+BEFORE, AFTER = 0, 1  # numbers of the stamps around the window
 BETWEEN = 2  # and of the first one inside it
 MAXIMUM_STAMPS = 34
 
 # One block of one thread a stamp. The first block on a multiprocessor takes its place in the table, waits for a tick of
-# the global timer, so that the timer's step does not count, and leaves both clocks. Old instructions alone, so that
+# the global timer, so that the timer's step does not count, and leaves both clocks. Only old instructions, so that
 # every driver of CUDA 12 and 13 can compile it; a timer that does not tick within the loop leaves no stamp.
 STAMP_PTX = """
 .version 6.0
@@ -81,18 +81,18 @@ class ClockStamps:
         self._enter = enter
         self._synchronize = synchronize
         self._data = b""
-        self._taken = {BEFORE, BEHIND}  # since `begin`
+        self._taken = {BEFORE, AFTER}  # since `begin`
         self.reason = ""
         try:
-            multiprocessors = query_int(driver, "cuDeviceGetAttribute", _MULTIPROCESSORS, device)
+            multiprocessors = driver.cuDeviceGetAttribute(_MULTIPROCESSORS, device)
             self._blocks = 2 * max(multiprocessors, 1)  # more than one each, for none says where it is put
             # Numbers of multiprocessors may have gaps.
             self._places = max(256, 4 * self._blocks)
             enter()
-            module = query(driver, "cuModuleLoadData", STAMP_PTX.encode() + b"\0")
-            self._function = query(driver, "cuModuleGetFunction", module, b"replay_clock_stamp")
+            module = driver.cuModuleLoadData(STAMP_PTX.encode() + b"\0")
+            self._function = driver.cuModuleGetFunction(module, b"replay_clock_stamp")
             self._bytes = self._places * STAMP_BYTES
-            self._address = query(driver, "cuMemAlloc_v2", MAXIMUM_STAMPS * self._bytes)
+            self._address = driver.cuMemAlloc_v2(MAXIMUM_STAMPS * self._bytes)
             self._arguments = [
                 (ctypes.c_uint64(self._address + number * self._bytes), ctypes.c_uint32(self._places))
                 for number in range(MAXIMUM_STAMPS)
@@ -102,7 +102,7 @@ class ClockStamps:
             ]
             self.begin()
             self.stamp(BEFORE, 0)
-            self.stamp(BEHIND, 0)
+            self.stamp(AFTER, 0)
             synchronize()
             if self.clock_mhz(0) is None:
                 self.reason = "the clocks that the stamp kernel read say nothing"
@@ -113,7 +113,7 @@ class ClockStamps:
         """Forget the stamps before. The device is idle, and is afterwards."""
         self._enter()
         size = (max(self._taken, default=0) + 1) * self._bytes
-        call(self._driver, "cuMemsetD8Async", self._address, 0, size, 0)
+        self._driver.cuMemsetD8Async(self._address, 0, size, 0)
         self._synchronize()
         self._taken.clear()
         self._data = b""
@@ -121,9 +121,7 @@ class ClockStamps:
     def stamp(self, number: int, stream: int) -> None:
         """Queue a stamp in a live stream. number: below MAXIMUM_STAMPS."""
         self._taken.add(number)
-        call(
-            self._driver,
-            "cuLaunchKernel",
+        self._driver.cuLaunchKernel(
             self._function,
             *(self._blocks, 1, 1),
             *(1, 1, 1),
@@ -133,14 +131,14 @@ class ClockStamps:
             0,
         )
 
-    def clock_mhz(self, time_ns: int, first: int = BEFORE, last: int = BEHIND) -> float | None:
+    def clock_mhz(self, time_ns: int, first: int = BEFORE, last: int = AFTER) -> float | None:
         """The SM clock between two stamps, which `time_ns` of work lie between; None where they do not say. The device
         is idle."""
         if not self._data:
-            buffer = bytearray((max(self._taken, default=BEHIND) + 1) * self._bytes)
+            buffer = bytearray((max(self._taken, default=AFTER) + 1) * self._bytes)
             target = (ctypes.c_char * len(buffer)).from_buffer(buffer)
             self._enter()
-            call(self._driver, "cuMemcpyDtoH_v2", ctypes.addressof(target), self._address, len(buffer))
+            self._driver.cuMemcpyDtoH_v2(ctypes.addressof(target), self._address, len(buffer))
             del target
             self._data = bytes(buffer)
         return clock_between(self._stamps_of(first), self._stamps_of(last), time_ns)
@@ -152,13 +150,13 @@ class ClockStamps:
 def warm_up(driver: Driver) -> None:
     """Make the driver load its compiler, which it does at the first PTX. Whether it can, `ClockStamps` says."""
     with suppress(DriverFailure):
-        call(driver, "cuModuleUnload", query(driver, "cuModuleLoadData", STAMP_PTX.encode() + b"\0"))
+        driver.cuModuleUnload(driver.cuModuleLoadData(STAMP_PTX.encode() + b"\0"))
 
 
 def nominal_clock_mhz(driver: Driver, device: int) -> float | None:
     """The clock that the device says it has; on the CPU driver, the one its cost model counts with."""
     try:
-        khz = query_int(driver, "cuDeviceGetAttribute", _CLOCK_RATE_KHZ, device)
+        khz = driver.cuDeviceGetAttribute(_CLOCK_RATE_KHZ, device)
     except EngineError:
         return None
     return khz / 1000 if khz > 0 else None

@@ -9,15 +9,17 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from replay.engine.checking.comparing import Comparing
 from replay.engine.checking.restoring import StillRunning, check_restore, same_outputs_again
-from replay.engine.checking.verifying import Verified
+from replay.engine.checking.verified import Verified
 from replay.engine.measuring.launch_times import Caches, LaunchTimer
 from replay.engine.measuring.measure import HotSampler, WindowSampler
 from replay.engine.measuring.serialize import compare_orders, serial, why_not_serial
+from replay.engine.messages import Messages
 from replay.engine.session import Session
-from replay.results import schema
+from replay.results.run.timing import LaunchTime, Restore, Serialized, Timing
 from replay.timing.clocks import Clocks
 from replay.timing.sampler import Measurable, Measurement, Sample, measure
 from replay.timing.statistics import summarize
@@ -28,19 +30,16 @@ SERIAL_SAMPLES = 30
 # How long a window that is started again without a restore may take before it counts as not ending
 AGAIN_LIMIT_S, AGAIN_LIMIT_RUNS = 2.0, 20
 
-if TYPE_CHECKING:
-    from replay.engine.worker import Messages
-
 
 @dataclass
 class Timed:
     """What was timed; None where it was not asked for. notes: what could not be."""
 
-    restore: schema.Restore | None = None
-    serialized: schema.Serialized | None = None
-    cold: schema.Timing | None = None
-    hot: schema.Timing | None = None
-    launches: list[schema.LaunchTime] = field(default_factory=list)
+    restore: Restore | None = None
+    serialized: Serialized | None = None
+    cold: Timing | None = None
+    hot: Timing | None = None
+    launches: list[LaunchTime] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     is_alive: bool = True  # False: the device is at work on something that does not end
@@ -52,7 +51,12 @@ class Timed:
 
 
 def time_session(
-    session: Session, verified: Verified, clocks: Clocks, request: dict[str, Any], messages: Messages
+    session: Session,
+    comparing: Comparing,
+    verified: Verified,
+    clocks: Clocks,
+    request: dict[str, Any],
+    messages: Messages,
 ) -> Timed:
     """Check that the window can be run again from equal memory, then time it as `request` asks.
 
@@ -62,13 +66,13 @@ def time_session(
     parameters = StoppingParameters(**request["timing"])
     caches, emulated = request.get("caches", "both"), request["emulated"]
     messages.stage("checking that memory is restored")
-    timed.restore = check_restore(session, verified)
+    timed.restore = check_restore(session, comparing, verified)
     if timed.restore.verdict == "wrong":
         timed.notes.append("not timed: what the window starts from cannot be brought back")
         return timed
     sampler = WindowSampler(session, clocks, emulated=emulated)
 
-    def take(window: Measurable, hot: HotSampler | None) -> schema.Timing:
+    def take(window: Measurable, hot: HotSampler | None) -> Timing:
         sampler.throttled.clear()
         messages.stage(f"timing the window with {'cold' if hot is None else 'hot'} caches")
         measurement = measure(
@@ -90,7 +94,7 @@ def time_session(
         launches.take("cold", _passes(timed.cold, parameters, emulated))
     if request.get("serialize"):
         messages.stage("running the streams of the window one after another")
-        timed.serialized = _time_serial(session, sampler, parameters, emulated)
+        timed.serialized = _time_serial(session, comparing, sampler, parameters, emulated)
     if caches != "cold":
         messages.stage("timing the window with hot caches")
         try:
@@ -108,9 +112,7 @@ def time_session(
     return timed
 
 
-def _hot_sampler(
-    cold: schema.Timing | None, session: Session, sampler: WindowSampler, emulated: bool
-) -> HotSampler:
+def _hot_sampler(cold: Timing | None, session: Session, sampler: WindowSampler, emulated: bool) -> HotSampler:
     """Raises StillRunning, and EngineError when a call fails."""
     if emulated:
         # Its model knows of no caches, and a kernel that does not end would take this process with it.
@@ -137,18 +139,18 @@ def _timing(
     restored_bytes: int,
     emulated: bool,
     hot: HotSampler | None,
-) -> schema.Timing:
+) -> Timing:
     gpu_times = [sample.gpu_ns for sample in measurement.samples if sample.gpu_ns is not None]
     host_times = [sample.host_ns for sample in measurement.samples]
     device = DeviceConditions(list(sampler.throttled), clocks.state())
     restored = hot is None or bool(hot.restore_each)
-    return schema.Timing(
+    return Timing(
         mode="cold" if hot is None else "hot",
         source="modelled" if emulated else "measured",
         gpu_time_ns=gpu_times,
         host_time_ns=host_times,
-        gpu=_summary(gpu_times) if gpu_times else None,
-        host=_summary(host_times),
+        gpu=summarize(gpu_times) if gpu_times else None,
+        host=summarize(host_times),
         sm_clock_mhz=[s.sm_clock_mhz for s in measurement.samples if s.sm_clock_mhz is not None],
         first_gpu_ns=measurement.first.gpu_ns if measurement.first else None,
         first_host_ns=measurement.first.host_ns if measurement.first else None,
@@ -183,21 +185,7 @@ def _timing(
     )
 
 
-def _summary(samples: list[int]) -> schema.TimeSummary:
-    summary = summarize(samples)
-    return schema.TimeSummary(
-        count=summary.count,
-        median_ns=float(summary.median),
-        mean_ns=float(summary.mean),
-        minimum_ns=summary.minimum,
-        maximum_ns=summary.maximum,
-        lower_quartile_ns=float(summary.lower_quartile),
-        upper_quartile_ns=float(summary.upper_quartile),
-        noise=summary.noise,
-    )
-
-
-def _passes(timing: schema.Timing, parameters: StoppingParameters, emulated: bool) -> int:
+def _passes(timing: Timing, parameters: StoppingParameters, emulated: bool) -> int:
     constant = emulated and len(set(timing.gpu_time_ns)) == 1 and parameters.fixed_samples is None
     return 1 if constant else (parameters.fixed_samples or parameters.launch_passes)
 
@@ -214,7 +202,7 @@ class _Launches:
         self._alone = len(session.window) == 1 and self._timer.launches == 1 and not sampler.event_reason
 
     def take(self, caches: Caches, passes: int, restore: bool = True) -> None:
-        """So many passes, behind a restore each or one right after the other."""
+        """So many passes, each after a restore or one right after the other."""
         if self._alone:
             timing = self._timed.cold if caches == "cold" else self._timed.hot
             self._timer.add(caches, timing.gpu_time_ns if timing else [], timing.cycles if timing else [])
@@ -226,20 +214,24 @@ class _Launches:
                 caches, lambda: self._sampler.make_ready(flush=caches == "cold") if restore else None
             )
 
-    def result(self) -> list[schema.LaunchTime]:
+    def result(self) -> list[LaunchTime]:
         """In the order of the window; what could not be timed goes into the notes."""
         self._timed.notes += self._timer.notes
         return self._timer.result()
 
 
 def _time_serial(
-    session: Session, sampler: WindowSampler, parameters: StoppingParameters, emulated: bool
-) -> schema.Serialized:
+    session: Session,
+    comparing: Comparing,
+    sampler: WindowSampler,
+    parameters: StoppingParameters,
+    emulated: bool,
+) -> Serialized:
     """As many cold samples with the work one after another as the window itself got, at most SERIAL_SAMPLES."""
     if reason := why_not_serial(session):
-        return schema.Serialized(reason=reason)
+        return Serialized(reason=reason)
     window = serial(session, sampler.bracket)
-    differing = compare_orders(session, sampler.bracket, window)
+    differing = compare_orders(session, comparing, sampler.bracket, window)
     count = parameters.fixed_samples or (parameters.modelled_samples if emulated else SERIAL_SAMPLES)
     times: dict[str, list[int]] = {"recorded": [], "serial": []}
     for _ in range(count):  # in turns, so that a drift of the clock meets both
@@ -248,7 +240,7 @@ def _time_serial(
             sample = sampler.run(window=calls)
             if sample.gpu_ns is not None:
                 times[order].append(sample.gpu_ns)
-    return schema.Serialized(
+    return Serialized(
         streams=window.streams,
         edges=window.edges,
         recorded_ns=float(median(times["recorded"])) if times["recorded"] else None,

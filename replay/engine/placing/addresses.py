@@ -17,16 +17,6 @@ from replay.errors import EngineError
 from replay.planning.spans import HIGHEST_ADDRESS, PAGE_BYTES, REGISTER_READ_ONLY, home_address, is_host
 from replay.snapshot.schema import Range
 
-
-class ChosenWord(NamedTuple):
-    """A word of bytes that have no census: it is patched to follow `target`, a captured address, or for None left
-    alone, whatever it looks like. high_offset: of its upper half, where that stands elsewhere."""
-
-    offset: int
-    target: int | None
-    high_offset: int | None = None
-
-
 _WORTH_AN_INDEX = 32  # searches without a change
 
 
@@ -75,6 +65,7 @@ class AddressMap:
         self._turning = _merged(item for item in in_order if item.span.stay and not item.span.apart)
         self._starts = [item.span.address for item in self._placed]
         self._of_host = [item for item in self._placed if item.span.host]
+        self._managed = [item for item in in_order if item.managed]
         self._loose: dict[int, tuple[int, int | None]] = {}  # captured address -> size, live address
         self._by_address: _ByAddress | None = None  # of `_loose`; None where that has just changed
         self._searches = 0  # since it changed
@@ -105,9 +96,8 @@ class AddressMap:
 
     def forget(self, captured: int, size_bytes: int) -> None:
         """Undo `expect` and `bind` of what overlaps these addresses: other memory is there from now on."""
-        for start in [
-            s for s, (size, _) in self._loose.items() if s < captured + size_bytes and captured < s + size
-        ]:
+        end = captured + size_bytes
+        for start in [s for s, (size, _) in self._loose.items() if s < end and captured < s + size]:
             del self._loose[start]
             self._pinned.pop(start, None)
         self._changed()
@@ -157,91 +147,37 @@ class AddressMap:
         self._pinned = dict(state.pinned)
         self._changed()
 
-    def patch_lookalikes(self, data: bytes) -> tuple[bytes, int]:
-        """`data` with every aligned word that looks like a pointer into moved memory made to follow it, and how many.
-
-        For bytes of which no census exists. A number may look like a pointer, so this is a guess that must be told.
-        """
-        moved = self._moved()
-        if not moved or len(data) < 8:
-            return data, 0
-        import numpy
-
-        captured = numpy.frombuffer(data, "<u8", len(data) // 8)
-        words = captured.copy()
-        changed = numpy.zeros(len(words), dtype=bool)
-        for start, end, live in moved:
-            inside = (captured >= start) & (captured < end) & ~changed
-            if inside.any():
-                words[inside] += numpy.uint64((live - start) % 2**64)
-                changed |= inside
-        count = int(changed.sum())
-        return (words.tobytes() + data[len(words) * 8 :], count) if count else (data, 0)
-
-    def patch_chosen(self, data: bytearray, captured: bytes, words: Iterable[ChosenWord]) -> None:
-        """Put the chosen words of `captured` into `data`, which may have been patched by its looks. Words that do not
-        lie in it do nothing."""
-        for word in words:
-            halves = word.high_offset is not None
-            last = max(word.offset + (4 if halves else 8), (word.high_offset or 0) + 4)
-            if min(word.offset, word.high_offset or 0) < 0 or last > min(len(data), len(captured)):
-                continue
-            live = None if word.target is None else self.find(word.target)
-            for place, half in (
-                ((word.offset, 0), (word.high_offset, 4)) if halves else ((word.offset, None),)
-            ):
-                assert place is not None
-                width = 8 if half is None else 4
-                new = captured[place : place + width]
-                if live is not None:
-                    new = live.to_bytes(8, "little")[half or 0 : (half or 0) + width]
-                data[place : place + width] = new
-
-    def points_to_unplaced(self, data: bytes) -> int:
-        """How many aligned words of `data` look like pointers to memory whose place is not known yet."""
-        unknown = [(start, size) for start, (size, live) in self._loose.items() if live is None]
-        if not unknown or len(data) < 8:
-            return 0
-        import numpy
-
-        words = numpy.frombuffer(data, "<u8", len(data) // 8)
-        return sum(int(((words >= start) & (words < start + size)).sum()) for start, size in unknown)
-
-    def _moved(self) -> list[tuple[int, int, int]]:
+    def moved(self) -> list[tuple[int, int, int]]:
         """(captured start, captured end, live start) of all memory that is elsewhere; variables of modules first, since
         one may have been captured at an address inside a span."""
-        loose = [
-            (start, start + size, live)
-            for start, (size, live) in self._loose.items()
-            if live is not None and live != start
-        ]
-        return loose + [
-            (start, end, live)
-            for start, end, live in (
-                *((item.span.address, item.span.end, item.live_address) for item in self._placed),
-                *self._turning,
-            )
-            if live != start
-        ]
+        loose = ((s, s + size, live) for s, (size, live) in self._loose.items() if live is not None)
+        placed = ((item.span.address, item.span.end, item.live_address) for item in self._placed)
+        return [item for item in (*loose, *placed, *self._turning) if item[2] != item[0]]
+
+    def unplaced(self) -> list[tuple[int, int]]:
+        """(captured start, bytes) of memory whose place is not known yet."""
+        return [(start, size) for start, (size, live) in self._loose.items() if live is None]
 
     def find(self, captured: int) -> int | None:
         """The live address; None for an address that belongs to no captured range."""
         if captured == 0:
             return 0
         if (start := self._holder(captured, 1)) is not None:
-            live = self._loose[start][1]
-            return None if live is None else live + captured - start
+            return self._in_loose(captured, start)
         # The end of a span belongs to it: programs form pointers just past their last element.
         if (placed := self.find_placed(captured)) is not None:
             return placed
         if (start := self._holder(captured, 0)) is not None:
-            live = self._loose[start][1]
-            return None if live is None else live + captured - start
+            return self._in_loose(captured, start)
         # Of what is pinned for a time, pointers are the same before and after.
         at = bisect.bisect_right(self._turning, (captured, HIGHEST_ADDRESS, 0)) - 1
         if at >= 0 and captured <= self._turning[at][1]:
             return self._turning[at][2] + captured - self._turning[at][0]
         return captured if captured in self._arrays else None
+
+    def _in_loose(self, captured: int, start: int) -> int | None:
+        live = self._loose[start][1]
+        return None if live is None else live + captured - start
 
     def find_placed(self, captured: int) -> int | None:
         """The live address in memory that is there all the time, or whenever no other memory is."""
@@ -262,11 +198,9 @@ class AddressMap:
             return self.find(captured)
         end = captured + size_bytes
         if (start := self._holder(captured, 1)) is not None:
-            size, live = self._loose[start]
-            if end <= start + size and not (
-                write and start in self._pinned and self._pinned[start].read_only
-            ):
-                return None if live is None else live + captured - start
+            refused = write and start in self._pinned and self._pinned[start].read_only
+            if end <= start + self._loose[start][0] and not refused:
+                return self._in_loose(captured, start)
             if start in self._pinned:
                 return None
         at = bisect.bisect_right(self._starts, captured) - 1
@@ -332,6 +266,13 @@ class AddressMap:
             return False
         return self._placed[at].span.host or self._placed[at].managed
 
+    def is_managed(self, captured: int) -> bool:
+        """Whether what is at a captured address is managed memory here."""
+        live = self.find(captured)
+        return live is not None and any(
+            item.live_address <= live < item.live_address + item.span.size_bytes for item in self._managed
+        )
+
     def may_be_pageable(self, captured: int, size_bytes: int) -> bool:
         """Whether what no stretch holds whole may be memory of the application's own, which the driver did not know.
 
@@ -357,17 +298,11 @@ class AddressMap:
         if index is None:
             self._searches += 1
             if self._searches < _WORTH_AN_INDEX:
-                return next(
-                    (
-                        start
-                        for start, (size, _) in self._loose.items()
-                        if start <= captured and captured + inside <= start + size
-                    ),
-                    None,
-                )
-            index = self._by_address = _ByAddress(
-                self._loose
-            )  # threads that load may make it twice, to no harm
+                last = captured + inside
+                holding = (s for s, (size, _) in self._loose.items() if s <= captured and last <= s + size)
+                return next(holding, None)
+            # Threads that load may make it twice, to no harm
+            index = self._by_address = _ByAddress(self._loose)
         return index.holder(captured, inside)
 
     def live(self, captured: int, where: object = None, argument: str = "") -> int:

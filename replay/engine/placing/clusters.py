@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from replay.engine.driver import Driver, call
+from replay.engine.driver import Driver
 from replay.engine.placing.mappings import Backing, Home
 from replay.engine.placing.pieces import (
     Part,
@@ -26,7 +26,7 @@ def place_cluster(
     driver: Driver, cluster: Sequence[Span], distance: int, home_of: Callable[[Span], Home], backing: Backing
 ) -> tuple[list[Placed], str]:
     """Give the device's memory of a cluster its place, `distance` from where it was; stays get theirs when they appear
-    (`turns.py`). All addresses are held. Returns nothing and the reason where they cannot be had."""
+    (`turns.py`). All addresses are held. Returns nothing and the reason where they cannot be reserved."""
     stays = [span for span in cluster if span.stay]
     parts = {span: parts_of(span, stays, distance) for span in cluster if not span.stay}
     for span in () if distance else parts:
@@ -37,7 +37,7 @@ def place_cluster(
         release_addresses(part.address, part.size_bytes)
         if reason := reserve(driver, part.address, part.size_bytes):
             for other in reserved:
-                call(driver, "cuMemAddressFree", other.address, other.size_bytes)
+                driver.cuMemAddressFree(other.address, other.size_bytes)
             return [], reason
         reserved.append(part)
     for span, found in parts.items():
@@ -59,7 +59,7 @@ def place_cluster_elsewhere(
     placed, problem = place_cluster(driver, cluster, distance, home_of, backing)
     if problem:
         raise EngineError(
-            f"{stretch.size_bytes} bytes of addresses cannot be had, at {stretch.address:#x} or anywhere else "
+            f"{stretch.size_bytes} bytes of addresses cannot be reserved, at {stretch.address:#x} or anywhere else "
             f"({problem})",
             next="close other programs that use the device, or choose another one with --device",
         )

@@ -1,28 +1,26 @@
 """Which live device stands for each captured one, and which context for its primary context.
 
 A snapshot of one device is replayed on the device that was chosen. One of several devices is replayed on as many where
-the machine has them, captured device i on device i; else on the chosen device alone, each captured device with a
+the machine has them, captured device i on device i; else only on the chosen device, each captured device with a
 context of its own there, so that variables of equal names stay apart.
 """
 
 from __future__ import annotations
 
-import ctypes
-
-from replay.engine.driver import Driver, call, query, query_int
+from replay.engine.driver import Driver
 from replay.errors import EngineError
 
 
 class Devices:
     """Opens what is needed. main: the CUdevice that measures are taken on; context: its primary context, current
-    afterwards. live: captured ordinal -> CUdevice. note: what to tell of a replay on fewer devices, or "".
+    afterwards. live: captured ordinal -> CUdevice. note: what to say about a replay on fewer devices, or "".
 
     Raises EngineError when there is no such device.
     """
 
     def __init__(self, driver: Driver, captured: list[int], chosen: int) -> None:
         self._driver = driver
-        count = query_int(driver, "cuDeviceGetCount")
+        count = driver.cuDeviceGetCount()
         if not 0 <= chosen < count:
             has = "one device" if count == 1 else f"{count} devices"
             raise EngineError(
@@ -32,8 +30,8 @@ class Devices:
         ordinals = {device: device if spread else chosen for device in captured}
         first = captured[0] if captured else 0
         ordinals.setdefault(first, chosen)
-        self.live = {
-            device: query_int(driver, "cuDeviceGet", ordinal) for device, ordinal in ordinals.items()
+        self.live: dict[int, int] = {
+            device: driver.cuDeviceGet(ordinal) for device, ordinal in ordinals.items()
         }
         self.ordinal = ordinals[first]
         self.main = self.live[first]
@@ -41,11 +39,11 @@ class Devices:
         self._primary: dict[int, int] = {}
         for device in captured or [first]:
             if spread or device == first:
-                self._primary[device] = query(driver, "cuDevicePrimaryCtxRetain", self.live[device])
+                self._primary[device] = driver.cuDevicePrimaryCtxRetain(self.live[device])
             else:
-                self._primary[device] = query(driver, "cuCtxCreate_v2", 0, self.live[device])
-        self.context = self._primary[first]
-        call(driver, "cuCtxSetCurrent", self.context)
+                self._primary[device] = driver.cuCtxCreate_v2(0, self.live[device])
+        self.context: int = self._primary[first]
+        driver.cuCtxSetCurrent(self.context)
         self.note = ""
         if len(captured) > 1 and not spread:
             names = ", ".join(map(str, captured))
@@ -78,9 +76,6 @@ class Devices:
         """The live devices that may use memory of a live one: itself, and those that have peer access to it."""
         found = [device]
         for other in dict.fromkeys(self.live.values()):
-            if other != device:
-                possible = ctypes.c_int32(0)
-                call(self._driver, "cuDeviceCanAccessPeer", ctypes.addressof(possible), other, device)
-                if possible.value:
-                    found.append(other)
+            if other != device and self._driver.cuDeviceCanAccessPeer(other, device):
+                found.append(other)
         return found

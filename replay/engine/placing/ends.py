@@ -11,9 +11,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from replay.api.executed import PLACED_BEFOREHAND
 from replay.api.functions import by_symbol
-from replay.api.vocabulary import Effect
+from replay.api.vocabulary import Effect, Replayed
 from replay.engine.driver import Driver, DriverFailure
 from replay.engine.placing.memory import outside
 from replay.engine.placing.pieces import Placed
@@ -53,9 +52,8 @@ class Ends:
             (item for item in placed if not item.span.stay), key=lambda item: item.span.address
         )
         self._at_start: dict[Placed, list[Piece]] = {item: [] for item in placed}
-        self._now: dict[
-            Placed, list[Piece]
-        ] = {}  # by address, apart from each other; those that are as at the start
+        # By address, apart from each other; those that are as at the start
+        self._now: dict[Placed, list[Piece]] = {}
         if self.active:
             self._plan(ranges, {call.number: call for call in window})
 
@@ -64,7 +62,7 @@ class Ends:
         changing: list[tuple[Placed, Piece, Call | None, Call | None]] = []
         for holder, piece, range_ in self._pieces(ranges):
             born, died = calls.get(range_.born_call or -1), calls.get(range_.died_call or -1)
-            of_a_graph = born is not None and by_symbol()[born.function].effect not in PLACED_BEFOREHAND
+            of_a_graph = born is not None and by_symbol()[born.function].replayed != Replayed.PLACED
             if of_a_graph or (born is None and died is None):
                 kept.append((holder, piece))
             else:

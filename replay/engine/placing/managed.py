@@ -3,21 +3,20 @@
 cuMemAllocManaged takes no address. The kernel gives a mapping the highest free stretch of addresses that it fits into,
 below the place where it began for this process, and only when there is none the lowest one above. So for a moment the
 stretches that would be chosen first are filled up: those above the captured one, or, where that is not enough, all.
-Whether NVIDIA's driver places managed memory by what is free is not yet seen on a GPU: its answer is checked, and
-device memory is the fallback.
+Whether NVIDIA's driver places managed memory by what is free is not yet seen on a GPU (GT-MANAGED-PLACE): its answer
+is checked, and device memory is the fallback.
 """
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterable
+from itertools import pairwise
 
-from replay.engine.driver import Driver, DriverFailure, call, query
+from replay.engine.driver import Driver, DriverFailure
+from replay.engine.placing.pieces import hold_addresses, release_addresses
+from replay.planning.families import GRANULE_BYTES
 
-_PROT_NONE = 0
-_MAP_PRIVATE, _MAP_ANONYMOUS, _MAP_NORESERVE, _MAP_FIXED_NOREPLACE = 0x02, 0x20, 0x4000, 0x100000
 _ATTACH_GLOBAL = 1  # CUmemAttach_flags
-GRANULE_BYTES = 2 << 20
 SMALL_BYTES = (1 << 20) + 4096  # what is smaller may be packed together with other memory
 # A driver asks the kernel for more than it gives, to align it: filled everywhere, granules left free below and above
 _ROOM_GRANULES = (
@@ -28,20 +27,9 @@ LOWEST_FREE_ADDRESS = 1 << 40  # stretches below are never chosen before those a
 _LOWEST_ADDRESS, _HIGHEST_ADDRESS = 1 << 16, 1 << 47
 _STACK_BYTES = 64 << 20  # left free below the stack of the process, which may grow
 
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = [
-    ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long,
-]  # fmt: skip
-_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-
 
 def _hold(address: int, size_bytes: int) -> bool:
-    flags = _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_NORESERVE | _MAP_FIXED_NOREPLACE
-    got = _libc.mmap(address, size_bytes, _PROT_NONE, flags, -1, 0)
-    if got not in (address, None, ctypes.c_void_p(-1).value):
-        _libc.munmap(got, size_bytes)
-    return bool(got == address)
+    return not hold_addresses(address, size_bytes)
 
 
 def _mapped() -> list[tuple[int, int]]:
@@ -54,7 +42,7 @@ def _fill_free_stretches(low: int, high: int, size_bytes: int, everywhere: bool)
     """Fill what is free outside low..high, in stretches of size_bytes at least: above it, or everywhere."""
     filled = []
     mapped = [(0, _LOWEST_ADDRESS), *(item for item in _mapped() if item[0] < _HIGHEST_ADDRESS)]
-    for place, ((_, end), (start, _)) in enumerate(zip(mapped, mapped[1:], strict=False), 1):
+    for place, ((_, end), (start, _)) in enumerate(pairwise(mapped), 1):
         if everywhere and place == len(mapped) - 1:
             start = max(end, start - _STACK_BYTES)
         for first, last in ((end, min(start, low)), (max(end, high), start)):
@@ -85,30 +73,30 @@ def allocate_managed(
     """Managed memory at exactly `address`, of at least used_bytes and at most size_bytes. The caller holds the
     addresses, and those in `holds` (start, end), which are held again afterwards.
 
-    Returns "" or why it cannot be had; the addresses are then held as before.
+    Returns "" or why it cannot be allocated there; the addresses are then held as before.
     """
     wanted = asked_bytes(used_bytes, size_bytes)
     end = address + size_bytes
     for everywhere, below, above in _ROOM_GRANULES:
         low_end, high_end = address - below * GRANULE_BYTES, end + above * GRANULE_BYTES
         beyond = _held_in(end, high_end - end, holds) + _held_in(low_end, address - low_end, holds)
-        _libc.munmap(address, size_bytes)
+        release_addresses(address, size_bytes)
         for low, high in beyond:
-            _libc.munmap(low, high - low)
+            release_addresses(low, high - low)
         filled = _fill_free_stretches(low_end, high_end, GRANULE_BYTES // 2, everywhere)
         try:
-            got = query(driver, "cuMemAllocManaged", wanted, _ATTACH_GLOBAL)
+            got = driver.cuMemAllocManaged(wanted, _ATTACH_GLOBAL)
         except DriverFailure as failure:
             got, problem = 0, f"cuMemAllocManaged returned {failure.name}"
         finally:
             for start, length in filled:
-                _libc.munmap(start, length)
+                release_addresses(start, length)
         again = [_hold(low, high - low) for low, high in beyond]
         if got == address and all(again):
             return ""
         if got:
             problem = f"the driver gave {got:#x} instead"
-            call(driver, "cuMemFree_v2", got)
+            driver.cuMemFree_v2(got)
         for (low, high), held in zip(beyond, again, strict=True):
             if not held:
                 _hold(low, high - low)

@@ -6,20 +6,15 @@ Where an address holds memory of a family at one time and other memory at anothe
 
 from __future__ import annotations
 
-import ctypes
-import struct
 from dataclasses import dataclass
 
-from replay.engine.driver import Driver, DriverFailure, call, query
+from replay.api.structs import CUmemAccessDesc, CUmemAllocationProp, CUmemLocation, LocationType
+from replay.engine.driver import Driver, DriverFailure
 from replay.errors import EngineError
 from replay.planning.families import Families
 from replay.snapshot.schema import Range
 
-_LOCATION_DEVICE, _ALLOCATION_PINNED, _ACCESS_READ_WRITE = (
-    1,
-    1,
-    3,
-)  # CUmemLocationType, ..AllocationType, ..Access
+_ALLOCATION_PINNED, _ACCESS_READ_WRITE = 1, 3  # CUmemAllocationType, CUmemAccess_flags
 
 
 @dataclass(frozen=True)
@@ -37,9 +32,8 @@ class Backing:
         self._driver = driver
         self._homes: dict[int, Home] = {}  # of a place, by its live address
         self.families = families
-        self._handles: dict[
-            tuple[int, int], int
-        ] = {}  # (family, address if none) -> CUmemGenericAllocationHandle
+        # (family, address if none) -> CUmemGenericAllocationHandle
+        self._handles: dict[tuple[int, int], int] = {}
         self._now: dict[int, int] = {}  # live address of a place -> family that is mapped there
         self._away: set[int] = set()  # places that pinned memory has at the moment
         self._at_start: dict[int, tuple[int, int]] = {}  # live address -> bytes, family
@@ -54,7 +48,7 @@ class Backing:
         """Another memory appears at the live `address`, if it is a place that changes hands."""
         family = self.families.of.get(range_.id, 0)
         if self._now.get(address, family) != family:
-            call(self._driver, "cuMemUnmap", address, range_.size_bytes)
+            self._driver.cuMemUnmap(address, range_.size_bytes)
             self._map(address, range_.size_bytes, family)
 
     def is_place(self, address: int) -> bool:
@@ -63,7 +57,7 @@ class Backing:
 
     def leave(self, address: int) -> None:
         """Unmap what a place holds, until `come_back`."""
-        call(self._driver, "cuMemUnmap", address, self._at_start[address][0])
+        self._driver.cuMemUnmap(address, self._at_start[address][0])
         self._away.add(address)
 
     def come_back(self, address: int) -> None:
@@ -77,8 +71,8 @@ class Backing:
             if address in self._away:
                 self._now[address] = family
             elif self._now[address] != family:
-                call(self._driver, "cuCtxSynchronize")
-                call(self._driver, "cuMemUnmap", address, size_bytes)
+                self._driver.cuCtxSynchronize()
+                self._driver.cuMemUnmap(address, size_bytes)
                 self._map(address, size_bytes, family)
 
     def _map(self, address: int, size_bytes: int, family: int) -> None:
@@ -86,31 +80,28 @@ class Backing:
         if key not in self._handles:
             whole = self.families.size_bytes.get(family, size_bytes)
             self._handles[key] = create(self._driver, whole, self._homes[address].device)
-        call(self._driver, "cuMemMap", address, size_bytes, 0, self._handles[key], 0)
+        self._driver.cuMemMap(address, size_bytes, 0, self._handles[key], 0)
         give_access(self._driver, address, size_bytes, self._homes[address].accessors)
         self._now[address] = family
 
 
 def create(driver: Driver, size_bytes: int, device: int) -> int:
     """Physical memory of a device. Raises EngineError when there is not enough."""
-    # CUmemAllocationProp: type, requestedHandleTypes, location {type, id}, win32HandleMetaData, allocFlags
-    properties = struct.pack("<IIIiQQ", _ALLOCATION_PINNED, 0, _LOCATION_DEVICE, device, 0, 0)
+    properties = (CUmemAllocationProp * 1)((_ALLOCATION_PINNED, 0, _on(device)))
     try:
-        return query(driver, "cuMemCreate", size_bytes, _pointer(properties), 0)
+        return int(driver.cuMemCreate(size_bytes, properties, 0))
     except DriverFailure as failure:
         raise EngineError(
-            f"{size_bytes} bytes of device memory cannot be had ({failure.name})",
+            f"{size_bytes} bytes of device memory cannot be allocated ({failure.name})",
             next="close other programs that use the device, or replay on one with more memory",
         ) from None
 
 
 def give_access(driver: Driver, address: int, size_bytes: int, devices: tuple[int, ...]) -> None:
     """Let these devices read and write what is mapped there."""
-    access = b"".join(  # CUmemAccessDesc
-        struct.pack("<IiI", _LOCATION_DEVICE, device, _ACCESS_READ_WRITE) for device in devices
-    )
-    call(driver, "cuMemSetAccess", address, size_bytes, _pointer(access), len(devices))
+    access = (CUmemAccessDesc * len(devices))(*((_on(device), _ACCESS_READ_WRITE) for device in devices))
+    driver.cuMemSetAccess(address, size_bytes, access, len(devices))
 
 
-def _pointer(data: bytes) -> ctypes.Array[ctypes.c_char]:
-    return ctypes.create_string_buffer(data, len(data))
+def _on(device: int) -> CUmemLocation:
+    return CUmemLocation(type=LocationType.DEVICE, id=device)

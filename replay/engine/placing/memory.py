@@ -3,7 +3,7 @@
 Order: `hold` before the driver is loaded, so that nothing else takes the addresses; then `place` span by span.
 Device and managed memory comes back through the virtual memory functions (2 MiB granules), host memory through mmap
 and cuMemHostRegister (pages). Whether every address that cuMemAlloc ever gave can be reserved again is not yet seen
-on a GPU: the driver documents the address as a hint, so its answer is checked.
+on a GPU (GT-ADDRESS-RESERVE): the driver documents the address as a hint, so its answer is checked.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Literal
 
-from replay.engine.driver import Driver, DriverFailure, query
+from replay.engine.driver import Driver, DriverFailure
 from replay.engine.placing.clusters import place_cluster, place_cluster_elsewhere
 from replay.engine.placing.managed import allocate_managed, asked_bytes
 from replay.engine.placing.mappings import Backing, Home
@@ -93,9 +93,9 @@ def place(
     targets: Mapping[Span, int] | None = None,
 ) -> list[Placed]:
     """Give every span memory. `taken` are those that `hold` could not hold, and why. homes: by captured device, where
-    that is not `device` alone. backing: of spans that are a `place`.
+    that is not only `device`. backing: of spans that are a `place`.
 
-    relocate: a span whose address cannot be had goes elsewhere; otherwise AddressTaken is raised. targets: held
+    relocate: a span whose address cannot be reserved goes elsewhere; otherwise AddressTaken is raised. targets: held
     addresses at which spans go instead of their own (`shift.py`); with it no span may be at its captured address.
     Needs a current context. Raises EngineError when there is not enough memory.
     """
@@ -105,7 +105,7 @@ def place(
     def home_of(span: Span) -> Home:
         return homes.get(span.device, Home(device, (device,)))
 
-    # Before the others: what lies behind such memory has to be free for a moment.
+    # Before the others: the addresses after such memory have to be free for a moment.
     addresses = {span: span.address for span in spans if span not in taken} if targets is None else targets
     placed, not_managed = _place_managed(driver, addresses, backing)
     done = {item.span for item in placed}
@@ -120,7 +120,7 @@ def place(
         if not outcomes:
             first = in_the_way or unit[0]
             if not relocate and targets is None and taken.get(first, TAKEN) == TAKEN:
-                text = f"{first.address:#x} ({first.size_bytes} bytes) cannot be had: {reason}"
+                text = f"{first.address:#x} ({first.size_bytes} bytes) cannot be reserved: {reason}"
                 raise AddressTaken(text, by_driver=first not in taken)
             elsewhere.append((unit, reason))
         placed += (replace(item, not_managed=not_managed.get(item.span, "")) for item in outcomes)
@@ -142,7 +142,7 @@ def _place_unit(
     home_of: Callable[[Span], Home],
     backing: Backing,
 ) -> tuple[list[Placed], str]:
-    """Nothing, and why, where addresses cannot be had."""
+    """Nothing, and why, where addresses cannot be reserved."""
     span, address = unit[0], addresses[unit[0]]
     if span.cluster:
         return place_cluster(driver, unit, address - span.address, home_of, backing)
@@ -191,10 +191,10 @@ def _elsewhere(driver: Driver, span: Span, home: Home, reason: str, backing: Bac
         register(driver, span, got)
         return Placed(span, got, "relocated", reason)
     try:
-        got = query(driver, "cuMemAddressReserve", span.size_bytes, GRANULE_BYTES, 0, 0)
+        got = driver.cuMemAddressReserve(span.size_bytes, GRANULE_BYTES, 0, 0)
     except DriverFailure as failure:
         raise EngineError(
-            f"{span.size_bytes} bytes of device addresses cannot be had, at {span.address:#x} or anywhere else "
+            f"{span.size_bytes} bytes of device addresses cannot be reserved, at {span.address:#x} or anywhere else "
             f"({failure.name})",
             next="close other programs that use the device, or choose another one with --device",
         ) from None

@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from replay.engine.driver import Driver, DriverFailure, call, query
+from replay.engine.driver import Driver, DriverFailure
 from replay.engine.placing.mappings import Backing, Home, create, give_access
 from replay.errors import EngineError
 from replay.planning.families import GRANULE_BYTES
@@ -25,14 +25,7 @@ _REGISTER_PORTABLE, _REGISTER_DEVICEMAP = 1, 2  # CU_MEMHOSTREGISTER_*
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = [
-    ctypes.c_void_p,
-    ctypes.c_size_t,
-    ctypes.c_int,
-    ctypes.c_int,
-    ctypes.c_int,
-    ctypes.c_long,
-]
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 
@@ -83,13 +76,13 @@ def release_addresses(address: int, size_bytes: int) -> None:
 
 
 def reserve(driver: Driver, address: int, size_bytes: int) -> str:
-    """Reserve addresses for memory of the device that nothing else has. "" or why they cannot be had."""
+    """Reserve addresses for memory of the device that nothing else has. "" or why they cannot be reserved."""
     try:
-        got = query(driver, "cuMemAddressReserve", size_bytes, GRANULE_BYTES, address, 0)
+        got = driver.cuMemAddressReserve(size_bytes, GRANULE_BYTES, address, 0)
     except DriverFailure as failure:
         return f"cuMemAddressReserve returned {failure.name}"
     if got != address:
-        call(driver, "cuMemAddressFree", got, size_bytes)
+        driver.cuMemAddressFree(got, size_bytes)
         return f"the driver reserved {got:#x} instead"
     return ""
 
@@ -102,8 +95,8 @@ def back_with_memory(
         backing.place(address, size_bytes, span.family, home)
         return
     handle = create(driver, size_bytes, home.device)
-    call(driver, "cuMemMap", address, size_bytes, 0, handle, 0)
-    call(driver, "cuMemRelease", handle)  # the mapping keeps the memory
+    driver.cuMemMap(address, size_bytes, 0, handle, 0)
+    driver.cuMemRelease(handle)  # the mapping keeps the memory
     give_access(driver, address, size_bytes, home.accessors)
 
 
@@ -119,7 +112,7 @@ def pin(driver: Driver, span: Span, address: int) -> str:
 
 def unpin(driver: Driver, span: Span, address: int) -> None:
     """Undo `pin`: the addresses are held as before."""
-    call(driver, "cuMemHostUnregister", address)
+    driver.cuMemHostUnregister(address)
     flags = _MAP_PRIVATE | _MAP_ANONYMOUS | _MAP_FIXED | _MAP_NORESERVE
     _libc.mmap(address, span.size_bytes, _PROT_NONE, flags, -1, 0)
 
@@ -130,14 +123,14 @@ def map_anywhere(size_bytes: int, usable: bool) -> int:
     got = _libc.mmap(None, size_bytes, _PROT_READ_WRITE if usable else _PROT_NONE, flags, -1, 0)
     if got == _MAP_FAILED:
         what = "not enough memory" if ctypes.get_errno() == errno.ENOMEM else os.strerror(ctypes.get_errno())
-        raise EngineError(f"{size_bytes} bytes of host memory cannot be had ({what})")
+        raise EngineError(f"{size_bytes} bytes of host memory cannot be allocated ({what})")
     return int(got)
 
 
 def register(driver: Driver, span: Span, address: int) -> None:
     flags = _REGISTER_PORTABLE | _REGISTER_DEVICEMAP | span.register_flags
     try:
-        call(driver, "cuMemHostRegister_v2", address, span.size_bytes, flags)
+        driver.cuMemHostRegister_v2(address, span.size_bytes, flags)
     except DriverFailure as failure:
         raise EngineError(
             f"{span.size_bytes} bytes of host memory cannot be pinned ({failure.name})",

@@ -3,8 +3,8 @@
 A stay (`stays.py`) whose captured addresses can be had is pinned there when it appears, and what the device has there
 is taken away until memory of the device appears again. Nothing is done when memory ends: its addresses stay as they
 are until the next one needs them. A stay that is elsewhere is there all the time. Which address means which memory,
-`AddressMap` is told in both cases. Not yet seen on a GPU: whether a driver gives addresses back that have just been
-free.
+`AddressMap` is told in both cases. Not yet seen on a GPU (GT-ADDRESS-AGAIN): whether a driver gives addresses back
+that have just been free.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 
-from replay.engine.driver import Driver, call, query
+from replay.engine.driver import Driver
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.mappings import Backing, Home
 from replay.engine.placing.pieces import (
@@ -113,7 +113,7 @@ class Turns:
         self.follow(range_)
         if range_.host_address:
             live = self.live(range_)
-            pointer = query(self._driver, "cuMemHostGetDevicePointer_v2", live, 0)
+            pointer = self._driver.cuMemHostGetDevicePointer_v2(live, 0)
             self._addresses.bind(range_.address, range_.size_bytes, pointer)
 
     def follow(self, range_: Range) -> None:
@@ -185,8 +185,8 @@ class Turns:
     def _end_in(self, start: int, end: int) -> None:
         """Of stays: all that may be there is memory that has ended."""
         for number in list(self._here):
-            address, behind = self._pages(number)
-            if address < end and start < behind:
+            address, past = self._pages(number)
+            if address < end and start < past:
                 self._end(number)
 
     def _end(self, number: int) -> None:
@@ -204,7 +204,7 @@ class Turns:
         placed = self._placed[number]
         if reason := pin(self._driver, placed.span, placed.live_address):
             size, address = placed.span.size_bytes, placed.live_address
-            raise EngineError(f"{size} bytes of pinned memory cannot be had at {address:#x}: {reason}")
+            raise EngineError(f"{size} bytes of pinned memory cannot be placed at {address:#x}: {reason}")
 
     def unpin(self, number: int) -> None:
         """Undo it."""
@@ -215,8 +215,8 @@ class Turns:
         if self._backing.is_place(part.address):
             self._backing.leave(part.address)
         else:
-            call(self._driver, "cuMemUnmap", part.address, part.size_bytes)
-        call(self._driver, "cuMemAddressFree", part.address, part.size_bytes)
+            self._driver.cuMemUnmap(part.address, part.size_bytes)
+        self._driver.cuMemAddressFree(part.address, part.size_bytes)
         if reason := hold_addresses(part.address, part.size_bytes):
             raise EngineError(
                 f"{part.address:#x} was lost when other memory's turn came: {reason}", next=AGAIN

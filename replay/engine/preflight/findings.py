@@ -5,7 +5,6 @@ The same findings are printed by `replay run --dry-run`, and refuse a replay wit
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import re
@@ -13,10 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from replay.engine.driver import Driver, call, query, query_int
+from replay.engine.driver import Driver, DriverFailure
 from replay.errors import EngineError
 from replay.inspection.requirements import Feature, ImageNeed, Requirements
 from replay.results.preflight import Finding
+from replay.text import cuda_version, size, some
 
 ATTRIBUTE_MAJOR, ATTRIBUTE_MINOR = 75, 76  # CUdevice_attribute
 MAXIMUM_FINDINGS = 40  # of one sort
@@ -30,6 +30,7 @@ _PTX_SINCE = {
     (8, 7): 12080, (8, 8): 12090, (9, 0): 13000, (9, 1): 13010, (9, 2): 13020,
     (9, 3): 13030, (9, 4): 13040,
 }  # fmt: skip
+_VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})")
 _TARGET = re.compile(r"(?:sm|compute)_(\d+)([af]?)")
 
 State = Literal["ok", "lacking", "differs", "unknown"]
@@ -59,37 +60,36 @@ class Available:
 
 def look(driver: Driver, device: int, emulated: bool, needs: Requirements, memory: bool) -> Available:
     """Ask the driver. memory: also for free memory, which opens a context for a moment. Raises EngineError."""
-    count = query_int(driver, "cuDeviceGetCount")
+    count = driver.cuDeviceGetCount()
     if not 0 <= device < count:
         has = "one device" if count == 1 else f"{count} devices"
         raise EngineError(
             f"there is no device {device}, the driver has {has}", next="choose another with --device"
         )
-    live = query_int(driver, "cuDeviceGet", device)
+    live = driver.cuDeviceGet(device)
     name = ctypes.create_string_buffer(256)
-    call(driver, "cuDeviceGetName", name, 256, live)
+    driver.cuDeviceGetName(name, 256, live)
 
     def attribute(number: int) -> int | None:
-        value = ctypes.c_int32(0)
-        code = driver.function("cuDeviceGetAttribute")(ctypes.addressof(value), number, live)
-        return None if code else value.value
+        try:
+            return int(driver.cuDeviceGetAttribute(number, live))
+        except DriverFailure:
+            return None
 
     found = {item.attribute: attribute(item.attribute) for item in needs.features}
     free = None
     if memory:
-        call(driver, "cuCtxSetCurrent", query(driver, "cuDevicePrimaryCtxRetain", live))
-        both = (ctypes.c_uint64 * 2)()
-        call(driver, "cuMemGetInfo_v2", ctypes.addressof(both), ctypes.addressof(both) + 8)
-        free = both[0]
-        call(driver, "cuDevicePrimaryCtxRelease_v2", live)
+        driver.cuCtxSetCurrent(driver.cuDevicePrimaryCtxRetain(live))
+        free, _ = driver.cuMemGetInfo_v2()
+        driver.cuDevicePrimaryCtxRelease_v2(live)
     return Available(
-        query_int(driver, "cuDriverGetVersion"),
+        driver.cuDriverGetVersion(),
         emulated,
         count,
         device,
         name.value.decode("utf-8", "replace"),
         10 * (attribute(ATTRIBUTE_MAJOR) or 0) + (attribute(ATTRIBUTE_MINOR) or 0),
-        query(driver, "cuDeviceTotalMem_v2", live),
+        driver.cuDeviceTotalMem_v2(live),
         free,
         {number: value for number, value in found.items() if value is not None},
         [symbol for symbol in needs.functions if not _has(driver, symbol)],
@@ -102,20 +102,20 @@ def _apart(driver: Driver, needs: Requirements, count: int) -> list[tuple[int, i
     """Pairs without peer access; None where it is not asked for, or all of them are replayed on one device."""
     if not needs.peers or max(needs.devices) >= count:
         return None
-    live = {ordinal: query_int(driver, "cuDeviceGet", ordinal) for ordinal in needs.devices}
+    live = {ordinal: driver.cuDeviceGet(ordinal) for ordinal in needs.devices}
     return [
         (one, other)
         for one in needs.devices
         for other in needs.devices
-        if one != other and not query_int(driver, "cuDeviceCanAccessPeer", live[one], live[other])
+        if one != other and not driver.cuDeviceCanAccessPeer(live[one], live[other])
     ]
 
 
 def _has(driver: Driver, symbol: str) -> bool:
     from replay.api.functions import by_symbol
-    from replay.engine.execution.custom import INSTEAD, MAY_BE_MISSING
+    from replay.engine.arguments.families import INSTEAD, MAY_BE_MISSING
 
-    if symbol in MAY_BE_MISSING:
+    if by_symbol()[symbol].custom in MAY_BE_MISSING:
         return True  # something else stands for it
     try:
         driver.function(INSTEAD.get(symbol, by_symbol()[symbol].meaning))
@@ -201,26 +201,24 @@ def _devices(needs: Requirements, here: Available) -> list[Finding]:
 
 def _memory(needs: Requirements, here: Available) -> Finding:
     needed = needs.total_device_bytes
-    text = f"{_size(needed)}" + (
-        f", and {_size(needs.restore_bytes)} to restore" if needs.restore_bytes else ""
+    text = f"{size(needed)}" + (
+        f", and {size(needs.restore_bytes)} to restore" if needs.restore_bytes else ""
     )
-    has = f"{_size(here.total_bytes)}" + (
-        "" if here.free_bytes is None else f", {_size(here.free_bytes)} free"
-    )
+    has = f"{size(here.total_bytes)}" + ("" if here.free_bytes is None else f", {size(here.free_bytes)} free")
     spread = len(needs.devices) > 1 and here.devices > max(needs.devices)
     most = max(needs.device_bytes.values(), default=0) if spread else needed
     if most > here.total_bytes:
         return Finding(
             "device memory", text, has, "lacking",
-            f"the memory of the snapshot is larger than the device: {_size(most)} are needed, {here.name} has "
-            f"{_size(here.total_bytes)}",
+            f"the memory of the snapshot is larger than the device: {size(most)} are needed, {here.name} has "
+            f"{size(here.total_bytes)}",
             "replay on a device with more memory, or capture fewer launches or with `--memory reachable`",
         )  # fmt: skip
     if here.free_bytes is not None and most > here.free_bytes:
         return Finding(
             "device memory", text, has, "lacking",
-            f"too little memory of the device is free: {_size(most)} are needed, {_size(here.free_bytes)} of "
-            f"{_size(here.total_bytes)} are free",
+            f"too little memory of the device is free: {size(most)} are needed, {size(here.free_bytes)} of "
+            f"{size(here.total_bytes)} are free",
             "close other programs that use the device, or choose another with --device",
         )  # fmt: skip
     if most + needs.restore_bytes > (here.total_bytes if here.free_bytes is None else here.free_bytes):
@@ -232,9 +230,8 @@ def _memory(needs: Requirements, here: Available) -> Finding:
 
 
 def _host(needs: Requirements, here: Available) -> list[Finding]:
-    copies = max(
-        0, needs.total_device_bytes + needs.restore_bytes - here.total_bytes
-    )  # at least, on the host
+    # What is copied to the host, at least
+    copies = max(0, needs.total_device_bytes + needs.restore_bytes - here.total_bytes)
     needed = needs.host_bytes + copies
     if here.emulated:
         needed = needs.host_bytes + needs.total_device_bytes + needs.restore_bytes
@@ -244,19 +241,17 @@ def _host(needs: Requirements, here: Available) -> list[Finding]:
     if needed > here.host_bytes > 0:
         return [
             Finding(
-                what, _size(needed), _size(here.host_bytes), "lacking",
-                f"the memory of the snapshot is larger than that of this machine: {_size(needed)} are needed, it has "
-                f"{_size(here.host_bytes)}",
+                what, size(needed), size(here.host_bytes), "lacking",
+                f"the memory of the snapshot is larger than that of this machine: {size(needed)} are needed, it has "
+                f"{size(here.host_bytes)}",
                 "replay on a machine with more memory",
             )
         ]  # fmt: skip
-    return [Finding(what, _size(needed), _size(here.host_bytes), "ok")]
+    return [Finding(what, size(needed), size(here.host_bytes), "ok")]
 
 
 def _image(image: ImageNeed, needs: Requirements, here: Available) -> Finding:
-    names = ", ".join(image.kernels[:3]) + (
-        f" and {len(image.kernels) - 3} more" if len(image.kernels) > 3 else ""
-    )
+    names = some(image.kernels, 3)
     item = f"image {image.digest[:12]}" + (f" ({names})" if names else "")
     if not image.intact:
         return Finding(
@@ -277,8 +272,8 @@ def _image(image: ImageNeed, needs: Requirements, here: Available) -> Finding:
     )
     if here.emulated and not image.ptx:
         return Finding(
-            item, f"SASS: {has}{left_out}", "executes PTX alone", "lacking",
-            f"{item} has machine code alone ({has}), which the built-in CPU driver does not execute",
+            item, f"SASS: {has}{left_out}", "executes only PTX", "lacking",
+            f"{item} has only machine code ({has}), which the built-in CPU driver does not execute",
             f"replay on a GPU, or capture a build that includes PTX (docs/cpu-driver.md){again}",
         )  # fmt: skip
     if not here.emulated and any(machine_code_runs(target, here.capability) for target in image.cubins):
@@ -302,10 +297,10 @@ def _image(image: ImageNeed, needs: Requirements, here: Available) -> Finding:
     if not older:
         version = (usable or image.ptx)[0][1]
         return Finding(
-            item, f"PTX {version}", f"driver of CUDA {_cuda(here.driver_version)}", "lacking",
+            item, f"PTX {version}", f"driver of CUDA {cuda_version(here.driver_version)}", "lacking",
             f"{item} was made for a newer driver: its PTX is version {version}"
-            + (f", which needs CUDA {_cuda(_since(version))}" if _since(version) else "")
-            + f", and this driver is of CUDA {_cuda(here.driver_version)}{_captured(needs, here)}",
+            + (f", which needs CUDA {cuda_version(_since(version))}" if _since(version) else "")
+            + f", and this driver is of CUDA {cuda_version(here.driver_version)}{_captured(needs, here)}",
             "use a newer driver (--driver)",
         )  # fmt: skip
     return Finding(item, has + left_out, device, "ok", "" if here.emulated else "PTX is compiled here")
@@ -313,52 +308,51 @@ def _image(image: ImageNeed, needs: Requirements, here: Available) -> Finding:
 
 def _captured(needs: Requirements, here: Available) -> str:
     newer = needs.captured_driver > here.driver_version
-    return f"; the snapshot was made with CUDA {_cuda(needs.captured_driver)}" if newer else ""
+    return f"; the snapshot was made with CUDA {cuda_version(needs.captured_driver)}" if newer else ""
 
 
 def machine_code_runs(target: str, capability: int) -> bool:
     """Whether machine code runs: same major architecture, minor not above; `a` on its own, `f` in its family."""
-    match = _TARGET.fullmatch(target)
-    if match is None:
-        return False
-    made_for = int(match[1])
-    if match[2] == "a":
-        return made_for == capability
-    return made_for // 10 == capability // 10 and made_for <= capability
+    return _fits(target, capability, "f")
 
 
 def ptx_compiles(target: str, capability: int) -> bool:
     """Whether the driver compiles PTX for this target for the device."""
+    return _fits(target, capability, "")
+
+
+def _fits(target: str, capability: int, ordinary: str) -> bool:
+    """ordinary: as which suffix a target without one counts; of "" any later device will do."""
     match = _TARGET.fullmatch(target)
     if match is None:
         return False
-    made_for = int(match[1])
-    if match[2] == "a":
+    made_for, suffix = int(match[1]), match[2] or ordinary
+    if suffix == "a":
         return made_for == capability
-    if match[2] == "f":
-        return made_for // 10 == capability // 10 and made_for <= capability
-    return made_for <= capability
+    same_family = made_for // 10 == capability // 10 or not suffix
+    return same_family and made_for <= capability
+
+
+def _ptx_version(version: str) -> tuple[int, int] | None:
+    match = _VERSION.fullmatch(version)
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
 def _since(version: str) -> int:
-    with contextlib.suppress(ValueError):
-        major, minor = version.split(".")
-        return _PTX_SINCE.get((int(major), int(minor)), 0)
-    return 0
+    known = _ptx_version(version)
+    return _PTX_SINCE.get(known, 0) if known is not None else 0
 
 
 def _ptx_fits(version: str, here: Available) -> bool:
-    try:
-        major, minor = (int(part) for part in version.split("."))
-    except ValueError:
+    known = _ptx_version(version)
+    if known is None:
         return True  # the driver will say
     if here.emulated:
-        return (major, minor) <= EMULATED_PTX
-    since = _PTX_SINCE.get((major, minor))
-    if (
-        since is None
-    ):  # older than the table; or newer than it, of which a driver that is newer, too, may know
-        return (major, minor) < max(_PTX_SINCE) or here.driver_version > max(_PTX_SINCE.values())
+        return known <= EMULATED_PTX
+    since = _PTX_SINCE.get(known)
+    # It is older than the table; or newer, and a driver that is newer, too, may know it.
+    if since is None:
+        return known < max(_PTX_SINCE) or here.driver_version > max(_PTX_SINCE.values())
     return since <= here.driver_version
 
 
@@ -380,30 +374,19 @@ def _feature(feature: Feature, here: Available) -> Finding:
 
 def _driver(needs: Requirements, here: Available) -> Finding:
     name, since = needs.newest_function
-    text = f"CUDA {_cuda(since)} for {name}" if name else "any"
-    has = f"CUDA {_cuda(here.driver_version)}"
+    text = f"CUDA {cuda_version(since)} for {name}" if name else "any"
+    has = f"CUDA {cuda_version(here.driver_version)}"
     if here.missing_functions:
         missing = ", ".join(here.missing_functions[:4])
         return Finding(
             "driver", text, f"{has}, without {missing}", "lacking",
-            f"the snapshot needs a newer driver: this one, of CUDA {_cuda(here.driver_version)}, has no "
+            f"the snapshot needs a newer driver: this one, of CUDA {cuda_version(here.driver_version)}, has no "
             f"{missing}{_captured(needs, here)}",
             "use a newer driver (--driver)",
         )  # fmt: skip
     if needs.captured_driver > here.driver_version:
         return Finding(
             "driver", text, has, "differs",
-            f"captured with CUDA {_cuda(needs.captured_driver)}; nothing that is needed is known to be missing",
+            f"captured with CUDA {cuda_version(needs.captured_driver)}; nothing that is needed is known to be missing",
         )  # fmt: skip
     return Finding("driver", text, has, "ok")
-
-
-def _cuda(version: int) -> str:
-    return f"{version // 1000}.{version % 1000 // 10}"
-
-
-def _size(count: int) -> str:
-    for unit, power in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
-        if count >= 1 << power:
-            return f"{count / (1 << power):.1f} {unit}"
-    return f"{count} B"

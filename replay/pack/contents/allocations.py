@@ -1,7 +1,7 @@
 """Which memory is allocated, and which contents belong to which allocation: a fold over the recorded calls.
 
 An address can be used again after it was freed, so an allocation is one stretch of time at one address; contents that
-were read belong to the allocation that is alive where their record stands in the file.
+were read belong to the allocation that is alive where their record is in the file.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ import struct
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from replay.api.vocabulary import Effect, Moment, Role, Term
+from replay.api.parts import ARRAY_LAYOUT, find_bytes
+from replay.api.vocabulary import ARRAY_TYPES, LOADED_TYPES, Effect, Moment, Role, Term
 from replay.errors import FormatError
 from replay.pack.contents.properties import (
-    HINTS,
     Physical,
     add_hint,
     describe_pool,
     hints_of,
     physical_of,
     properties_of,
+    read_array,
 )
 from replay.raw.copies import RawCopy
 from replay.raw.events import RawCall, RawContents
-from replay.snapshot.schema import WHOLE_ADDRESS, WHOLE_BYTES, ArrayPart, ArrayShape, MemoryHint
+from replay.snapshot.schema import WHOLE_ADDRESS, WHOLE_BYTES, ArrayShape, MemoryHint
 
 Kind = Literal["device", "managed", "host", "registered", "global", "array"]
 
@@ -38,13 +39,6 @@ _ALLOCATING: dict[Effect, Kind] = {
 }
 _FREEING = frozenset((Effect.FREE, Effect.HOST_FREE, Effect.HOST_UNREGISTER, Effect.UNMAP))
 MAXIMUM_CHANGES = 1_000_000  # of one allocation; a capture that has more was made by hand
-_LOADING = ("cuModuleLoad", "cuLibraryLoad")
-_ARRAY_MAKERS = {
-    "cuArrayCreate_v2": "pAllocateArray", "cuArray3DCreate_v2": "pAllocateArray",
-    "cuMipmappedArrayCreate": "pMipmappedArrayDesc",
-}  # fmt: skip
-_ARRAY_PARTS = {"cuMipmappedArrayGetLevel": "pLevelArray", "cuArrayGetPlane": "pPlaneArray"}
-_ARRAY_ENDS = {"cuArrayDestroy": "CUarray", "cuMipmappedArrayDestroy": "CUmipmappedArray"}
 
 
 @dataclass(eq=False)
@@ -84,12 +78,12 @@ class Allocation:
 
     @property
     def end(self) -> int:
-        """The first address behind it."""
+        """The first address past it."""
         return self.address + self.size_bytes
 
 
 def term_value(call: RawCall, term: Term) -> int | None:
-    """What a term of the table comes to for this call; None when an output that it needs was not recorded."""
+    """The value of a term of the table for this call; None when an output that it needs was not recorded."""
     product = term.scale
     for position in term.parameters:
         parameter = call.function.parameters[position]
@@ -103,27 +97,6 @@ def term_value(call: RawCall, term: Term) -> int | None:
     return product
 
 
-def read_array(handle_type: str, described: bytes, laid_out: bytes) -> tuple[int, ArrayShape]:
-    """Address and shape of an array: from its descriptor (CUDA_ARRAY_DESCRIPTOR or CUDA_ARRAY3D_DESCRIPTOR) and what
-    the shim attached. Raises struct.error or FormatError when they make no sense."""
-    if len(described) >= 40:
-        width, height, depth, format_, channels, flags = struct.unpack_from("<QQQIII", described)
-    else:
-        width, height, format_, channels = struct.unpack_from("<QQII", described)
-        depth = flags = 0
-    base, size_bytes, count = struct.unpack_from("<QQQ", laid_out)
-    if len(laid_out) != 24 + 32 * count:
-        raise FormatError(f"an array of {count} parts in {len(laid_out)} bytes")
-    parts = [ArrayPart(*fields) for fields in struct.iter_unpack("<IIQQQ", laid_out[24:])]
-    named: Literal["CUarray", "CUmipmappedArray"] = (
-        "CUarray" if handle_type == "CUarray" else "CUmipmappedArray"
-    )
-    shape = ArrayShape(named, width, height, depth, format_, channels, flags, parts)
-    if shape.size_bytes != size_bytes or base + size_bytes > 1 << 64:
-        raise FormatError(f"an array of {size_bytes} bytes whose parts have {shape.size_bytes}")
-    return base, shape
-
-
 class Allocations:
     """The fold. `touched` are the allocations that the window touched, in the order of their first touch."""
 
@@ -134,9 +107,8 @@ class Allocations:
         self._alive: dict[int, Allocation] = {}
         self._ending: dict[int, list[Allocation]] = {}  # call number -> what it is about to free
         self._loaded_in_window: dict[int, int] = {}  # CUmodule or CUlibrary -> the call that loaded it
-        self._of_graphs: set[tuple[int, int]] = (
-            set()
-        )  # addresses and bytes of memory that ends with its launch
+        # Addresses and bytes of memory that ends with its launch
+        self._of_graphs: set[tuple[int, int]] = set()
         self._arrays: dict[tuple[str, int], Allocation] = {}  # also by the handles of their levels and planes
         self._physical: dict[int, Physical] = {}  # CUmemGenericAllocationHandle -> what it stands for now
         self._physical_count = 0
@@ -199,7 +171,7 @@ class Allocations:
             found.changes.append(contents)
 
     def _block(self, contents: RawContents | RawCopy) -> Allocation | None:
-        """Contents of a part of an allocation: a block that an allocator in the application had told of."""
+        """Contents of a part of an allocation: a block that an allocator in the application had named."""
         whole = self._whole(contents.base)
         if whole is None or contents.base + contents.allocation_bytes > whole.end:
             return None
@@ -218,8 +190,8 @@ class Allocations:
         """A call begins. What it frees is looked up now: at its answer, the address may be in use again."""
         if call.function.effect in _FREEING and not call.in_capture:
             self._ending[call.number] = self._freed(call)
-        elif call.function.symbol in _ARRAY_ENDS:
-            array = self.find_array(_ARRAY_ENDS[call.function.symbol], call.arguments[0])
+        elif call.function.destroys in ARRAY_TYPES:
+            array = self.find_array(call.function.destroys, call.arguments[0])
             self._ending[call.number] = [array] if array is not None else []
 
     def apply(self, call: RawCall, context: int, device: int, in_window: bool, ended_context: int) -> None:
@@ -227,10 +199,11 @@ class Allocations:
         ending = self._ending.pop(call.number, [])
         if call.result != 0 or call.in_capture:
             return
-        effect = call.function.effect
+        function, effect = call.function, call.function.effect
+        gives = function.gives.element if function.gives is not None else ""
         for allocation in ending:
             self._remove(allocation, call.number if in_window else None)
-        if call.function.symbol.startswith(_LOADING):
+        if function.creates in LOADED_TYPES:
             self._loaded(call, in_window)
         elif effect in _ALLOCATING:
             self._allocate(call, _ALLOCATING[effect], context, device, in_window)
@@ -238,28 +211,24 @@ class Allocations:
             self._global(call, context, device, in_window)
         elif effect == Effect.IMPORT:
             self._import(call, context, device, in_window)
-        elif effect == Effect.DESTROY and call.function.symbol in ("cuModuleUnload", "cuLibraryUnload"):
+        elif function.destroys in LOADED_TYPES:
             self._remove_all(call, in_window, owner=call.arguments[0])
         elif ended_context:
             self._remove_all(call, in_window, context=ended_context)
-        elif call.function.symbol in _ARRAY_MAKERS:
+        elif function.creates in ARRAY_TYPES:
             self._array(call, context, device, in_window)
-        elif call.function.symbol in _ARRAY_PARTS:
+        elif gives == "CUarray":
             self._array_part(call)
-        elif call.function.symbol in (
-            "cuMemCreate",
-            "cuMemImportFromShareableHandle",
-            "cuMemRetainAllocationHandle",
-        ):
+        elif gives == "CUmemGenericAllocationHandle":
             self._physical_memory(call, device)
-        elif call.function.symbol in ("cuMemPoolCreate", "cuMemPoolSetAttribute"):
+        elif function.creates == "CUmemoryPool" or function.takes("CUmemoryPool"):
             describe_pool(call, self._pools)
-        elif call.function.symbol in HINTS and not in_window:
+        elif function.hint and not in_window:
             for hint, address in hints_of(call):
                 found = self.find(address)
                 if found is not None and found.kind == "managed":
                     add_hint(found.hints, hint, address - found.address, found.size_bytes)
-        elif call.function.meaning == "cuMemHostGetDevicePointer_v2":
+        elif function.meaning == "cuMemHostGetDevicePointer_v2":
             host, pointer = self._alive.get(call.argument("p")), call.output_word("pdptr")
             if host is not None and pointer and pointer != host.address:
                 host.device_address = pointer
@@ -295,7 +264,7 @@ class Allocations:
         if not address or not size_bytes or address + size_bytes > 1 << 64:
             return
         physical = Physical(0, device, {})
-        if call.function.symbol == "cuMemMap":
+        if call.function.effect == Effect.MAP:
             physical = self._physical.get(call.argument("handle"), physical)
         flags = call.argument("Flags") if kind in ("host", "registered") else 0
         born = call.number if in_window else None
@@ -310,29 +279,24 @@ class Allocations:
     def _import(self, call: RawCall, context: int, device: int, in_window: bool) -> None:
         """Memory of another process or interface, whose place and size the shim asked for."""
         parameter = call.function.parameters[call.function.effect_terms[0].parameters[0]]
-        where = call.outputs.get(f"{parameter.name}.1")
-        if where is None or where.data is None or len(where.data) != 16:
+        where = find_bytes(call.outputs, parameter.name, 1) or b""
+        if len(where) != 16:
             return
-        address, size_bytes = struct.unpack("<QQ", where.data)
+        address, size_bytes = struct.unpack("<QQ", where)
         if address and size_bytes and address + size_bytes <= 1 << 64:
             born = call.number if in_window else None
             self._add(Allocation("device", address, size_bytes, device, context, born))
 
     def _array(self, call: RawCall, context: int, device: int, in_window: bool) -> None:
-        handle, laid_out = call.output_word("pHandle"), call.outputs.get("pHandle.1")
-        described = call.inputs.get(_ARRAY_MAKERS[call.function.symbol])
-        if (
-            not handle
-            or laid_out is None
-            or laid_out.data is None
-            or described is None
-            or described.data is None
-        ):
+        handle, laid_out = call.output_word("pHandle"), find_bytes(call.outputs, ARRAY_LAYOUT)
+        given = next((p.name for p in call.function.parameters if p.role == Role.IN), "")
+        described = find_bytes(call.inputs, given)
+        if not handle or laid_out is None or described is None:
             return  # a note of the shim says why
-        handle_type = "CUmipmappedArray" if call.function.symbol.startswith("cuMipmapped") else "CUarray"
+        handle_type = call.function.creates
         try:
-            base, shape = read_array(handle_type, described.data, laid_out.data)
-        except (struct.error, FormatError):
+            base, shape = read_array(handle_type, described, laid_out)
+        except (ValueError, struct.error, FormatError):
             return
         born = call.number if in_window else None
         allocation = Allocation(
@@ -342,39 +306,24 @@ class Allocations:
         self._add(allocation)
 
     def _array_part(self, call: RawCall) -> None:
-        handle = call.output_word(_ARRAY_PARTS[call.function.symbol])
-        parent_type = "CUmipmappedArray" if call.function.symbol.startswith("cuMipmapped") else "CUarray"
-        parent = self.find_array(parent_type, call.arguments[1])
+        handle = call.output_word(call.function.parameters[0].name)
+        parent = self.find_array(call.function.parameters[1].c_type, call.arguments[1])
         if handle and parent is not None:
             self._arrays["CUarray", handle] = parent
 
     def _global(self, call: RawCall, context: int, device: int, in_window: bool) -> None:
         for parameter in call.function.parameters:
-            where = call.outputs.get(f"{parameter.name}.1")
-            name = call.inputs.get(parameter.name)
-            if (
-                where is None
-                or where.data is None
-                or len(where.data) != 16
-                or name is None
-                or name.data is None
-            ):
+            where = find_bytes(call.outputs, parameter.name, 1) or b""
+            name = find_bytes(call.inputs, parameter.name)
+            if len(where) != 16 or name is None:
                 continue
-            address, size_bytes = struct.unpack("<QQ", where.data)
+            address, size_bytes = struct.unpack("<QQ", where)
             alive = self._alive.get(address)
             if not address or not size_bytes or (alive is not None and alive.name):
                 return
-            owner = next(
-                (
-                    word
-                    for item, word in zip(call.function.parameters, call.arguments, strict=True)
-                    if item.role == Role.HANDLE
-                ),
-                0,
-            )
-            text = name.data.decode("utf-8", "replace")
-            managed = call.function.symbol == "cuLibraryGetManaged"
-            kind: Kind = "managed" if managed else "global"
+            _, owner = next(call.handles(), ("", 0))
+            text = name.decode("utf-8", "replace")
+            kind: Kind = "managed" if call.function.managed else "global"
             born = call.number if in_window else None
             if call.by_capture:  # it was there all the time
                 born = self._loaded_in_window.get(owner)
@@ -391,7 +340,7 @@ class Allocations:
         handle = call.output_word("handle")
         if not handle:
             return
-        if call.function.symbol == "cuMemRetainAllocationHandle":
+        if not call.function.creates:  # one that exists
             mapping = self.find(call.argument("addr"))
             if mapping is not None and mapping.physical:
                 self._physical[handle] = Physical(mapping.physical, mapping.device, mapping.properties)
@@ -420,15 +369,12 @@ class Allocations:
             del self._alive[allocation.address]
             del self._starts[bisect.bisect_left(self._starts, allocation.address)]
         if allocation.kind == "array":
-            self._forget_array(allocation)
+            for key in [key for key, found in self._arrays.items() if found is allocation]:
+                del self._arrays[key]
         for block in allocation.blocks.values():
             block.died_call = block.died_call or died_call
         # Also of one whose address was in use again before its end was on file.
         allocation.died_call = allocation.died_call or died_call
-
-    def _forget_array(self, allocation: Allocation) -> None:
-        for key in [key for key, found in self._arrays.items() if found is allocation]:
-            del self._arrays[key]
 
     def _add(self, allocation: Allocation) -> None:
         """What was there before must have ended, even if no call said so."""

@@ -35,7 +35,7 @@ SMALLEST_HANDLE_IN_MEMORY = 1 << 32
 class Targets:
     """Captured ranges by address. Ranges that shared addresses at different times are told apart by the call at which
     a site was read. The end of a range is one of its addresses, unless another range begins there: programs keep
-    pointers behind their last element. handles: those of texture and surface objects, with what they are
+    pointers past their last element. handles: those of texture and surface objects, with what they are
     (`survey.OBJECT_TYPES`); a word that is one has the range 0, the handle as `inside`, and what it is as `zero`.
     tensor_maps: those that were encoded; where one begins, the word has the range MAP and its id as `inside`.
     """
@@ -120,7 +120,7 @@ class Targets:
         return (min(lowest), max(ends)) if lowest else (0, 0)
 
     def resolve(self, offsets: NDArray[np.uint64], values: NDArray[np.uint64], call: int) -> Words:
-        """The pointers and handles among `values`, words that stand at `offsets` of their site and were read at
+        """The pointers and handles among `values`, words that are at `offsets` of their site and were read at
         `call`."""
         pointers = self._resolve_pointers(offsets, values, call)
         if not len(self._handles_in_memory):

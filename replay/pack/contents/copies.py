@@ -19,9 +19,8 @@ from replay.snapshot.container.writer import SnapshotWriter, chunk_digest
 from replay.snapshot.schema import CHUNK_BYTES, DIGEST_BYTES, ZERO_DIGEST, Contents
 
 GROUP_PIECES = 16  # read at once: 4 MiB, as much as a frame of the snapshot holds
-MAXIMUM_CACHED_WORDS = (
-    4 << 20
-)  # of all ranges together; pieces that do not fit in are read again for each window
+# Of all ranges together. Pieces that do not fit in are read again for each window.
+MAXIMUM_CACHED_WORDS = 4 << 20
 LARGEST_GAP_BYTES = 8  # equal bytes between two spans of a patch that are kept as one: a span costs as much
 LARGEST_PATCH_SHARE = 8  # a patch has at most this part of its chunk
 HULL_BITS = 36  # the stretch that is searched for pointers grows by 64 GiB, so that it seldom has to
@@ -68,27 +67,21 @@ class _Read:
     patch: bytes | None = None
 
 
+@dataclass
 class CopyStore:
     """Turns copies into contents of a snapshot. Copies of a range come in the order in which they were made.
 
     several_windows: what one copy holds is asked for again. progress: called with the bytes that were stored.
     """
 
-    def __init__(
-        self,
-        writer: SnapshotWriter,
-        blobs: BlobsFile,
-        progress: Callable[[int], None],
-        several_windows: bool,
-    ) -> None:
-        self._writer = writer
-        self._blobs = blobs
-        self._progress = progress
-        self._several_windows = several_windows
-        self._known: dict[int, _Known] = {}  # by address
-        self._hull = (0, 0)
-        self._cached_words = 0
-        self._knows_maps = False
+    writer: SnapshotWriter
+    blobs: BlobsFile
+    progress: Callable[[int], None]
+    several_windows: bool
+    _known: dict[int, _Known] = field(default_factory=dict)  # by address
+    _hull: tuple[int, int] = (0, 0)
+    _cached_words: int = 0
+    _knows_maps: bool = False
 
     def contents(self, copy: RawCopy, targets: Targets | None, found: Found) -> Contents | str:
         """Store what is new in a copy, or say why it cannot be used.
@@ -96,7 +89,7 @@ class CopyStore:
         targets: look for pointers into these, and hand those that there are to `found`, in the order of their offsets.
         """
         if copy.places is None:
-            return "the reading of them did not come to its end"
+            return "reading them was not finished"
         aligned = copy.base % 8 == 0
         if targets is not None:
             self._widen_hull(*targets.span)
@@ -105,8 +98,8 @@ class CopyStore:
         changed_places = copy.places[changed]
         wanted = known.scanned if targets is not None and aligned else np.ones(copy.piece_count, np.bool_)
         pieces = list(self._pieces(copy, known, changed, wanted, targets is not None))
-        if any(not self._blobs.holds(piece.offset, piece.length) for piece in pieces):
-            return f"{self._blobs.path.name} ends before them"
+        if any(not self.blobs.holds(piece.offset, piece.length) for piece in pieces):
+            return f"{self.blobs.path.name} ends before them"
         known.digests[changed[changed_places["blob"] == NO_BLOB]] = 0
         try:
             self._store(copy, pieces, known, targets if aligned else None, found)
@@ -172,7 +165,7 @@ class CopyStore:
             check, blob = places[number].tolist()
             new = bool(store[number])
             # What the next window starts from is looked through now, while it is at hand.
-            ahead = new and self._several_windows and copy.base % 8 == 0 and not self._knows_maps
+            ahead = new and self.several_windows and copy.base % 8 == 0 and not self._knows_maps
             scan = looking or ahead
             base = known.whole.get(number) if new else None
             yield _Piece(number, blob, length, check, new, scan and bool(self._hull[1]), base)
@@ -183,13 +176,13 @@ class CopyStore:
         cached = iter(sorted(known.words)) if targets is not None else iter(())
         following = next(cached, None)
         groups = [pieces[at : at + GROUP_PIECES] for at in range(0, len(pieces), GROUP_PIECES)]
-        for group in self._writer.in_order(self._read, groups):
+        for group in self.writer.in_order(self._read, groups):
             for item in group:
                 number = item.piece.number
                 if item.piece.store:
                     self._keep(known, item)
                     known.digests[number] = np.frombuffer(item.digest, np.uint8)
-                    self._progress(item.piece.length)
+                    self.progress(item.piece.length)
                 if item.words is None:
                     continue
                 while following is not None and following < number:
@@ -197,9 +190,8 @@ class CopyStore:
                     following = next(cached, None)
                 self._resolve(copy, number, item.words, targets, found)
                 maps = targets.maps(item.data, number * PIECE_BYTES) if targets and self._knows_maps else None
-                if maps is not None and len(
-                    maps
-                ):  # asked for in every window: what they are is not kept here
+                # They are asked for in every window: what they are is not kept here.
+                if maps is not None and len(maps):
                     found(maps)
                 else:
                     self._remember(known, number, item.words)
@@ -210,19 +202,19 @@ class CopyStore:
     def _keep(self, known: _Known, item: _Read) -> None:
         """Store a piece: of one that changed little only that, if what it is based on is kept whole."""
         base = item.piece.base
-        if item.patch is not None and base is not None and self._writer.holds_whole(base[1]):
-            self._writer.store_patch(item.digest, item.patch)
+        if item.patch is not None and base is not None and self.writer.holds_whole(base[1]):
+            self.writer.store_patch(item.digest, item.patch)
             return
-        self._writer.store([(item.digest, item.data)])
+        self.writer.store([(item.digest, item.data)])
         if item.digest != ZERO_DIGEST:
             known.whole[item.piece.number] = (item.piece.offset, item.digest)
 
     def _patch(self, piece: _Piece, data: memoryview) -> bytes | None:
         """What differs from the last state that is kept whole; None where that is not little."""
-        if piece.base is None or not self._blobs.holds(piece.base[0], piece.length):
+        if piece.base is None or not self.blobs.holds(piece.base[0], piece.length):
             return None
         now = np.frombuffer(data, np.uint8)
-        then = np.frombuffer(self._blobs.read(piece.base[0], piece.length), np.uint8)
+        then = np.frombuffer(self.blobs.read(piece.base[0], piece.length), np.uint8)
         places = np.flatnonzero(now != then)
         gaps = np.flatnonzero(np.diff(places) > LARGEST_GAP_BYTES)
         begins = places[np.concatenate(([0], gaps + 1))] if len(places) else places
@@ -240,7 +232,7 @@ class CopyStore:
             found(targets.resolve(offsets, words[1], copy.call))
 
     def _remember(self, known: _Known, number: int, words: Candidates) -> None:
-        if not self._several_windows or self._cached_words + len(words[0]) > MAXIMUM_CACHED_WORDS:
+        if not self.several_windows or self._cached_words + len(words[0]) > MAXIMUM_CACHED_WORDS:
             return
         known.scanned[number] = True
         if len(words[0]):
@@ -251,12 +243,12 @@ class CopyStore:
         """In a worker thread: read, check, hash and look for words inside the hull."""
         read = []
         for run in _runs(group):
-            buffer = memoryview(self._blobs.read(run[0].offset, sum(piece.length for piece in run)))
+            buffer = memoryview(self.blobs.read(run[0].offset, sum(piece.length for piece in run)))
             for piece in run:
                 at = piece.offset - run[0].offset
                 data = buffer[at : at + piece.length]
                 if crc32c(data) != piece.check:
-                    raise DamagedError(f"wrong checksum at byte {piece.offset}", where=self._blobs.path)
+                    raise DamagedError(f"wrong checksum at byte {piece.offset}", where=self.blobs.path)
                 digest = chunk_digest(data) if piece.store else b""
                 words = self._candidates(data) if piece.scan else None
                 patch = self._patch(piece, data) if piece.store and digest != ZERO_DIGEST else None
@@ -276,7 +268,7 @@ class CopyStore:
         for number in range(copy.piece_count):
             length = min(PIECE_BYTES, copy.allocation_bytes - number * PIECE_BYTES)
             blob = int(places["blob"][number])
-            data = rest + (bytes(length) if blob == NO_BLOB else self._blobs.read(blob, length))
+            data = rest + (bytes(length) if blob == NO_BLOB else self.blobs.read(blob, length))
             begin = number * PIECE_BYTES - len(rest)
             if number == 0:
                 data, begin = data[skip:], skip

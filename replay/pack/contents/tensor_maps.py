@@ -1,4 +1,7 @@
-"""Tensor maps among captured bytes: 128 opaque bytes that a recorded call has encoded. Not yet seen on a GPU."""
+"""Tensor maps among captured bytes: 128 opaque bytes that a recorded call has encoded.
+
+Not yet seen on a GPU (GT-TENSOR-MAPS).
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from replay.api.executed import ENCODERS
+from replay.api.parts import find_bytes
 from replay.api.structs import TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES
+from replay.api.vocabulary import Role
 from replay.raw.events import RawCall
 
 MAXIMUM_MAPS = 65_536  # remembered; the shim remembers fewer
-_PARAMETER = "tensorMap"
-REPLACER = "cuTensorMapReplaceAddress"
 
 
 @dataclass(frozen=True)
@@ -30,27 +32,26 @@ class TensorMaps:
     """The maps that were encoded so far, the latest for each content."""
 
     known: dict[bytes, EncodedMap] = field(default_factory=dict)
-    used: dict[bytes, int] = field(
-        default_factory=dict
-    )  # -> id, from 1, in the order in which they were found
+    # The 128 bytes of a map -> its id, from 1, in the order in which they were found
+    used: dict[bytes, int] = field(default_factory=dict)
     _first_words: np.ndarray[tuple[int], np.dtype[np.uint64]] | None = None
 
     def apply(self, call: RawCall) -> None:
         """Take over what a successful call made."""
-        symbol = call.function.symbol
-        if symbol not in ENCODERS and symbol != REPLACER:
+        parameter = call.function.tensor_map
+        if parameter is None:
             return
-        made, given = call.outputs.get(_PARAMETER), call.inputs.get(_PARAMETER)
-        if made is None or made.data is None or len(made.data) != TENSOR_MAP_BYTES:
+        made = find_bytes(call.outputs, parameter.name)
+        if made is None or len(made) != TENSOR_MAP_BYTES:
             return
         source = call
-        if symbol == REPLACER:
-            before = self.known.get(given.data) if given is not None and given.data is not None else None
+        if parameter.role == Role.INOUT:
+            before = self.known.get(find_bytes(call.inputs, parameter.name) or b"")
             if before is None:
                 return
             source = before.call
-        self.known.pop(made.data, None)
-        self.known[made.data] = EncodedMap(made.data, source, call.argument("globalAddress"))
+        self.known.pop(made, None)
+        self.known[made] = EncodedMap(made, source, call.argument("globalAddress"))
         self._first_words = None
         if len(self.known) > MAXIMUM_MAPS:
             del self.known[next(iter(self.known))]
@@ -75,5 +76,5 @@ class TensorMaps:
         return TensorMaps(dict(self.known))
 
     def use(self, found: EncodedMap) -> int:
-        """The id of a map that stands in the snapshot."""
+        """The id of a map that is in the snapshot."""
         return self.used.setdefault(found.encoded, len(self.used) + 1)

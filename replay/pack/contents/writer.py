@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
 
 import numpy as np
 
@@ -20,9 +19,8 @@ from replay.snapshot.container.writer import SnapshotWriter
 from replay.snapshot.schema import CHUNK_BYTES, DIGEST_BYTES, ZERO_DIGEST, Contents
 
 RUN_BYTES = 64 << 20  # stored at once
-BLOCK_BYTES = (
-    1 << 20
-)  # checked and scanned at once, in memory that is used again: fresh memory costs page faults
+# Checked and scanned at once, in memory that is used again: fresh memory costs page faults
+BLOCK_BYTES = 1 << 20
 
 Found = Callable[[Words], None]
 
@@ -51,13 +49,11 @@ class ContentsWriter:
     def __enter__(self) -> ContentsWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *ending: object) -> None:
         self._checker.shutdown(cancel_futures=True)
 
     def attachment(self, attachment: RawAttachment) -> Contents:
-        """Store an attachment that is too large to stand in its call. Raises DamagedError."""
+        """Store an attachment that is too large to be in its call. Raises DamagedError."""
         self._blobs.believe(attachment.blob_offset, attachment.length)
         check = self._checker.submit(self._check, attachment)
         digests = self._store(attachment.blob_offset, attachment.length)
@@ -69,7 +65,7 @@ class ContentsWriter:
             pass
 
     def _checked_blocks(self, offset: int, length: int, check: int) -> Iterator[tuple[int, memoryview]]:
-        """(position, bytes) of each block; raises DamagedError behind the last one when the checksum is wrong."""
+        """(position, bytes) of each block; raises DamagedError after the last one when the checksum is wrong."""
         register = 0
         for at in range(0, length, BLOCK_BYTES):
             block = memoryview(self._block)[: min(BLOCK_BYTES, length - at)]

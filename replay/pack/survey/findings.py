@@ -42,7 +42,7 @@ class Survey:
     opened_by: "launch 3". opened_call, closed_call: numbers of calls, 0 for none. setup: what brings about the objects
     that the window starts from. touched: what memory it touched. process: what the process had said of itself until
     then; process_before: until the window opened. gpu_times_ns: of launches, by the number of the call. globals_named:
-    (image digest, variable) that some call asked for. last: no window comes behind it.
+    (image digest, variable) that some call asked for. last: it is the final window.
     asked_by_capture: calls of the window that the interposer made and that a replay needs, since they are about a
     module that the window itself loads. graph_kernels: what each launch of a graph launches, by the number of the call.
     """
@@ -71,13 +71,11 @@ class Survey:
     gpu_times_ns: dict[int, int] = field(default_factory=dict)
     graph_kernels: dict[int, dict[str, int]] = field(default_factory=dict)
     asked_by_capture: set[int] = field(default_factory=set)
-    handles: dict[int, set[int]] = field(
-        default_factory=dict
-    )  # of texture and surface objects: their OBJECT_TYPES
+    # Of texture and surface objects: their OBJECT_TYPES
+    handles: dict[int, set[int]] = field(default_factory=dict)
     tensor_maps: TensorMaps = field(default_factory=TensorMaps)
-    maps_in_graphs: dict[bytes, EncodedMap] = field(
-        default_factory=dict
-    )  # in parameters of kernels in graphs
+    # In parameters of kernels in graphs
+    maps_in_graphs: dict[bytes, EncodedMap] = field(default_factory=dict)
     fault: Fault | None = None
 
     def note(self, code: str, text: str, call: int = 0, function: str = "") -> None:

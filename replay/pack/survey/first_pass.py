@@ -7,7 +7,6 @@ One pass finds all windows, one after the other.
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -17,17 +16,24 @@ from replay.api import graphs, structs
 from replay.api.functions import by_symbol
 from replay.api.graphs import Node
 from replay.api.launch_attributes import describe_attribute, is_known
+from replay.api.parts import (
+    CONFIG_ATTRIBUTES,
+    KERNEL_ATTRIBUTES,
+    PARAMETER_LAYOUT,
+    find_bytes,
+    parameter_buffer,
+)
 from replay.api.vocabulary import STICKY_RESULTS, Effect, Moment, Role
 from replay.pack.contents.allocations import Allocations
 from replay.pack.contents.tensor_maps import TensorMaps
-from replay.pack.survey.call_parts import is_image, launch_geometry, parameter_buffer, stream_of
+from replay.pack.survey.call_parts import is_image, launch_geometry, stream_of
 from replay.pack.survey.findings import MAXIMUM_NOTES, KernelDraft, Survey
-from replay.pack.survey.graphs import Descriptions, ExecutableGraph, ExecutableGraphs, LaunchedNode
+from replay.pack.survey.graphs import Descriptions, ExecutableGraphs, LaunchedNode
 from replay.pack.survey.origins import (
-    NAMING,
     Identities,
     Images,
     array_bases,
+    kernel_name,
     linear_address,
     modules_of,
 )
@@ -44,7 +50,6 @@ _ADDRESS_ROLES = frozenset((Role.ADDRESS, Role.HOST_READ, Role.HOST_WRITE))
 
 # C type -> what a word of the census says it is the handle of
 OBJECT_TYPES = {"CUtexObject": 1, "CUsurfObject": 2}
-_OBJECT_MAKERS = {"cuTexObjectCreate": "CUtexObject", "cuSurfObjectCreate": "CUsurfObject"}
 
 _DEVICE_ERROR = re.compile(r"(\d{1,9}) (\d) ?(.*)", re.DOTALL)  # CUresult, Moment, what the driver said
 
@@ -221,18 +226,17 @@ class FirstPass:
         if call.result != 0 or call.in_capture:
             return
         self._tensor_maps.apply(call)
-        if call.in_window and call.function.symbol in _OBJECT_MAKERS:
+        if call.in_window and call.function.creates in OBJECT_TYPES:
             handle = call.output_word(call.function.parameters[0].name)
-            self._remember_handle(_OBJECT_MAKERS[call.function.symbol], handle or 0)
+            self._remember_handle(call.function.creates, handle or 0)
         if call.function.symbol in graphs.CHANGING:
             self._graphs.apply(call)
         if call.function.effect == Effect.GRAPH_LAUNCH:
             self._graph_launched(call, context, device)
         if call.function.effect == Effect.GLOBAL:
             self._named_global(call)
-        name = call.inputs.get(NAMING.get(call.function.symbol, ""))
-        if name is not None and name.data and len(self.kernels_seen) < MAXIMUM_KERNELS_SEEN:
-            self.kernels_seen[name.data.decode("utf-8", "replace")] = None
+        if (name := kernel_name(call)) and len(self.kernels_seen) < MAXIMUM_KERNELS_SEEN:
+            self.kernels_seen[name] = None
 
     def _touch_arguments(self, call: RawCall) -> None:
         """Memory that a call names is touched, whether its contents could be read or not."""
@@ -243,18 +247,19 @@ class FirstPass:
                 self.allocations.touch(self.allocations.find(word))
             elif parameter.c_type == "CUarray":
                 self.allocations.touch(self.allocations.find_array("CUarray", word))
-        copy = call.inputs.get("pCopy.0")
-        if copy is not None and copy.data is not None:
-            self._touch_words(copy.data)
-            for handle in structs.copied_arrays(copy.data):
+        if copy := find_bytes(call.inputs, "pCopy"):
+            self._touch_words(copy)
+            for handle in structs.copied_arrays(copy):
                 self.allocations.touch(self.allocations.find_array("CUarray", handle))
 
-    def _touch_words(self, data: bytes) -> None:
-        for word in np.frombuffer(data, dtype="<u8", count=len(data) // 8).tolist():
+    def _touch_words(self, data: bytes) -> list[int]:
+        words: list[int] = np.frombuffer(data, dtype="<u8", count=len(data) // 8).tolist()
+        for word in words:
             self.allocations.touch(self.allocations.find(word))
+        return words
 
     def _not_captured(self, symbol: str, reason: str, call: int) -> None:
-        """A function that no snapshot holds was called: noted once, with the launch behind it that may depend on it."""
+        """A function that no snapshot holds was called: noted once, with the launch after it that may depend on it."""
         survey = self.survey
         if symbol in self._noted:
             survey.note_counts["UNSUPPORTED_CALL"] += 1
@@ -289,25 +294,20 @@ class FirstPass:
         survey.images_used.add(image)
         self._modules_launched |= modules_of(made)
         survey.streams.add(stream_of(call))
-        buffer = parameter_buffer(call)
+        buffer = parameter_buffer(call.inputs)
         if buffer is not None and buffer.data is not None:
-            self._touch_words(buffer.data)
+            words = self._touch_words(buffer.data)
             for _, found in self._tensor_maps.find(buffer.data):
                 self.allocations.touch(self.allocations.find(found.address))
             if self.objects.reached_by_handle:
-                self._parameter_words.update(
-                    word for (word,) in struct.iter_unpack("<Q", buffer.data[: len(buffer.data) // 8 * 8])
-                )
+                self._parameter_words.update(words)
         draft = survey.kernels.get((image, name))
         if draft is None:
-            layout = call.inputs.get("kernelParams.1")
-            grid, block, shared_bytes = launch_geometry(call)
-            asked = call.inputs.get("f.1")
+            layout, asked = (find_bytes(call.inputs, key) for key in (PARAMETER_LAYOUT, KERNEL_ATTRIBUTES))
+            attributes = self._launch_attributes(call)
             draft = KernelDraft(
-                name, image, grid, block, shared_bytes,
-                layout.data if layout else None, asked.data if asked else None,
-                launch_attributes=self._launch_attributes(call),
-            )  # fmt: skip
+                name, image, *launch_geometry(call), layout, asked, launch_attributes=attributes
+            )
             survey.kernels[image, name] = draft
         draft.launches += 1
         self._under_way[call.number] = draft
@@ -325,9 +325,8 @@ class FirstPass:
     def _launch_attributes(self, call: RawCall) -> list[str]:
         if call.function.meaning == "cuLaunchCooperativeKernel":
             return ["COOPERATIVE 1"]
-        stored = call.inputs.get("config.1")
         try:
-            attributes = structs.read_launch_attributes((stored.data or b"") if stored else b"")
+            attributes = structs.read_launch_attributes(find_bytes(call.inputs, CONFIG_ATTRIBUTES) or b"")
         except ValueError:
             return []
         for attribute in attributes:
@@ -401,11 +400,13 @@ class FirstPass:
 
     def _graph_launched(self, call: RawCall, context: int, device: int) -> None:
         """Memory that a launch leaves allocated, or frees for an earlier one."""
-        executable: ExecutableGraph | None = self._graphs.find(call.arguments[0])
+        executable = self._graphs.find(call.arguments[0])
+        if executable is None:
+            return
         moment = call.number if call.in_window else None
-        for address in executable.freed if executable is not None else ():
+        for address in executable.freed:
             self.allocations.graph_frees(address, moment)
-        for address, size_bytes in (executable.left_over if executable is not None else {}).items():
+        for address, size_bytes in executable.left_over.items():
             self.allocations.graph_leaves(address, size_bytes, context, device, moment)
 
     def _use_reached_objects(self) -> None:
@@ -430,17 +431,10 @@ class FirstPass:
             self.survey.handles.setdefault(handle, set()).add(OBJECT_TYPES[c_type])
 
     def _named_global(self, call: RawCall) -> None:
-        name = call.inputs.get("name")
-        owner = next(
-            (
-                self.objects.find(parameter.c_type, word)
-                for parameter, word in zip(call.function.parameters, call.arguments, strict=True)
-                if parameter.role == Role.HANDLE
-            ),
-            None,
-        )
-        if name is not None and name.data is not None and owner is not None:
+        name = find_bytes(call.inputs, "name")
+        owner = next((self.objects.find(*handle) for handle in call.handles()), None)
+        if name is not None and owner is not None:
             if call.by_capture and call.in_window and not self.objects.is_of_setup(owner):
                 self.survey.asked_by_capture.add(call.number)
             _, image = self._identities.find(owner)
-            self.survey.globals_named.add((image, name.data.decode("utf-8", "replace")))
+            self.survey.globals_named.add((image, name.decode("utf-8", "replace")))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from replay.api import graphs
 from replay.api.graphs import Description, Graph, Node, NodeType
+from replay.api.vocabulary import Effect
 from replay.errors import DamagedError
 from replay.raw.attachments import RawAttachment
 from replay.raw.events import RawCall
@@ -17,7 +18,7 @@ Identify = Callable[[Node], tuple[str, str, frozenset[int]]]
 
 
 def inline_only(attachment: RawAttachment) -> bytes:
-    """The bytes of an attachment that stands in its record. Raises DamagedError for any other."""
+    """The bytes of an attachment that is in its record. Raises DamagedError for any other."""
     if attachment.data is None:
         raise DamagedError("the blobs file is not at hand")
     return attachment.data
@@ -93,22 +94,20 @@ class ExecutableGraphs:
         self._alive: dict[int, ExecutableGraph] = {}
 
     def find(self, handle: int) -> ExecutableGraph | None:
-        """The executable graph behind a handle; None when no recorded call made it."""
+        """The executable graph of a handle; None when no recorded call made it."""
         return self._alive.get(handle)
 
     def apply(self, call: RawCall) -> None:
         """Take over what a successful call did."""
-        symbol = call.function.symbol
-        if symbol in graphs.MAKERS:
+        effect = call.function.effect
+        if effect == Effect.GRAPH:
             if handle := call.output_word("phGraphExec"):
                 self._alive[handle] = self._made(call)
-        elif symbol == "cuGraphExecDestroy":
+        elif effect == Effect.DESTROY:
             self._alive.pop(call.arguments[0], None)
-        elif symbol == graphs.ENABLE or symbol in graphs.DESCRIBED:
-            executable = self._alive.get(call.arguments[0])
-            if executable is not None:
-                self._change(executable, call)
-                executable.count_kernels()
+        elif (executable := self._alive.get(call.arguments[0])) is not None:
+            self._change(executable, call)
+            executable.count_kernels()
 
     def _made(self, call: RawCall) -> ExecutableGraph:
         description = self._descriptions.of(call)
@@ -131,25 +130,24 @@ class ExecutableGraphs:
         return found
 
     def _change(self, executable: ExecutableGraph, call: RawCall) -> None:
-        symbol, nodes = call.function.symbol, executable.nodes
+        effect, nodes = call.function.effect, executable.nodes
         description = self._descriptions.of(call)
-        if description is None and symbol != graphs.ENABLE:
+        if description is None and effect != Effect.GRAPH_ENABLE:
             executable.described = False
-        if symbol in graphs.UPDATES:
+        if effect == Effect.GRAPH_UPDATE:
             self._exchange(nodes, 0, len(nodes), description)
             return
         place = next((n for n, item in enumerate(nodes) if item.handle == call.arguments[1]), None)
         if place is None:
             return
-        if symbol == graphs.ENABLE:
+        if effect == Effect.GRAPH_ENABLE:
             nodes[place].enabled = bool(call.arguments[2] & 0xFFFFFFFF)
-        elif symbol == graphs.CHILD_CHANGE:
-            end = place + 1
-            while end < len(nodes) and nodes[end].depth > nodes[place].depth:
-                end += 1
-            self._exchange(nodes, place + 1, end, description)
-        else:
-            self._exchange(nodes, place, place + 1, description)
+            return
+        depth, end = nodes[place].depth, place + 1
+        while end < len(nodes) and nodes[end].depth > depth:
+            end += 1
+        only_inside = call.function.symbol == graphs.CHILD_CHANGE
+        self._exchange(nodes, place + only_inside, end, description)
 
     def _exchange(
         self, nodes: list[LaunchedNode], first: int, end: int, description: Description | None

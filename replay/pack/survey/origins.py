@@ -1,4 +1,4 @@
-"""What an object was made from: the name and image of a function, the modules and memory behind an object."""
+"""What an object was made from: the name and image of a function, the modules and memory that an object refers to."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from replay.api import structs
+from replay.api.parts import ARRAY_LAYOUT, find_bytes, find_struct
 from replay.pack.survey.call_parts import is_image
 from replay.pack.survey.state import Made
 from replay.raw.attachments import RawAttachment
 from replay.raw.events import RawCall, RawImage
 
 MAXIMUM_IDENTITIES = 4096
-
-# function -> parameter whose text names the kernel
-NAMING = {"cuModuleGetFunction": "name", "cuLibraryGetKernel": "name"}
 
 
 class Images(Protocol):
@@ -25,7 +23,7 @@ class Images(Protocol):
     def read(self, attachment: RawAttachment) -> bytes: ...
 
     def copied(self, image: RawImage) -> str:
-        """An image that stood in a file is elsewhere now; gives its digest, too."""
+        """An image that was in a file is elsewhere now; gives its digest, too."""
         ...
 
 
@@ -55,15 +53,21 @@ class Identities:
         while pending and seen < 16:
             seen += 1
             item = pending.pop(0)
-            symbol = item.call.function.symbol
-            if not name and symbol in NAMING:
-                text = item.call.inputs.get(NAMING[symbol])
-                name = text.data.decode("utf-8", "replace") if text and text.data else ""
+            name = name or kernel_name(item.call)
             for key, attachment in item.call.inputs.items():
                 if is_image(item.call, key):
                     return name, self._images.digest(attachment)
             pending += [parent for parent in item.uses if parent.key[0] != "CUcontext"]
         return name, ""
+
+
+def kernel_name(call: RawCall) -> str:
+    """The name that a call asks for a kernel by; "" where it does not."""
+    function = call.function
+    text = (
+        call.inputs.get(function.text.name) if function.gives_kernels and function.text is not None else None
+    )
+    return text.data.decode("utf-8", "replace") if text is not None and text.data else ""
 
 
 def modules_of(made: Made | None) -> set[int]:
@@ -85,20 +89,13 @@ def _origins(made: Made | None) -> Iterator[Made]:
 def array_bases(made: Made) -> Iterator[int]:
     """The addresses (FORMAT.md) of the arrays that a texture or surface object was made from."""
     for item in _origins(made):
-        laid_out = item.call.outputs.get("pHandle.1")
-        if laid_out is not None and laid_out.data is not None and len(laid_out.data) >= 8:
-            yield int.from_bytes(laid_out.data[:8], "little")
+        laid_out = find_bytes(item.call.outputs, ARRAY_LAYOUT)
+        if laid_out is not None and len(laid_out) >= 8:
+            yield int.from_bytes(laid_out[:8], "little")
 
 
 def linear_address(call: RawCall) -> int:
     """The memory that an object was made from, 0 when it is an array."""
-    resource = call.inputs.get("pResDesc")
-    if (
-        resource is None
-        or resource.data is None
-        or len(resource.data) != structs.STRUCT_BYTES[structs.CUDA_RESOURCE_DESC]
-    ):
-        return 0
-    described = structs.read_struct(structs.CUDA_RESOURCE_DESC, resource.data)
-    linear = described.resType in (structs.ResourceType.LINEAR, structs.ResourceType.PITCH2D)
-    return int(described.place) if linear else 0
+    resource = find_struct(call.inputs, "pResDesc", structs.CUDA_RESOURCE_DESC)
+    linear = (structs.ResourceType.LINEAR, structs.ResourceType.PITCH2D)
+    return int(resource.res.linear.devPtr) if resource is not None and resource.resType in linear else 0

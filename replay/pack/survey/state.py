@@ -10,78 +10,28 @@ Memory is no object here: the engine places it from the ranges of the snapshot.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
 from replay.api import graphs, structs
-from replay.api.vocabulary import HANDLE_TYPES, Effect, Keep, Role
+from replay.api.parts import find_struct
+from replay.api.vocabulary import Effect, Keep, Replayed, Role
 from replay.pack.survey.graphs import Descriptions
-from replay.raw.attachments import RawAttachment
+from replay.pack.survey.handles import Key, handles_in, handles_out
 from replay.raw.events import RawCall
 
-Key = tuple[str, int]  # C type of the handle, its value
-
-_VALUE = "CUdevResource"  # no handle: a value that one call gives and another takes
-_OBJECTS = HANDLE_TYPES | {_VALUE}
 STREAM_CONSTANTS = (0, 1, 2)  # default, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD name no object
 
-_MEMORY_EFFECTS = frozenset(
-    {
-        Effect.ALLOC, Effect.FREE, Effect.HOST_ALLOC, Effect.HOST_FREE, Effect.HOST_REGISTER, Effect.HOST_UNREGISTER,
-        Effect.MANAGED_ALLOC, Effect.MAP, Effect.UNMAP, Effect.IMPORT,
-    }
-)  # fmt: skip
-_MEMORY_FUNCTIONS = frozenset(
-    (
-        "cuMemAddressReserve", "cuMemAddressFree", "cuMemCreate", "cuMemRelease", "cuMemSetAccess",
-        "cuMemRetainAllocationHandle", "cuMemImportFromShareableHandle", "cuMemAdvise", "cuMemAdvise_v2",
-        "cuMemHostGetDevicePointer_v2",
-        "cuStreamAttachMemAsync", "cuMemPoolTrimTo",
-    )
-)  # fmt: skip
-# What a later launch by cuLaunch or its like records with itself.
-_OF_A_LAUNCH = frozenset(
-    (
-        "cuFuncSetBlockShape",
-        "cuFuncSetSharedSize",
-        "cuParamSetSize",
-        "cuParamSeti",
-        "cuParamSetf",
-        "cuParamSetv",
-    )
-)
-_LOCATION_DEVICE = 1  # CUmemLocationType
-_CURRENCY = frozenset(("cuCtxSetCurrent", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"))
-_WITHOUT_CONTEXT = (
-    "cuInit",
-    "cuDev",
-    "cuCtxCreate",
-    "cuGreenCtx",
-    "cuCtxFromGreenCtx",
-)  # what these make depends on no current context
-_OF_THE_PROCESS = frozenset(
-    ("CUlibrary", "CUkernel")
-)  # a context that ends takes only its copy of them along
+_CURRENCY = frozenset((Effect.SET_CURRENT, Effect.PUSH_CURRENT, Effect.POP_CURRENT))
+# A context that ends takes only its copy of them along.
+_OF_THE_PROCESS = frozenset(("CUlibrary", "CUkernel"))
 
 # Parameters that say which of several settings a call changes; the last call for each setting counts.
 _SETTING_PARAMETERS = frozenset(("attrib", "attr", "limit", "dev", "peerContext", "hTexRef", "dim", "hNode"))
 
-# What kernels reach by handle; found in parameters and in memory (survey.py).
+# What kernels reach by handle; found in parameters and in memory (first_pass.py).
 _REACHED_BY_HANDLE = frozenset(("CUtexObject", "CUsurfObject", "CUtexref", "CUsurfref"))
-# Each of these takes the place of the others.
-_BINDINGS = frozenset(
-    (
-        "cuTexRefSetArray", "cuTexRefSetMipmappedArray", "cuTexRefSetAddress_v2", "cuTexRefSetAddress2D_v2",
-        "cuTexRefSetAddress2D_v3", "cuSurfRefSetArray",
-    )
-)  # fmt: skip
-
-_ATTRIBUTES_WITH_EVENT = (
-    structs.LaunchAttributeId.PROGRAMMATIC_EVENT,
-    structs.LaunchAttributeId.LAUNCH_COMPLETION_EVENT,
-)
 
 
 @dataclass(frozen=True)
@@ -135,7 +85,7 @@ class SetupCall:
 class Objects:
     """The fold. `window_open` is to be set when the window opens; calls are applied when the driver has answered.
 
-    Windows may follow one another: behind `end_window` the next one may open, whose setup includes what this one did.
+    Windows may follow one another: after `end_window` the next one may open, whose setup includes what this one did.
     """
 
     def __init__(self, descriptions: Descriptions | None = None) -> None:
@@ -173,7 +123,7 @@ class Objects:
         return self._devices.get(context, 0)
 
     def find(self, c_type: str, handle: int) -> Made | None:
-        """The object behind a handle that is alive now. A CUkernel may be given where a CUfunction is asked for."""
+        """The object of a handle that is alive now. A CUkernel may be given where a CUfunction is asked for."""
         found = self._alive.get((c_type, handle))
         if found is None and c_type == "CUfunction":
             found = self._alive.get(("CUkernel", handle))
@@ -219,7 +169,9 @@ class Objects:
         self.use(self.find("CUcontext", self.current_context(call.thread)))
         for made in self._references(call):
             self.use(made)
-        if call.function.symbol == "cuMemAllocAsync":
+        function = call.function
+        of_stream = function.takes("CUstream") and not function.takes("CUmemoryPool")
+        if function.effect == Effect.ALLOC and of_stream:
             device = self.device_of(self.current_context(call.thread))
             self.use(self.find("CUmemoryPool", self._current_pools.get(device, 0)))
 
@@ -229,21 +181,19 @@ class Objects:
         if call.result != 0 or function.keep != Keep.ALWAYS or call.in_capture:
             return 0
         self._order += 1
-        symbol = function.meaning
-        if symbol in _CURRENCY:
+        if function.effect in _CURRENCY and not function.creates:
             self._change_current(call)
         elif function.effect == Effect.END_OF_CONTEXT:
             return self._end_context(call)
         elif function.effect == Effect.DESTROY:
-            position = function.effect_terms[0].parameters[0]
-            self._end((function.parameters[position].c_type, call.arguments[position]))
-        elif function.effect in _MEMORY_EFFECTS or symbol in _MEMORY_FUNCTIONS:
+            self._end((function.destroys, call.arguments[function.effect_terms[0].parameters[0]]))
+        elif function.replayed == Replayed.PLACED or function.hint:
             return 0
-        elif symbol == "cuInit":
-            self._when_closed("cuInit", partial(self._initialise, Change(call, self._order, NO_CONTEXT, ())))
-        elif symbol in _OF_A_LAUNCH:
-            return 0
-        elif made := list(_handles_out(call)):
+        elif function.symbol == "cuInit":
+            self._when_closed(
+                function.symbol, partial(self._initialise, Change(call, self._order, NO_CONTEXT, ()))
+            )
+        elif made := list(handles_out(call)):
             self._make(call, made)
         else:
             self._change(call)
@@ -261,23 +211,23 @@ class Objects:
         self._initialised = self._initialised or change
 
     def _make(self, call: RawCall, keys: list[Key]) -> None:
-        symbol = call.function.meaning
-        current = NO_CONTEXT if symbol.startswith(_WITHOUT_CONTEXT) else self._current(call.thread)
+        function = call.function
+        current = self._current(call.thread) if function.needs_context else NO_CONTEXT
         uses = [*self._references(call)]
         if (context := self.find("CUcontext", current.context)) is not None:
             uses.append(context)
-        gives_existing = any(word in symbol for word in ("Get", "Retain", "Attach", "Enumerate", "From"))
         for key in keys:
-            if symbol == "cuDevicePrimaryCtxRetain":
+            if function.effect == Effect.RETAIN_PRIMARY:
                 primary = self._primary.setdefault(call.argument("dev"), [key[1], 0])
                 primary[0], primary[1] = key[1], primary[1] + 1
-            if key[0] == "CUcontext" and "dev" in {parameter.name for parameter in call.function.parameters}:
+            if key[0] == "CUcontext" and function.takes("CUdevice"):
                 self._devices[key[1]] = call.argument("dev")
             if key in self._alive:
-                if gives_existing or key[0] == _VALUE:
+                if not function.creates:
                     continue
                 self._end(key)
-            if symbol == "cuCtxFromGreenCtx" and (green := self.find("CUgreenCtx", call.argument("hCtx"))):
+            green = self.find("CUgreenCtx", call.argument("hCtx")) if key[0] == "CUcontext" else None
+            if green is not None:
                 self._devices[key[1]] = green.call.argument("dev")
             made = Made(key, call, self._order, current, tuple(uses))
             self._alive[key] = made
@@ -286,7 +236,7 @@ class Objects:
             # An executable graph outlives what it was made from: the graph, events, even the context of its maker.
             for parent in uses if key[0] != "CUgraphExec" else ():
                 parent.children[id(made)] = made
-        if symbol.startswith("cuCtxCreate"):
+        if function.creates == "CUcontext":
             self._stacks.setdefault(call.thread, []).append(Current(keys[0][1], call.number))
 
     def _change(self, call: RawCall) -> None:
@@ -305,45 +255,43 @@ class Objects:
             for p in function.parameters
             if p.role == Role.STRING and p.name in call.inputs
         ]
-        if function.symbol in ("cuMemPoolSetAccess", "cuMemSetMemPool"):
-            names += [call.inputs[name].data for name in ("map", "location") if name in call.inputs]
+        names += [call.inputs[name].data for name in ("map", "location") if name in call.inputs]  # of pools
         self._follow_current_pool(call)
-        symbol = "binding" if function.meaning in _BINDINGS else function.meaning
-        key: tuple[object, ...] = (symbol.replace("Disable", "Enable"), *settings, *names)
+        key: tuple[object, ...] = (function.replaces or function.meaning, *settings, *names)
         change = Change(call, self._order, current, (*references, *([context] if context else [])))
-        if function.symbol.startswith("cuDevice") and not references:
+        if function.parameters[:1] == (function.takes("CUdevice"),) and not references:
             setting = (call.argument("dev"), change)
             self._when_closed((0, key), partial(self._device_changes.__setitem__, key, setting))
             return
-        owner = context if function.symbol.startswith("cuCtx") else references[0] if references else None
+        owner = context if function.of_current else references[0] if references else None
         if owner is not None:
             self._when_closed((id(owner), key), partial(_keep_change, owner, key, change))
 
     def _follow_current_pool(self, call: RawCall) -> None:
         """Which pool a device allocates from when none is named."""
-        symbol = call.function.symbol
-        if symbol == "cuDeviceSetMemPool":
+        if call.function.takes("CUmemoryPool") is None:
+            return
+        if call.function.takes("CUdevice"):
             self._current_pools[call.argument("dev")] = call.argument("pool")
-        elif symbol == "cuMemSetMemPool" and (location := call.inputs.get("location")) is not None:
-            kind, device = struct.unpack_from("<II", (location.data or b"").ljust(8, b"\0"))
-            if kind == _LOCATION_DEVICE:
-                self._current_pools[device] = call.argument("pool")
+            return
+        location = find_struct(call.inputs, "location", structs.CUmemLocation)
+        if location is not None and location.type == structs.LocationType.DEVICE:
+            self._current_pools[location.id] = call.argument("pool")
 
     def _change_current(self, call: RawCall) -> None:
         stack = self._stacks.setdefault(call.thread, [])
-        if call.function.meaning != "cuCtxPushCurrent_v2":
+        if call.function.effect != Effect.PUSH_CURRENT:
             del stack[-1:]
-        if call.function.meaning != "cuCtxPopCurrent_v2" and call.arguments[0]:
+        if call.function.effect != Effect.POP_CURRENT and call.arguments[0]:
             stack.append(Current(call.arguments[0], call.number))
 
     def _end_context(self, call: RawCall) -> int:
-        symbol = call.function.symbol
-        if symbol.startswith("cuDevicePrimaryCtx"):
+        if call.function.takes("CUdevice"):
             primary = self._primary.get(call.argument("dev"))
             if primary is None:
                 return 0
             context = primary[0]
-            if "Reset" in symbol:
+            if call.function.replayed == Replayed.REFUSED:
                 # The handle stays valid for those who retained it; everything in it is gone.
                 made = self._alive.get(("CUcontext", context))
                 for child in list(made.children.values()) if made else ():
@@ -378,11 +326,7 @@ class Objects:
 
     def _references(self, call: RawCall) -> list[Made]:
         """The living objects that a call is given, in the order of its parameters."""
-        found = []
-        for c_type, handle in _handles_in(call):
-            made = self.find(c_type, handle)
-            if made is not None:
-                found.append(made)
+        found = [made for key in handles_in(call) if (made := self.find(*key)) is not None]
         description = self._descriptions.of(call)
         if description is not None:
             wanted = {key for node in description.graph.all_nodes() for key in node.handles()}
@@ -403,20 +347,19 @@ class Objects:
         for thread in sorted(self._window_threads):
             for entry in stacks_at_opening.get(thread, ()):
                 self.use(self._contexts_at_opening.get(entry.context))
-        kept: dict[int, tuple[int, RawCall, Current]] = {}
-        for item in self._closure():
-            kept[id(item.call)] = (item.order, item.call, item.current)
+        kept = {id(item.call): (item.order, item.call, item.current) for item in self._closure()}
         ordered = sorted(kept.values(), key=lambda item: item[0])
         replayed: dict[int, list[Current]] = {}
-        contexts = {handle for c_type, handle in self._made_contexts(ordered) if c_type == "CUcontext"}
+        made = (key for _, call, _ in ordered for key in handles_out(call))
+        contexts = {handle for c_type, handle in made if c_type == "CUcontext"}
         for _, call, current in ordered:
             stack = replayed.setdefault(call.thread, [])
             if current.context in contexts and (not stack or stack[-1].context != current.context):
                 stack[-1:] = [current]
                 yield SetupCall(call.thread, current=stack[-1])
             yield SetupCall(call.thread, call)
-            if call.function.symbol.startswith("cuCtxCreate"):
-                stack.append(Current(next(_handles_out(call))[1], call.number))
+            if call.function.creates == "CUcontext":
+                stack.append(Current(next(handles_out(call))[1], call.number))
         for thread in sorted(self._window_threads):
             wanted = [entry for entry in stacks_at_opening.get(thread, []) if entry.context in contexts]
             have = [entry.context for entry in replayed.get(thread, [])]
@@ -452,65 +395,11 @@ class Objects:
             if device in devices:
                 yield change
 
-    @staticmethod
-    def _made_contexts(ordered: list[tuple[int, RawCall, Current]]) -> Iterator[Key]:
-        for _, call, _ in ordered:
-            yield from _handles_out(call)
-
 
 def _keep_change(owner: Made, key: tuple[object, ...], change: Change) -> None:
-    if (
-        change.call.function.symbol in graphs.UPDATES
-    ):  # replaces what was changed before, except which nodes are on
+    if change.call.function.symbol in graphs.UPDATES:
+        # It replaces what was changed before, except which nodes are on.
         owner.changes = {old: made for old, made in owner.changes.items() if old[0] == graphs.ENABLE}
     owner.changes.pop(key, None)
-    if change.call.function.symbol != "cuCtxDisablePeerAccess":
+    if not change.call.function.undoes:
         owner.changes[key] = change
-
-
-def _words(attachment: RawAttachment | None, bytes_each: int = 8) -> Iterator[int]:
-    """The handles of an array. What has no handle and is passed on as it is, is its own bytes as a number."""
-    if attachment is not None and attachment.data is not None:
-        for at in range(0, len(attachment.data) - bytes_each + 1, bytes_each):
-            yield int.from_bytes(attachment.data[at : at + bytes_each], "little")
-
-
-def _handles_out(call: RawCall) -> Iterator[Key]:
-    """The handles that a call gave out."""
-    for parameter in call.function.parameters:
-        if parameter.role in (Role.OUT, Role.INOUT) and parameter.element in _OBJECTS:
-            for word in _words(call.outputs.get(parameter.name), parameter.element_bytes):
-                if word:
-                    yield parameter.element, word
-
-
-def _handles_in(call: RawCall) -> Iterator[Key]:
-    """The handles that a call was given: by value, in arrays, and inside the structs that hold some."""
-    for parameter, word in zip(call.function.parameters, call.arguments, strict=True):
-        if parameter.role == Role.HANDLE:
-            yield parameter.c_type, word
-        elif parameter.role in (Role.IN, Role.INOUT) and parameter.element in _OBJECTS:
-            for handle in _words(call.inputs.get(parameter.name), parameter.element_bytes):
-                yield parameter.element, handle
-    yield from _handles_of_arrays(call)
-    config = call.inputs.get("config.0")
-    if config is not None and config.data is not None and len(config.data) >= 56:
-        yield "CUstream", structs.read_struct(structs.CUlaunchConfig, config.data).hStream
-        attributes = call.inputs.get("config.1")
-        if attributes is not None and attributes.data is not None and len(attributes.data) % 72 == 0:
-            for attribute in structs.read_launch_attributes(attributes.data):
-                if attribute.id in _ATTRIBUTES_WITH_EVENT:
-                    yield "CUevent", attribute.value.event.event
-
-
-def _handles_of_arrays(call: RawCall) -> Iterator[Key]:
-    """The arrays that the description of a copy or of a resource names."""
-    resource, copy = call.inputs.get("pResDesc"), call.inputs.get("pCopy.0")
-    if resource is not None and resource.data is not None and len(resource.data) == 144:
-        described = structs.read_struct(structs.CUDA_RESOURCE_DESC, resource.data)
-        if described.resType == structs.ResourceType.ARRAY:
-            yield "CUarray", described.place
-        elif described.resType == structs.ResourceType.MIPMAPPED_ARRAY:
-            yield "CUmipmappedArray", described.place
-    if copy is not None and copy.data is not None:
-        yield from (("CUarray", handle) for handle in structs.copied_arrays(copy.data))

@@ -42,7 +42,7 @@ def explain(paths: Sequence[Path]) -> list[Explained]:
     items = [item for source, found in sources for item in _of(source, found, files)]
     if files.given and not items:
         raise UsageError(
-            "a snapshot alone is no finding",
+            "a snapshot by itself is no finding",
             where=paths[0],
             next="`replay info` describes it, `replay run` replays it",
         )
@@ -72,9 +72,8 @@ def render_explanation(item: Explained, screen: Screen) -> str:
     width = min(screen.width, WIDEST)
     fill = textwrap.TextWrapper(width, break_on_hyphens=False, break_long_words=screen.is_terminal)
     lines = fill.wrap(f"{shown(item.source)}: {item.title}")
-    lines += [
-        heading(line, screen) for line in fill.wrap(_sentence(item.verdict[:1].upper() + item.verdict[1:]))
-    ]
+    verdict = _sentence(item.verdict[:1].upper() + item.verdict[1:])
+    lines += [heading(line, screen, item.verdict.removeprefix("outputs ")) for line in fill.wrap(verdict)]
     for name, label in _LABELS:
         for number, text in enumerate(getattr(item, name)):
             fill.initial_indent = f"  {'' if number else label:<{_INDENT - 2}}"

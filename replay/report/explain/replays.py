@@ -18,11 +18,12 @@ from replay.report.explain.words import (
     when,
     with_variant,
 )
-from replay.report.relocation import fails_to_move
-from replay.report.times import beside_captured, restores_wrongly
+from replay.report.run.relocation import fails_to_move
+from replay.report.run.times import beside_captured, restores_wrongly
 from replay.results.explanation import Explained
-from replay.results.schema import RunResult, Timing
-from replay.text import duration, number, shown, size
+from replay.results.run.timing import Timing
+from replay.results.schema import RunResult
+from replay.text import duration, number, shown, size, some
 
 _LAUNCHES = 3
 
@@ -53,7 +54,7 @@ def explain_failure(source: str, text: str) -> Explained:
         "one window of several",
         f"could not be replayed: {shown(text, 300)}",
         unchecked=["Its outputs and its times"],
-        next=["`replay run SNAP --window N --dry-run` says what it asks for, and what there is"],
+        next=["`replay run SNAP --window N --dry-run` says what it needs, and what this machine has"],
     )
 
 
@@ -63,10 +64,9 @@ def _timings(result: RunResult) -> list[Timing]:
 
 def _title(result: RunResult) -> str:
     names = [shown(demangle(name), 80) for name in result.window.kernels]
-    kernels = ", ".join(names[:_LAUNCHES]) or "no kernel"
-    more = f" and {len(names) - _LAUNCHES} more" if len(names) > _LAUNCHES else ""
+    kernels = some(names, _LAUNCHES) or "no kernel"
     window = "" if result.snapshot.window is None else f"window {result.snapshot.window} of "
-    return f"one replay of {window}{shown(result.snapshot.file, 80)} ({kernels}{more})"
+    return f"one replay of {window}{shown(result.snapshot.file, 80)} ({kernels})"
 
 
 def _verdict(result: RunResult) -> str:
@@ -116,7 +116,7 @@ def _evidence(result: RunResult) -> Iterator[str]:
     placed = result.placement
     where = (
         f"{number(placed.same_address_ranges, 'range')} of memory "
-        f"({size(placed.same_address_bytes)}) stood at captured addresses"
+        f"({size(placed.same_address_bytes)}) were at captured addresses"
     )
     yield where + (f", {placed.relocated_ranges} did not" if placed.relocated_ranges else "")
     if result.relocation is not None:
@@ -140,9 +140,8 @@ def _times(timing: Timing) -> Iterator[str]:
         spread = f"quartiles {duration(summary.lower_quartile_ns)} .. {duration(summary.upper_quartile_ns)}"
         yield (
             f"{caches} the {timing.source} GPU time is {duration(summary.median_ns)} (median of "
-            f"{number(summary.count, 'sample')}, "
-            f"{spread}, noise {100 * summary.noise:.2f} %); sampling ended: "
-            f"{shown(timing.stop_text, 120) or 'not said why'}"
+            f"{number(summary.count, 'sample')}, {spread}, noise {100 * summary.noise:.2f} %); sampling "
+            f"ended: {shown(timing.stop_text, 120) or 'not said why'}"
         )
     for warning in timing.warnings:
         yield f"Warning {shown(warning.code, 40)} ({timing.mode}): {shown(warning.text, 200)}"
@@ -154,14 +153,13 @@ def _conditions(result: RunResult) -> Iterator[str]:
     kind = "the built-in CPU driver" if driver.emulated else f"the driver {shown(driver.library, 120)}"
     yield (
         f"On {shown(device.name, 80)} (device {device.ordinal}, compute capability "
-        f"{shown(device.compute_capability, 20)}), "
-        f"with {kind}, {version(driver.version)}"
+        f"{shown(device.compute_capability, 20)}), with {kind}, {version(driver.version)}"
     )
     snapshot = result.snapshot
     selected = f", selected with `{shown(snapshot.selection, 120)}`" if snapshot.selection else ""
     yield f"Of snapshot {shown(snapshot.file, 80)}, content {snapshot.identity[:16]}{selected}"
     if result.variant is not None:
-        yield f"Otherwise than in the application: {shown(result.variant.text, 200)}"
+        yield f"Changed from the application: {shown(result.variant.text, 200)}"
     application = result.application
     if application.device:
         there = "the CPU driver" if application.emulated else version(application.driver_version)
@@ -173,16 +171,14 @@ def _checked(result: RunResult) -> Iterator[str]:
     if verification.buffers:
         how = "bit by bit" if verification.tolerance is None else "bit by bit, then within a tolerance"
         yield (
-            f"{number(verification.buffers, 'buffer')} ({size(verification.compared_bytes)}) "
-            "against what the application had "
-            f"left there, {how}, in {number(verification.replays, 'replay')}"
+            f"{number(verification.buffers, 'buffer')} ({size(verification.compared_bytes)}) against what "
+            f"the application had left there, {how}, in {number(verification.replays, 'replay')}"
         )
     if verification.tolerance is not None:
         source = shown(verification.tolerance.source, 80)
         yield (
-            f"Allowed was {verification.tolerance.ulp} ULP, relative "
-            f"{verification.tolerance.relative:g}, absolute {verification.tolerance.absolute:g} "
-            f"({source})"
+            f"Allowed was {verification.tolerance.ulp} ULP, relative {verification.tolerance.relative:g}, "
+            f"absolute {verification.tolerance.absolute:g} ({source})"
         )
     for difference in verification.differences[:_LAUNCHES]:
         yield (
@@ -200,7 +196,7 @@ def _unchecked(result: RunResult, modelled: bool) -> Iterator[str]:
     if verification.verdict == "not_compared":
         yield f"The outputs were not compared: {shown(verification.reason, 300) or 'none were captured'}"
     else:
-        yield "Whether the application's own outputs were right: the replay is held against them"
+        yield "Whether the application's own outputs were right: the replay is compared with them"
     if verification.verdict == "unsure":
         yield f"Whether the kernel is the reason: {shown(verification.reason, 800)}"
     yield from first([shown(text, 300) for text in verification.unverified], "parts of memory")

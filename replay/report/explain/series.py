@@ -199,7 +199,7 @@ def _history_unchecked(view: HistoryView) -> Iterator[str]:
     if short:
         yield (
             f"Changes of level in {number(short, 'series', 'series')} with fewer than 8 results: 4 "
-            "must stand on each side"
+            "must be on each side"
         )
     if any(item.source == "modelled" for item in view.series):
         yield MODELLED
@@ -215,11 +215,10 @@ def _history_next(view: HistoryView, changed: list[Series]) -> Iterator[str]:
     for item in changed[:3]:
         change = item.changes[-1]
         yield (
-            f"Compare the results around {shown(change.path, 80)}, or the snapshots of both sides "
-            "with `replay compare`, to see "
-            f"whether {shown(item.kernel, 60)} changed or the machine did"
+            f"Compare the results around {shown(change.path, 80)}, or the snapshots of both sides with "
+            f"`replay compare`, to see whether {shown(item.kernel, 60)} changed or the machine did"
         )
     if view.series and all(item.baseline_ns is None for item in view.series):
-        yield f"`replay baseline set {shown(view.folder, 120)}` sets what later results are held against"
+        yield f"`replay baseline set {shown(view.folder, 120)}` sets what later results are compared with"
     if not view.series:
         yield f"`replay run SNAP --history {shown(view.folder, 120)}` adds a result"

@@ -95,10 +95,9 @@ def _row(row: ComparedRow, minimum_effect: float) -> Iterator[str]:
     rounds = number(len(row.rounds), "round")
     if row.ratio is not None and row.a.time_ns and row.b.time_ns:
         yield (
-            f"{name}: A takes {duration(row.a.time_ns)} and B {duration(row.b.time_ns)} "
-            f"({row.source} {row.time}, "
-            f"{_caches(row)}medians over {rounds}); B against A is {percent(row.ratio)}, interval "
-            f"{interval(row.low, row.high)}"
+            f"{name}: A takes {duration(row.a.time_ns)} and B {duration(row.b.time_ns)} ({row.source} "
+            f"{row.time}, {_caches(row)}medians over {rounds}); B against A is {percent(row.ratio)}, "
+            f"interval {interval(row.low, row.high)}"
         )
         # Results on disk are no rounds by lot: none of them has B first.
         if row.low != row.high and len(row.rounds) >= LOOKS[0] and any(item.b_first for item in row.rounds):
@@ -271,7 +270,7 @@ def _search(result: Bisection) -> Iterator[str]:
                 f"{spared:.0f} of {others}"
             )
         else:
-            yield f"The pair alone, compared again by the full rule: {shown(step.verdict, 40)}"
+            yield f"The pair by itself, compared again by the full rule: {shown(step.verdict, 40)}"
     merged = sum(item.group != at for at, item in enumerate(result.candidates))
     if merged:
         yield f"{number(merged, 'candidate')} had the machine code of another and needed no measuring"

@@ -9,9 +9,8 @@ from replay.text import shown
 
 SHOWN = 8
 MODELLED = (
-    "No time here is a measurement: all come from the cost model of the built-in CPU driver, "
-    "which counts instructions "
-    "and memory accesses and says nothing about the speed of a GPU"
+    "No time here is a measurement: all come from the cost model of the built-in CPU driver, which counts "
+    "instructions and memory accesses and says nothing about the speed of a GPU"
 )
 
 

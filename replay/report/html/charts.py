@@ -1,4 +1,4 @@
-"""Small charts as SVG: dots in order, with levels and marks. Numbers alone go in; every text is escaped by the caller's
+"""Small charts as SVG: dots in order, with levels and marks. Only numbers go in; every text is escaped by the caller's
 template (the result is markup)."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 12, 20, 26
 @dataclass(frozen=True)
 class Line:
     """Values in their order, None where there is none. style: a CSS class (a, b, clock, power). joined: with a line
-    through them. titles: of each value, behind it. ranges: of an upright bar at each value."""
+    through them. titles: of each value, after it. ranges: of an upright bar at each value."""
 
     name: str
     values: Sequence[float | None]
@@ -37,7 +37,7 @@ def chart(
     name: str = "",
 ) -> Markup:
     """Lines over one axis. label: what it shows, for who cannot see it. marks: positions of upright lines. level: a
-    horizontal one. places, count: where each value stands among so many; left out: one after another. name: written
+    horizontal one. places, count: where each value is among so many; left out: one after another. name: written
     above."""
     known = [value for line in lines for value in line.values if value is not None]
     known += [end for line in lines for ends in line.ranges if ends is not None for end in ends]

@@ -9,10 +9,10 @@ from replay.report import compare as compare_text
 from replay.report.code import code_advice
 from replay.report.commands import comparison_commands
 from replay.report.html.code import code_section
-from replay.report.html.model import MAXIMUM_DETAILS, MAXIMUM_ROWS, Section, Table, facts, scale, worst
+from replay.report.html.model import MAXIMUM_DETAILS, MAXIMUM_ROWS, Section, Table, facts, more, scale, worst
 from replay.report.html.plots import Curve, Panel, Plot
 from replay.results.comparison import ComparedRound, ComparedRow, Comparison
-from replay.text import MODELLED, duration, number, shown
+from replay.text import MODELLED, duration, number, percent, shown
 
 _ORDER = ("WRONG", "FAILED", "SLOWER", "UNSURE", "FASTER", "SAME")
 _NOTHING = "Nothing could be compared"
@@ -48,10 +48,7 @@ def comparison_section(result: Comparison, files: CodeFiles) -> Section:
     else:
         section.lines.append("No window of one side has a partner on the other.")
     section.notes += [*_totals(result), *(shown(text) for text in result.notes)]
-    if len(result.rows) > MAXIMUM_ROWS:
-        section.notes.append(
-            f"... and {len(result.rows) - MAXIMUM_ROWS:,} more rows: `replay compare --json` has all"
-        )
+    section.notes += more(result.rows, MAXIMUM_ROWS, "rows: `replay compare --json` has all")
     detailed = sorted(result.rows, key=lambda row: _ORDER.index(row.verdict) if row.verdict in _ORDER else 0)
     section.details += [_row(row, files) for row in detailed[:MAXIMUM_DETAILS]]
     if len(detailed) > MAXIMUM_DETAILS:
@@ -59,21 +56,18 @@ def comparison_section(result: Comparison, files: CodeFiles) -> Section:
     if not files.given and (advice := code_advice(result)):
         section.notes.append(advice)
     section.notes += [shown(text) for text in result.unmatched[:SHOWN_UNMATCHED]]
-    if len(result.unmatched) > SHOWN_UNMATCHED:
-        section.notes.append(f"... and {len(result.unmatched) - SHOWN_UNMATCHED:,} more without a partner")
+    section.notes += more(result.unmatched, SHOWN_UNMATCHED, "without a partner")
     section.commands = comparison_commands(result)
     return section
 
 
 def _totals(result: Comparison) -> Iterator[str]:
     if result.total_a_ns and result.total_b_ns and len(result.rows) > 1:
-        change = (result.total_b_ns / result.total_a_ns - 1) * 100
-        yield f"All rows together: {duration(result.total_a_ns)} and {duration(result.total_b_ns)}, {change:+.2f} %."
+        change = percent(result.total_b_ns / result.total_a_ns)
+        yield f"All rows together: {duration(result.total_a_ns)} and {duration(result.total_b_ns)}, {change}."
     if result.mean is not None:
-        low, mean, high = (
-            (value - 1) * 100 for value in (result.mean.low, result.mean.ratio, result.mean.high)
-        )
-        yield f"Geometric mean of {number(result.mean.rows, 'row')}: {mean:+.2f} % [{low:+.2f} %, {high:+.2f} %]."
+        low, mean, high = map(percent, (result.mean.low, result.mean.ratio, result.mean.high))
+        yield f"Geometric mean of {number(result.mean.rows, 'row')}: {mean} [{low}, {high}]."
 
 
 def _facts(result: Comparison) -> Table:
@@ -85,7 +79,7 @@ def _facts(result: Comparison) -> Table:
 
 
 def _environment(result: Comparison) -> Iterator[list[object]]:
-    """Fields of the sides that differ in any row; the first such row stands for all."""
+    """Fields of the sides that differ in any row; the first such row is shown for all."""
     names = {"snapshot": "snapshot", "identity": "its content", "variant": "variant", "device": "device",
              "driver": "driver", "driver_version": "driver version"}  # fmt: skip
     for name, title in names.items():
@@ -105,10 +99,10 @@ def _row(row: ComparedRow, files: CodeFiles) -> Section:
     if row.rounds:
         bars = "; bars from quartile to quartile" if any(item.a_quartiles_ns for item in row.rounds) else ""
         section.charts.append((f"median of each round, {_time(row)}: A solid, B dashed{bars}", _plot(row)))
-    made_of = Table(["kernel", "", *(title for _, title in compare_text.MADE_OF), "code"])
+    made_of = Table(["kernel", "", *compare_text.MADE_OF.values(), "code"])
     for a, b in zip(row.a.kernels, row.b.kernels, strict=False):
         for name, kernel in (("A", a), ("B", b)) if a != b else ():
-            known = (getattr(kernel, field) for field, _ in compare_text.MADE_OF)
+            known = (getattr(kernel, field) for field in compare_text.MADE_OF)
             code = (kernel.code or kernel.image)[:12]
             made_of.rows.append(
                 [shown(kernel.name), name, *("" if item is None else item for item in known), code]
@@ -121,7 +115,7 @@ def _row(row: ComparedRow, files: CodeFiles) -> Section:
         table = Table(["call", "launch", "A", "B", "change"])
         table.rows = [
             [item.call, shown(item.kernel), duration(item.a_ns), duration(item.b_ns),
-             f"{(item.b_ns / item.a_ns - 1) * 100:+.2f} %" if item.a_ns else ""]
+             percent(item.b_ns / item.a_ns) if item.a_ns else ""]
             for item in row.launches[:SHOWN_LAUNCHES]
         ]  # fmt: skip
         section.tables.append(("Launches of the window, the largest change first", table))

@@ -13,7 +13,7 @@ from replay.report import check as check_text
 from replay.report import run as run_text
 from replay.report.code import sources_of
 from replay.report.commands import bisection_commands, check_commands, result_commands
-from replay.report.history import untimed
+from replay.report.history import changed_levels, untimed
 from replay.report.html.charts import bar
 from replay.report.html.code import code_section, source_section
 from replay.report.html.model import (
@@ -22,6 +22,7 @@ from replay.report.html.model import (
     Section,
     Table,
     facts,
+    more,
     scale,
     scaled,
     worst,
@@ -30,7 +31,7 @@ from replay.report.html.plots import Curve, Panel, Plot
 from replay.results.bisection import Bisection
 from replay.results.check import Check, CheckedCase
 from replay.results.schema import RunResult
-from replay.text import MODELLED, duration, number, shown
+from replay.text import MODELLED, cuda_version, duration, number, percent, shown, some
 
 if TYPE_CHECKING:
     from replay.history.series import HistoryView, Series
@@ -43,12 +44,8 @@ SHOWN_DEVICES = 8
 
 def bisection_section(result: Bisection, files: CodeFiles) -> Section:
     """The answer, and every candidate with the probability that it is the first bad one."""
-    section = Section(
-        bisect_text.answer(result),
-        "SLOWER" if result.steps else "UNSURE",
-    )
-    if result.symptom != "slower" and result.steps:
-        section.verdict = "WRONG"
+    verdict = "SLOWER" if result.symptom == "slower" else "WRONG"
+    section = Section(bisect_text.answer(result), verdict if result.steps else "UNSURE")
     if result.source == "modelled":
         section.lines.append(MODELLED)
     section.lines += [shown(text) for text in (bisect_text.more(result) if result.steps else ())]
@@ -74,8 +71,7 @@ def bisection_section(result: Bisection, files: CodeFiles) -> Section:
             bisect_text.said(item, at, result),
         ])  # fmt: skip
     section.tables.append(("", table.without_empty()))
-    if len(result.candidates) > MAXIMUM_ROWS:
-        section.lines.append(f"... and {len(result.candidates) - MAXIMUM_ROWS:,} more candidates")
+    section.lines += more(result.candidates, MAXIMUM_ROWS, "candidates")
     for step in result.steps if files.given else ():
         found = step_differences(result, step, files)
         section.details += map(code_section, found)
@@ -101,19 +97,13 @@ def history_section(view: HistoryView) -> Section:
         section.lines.append("There are no results with times in this folder.")
     section.lines += untimed(view)
     section.lines += [f"{shown(path)}: {shown(why, 200)}" for path, why in view.problems[:SHOWN_PROBLEMS]]
-    if len(view.problems) > SHOWN_PROBLEMS:
-        section.lines.append(
-            f"... and {len(view.problems) - SHOWN_PROBLEMS:,} more files that are no results"
-        )
+    section.lines += more(view.problems, SHOWN_PROBLEMS, "files that are no results")
     if len(series) > 1:
         section.tables.append(("", _listed(series[:MAXIMUM_ROWS])))
     section.details = [_series(item) for item in series[:MAXIMUM_DETAILS]]
     if len(series) > MAXIMUM_DETAILS:
         section.notes.append(f"{MAXIMUM_DETAILS} series are shown in detail, those that changed first")
-    if len(series) > MAXIMUM_ROWS:
-        section.lines.append(
-            f"... and {len(series) - MAXIMUM_ROWS:,} more series: `replay history` lists them"
-        )
+    section.lines += more(series, MAXIMUM_ROWS, "series: `replay history` lists them")
     section.commands = [shown(shlex.join(["replay", "history", view.folder]))]
     return section
 
@@ -121,16 +111,13 @@ def history_section(view: HistoryView) -> Section:
 def _listed(series: list[Series]) -> Table:
     table = Table(["kernel", "device", "results", "latest", "against baseline", "changes of level"])
     for item in series:
-        changes = [
-            f"{(change.ratio - 1) * 100:+.1f} % on {change.created_utc[:10]}" for change in item.changes
-        ]
         table.rows.append([
             shown(item.kernel) + (f", {shown(item.variant)}" if item.variant else ""),
             shown(item.device),
             len(item.points),
             duration(item.latest_ns),
-            "" if not item.baseline_ns else f"{(item.latest_ns / item.baseline_ns - 1) * 100:+.1f} %",
-            shown(", ".join(changes)),
+            percent(item.latest_ns / item.baseline_ns, 1) if item.baseline_ns else "",
+            shown(", ".join(changed_levels(item))),
         ])  # fmt: skip
     return table.without_empty()
 
@@ -150,14 +137,14 @@ def _series(item: Series) -> Section:
                 None if item.baseline_ns is None else item.baseline_ns / divisor,
             )
         ],
-        [f"{point.created_utc}, CUDA {_version(point.driver_version)}" for point in item.points],
+        [f"{point.created_utc}, CUDA {cuda_version(point.driver_version)}" for point in item.points],
         marks,
     )
     detail = Section(shown(item.kernel) + (f", {shown(item.variant)}" if item.variant else ""))
     results = number(len(item.points), "result")
     detail.lines.append(f"{shown(item.device)}, {item.source}, {results}, latest {duration(item.latest_ns)}")
     detail.lines += [
-        f"{(change.ratio - 1) * 100:+.1f} % on {shown(change.created_utc)} ({shown(change.path)})"
+        f"{percent(change.ratio, 1)} on {shown(change.created_utc)} ({shown(change.path)})"
         for change in item.changes
     ]
     legend = ["median of each result"]
@@ -172,9 +159,8 @@ def result_section(result: RunResult, files: CodeFiles) -> Section:
     verdict = {"match": "PASS", "wrong": "WRONG"}.get(result.verification.verdict, "UNSURE")
     if result.verification.fault is not None and result.verification.passes:
         verdict = "FAULT"
-    names = ", ".join(shown(name) for name in result.window.kernels[:8]) or shown(result.snapshot.file)
-    more = f" and {len(result.window.kernels) - 8} more" if len(result.window.kernels) > 8 else ""
-    section = Section(f"{names}{more}: {run_text.outputs(result)}", verdict)
+    names = some([shown(name) for name in result.window.kernels], 8) or shown(result.snapshot.file)
+    section = Section(f"{names}: {run_text.outputs(result)}", verdict)
     if result.driver.emulated:
         section.lines.append(MODELLED)
     facts = Table(["", ""])
@@ -185,7 +171,7 @@ def result_section(result: RunResult, files: CodeFiles) -> Section:
             "device",
             f"{shown(result.device.name)}, compute capability {shown(result.device.compute_capability)}",
         ],
-        ["driver", f"{shown(result.driver.choice)}, {_version(result.driver.version)}"],
+        ["driver", f"{shown(result.driver.choice)}, {cuda_version(result.driver.version)}"],
         ["variant", shown(result.variant.text) if result.variant else "as captured"],
         ["when", shown(result.created_utc)],
         *_times(result),
@@ -269,7 +255,7 @@ def check_section(result: Check) -> Section:
     passed = [case for case in result.cases if not case.alert and case.verdict == "PASS"]
     for caption, cases, limit in (
         ("Alerts", alerts, MAXIMUM_ROWS),
-        ("What did not simply pass", others, MAXIMUM_ROWS),
+        ("Other cases that did not pass", others, MAXIMUM_ROWS),
         ("Passed", passed, SHOWN_PASSED),
     ):
         if cases:
@@ -289,7 +275,7 @@ def _cases(cases: list[CheckedCase]) -> Table:
             shown(case.snapshot) + ("" if case.window is None else f" window {case.window}"),
             "" if case.baseline_ns is None else duration(case.baseline_ns),
             "" if case.time_ns is None else duration(case.time_ns),
-            "" if case.ratio is None else f"{(case.ratio - 1) * 100:+.1f} %",
+            "" if case.ratio is None else percent(case.ratio, 1),
             shown(quarantined + case.reason, 300),
             shown(case.team),
             shown(case.link),
@@ -299,7 +285,3 @@ def _cases(cases: list[CheckedCase]) -> Table:
 
 def _watts(milliwatts: int | str | None) -> str:
     return f"{milliwatts / 1000:.0f} W" if isinstance(milliwatts, int) else "unknown"
-
-
-def _version(version: int) -> str:
-    return f"{version // 1000}.{version % 1000 // 10}"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from replay.text import shown
+from replay.text import cuda_version, shown
 
 if TYPE_CHECKING:
     from replay.report.html.plots import Plot
@@ -39,8 +39,8 @@ class Listing:
 
 @dataclass
 class Section:
-    """One part of the page. verdict: a word that gets a colour. lines, notes: in front of the tables and behind them.
-    charts: each with what stands above it. commands: how to come to the same."""
+    """One part of the page. verdict: a word that gets a colour. lines, notes: before the tables and after them.
+    charts: each with its heading. commands: how to reproduce it."""
 
     title: str
     verdict: str = ""
@@ -64,7 +64,7 @@ class Section:
 
 def facts(device: str, driver: str, driver_version: int, when: str) -> Table:
     """Where and when something was found, as far as the document knows."""
-    version = f"CUDA {driver_version // 1000}.{driver_version % 1000 // 10}" if driver_version else ""
+    version = f"CUDA {cuda_version(driver_version)}" if driver_version else ""
     rows: list[list[object]] = [
         ["device", shown(device)],
         ["driver", ", ".join(shown(text) for text in (driver, version) if text)],
@@ -77,6 +77,11 @@ def scaled(values: list[float]) -> tuple[list[float], str]:
     """In the unit that suits the largest."""
     divisor, unit = scale(values)
     return [value / divisor for value in values], unit
+
+
+def more(items: Sequence[object], most: int, what: str) -> list[str]:
+    """A line about those that are not shown, where there are any."""
+    return [f"... and {len(items) - most:,} more {what}"] if len(items) > most else []
 
 
 def scale(values: list[float]) -> tuple[float, str]:

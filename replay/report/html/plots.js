@@ -1,5 +1,5 @@
 // Turns each figure that carries data into plots that can be zoomed and asked for values. Without this script the
-// drawing in the figure stays. Names of strangers are set as text alone, never as markup.
+// drawing in the figure stays. Names of strangers are set only as text, never as markup.
 (() => {
   "use strict";
 
@@ -135,7 +135,7 @@
     event.preventDefault();
   }
 
-  // All panels of a figure show the same stretch; that of a drag comes to all of them with the cursor that they share.
+  // All panels of a figure show the same stretch; that of a drag reaches all of them with the cursor that they share.
   function companions(key) {
     const plots = [];
     const zoom = (low, high) => plots.forEach((plot) => plot.setScale("x", { min: low, max: high }));

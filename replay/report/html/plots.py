@@ -25,7 +25,7 @@ LEAST_POINTS = 40
 @dataclass(frozen=True)
 class Curve:
     """One value for each place, None where there is none. style: a CSS variable: a, b, clock, power. joined: with a
-    line through them. ranges: from where to where an upright bar stands at each place, None where there is none."""
+    line through them. ranges: from where to where an upright bar reaches at each place, None where there is none."""
 
     name: str
     values: Values
@@ -47,7 +47,7 @@ class Panel:
 @dataclass(frozen=True)
 class Plot:
     """label: what it shows, for who cannot see it. x: what a place is ("round"); places are counted from 1. titles: of
-    each place, for who looks closer. marks: positions (from 0) in front of which an upright line stands."""
+    each place, for who looks closer. marks: positions (from 0), each with an upright line before it."""
 
     label: str
     x: str
@@ -140,7 +140,7 @@ def kept(columns: Sequence[Values], places: int, limit: int) -> list[int]:
 
 
 def script_json(value: object) -> Markup:
-    """JSON that can stand in a script element: nothing in it ends the element or begins a comment."""
+    """JSON that can be in a script element: nothing in it ends the element or begins a comment."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return Markup(text.replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e"))  # noqa: S704
 

@@ -13,7 +13,8 @@ from replay.harmless import harmless
 from replay.history.series import HistoryView, look, require_consistent
 from replay.reading import read_json
 from replay.results import bisection, check, comparison, documents
-from replay.results.schema import KeptImage, RunResult, WindowResult
+from replay.results.run.variant import KeptImage
+from replay.results.schema import RunResult, WindowResult
 from replay.results.store import read_result
 from replay.snapshot.schema import from_wire
 

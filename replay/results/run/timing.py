@@ -125,7 +125,7 @@ class LaunchTime:
     """One launch of the window, timed between two events around it, in passes of their own. call: its number; function:
     the driver function; kernel: mangled, "" for a graph or where it is not known; stream: as captured.
 
-    cold_ns, hot_ns: median of the passes behind a restore and flush, and without a flush; None when there was no such
+    cold_ns, hot_ns: median of the passes after a restore and flush, and without a flush; None when there was no such
     pass or the launch could not be timed. application_ns: inside the application; None when it was not timed there.
 
     cold_cycles, hot_cycles: medians of the SM cycles that passed in those times; cycles_source: how they are known;
@@ -166,7 +166,7 @@ class Fidelity:
 
     application_source, source: measured or modelled. deviation: of the application's time from the nearest of the
     replay's, 0.0 when it lies between hot and cold; None when the two cannot be compared (reason says why). reproduced:
-    the deviation is at most 5 %. causes: what may lie behind it otherwise, likeliest first. of_variant: a variant was
+    the deviation is at most 5 %. causes: possible causes otherwise, likeliest first. of_variant: a variant was
     replayed, so the deviation is that of the captured kernel from the variant, and nothing has to be reproduced.
     """
 

@@ -1,4 +1,4 @@
-"""What the kernels of a replay are made of, and what was chosen otherwise than in the application."""
+"""What the kernels of a replay are made of, and what was changed from the application."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 class CompiledKernel:
     """What a kernel is made of. name: mangled. registers: of a thread. shared_bytes: static, that the kernel declares;
     reserved_shared_bytes: what the system keeps in each block beside it. local_bytes: stack frame of a thread.
-    spill_store_bytes, spill_load_bytes: what ptxas said. code: digest of its machine code alone, hex, which two builds
+    spill_store_bytes, spill_load_bytes: what ptxas said. code: digest of only its machine code, hex, which two builds
     may have in common; "" for PTX and where it is not known. lowered: that its PTX, newer than the ptxas, was given to
     it as an older version, in words. All others are None where they are not known, as registers of PTX."""
 
@@ -34,7 +34,7 @@ class CapturedKernel(CompiledKernel):
 @dataclass(frozen=True)
 class VariantKernel(CompiledKernel):
     """A kernel of an image that a variant put in. same_code: its machine code is that of the captured image; None: not
-    known. replaces: mangled name of the captured kernel that it stands for, "" in results that do not say."""
+    known. replaces: mangled name of the captured kernel that it replaces, "" in results that do not say."""
 
     same_code: bool | None = None
     replaces: str = ""
@@ -75,8 +75,8 @@ class KeptImage:
 
 @dataclass(frozen=True)
 class VariantFacts:
-    """What was done otherwise than in the application. text: the variant as `replay run` can be given it again.
-    kept: the images that were put in, and those whose place they took."""
+    """What was changed from the application. text: the variant as `replay run` can be given it again.
+    kept: the images that were put in, and those that they replaced."""
 
     text: str
     images: list[VariantImage] = field(default_factory=list)

@@ -1,10 +1,9 @@
 """The snapshot file as a container of typed objects and memory chunks. FORMAT.md has the grammar.
 
-This module is what other packages import; the writer and the reader stand in files of their own.
+This module is what other packages import; the writer and the reader have files of their own.
 """
 
 from replay.snapshot.container.condition import Condition, Damage, KindSummary, VerifyReport
-from replay.snapshot.container.decompression import FrameDecompressor
 from replay.snapshot.container.frames import (
     DIGEST_BYTES,
     FORMAT_MAJOR,
@@ -14,6 +13,7 @@ from replay.snapshot.container.frames import (
     ZERO_DIGEST,
 )
 from replay.snapshot.container.reader import SnapshotReader
+from replay.snapshot.container.source import FrameDecompressor
 from replay.snapshot.container.writer import SnapshotWriter, WriterStatistics
 
 __all__ = [

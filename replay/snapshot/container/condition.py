@@ -29,7 +29,7 @@ class Damage:
 class Condition:
     """Whether a snapshot has its index, and if not, where its usable content ends.
 
-    ends_at: offset of the first byte behind the last whole frame. last_kind: kind of the last whole object, "" if none.
+    ends_at: offset of the first byte after the last whole frame. last_kind: kind of the last whole object, "" if none.
     """
 
     whole: bool

@@ -48,12 +48,10 @@ _SEAL_BYTES = 8
 
 _SKIPPABLE = struct.Struct("<II")  # magic, size of the content
 _START = struct.Struct("<16sHHI")  # text, major, minor, reserved 0; a seal follows
-_TRAILER = struct.Struct(
-    "<8sQQ16sQ"
-)  # tag, index offset, index frame size, index digest, file size; a seal follows
-_FRAME_RECORD = struct.Struct(
-    "<III16s"
-)  # compressed size, uncompressed size, objects, digest of the compressed bytes
+# Tag, index offset, index frame size, index digest, file size; a seal follows
+_TRAILER = struct.Struct("<8sQQ16sQ")
+# Compressed size, uncompressed size, objects, digest of the compressed bytes
+_FRAME_RECORD = struct.Struct("<III16s")
 CHUNK_RECORD = struct.Struct("<16sIII")  # digest, frame number, offset in the uncompressed frame, length
 
 PATCHED = 1 << 31  # in the length of a chunk record: it is that of a patch

@@ -37,7 +37,7 @@ class MapCounter:
 
 
 def unpack(content: bytes) -> Iterator[tuple[str, Any, int]]:
-    """(kind, value, offset behind the object) for every object of a frame. Raises DamagedError, LimitError."""
+    """(kind, value, offset after the object) for every object of a frame. Raises DamagedError, LimitError."""
     maps = MapCounter(frames.MAX_MAPS)
     unpacker = msgpack.Unpacker(
         object_hook=maps,
@@ -117,3 +117,10 @@ def tally(content: bytes) -> Tally:
         if len(found.kinds) > frames.MAX_KINDS:
             raise LimitError(f"more than {frames.MAX_KINDS} kinds of objects")
     return found
+
+
+def chunk_head(kind: str, digest: bytes, length: int) -> bytes:
+    """msgpack for everything of [kind, [digest, data]] that comes before the data."""
+    return b"\x92\xa5%b\x92\xc4%c%b\xc6%b" % (
+        kind.encode(), len(digest), digest, length.to_bytes(4, "big")
+    )  # fmt: skip

@@ -11,17 +11,13 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import msgpack
-import zstandard
 
-from replay.errors import DamagedError, FileError, FormatError, LimitError, ReplayError, TruncatedError
-from replay.reading import open_regular
+from replay.errors import DamagedError, FormatError, LimitError, ReplayError, TruncatedError
 from replay.snapshot.container import frames
 from replay.snapshot.container.condition import Condition, Damage, KindSummary, VerifyReport
-from replay.snapshot.container.decompression import FrameDecompressor
 from replay.snapshot.container.frames import FrameRecord
 from replay.snapshot.container.objects import (
     CHUNK_KINDS,
@@ -31,12 +27,16 @@ from replay.snapshot.container.objects import (
     tally,
     unpack,
 )
+from replay.snapshot.container.source import (
+    RECOMMENDATION,
+    TABLE_DAMAGED,
+    ChunkTable,
+    FrameDecompressor,
+    FrameFile,
+)
 
 CACHED_FRAMES = 4  # uncompressed; chunks of a buffer mostly follow each other
-RESYNC_ATTEMPTS = 64  # places at which a scan tries to find the next frame behind damage
-
-_TABLE_DAMAGED = "the table of memory chunks is damaged"
-_RECOMMENDATION = "get the file again, or capture again; `replay verify` lists what is damaged"
+RESYNC_ATTEMPTS = 64  # places at which a scan tries to find the next frame after damage
 
 
 class SnapshotReader:
@@ -52,14 +52,13 @@ class SnapshotReader:
         self.tolerant = tolerant
         self.damages: list[Damage] = []
         self._cache: OrderedDict[int, bytes] = OrderedDict()
-        self._table: bytes | None = None
-        self._table_place: tuple[int, int, bytes] | None = None
+        self._table: ChunkTable | None = None
         self._scanned_chunks: dict[bytes, tuple[int, int, int]] = {}
-        self._decompressor = zstandard.ZstdDecompressor()
-        self._descriptor, self.file_bytes = _open(self.path)
+        self._file = FrameFile(self.path)
+        self.file_bytes = self._file.size_bytes
         try:
             try:
-                self.version = frames.parse_start(self._read(0, frames.START_SIZE))
+                self.version = frames.parse_start(self._file.read(0, frames.START_SIZE))
             except DamagedError as error:
                 if not tolerant:
                     raise
@@ -80,9 +79,7 @@ class SnapshotReader:
     def __enter__(self) -> SnapshotReader:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *ending: object) -> None:
         self.close()
 
     def require_whole(self) -> None:
@@ -93,9 +90,7 @@ class SnapshotReader:
 
     def close(self) -> None:
         """Close the file. Values that were read stay valid."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        self._file.close()
 
     @property
     def window_count(self) -> int:
@@ -117,7 +112,7 @@ class SnapshotReader:
 
     @property
     def kinds(self) -> dict[str, KindSummary]:
-        """Every kind of object in the file, from the index alone, in the order of first appearance."""
+        """Every kind of object in the file, from only the index, in the order of first appearance."""
         return {kind: summary for kind, (summary, _) in self._kinds.items()}
 
     @property
@@ -144,20 +139,15 @@ class SnapshotReader:
         return numbers[:common] + numbers[begin:end]
 
     def chosen_objects(self) -> Iterator[tuple[str, Any]]:
-        """All (kind, value) of the chosen window and of what belongs to all windows, in the order of the stream."""
-        end = len(self._frames)
-        begin, end = self._chosen or (0, end)
+        """All (kind, value) of the chosen window and of what belongs to all windows, in the order of the stream; of the
+        whole file where none is chosen. For a chunk the value is (digest, data)."""
+        begin, end = self._chosen or (0, len(self._frames))
         for number in (*range(self._windows[0] if self._chosen else 0), *range(begin, end)):
             yield from self._decode(number, None)
 
     def first(self, kind: str) -> Any:
         """Value of the first object of `kind`, None if there is none."""
         return next(self.objects(kind), None)
-
-    def iter_objects(self) -> Iterator[tuple[str, Any]]:
-        """All (kind, value) in the order of the stream. For a chunk the value is (digest, data)."""
-        for number in range(len(self._frames)):
-            yield from self._decode(number, None)
 
     def frame_of_chunk(self, digest: bytes) -> int | None:
         """Number of the frame that holds the chunk (a place in `frames`), None when there is no such chunk."""
@@ -177,7 +167,7 @@ class SnapshotReader:
         place = self._find(digest)
         if place is None:
             raise FormatError(
-                f"memory chunk {digest.hex()} is not in the file", where=self.path, next=_RECOMMENDATION
+                f"memory chunk {digest.hex()} is not in the file", where=self.path, next=RECOMMENDATION
             )
         number, offset, stored = place
         if stored & frames.PATCHED:
@@ -196,7 +186,7 @@ class SnapshotReader:
             raise self._located(error, f"memory chunk {digest.hex()} in {span}") from None
         if len(data) != stored or frames.digest(data) != digest:
             raise DamagedError(
-                f"memory chunk {digest.hex()} is damaged", where=self.path, next=_RECOMMENDATION
+                f"memory chunk {digest.hex()} is damaged", where=self.path, next=RECOMMENDATION
             )
         return data
 
@@ -209,18 +199,14 @@ class SnapshotReader:
             patch = self._content(number)[offset : offset + stored]
             base, whole = frames.patch_base(patch)
             place = self._find(base)
-            if (
-                len(patch) != stored
-                or place is None
-                or place[2] & frames.PATCHED
-                or whole != (length or whole)
-            ):
+            based = place is not None and not place[2] & frames.PATCHED
+            if len(patch) != stored or not based or whole != (length or whole):
                 raise DamagedError(f"{name} is based on one that is not there")
             data = frames.apply_patch(patch, self.chunk(base, whole))
         except ReplayError as error:
             raise self._located(error) from None
         if frames.digest(data) != digest:
-            raise DamagedError(f"{name} is damaged", where=self.path, next=_RECOMMENDATION)
+            raise DamagedError(f"{name} is damaged", where=self.path, next=RECOMMENDATION)
         return data
 
     def place_of_chunk(self, digest: bytes) -> tuple[int, int, int] | None:
@@ -242,7 +228,7 @@ class SnapshotReader:
         if not 0 <= number < len(self._frames):
             raise DamagedError("the place of a memory chunk is impossible", where=self.path)
         record = self._frames[number]
-        decompressor.decompress(self._descriptor, record, content)
+        decompressor.decompress(self._file.descriptor, record, content)
         with memoryview(content)[: record.uncompressed_bytes] as view:
             for digest, offset, length in chunks:
                 if (
@@ -269,17 +255,17 @@ class SnapshotReader:
                 content = self._content(number)
                 for kind, value, position in unpack(content):
                     report.objects += 1
-                    if kind == "chunk":
-                        digest, data = chunk_parts(value)
-                        report.chunks += 1
-                        if frames.digest(data) != digest:
-                            raise DamagedError(f"memory chunk {digest.hex()} does not match its digest")
-                        found[digest] = (number, position - len(data), len(data))
-                    elif kind == "patch":
-                        digest, data = chunk_parts(value)
-                        report.chunks += 1
-                        self._patched(digest, number, position - len(data), len(data), None)
-                        found[digest] = (number, position - len(data), len(data) | frames.PATCHED)
+                    if kind not in CHUNK_KINDS:
+                        continue
+                    digest, data = chunk_parts(value)
+                    report.chunks += 1
+                    begin, length = position - len(data), len(data)
+                    if kind == "patch":
+                        self._patched(digest, number, begin, length, None)
+                        length |= frames.PATCHED
+                    elif frames.digest(data) != digest:
+                        raise DamagedError(f"memory chunk {digest.hex()} does not match its digest")
+                    found[digest] = (number, begin, length)
             except ReplayError as error:
                 damage = Damage(record.offset, record.compressed_bytes, error.what)
                 if damage not in report.damages:
@@ -289,7 +275,8 @@ class SnapshotReader:
                 report.frames += 1
             if progress:
                 progress(record.compressed_bytes)
-        report.damages += self._verify_chunk_table(found)
+        if self._table is not None:
+            report.damages += self._table.verify(found)
         report.damages.sort(key=lambda damage: damage.offset)
         return report
 
@@ -298,11 +285,11 @@ class SnapshotReader:
     def _open_index(self) -> Condition | None:
         """Read trailer and index; None (with the damage noted) when they cannot be used."""
         tail_offset = max(0, self.file_bytes - frames.TRAILER_SIZE)
-        trailer = frames.parse_trailer(self._read(tail_offset, frames.TRAILER_SIZE), self.file_bytes)
+        trailer = frames.parse_trailer(self._file.read(tail_offset, frames.TRAILER_SIZE), self.file_bytes)
         if trailer is None:
             return None
         try:
-            content = self._read(trailer.index_offset, trailer.index_bytes)
+            content = self._file.read(trailer.index_offset, trailer.index_bytes)
             if frames.digest(content) != trailer.index_digest:
                 raise DamagedError("the checksum of the index does not match")
             self._apply_index(content, trailer.index_offset)
@@ -340,12 +327,8 @@ class SnapshotReader:
         ascending = all(0 <= a < b for a, b in zip(windows, [*windows, len(records)][1:], strict=True))
         if not ascending or (windows and self.version[0] < frames.MAJOR_OF_SEVERAL_WINDOWS):
             raise DamagedError("the index places windows where they cannot be")
-        self._windows = windows
-        self._frames, self._kinds, self._table_place = (
-            records,
-            kinds,
-            (table_offset, table_bytes, table_digest),
-        )
+        self._windows, self._frames, self._kinds = windows, records, kinds
+        self._table = ChunkTable(self._file, table_offset, table_bytes, table_digest)
 
     def _scan(self) -> Condition:
         """Find whole frames from the start on. Damaged ones in between are noted and passed over."""
@@ -358,20 +341,22 @@ class SnapshotReader:
             if offset >= self.file_bytes:
                 break
             try:
-                magic = int.from_bytes(self._read(offset, 4), "little")
+                magic = int.from_bytes(self._file.read(offset, 4), "little")
                 if frames.is_skippable(magic):
-                    offset += frames.skippable_frame_bytes(self._read, offset, self.file_bytes)
+                    offset += frames.skippable_frame_bytes(self._file.read, offset, self.file_bytes)
                     continue
-                size = frames.zstd_frame_bytes(self._read, offset, self.file_bytes)
+                size = frames.zstd_frame_bytes(self._file.read, offset, self.file_bytes)
                 record = FrameRecord(offset, size, 0, 0, b"")
-                content = self._decompress(record)
+                content = self._file.decompress(record)
                 found = tally(content)
                 if len(counts.keys() | found.kinds.keys()) > frames.MAX_KINDS:
                     raise LimitError(f"more than {frames.MAX_KINDS} kinds of objects")
             except ReplayError as error:
-                following = self._next_magic(offset + 1) if attempts < RESYNC_ATTEMPTS else self.file_bytes
+                following = (
+                    self._file.next_magic(offset + 1) if attempts < RESYNC_ATTEMPTS else self.file_bytes
+                )
                 attempts += 1
-                # Behind the last frame there is nothing to lose: the condition says where the content ends.
+                # After the last frame there is nothing to lose: the condition says where the content ends.
                 if following < self.file_bytes:
                     self.damages.append(Damage(offset, following - offset, error.what))
                 offset = following
@@ -392,72 +377,21 @@ class SnapshotReader:
         if not self._frames:
             raise TruncatedError(
                 f"no whole part: the file has {self.file_bytes} bytes and ends or is damaged before anything usable",
-                next=_RECOMMENDATION,
+                next=RECOMMENDATION,
             )
         return Condition(False, ends_at, sum(count for count, _ in counts.values()), last_kind)
 
-    def _next_magic(self, offset: int) -> int:
-        """Offset of the next zstd magic from `offset` on, or the end of the file."""
-        step = 1 << 20
-        while offset < self.file_bytes:
-            found = self._read(offset, step + 3).find(frames.ZSTD_MAGIC_BYTES)
-            if found >= 0:
-                return offset + found
-            offset += step
-        return self.file_bytes
-
     # -- frames -------------------------------------------------------------------------------------------------
-
-    def _read(self, offset: int, size: int) -> bytes:
-        """At most `size` bytes from `offset` on; fewer only at the end of the file."""
-        pieces = []
-        try:
-            while size > 0:
-                piece = os.pread(self._descriptor, size, offset)
-                if not piece:
-                    break
-                pieces.append(piece)
-                offset += len(piece)
-                size -= len(piece)
-        except OSError as error:
-            raise FileError((error.strerror or str(error)).lower(), where=self.path) from None
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _content(self, number: int) -> bytes:
         """Uncompressed frame, from the cache if it was used lately."""
         if number in self._cache:
             self._cache.move_to_end(number)
             return self._cache[number]
-        content = self._decompress(self._frames[number])
+        content = self._file.decompress(self._frames[number])
         self._cache[number] = content
         if len(self._cache) > CACHED_FRAMES:
             self._cache.popitem(last=False)
-        return content
-
-    def _decompress(
-        self, record: FrameRecord, decompressor: zstandard.ZstdDecompressor | None = None
-    ) -> bytes:
-        compressed = self._read(record.offset, record.compressed_bytes)
-        if record.digest and frames.digest(compressed) != record.digest:
-            raise DamagedError("the checksum does not match", where=f"frame at byte {record.offset}")
-        try:
-            size = zstandard.get_frame_parameters(compressed).content_size
-            # The decompressor allocates what the header says, so the header is checked before.
-            if size > frames.MAX_FRAME_BYTES:
-                raise LimitError(
-                    "the frame is larger than any that a snapshot has", where=f"byte {record.offset}"
-                )
-            content = (decompressor or self._decompressor).decompress(
-                compressed, max_output_size=frames.MAX_FRAME_BYTES, allow_extra_data=False
-            )
-        except zstandard.ZstdError:
-            raise DamagedError(
-                "the frame cannot be decompressed", where=f"frame at byte {record.offset}"
-            ) from None
-        if record.digest and len(content) != record.uncompressed_bytes:
-            raise DamagedError(
-                "the frame has another size than the index says", where=f"byte {record.offset}"
-            )
         return content
 
     def _decode(self, number: int, kind: str | None) -> Iterator[tuple[str, Any]]:
@@ -478,23 +412,9 @@ class SnapshotReader:
 
     # -- chunks -------------------------------------------------------------------------------------------------
 
-    def _chunk_table(self) -> bytes:
-        """The records of the chunk table. Raises DamagedError."""
-        if self._table is None:
-            assert self._table_place is not None
-            offset, size, check = self._table_place
-            content = self._read(offset, size)
-            table = content[frames.SKIPPABLE_HEADER_SIZE + len(frames.CHUNK_TABLE_TAG) :]
-            if frames.digest(content) != check or len(table) % frames.CHUNK_RECORD.size:
-                raise DamagedError(_TABLE_DAMAGED, where=self.path, next=_RECOMMENDATION)
-            self._table = table
-        return self._table
-
-    def _scan_chunks(self) -> None:
+    def _scan_chunks(self, damaged: ChunkTable) -> None:
         """Find the chunks without their table, which is damaged, by reading every frame that holds any."""
-        assert self._table_place is not None
-        self.damages.append(Damage(self._table_place[0], self._table_place[1], _TABLE_DAMAGED))
-        self._table_place = None
+        self.damages.append(damaged.damage(TABLE_DAMAGED))
         numbers = {number for kind in CHUNK_KINDS for number in self._kinds.get(kind, (None, []))[1]}
         for number in sorted(numbers):
             try:
@@ -504,49 +424,18 @@ class SnapshotReader:
                 continue  # reading one of its chunks says so
 
     def _find(self, digest: bytes) -> tuple[int, int, int] | None:
-        """(frame number, offset in the frame, length) by binary search in the table, which is sorted by digest."""
-        if self._table_place is not None and self.tolerant:
+        """(frame number, offset in the frame, length), None when there is no such chunk."""
+        if self._table is not None and self.tolerant:
             try:
-                self._chunk_table()
+                self._table.records()
             except DamagedError:
-                self._scan_chunks()
-        if self._table_place is None:
-            return self._scanned_chunks.get(digest)
-        table, size = self._chunk_table(), frames.CHUNK_RECORD.size
-        width = frames.DIGEST_BYTES
-        at = size * bisect_left(
-            range(len(table) // size), digest, key=lambda row: table[row * size : row * size + width]
-        )
-        if table[at : at + width] != digest:
-            return None
-        _digest, number, offset, length = frames.CHUNK_RECORD.unpack_from(table, at)
-        return number, offset, length
-
-    def _verify_chunk_table(self, found: dict[bytes, tuple[int, int, int]]) -> list[Damage]:
-        if self._table_place is None:
-            return []
-        offset, size, _check = self._table_place
-        try:
-            rows = frames.CHUNK_RECORD.iter_unpack(self._chunk_table())
-            listed = {digest: (number, position, length) for digest, number, position, length in rows}
-        except ReplayError as error:
-            return [Damage(offset, size, error.what)]
-        wrong = sum(listed.get(digest) != place for digest, place in found.items())
-        return [Damage(offset, size, f"{wrong} memory chunks are not where the table says")] if wrong else []
+                self._scan_chunks(self._table)
+                self._table = None
+        return self._scanned_chunks.get(digest) if self._table is None else self._table.find(digest)
 
     def _located(self, error: ReplayError, place: str | None = None) -> ReplayError:
         """The same error, naming the file."""
         what = error.what if place is None else f"{place}: {error.what}"
         if isinstance(error, DamagedError | TruncatedError | LimitError):
-            return type(error)(what, where=self.path, next=error.next or _RECOMMENDATION)
+            return type(error)(what, where=self.path, next=error.next or RECOMMENDATION)
         return type(error)(what, where=self.path, next=error.next)
-
-
-def _open(path: Path) -> tuple[int, int]:
-    """Descriptor and size of a regular, non-empty file."""
-    descriptor = open_regular(path, "give a .rsnap file; make one of a raw capture with `replay pack`")
-    size = os.fstat(descriptor).st_size
-    if not size:
-        os.close(descriptor)
-        raise FormatError("is empty", where=path, next="get the file again, or capture again")
-    return descriptor, size

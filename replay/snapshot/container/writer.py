@@ -7,52 +7,37 @@ for each different chunk.
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import errno
 import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgpack
 import zstandard
 
 from replay import interrupts, settings
-from replay.beside import open_beside
 from replay.errors import FileError, LimitError
 from replay.snapshot.container import frames
 from replay.snapshot.container.frames import MAX_CHUNK_BYTES, ZERO_DIGEST
-from replay.snapshot.container.objects import CHUNK_KINDS
+from replay.snapshot.container.objects import CHUNK_KINDS, chunk_head
+from replay.snapshot.container.output import OutputFile, file_error
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
     from _typeshed import ReadableBuffer
 
-OBJECT_FRAME_BYTES = (
-    1 << 20
-)  # a frame is closed when it would grow beyond; small, so that one object is found cheaply
-KIND_CHANGE_BYTES = (
-    32 << 10
-)  # from this size on, a new kind begins a new frame, so that a reader can leave kinds out
+# A frame is closed when it would grow beyond; small, so that one object is found cheaply
+OBJECT_FRAME_BYTES = 1 << 20
+# From this size on, a new kind begins a new frame, so that a reader can leave kinds out
+KIND_CHANGE_BYTES = 32 << 10
 CHUNK_FRAME_BYTES = 4 << 20  # where compressing more at once stops to pay
-WRITES_UNDER_WAY = 8  # frames that wait for a slow disk, at most
-# In one call of the kernel, which takes memory for its page cache in blocks as large as that: small ones are at hand,
-# large ones cost three times as much as copying into them.
-WRITE_BYTES = 128 << 10
-WRITEBACK_BYTES = (
-    16 << 20
-)  # the disk begins with as much while more is compressed, so that the last sync is short
 LEVEL = 1
 
 _ZEROS = bytearray(MAX_CHUNK_BYTES)
-_SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
-_libc = ctypes.CDLL(None)
 
 Hashed = list[tuple[bytes, memoryview]]  # digest and contents of each chunk of a group
 Job = TypeVar("Job")
@@ -119,8 +104,6 @@ class SnapshotWriter:
         self._depth = 2 * self._threads  # jobs under way of each sort; each holds about one chunk frame
         self._local = threading.local()
         self._pool: ThreadPoolExecutor | None = None
-        self._disk: ThreadPoolExecutor | None = None
-        self._writing: deque[Future[None]] = deque()
         self._objects = _OpenFrame()
         self._memory = _OpenFrame()
         self._compressing: deque[tuple[Future[tuple[bytes, bytes]], _OpenFrame]] = deque()
@@ -128,24 +111,15 @@ class SnapshotWriter:
         self._records: list[frames.FrameRecord] = []
         self._windows: list[int] | None = [] if several_windows else None  # number of the first frame of each
         self._kinds: dict[str, tuple[list[int], list[int]]] = {}  # kind -> ([objects, bytes], frame numbers)
-        self._chunks: dict[
-            bytes, bytes
-        ] = {}  # digest -> rest of its chunk record, empty until its frame is closed
+        # Digest -> rest of the record of a chunk, empty until its frame is closed
+        self._chunks: dict[bytes, bytes] = {}
         self._patches: set[bytes] = set()  # of these, the ones that are kept as patches
-        self._offset = 0
-        self._handed_to_disk = 0
-        if self.path.is_dir():
-            raise FileError("is a folder", where=self.path, next="give the name of a file to write")
-        self._temporary: Path | None = None
-        self._descriptor = -1
+        self._file = OutputFile(self.path)
         self._holds = True  # interrupts, which come where objects and chunks do
         interrupts.hold()
         try:
-            self._descriptor, self._temporary = open_beside(self.path)
+            self._file.open()
             self._append(frames.start_frame(several_windows))
-        except OSError as error:
-            self.abort()
-            raise _file_error(error, self.path) from None
         except BaseException:
             self.abort()
             raise
@@ -153,9 +127,7 @@ class SnapshotWriter:
     def __enter__(self) -> SnapshotWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: object, traceback: object) -> None:
         if error is None:
             self.close()
         else:
@@ -293,36 +265,18 @@ class SnapshotWriter:
                     self._submit(frame)
             self._drain(0)
             self._append_index()
-            self._finish_writing()
-            if self._patches:
-                os.pwrite(self._descriptor, frames.start_frame(patches=True), 0)
-            os.fsync(self._descriptor)
-            assert self._temporary is not None
-            os.replace(self._temporary, self.path)
-            self._temporary = None
-            _sync_folder(self.path.parent)
-        except OSError as error:
-            raise _file_error(error, self.path) from None
+            self._file.complete(frames.start_frame(patches=True) if self._patches else b"")
         finally:
             self.abort()
 
     def abort(self) -> None:
-        """Give up: leave nothing behind. Does nothing after `close`."""
+        """Give up: leave no file. Does nothing after `close`."""
         if not self._holds:
             return
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
             self._pool = None
-        if self._disk is not None:
-            self._disk.shutdown(cancel_futures=True)
-            self._disk = None
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-        if self._temporary is not None:
-            with contextlib.suppress(FileNotFoundError):
-                self._temporary.unlink()
-            self._temporary = None
+        self._file.close()
         self._holds = False
         interrupts.release()
 
@@ -341,7 +295,7 @@ class SnapshotWriter:
         """length: as its record has it."""
         self.statistics.stored_chunks += 1
         self.statistics.stored_bytes += len(data)
-        head = _chunk_head(kind, digest, len(data))
+        head = chunk_head(kind, digest, len(data))
         # The 4 KiB are room for the heads, so that four chunks of 1 MiB make one frame.
         if self._memory.size and self._memory.size + len(head) + len(data) > CHUNK_FRAME_BYTES + 4096:
             self._submit(self._memory)
@@ -381,7 +335,7 @@ class SnapshotWriter:
             future, frame = self._compressing.popleft()
             compressed, check = future.result()
             self._records.append(
-                frames.FrameRecord(self._offset, len(compressed), frame.size, frame.objects, check)
+                frames.FrameRecord(self._file.size_bytes, len(compressed), frame.size, frame.objects, check)
             )
             self._append(compressed)
 
@@ -397,42 +351,18 @@ class SnapshotWriter:
         return compressed, frames.digest(compressed)
 
     def _append(self, data: bytes) -> None:
-        """Hand bytes to the thread that writes. Errors of the disk show here later, or in `_finish_writing`."""
-        if self._disk is None:
-            from concurrent.futures import ThreadPoolExecutor
-
-            self._disk = ThreadPoolExecutor(1, "replay-disk")
-        while len(self._writing) >= WRITES_UNDER_WAY:
-            self._writing.popleft().result()
-        self._writing.append(self._disk.submit(self._write, data, self._offset))
-        self._offset += len(data)
-        self.statistics.file_bytes = self._offset
-
-    def _write(self, data: bytes, offset: int) -> None:
-        view = memoryview(data)
-        try:
-            while view:
-                view = view[os.write(self._descriptor, view[:WRITE_BYTES]) :]
-        except OSError as error:
-            raise _file_error(error, self.path) from None
-        end = offset + len(data)
-        if end - self._handed_to_disk >= WRITEBACK_BYTES:
-            _begin_writeback(self._descriptor, self._handed_to_disk, end - self._handed_to_disk)
-            self._handed_to_disk = end
-
-    def _finish_writing(self) -> None:
-        while self._writing:
-            self._writing.popleft().result()
+        self._file.append(data)
+        self.statistics.file_bytes = self._file.size_bytes
 
     def _append_index(self) -> None:
         records = b"".join(digest + self._chunks[digest] for digest in sorted(self._chunks))
         table = frames.skippable(frames.CHUNK_TABLE_TAG + records)
-        table_offset = self._offset
+        table_offset = self._file.size_bytes
         self._append(table)
         index: dict[str, Any] = {
             "frames": frames.pack_frame_records(self._records),
             "kinds": {kind: [*totals, numbers] for kind, (totals, numbers) in self._kinds.items()},
-            "chunks": [table_offset, self._offset - table_offset, frames.digest(table)],
+            "chunks": [table_offset, self._file.size_bytes - table_offset, frames.digest(table)],
         }
         if self._windows is not None:
             index["windows"] = self._windows
@@ -441,21 +371,14 @@ class SnapshotWriter:
             raise LimitError(
                 "the snapshot has more frames or memory chunks than a reader takes", where=self.path
             )
-        index_offset = self._offset
+        index_offset = self._file.size_bytes
         self._append(content)
-        file_bytes = self._offset + frames.TRAILER_SIZE
+        file_bytes = self._file.size_bytes + frames.TRAILER_SIZE
         self._append(
             frames.trailer_frame(
                 frames.Trailer(index_offset, len(content), frames.digest(content), file_bytes)
             )
         )
-
-
-def _chunk_head(kind: str, digest: bytes, length: int) -> bytes:
-    """msgpack for everything of [kind, [digest, data]] that comes before the data."""
-    return b"\x92\xa5%b\x92\xc4%c%b\xc6%b" % (
-        kind.encode(), len(digest), digest, length.to_bytes(4, "big")
-    )  # fmt: skip
 
 
 def chunk_digest(view: memoryview) -> bytes:
@@ -496,39 +419,7 @@ def _reader(source: ReadableBuffer | HasFileno) -> tuple[Callable[[int, int], me
                     break
                 data += more
         except OSError as error:
-            raise _file_error(error, getattr(source, "name", "the data to store")) from None
+            raise file_error(error, getattr(source, "name", "the data to store")) from None
         return memoryview(data)
 
     return read, True
-
-
-def _begin_writeback(descriptor: int, offset: int, length: int) -> None:
-    """Tell the kernel to start writing these bytes, without waiting. Only a hint: errors show at the final fsync."""
-    begin = getattr(_libc, "sync_file_range", None)
-    if begin is not None:
-        begin(
-            descriptor, ctypes.c_int64(offset), ctypes.c_int64(length), ctypes.c_uint(_SYNC_FILE_RANGE_WRITE)
-        )
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with contextlib.suppress(
-            OSError
-        ):  # some file systems cannot sync a folder; the rename itself has happened
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _file_error(error: OSError, path: object) -> FileError:
-    remedies = {
-        errno.ENOSPC: "free some space or write to another disk",
-        errno.EDQUOT: "free some space or write to another disk",
-        errno.EACCES: "choose a folder that you may write to",
-        errno.EROFS: "choose a folder that you may write to",
-        errno.ENOENT: "create the folder first",
-        errno.EFBIG: "write to a file system that takes larger files",
-    }
-    return FileError((error.strerror or str(error)).lower(), where=path, next=remedies.get(error.errno or 0))

@@ -1,4 +1,4 @@
-"""Imported by Python at its start where this folder stands on PYTHONPATH: libnvJitLink looks as if not installed.
+"""Imported by Python at its start where this folder is on PYTHONPATH: libnvJitLink seems not to be installed.
 
 numba-cuda and cuda.core then link through the driver, which is given PTX. With nvJitLink they would hand over machine
 code, and neither has a setting against it. Nothing else changes; a sitecustomize of the user's own runs after this.
@@ -38,7 +38,7 @@ def _hide(pathfinder: ModuleType) -> None:
     def load_nvidia_dynamic_lib(libname: str) -> object:
         if libname == _HIDDEN:
             raise pathfinder.DynamicLibNotFoundError(
-                "nvJitLink is hidden by replay, for a driver that takes PTX alone"
+                "nvJitLink is hidden by replay, for a driver that takes only PTX"
             )
         return load(libname)
 
@@ -59,7 +59,7 @@ def _run_the_users_own() -> None:
 
 
 def _hint_torch_blocks() -> None:
-    # The application's Python need not have this package installed: its own folder is looked in, for this alone.
+    # The application's Python need not have this package installed: its own folder is searched, only for this.
     package = __file__.rsplit("/", 4)[0]
     sys.path.append(package)
     try:

@@ -49,7 +49,7 @@ int main() {
   REQUIRE(journal.thread != std::this_thread::get_id());
   REQUIRE(journal.stream == stream && journal.status == cudaSuccess);
 
-  // What a host function wrote is there for the kernels behind it, in another stream through an event.
+  // What a host function wrote is there for the kernels after it, in another stream through an event.
   cudaEvent_t event;
   CHECK(cudaEventCreate(&event));
   CHECK(cudaLaunchHostFunc(stream, write, counter));

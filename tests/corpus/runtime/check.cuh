@@ -4,7 +4,6 @@
 #include "../checks.hpp"
 
 #include <cmath>
-#include <random>
 
 #define CHECK(call) ANSWER_MUST_BE(call, cudaSuccess, cudaGetErrorName)
 #define EXPECT(call, error) ANSWER_MUST_BE(call, error, cudaGetErrorName)
@@ -30,12 +29,18 @@ template <class T> struct Buffer {
   void fill(int byte) { CHECK(cudaMemset(data, byte, size * sizeof(T))); }
 };
 
+inline uint64_t mixed(uint64_t bits) {
+  bits = (bits ^ bits >> 30) * 0xbf58476d1ce4e5b9;
+  bits = (bits ^ bits >> 27) * 0x94d049bb133111eb;
+  return bits ^ bits >> 31;
+}
+
 // The same values in every run: integers of the whole range, floating point in [-1, 1).
 template <class T> std::vector<T> random_values(size_t count, unsigned seed = 1) {
-  std::mt19937_64 generator(seed);
+  uint64_t state = seed;
   std::vector<T> values(count);
   for (T &value : values) {
-    uint64_t bits = generator();
+    uint64_t bits = mixed(state += 0x9e3779b97f4a7c15);
     if constexpr (std::is_floating_point_v<T>)
       value = static_cast<T>(static_cast<double>(bits >> 11) * 0x1p-52 - 1);
     else
@@ -57,7 +62,7 @@ void close(const char *what, const std::vector<T> &got, const std::vector<T> &ex
   }
 }
 
-// The last line of main: what the kernels left behind must be no error either.
+// The last line of main: the kernels must have left no error either.
 inline int ok() {
   CHECK(cudaDeviceSynchronize());
   CHECK(cudaGetLastError());

@@ -1,6 +1,11 @@
 // covers: CUB on the device, the block and the warp: reduce, scan, radix sort.
 #include <algorithm>
-#include <cub/cub.cuh>
+#include <cub/block/block_radix_sort.cuh>
+#include <cub/block/block_reduce.cuh>
+#include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_reduce.cuh>
+#include <cub/device/device_scan.cuh>
+#include <cub/warp/warp_scan.cuh>
 #include <numeric>
 
 #include "check.cuh"

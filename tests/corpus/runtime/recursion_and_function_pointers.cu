@@ -7,7 +7,7 @@ __device__ __noinline__ unsigned ackermann(unsigned m, unsigned n) {
   return n == 0 ? ackermann(m - 1, 1) : ackermann(m - 1, ackermann(m, n - 1));
 }
 
-// Queens that stand on `row` and those after it, in columns that are still free.
+// Queens on `row` and those after it, in columns that are still free.
 __host__ __device__ __noinline__ int queens(int size, int row, unsigned columns, unsigned up, unsigned down) {
   if (row == size)
     return 1;

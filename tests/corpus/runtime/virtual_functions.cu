@@ -62,7 +62,7 @@ __global__ void ask(Shape *const *shapes, Named *const *names, float *areas, int
   labels[i] = names[i] ? names[i]->label() : -1;
 }
 
-// Leaves no address of the heap behind: no two replays need agree on one.
+// Leaves no address of the heap in memory: no two replays need agree on one.
 __global__ void destroy(Shape **shapes, Named **names, int count) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= count)

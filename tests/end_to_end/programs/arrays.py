@@ -158,7 +158,7 @@ def main() -> None:
         for number, subject in enumerate(subjects):
             subject.use(number % 4 + window)
         line(*lines, device, window)
-        # One that lives only inside the window, and one of the same shape behind it: the handle may be the same.
+        # One that lives only inside the window, and one of the same shape after it: the handle may be the same.
         for turn in range(2):
             array = made("cuArray3DCreate_v2", ctypes.byref(Descriptor(64, 32, 0, UINT8, 1, 0)))
             flat(array, ctypes.addressof(picture), 64, 32, True)

@@ -34,7 +34,7 @@ def start(device: int = 0) -> Any:
 
 
 def load(text: str) -> Any:
-    """A module of PTX; `text` is what stands behind its header."""
+    """A module of PTX; `text` is what follows its header."""
     return check(cu.cuModuleLoadData((HEADER + text).encode()))
 
 

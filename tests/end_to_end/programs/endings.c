@@ -2,7 +2,7 @@
 // usage: endings WAY THREADS [PROGRAM]
 //
 // Each thread has a stream and a buffer of its own, launches count_up three times and prints what came out.
-// Its module is loaded from endings_image.so, where the image stands as data.
+// Its module is loaded from endings_image.so, where the image is data.
 #include "../../../samples/common/driver.h"
 
 #include <pthread.h>

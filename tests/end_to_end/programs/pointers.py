@@ -48,7 +48,7 @@ GET = {
     "halves": "ld.global.u32 %r2, [%table+16]; ld.global.u32 %r3, [%table]; mov.b64 %data, {%r2, %r3};",
     "graph": "ld.param.u32 %r2, [packed+4]; ld.param.u32 %r3, [packed+8]; mov.b64 %data, {%r2, %r3};",
     "xor": f"ld.global.u64 %data, [%table]; xor.b64 %data, %data, {KEY};",
-    # from the end: the last element stands 4 * COUNT bytes before it
+    # from the end: the last element is 4 * COUNT bytes before it
     "end": f"ld.global.u64 %data, [%table]; sub.u64 %data, %data, {4 * COUNT};",
 }
 WORK = {

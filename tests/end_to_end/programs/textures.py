@@ -2,7 +2,7 @@
 
 usage: textures.py [--hold] [--graph]: with --hold the kernels only look at the handles, for drivers that execute no
 textures; with --graph each launch is a graph of its own.
-Each launch stands in a stretch of its own for `--launch N`:
+Each launch has a stretch of its own for `--launch N`:
 1 filters a 2D texture into linear memory  2 the same through a handle kept in memory  3 writes a 2D surface
 4 reads it back as a texture  5 fetches from a texture over linear memory  6 reads a mipmap level by level
 7 a texture reference bound to an array  8 one that is made inside the stretch: array, texture and all

@@ -5,7 +5,7 @@ there does nothing, and neither does one whose addresses are taken. Where AT and
 
   vmm A AT SIZE     memory of the device, mapped (cuMemMap) at this place of the area, which is granules that nobody has
   alias A AT B      the physical memory of B, at another place of the area
-  reg A AT SIZE     memory of the host at this place of the area, registered; ro: for reading alone
+  reg A AT SIZE     memory of the host at this place of the area, registered; ro: read-only
   in A OLD AT SIZE  the same, where OLD was
   dev A SIZE        memory of the device where the driver places it; man: managed, pin: pinned, async: from a pool
   free A
@@ -17,7 +17,7 @@ there does nothing, and neither does one whose addresses are taken. Where AT and
   put I A AT        the address of A + AT becomes entry I of a table in device memory; keep: of one in pinned memory
   go I K            kernel: follows entry I of both tables, and works on the word that it finds
   note I            kernel: both entries I are written into a third table, which is compared
-  past A            kernel: works on the word behind the end of A, which is an error
+  past A            kernel: works on the word past the end of A, which is an error
 """
 
 from __future__ import annotations

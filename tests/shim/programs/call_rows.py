@@ -205,7 +205,7 @@ class Caller:
             return {"ctxCreateParams": (self.buffer(data), {0: data})}
         if function.effect == Effect.LAUNCH:
             return self.launch(function)
-        if function.effect == Effect.GRAPH:
+        if function.effect == Effect.GRAPH_NODE:
             return self.graph_call(symbol)
         if "3DBatch" in symbol or symbol == "cuMemcpy3DWithAttributesAsync":
             return self.boxes(1 if symbol.endswith("AttributesAsync") else rng.choice([1, 3]))
@@ -256,13 +256,6 @@ class Caller:
             "f": (handle, {} if handle in self.launched else {1: attributes_of_kernel})
         }
         self.launched.add(handle)
-        if function.symbol in ("cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync"):
-            # Nothing was said about parameters and block, so the one is empty and the other zero.
-            width, height = (
-                (1, 1) if function.symbol == "cuLaunch" else (rng.randrange(1, 9), rng.randrange(1, 9))
-            )
-            parts = {**given["f"][1], 2: b"", 3: struct.pack("<7I", width, height, 1, 0, 0, 0, 0)}
-            return {"f": (handle, parts), "grid_width": (width, {}), "grid_height": (height, {})}
         values = [rng.randbytes(8) for _ in range(4)]
         packed = b"".join(values)
         layout = struct.pack("<8I", 0, 8, 8, 8, 16, 8, 24, 8)

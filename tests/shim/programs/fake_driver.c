@@ -4,7 +4,7 @@
 //
 // FAKE_LOG=FILE: one line per call, name and arguments in hexadecimal.
 // FAKE_RESULTS=NAME:NUMBER,...: what these functions answer.
-// FAKE_HASH=wrong or slow: how the shim's own kernel goes, which hashes memory.
+
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -222,9 +222,14 @@ EXPORT int cuMemsetD8_v2(uint64_t to, uint8_t value, uint64_t bytes) {
 
 // ---- one device ---------------------------------------------------------------------------------
 
+#ifdef NEWER
+enum { DRIVER_VERSION = 15000 };
+#else
+enum { DRIVER_VERSION = 13050 };
+#endif
 EXPORT int cuDriverGetVersion(int *version) {
   LOGGED(cuDriverGetVersion, (uint64_t)version)
-  *version = 13050;
+  *version = DRIVER_VERSION;
   return 0;
 }
 EXPORT int cuDeviceGetCount(int *count) {
@@ -345,43 +350,6 @@ EXPORT int cuKernelGetParamInfo(uint64_t kernel, uint64_t index, uint64_t *offse
   return name_of(kernel) ? layout(name_of(kernel), index, offset, size) : 400;
 }
 
-// What interposer/contents/hash.c says of a chunk, written a second time: column by column.
-static void hash_chunks(uint32_t blocks, void **values) {
-  uint64_t data = *(uint64_t *)values[0], bytes = *(uint64_t *)values[1], key[4];
-  uint64_t *hashes = *(uint64_t **)values[2];
-  for (int n = 0; n < 4; n++)
-    key[n] = *(uint64_t *)values[3 + n];
-  for (uint32_t chunk = 0; chunk < blocks; chunk++) {
-    uint64_t begin = chunk * 262144ull, length = bytes - begin < 262144 ? bytes - begin : 262144,
-             sums[2] = {0};
-    for (uint64_t column = 0; column < 256; column++) {
-      uint64_t states[2] = {key[0] + column * 0x9e3779b97f4a7c15u, key[1] + column * 0xc2b2ae3d27d4eb4fu};
-      for (uint64_t at = 16 * column; at < length; at += 4096) {
-        uint64_t pair[2] = {0};
-        memcpy(pair, (uint8_t *)(uintptr_t)(data + begin + at), length - at < 16 ? length - at : 16);
-        for (int n = 0; n < 2; n++) {
-          unsigned __int128 product = (unsigned __int128)(pair[n] ^ key[2 + n]) * (pair[1 - n] ^ states[n]);
-          states[n] = (uint64_t)product ^ (uint64_t)(product >> 64);
-        }
-      }
-      for (int n = 0; n < 2; n++) {
-        uint64_t state = (states[n] ^ states[n] >> 32) * 0xd6e8feb86659fd93u;
-        sums[n] += state ^ state >> 29;
-      }
-    }
-    memcpy(hashes + 2 * chunk, sums, sizeof sums);
-  }
-}
-
-static void launch_hash(uint32_t blocks, void **values) {
-  const char *how = getenv("FAKE_HASH");
-  if (how != NULL && !strcmp(how, "slow"))
-    sleep(1); // also where a sanitizer makes the host slow
-  hash_chunks(blocks, values);
-  if (how != NULL && !strcmp(how, "wrong"))
-    **(uint64_t **)values[2] ^= 1;
-}
-
 static int launch(uint64_t function, void **values) {
   const char *name = name_of(function);
   if (name == NULL)
@@ -421,10 +389,6 @@ static int launch(uint64_t function, void **values) {
 EXPORT int cuLaunchKernel(uint64_t function, uint32_t gx, uint32_t gy, uint32_t gz, uint32_t bx, uint32_t by,
                           uint32_t bz, uint32_t shared, uint64_t stream, void **values, void **extra) {
   LOGGED(cuLaunchKernel, function, gx, gy, gz, bx, by, bz, shared, stream, (uint64_t)values, (uint64_t)extra)
-  if (name_of(function) != NULL && !strcmp(name_of(function), "replay_hash_chunks")) {
-    launch_hash(gx, values);
-    return 0;
-  }
   return launch(function, values);
 }
 EXPORT int cuLaunchKernelEx(uint64_t config, uint64_t function, void **values, void **extra) {
@@ -439,10 +403,7 @@ EXPORT int cuGetProcAddress_v2(const char *name, void **function, int version, u
 
 // With -DNEWER: a driver of a release after the table's, with a row that the table does not know.
 #ifdef NEWER
-enum { DRIVER_VERSION = 15000 };
 EXPORT int cuMemAlloc_v9(double other_prototype) { return 0; }
-#else
-enum { DRIVER_VERSION = 13050 };
 #endif
 
 static const struct {

@@ -1,5 +1,5 @@
 // A libcuda.so.1 whose every function hands its argument words to one hook, and answers what that answers.
-// calls.inc is made from the table: floats are words by their bits, large structs by where they stand.
+// calls.inc is made from the table: floats are words by their bits, large structs by their address.
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

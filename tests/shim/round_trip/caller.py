@@ -2,8 +2,8 @@
 
 usage: python -m round_trip.caller {window|setup} SEED FOLDER
 
-The functions, the roles and the counts are those of the table; `recipes.py` has the rest. The recorder stands behind
-the real shim as the application's driver.
+The functions, the roles and the counts are those of the table; `recipes.py` has the rest. The recorder is
+the driver of the application, under the real shim.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _APPEARS = (
     Effect.ALLOC, Effect.HOST_ALLOC, Effect.HOST_REGISTER, Effect.MANAGED_ALLOC, Effect.IMPORT, Effect.GLOBAL,
 )  # fmt: skip
 _DISAPPEARS = (Effect.FREE, Effect.HOST_FREE, Effect.HOST_UNREGISTER, Effect.UNMAP)
-_EFFECTS_OF_GRAPHS = (Effect.GRAPH, Effect.GRAPH_LAUNCH, Effect.BEGIN_CAPTURE, Effect.END_CAPTURE)
+EXECUTABLE_GRAPHS = (Effect.GRAPH, Effect.GRAPH_UPDATE, Effect.GRAPH_NODE, Effect.GRAPH_ENABLE)
+_EFFECTS_OF_GRAPHS = (*EXECUTABLE_GRAPHS, Effect.GRAPH_LAUNCH, Effect.BEGIN_CAPTURE, Effect.END_CAPTURE)
 _OF_GRAPHS = ("cuGraphExecDestroy", "cuGraphUpload", "cuGraphUpload_ptsz")
 _COUNTED = (Role.IN, Role.OUT, Role.INOUT)
 
@@ -199,7 +200,7 @@ class Caller:
         return ctypes.addressof(holder)
 
     def block(self, size: int = 64) -> int:
-        """Device memory with at least `size` bytes behind the address."""
+        """Device memory with at least `size` bytes from the address on."""
         if not self._blocks or self.rng.random() < 0.02 or size > 1 << 15:
             bytes_ = max(1 << 16, size)
             base = self._output("cuMemAlloc_v2", "dptr", 8, bytesize=bytes_)
@@ -401,7 +402,9 @@ class Caller:
 
 def _takes(function: Function, c_type: str) -> bool:
     by_value = any(p.role == Role.HANDLE and p.c_type == c_type for p in function.parameters)
-    return by_value and function.effect != Effect.GRAPH and function.symbol not in exceptions.EXCEPTIONS
+    return (
+        by_value and function.effect not in EXECUTABLE_GRAPHS and function.symbol not in exceptions.EXCEPTIONS
+    )
 
 
 def _ends(function: Function) -> bool:

@@ -23,12 +23,12 @@ EXCEPTIONS: dict[str, str] = {
             "cuTensorMapEncodeTiled", "cuTensorMapEncodeIm2col", "cuTensorMapEncodeIm2colWide",
             "cuTensorMapReplaceAddress",
         ),
-        "called again only for maps that stand in parameters or memory; see test_tensor_maps.py",
+        "called again only for maps in parameters or memory; see test_tensor_maps.py",
     ),
     **REFUSED,
     **dict.fromkeys(
         ("cuGraphAddMemAllocNode", "cuGraphAddMemFreeNode"),
-        "memory of graphs is placed beforehand; see tests/end_to_end/test_graphs.py",
+        "memory of graphs is placed beforehand; see tests/end_to_end/replays/test_graph_programs.py",
     ),
 }  # fmt: skip
 
@@ -42,12 +42,6 @@ _PLACED = "memory is placed from the ranges of the snapshot"
 
 NOT_OF_A_SETUP: dict[str, str] = {
     **dict.fromkeys(("cuCtxSetCurrent", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"), _SUMMED_UP),
-    **dict.fromkeys(
-        (
-            "cuFuncSetBlockShape", "cuFuncSetSharedSize", "cuParamSetSize", "cuParamSeti", "cuParamSetf", "cuParamSetv",
-        ),
-        "a launch holds all of it",
-    ),
     "cuCtxAttach": "counts the users of a context that exists",
     "cuCtxDisablePeerAccess": "takes back what a call before it did",
     **dict.fromkeys(("cuProfilerStart", "cuProfilerStop"), "bound the window"),

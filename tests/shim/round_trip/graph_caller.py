@@ -236,7 +236,7 @@ class GraphCaller:
         self.launch(executable)
 
     def capture(self, begin: str, end: str, update: str) -> int:
-        """A graph of two kernels beside each other behind a third, from a stream. Gives it made executable."""
+        """A graph of two kernels beside each other after a third, from a stream. Gives it made executable."""
         stream, graph, kernels = self._caller.object("CUstream"), 0, []
         for _ in range(3):  # while a stream is captured, no memory may be touched for the first time
             kernels.append(self._caller.words_for("cuLaunchKernel", hStream=stream))

@@ -30,7 +30,7 @@ def file_contents(position: int) -> Callable[[Recorder, Function, list[int]], An
     def describe(recorder: Recorder, function: Function, words: list[int]) -> Any:
         text = ctypes.string_at(words[position]).decode()
         if not text.startswith("/"):
-            return text  # an image that stands in memory: what the replay was given
+            return text  # an image that is in memory: what the replay was given
         with open(text) as file:
             return file.read()
 

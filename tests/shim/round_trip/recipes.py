@@ -1,5 +1,5 @@
 """What the table cannot say about valid calls, and about what their custom parameters point to: which recipe and which
-meaning each has. They stand in the files beside this one, by family.
+meaning each has. They are in the files beside this one, by family.
 """
 
 from __future__ import annotations
@@ -26,16 +26,10 @@ from .copies import (
     with_attributes,
 )
 from .launches import (
-    OLD_LAUNCHES,
-    as_old_launch,
     attribute_value,
-    described_old_launch,
     launch_config,
     launch_parameters,
     no_extra,
-    old_launch,
-    old_offset,
-    old_vector,
     stream_attribute,
 )
 from .objects import (
@@ -88,7 +82,6 @@ ALSO_ACCEPTED = {"CUfunction": ("CUkernel",)}
 
 
 RECIPES: dict[str, Callable[[Caller, Function], dict[str, int]]] = {
-    **dict.fromkeys(OLD_LAUNCHES, old_launch),
     **dict.fromkeys(("cuMemcpyBatchAsync", "cuMemcpyBatchAsync_v2"), batch_of_copies),
     **dict.fromkeys(
         ("cuMemcpy3DBatchAsync", "cuMemcpy3DBatchAsync_v2", "cuMemcpy3DWithAttributesAsync"), batch_of_boxes
@@ -102,9 +95,6 @@ RECIPES: dict[str, Callable[[Caller, Function], dict[str, int]]] = {
     "cuStreamSetAttribute": stream_attribute,
     "cuMemPoolCreate": pool_properties,
     "cuMemPoolSetAccess": pool_access,
-    "cuParamSeti": old_offset,
-    "cuParamSetf": old_offset,
-    "cuParamSetv": old_vector,
     "cuMemcpy": unified_copy,
     "cuMemcpyAsync": unified_copy,
     "cuModuleLoad": image_file("fname"),
@@ -193,12 +183,6 @@ SEEN_AT_LAUNCH = frozenset(
 )  # fmt: skip
 
 
-for _symbol in OLD_LAUNCHES:
-    PARAMETERS[_symbol, "f"] = described_old_launch
-    INSTEAD[_symbol] = "cuLaunchKernel"
-    TRANSLATED[_symbol] = as_old_launch
-
-
 for _symbol in ("cuModuleLoadDataEx", "cuLibraryLoadData", "cuLibraryLoadFromFile"):
     for _keys, (_values, _count) in OPTIONS.items():
         PARAMETERS[_symbol, _keys] = partial(option_pairs, keys=_keys)
@@ -210,7 +194,7 @@ for _symbol in ("cuLaunchKernel", "cuLaunchKernelEx", "cuLaunchCooperativeKernel
     PARAMETERS[_symbol, "extra"] = no_extra
 
 
-# C type of a custom parameter -> what stands there
+# C type of a custom parameter -> what is there
 CUSTOM_TYPES: dict[str, Callable[[Recorder, Function, list[int], int], Any]] = {
     "const CUlaunchConfig *": launch_config,
     "const CUDA_MEMCPY2D *": copy_2d,

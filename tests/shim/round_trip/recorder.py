@@ -1,6 +1,6 @@
-"""A driver that writes down what it was asked: the same one stands behind the application and behind the replay.
+"""A driver that writes down what it was asked: the application and the replay both call it.
 
-It sits behind the hook of `programs/recording_driver.c`. What a call was given is described in terms that both
+It is called by the hook of `programs/recording_driver.c`. What a call was given is described in terms that both
 sides share, so that the two descriptions can be compared:
 
 - a handle is named by the call that made it, whatever its value: "CUstream of call 12";
@@ -121,7 +121,6 @@ class Recorder:
         self._contexts: list[int] = []
         self._noise = random.Random(first_handle)
         self._variables: dict[str, int] = {}
-        self._old_launches: dict[int, dict[str, Any]] = {}
         self.memory = Memory()
         self.graphs: Graphs = Graphs(self)
         self.hook = HOOK(self._called)
@@ -426,34 +425,6 @@ class Recorder:
 
     def _cuEventElapsedTime(self, arguments: dict[str, int], label: int | None) -> None:
         ctypes.memmove(arguments["pMilliseconds"], struct.pack("<f", 0.5), 4)
-
-    # The protocol of CUDA 2 and 3: by function, what it will be launched with. Only what the application says counts.
-
-    def old_launch(self, function: int) -> dict[str, Any]:
-        return self._old_launches.setdefault(
-            function, {"block": [0, 0, 0], "shared": 0, "size": 0, "bytes": bytearray(4096)}
-        )
-
-    def _cuFuncSetBlockShape(self, arguments: dict[str, int], label: int | None) -> None:
-        self.old_launch(arguments["hfunc"])["block"] = [arguments[axis] for axis in "xyz"]
-
-    def _cuFuncSetSharedSize(self, arguments: dict[str, int], label: int | None) -> None:
-        self.old_launch(arguments["hfunc"])["shared"] = arguments["bytes"]
-
-    def _cuParamSetSize(self, arguments: dict[str, int], label: int | None) -> None:
-        self.old_launch(arguments["hfunc"])["size"] = arguments["numbytes"]
-
-    def _set_number(self, arguments: dict[str, int], label: int | None) -> None:
-        at = arguments["offset"]
-        self.old_launch(arguments["hfunc"])["bytes"][at : at + 4] = arguments["value"].to_bytes(4, "little")
-
-    _cuParamSeti = _cuParamSetf = _set_number
-
-    def _cuParamSetv(self, arguments: dict[str, int], label: int | None) -> None:
-        at, size = arguments["offset"], arguments["numbytes"]
-        self.old_launch(arguments["hfunc"])["bytes"][at : at + size] = ctypes.string_at(
-            arguments["ptr"], size
-        )
 
     def _resolve(self, arguments: dict[str, int], label: int | None) -> int:
         return 500  # the tests look symbols up by dlsym

@@ -8,17 +8,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from replay.api.executed import NOT_EXECUTED
 from replay.api.functions import by_symbol
 from replay.api.graphs import WAITING
 from replay.api.vocabulary import Effect, Function, Role
-from replay.engine.driver import argument_type
+from replay.engine.arguments.prepared import Prepared
+from replay.engine.driver import Driver, argument_type
 from replay.engine.execution.executor import Executor
-from replay.engine.execution.inputs import Prepared
 from replay.engine.program import Program
 from replay.engine.session import Session
 from replay.pack import pack
-from replay.pack.survey.state import _WITHOUT_CONTEXT
 from replay.planning.spans import plan_spans
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Range
@@ -33,7 +31,7 @@ _NOT_MOVED = (
 AppCall = tuple[str, list[int], int]  # symbol, words, result
 
 
-class RecordedDriver:
+class RecordedDriver(Driver):
     """The engine's view of the recording driver: functions with the exact ABI, as `LoadedDriver` makes them."""
 
     def __init__(self, library: Path) -> None:
@@ -140,7 +138,7 @@ class _Replay:
     def turn_back(self, address: int) -> int:
         if self._executor is None:
             return address
-        addresses = self._executor.addresses
+        addresses = self._executor.builder.addresses
         for captured, (size, live) in addresses._loose.items():
             if live is not None and live <= address < live + size:
                 return captured + address - live
@@ -164,7 +162,7 @@ def replay(
     with SnapshotReader(folder / "x.rsnap") as reader, _watched(state.before, state.after):
         program = Program(reader, best_effort=False)
         calls = program.setup + program.window
-        # Calls that sum up the currency of contexts stand in the setup with no time of their own.
+        # Calls that sum up which contexts are current are in the setup with no time of their own.
         state.labels = labels_of([call for call in calls if call.enter_ns], application)
         spans = plan_spans(program.ranges.values())
         try:
@@ -184,7 +182,7 @@ def replay(
         recorder.asked,
         {state.labels[call.number]: call for call in calls if call.number in state.labels},
         list(program.ranges.values()),
-        [*program.left_out, *session.executor.notes],
+        [*program.left_out, *session.notes],
     )
 
 
@@ -241,14 +239,16 @@ def compare(application: Sequence[AppCall], first: dict[int, list[Asked]], secon
             said = any(note.startswith(f"{function.symbol} was not executed: ") for note in second.notes)
             # What went into the capture of a stream is seen in the graphs that are compared.
             captured = call.in_capture or function.effect in (Effect.BEGIN_CAPTURE, Effect.END_CAPTURE)
-            known = said or outlives or captured or function.meaning in (*NOT_EXECUTED, *CURRENCY)
+            known = said or outlives or captured or not function.is_replayed or function.effect in CURRENCY
             if not known:
                 result.problems.append(f"{where}: was not replayed")
             result.problems += _compare_record(where, function, asked, call)
     return result
 
 
-CURRENCY = ("cuCtxSetCurrent", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2")
+CURRENCY = (Effect.SET_CURRENT, Effect.PUSH_CURRENT, Effect.POP_CURRENT)
+# What these do depends on no current context.
+_WITHOUT_CONTEXT = ("cuInit", "cuDev", "cuCtxCreate", "cuGreenCtx", "cuCtxFromGreenCtx")
 PLACED = frozenset(
     (
         Effect.ALLOC, Effect.FREE, Effect.HOST_ALLOC, Effect.HOST_FREE, Effect.HOST_REGISTER, Effect.HOST_UNREGISTER,
@@ -311,7 +311,7 @@ def _compare_memory(
 
 
 def _compare_record(where: str, function: Function, asked: Asked, call: Call) -> list[str]:
-    """What the engine leaves out stands in the snapshot as the first driver was asked."""
+    """What the engine leaves out is in the snapshot as the first driver was asked."""
     problems = []
     for position, parameter in enumerate(function.parameters):
         size = min(parameter.size_bytes, 8)

@@ -29,6 +29,20 @@ def test_an_application_that_ended_while_memory_was_copied_leaves_no_snapshot(tm
     assert advice.startswith("capture again")
 
 
+def test_a_driver_that_was_loaded_and_not_started_is_told(tmp_path):
+    """As by a runtime of CUDA 13, which finds the driver too old."""
+    folder = tmp_path / "x.rcap"
+    folder.mkdir()
+    (folder / "launcher.json").write_text("{}")
+    assert "never used CUDA" in explained(folder)[0]
+    (folder / "driver.17").touch()
+    failure, advice = explained(folder)
+    assert (
+        failure == "./app loaded the driver and never called cuInit, or could not write into the raw capture"
+    )
+    assert "replay doctor" in advice
+
+
 def test_a_failed_cuinit_is_told_with_its_error(tmp_path):
     writer = RawWriter(tmp_path / "x.rcap")
     writer.open_window("--all")

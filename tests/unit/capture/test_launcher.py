@@ -19,6 +19,7 @@ import pytest
 from replay import settings
 from replay.capture import launcher
 from replay.capture.launcher import (
+    NEEDS_GLIBC,
     capture_environment,
     make_raw_folder,
     run_application,
@@ -64,7 +65,7 @@ def environment_of(base, selection, driver):
     )
 
 
-def test_preloaded_libraries_and_library_path_are_kept_behind_ours():
+def test_preloaded_libraries_and_library_path_are_kept_after_ours():
     base = {
         "LD_PRELOAD": "/lib/asan.so",
         "LD_LIBRARY_PATH": "/a:/b",
@@ -150,7 +151,7 @@ def test_interposer_under_a_path_with_a_space_is_preloaded_from_a_copy(
     assert "libreplay_interposer.so" in text
     copied = text.splitlines()[-1]
     assert " " not in copied
-    assert not Path(copied).exists(), "the copy was left behind"
+    assert not Path(copied).exists(), "the copy remains"
 
 
 def test_driver_folder_with_a_colon_is_copied(interposer, raw, tmp_path):
@@ -209,7 +210,7 @@ def test_signals_reach_the_application_and_the_launcher_lives_on(interposer, raw
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.send_signal(number)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=100)
     assert output == f"application got {number.name}\nended with 5\n"
     assert process.returncode == 0
 
@@ -229,7 +230,7 @@ def test_processes_that_outlive_the_application_are_waited_for_in_bounded_time(i
     (raw / "incomplete").write_bytes(b"")
     hold = (
         "import fcntl, sys, time; f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_SH);"
-        "print(1, flush=True); time.sleep(30)"
+        "print(1, flush=True); time.sleep(600)"
     )
     holder = subprocess.Popen([sys.executable, "-c", hold, str(raw / "incomplete")], stdout=subprocess.PIPE)
     assert holder.stdout is not None
@@ -237,7 +238,7 @@ def test_processes_that_outlive_the_application_are_waited_for_in_bounded_time(i
     try:
         begin = time.monotonic()
         assert run(["true"], raw).left_behind
-        assert time.monotonic() - begin < 10
+        assert time.monotonic() - begin < 60
     finally:
         holder.kill()
         holder.communicate()
@@ -279,12 +280,22 @@ def test_programs_that_cannot_be_preloaded_are_recognised(tmp_path):
     source.write_text("int main(void) { return 0; }\n")
     built = subprocess.run(["cc", "-static", "-o", program, source], capture_output=True, check=False)
     if built.returncode:
-        pytest.skip("no static libc here")
+        pytest.skip("needs a static libc: apt install libc6-dev")
     assert "statically linked" in why_not_preloaded(str(program))
     wrapped = explain_absence(PackReport(), "--all", ["timeout", "10", str(program)])[0]
     assert f"{program} is a statically linked program" in wrapped
     program.chmod(0o4755)
     assert "setuid" in why_not_preloaded(str(program))
+
+
+def test_a_program_of_musl_is_refused_before_it_starts(tmp_path):
+    source, program = tmp_path / "a.c", tmp_path / "a"
+    source.write_text("int main(void) { return 0; }\n")
+    loader = "-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1"
+    subprocess.run(["cc", loader, "-o", program, source], check=True)
+    assert why_not_preloaded(str(program)) == NEEDS_GLIBC
+    with pytest.raises(CaptureError, match="linked with musl"):
+        launcher._start([str(program)], {})
 
 
 def test_default_output_is_named_after_the_program():
@@ -333,7 +344,7 @@ def test_ctrl_c_on_a_terminal_reaches_the_application_once(interposer, raw, tmp_
         "got = []\n"
         "signal.signal(signal.SIGINT, lambda *_: got.append(1))\n"
         "print('ready', flush=True)\n"
-        "deadline = time.monotonic() + 20\n"
+        "deadline = time.monotonic() + 100\n"
         "while not got and time.monotonic() < deadline: time.sleep(0.01)\n"
         "time.sleep(0.5)\n"
         "print('interrupts:', len(got), flush=True)\n"

@@ -56,7 +56,7 @@ def test_flipped_bit_is_damage_at_its_record_and_everything_before_is_usable(sma
     record = random.Random(seed).randrange(len(small.offsets))
     start = small.offsets[record]
     end = [*small.offsets, len(whole)][record + 1]
-    # Behind the size and the kind, whose damage shows as another sort of ending.
+    # After the size and the kind, whose damage shows as another sort of ending.
     position = random.Random(seed + 1000).randrange(start + 12, end)
     whole[position] ^= 1 << seed % 8
     small.path.write_bytes(whole)
@@ -91,7 +91,7 @@ def test_fillers_of_any_size_are_passed_over(tmp_path):
     writer.note(NoteCode.THREADS_BUSY, "one")
     for size in (8, 16, 24, 32, 4096, records.BLOCK_BYTES, 2 * records.BLOCK_BYTES + 8):
         writer.filler(size)
-        writer.note(NoteCode.THREADS_BUSY, f"behind {size}")
+        writer.note(NoteCode.THREADS_BUSY, f"after {size}")
     writer.close()
     offsets, _ = read(writer.path)
     assert offsets == writer.offsets
@@ -155,7 +155,7 @@ def test_records_that_still_stand_in_the_halves_follow_the_log(small, first):
     for in_log in range(0, count, 3):
         for in_first in range(in_log + 1, count + 1, 4):
             data = with_halves(small, in_log, in_first, first, junk=b"\xa5")
-            # What was written of a half whose place still stands may be there in part, and so may more.
+            # What was written of a half whose place is still set may be there in part, and so may more.
             for more in (b"", b"\x01" * 40, b"\x01" * 9000):
                 other.write_bytes(data + more)
                 offsets, ending = read(other)
@@ -201,7 +201,7 @@ def test_places_that_make_no_sense_are_damage(small, places, half_bytes):
     assert (offsets, ending.state) == ([], "damaged")
 
 
-def test_halves_far_behind_the_log_cost_nothing(small):
+def test_halves_far_past_the_log_cost_nothing(small):
     data = bytearray(with_halves(small, 3, 6))
     struct.pack_into("<QQ", data, 32, 1 << 62, 0)
     small.path.write_bytes(data)

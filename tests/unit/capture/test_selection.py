@@ -8,7 +8,6 @@ from replay.capture.selection import (
     LAST_LAUNCH,
     Selection,
     check_expression,
-    parse_bytes,
     parse_launches,
     parse_selection,
 )
@@ -77,13 +76,6 @@ def test_what_makes_no_sense_is_a_usage_error(words):
 )
 def test_launches(text, expected):
     assert parse_launches(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"), [("1", 1), ("4096", 4096), ("1k", 1024), ("2GiB", 2 << 30), ("3 mb", 3 << 20)]
-)
-def test_sizes(text, expected):
-    assert parse_bytes(text) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The variables that make Python stacks hand over PTX, and the two programs behind them."""
+"""The variables that make Python stacks hand over PTX, and the two programs that they name."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_users_own_sitecustomize_runs_and_finds_its_path(tmp_path):
 
 
 def test_only_nvjitlink_is_hidden_from_the_loader_of_cuda_libraries():
-    pytest.importorskip("cuda.pathfinder")
+    pytest.importorskip("cuda.pathfinder", reason="needs cuda.pathfinder: pip install cuda-pathfinder")
     script = """
 from cuda import pathfinder
 try:

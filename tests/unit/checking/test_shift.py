@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.engine.checking.shift import AREAS, plan_targets
 from replay.engine.placing import layouts
 from replay.engine.placing.memory import GRANULE_BYTES
+from replay.engine.relocation.shift import AREAS, plan_targets
 from replay.planning.spans import Span
 
 MIB = 1 << 20
@@ -20,7 +20,7 @@ BASE = 0x7F00_0000_0000
 
 @st.composite
 def neighbours(draw):
-    """Spans one behind the other, of granules or pages."""
+    """Spans one after the other, of granules or pages."""
     spans, address = [], BASE
     for gap, size, host in draw(
         st.lists(st.tuples(st.integers(0, 5), st.integers(1, 9), st.booleans()), min_size=1, max_size=50)
@@ -59,7 +59,7 @@ def test_a_worker_of_the_other_layout_has_its_libraries_far_from_where_applicati
     assert name == "random"
     other, name = first_library("bottom_up_fixed")
     if name != "bottom_up_fixed":
-        pytest.skip("this container does not permit another personality")
+        pytest.skip("needs personality(2), which this container does not permit")
     assert ordinary - other > 1 << 42
     assert first_library("bottom_up_fixed")[0] == other
     again, name = first_library("random")

@@ -7,19 +7,17 @@ import struct
 
 import pytest
 
-from replay.engine.checking.suspects import Known, find_false, find_followed, find_missed, touched_address
-from replay.results.schema import MovedWord, PlacedRange, Placement
+from replay.engine.relocation.known import Known
+from replay.engine.relocation.suspects import find_false, find_followed, find_missed, touched_address
+from replay.results.run.placement import MovedWord, PlacedRange, Placement
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import CHUNK_BYTES, Census
 
+from ..small_snapshots import u64
 from ..snapshot_factory import SnapshotFactory
 
 TABLE, DATA, FAR = 0x7F3A_1000_0000, 0x7F3A_2000_0000, 0x7E55_4000_0000
 GIB = 1 << 30
-
-
-def u64(*values):
-    return struct.pack(f"<{len(values)}Q", *values)
 
 
 @pytest.fixture
@@ -53,7 +51,7 @@ def test_words_of_the_census_are_not_missed_and_others_are(searched):
     assert found(missed) == [("word", "memory", 16, DATA + 8)]
 
 
-def test_the_end_of_a_range_is_looked_for_and_what_lies_behind_it_is_not(searched):
+def test_the_end_of_a_range_is_looked_for_and_what_follows_it_is_not(searched):
     _, missed = searched(u64(DATA + 4096, DATA + 4097, DATA - 1))
     assert found(missed) == [("word", "memory", 0, DATA + 4096)]
 
@@ -102,7 +100,7 @@ def test_an_error_names_captured_addresses_only(searched):
     assert touched_address(f"illegal read of 4 bytes at {DATA + 4:#x}, block 0", known) == DATA + 4
     assert (
         touched_address(f"at 0xdeadbeef00 and {DATA + 4096 + 100:#x}", known) == DATA + 4096 + 100
-    )  # just behind
+    )  # just past the end
     assert touched_address("CUDA_ERROR_ILLEGAL_ADDRESS at 0xdeadbeef00", known) == 0
 
 

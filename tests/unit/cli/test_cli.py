@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import replay
-from replay.cli import COMMANDS, main
+from replay.cli import COMMANDS, EARLIER, main
 from replay.errors import ExitCode, GateFailed, ReplayError, UsageError
 from replay.settings import ALL, THREADS, TRACEBACK
 
@@ -67,6 +67,32 @@ def test_info_imports_neither_cuda_nor_numpy(snapshot: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_is_free_of_the_notation_of_its_library(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(name, "--help") == 0
+    out = capsys.readouterr().out
+    assert re.match(rf"Usage: replay {name} \[OPTIONS\] ?[^{{<]*\n", out)
+    assert re.search(r"x>=\d|<list|default: \(", out) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [(name, words) for name in EARLIER for words in EARLIER[name].items()]
+)
+def test_an_earlier_spelling_works_and_is_named(
+    name: str, words: tuple[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[list[str]] = []
+    monkeypatch.setattr("replay.cli._dispatch", lambda arguments: seen.append(arguments) or 0)
+    earlier, now = words
+    assert run(name, "x", earlier, "3", f"{earlier}=4") == 0
+    assert seen == [[name, "x", now, "3", f"{now}=4"]]
+    assert capsys.readouterr().err == f"replay {name}: {earlier} is now {now}\n" * 2
+    assert run(name, "x", earlier, "3", "-q") == 0
+    assert capsys.readouterr().err == ""
+    assert run("compare", "--rounds", "3") == 0  # pairs, which are no samples
+    assert seen[-1] == ["compare", "--rounds", "3"]
 
 
 def test_version_and_module_entry() -> None:

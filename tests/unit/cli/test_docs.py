@@ -18,10 +18,9 @@ from replay.cli.group import build
 from replay.variants import model
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-PAGES = [
-    page
-    for pattern in ("*.md", "docs/**/*.md", "samples/*.md", "replay/**/*.md")
-    for page in sorted(REPOSITORY.glob(pattern))
+FOLDERS = ("docs", "interposer", "replay", "samples", "tests")
+PAGES = sorted(REPOSITORY.glob("*.md")) + [
+    page for folder in FOLDERS for page in sorted((REPOSITORY / folder).rglob("*.md"))
 ]
 
 
@@ -46,6 +45,67 @@ def test_files_that_are_cited_exist(page):
         assert (REPOSITORY / path).exists(), f"{path} is not there"
         if name:
             assert re.search(rf"\b{name}\(", (REPOSITORY / path).read_text()), f"{path} has no {name}"
+
+
+# A file named in a sentence. A bare name is one of the same part of the project; pages and tests name those of any.
+FILE_NAME = re.compile(
+    r"(?<![\w/~$*{}<>-])(?:\.+/)*((?:[\w.-]+/)*[\w-]+\.(?:py|c|h|cpp|hpp|def|md|sh))\b(?![/*({]|\.\w)"
+)
+SUFFIXES = {".py", ".c", ".h", ".cpp", ".hpp", ".def", ".md", ".sh"}
+# Headers of CUDA and of the system, files of other projects, files that users and exports write, names to be filled in.
+ELSEWHERE = re.compile(
+    r"(cuda|crt/|nv|linux/|cooperative_groups|malloc)[\w/]*\.h|runtime/cuda/kernel_launcher\.cpp"
+    r"|train\.py|main\.cpp|export\.h|page\.md|programs/name\.c|.*\b(NAME|RUNNER|SAMPLE|DATE-MACHINE)\.\w+"
+)
+
+
+# a string of three quotes, a docstring where nothing comes before it on its line, or a comment
+STRING_OR_COMMENT = re.compile(r'(^[ \t]*)?("""[\s\S]*?""")|(?:^|\s)(#.*)', re.MULTILINE)
+
+
+def sentences(source):
+    """What a file says to its reader: a page without its fences, the comments and docstrings of a program."""
+    text = source.read_text()
+    if source.suffix == ".md":
+        return FENCE.sub("", text)
+    if source.suffix not in (".py", ".sh"):
+        return "\n".join(re.findall(r"//.*|/\*[\s\S]*?\*/", text))
+    found = STRING_OR_COMMENT.findall(text)
+    return "\n".join(
+        comment or string for start, string, comment in found if comment or start or text.startswith(string)
+    )
+
+
+def test_files_named_in_sentences_exist():
+    parts = [*FOLDERS, "benchmarks", "cmake", "emulator", "submission", ".ci"]
+    files = [
+        path for part in parts for path in (REPOSITORY / part).rglob("*.*") if "__pycache__" not in path.parts
+    ]
+    files += REPOSITORY.glob("*.md")
+    paths = [path.relative_to(REPOSITORY).parts for path in files]
+    ends = {"/".join(path[start:]) for path in paths for start in range(len(path))}
+    ends_in_part = {(path[0], "/".join(path[start:])) for path in paths for start in range(len(path))}
+    gone = []
+    for source, (part, *_) in zip(files, paths, strict=True):
+        if source.suffix not in SUFFIXES or "generated" in source.parts:
+            continue
+        for name in FILE_NAME.findall(sentences(source)):
+            anywhere = "/" in name or source.suffix == ".md" or part == "tests"
+            found = name in ends if anywhere else (part, name) in ends_in_part
+            if not found and not ELSEWHERE.fullmatch(name):
+                gone.append(f"{source.relative_to(REPOSITORY)}: {name}")
+    assert gone == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_prose_has_lines_of_120_columns_at_most(page):
+    for number, line in enumerate(FENCE.sub(_blank, page.read_text()).splitlines(), start=1):
+        is_breakable = " " in line.lstrip() and not line.startswith(("#", "|", "    "))
+        assert len(line) <= 120 or not is_breakable, f"{page.name}:{number} has {len(line)} columns"
+
+
+def _blank(fence):
+    return "\n" * fence.group().count("\n")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -117,7 +177,7 @@ def test_the_page_of_a_command_names_its_options_and_no_others(name):
     page = text if name != "run" else text + (REPOSITORY / "docs" / "variants.md").read_text()
     common = {"-h", "--help", "--quiet", "--output", "--json", "-q", "--driver", "--timeout"}
     assert [word for word in sorted(known - common) if word not in page] == []
-    synopsis = FENCE.search(text).group(1)
+    synopsis = next(fence for fence in FENCE.findall(text) if not fence.startswith("$ "))  # after the example
     if IS_SYNOPSIS.search(synopsis):
         named = re.findall(r"(?<![\w-])--?[a-z][a-z-]*", synopsis)
         assert [word for word in named if word not in known and name != "history"] == []

@@ -18,7 +18,7 @@ from ..saxpy_snapshot import IMAGE_DIGEST, PTX
 def test_dump_writes_everything_and_numpy_reads_it(
     snapshot: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    numpy = pytest.importorskip("numpy")
+    numpy = pytest.importorskip("numpy", reason="needs numpy: pip install numpy")
     folder = snapshot.parent / "out"
     assert run("dump", snapshot, "-o", folder) == 0
     assert sorted(path.name for path in folder.iterdir()) == sorted(
@@ -53,7 +53,7 @@ def test_dump_writes_everything_and_numpy_reads_it(
 
 @pytest.mark.parametrize("selector", ["2", "0x7f0001000000", "0x7f0001249eff"])
 def test_dump_of_one_buffer_with_a_type(snapshot: Path, selector: str) -> None:
-    numpy = pytest.importorskip("numpy")
+    numpy = pytest.importorskip("numpy", reason="needs numpy: pip install numpy")
     folder = snapshot.parent / "out"
     assert run("dump", snapshot, "-o", folder, "--buffer", selector, "--dtype", "float32") == 0
     assert sorted(path.name for path in folder.glob("*.npy")) == [

@@ -14,9 +14,9 @@ def distribution():
     try:
         found = importlib.metadata.distribution("gpu-replay")
     except importlib.metadata.PackageNotFoundError:
-        pytest.skip("replay runs from a folder here, it is not installed")
+        pytest.skip("needs replay installed: make setup")
     if not str(replay.__file__).startswith(str(found.locate_file("replay"))):
-        pytest.skip("replay is imported from a folder that is not the installed one")
+        pytest.skip("needs the installed replay: set PYTHONSAFEPATH=1, as make test does")
     return found
 
 

@@ -13,7 +13,7 @@ SLOW = ("numpy", "concurrent.futures", "jinja2", "sqlite3", "scipy", "elftools")
 @pytest.mark.parametrize(
     ("part", "more"),
     [
-        ("replay.engine.worker, replay.engine.outcome, replay.engine.checking.shift", ()),
+        ("replay.engine.worker, replay.engine.outcome, replay.engine.relocation.shift", ()),
         ("replay.run.parent", ("cuda", "ctypes.util")),
         ("replay.snapshot.container, replay.snapshot.schema", ("cuda",)),
     ],

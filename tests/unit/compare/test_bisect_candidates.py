@@ -9,8 +9,9 @@ import pytest
 
 from replay.bisect.candidates import Candidate, candidates
 from replay.bisect.laboratory import CommandLaboratory
-from replay.bisect.run import Progress, SkippedError
-from replay.bisect.state import StateFile
+from replay.bisect.progress import Progress
+from replay.bisect.stages import SkippedError
+from replay.bisect.state_file import StateFile
 from replay.errors import EngineError, FormatError, UsageError
 from replay.report.bisect import answer, render_bisection, short
 from replay.results.bisection import FORMAT, BisectedCandidate, Bisection, Step

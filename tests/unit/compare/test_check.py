@@ -12,12 +12,13 @@ import xml.etree.ElementTree as xml
 import pytest
 
 from replay.check.config import Config, read_config
-from replay.check.run import Baseline, CheckState, check, corpus_of, read_baseline
+from replay.check.gate import Baseline, CheckState, check, corpus_of, read_baseline
 from replay.compare.sides import SnapshotWindow
 from replay.errors import FormatError, UsageError, WorkerError
 from replay.history.store import append
 from replay.report.check import github_annotations, github_summary, headline, junit, render_check
-from replay.results.schema import SnapshotFacts, Verification
+from replay.results.run.origin import SnapshotFacts
+from replay.results.run.verification import Verification
 from replay.run.parent import RunOptions
 from replay.text import Screen, shown
 
@@ -295,7 +296,7 @@ def test_alerts_are_failures_and_the_quarantined_are_skipped(tmp_path, window):
     assert "quarantined (quarantined)" in suite.find("testcase/skipped").get("message")
 
 
-def test_a_reason_that_the_table_cannot_hold_stands_below_it_in_full(window):
+def test_a_reason_that_the_table_cannot_hold_is_below_it_in_full(window):
     result = gate(window, [WorkerError("the worker was killed while it was " + "busy " * 30)])
     narrow = render_check(result, Screen(80, False))
     assert max(map(len, narrow.splitlines())) <= 80

@@ -18,15 +18,9 @@ from replay.errors import UsageError
 from replay.history.spread import spread_of
 from replay.report.compare import headline, render_comparison
 from replay.results.comparison import ComparedKernel, ComparedRow
-from replay.results.schema import (
-    CapturedKernel,
-    OutputDifference,
-    SnapshotFacts,
-    VariantFacts,
-    VariantImage,
-    VariantKernel,
-    Verification,
-)
+from replay.results.run.origin import SnapshotFacts
+from replay.results.run.variant import CapturedKernel, VariantFacts, VariantImage, VariantKernel
+from replay.results.run.verification import OutputDifference, Verification
 from replay.results.store import write_result
 from replay.text import Screen
 
@@ -253,13 +247,13 @@ def test_names_of_strangers_reach_no_terminal_raw(tmp_path):
 
 @pytest.mark.parametrize(("text", "expected"), [("90", 90), ("90s", 90), ("5m", 300), ("1.5h", 5400)])
 def test_times_have_units(text, expected):
-    assert seconds(text) == expected
+    assert seconds(text, "--budget") == expected
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1s", "1d", "nan", "inf"])
 def test_what_is_no_time_is_refused(text):
     with pytest.raises(UsageError, match="is no time"):
-        seconds(text)
+        seconds(text, "--budget")
 
 
 def test_each_side_says_what_its_kernels_are_made_of():
@@ -272,7 +266,7 @@ def test_each_side_says_what_its_kernels_are_made_of():
     assert [item.registers for item in replayed(kernels, None)] == [40, 20]
 
 
-def test_each_kernel_is_what_stands_for_it_also_under_another_name():
+def test_each_kernel_is_what_replaces_it_also_under_another_name():
     kernels = [CapturedKernel("f", image="x"), CapturedKernel("g", image="x"), CapturedKernel("h", image="x")]
     images = [
         VariantImage("x", "z", "ptx", 1, "f.ptx", kernels=[VariantKernel("g", 1, replaces="f")]),

@@ -16,10 +16,13 @@ from replay.results.bisection import BisectedCandidate, Bisection, Step
 from replay.results.check import Check, CheckedCase
 from replay.results.comparison import ComparedKernel, ComparedRound, ComparedRow, ComparedSide, Comparison
 from replay.results.json import document
-from replay.results.schema import OutputDifference, Placement, Verification, WindowResult
+from replay.results.run.placement import Placement
+from replay.results.run.verification import OutputDifference, Verification
+from replay.results.schema import WindowResult
 from replay.results.store import write_result
 from replay.text import Screen
 
+from ..command import plain
 from ..result_factory import make_result, modelled
 
 HOSTILE = "\x1b]0;owned\x07<script>"
@@ -252,7 +255,7 @@ SOURCES = [
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_text_is_narrow_and_harmless(tmp_path, kind, value, width):
     (item,) = explained(tmp_path, kind, value)
-    text = render_explanation(item, Screen(width, True)).replace("\x1b[1m", "").replace("\x1b[0m", "")
+    text = plain(render_explanation(item, Screen(width, True)))
     assert "\x1b" not in text + paragraph(item)
     assert max(map(len, text.splitlines())) <= min(width, WIDEST)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy
 import pytest
 
-from replay.check.run import effect_beyond
+from replay.check.gate import effect_beyond
 from replay.compare.rounds import Observation, RoundLimits, take_rounds
 from replay.compare.stored import judge_by_spread
 from replay.history.spread import spread_of

@@ -19,7 +19,7 @@ from replay.history.index import index_file
 from replay.history.series import look
 from replay.history.store import History, append, by_series
 from replay.report.history import history_csv, render_history, sparkline
-from replay.results.schema import Verification
+from replay.results.run.verification import Verification
 from replay.text import Screen
 
 from ..result_factory import make_result, summary

@@ -17,13 +17,13 @@ from replay.inspection.launches import LaunchedKernel, launches
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Kernel
 from replay.variants import device
+from replay.variants.compilers.ptxas import assemble, find_ptxas, requirement, spills
+from replay.variants.compilers.tools import BuildError
 from replay.variants.images import describe
 from replay.variants.interface import InterfaceMismatch, Launched, compare_interfaces, compare_variables
 from replay.variants.kernels import find_kernel
 from replay.variants.model import Variant, make_variant, parse, parse_swap
 from replay.variants.plan import plan_variant
-from replay.variants.ptxas import assemble, find_ptxas, requirement, spills
-from replay.variants.tools import BuildError
 
 from ..snapshot_factory import FUNCTION, MODULE, SAMPLES, vector_add
 
@@ -337,7 +337,7 @@ ptxas info    : Used 12 registers"""
     assert spills(log) == {"k": (32, 64)}
 
 
-@pytest.mark.skipif(shutil.which("ptxas") is None, reason="needs a ptxas")
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="needs ptxas on PATH: install a CUDA toolkit")
 def test_machine_code_is_compared_kernel_by_kernel(tmp_path):
     """Two builds may differ in the file and have the same instructions."""
     tool = find_ptxas(shutil.which("ptxas"))
@@ -353,7 +353,7 @@ def test_machine_code_is_compared_kernel_by_kernel(tmp_path):
     assert describe(other, "vector_add", 90, None, "vector_add").same_code is None
 
 
-@pytest.mark.skipif(shutil.which("ptxas") is None, reason="needs a ptxas")
+@pytest.mark.skipif(shutil.which("ptxas") is None, reason="needs ptxas on PATH: install a CUDA toolkit")
 def test_ptx_that_is_too_new_is_lowered_and_that_is_told():
     tool = find_ptxas(shutil.which("ptxas"))
     text = PTX.replace(b".version 7.0", b".version 99.0")

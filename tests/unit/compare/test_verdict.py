@@ -221,7 +221,7 @@ def test_times_that_a_clock_rounds_to_the_same_are_not_the_same():
 
 
 def test_of_many_kernels_chance_findings_fall():
-    """By hand: 0.04 <= 0.05 * 4 / 5 stands and takes the smaller ones along; 0.2 falls."""
+    """By hand: 0.04 <= 0.05 * 4 / 5 survives and takes the smaller ones along; 0.2 does not."""
     assert survivors([0.04, 0.001, 0.03, 0.2, 0.002]) == [True, True, True, False, True]
     assert survivors([0.04, 0.9, 0.9, 0.9, 0.9]) == [False] * 5
     assert probability_of_chance([0.0, 0.0, 0.0]) == 1.0

@@ -17,7 +17,6 @@ from typing import Any
 from hypothesis import strategies as st
 
 from replay.api import structs
-from replay.api.executed import executes
 from replay.api.functions import listed_functions
 from replay.api.vocabulary import HANDLE_TYPES, Function, Parameter, Role, Term
 from replay.engine.placing.addresses import AddressMap
@@ -27,7 +26,7 @@ from replay.snapshot.schema import Call
 
 from ..fake_driver import FakeDriver, number
 
-ROWS = {row.symbol: row for row in listed_functions() if executes(row) and not row.unsupported}
+ROWS = {row.symbol: row for row in listed_functions() if row.is_replayed and not row.unsupported}
 
 # ---- memory: real where this process itself would write to it -------------------------------------------------------
 
@@ -207,8 +206,6 @@ def calls(draw: st.DrawFn, row: Function) -> Call:
             attribute = draw(st.tuples(st.integers(0, 20), address, anything))
             inputs["config.0"] = config
             inputs["config.1"] = struct.pack("<I4xQQ48x", *attribute)
-    if row.symbol in ("cuLaunch", "cuLaunchGrid", "cuLaunchGridAsync"):
-        inputs["f.2"], inputs["f.3"] = draw(_words(2, address)), struct.pack("<7I", *[1] * 6, 0)
     result = draw(st.sampled_from([0, 0, 0, 0, 1, 700]))
     return Call(7, row.symbol, "window", 1, arguments, result, inputs=inputs, outputs=outputs)
 
@@ -341,7 +338,7 @@ class WatchfulDriver(FakeDriver):
                 raise Trespass(f"{what} is passed on, and nobody here knows what it is")
 
     def _count(self, row: Function, term: Term, words: list[int]) -> int:
-        """As the driver counts: a number that it is asked for through a pointer stands there."""
+        """As the driver counts: a number that it is asked for through a pointer is there."""
         given = list(words)
         for position in term.parameters:
             if row.parameters[position].role == Role.INOUT and words[position]:

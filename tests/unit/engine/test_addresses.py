@@ -31,7 +31,7 @@ def at_the_loader(monkeypatch, layouts_in_turn):
     """A snapshot with pinned memory where a worker of the first layout has the dynamic loader."""
     with layouts.started_in("bottom_up_fixed") as got:
         if got != "bottom_up_fixed" or platform.machine() != "x86_64":
-            pytest.skip("another layout of the address space is not to be had here")
+            pytest.skip("needs personality(2), which this container does not permit")
     monkeypatch.setattr(layouts, "ORDER", layouts_in_turn)
     factory = SnapshotFactory()
     factory.set_up(INCREMENT.encode(), "increment")
@@ -61,9 +61,9 @@ def test_addresses_that_are_taken_in_every_worker_are_relocated_in_the_end(repla
 
 def test_memory_that_must_not_move_is_an_error_that_says_why_and_what_to_do(replayed, monkeypatch):
     """Beyond the address space; taken in every worker; refused by the driver."""
-    with pytest.raises(EngineError, match="where it was captured: .*no such address.*--no-relocate"):
+    with pytest.raises(EngineError, match="placed as captured: .*no such address.*--no-relocate"):
         replayed(increment(address=UNREACHABLE + (4 << 20)), relocate=False)
-    with pytest.raises(EngineError, match=f"where it was captured: {LOADER:#x} is in use.*--no-relocate"):
+    with pytest.raises(EngineError, match=f"placed as captured: {LOADER:#x} is in use.*--no-relocate"):
         replayed(at_the_loader(monkeypatch, ("fixed",)), relocate=False, own=True)
     monkeypatch.setenv("REPLAY_EMULATOR_FAIL", "cuMemAddressReserve:1:2")
     with pytest.raises(EngineError, match="cuMemAddressReserve returned CUDA_ERROR_OUT_OF_MEMORY"):

@@ -1,4 +1,4 @@
-"""Contents of arrays without a driver: where a byte stands, which copies move a stretch, and what hostile shapes do."""
+"""Contents of arrays without a driver: where a byte is, which copies move a stretch, and what hostile shapes do."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ import struct
 import pytest
 
 from replay.api.structs import CUDA_MEMCPY3D
+from replay.engine.census import Census
 from replay.engine.contents.arrays import LiveArrays, boxes, texel_at
-from replay.engine.contents.store import ContentStore
-from replay.engine.contents.words import unpack_handles
 from replay.engine.placing.addresses import AddressMap
 from replay.errors import EngineError, FormatError
-from replay.pack.contents.allocations import read_array
+from replay.pack.contents.properties import read_array
 from replay.planning.spans import plan_spans
+from replay.snapshot import schema
 from replay.snapshot.contents import Snapshot
 from replay.snapshot.schema import ArrayPart, ArrayShape, Range, from_wire, to_wire
 
 from ..fake_driver import FakeDriver
 from ..snapshot_factory import SnapshotFactory
+from .wiring import Engine
 
 FLOAT, UINT8 = 0x20, 0x01
 
@@ -107,7 +108,7 @@ def test_any_stretch_of_an_array_is_read_and_written_as_it_lies(seed: int) -> No
 def test_whole_slices_are_moved_by_one_copy() -> None:
     shape = shape_of((0, 0, 32, 4, 6))
     assert [(box.z, box.rows, box.slices) for box in boxes(shape, 128, 384)] == [(1, 4, 3)]
-    with pytest.raises(EngineError, match="behind the end"):
+    with pytest.raises(EngineError, match="past the end"):
         list(boxes(shape, 700, 100))
 
 
@@ -194,11 +195,13 @@ def test_what_the_shim_attached_is_checked_against_its_own_counts() -> None:
 
 def test_handles_of_an_unknown_sort_are_refused() -> None:
     good = struct.pack("<QQII", 8, 0x99, 0, 2)
-    (word,) = unpack_handles(good, "call 1")
+    census = Census()
+    census.add(schema.Census("call_handles", 1, good), {}, ())
+    (word,) = census.calls[1].handles
     assert (word.offset, word.c_type, word.captured) == (8, "CUsurfObject", 0x99)
     for bad in (good[:-1], struct.pack("<QQII", 8, 0x99, 0, 3)):
         with pytest.raises(EngineError):
-            unpack_handles(bad, "call 1")
+            census.add(schema.Census("call_handles", 1, bad), {}, ())
 
 
 def test_a_snapshot_with_arrays_is_written_and_read(tmp_path) -> None:
@@ -222,15 +225,15 @@ def test_an_array_is_filled_compared_and_its_mismatch_placed(tmp_path) -> None:
     with Snapshot(path) as opened:
         (item,) = opened.ranges()
         addresses.bind(item.address, item.size_bytes, item.address)
-        store = ContentStore(
-            driver, opened.reader, addresses, {1: item}, {}, find_handle=lambda c_type, captured: 0x5000
-        )
+        engine = Engine(driver, addresses, reader=opened.reader, ranges={1: item})
+        engine.handles.bind("CUarray", 0x77, 0x5000)
+        store, comparing = engine.contents()
         store.load(item)
         assert driver.parts == [before]
         driver.parts[0][:] = after
-        assert store.compare(item, {}).equal
+        assert comparing.compare(item, {}).equal
         driver.parts[0][64 + 12] ^= 1
-        result = store.compare(item, {})
+        result = comparing.compare(item, {})
     assert (result.differing_bytes, result.address) == (1, 0)
     assert result.label == "array 0x77 (2D 8 x 4, float x 2, 256 bytes)"
     assert [(place.offset, place.place) for place in result.mismatches] == [(76, "x 1, y 1, z 0, channel 1")]

@@ -40,7 +40,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the driver's library, from the machine's own package registry. Skips where there is none."""
     folder = tmp_path_factory.mktemp("driver")
     if not (shutil.which("apt-get") and shutil.which("dpkg") and SOURCES.is_file()):
-        pytest.skip("not a Debian machine: there is no registry to get the driver's library from")
+        pytest.skip("needs apt-get and Debian's sources, to get the driver's library from")
     source = SOURCES.read_text().split("\n\n")[0]
     source = re.sub(r"(?m)^Components:.*", "Components: non-free", source)
     source = re.sub(r"(?m)^(Suites: *\S+).*", r"\1", source)
@@ -54,22 +54,20 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
         try:
             done = subprocess.run([*command, *words], cwd=folder, capture_output=True, text=True, timeout=120)
         except subprocess.TimeoutExpired:
-            pytest.skip("the package registry does not answer")
+            pytest.skip("needs the machine's package registry, which does not answer")
         if done.returncode:
-            pytest.skip(
-                f"the package registry does not give the driver's library: {done.stderr.strip()[-200:]}"
-            )
+            pytest.skip(f"needs libcuda1 from the machine's package registry: {done.stderr.strip()[-200:]}")
     for package in folder.glob("*.deb"):
         subprocess.run(["dpkg", "-x", package, folder / "x"], check=True)
     found = sorted((folder / "x").rglob("libcuda.so.1"))
     if not found:
-        pytest.skip("the packages hold no libcuda.so.1")
+        pytest.skip("needs libcuda.so.1, which the packages of the registry do not hold")
     return found[0].parent
 
 
 def test_the_library_answers_the_same_when_it_is_confined(library: Path) -> None:
     if landlock.abi() < 1:
-        pytest.skip("this kernel, or the container, has no Landlock")
+        pytest.skip("needs Landlock: Linux 5.13 or later, in a container that permits it")
     answers = []
     for how in ("free", "confined"):
         command = [sys.executable, "-c", PROGRAM, str(library), how]

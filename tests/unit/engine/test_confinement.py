@@ -28,9 +28,11 @@ def replayable(tmp_path: Path) -> Path:
     return vector_add().write(tmp_path / "x.rsnap")
 
 
-pytestmark = pytest.mark.skipif(landlock.abi() < 1, reason="this kernel, or the container, has no Landlock")
+pytestmark = pytest.mark.skipif(
+    landlock.abi() < 1, reason="needs Landlock: Linux 5.13 or later, in a container that permits it"
+)
 
-# Runs in a worker, behind the line that confines it, as code that took the worker over would.
+# Runs in a worker, after the line that confines it, as code that took the worker over would.
 ATTEMPTS = r"""
 import replay.engine.confinement as confinement
 genuine = confinement.confine
@@ -264,7 +266,7 @@ HEADERS = (
 def test_the_numbers_are_those_of_the_kernels_headers(column: int) -> None:
     path, pattern = HEADERS[column]
     if not path.is_file():
-        pytest.skip(f"no {path}")
+        pytest.skip(f"needs {path}: apt install linux-libc-dev")
     known = dict(re.findall(pattern, path.read_text()))
     rows = {name: row[column] for rows in seccomp.REFUSED.values() for name, row in rows.items()}
     newer = {"fchmodat2"}  # than the headers of some systems
@@ -290,6 +292,33 @@ for rows in seccomp.REFUSED.values():
 
 def test_the_kernel_refuses_every_row() -> None:
     if os.uname().machine not in seccomp.ARCHITECTURES:
-        pytest.skip("no filter for this architecture")
+        pytest.skip("needs x86-64 or aarch64: there is no filter for this architecture")
     done = subprocess.run([sys.executable, "-c", EVERY_ROW], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_packages_outside_of_the_installation_can_be_imported_late(tmp_path: Path) -> None:
+    """`pip install --target`: the package's folder is open, what lies beside it is not."""
+    site = tmp_path / "site"
+    (site / "numpy").mkdir(parents=True)
+    (site / "numpy" / "__init__.py").write_text("found = __file__\n")
+    (site / "secret").write_text("secret")
+    script = f"""
+from pathlib import Path
+from replay.engine.confinement import landlock
+from replay.engine.confinement.files import worker_files
+assert not landlock.restrict(worker_files(Path("/none/libcuda.so.1")))
+import numpy
+print(numpy.found)
+try:
+    print(open({str(site / "secret")!r}).read())
+except PermissionError:
+    print("refused")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.splitlines() == [str(site / "numpy" / "__init__.py"), "refused"], done.stderr

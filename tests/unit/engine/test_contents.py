@@ -1,4 +1,4 @@
-"""Contents between the snapshot and live memory: pointers follow what they point to, wherever they stand."""
+"""Contents between the snapshot and live memory: pointers follow what they point to, wherever they are."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from replay.engine.contents.store import ContentStore
-from replay.engine.contents.words import Word
+from replay.engine.census import Site, Word
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.memory import Placed, Span
 from replay.errors import EngineError
@@ -18,6 +17,7 @@ from replay.snapshot.schema import CHUNK_BYTES
 
 from ..fake_driver import FakeDriver
 from ..snapshot_factory import SnapshotFactory
+from .wiring import Engine
 
 HELD, POINTED = 0x7300_0000_0000, 0x7400_0000_0000  # captured
 OFFSETS = {
@@ -49,8 +49,9 @@ def opened(tmp_path):
         addresses = AddressMap([Placed(span, ctypes.addressof(here), "relocated")])
         addresses.bind(POINTED, 4096, live)
         readers.append(SnapshotReader(factory.write(tmp_path / "x.rsnap")))
-        store = ContentStore(FakeDriver(), readers[-1], addresses, {item.id: item}, {item.id: words})
-        return store, (target, here), item, bytes(expected)
+        engine = Engine(FakeDriver(), addresses, reader=readers[-1], ranges={item.id: item})
+        engine.census.ranges[item.id] = Site(words=words)
+        return engine.contents(), (target, here), item, bytes(expected)
 
     readers: list[SnapshotReader] = []
     yield open_
@@ -60,28 +61,28 @@ def opened(tmp_path):
 
 @pytest.mark.parametrize("where", OFFSETS)
 def test_every_pointer_of_a_range_is_loaded_as_the_live_one(opened, where):
-    store, (_, here), item, expected = opened(OFFSETS[where])
+    (store, _), (_, here), item, expected = opened(OFFSETS[where])
     store.load(item)
     assert here.raw[: len(expected)] == expected
 
 
 def test_pointers_in_halves_are_loaded_as_the_live_ones(opened):
-    store, (_, here), item, expected = opened([], [(CHUNK_BYTES + 400, CHUNK_BYTES + 96), (32, 4096)])
+    (store, _), (_, here), item, expected = opened([], [(CHUNK_BYTES + 400, CHUNK_BYTES + 96), (32, 4096)])
     store.load(item)
     assert here.raw[: len(expected)] == expected
 
 
 def test_outputs_are_compared_with_pointers_to_where_things_are(opened):
-    store, (_, here), item, _ = opened(OFFSETS["in no order"])
+    (store, comparing), (_, here), item, _ = opened(OFFSETS["in no order"])
     store.load(item)
-    assert store.compare(item, {}).equal
+    assert comparing.compare(item, {}).equal
     here[2 * CHUNK_BYTES + 8] = bytes([here.raw[2 * CHUNK_BYTES + 8] ^ 1])
-    result = store.compare(item, {})
+    result = comparing.compare(item, {})
     assert not result.equal
     assert (result.differing_bytes, result.mismatches[0].offset) == (1, 2 * CHUNK_BYTES + 8)
 
 
 def test_memory_that_has_no_place_is_named(opened):
-    store, _, item, _ = opened([])
+    (store, _), _, item, _ = opened([])
     with pytest.raises(EngineError, match="is not loaded"):
         store.load(replace(item, address=HELD + (1 << 30)))

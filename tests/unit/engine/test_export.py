@@ -102,7 +102,7 @@ def test_an_image_that_holds_pointers_of_another_process_is_not_followed(tmp_pat
 
 
 def test_of_host_memory_only_the_bytes_that_are_copied_are_read():
-    """The pointer stands far in front of them."""
+    """The pointer is far before them."""
     recorder = RecordingDriver(lambda address, size_bytes=1: False)
     data = (ctypes.c_char * 8).from_buffer_copy(b"12345678")
     assert recorder.keep(data)

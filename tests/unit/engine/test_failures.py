@@ -188,7 +188,7 @@ def test_truncated_snapshot_is_not_replayed(tmp_path, emulator):
         run_snapshot(path, RunOptions(driver=emulator))
 
 
-def test_a_hang_that_the_application_ended_in_is_told(replayed, monkeypatch):
+def test_a_hang_that_the_application_ended_in_is_told(replayed, monkeypatch, patient_start):
     monkeypatch.setenv("REPLAY_EMULATOR_HANG", "increment")
     factory = increment()
     call = factory.call("cuCtxSynchronize", [], result=None)
@@ -198,7 +198,7 @@ def test_a_hang_that_the_application_ended_in_is_told(replayed, monkeypatch):
     with pytest.raises(
         WorkerError, match="no progress.*the application, too, ended inside call 7 cuCtxSynchronize"
     ):
-        replayed(factory, timeout_s=3.0)
+        replayed(factory, timeout_s=1.0)
 
 
 def test_outputs_of_one_memory_that_is_replayed_as_two_are_unsure(replayed):

@@ -9,18 +9,13 @@ import graph_descriptions as written
 import pytest
 
 from replay.api.graphs import Node, NodeType, Part, parse_description
-from replay.engine.contents.tensor_maps import LiveMaps
-from replay.engine.execution.custom.graph_nodes import NodeParameters
-from replay.engine.execution.custom.graphs import LiveGraphs
-from replay.engine.execution.executor import Executor
-from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.pieces import Placed
 from replay.errors import EngineError
 from replay.planning.spans import Span
 
 from ..fake_driver import FakeDriver
-from .test_objects import OneDevice
 from .test_tensor_maps import MEMORY, MOVED, driver, encoded, map_of
+from .wiring import Engine
 
 __all__ = ["driver"]  # a fixture
 
@@ -28,21 +23,20 @@ LARGE, SMALL = (5 << 32) + 0x10, 0x40
 IF, UPDATABLE = 0, 13
 
 
-def executor_with(driver: FakeDriver) -> Executor:
+def engine_with(driver: FakeDriver) -> Engine:
     placed = Placed(Span(MEMORY, 1 << 21, False), MOVED, "relocated")
-    executor = Executor(driver, None, {}, AddressMap([placed]), {}, OneDevice())  # type: ignore[arg-type]
-    executor.maps = LiveMaps(executor, {1: map_of()}, executor.note)
-    executor.handles.bind("CUfunction", 0xF, 0xF0)
-    return executor
+    engine = Engine(driver, [placed], maps={1: map_of()})
+    engine.handles.bind("CUfunction", 0xF, 0xF0)
+    return engine
 
 
 def values_of(
-    executor: Executor, data: bytes, layout: list[tuple[int, int]] | None, own: dict[int, int]
+    engine: Engine, data: bytes, layout: list[tuple[int, int]] | None, own: dict[int, int]
 ) -> bytes:
     parts = {Part.PARAMETERS: written.kernel_parameters(0xF), Part.BUFFER: data}
     if layout is not None:
         parts[Part.LAYOUT] = b"".join(struct.pack("<II", *slot) for slot in layout)
-    _, kept = NodeParameters(executor).kernel(Node(1, NodeType.KERNEL, (), parts), own, "here")
+    _, kept = engine.graphs.nodes.kernel(Node(1, NodeType.KERNEL, (), parts), own, "here")
     return bytes(kept[0])
 
 
@@ -67,12 +61,27 @@ def test_words_of_kernels_in_graphs_become_those_of_this_replay(
 ) -> None:
     own = {SMALL: 0x500, LARGE: 0x600}
     data = struct.pack("<2Q", *words)
-    assert values_of(executor_with(driver), data, layout, own) == struct.pack("<2Q", *expected)
+    assert values_of(engine_with(driver), data, layout, own) == struct.pack("<2Q", *expected)
 
 
 def test_the_handle_of_a_condition_goes_before_memory_that_was_at_its_number(driver: FakeDriver) -> None:
-    given = values_of(executor_with(driver), struct.pack("<Q", MEMORY), [(0, 8)], {MEMORY: 0x900})
+    given = values_of(engine_with(driver), struct.pack("<Q", MEMORY), [(0, 8)], {MEMORY: 0x900})
     assert given == struct.pack("<Q", 0x900)
+
+
+def test_a_word_of_a_kernel_in_a_graph_that_may_be_a_texture_or_a_surface_is_left_unless_both_agree(
+    driver: FakeDriver,
+) -> None:
+    """By the rule for the parameters of a launch."""
+    engine = engine_with(driver)
+    data, here = struct.pack("<Q", SMALL), struct.pack("<Q", 0x500)
+    for c_type in ("CUtexObject", "CUsurfObject"):
+        engine.handles.bind(c_type, SMALL, 0x500)
+    assert values_of(engine, data, [(0, 8)], {}) == here
+    assert not engine.notes
+    engine.handles.bind("CUsurfObject", SMALL, 0x501)
+    assert values_of(engine, data, [(0, 8)], {}) == data
+    assert any("may be the handle of an object" in note for note in engine.notes)
 
 
 @pytest.mark.parametrize("layout", [[(0, 8), (64, 128)], None])
@@ -81,7 +90,7 @@ def test_tensor_maps_of_kernels_in_graphs_are_encoded_for_where_their_memory_is(
 ) -> None:
     data = struct.pack("<Q", MEMORY).ljust(64, b"\0") + encoded(MEMORY + 512)
     expected = struct.pack("<Q", MOVED).ljust(64, b"\0") + encoded(MOVED + 512)
-    assert values_of(executor_with(driver), data, layout, {}) == expected
+    assert values_of(engine_with(driver), data, layout, {}) == expected
 
 
 def kernel(handle: int, *words: int, attributes: bytes = b"") -> bytes:
@@ -131,7 +140,7 @@ def test_a_condition_is_made_for_the_graph_that_it_was_made_for(driver: FakeDriv
 
     driver.answers.update({"cuGraphConditionalHandleCreate": condition, "cuGraphAddNode": add})
     given = parameters_given(driver, "cuGraphAddKernelNode_v2")
-    built = LiveGraphs(executor_with(driver)).build(description, "here")
+    built = engine_with(driver).graphs.build(description, "here")
     assert created == [(built.handle, 1, 0), (built.handle, 7, 1)]
     assert built.objects == {SMALL: 0x1111, LARGE: 0x2222}
     assert given == [0x2222, 0x2222]
@@ -157,11 +166,11 @@ def test_a_kernel_that_names_a_later_node_is_given_the_live_one_when_that_is_the
 
     driver.answers["cuGraphKernelNodeGetAttribute"] = attribute
     given = parameters_given(driver, "cuGraphKernelNodeSetParams_v2")
-    executor = executor_with(driver)
-    LiveGraphs(executor).build(description, "here")
+    engine = engine_with(driver)
+    engine.graphs.build(description, "here")
     assert given == [0xD00D]
     assert set_attribute == [struct.pack("<IIQ", 1, 0, 0)]
-    assert any("kernels may change nodes" in note for note in executor.notes)
+    assert any("kernels may change nodes" in note for note in engine.notes)
 
 
 def test_a_kernel_that_takes_more_than_was_captured_is_refused(driver: FakeDriver) -> None:
@@ -176,9 +185,9 @@ def test_a_kernel_that_takes_more_than_was_captured_is_refused(driver: FakeDrive
         return 0
 
     driver.answers["cuFuncGetParamInfo"] = ask
-    executor = executor_with(driver)
+    engine = engine_with(driver)
     with pytest.raises(EngineError, match="kernel node do not fit the kernel: it takes 2, 1 were captured"):
-        values_of(executor, bytes(8), [(0, 8)], {})
+        values_of(engine, bytes(8), [(0, 8)], {})
     with pytest.raises(EngineError, match="it takes 24 bytes, 8 were captured"):
-        values_of(executor, bytes(8), None, {})
-    assert values_of(executor, bytes(24), [(0, 8), (8, 16)], {}) == bytes(24)
+        values_of(engine, bytes(8), None, {})
+    assert values_of(engine, bytes(24), [(0, 8), (8, 16)], {}) == bytes(24)

@@ -17,13 +17,14 @@ from replay.api.extents import Extent, box, of_call
 from replay.api.functions import by_symbol
 from replay.api.graphs import DESCRIBED
 from replay.api.vocabulary import HANDLE_TYPES, Role
-from replay.engine.execution.executor import Executor
-from replay.engine.execution.inputs import Prepared
+from replay.engine.arguments.buffers import Buffers
+from replay.engine.arguments.prepared import Prepared
 from replay.errors import EngineError
 from replay.snapshot.schema import Call
 
 from . import hostile
 from .hostile import HANDLE, LIVE_HANDLE, ROWS, WatchfulDriver
+from .wiring import Engine, OneDevice
 
 bounded = settings(
     max_examples=25, derandomize=True, deadline=None, database=None,
@@ -31,55 +32,55 @@ bounded = settings(
 )  # fmt: skip
 
 
-class OneDevice:
-    """Stands for `Devices`."""
+class WatchedBuffers(Buffers):
+    """Keeps what it makes, so that the driver knows it. last: the call that got a buffer last."""
 
-    context = 0xCCC
+    def __init__(self) -> None:
+        self.lasting: list[Any] = []
+        self.last: Prepared | None = None
 
-    def device(self, captured: int) -> int:
-        return 3
-
-    def is_split(self, captured: int) -> bool:
-        return False
-
-
-class WatchedExecutor(Executor):
-    """Keeps what it makes, so that the driver knows it."""
-
-    made_here: list[Any]
-    last: Prepared | None = None
-
-    def buffer(self, prepared: Prepared, data: bytes) -> Any:
+    def of(self, prepared: Prepared, data: bytes) -> Any:
         self.last = prepared
-        return super().buffer(prepared, data)
+        return super().of(prepared, data)
 
-    def lasting_room(self, size_bytes: int) -> Any:
-        self.made_here.append(super().lasting_room(size_bytes))
-        return self.made_here[-1]
+    def room(self, size_bytes: int) -> Any:
+        self.lasting.append(super().room(size_bytes))
+        return self.lasting[-1]
+
+    def image(self, data: bytes) -> Any:
+        self.lasting.append(super().image(data))
+        return self.lasting[-1]
 
 
-def watched() -> tuple[WatchedExecutor, WatchfulDriver]:
+class WatchedEngine(Engine):
+    def __init__(self, driver: WatchfulDriver, buffers: WatchedBuffers) -> None:
+        devices = OneDevice(context=0xCCC, device=3)
+        super().__init__(driver, hostile.address_map(), devices=devices, buffers=buffers)
+        self.buffers = buffers
+
+
+def watched() -> tuple[WatchedEngine, WatchfulDriver]:
+    buffers = WatchedBuffers()
+
     def own() -> Iterator[Any]:
-        prepared = executor.last
-        kept = prepared.keep if prepared is not None else []
-        return itertools.chain(kept, executor.made_here, executor._image_buffers.values())
+        kept = buffers.last.keep if buffers.last is not None else []
+        return itertools.chain(kept, buffers.lasting)
 
     driver = WatchfulDriver(own)
-    executor = WatchedExecutor(driver, None, {}, hostile.address_map(), {}, OneDevice())  # type: ignore[arg-type]
-    executor.made_here = []
+    executor = WatchedEngine(driver, buffers)
     for c_type in HANDLE_TYPES:
         executor.handles.bind(c_type, HANDLE, LIVE_HANDLE)
-    executor.is_managed = lambda live: True
+    executor.addresses.is_managed = lambda captured: True  # type: ignore[method-assign]
     return executor, driver
 
 
-def replay_one(executor: WatchedExecutor, call: Call) -> None:
+def replay_one(executor: WatchedEngine, call: Call) -> None:
     """As a session does it: prepare, settle, run twice. An EngineError is a refusal."""
     with contextlib.suppress(EngineError):
         prepared = executor.prepare(call)
         if prepared is None:
             return
-        executor.last = prepared
+        executor.buffers.last = prepared
         executor.settle([prepared])
         for _ in range(2):
             executor.run(prepared)
@@ -184,6 +185,16 @@ def test_fewer_attributes_than_the_call_reads_are_refused() -> None:
         executor.prepare(call)
 
 
+def test_parameters_of_a_graph_that_are_too_short_are_refused() -> None:
+    executor, _ = watched()
+    words = [HANDLE, HANDLE, 1]
+    call = Call(
+        7, "cuGraphInstantiateWithParams", "window", 1, words, 0, inputs={"instantiateParams": bytes(7)}
+    )
+    with pytest.raises(EngineError, match="parameters of a graph: 7 bytes are too few"):
+        executor.prepare(call)
+
+
 def test_a_batch_is_given_the_sizes_that_were_looked_at() -> None:
     executor, driver = watched()
     address = struct.pack("<Q", hostile.DEVICE)
@@ -225,7 +236,7 @@ def test_an_address_of_which_the_table_says_nothing_is_refused() -> None:
     call = Call(7, "cuMemsetD8_v2", "window", 1, [hostile.DEVICE, 1, 4], 0)
     prepared = Prepared(call, 0, lambda *_: 0, [])
     with pytest.raises(EngineError, match="nothing says how far it reaches from dstDevice"):
-        executor._address(prepared, function, 0, hostile.DEVICE)
+        executor.builder._address(prepared, function, 0, hostile.DEVICE)
 
 
 # How far calls reach from addresses that they are given as they are, from cuda.h and not from the table. By names

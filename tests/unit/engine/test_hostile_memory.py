@@ -22,7 +22,7 @@ from ..small_snapshots import BASE, FOLLOW, u32, u64
 from ..snapshot_factory import MODULE, SnapshotFactory
 
 PINNED, SECOND, THIRD = 0x3600_0000_0000, 0x3700_0000_0000, 0x3800_0000_0000
-MUCH = b"A" * (8 << 20)  # more than stands behind a variable
+MUCH = b"A" * (8 << 20)  # more than follows a variable
 VARIABLE_BYTES = 4
 
 
@@ -112,7 +112,7 @@ def test_a_variable_that_is_memory_of_the_host_is_refused(replayed: Callable[...
         replayed(following(add), timing=None)
 
 
-def copy_behind_the_variable(factory: SnapshotFactory) -> None:
+def copy_past_the_variable(factory: SnapshotFactory) -> None:
     ask_for_counter(factory, SECOND, captured_bytes=1 << 20)
     factory.call("cuMemcpyHtoD_v2", [SECOND + 4096, 0x7F00, 4], inputs={"srcHost": b"four"})
 
@@ -124,7 +124,7 @@ def larger_variable(factory: SnapshotFactory) -> None:
 @pytest.mark.parametrize(
     ("add", "refusal"),
     [
-        (copy_behind_the_variable, "cuMemcpyHtoD_v2.*dstDevice"),
+        (copy_past_the_variable, "cuMemcpyHtoD_v2.*dstDevice"),
         (larger_variable, "has 4 bytes here, 4096 when"),
     ],
 )

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import graph_descriptions as written
 import pytest
 
 from replay.api import structs
+from replay.api.functions import by_symbol
 from replay.api.graphs import NodeType
 from replay.errors import EngineError, ReplayError
 from replay.export.plan import plan_export
@@ -162,6 +165,30 @@ def test_export_refuses_it(name: str, tmp_path: Path) -> None:
 def test_run_refuses_it(name: str, replayed: Callable[..., object]) -> None:
     with pytest.raises(ReplayError, match=f"(?s){HOSTILE[name][1]}"):
         replayed(hostile(name), timing=None)
+
+
+@pytest.mark.parametrize(
+    "function", ["cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuCtxSetLimit", "cuMemcpyHtoD_v2"]
+)
+@pytest.mark.parametrize("section", ["setup", "window"])
+def test_a_call_without_arguments_is_refused_or_left_out(
+    function: str, section: Literal["setup", "window"], tmp_path: Path, replayed: Callable[..., object]
+) -> None:
+    factory = increment()
+    words = [1] * len(by_symbol()[function].parameters)
+    whole = factory.call(function, words, section=section, outputs={"pctx": u64(CONTEXT)})
+    factory.calls[-1] = replace(whole, arguments=[])
+    path = factory.write(tmp_path / "x.rsnap")
+    with (
+        SnapshotReader(path) as reader,
+        pytest.raises(EngineError, match=f"has 0 arguments, {function} takes"),
+    ):
+        plan_export(reader)
+    with pytest.raises(ReplayError, match=f"has 0 arguments, {function} takes"):
+        replayed(factory, timing=None)
+    result = replayed(factory, timing=None, best_effort=True)
+    assert any("has 0 arguments" in note for note in result.notes)  # type: ignore[attr-defined]
+    assert result.verification.verdict == "match"  # type: ignore[attr-defined]
 
 
 def test_the_same_snapshot_without_a_hostile_call_replays(replayed: Callable[..., object]) -> None:

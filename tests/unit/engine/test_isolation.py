@@ -7,32 +7,11 @@ import os
 
 import pytest
 
-from replay.errors import FileError, UsageError
+from replay.errors import FileError
 from replay.run import isolation
-from replay.run.isolation import MemoryWatch, WorkerLog, default_memory_limit, held_bytes, parse_size
+from replay.run.isolation import MemoryWatch, WorkerLog, default_memory_limit, held_bytes
 
 NORESERVE = 0x4000  # MAP_NORESERVE, which the mmap module of Python 3.12 and older does not name
-
-
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [
-        ("1048576", 1 << 20),
-        ("500M", 500 << 20),
-        ("16G", 16 << 30),
-        ("16 GiB", 16 << 30),
-        ("2t", 2 << 40),
-        ("3kB", 3 << 10),
-    ],
-)
-def test_sizes_as_they_are_typed(text, count):
-    assert parse_size(text, "--memory-limit") == count
-
-
-@pytest.mark.parametrize("text", ["", "0", "-1G", "1.5G", "G", "16X", "1e9"])
-def test_what_is_no_size_is_a_usage_error(text):
-    with pytest.raises(UsageError, match="--memory-limit"):
-        parse_size(text, "--memory-limit")
 
 
 def test_touched_memory_is_held_and_reserved_memory_is_not():

@@ -86,11 +86,15 @@ def test_every_place_gets_its_bytes_once_and_each_frame_is_read_once(written, or
 def test_a_thread_that_is_done_takes_over_from_the_others(written, monkeypatch):
     path, chunks = written
     monkeypatch.setattr(loading.os, "sched_getaffinity", lambda process: {0, 1})
-    others_done, by = threading.Event(), {}
+    other_began, others_done, by = threading.Event(), threading.Event(), {}
 
     def write(stretch, data):
         name = threading.current_thread().name
         by[name] = by.get(name, 0) + 1
+        if name == "load-1":
+            other_began.set()
+        else:
+            assert other_began.wait(60)
         if len(by) == 2 and sum(by.values()) >= CHUNKS - 16:
             others_done.set()
         if name == "load-1" and by[name] == 1:
@@ -163,14 +167,16 @@ def test_other_threads_work_inside_what_surrounds_them(written, processors):
 def test_an_error_in_any_thread_ends_the_loading(written, processors):
     path, chunks = written
     before = threading.active_count()
-    count = []
     for wanted in {"MainThread", f"load-{processors - 1}"} if processors > 1 else {"MainThread"}:
-        count.clear()
+        count, failed = [], threading.Event()
 
-        def write(stretch, data, wanted=wanted):
+        # The others wait, so that they cannot have done all the work before the wanted thread has begun
+        def write(stretch, data, wanted=wanted, count=count, failed=failed):
             count.append(stretch)
             if threading.current_thread().name == wanted:
+                failed.set()
                 raise MemoryError("none is left")
+            assert failed.wait(60)
 
         with SnapshotReader(path) as reader, pytest.raises(MemoryError, match="none is left"):
             Loader(reader, stretches(chunks, range(CHUNKS)), write).run()

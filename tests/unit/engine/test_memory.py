@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.engine.contents.words import Word, patch
+from replay.engine.census import Word
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.memory import GRANULE_BYTES, AddressTaken, hold, place
 from replay.engine.placing.pieces import TAKEN, Placed
+from replay.engine.translation.words import patch_lookalikes, patch_words
 from replay.errors import EngineError
 from replay.inspection.pieces import loads, written_stretches
 from replay.planning.spans import PAGE_BYTES, Span, plan_spans
@@ -258,7 +259,7 @@ def test_patching_replaces_only_words_that_still_hold_the_address():
     addresses = AddressMap([Placed(Span(BASE, 2 * MIB, False), BASE + 64 * MIB, "relocated")])
     data = bytearray(BASE.to_bytes(8, "little") + (BASE + 16).to_bytes(8, "little") + bytes(8))
     words = [Word(100, BASE), Word(108, BASE + 8), Word(116, BASE), Word(96, BASE), Word(120, BASE)]
-    patch(data, 100, words, addresses)
+    patch_words(data, 100, words, addresses)
     assert int.from_bytes(data[:8], "little") == BASE + 64 * MIB
     assert int.from_bytes(data[8:16], "little") == BASE + 16  # changed since, or never a pointer
     assert data[16:] == bytes(8)
@@ -268,12 +269,12 @@ def test_words_that_look_like_moved_pointers_follow_in_data_without_a_census():
     moved = Placed(Span(BASE, 2 * MIB, False), BASE - 64 * MIB, "relocated")
     unmoved = Placed(Span(BASE + 8 * MIB, 2 * MIB, False), BASE + 8 * MIB, "same_address")
     addresses = AddressMap([moved, unmoved])
-    values = [BASE + 8, 5, BASE + 8 * MIB, BASE + 2 * MIB]  # the last is behind the end
+    values = [BASE + 8, 5, BASE + 8 * MIB, BASE + 2 * MIB]  # the last is past the end
     data = b"".join(value.to_bytes(8, "little") for value in values) + b"tail"
-    patched, count = addresses.patch_lookalikes(data)
+    patched, count = patch_lookalikes(data, addresses)
     assert count == 1
     assert patched == (BASE - 64 * MIB + 8).to_bytes(8, "little") + data[8:]
-    assert AddressMap([unmoved]).patch_lookalikes(data) == (data, 0)
+    assert patch_lookalikes(data, AddressMap([unmoved])) == (data, 0)
 
 
 # -- what is restored ---------------------------------------------------------------------------------------------

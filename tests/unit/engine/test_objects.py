@@ -1,5 +1,5 @@
 """Handles of texture and surface objects: made again under the captured value where that can be had, followed where
-they stand, and left alone where a number may be meant."""
+they are, and not where a number may be meant."""
 
 from __future__ import annotations
 
@@ -9,28 +9,17 @@ import struct
 import pytest
 
 from replay.api import structs
-from replay.engine.contents.words import HandleWord, with_live_handles
-from replay.engine.execution.custom.arrays import MAXIMUM_FILLERS
-from replay.engine.execution.executor import SMALLEST_CERTAIN_HANDLE, Executor
-from replay.engine.execution.inputs import Prepared
-from replay.engine.placing.addresses import AddressMap
+from replay.engine.arguments.families.arrays import MAXIMUM_FILLERS
+from replay.engine.arguments.prepared import Prepared
+from replay.engine.census import HandleWord, Site
+from replay.engine.translation.translation import SMALLEST_CERTAIN_HANDLE
+from replay.engine.translation.words import with_live_handles
 from replay.snapshot.schema import Call
 
 from ..fake_driver import FakeDriver
+from .wiring import Engine
 
 LARGE, HERE = SMALLEST_CERTAIN_HANDLE + 0x1230, SMALLEST_CERTAIN_HANDLE + 0x7770
-
-
-class OneDevice:
-    """Stands for `Devices`."""
-
-    context = 0
-
-    def device(self, captured: int) -> int:
-        return 0
-
-    def is_split(self, captured: int) -> bool:
-        return False
 
 
 class ByOnes(FakeDriver):
@@ -44,14 +33,14 @@ class ByOnes(FakeDriver):
         self.answers["cuTexObjectDestroy"] = self.alive.remove
 
     def create(self, out: int, *_: int) -> int:
-        # What FakeDriver gives out behind this answer; it counts by 0x10 and this by 1.
+        # What FakeDriver gives out after this answer; it counts by 0x10 and this by 1.
         self.next_handle -= 0x0F if self.alive else 0
         self.alive.append(self.next_handle)
         return 0
 
 
-def executor_on(driver: FakeDriver) -> Executor:
-    return Executor(driver, None, {}, AddressMap(), {}, OneDevice())  # type: ignore[arg-type]
+def executor_on(driver: FakeDriver) -> Engine:
+    return Engine(driver)
 
 
 def creation(captured: int, section: str = "setup") -> Call:
@@ -70,7 +59,7 @@ def test_objects_of_the_setup_get_their_captured_numbers_where_the_driver_counts
     executor.run_setup(creation(3 + gap))
     assert executor.handles.find("CUtexObject", 3 + gap) == 3 + gap
     assert driver.alive == [3 + gap]  # the others are gone again
-    assert executor.made == {("CUtexObject", 3 + gap): 3 + gap}
+    assert executor.handles.made == {("CUtexObject", 3 + gap): 3 + gap}
 
 
 @pytest.mark.parametrize("captured", [2, 3 + 2 * MAXIMUM_FILLERS, LARGE])
@@ -87,7 +76,7 @@ def test_objects_of_the_window_are_made_once() -> None:
     driver = ByOnes(first=3)
     executor = executor_on(driver)
     executor.handles.bind("CUarray", 0x77, 0x7700)
-    executor.run(executor.prepare(creation(9, "window")))
+    executor.make(creation(9, "window"))
     assert executor.handles.find("CUtexObject", 9) == 3
     assert driver.alive == [3]
 
@@ -100,22 +89,24 @@ def test_an_object_over_an_array_gets_the_live_one() -> None:
     )
     executor = executor_on(driver)
     executor.handles.bind("CUarray", 0x77, 0x7700)
-    executor.run(executor.prepare(creation(9, "window")))
+    executor.make(creation(9, "window"))
     ((kind, place),) = struct.iter_unpack("<I4xQ", seen[0][:16])
     assert (kind, place) == (structs.ResourceType.ARRAY, 0x7700)
 
 
-def word_at(executor: Executor, captured: int, *types: str, whole: bool = False, late: bool = False) -> int:
-    """What a parameter word becomes that holds `captured`."""
-    prepared = Prepared(Call(9, "cuLaunchKernel", "window", 1, [], 0), 0, lambda: 0, [])
-    place = ctypes.c_uint64(captured)
-    executor.object_word(
-        prepared, ctypes.addressof(place), 16, [HandleWord(16, c_type, captured) for c_type in types], whole
-    )
+def word_at(executor: Engine, captured: int, *types: str, whole: bool = False, late: bool = False) -> int:
+    """What the third word of parameters becomes that holds `captured`."""
+    executor.census.calls[9] = Site(handles=[HandleWord(16, c_type, captured) for c_type in types])
+    layout = struct.pack("<4I", 0, 16, 16, 8) if whole else struct.pack("<2I", 0, 24)
+    inputs = {"kernelParams.0": struct.pack("<3Q", 0, 0, captured), "kernelParams.1": layout}
+    words = [0xF, 1, 1, 1, 1, 1, 1, 0, 0, 1, 0]
+    prepared = executor.prepare(Call(9, "cuLaunchKernel", "window", 1, words, 0, inputs=inputs))
+    assert prepared is not None
     assert bool(prepared.first) == late
     for action in prepared.first:
         action()
-    return place.value
+    (_, _, value) = struct.unpack("<3Q", prepared.keep[0].raw)
+    return int(value)
 
 
 def test_parameter_words_follow_objects_only_where_no_number_can_be_meant() -> None:
@@ -140,8 +131,7 @@ def test_a_word_that_may_be_a_texture_or_a_surface_is_left_unless_both_agree() -
 
 
 def test_a_handle_that_the_window_gives_out_is_looked_up_when_the_call_runs() -> None:
-    executor = executor_on(FakeDriver())
-    executor.window_objects = {("CUtexObject", LARGE)}
+    executor = Engine(FakeDriver(), calls=[creation(LARGE, "window")])
     executor.handles.bind("CUtexObject", LARGE, HERE)
     assert word_at(executor, LARGE, "CUtexObject", late=True) == HERE
     executor.handles.forget("CUtexObject", LARGE)  # a false hit before the object exists
@@ -149,13 +139,12 @@ def test_a_handle_that_the_window_gives_out_is_looked_up_when_the_call_runs() ->
 
 
 def test_what_the_host_sends_follows_objects() -> None:
-    executor = executor_on(FakeDriver())
-    executor.certain_handles = {LARGE: ["CUtexObject"]}
+    executor = Engine(FakeDriver(), calls=[creation(LARGE)])
     executor.handles.bind("CUtexObject", LARGE, HERE)
     data = struct.pack("<3Q", 1, LARGE, LARGE + 1) + b"tail"
-    prepared = Prepared(Call(9, "cuMemcpyHtoD_v2", "window", 1, [], 0), 0, lambda: 0, [])
-    buffer = executor.buffer(prepared, data)
-    executor.follow_objects(prepared, ctypes.addressof(buffer), data)
+    sent = Call(9, "cuMemcpyHtoD_v2", "window", 1, [], 0, inputs={"srcHost": data})
+    prepared = Prepared(sent, 0, lambda: 0, [])
+    buffer = executor.builder.host.bytes_of(prepared, "srcHost", len(data))
     assert buffer.raw == struct.pack("<3Q", 1, HERE, LARGE + 1) + b"tail"
 
 

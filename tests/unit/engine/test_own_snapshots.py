@@ -76,7 +76,7 @@ def asked_layouts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def replay_in_vain(path: Path, **options: bool) -> None:
-    with pytest.raises(EngineError, match="cannot be had"):
+    with pytest.raises(EngineError, match="cannot be placed"):
         run_snapshot(path, RunOptions(driver="emulator", timing=None, **options))
 
 

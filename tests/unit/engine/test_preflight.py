@@ -94,7 +94,7 @@ def test_snapshot_that_fits_lacks_nothing(needs):
     [
         (
             replace(GPU, total_bytes=1 << 20, free_bytes=None),
-            "larger than the device: 2.* Test GPU has 1.0 MiB",
+            "larger than the device: 2.* Test GPU has 1 MiB",
         ),
         (replace(GPU, free_bytes=1 << 20), "too little memory of the device is free"),
         (replace(CPU, host_bytes=1 << 20), "larger than that of this machine"),
@@ -178,7 +178,7 @@ def test_best_effort_turns_lacks_into_notes(needs):
     notes = []
     refuse(judge(needs(), replace(GPU, free_bytes=1)), "x", True, notes.append)
     assert notes == [
-        "goes on without device memory: needs 2.0 MiB, and 390.6 KiB to restore, here: 80.0 GiB, 1 B free"
+        "goes on without device memory: needs 2 MiB, and 390.6 KiB to restore, here: 80 GiB, 1 B free"
     ]
 
 

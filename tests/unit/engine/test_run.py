@@ -20,7 +20,7 @@ from replay.snapshot.doubts import DOUBTING_NOTES
 from replay.snapshot.schema import Census, Note
 from replay.timing.stopping import StoppingParameters
 
-from ..small_snapshots import BASE, FOLLOW, INCREMENT, PUBLISH, increment, u32, u64
+from ..small_snapshots import BASE, FOLLOW, INCREMENT, PUBLISH, increment, launch_in_two_allocations, u32, u64
 from ..snapshot_factory import FUNCTION, MODULE, SnapshotFactory, vector_add
 
 # -- outputs ------------------------------------------------------------------------------------------------------
@@ -160,12 +160,7 @@ def test_variable_of_a_module_that_the_window_loads_and_unloads(replayed):
 def test_address_used_by_two_allocations_in_turn(replayed):
     factory = SnapshotFactory()
     factory.set_up(INCREMENT.encode(), "increment")
-    factory.launch(u64(BASE), [(0, 8)], 1, 1)
-    died = factory.call("cuMemFree_v2", [BASE])
-    born = factory.call("cuMemAlloc_v2", [0x7F30, 4], outputs={"dptr": u64(BASE)})
-    factory.launch(u64(BASE), [(0, 8)], 1, 1)
-    factory.range(BASE, u32(5), u32(6), died_call=died.number)
-    factory.range(BASE, u32(70), u32(71), born_call=born.number)
+    launch_in_two_allocations(factory)
     result = replayed(factory)
     assert result.verification.verdict == "match"
     assert result.verification.buffers == 2

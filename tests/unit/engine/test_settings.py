@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import replace
+from types import SimpleNamespace
 
-from replay.engine.execution.inputs import Prepared
+from replay.engine.arguments.prepared import Prepared
 from replay.engine.execution.settings import WindowSettings
 from replay.snapshot.schema import Call
 
@@ -53,7 +54,11 @@ class Settable:
         self.values["stream"] = ctypes.c_uint64.from_address(place).value
         return 0
 
+    @property
     def cuCtxResetPersistingL2Cache(self):
+        return SimpleNamespace(code=self.reset)
+
+    def reset(self):
         self.resets += 1
         return 0
 
@@ -113,3 +118,8 @@ def test_what_cannot_be_set_back_is_told():
     window[0].function = lambda limit, value: 0 if value > 4096 else 1
     WindowSettings(driver, [], window, lambda context: True, lambda context: None, notes.append).set_back()
     assert "call 1 cuCtxSetLimit" in notes[0]
+
+
+def test_a_setup_with_a_function_that_nobody_knows_has_settings():
+    setup = [Call(0, "cuFromTheFuture", "setup", 1, [PERSISTING, 1], 0)]
+    WindowSettings(Settable(), setup, [], lambda context: True, lambda context: None, print).set_back()

@@ -58,7 +58,7 @@ def test_a_buffer_that_is_captured_as_unchanged_and_written_is_found_and_restore
     assert result.timing.restored_bytes == 8
 
 
-# The copy of the buffer is spoilt behind the compared replay; a restore leaves a buffer out.
+# The copy of the buffer is spoilt after the compared replay; a restore leaves a buffer out.
 @pytest.mark.parametrize(
     ("code", "byte"),
     [
@@ -218,7 +218,7 @@ def test_a_launch_that_fails_in_a_timed_replay_is_named(replayed, monkeypatch):
         replayed(two_launches())
 
 
-def test_launches_of_a_long_window_are_timed_behind_a_hold_some_at_a_time(measured):
+def test_launches_of_a_long_window_are_timed_under_a_hold_some_at_a_time(measured):
     factory = SnapshotFactory()
     factory.set_up(INCREMENT.encode(), "increment")
     factory.range(BASE, u32(5), u32(5 + 400))

@@ -7,7 +7,7 @@ import ctypes
 import pytest
 
 from replay.drivers import submission_library
-from replay.engine.execution.inputs import Prepared
+from replay.engine.arguments.prepared import Prepared
 from replay.engine.execution.submission import WORDS, Batch, in_batches
 from replay.snapshot.schema import Call
 
@@ -68,7 +68,7 @@ def test_calls_reach_their_functions_in_order_with_every_width_of_argument(recor
     ]
 
 
-def test_what_needs_python_stands_between_batches(recorder):
+def test_what_needs_python_is_between_batches(recorder):
     plain = recorder.function("plain", ctypes.c_uint64)
     calls = [prepared(number, plain, [ctypes.c_uint64(number)]) for number in range(1, 9)]
     calls[2].then.append(lambda: None)
@@ -76,7 +76,7 @@ def test_what_needs_python_stands_between_batches(recorder):
     assert kinds(in_batches(calls, [True] * 8, ())) == [2, 3, 2, 6, 2]
 
 
-def test_a_call_around_which_memory_changes_stands_alone(recorder):
+def test_a_call_around_which_memory_changes_is_by_itself(recorder):
     plain = recorder.function("plain", ctypes.c_uint64)
     calls = [prepared(number, plain, [ctypes.c_uint64(number)]) for number in range(1, 6)]
     assert kinds(in_batches(calls, [True] * 5, {3})) == [2, 3, 2]

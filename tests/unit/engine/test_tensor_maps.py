@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from replay.api.vocabulary import Moment
-from replay.engine.contents.tensor_maps import LiveMaps, MapPlace, unpack_maps
-from replay.engine.execution.custom.arrays import MAXIMUM_RANK
-from replay.engine.execution.executor import Executor
+from replay.engine.attachments import Attachments
+from replay.engine.census import Census, MapPlace, Site
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.pieces import Placed
+from replay.engine.translation.tensor_maps import MAXIMUM_RANK, LiveMaps
 from replay.errors import EngineError, FormatError
 from replay.pack import pack
 from replay.planning.spans import Span
@@ -23,7 +23,6 @@ from replay.snapshot.schema import Call, TensorMap, from_wire
 
 from ..fake_driver import FakeDriver
 from ..raw_writer import RawWriter, word
-from .test_objects import OneDevice
 
 MEMORY, TABLE, MOVED = 0x7F00_0000_0000, 0x7F00_1000_0000, 0x7E00_0000_0000
 INPUTS = {
@@ -66,9 +65,9 @@ def driver() -> FakeDriver:
 
 def maps_for(driver: FakeDriver, live: int, one: TensorMap) -> tuple[LiveMaps, list[str]]:
     placed = Placed(Span(MEMORY, 1 << 21, False), live, "same_address" if live == MEMORY else "relocated")
-    executor = Executor(driver, None, {}, AddressMap([placed]), {}, OneDevice())  # type: ignore[arg-type]
     notes: list[str] = []
-    return LiveMaps(executor, {one.id: one}, notes.append), notes
+    attachments = Attachments(None, {}, {})  # type: ignore[arg-type]
+    return LiveMaps(driver, attachments, AddressMap([placed]), {one.id: one}, notes.append), notes
 
 
 def test_a_map_follows_memory_that_has_moved(driver: FakeDriver) -> None:
@@ -112,7 +111,7 @@ def test_a_map_that_cannot_be_encoded_stays_and_is_noted(driver: FakeDriver) -> 
 
 
 @pytest.mark.parametrize("rank", [0, MAXIMUM_RANK + 1, 1 << 31, 3])
-def test_a_hostile_rank_reads_nothing_behind_the_captured_arrays(driver: FakeDriver, rank: int) -> None:
+def test_a_hostile_rank_reads_nothing_past_the_captured_arrays(driver: FakeDriver, rank: int) -> None:
     arguments = [*ARGUMENTS[:2], rank, *ARGUMENTS[3:]]
     call = Call(5, "cuTensorMapEncodeTiled", "setup", 1, arguments, 0, inputs=dict(INPUTS))
     maps, notes = maps_for(driver, MEMORY, map_of(call=call))
@@ -125,10 +124,12 @@ def test_hostile_maps_and_places_are_refused() -> None:
     with pytest.raises(FormatError):
         map_of(encoded=bytes(127))
     one = map_of()
-    assert unpack_maps(struct.pack("<QQII", 64, 0, 1, 0), {1: one}, "x") == [MapPlace(64, 1)]
+    census = Census()
+    census.add(schema.Census("call_maps", 7, struct.pack("<QQII", 64, 0, 1, 0)), {}, {1: one})
+    assert census.calls == {7: Site(maps=[MapPlace(64, 1)])}
     for bad in (bytes(23), struct.pack("<QQII", 64, 0, 2, 0)):
         with pytest.raises(EngineError):
-            unpack_maps(bad, {1: one}, "x")
+            census.add(schema.Census("call_maps", 7, bad), {}, {1: one})
     call = Call(5, "cuMemFree_v2", "setup", 1, [0], 0)
     maps, _ = maps_for(FakeDriver(), MEMORY, map_of(call=call))
     with pytest.raises(EngineError, match="encodes none"):

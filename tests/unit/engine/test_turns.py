@@ -6,11 +6,11 @@ import ctypes
 
 import pytest
 
-from replay.engine.checking.shift import hold_targets
 from replay.engine.placing.addresses import AddressMap
 from replay.engine.placing.mappings import Backing, Home
 from replay.engine.placing.memory import hold, place
 from replay.engine.placing.turns import Turns
+from replay.engine.relocation.shift import hold_targets
 from replay.planning.families import Families
 from replay.planning.spans import PAGE_BYTES, plan_spans, stays_of
 from replay.snapshot.schema import Range

@@ -1,4 +1,4 @@
-"""The worker process of a replay: hangs, faults and kills end it alone, and it leaves nothing behind."""
+"""The worker process of a replay: hangs, faults and kills end only it, and it leaves nothing."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from replay.run.supervisor import WorkerProcess
 from ..small_snapshots import increment
 
 
-def workers():
-    """Processes whose parent is this one."""
+def children():
+    """Processes whose parent is this one. Those of fixtures live longer than a test."""
     mine = str(os.getpid())
     found = []
     for entry in Path("/proc").iterdir():
@@ -33,22 +33,24 @@ def workers():
     return found
 
 
-def test_hanging_kernel_is_killed_and_reported(replayed, monkeypatch):
+def test_hanging_kernel_is_killed_and_reported(replayed, monkeypatch, patient_start):
+    before = children()
     monkeypatch.setenv("REPLAY_EMULATOR_HANG", "increment")
     begin = time.monotonic()
-    with pytest.raises(WorkerError, match="no progress for 6 s while replaying the window"):
-        replayed(increment(), timeout_s=6.0)
-    assert time.monotonic() - begin < 40
-    assert workers() == []
+    with pytest.raises(WorkerError, match="no progress for 1 s while replaying the window"):
+        replayed(increment(), timeout_s=1.0)
+    assert time.monotonic() - begin < 100
+    assert children() == before
 
 
 def test_fault_in_the_driver_is_reported_with_its_signal(replayed, monkeypatch, tmp_path):
+    before = children()
     monkeypatch.setenv("REPLAY_EMULATOR_SEGV", "increment")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(WorkerError, match="was ended by SIGSEGV while replaying the window"):
         replayed(increment())
     assert [path.name for path in tmp_path.iterdir()] == ["x.rsnap"]  # no core file, no folder
-    assert workers() == []
+    assert children() == before
 
 
 def test_killed_worker_is_reported(replayed, monkeypatch):
@@ -65,32 +67,33 @@ def test_killed_worker_is_reported(replayed, monkeypatch):
 
 
 def test_worker_dies_with_the_command(tmp_path, emulator):
-    """kill -9 of the command leaves no hanging worker behind."""
+    """kill -9 of the command leaves no hanging worker."""
     path = increment().write(tmp_path / "x.rsnap")
     environment = {**os.environ, "REPLAY_EMULATOR_HANG": "increment"}
     command = subprocess.Popen([sys.executable, "-m", "replay", "run", str(path), "--driver", emulator],
                                env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 100
         children = []
         while not children and time.monotonic() < deadline:
             listed = Path(f"/proc/{command.pid}/task/{command.pid}/children")
-            children = [int(text) for text in listed.read_text().split()]
-            children = [
-                pid
-                for pid in children
-                if b"replay.engine.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()
-            ]
+            children = [pid for pid in listed.read_text().split() if has_loaded_a_driver(pid)]
             time.sleep(0.05)
         assert children
-        time.sleep(0.5)
     finally:
         command.kill()
         command.communicate()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline and any(Path(f"/proc/{pid}").exists() for pid in children):
         time.sleep(0.05)
     assert not any(Path(f"/proc/{pid}").exists() for pid in children)
+
+
+def has_loaded_a_driver(pid):
+    try:
+        return "libcuda.so" in Path(f"/proc/{pid}/maps").read_text()
+    except OSError:  # it has ended
+        return False
 
 
 def test_modules_in_the_current_folder_are_not_run(replayed, tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ from ..image_factory import GOLDEN, LAYOUTS, STRUCTS, layouts
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
     if shutil.which("nvcc") is None:
-        pytest.skip("nvcc is not installed")
+        pytest.skip("needs nvcc on PATH: install a CUDA toolkit")
     folder = tmp_path_factory.mktemp("nvcc")
 
     def run(*options: str) -> bytes:
@@ -31,7 +31,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
         if done.returncode and re.search(
             "unsupported gpu architecture|is not defined for option", done.stderr, re.I
         ):
-            pytest.skip(f"this nvcc lacks {' '.join(options)}")
+            pytest.skip(f"needs another nvcc: this one lacks {' '.join(options)}")
         assert done.returncode == 0, done.stderr
         return target.read_bytes()
 
@@ -63,7 +63,7 @@ class TestWithNvcc:
     ) -> None:
         ptxas = shutil.which("ptxas")
         if ptxas is None:
-            pytest.skip("ptxas is not installed")
+            pytest.skip("needs ptxas on PATH: install a CUDA toolkit")
         source, target = tmp_path / "k.ptx", tmp_path / "k.cubin"
         body = "mov.u32 %r, b; ld.shared.u32 %r, [%r]; ld.param.u64 %a, [p]; st.global.u32 [%a], %r; ret; }"
         source.write_text(
@@ -75,7 +75,7 @@ class TestWithNvcc:
         )
         done = subprocess.run([ptxas, f"-arch={architecture}", str(source), "-o", str(target)], check=False)
         if done.returncode:
-            pytest.skip(f"this ptxas lacks {architecture}")
+            pytest.skip(f"needs another ptxas: this one lacks {architecture}")
         kernels = images.read_cubin(target.read_bytes()).kernels
         found = {name: (item.shared_bytes, item.reserved_shared_bytes) for name, item in kernels.items()}
         assert found == {"own": (400, reserved), "none": (0, reserved)}
@@ -83,7 +83,9 @@ class TestWithNvcc:
     def test_cubin_agrees_with_pyelftools(self, compiled: Callable[..., bytes]) -> None:
         import io
 
-        elffile = pytest.importorskip("elftools.elf.elffile")
+        elffile = pytest.importorskip(
+            "elftools.elf.elffile", reason="needs pyelftools: pip install pyelftools"
+        )
         data = compiled("-cubin", "-arch=sm_80")
         oracle = elffile.ELFFile(io.BytesIO(data)).get_section_by_name(".symtab")
         kernels = {

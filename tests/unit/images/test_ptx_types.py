@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from replay.errors import ImageError
 from replay.images import read_ptx
 from replay.images.ptx_body import kernel_body
-from replay.images.ptx_types import parameter_types, variable_types
+from replay.images.ptx_types import types_of, variable_types
 from replay.outputs.approximate import F32_ULP, allowance, uses
 
 SAMPLES = Path(__file__).parents[3] / "samples"
@@ -35,6 +35,11 @@ def ptx(body, parameters=".param .u64 k_param_0, .param .u64 k_param_1"):
   ret;
 }}
 """.encode()
+
+
+def parameter_types(data, kernel):
+    body = kernel_body(data, kernel)
+    return {} if body is None else types_of(body)
 
 
 @pytest.mark.parametrize(

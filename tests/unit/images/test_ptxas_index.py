@@ -9,9 +9,9 @@ import zipfile
 import pytest
 
 from replay.errors import EngineError
-from replay.variants import ptxas
-from replay.variants.index import offered
-from replay.variants.tools import Ran
+from replay.variants.compilers import ptxas
+from replay.variants.compilers.package_index import offered
+from replay.variants.compilers.tools import Ran
 
 LISTED = Ran(0, "", b"nvidia-cuda-nvcc-cu12 (12.9.86)\nAvailable versions: 12.9.86, 12.8.61, 12.9.0rc1\n")
 UNREACHABLE = Ran(1, "WARNING: Retrying after 'Failed: [Errno 111] Connection refused'\nERROR: No matching\n")

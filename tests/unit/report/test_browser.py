@@ -22,9 +22,7 @@ from replay.results.json import document
 from ..chromium import BROWSER, Chromium
 from .test_report import HOSTILE, inputs, timed  # noqa: F401 (a fixture)
 
-pytestmark = pytest.mark.skipif(
-    BROWSER is None, reason="no Chromium or Chrome on this machine (apt install chromium)"
-)
+pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs Chromium or Chrome: apt install chromium")
 
 PAPER = {"light": (255, 255, 255), "dark": (13, 17, 23)}
 LONG = (
@@ -105,7 +103,7 @@ def test_the_page_fits_and_follows_the_scheme(tmp_path, browser, every_kind, wid
     tables = 'document.querySelectorAll(".scroll")'
     hidden = f"[...{tables}].filter(table => table.scrollWidth > table.clientWidth).length"
     assert browser.run(f"{tables}.length") > 3
-    assert browser.run(hidden) == 0  # no verdict stands where nobody sees it
+    assert browser.run(hidden) == 0  # no verdict is where nobody sees it
     drawn_width, first_pixel, rows = look_at(browser.picture(folder / f"report-{width}-{scheme}.png"))
     assert drawn_width == width
     assert first_pixel == PAPER[scheme]

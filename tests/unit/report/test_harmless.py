@@ -124,6 +124,8 @@ def test_what_this_program_writes_itself_passes() -> None:
     own = "\r\x1b[Kwriting 3 %\n\x1b[1mverdict\x1b[0m\ttime \u2026 \xa0 \u00e9\U0001f600\n"
     assert visible(own) == own
     assert visible("a\x1b[2Jb\u202ec") == "a\\x1b[2Jb\\u202ec"
+    assert visible("\x1b[1;31mwrong\x1b[0m") == "\x1b[1;31mwrong\x1b[0m"
+    assert visible("\x1b[7ma\x1b[38;5;1mb\x1b[31") == "\\x1b[7ma\\x1b[38;5;1mb\\x1b[31"
 
 
 @pytest.mark.parametrize("value", [10**400, [1, 10**400], {"a": [{"b": -(10**30)}]}])

@@ -9,7 +9,7 @@ from pathlib import Path
 from replay.capture.launcher import run_application
 from replay.capture.selection import Selection
 from replay.drivers import Driver
-from replay.report.progress import GrowthLines
+from replay.report.streams.progress import GrowthLines
 
 
 class Terminal(io.StringIO):

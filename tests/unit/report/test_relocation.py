@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from replay.report.relocation import fails_to_move
 from replay.report.run import WindowResult, render_run, render_window_results, verdicts
-from replay.results.schema import MovedWord, PlacedRange, Placement, Relocation, ShiftedReplay, SuspectWord
+from replay.report.run.relocation import fails_to_move
+from replay.results.run.placement import (
+    MovedWord,
+    PlacedRange,
+    Placement,
+    Relocation,
+    ShiftedReplay,
+    SuspectWord,
+)
 from replay.results.store import read_result, write_result
 from replay.text import Screen
 
@@ -93,12 +100,12 @@ def test_several_windows_have_a_column_for_the_proof_where_it_was_asked():
         WindowResult(2, failed(MISSED)),
         WindowResult(3, None, "no such memory"),
     ]
-    text = render_window_results("x.rsnap", results, False, WIDE)
+    text = render_window_results("x.rsnap", results, WIDE, quiet=False)
     assert "memory moved" in text
     assert "proven" in text
     assert "failed" in text
     assert "memory moved" not in render_window_results(
-        "x.rsnap", [WindowResult(1, make_result())], False, WIDE
+        "x.rsnap", [WindowResult(1, make_result())], WIDE, quiet=False
     )
 
 

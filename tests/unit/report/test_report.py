@@ -259,7 +259,7 @@ def test_what_only_says_where_a_result_goes_is_left_out(monkeypatch):
         "-o",
         "r.rres",
         "--json",
-        "--in=DIR",
+        "--logs=DIR",
         "--history",
         "H",
         "--swap",

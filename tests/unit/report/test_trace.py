@@ -12,7 +12,7 @@ import pytest
 from replay.cli import main
 from replay.report import trace as tracing
 from replay.report.trace import Trace, result_trace, snapshot_trace
-from replay.results.schema import LaunchTime
+from replay.results.run.timing import LaunchTime
 from replay.results.store import write_result
 from replay.snapshot.schema import Call
 
@@ -68,7 +68,7 @@ LAUNCH = [0, 1, 1, 1, 32, 1, 1, 0]
 
 @pytest.fixture
 def window() -> list[Call]:
-    """Two launches in one stream, of which the first takes until behind the call of the second; a copy behind both."""
+    """Two launches in one stream, of which the first ends after the call of the second; a copy after both."""
     return [
         call(1, "cuMemsetD32Async", [0x1000, 0, 16, 0x77]),
         call(2, "cuLaunchKernel", [*LAUNCH, 0x77, 0, 0], gpu_ns=25_000),

@@ -14,14 +14,10 @@ import zstandard
 from replay.errors import DamagedError, FileError, FormatError, LimitError, ReplayError, VersionError
 from replay.report.run import duration, outputs, render_run
 from replay.results import store
-from replay.results.schema import (
-    FORMAT,
-    Fidelity,
-    OutputDifference,
-    OutputMismatch,
-    Verification,
-    WindowFacts,
-)
+from replay.results.run.origin import WindowFacts
+from replay.results.run.timing import Fidelity
+from replay.results.run.verification import OutputDifference, OutputMismatch, Verification
+from replay.results.schema import FORMAT
 from replay.results.store import read_result, write_result
 from replay.text import Screen
 

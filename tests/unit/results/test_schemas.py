@@ -131,7 +131,7 @@ def test_a_schema_that_is_opened_reads_what_a_newer_version_adds():
     program = re.search(r"jq '(walk[^']*)'", (REPOSITORY / "docs" / "machine-readable.md").read_text())[1]
     jq = shutil.which("jq")
     if jq is None:
-        pytest.skip("jq is not installed")
+        pytest.skip("needs jq: apt install jq")
     done = subprocess.run([jq, program, FOLDER / "run.1.json"], capture_output=True, text=True, check=True)
     newer = json.loads(document(documents.RUN, make_result()))
     newer["lukewarm"] = 1

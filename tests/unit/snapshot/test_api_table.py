@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from replay.api import functions, import_facts
-from replay.api.functions import all_functions, by_symbol, listed_functions
-from replay.api.vocabulary import HANDLE_TYPES, IN_CAPTURE_BIT, Effect, Keep, Role
+from replay.api.functions import all_functions, by_symbol, destroyer, listed_functions
+from replay.api.vocabulary import HANDLE_TYPES, IN_CAPTURE_BIT, Effect, Keep, Replayed, Role
 
 # How many arguments each effect takes; the shim's tracker and the engine rely on it.
 EFFECT_ARGUMENTS = {
@@ -35,9 +35,16 @@ EFFECT_ARGUMENTS = {
     Effect.BEGIN_CAPTURE: 0,
     Effect.END_CAPTURE: 0,
     Effect.CUSTOM: 0,
-    Effect.GRAPH: 0,
+    Effect.GRAPH: 1,
+    Effect.GRAPH_UPDATE: 1,
+    Effect.GRAPH_NODE: 1,
+    Effect.GRAPH_ENABLE: 0,
     Effect.GRAPH_LAUNCH: 1,
     Effect.IMPORT: 1,
+    Effect.SET_CURRENT: 1,
+    Effect.PUSH_CURRENT: 1,
+    Effect.POP_CURRENT: 0,
+    Effect.RETAIN_PRIMARY: 1,
 }
 
 
@@ -72,6 +79,29 @@ def test_row_is_consistent(function: functions.Function) -> None:
             assert function.custom, f"{parameter.name} needs a custom encoder"
         if parameter.kind == "struct":
             assert parameter.size_bytes in (8, 64)
+
+
+def test_what_a_call_creates_can_be_destroyed() -> None:
+    kept = [f for f in listed_functions() if f.keep in (Keep.WINDOW, Keep.ALWAYS) and f.creates]
+    assert {f.symbol for f in kept if not destroyer(f.creates)} == {"cuDevResourceGenerateDesc"}
+    assert destroyer("CUstream") == "cuStreamDestroy_v2"
+    assert destroyer("CUcontext") == "cuCtxDestroy_v2"
+    assert destroyer("CUfunction") == ""
+
+
+def test_the_getter_of_a_setting_takes_what_the_setter_takes() -> None:
+    settings = [function for function in listed_functions() if function.sets]
+    assert len(settings) > 5
+    for function in settings:
+        getter = by_symbol()[function.getter].parameters if function.getter else ()
+        asked = {item.name for item in getter if item.role != Role.OUT}
+        assert asked == ({item.name for item in function.parameters} - {function.sets} if getter else set())
+
+
+def test_versions_that_do_the_same_have_the_columns_of_the_newer_one() -> None:
+    assert by_symbol()["cuStreamDestroy"].replayed == Replayed.CALLED
+    assert by_symbol()["cuDevicePrimaryCtxReset"].replayed == Replayed.REFUSED
+    assert by_symbol()["cuCtxCreate"].creates == "CUcontext"
 
 
 def test_every_void_pointer_of_a_recorded_function_has_a_stated_role() -> None:
@@ -165,19 +195,10 @@ def test_versions_pair_with_symbols_in_order() -> None:
     }
 
 
-def _include_folder() -> Path | None:
-    candidates = [os.environ.get(name, "") + "/include" for name in ("CUDA_HOME", "CUDA_PATH")]
-    candidates += [str(path / "include") for path in sorted(Path("/usr/local").glob("cuda*"))]
-    return next((Path(folder) for folder in candidates if (Path(folder) / "cudaTypedefs.h").exists()), None)
-
-
-@pytest.mark.skipif(
-    _include_folder() is None or shutil.which("cc") is None, reason="no CUDA headers or no compiler here"
-)
-def test_facts_agree_with_the_headers_on_this_machine() -> None:
-    include = _include_folder()
-    assert include is not None
-    release, found, types = import_facts.read_release(include)
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no compiler here")
+@pytest.mark.parametrize("include", import_facts.include_folders(), ids=str)
+def test_facts_agree_with_the_headers_on_this_machine(include: Path) -> None:
+    release, found, types, structs = import_facts.read_release(include)
     committed = json.loads(import_facts.FACTS_PATH.read_text())
     if release not in committed["releases"]:
         pytest.skip(f"facts.json does not cover CUDA {release}")
@@ -188,3 +209,19 @@ def test_facts_agree_with_the_headers_on_this_machine() -> None:
         assert [t for t, _ in known["parameters"]] == [t for t, _ in fact["parameters"]], symbol
     for kind, (kind_class, _, _) in types.items():
         assert committed["types"][kind][0] == kind_class, kind
+    assert structs.keys() >= {"CUlaunchConfig", "CUDA_MEMCPY3D"}
+    for name, struct in structs.items():
+        if name in committed["structs"]:  # else one that no later release has
+            assert import_facts.apart(name, struct, committed["structs"][name]) == ""
+
+
+def test_a_struct_that_two_releases_lay_out_differently_is_noticed() -> None:
+    def release(number: int, *fields: list[Any], size: int = 16) -> import_facts.Release:
+        return import_facts.Release(number, {}, {}, {"CUlaunchConfig": [size, "struct", list(fields)]})
+
+    first = release(12090, ["gridDimX", 0, "u4"], ["reserved", 4, "u1", 12])
+    grown = release(13000, ["gridDimX", 0, "u4"], ["attrs", 8, "u8"])
+    assert import_facts.merge([grown, first])["structs"] == grown.structs
+    for moved in (release(13000, ["gridDimX", 4, "u4"]), release(13000, ["gridDimX", 0, "u4"], size=24)):
+        with pytest.raises(SystemExit, match="CUlaunchConfig of CUDA 13000 differs"):
+            import_facts.merge([first, moved])

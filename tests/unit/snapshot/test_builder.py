@@ -168,6 +168,27 @@ def test_application_killed_inside_a_call_of_the_window(folder):
     assert packed.ranges[0].after is None
 
 
+@pytest.mark.parametrize(
+    ("status", "flying", "state"),
+    [(0, False, "complete"), (3, False, "complete"), (0, True, "truncated"), (-9, False, "truncated")],
+)
+def test_a_program_that_exits_without_a_word_is_whole(folder, status, flying, state):
+    """As Go does, and `_exit`; unless a thread was in the middle of a call."""
+    writer = RawWriter(folder)
+    writer.start()
+    writer.allocate(A, 4096)
+    number = writer.open_window()
+    writer.contents(A, b"a" * 4096, Moment.BEFORE, number)
+    writer.launch(word(A), [(0, 8)])
+    if flying:
+        writer.enter("cuCtxSynchronize", [])
+    writer.kill()
+    (folder / "launcher.json").write_text(json.dumps({"pid": writer.pid, "exit_status": status}))
+    packed = Packed(folder)
+    assert packed.summary.state == state
+    assert bool(packed.summary.state_text) is (state == "truncated")
+
+
 def test_every_cut_of_a_capture_packs_or_has_no_window(folder):
     writer = scale_capture(folder, before=noise(5000), after=noise(5000, 2))
     writer.close()
@@ -266,7 +287,7 @@ def test_functions_that_cannot_be_replayed_are_noted(folder):
     assert [note.function for note in notes] == ["cuLaunchHostFunc"]
 
 
-def test_damaged_record_keeps_what_stands_before(folder):
+def test_damaged_record_keeps_what_comes_before(folder):
     writer = scale_capture(folder, before=noise(5000), after=noise(5000, 2))
     writer.call("cuCtxSynchronize", [])
     writer.close()

@@ -60,7 +60,7 @@ def read_everything(
     """Objects without chunks, memory if all of it can be read, and whether verify finds nothing wrong."""
     with SnapshotReader(path, tolerant=tolerant) as reader:
         good = reader.verify().good
-        objects = [item for item in reader.iter_objects() if item[0] != "chunk"]
+        objects = [item for item in reader.chosen_objects() if item[0] != "chunk"]
         try:
             lengths = [min(100, len(MEMORY) - start) for start in range(0, len(MEMORY), 100)]
             memory = b"".join(map(reader.chunk, original.digests, lengths))
@@ -87,7 +87,7 @@ class TestTruncation:
                 assert not reader.condition.whole
                 assert reader.condition.ends_at == whole[-1].offset + whole[-1].compressed_bytes
                 assert reader.condition.objects == sum(frame.objects for frame in whole)
-                objects = [item for item in reader.iter_objects() if item[0] != "chunk"]
+                objects = [item for item in reader.chosen_objects() if item[0] != "chunk"]
                 assert objects == original.objects[: len(objects)]
                 assert len(objects) == min(3 * len(whole), len(original.objects))
                 assert f"byte {reader.condition.ends_at:,}" in str(reader.condition)
@@ -101,7 +101,7 @@ class TestTruncation:
         path.write_bytes(original.data[: last.offset + last.compressed_bytes])
         assert read_everything(path, original, False) == (original.objects, MEMORY, False)
 
-    def test_bytes_behind_the_end_are_noticed(self, original: Original, tmp_path: Path) -> None:
+    def test_bytes_after_the_end_are_noticed(self, original: Original, tmp_path: Path) -> None:
         path = tmp_path / "long.rsnap"
         for extra in (b"\0", b"garbage" * 100, original.data):
             path.write_bytes(original.data + extra)

@@ -22,6 +22,7 @@ from replay.snapshot.container import (
     frames,
     writer,
 )
+from replay.snapshot.container.source import FrameFile
 
 VALUES = st.recursive(
     st.none()
@@ -49,7 +50,7 @@ def write(
 def test_objects_come_back_in_order(tmp_path: Path, objects: list[tuple[str, object]]) -> None:
     write(tmp_path / "x.rsnap", objects)
     with SnapshotReader(tmp_path / "x.rsnap") as reader:
-        assert list(reader.iter_objects()) == objects
+        assert list(reader.chosen_objects()) == objects
         for kind in ("call", "note", "Ω", "absent"):
             expected = [value for found, value in objects if found == kind]
             assert list(reader.objects(kind)) == expected
@@ -65,7 +66,7 @@ def test_many_objects_span_frames_and_stay_in_order(tmp_path: Path) -> None:
     write(tmp_path / "x.rsnap", objects)
     with SnapshotReader(tmp_path / "x.rsnap") as reader:
         assert len(reader.frames) > 2
-        assert list(reader.iter_objects()) == objects
+        assert list(reader.chosen_objects()) == objects
         assert [value[0] for value in reader.objects("note")] == list(range(0, 60_000, 1000))
 
 
@@ -146,15 +147,15 @@ def test_a_few_kilobytes_are_read_to_find_one_object(tmp_path: Path, monkeypatch
             out.write("call", number)
         out.write("summary", "last")
     read = 0
-    original = SnapshotReader._read
+    original = FrameFile.read
 
-    def counting(self: SnapshotReader, offset: int, size: int) -> bytes:
+    def counting(self: FrameFile, offset: int, size: int) -> bytes:
         nonlocal read
         data = original(self, offset, size)
         read += len(data)
         return data
 
-    monkeypatch.setattr(SnapshotReader, "_read", counting)
+    monkeypatch.setattr(FrameFile, "read", counting)
     with SnapshotReader(tmp_path / "x.rsnap") as reader:
         assert reader.first("header") == "first"
         assert reader.first("summary") == "last"
@@ -172,7 +173,7 @@ def test_a_newer_minor_version_is_read(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 class TestWriting:
-    def test_an_exception_leaves_nothing_behind_and_the_old_file_as_it_was(self, tmp_path: Path) -> None:
+    def test_an_exception_leaves_no_new_file_and_the_old_file_as_it_was(self, tmp_path: Path) -> None:
         write(tmp_path / "x.rsnap", [("note", "old")])
 
         def fail() -> None:
@@ -186,7 +187,7 @@ class TestWriting:
         with SnapshotReader(tmp_path / "x.rsnap") as reader:
             assert reader.first("note") == "old"
 
-    def test_a_full_disk_is_an_error_that_leaves_nothing_behind(
+    def test_a_full_disk_is_an_error_that_leaves_no_file(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def full(descriptor: int, data: object) -> int:

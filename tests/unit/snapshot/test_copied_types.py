@@ -22,7 +22,7 @@ def copy(function, target, source, size_bytes):
 
 
 def test_part_keeps_whole_elements():
-    assert [(item.start, item.end) for item in part([region(0, 64)], 6, 20, 0)] == []  # would stand unaligned
+    assert [(item.start, item.end) for item in part([region(0, 64)], 6, 20, 0)] == []  # would be unaligned
     assert [(item.start, item.end) for item in part([region(0, 64)], 8, 21, 0)] == [(0, 20)]
     assert [(item.start, item.end) for item in part([region(16, 64, F64)], 0, 40, 128)] == [(144, 168)]
 
@@ -44,7 +44,7 @@ def test_copies_bring_types_to_host_and_device_and_on_from_there():
     assert 4 not in found
 
 
-def test_what_kernels_say_stands_and_the_last_copy_counts():
+def test_what_kernels_say_is_kept_and_the_last_copy_counts():
     ranges = [range_(1, 0x1000, 64), range_(2, 0x2000, 64), range_(3, 0x3000, 64)]
     known = {1: [region(0, 64)], 2: [region(0, 64, F64)]}
     calls = [copy("cuMemcpyDtoD_v2", 0x2000, 0x1000, 64)]

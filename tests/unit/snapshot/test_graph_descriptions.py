@@ -22,7 +22,7 @@ COPY = ((written.PARAMETERS, struct.pack("<iiQ", 0, 0, 0x77) + written.copy_3d(0
 
 
 def sample() -> bytes:
-    """A fill, a child graph with a kernel behind a copy, and a host node."""
+    """A fill, a child graph with a kernel after a copy, and a host node."""
     child = written.graph(
         written.node(11, NodeType.MEMCPY, COPY),
         written.node(12, NodeType.KERNEL, KERNEL, after=[0], edge=b"\1" * 8),
@@ -69,7 +69,7 @@ def test_everything_that_was_written_is_read():
     assert not child.problem
 
 
-def test_nodes_are_ordered_behind_what_they_depend_on_and_else_as_they_were_made():
+def test_nodes_are_ordered_after_what_they_depend_on_and_else_as_they_were_made():
     after = {0: [3], 1: [], 2: [1], 3: [], 4: [0, 2]}
     graph = written.graph(*(written.node(n, NodeType.EMPTY, after=after[n]) for n in after))
     assert parse_description(written.description(graph)).graph.order() == [1, 2, 3, 0, 4]

@@ -59,7 +59,7 @@ def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
 def golden() -> list[tuple[str, Any]]:
     path = Path(__file__).parents[2] / "golden" / "snapshots" / "format-1.0.rsnap"
     with SnapshotReader(path) as reader:
-        return list(reader.iter_objects())
+        return list(reader.chosen_objects())
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -12,6 +12,8 @@ from replay.pack.imagestore import ImageStore
 from replay.raw.attachments import SAMPLE_BYTES, BlobsFile, FilePlace, RawAttachment
 from replay.raw.checksum import crc32c
 
+from ..image_factory import make_container
+
 PTX, CUBIN, LTO = 1, 2, 8
 
 
@@ -20,11 +22,6 @@ def entry(kind: int, sm: int, payload: bytes, flags: int = 0x11) -> bytes:
     return struct.pack(
         "<HHIQIIHHIIIQQQ", kind, 0x101, 64, len(payload), 0, 0, 0, 8, sm, 0, 0, flags, 0, 0
     ) + payload  # fmt: skip
-
-
-def container(*entries: bytes) -> bytes:
-    body = b"".join(entries)
-    return struct.pack("<IHHQ", 0xBA55ED50, 1, 16, len(body)) + body
 
 
 def targets(data: bytes) -> list[str]:
@@ -44,7 +41,7 @@ def store(tmp_path):
         yield ImageStore(blobs)
 
 
-IMAGE = container(
+IMAGE = make_container(
     entry(CUBIN, 80, b"a" * 40000), entry(PTX, 80, b".version 8.0"), entry(CUBIN, 90, b"b" * 40000)
 )
 
@@ -67,7 +64,7 @@ def test_what_a_device_can_use_is_kept(sm, kept):
 
 
 def test_all_modules_of_an_architecture_and_unknown_entries_are_kept():
-    data = container(
+    data = make_container(
         entry(CUBIN, 90, b"one"),
         entry(CUBIN, 90, b"two"),
         entry(77, 0, b"?"),

@@ -29,7 +29,7 @@ class Program:
         self.bases = 0
 
     def array(self, handle: int) -> int:
-        """16 x 8 floats; the address under which its contents stand."""
+        """16 x 8 floats; the address of its contents."""
         base = BASE + 0x20000 * self.bases
         self.bases += 1
         described = struct.pack("<QQQIII4x", 16, 8, 0, 0x20, 1, 2)
@@ -52,7 +52,7 @@ class Program:
 
 
 class Packed:
-    """What stands in the snapshot."""
+    """What is in the snapshot."""
 
     def __init__(self, folder: Path) -> None:
         output = folder.with_suffix(".rsnap")

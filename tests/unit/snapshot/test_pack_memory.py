@@ -60,7 +60,7 @@ def test_census_finds_pointers_in_contents_and_parameters(folder):
     writer.allocate(B, 1 << 20)
     table = bytearray(noise(4096))
     table[64:72], table[72:80], table[80:88] = word(B), word(B + (1 << 20) - 1), word(B + (1 << 20))
-    table[88:96] = word(A + 4096)  # just behind the lower range
+    table[88:96] = word(A + 4096)  # just past the lower range
     table[100:108] = word(B)  # not aligned
     far = bytearray(1 << 20)
     far[600_000:600_008] = word(A + 4088)

@@ -100,7 +100,7 @@ def test_a_file_that_was_cut_off_gives_its_patches(tmp_path):
 
 
 def test_any_msgpack_library_reads_a_patch(tmp_path):
-    """`zstd -dc` and msgpack, as FORMAT.md says."""
+    """`zstd -dc` and msgpack, as replay/snapshot/FORMAT.md says."""
     states = sparse_windows(tmp_path / "x.rcap", 1)
     pack(tmp_path / "x.rcap", tmp_path / "x.rsnap")
     program = """

@@ -1,11 +1,9 @@
-"""Calls as people read them, and the struct layouts behind it."""
+"""Calls as people read them, and the struct layouts that this needs."""
 
 from __future__ import annotations
 
 import ctypes
-import json
 import struct
-from importlib import resources
 
 import pytest
 from hypothesis import given, settings
@@ -17,25 +15,32 @@ from replay.api.launch_attributes import describe_attributes
 from replay.inspection.readable import describe, result_name
 from replay.snapshot.schema import Call, Contents
 
+from ..raw_writer import word
+
 
 def call(function, arguments, result=0, **words):
     return Call(1, function, "window", 1, arguments, result, **words)
 
 
-def word(value):
-    return struct.pack("<Q", value)
-
-
 def test_struct_sizes_are_those_of_the_headers():
-    types = json.loads(resources.files("replay.api").joinpath("facts.json").read_text())["types"]
-    checked = 0
-    for structure, size in structs.STRUCT_BYTES.items():
-        assert ctypes.sizeof(structure) == size
-        for name in (f"{structure.__name__} *", f"const {structure.__name__} *"):
-            if name in types:
-                assert types[name][2] == size, name
+    facts, checked = structs.facts(), 0
+    for structure, (size, _, fields) in facts["structs"].items():
+        made = getattr(structs, structure)
+        assert ctypes.sizeof(made) == size
+        assert all(getattr(made, name).offset == offset for name, offset, *_ in fields if name)
+        for name in (f"{structure} *", f"const {structure} *"):
+            if name in facts["types"]:
+                assert facts["types"][name][2] == size, name
                 checked += 1
-    assert checked >= 6
+    assert checked >= 20
+    assert ctypes.sizeof(structs.CUtensorMap) == structs.TENSOR_MAP_BYTES
+
+
+def test_a_name_that_is_no_field_is_refused():
+    with pytest.raises(AttributeError):
+        structs.CUlaunchConfig().stream = 1
+    with pytest.raises(AttributeError, match="no struct CUnothing"):
+        structs.CUnothing  # noqa: B018
 
 
 CONFIG = struct.pack("<7I4xQQI4x", 1, 2, 3, 4, 5, 6, 7, 1, 0xDEAD, 1)

@@ -10,7 +10,7 @@ from replay.run.parent import RunOptions, run_snapshot
 from replay.timing.stopping import QUICK
 
 from ..engine.test_state import measured  # noqa: F401 (a fixture)
-from ..small_snapshots import BASE, INCREMENT, increment, u32, u64
+from ..small_snapshots import BASE, INCREMENT, increment, launch_in_two_allocations, u32, u64
 from ..snapshot_factory import CONTEXT, FUNCTION, MODULE, SnapshotFactory
 
 A, B, OWN, OTHER_OWN = 0x51, 0x52, 0xC2, 0xC3
@@ -200,13 +200,12 @@ def test_a_window_of_short_launches_that_is_not_held_says_what_its_times_may_hol
 
 
 BUSY = """
-from replay.engine.driver import call, query
 from replay.engine.measuring import measure
 original = measure.WindowSampler._before_start
 def late(self, stream):
     original(self, stream)
     size = 1 << 24
-    call(self._driver, "cuMemsetD8Async", query(self._driver, "cuMemAlloc_v2", size), 0, size, stream)
+    self._driver.cuMemsetD8Async(self._driver.cuMemAlloc_v2(size), 0, size, stream)
 measure.WindowSampler._before_start = late
 """
 
@@ -225,12 +224,7 @@ def test_work_in_no_stream_begins_before_the_start_event(replayed, alone, sabota
 
 def test_memory_that_a_replay_loads_between_the_events_is_told(replayed, alone):
     factory = program()
-    factory.launch(u64(BASE), [(0, 8)], 1, 1)
-    died = factory.call("cuMemFree_v2", [BASE])
-    born = factory.call("cuMemAlloc_v2", [0x7F30, 4], outputs={"dptr": u64(BASE)})
-    factory.launch(u64(BASE), [(0, 8)], 1, 1)
-    factory.range(BASE, u32(5), u32(6), died_call=died.number)
-    factory.range(BASE, u32(70), u32(71), born_call=born.number)
+    launch_in_two_allocations(factory)
     result = replayed(factory)
     assert checked(result) >= 2 * alone
     assert [item.code for item in result.timing.warnings] == ["interrupted"]

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from replay.report.times import beside_captured
-from replay.results.schema import (
-    ApplicationFacts,
-    DeviceFacts,
-    LaunchTime,
-    Placement,
-    Warning_,
-    WindowFacts,
-)
+from replay.report.run.times import beside_captured
+from replay.results.run.origin import ApplicationFacts, DeviceFacts, WindowFacts
+from replay.results.run.placement import Placement
+from replay.results.run.timing import LaunchTime, Warning_
 from replay.text import PIPED_WIDTH, Screen, flow
 from replay.timing.fidelity import Conditions, fidelity
 from replay.timing.sampler import Measurement, Sample

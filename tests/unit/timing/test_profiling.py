@@ -74,7 +74,7 @@ int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t)) {
 def profiler(tmp_path):
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
-        pytest.skip("no C compiler")
+        pytest.skip("needs a C compiler: apt install gcc")
     source, library = tmp_path / "profiler.c", tmp_path / "profiler.so"
     source.write_text(PROFILER)
     subprocess.run([compiler, "-shared", "-fPIC", "-o", str(library), str(source)], check=True)
@@ -171,7 +171,7 @@ def test_the_interface_is_that_of_the_nvtx_headers(tmp_path):
     compiler = shutil.which("cc") or shutil.which("gcc")
     folder = next((one for one in map(Path, HEADERS) if (one / "nvtx3" / "nvToolsExt.h").is_file()), None)
     if compiler is None or folder is None:
-        pytest.skip("no C compiler, or no header of NVTX")
+        pytest.skip("needs a C compiler, and the NVTX header of a CUDA toolkit in /usr/local")
     modules = ("CORE", "CUDA", "OPENCL", "CUDART", "CORE2", "SYNC")
     pairs = {
         "NVTX_VERSION": nvtx._NVTX_VERSION,

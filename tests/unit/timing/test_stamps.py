@@ -1,4 +1,4 @@
-"""SM cycles beside time: stamps that a kernel leaves in front of the window and behind it."""
+"""SM cycles beside time: stamps that a kernel leaves before the window and after it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_stamp_kernel_runs_around_the_window_and_disturbs_nothing(replayed, 
     assert timing.cycles == [round(time_ns * 1.234) for time_ns in timing.gpu_time_ns]
     assert result.verification.verdict == "match"
     assert result.restore.verdict == "right"
-    assert timing.gpu.median_ns == plain.timing.gpu.median_ns  # the stamps stand outside of the events
+    assert timing.gpu.median_ns == plain.timing.gpu.median_ns  # the stamps are outside of the events
     assert "SM cycles, stamped on the device around the window" in render_run(result, Screen(200, False))
 
 
@@ -90,7 +90,7 @@ def test_a_comparison_takes_stamped_cycles_before_those_of_the_clock_that_nvml_g
     assert observation(replace(result, timing=without)).cycles == timing.gpu.median_ns
 
 
-# A clock of 2000 MHz in the first stretch of the window, 100 MHz more in each one behind it.
+# A clock of 2000 MHz in the first stretch of the window, 100 MHz more in each one after it.
 MOVING = """
 def clock_mhz(self, time_ns, first=0, last=1):
     if set((first, last)) - self._taken:
@@ -130,8 +130,10 @@ def test_in_a_long_window_each_launch_has_the_clock_of_the_stretch_that_it_lies_
     ]  # no stamp between its events
     found = [item.cold_cycles and round(item.cold_cycles / item.cold_ns, 2) for item in launches]
     assert found == [2.0, 2.1, None, 2.2]
-    assert "along the stream of the first work alone" in launches[2].cycles_reason
-    assert "1 launch without SM cycles: the clock is stamped along" in render_run(result, Screen(200, False))
+    assert "only along the stream of the first work" in launches[2].cycles_reason
+    assert "1 launch without SM cycles: the clock is stamped only along" in render_run(
+        result, Screen(200, False)
+    )
 
 
 def test_cycles_of_launches_on_the_cpu_driver_are_called_modelled(replayed):

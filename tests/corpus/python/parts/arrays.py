@@ -9,7 +9,7 @@ TRITON_NAMES = {"float": "fp", "uint": "u", "int": "i"}
 
 
 def ok(answer):
-    """What a driver call returned behind its status, which must be success."""
+    """What a driver call returned after its status, which must be success."""
     assert answer[0] == driver.CUresult.CUDA_SUCCESS, answer[0]
     return answer[1] if len(answer) == 2 else answer[1:]
 

@@ -1,0 +1,50 @@
+// A thread-block cluster: blocks that are there at the same time, reach each other's shared memory and wait
+// for each other. A launch without clusters has clusters of one block.
+#pragma once
+
+#include "exec/block/block.hpp"
+
+namespace emulator {
+
+struct Cluster {
+  const Launch *launch = nullptr;
+  std::vector<std::unique_ptr<Block>> blocks; // by %cluster_ctarank
+  uint64_t index = 0;                         // linear, in the grid of clusters
+
+  // Takes the memory it needs; once, then any number of clusters run in it, one after the other.
+  void prepare(const Launch &of, Worker &by);
+  void start(uint64_t linear_index);
+  // True when all threads have exited, false when the budget of some warp, or of all together, was.
+  bool run(int64_t instructions_per_warp);
+
+  // barrier.cluster: the active lanes of a warp arrive; threads that exit no longer count.
+  void arrive(Warp &warp);
+  void threads_left();
+  // The phase of the mbarrier at this address has ended: whoever waits for it looks again.
+  void phase_completed(uint64_t mbarrier);
+
+  // A generic address for one of .shared::cluster; see `rank_shift`.
+  uint64_t generic_address(const Block &own, uint64_t shared_address) const;
+  // The block whose shared memory holds [address, address + bytes), or nullptr.
+  const Block *block_at(uint64_t address, uint64_t bytes) const;
+
+  [[noreturn]] void report_timeout();
+
+private:
+  // Somebody got further: what waits for an mbarrier has not waited in vain.
+  void progressed() { vain_wakes_ = 0; }
+  bool wake_in_vain();
+  [[noreturn]] void report_deadlock();
+
+  uint32_t arrived_ = 0; // threads at barrier.cluster
+  uint32_t vain_wakes_ = 0;
+};
+
+// In .shared::cluster, an address below 2^24 is in the block's own shared memory; above that bit is the
+// rank of a block plus one. mapa makes such addresses.
+constexpr uint32_t rank_shift = 24;
+
+// How many blocks a cluster of this launch has.
+uint64_t blocks_per_cluster(const LaunchRequest &request);
+
+} // namespace emulator

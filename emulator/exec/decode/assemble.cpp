@@ -1,0 +1,159 @@
+#include "exec/decode/assemble.hpp"
+
+#include "exec/control/control.hpp"
+
+namespace emulator {
+
+Assembler::Assembler(const ValueTable &values, Program &program) : values_(values), program_(program) {
+  program_.accounts.emplace_back();
+}
+
+size_t Assembler::append(const Instruction &instruction, const ptx::SourceLine &source) {
+  program_.code.push_back(instruction);
+  program_.source.push_back(source);
+  return program_.code.size() - 1;
+}
+
+void Assembler::add(FunctionCode &code, const LoweredFunction &function,
+                    const std::vector<BasicBlock> &blocks, const std::vector<std::vector<uint32_t>> &tables) {
+  std::vector<bool> meets(blocks.size(), false);
+  for (const BasicBlock &block : blocks)
+    if (block.diverges && block.post_dominator >= 0)
+      meets[static_cast<size_t>(block.post_dominator)] = true;
+  std::vector<uint32_t> block_of(function.code.size() + 1, 0);
+  std::vector<size_t> block_begin(blocks.size(), 0);
+  struct Patch {
+    size_t at;
+    uint32_t code_index;
+    bool is_join;
+  };
+  std::vector<Patch> patches;
+  std::vector<std::pair<size_t, const Lowered *>> table_uses;
+  code.first_instruction = static_cast<uint32_t>(program_.code.size());
+  Instruction join;
+  join.handler = control::join;
+  for (size_t b = 0; b < blocks.size(); ++b) {
+    const BasicBlock &block = blocks[b];
+    block_begin[b] = program_.code.size();
+    const ptx::SourceLine &first_source = function.code[block.begin].source;
+    if (meets[b])
+      append(join, first_source);
+    uint32_t count = 0;
+    Account classes;
+    std::vector<SharedAddress> addresses = shared_addresses(function, block);
+    for (uint32_t k = block.begin; k < block.end; ++k) {
+      const Lowered &lowered = function.code[k];
+      block_of[k] = static_cast<uint32_t>(b);
+      Instruction instruction = lowered.instruction;
+      fill(instruction, lowered);
+      instruction.slot = addresses[k - block.begin].slot;
+      if (instruction.slot != 0 && !addresses[k - block.begin].begins) {
+        instruction.known_slot = instruction.slot;
+        if (lowered.known)
+          (instruction.inner ? instruction.inner : instruction.handler) = lowered.known;
+      }
+      count += lowered.counted;
+      classes.of_class[static_cast<size_t>(lowered.instruction_class)] += lowered.counted;
+      if (lowered.accounts) {
+        close_account(instruction, count, classes);
+      } else if (count >= 60000) {
+        // Very long blocks are accounted for in pieces.
+        account(count, classes, lowered.source);
+      }
+      size_t index = append(instruction, lowered.source);
+      if (lowered.flow == Flow::branch)
+        patches.push_back({index, function.start_of_position[lowered.target], false});
+      if (lowered.flow == Flow::table)
+        table_uses.push_back({index, &lowered});
+      if ((k + 1 == block.end) && block.diverges && block.post_dominator >= 0)
+        patches.push_back({index, blocks[static_cast<size_t>(block.post_dominator)].begin, true});
+      if (lowered.meets_after) {
+        size_t after = append(join, lowered.source);
+        program_.code[index].join = reinterpret_cast<const Instruction *>(after + 1);
+      }
+    }
+    if (count != 0)
+      account(count, classes, function.code[block.end - 1].source);
+  }
+  auto begin_of = [&](uint32_t code_index) { return block_begin[block_of[code_index]]; };
+  for (const Patch &patch : patches) {
+    const Instruction *place = reinterpret_cast<const Instruction *>(begin_of(patch.code_index) + 1);
+    (patch.is_join ? program_.code[patch.at].join : program_.code[patch.at].target) = place;
+  }
+  for (const auto &[at, lowered] : table_uses) {
+    program_.code[at].immediate = static_cast<int64_t>(tables_.size());
+    tables_.emplace_back();
+    for (uint32_t position : tables[lowered->table])
+      tables_.back().push_back(begin_of(function.start_of_position[position]));
+  }
+}
+
+void Assembler::close_account(Instruction &instruction, uint32_t &count, Account &classes) {
+  instruction.count = static_cast<uint16_t>(count);
+  instruction.account = count == 0 ? 0 : static_cast<uint32_t>(program_.accounts.size());
+  if (count != 0)
+    program_.accounts.push_back(classes);
+  count = 0;
+  classes = Account{};
+}
+
+void Assembler::account(uint32_t &count, Account &classes, const ptx::SourceLine &source) {
+  Instruction instruction;
+  instruction.handler = control::fall_through;
+  close_account(instruction, count, classes);
+  append(instruction, source);
+}
+
+void Assembler::fill(Instruction &instruction, const Lowered &lowered) {
+  for (const Reference &r : lowered.references) {
+    uint32_t offset = values_.values[r.value].offset;
+    switch (r.field) {
+    case Field::destination:
+      instruction.destination = offset;
+      break;
+    case Field::a:
+      instruction.a = offset;
+      break;
+    case Field::b:
+      instruction.b = offset;
+      break;
+    case Field::c:
+      instruction.c = offset;
+      break;
+    case Field::guard:
+      instruction.guard = offset;
+      break;
+    case Field::extra:
+      instruction.extra = offset;
+      break;
+    case Field::immediate_plus_one:
+      instruction.immediate = int64_t{offset} + 1;
+      break;
+    case Field::list:
+      break;
+    }
+  }
+  if (lowered.list.empty())
+    return;
+  instruction.extra = static_cast<uint32_t>(program_.extra.size());
+  for (uint32_t value : lowered.list)
+    program_.extra.push_back(value == UINT32_MAX ? no_offset : values_.values[value].offset);
+}
+
+void Assembler::link() {
+  for (Instruction &i : program_.code) {
+    auto resolve = [&](const Instruction *&pointer) {
+      size_t index = reinterpret_cast<size_t>(pointer);
+      pointer = index == 0 ? nullptr : program_.code.data() + (index - 1);
+    };
+    resolve(i.target);
+    resolve(i.join);
+  }
+  for (auto &table : tables_) {
+    program_.tables.emplace_back();
+    for (size_t index : table)
+      program_.tables.back().push_back(program_.code.data() + index);
+  }
+}
+
+} // namespace emulator

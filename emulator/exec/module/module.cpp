@@ -1,0 +1,285 @@
+// A parsed text, and one whose globals have been given places.
+#include "exec/module/module.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "exec/block/cluster.hpp"
+#include "exec/control/services.hpp"
+#include "exec/decode/decode.hpp"
+#include "exec/launch/launch.hpp"
+#include "exec/launch/parameter_memory.hpp"
+#include "exec/module/device_runtime.hpp"
+#include "ptx/module/parse_module.hpp"
+
+namespace emulator {
+
+namespace {
+
+// Declarations that another text's definition has replaced take no memory of their own, and neither do those
+// that nobody defines: an unresolved name is an error only where something uses it.
+bool is_placed(const ptx::Variable &v) {
+  return (v.space == ptx::Space::global || v.space == ptx::Space::constant) && !v.is_replaced && !v.is_extern;
+}
+
+class ParsedModule final : public Module {
+public:
+  explicit ParsedModule(std::unique_ptr<ptx::Module> text) : text_(std::move(text)) {
+    for (const ptx::Variable &v : text_->variables)
+      if (is_placed(v))
+        globals_.push_back({std::string(v.name), v.size_bytes, v.alignment_bytes, v.is_managed,
+                            static_cast<OpaqueKind>(v.opaque)});
+    for (const ptx::Function &f : text_->functions) {
+      function_index_[&f] = function_index_.size();
+      if (f.is_entry && !f.is_extern && !f.is_replaced)
+        kernels_.push_back(std::string(f.name));
+    }
+  }
+  const std::vector<GlobalInfo> &globals() const override { return globals_; }
+  const std::vector<std::string> &kernel_names() const override { return kernels_; }
+  const ptx::Module &text() const { return *text_; }
+  uint64_t function_address(const ptx::Function &function) const {
+    auto found = function_index_.find(&function);
+    return found == function_index_.end() ? 0
+                                          : first_function_address + found->second * function_address_step;
+  }
+
+private:
+  std::unique_ptr<ptx::Module> text_;
+  std::vector<GlobalInfo> globals_;
+  std::vector<std::string> kernels_;
+  std::map<const ptx::Function *, size_t> function_index_;
+};
+
+class PlacedInstance final : public Instance {
+public:
+  explicit PlacedInstance(std::shared_ptr<const ParsedModule> module) : module_(std::move(module)) {}
+
+  const Module &module() const override { return *module_; }
+
+  uint64_t global_address(std::string_view name) const override {
+    auto found = module_->text().names.find(name);
+    const ptx::Variable *variable =
+        found == module_->text().names.end() ? nullptr : found->second.symbol.variable;
+    return variable ? address_of(*variable) : 0;
+  }
+
+  const KernelInfo *kernel(std::string_view name) const override {
+    const Program *program = decoded(name, false);
+    return program ? &program->info : nullptr;
+  }
+
+  LaunchResult launch(const KernelInfo &kernel, const LaunchRequest &request,
+                      MemoryMap &memory) const override;
+
+  bool place(const PlaceGlobal &place_global, std::string &log) {
+    size_t next = 0;
+    for (const ptx::Variable &v : module_->text().variables) {
+      if (!is_placed(v))
+        continue;
+      const GlobalInfo &info = module_->globals()[next++];
+      uint64_t address = place_global(info);
+      if (address == 0) {
+        log = "out of memory for the variable " + info.name + " of " + std::to_string(info.size_bytes) +
+              " bytes";
+        return false;
+      }
+      addresses_[&v] = address;
+    }
+    for (const ptx::Variable &v : module_->text().variables) {
+      auto found = addresses_.find(&v);
+      if (found == addresses_.end())
+        continue;
+      uint8_t *to = reinterpret_cast<uint8_t *>(found->second);
+      if (!v.bytes.empty())
+        std::memcpy(to, v.bytes.data(), v.bytes.size());
+      for (const ptx::AddressInitialiser &a : v.addresses) {
+        uint64_t value;
+        if (!symbol_address(v, a.symbol, value)) {
+          log = "line " + std::to_string(v.line) + ": the initial value of " + std::string(v.name) +
+                " names " + std::string(a.symbol) + ", which is not defined";
+          return false;
+        }
+        value += static_cast<uint64_t>(a.addend);
+        if (a.mask != ~uint64_t{0} && a.mask != 0)
+          value = (value & a.mask) >> __builtin_ctzll(a.mask);
+        std::memcpy(to + a.offset_bytes, &value, a.size_bytes < 8 ? a.size_bytes : 8);
+      }
+    }
+    return true;
+  }
+
+private:
+  uint64_t address_of(const ptx::Variable &v) const {
+    auto found = addresses_.find(&v);
+    return found == addresses_.end() ? 0 : found->second;
+  }
+
+  // What a name means in the text that declares `in`.
+  bool symbol_address(const ptx::Variable &in, std::string_view name, uint64_t &value) const {
+    const ptx::Module &module = module_->text();
+    const ptx::Names &names = module.texts[in.text].names;
+    auto found = names.find(name);
+    if (found == names.end())
+      return false;
+    if (found->second.symbol.variable)
+      return (value = address_of(*found->second.symbol.variable)) != 0;
+    if (found->second.symbol.function->is_extern)
+      return false;
+    return (value = module_->function_address(*found->second.symbol.function)) != 0;
+  }
+
+  // Fused and unfused code of a kernel live side by side: which one runs is the launch's to say.
+  const Program *decoded(std::string_view name, bool fuse_multiply_add) const {
+    auto found = module_->text().names.find(name);
+    const ptx::Function *function =
+        found == module_->text().names.end() ? nullptr : found->second.symbol.function;
+    if (!function || !function->is_entry || function->is_extern)
+      return nullptr;
+    std::lock_guard<std::mutex> hold(lock_);
+    std::unique_ptr<Program> &program = programs_[{function, fuse_multiply_add}];
+    if (!program)
+      program = decode_kernel(
+          module_->text(), *function, [this](const ptx::Variable &v) { return address_of(v); },
+          fuse_multiply_add);
+    return program.get();
+  }
+
+  std::shared_ptr<const ParsedModule> module_;
+  std::map<const ptx::Variable *, uint64_t> addresses_;
+  mutable std::mutex lock_;
+  mutable std::map<std::pair<const ptx::Function *, bool>, std::unique_ptr<Program>> programs_;
+};
+
+constexpr size_t grid_workspace_bytes = 4096;
+constexpr uint64_t most_register_bytes = uint64_t{1} << 31;
+
+LaunchResult PlacedInstance::launch(const KernelInfo &kernel, const LaunchRequest &request,
+                                    MemoryMap &memory) const {
+  const Program *program = decoded(kernel.name, request.fuse_multiply_add);
+  LaunchResult refused;
+  refused.status = LaunchStatus::illegal_instruction;
+  if (!program || !program->info.unsupported.empty()) {
+    refused.message = "kernel " + kernel.name + " cannot run: " +
+                      (program ? "PTX line " + std::to_string(program->info.unsupported_line) + ": " +
+                                     program->info.unsupported + " is not supported"
+                               : "it belongs to another module");
+    return refused;
+  }
+  Launch launch;
+  launch.program = program;
+  launch.request = &request;
+  launch.module = &module_->text();
+  launch.memory = &memory;
+  // Room after the last parameter, so that no read of a parameter needs a check.
+  launch.parameter_bytes = program->info.parameter_bytes + 16;
+  ParameterMemory parameters(launch.parameter_bytes);
+  launch.parameters = parameters.data();
+  if (request.parameters)
+    std::memcpy(launch.parameters, request.parameters,
+                std::min<size_t>(request.parameter_bytes, program->info.parameter_bytes));
+  if (request.cooperative)
+    launch.workspace.assign(grid_workspace_bytes, 0);
+  auto more_than = [&](uint64_t present) {
+    return static_cast<uint32_t>(present && request.stack_bytes > present ? request.stack_bytes - present
+                                                                          : 0);
+  };
+  auto rounded = [&](uint32_t bytes) {
+    return (bytes + program->local_alignment - 1) / program->local_alignment * program->local_alignment;
+  };
+  uint64_t alloca_bytes = program->local_bytes - program->frame_bytes;
+  launch.frame_bytes = program->frame_bytes + rounded(more_than(program->recursion_bytes));
+  launch.local_bytes =
+      launch.frame_bytes + static_cast<uint32_t>(alloca_bytes) + rounded(more_than(alloca_bytes));
+  uint64_t threads = uint64_t{request.block.x} * request.block.y * request.block.z;
+  uint64_t shared = uint64_t{program->shared_bytes} + request.dynamic_shared_bytes;
+  if (threads == 0 || threads > 1024 || shared > UINT32_MAX / 2) {
+    refused.status = LaunchStatus::out_of_resources;
+    refused.message = "kernel " + kernel.name + ": a block of " + std::to_string(threads) + " threads and " +
+                      std::to_string(shared) + " bytes of shared memory";
+    return refused;
+  }
+  uint64_t registers = (threads + lanes_per_warp - 1) / lanes_per_warp * program->register_bytes;
+  if (registers > most_register_bytes) {
+    refused.status = LaunchStatus::out_of_resources;
+    refused.message =
+        "kernel " + kernel.name + ": a block needs " + std::to_string(registers >> 20) + " MiB of registers";
+    return refused;
+  }
+  launch.shared_bytes = static_cast<uint32_t>(shared);
+  launch.shared_whole_bytes = (launch.shared_bytes + request.shared_unit_bytes - 1) /
+                              request.shared_unit_bytes * request.shared_unit_bytes;
+  launch.shared_end_bytes = request.exact_shared ? launch.shared_bytes : launch.shared_whole_bytes;
+  launch.threads_per_block = static_cast<uint32_t>(threads);
+  launch.warps_per_block = static_cast<uint32_t>((threads + lanes_per_warp - 1) / lanes_per_warp);
+  launch.clusters = uint64_t{request.grid.x} * request.grid.y * request.grid.z / blocks_per_cluster(request);
+  return run_launch(launch);
+}
+
+} // namespace
+
+// Functions without a definition that may be called: what services.hpp has, and the device runtime, whose
+// absence (dynamic parallelism) is told at the launch of a kernel that needs it.
+static bool is_provided(std::string_view name, bool is_function) {
+  if (!is_function)
+    return false;
+  return name == "vprintf" || name == "malloc" || name == "free" || name == "__assertfail" ||
+         name.substr(0, 4) == "cuda" || name.substr(0, 6) == "__cuda";
+}
+
+static std::unique_ptr<ptx::Module> parse_texts(std::vector<PtxText> texts, const ptx::IsProvided &provided,
+                                                std::string &log, LoadProblem &problem) {
+  problem = LoadProblem::none;
+  std::vector<ptx::Source> sources;
+  for (PtxText &text : texts)
+    sources.push_back({std::move(text.name), std::move(text.text)});
+  // The name of an only text says nothing.
+  if (sources.size() == 1)
+    sources[0].name.clear();
+  try {
+    return ptx::parse_module(std::move(sources), provided);
+  } catch (const ptx::SyntaxError &error) {
+    log = error.what();
+    problem = error.is_unknown_version ? LoadProblem::unknown_version : LoadProblem::syntax;
+    return nullptr;
+  }
+}
+
+std::shared_ptr<const Module> Module::parse(std::vector<PtxText> texts, std::string &log,
+                                            LoadProblem &problem) {
+  auto names_device_runtime = [](const PtxText &text) {
+    for (std::string_view name : device_runtime_names)
+      if (text.text.find(name) != std::string::npos)
+        return true;
+    return false;
+  };
+  if (std::any_of(texts.begin(), texts.end(), names_device_runtime))
+    texts.push_back({"the device runtime", std::string(device_runtime_text)});
+  auto module = parse_texts(std::move(texts), is_provided, log, problem);
+  return module ? std::make_shared<ParsedModule>(std::move(module)) : nullptr;
+}
+
+LoadProblem Module::check(PtxText text, std::string &log) {
+  LoadProblem problem;
+  std::vector<PtxText> texts;
+  texts.push_back(std::move(text));
+  parse_texts(std::move(texts), [](std::string_view, bool) { return true; }, log, problem);
+  return problem;
+}
+
+std::unique_ptr<Instance> Instance::create(const std::shared_ptr<const Module> &module,
+                                           const PlaceGlobal &place, std::string &log) {
+  auto parsed = std::dynamic_pointer_cast<const ParsedModule>(module);
+  if (!parsed) {
+    log = "a module that this executor has not parsed";
+    return nullptr;
+  }
+  auto instance = std::make_unique<PlacedInstance>(std::move(parsed));
+  if (!instance->place(place, log))
+    return nullptr;
+  return instance;
+}
+
+} // namespace emulator

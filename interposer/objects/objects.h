@@ -1,0 +1,60 @@
+// The objects of the application: contexts, kernels, modules, and calls that go into a stream capture.
+#pragma once
+
+#include "record/call.h"
+
+// ---- contexts -----------------------------------------------------------------------------------
+
+void note_contexts(const struct call *call); // after a successful call
+// The one whose memory ends with this END_OF_CONTEXT; 0: none.
+uint64_t context_that_ends(const struct call *call);
+
+// ---- kernels ------------------------------------------------------------------------------------
+
+enum { KERNEL_NEW, KERNEL_MATCHES, KERNEL_OTHER };
+
+struct kernel {
+  uint64_t handle, owner, context;
+  char *name;     // "" when unknown
+  bool is_kernel; // CUkernel, not CUfunction
+  bool layout_asked;
+  uint64_t variables_context; // the last context in which its module's variables were wanted
+  // The last windows that have its name and attributes, and its layout. Set when the record that holds them
+  // is on file: several threads may write them, none goes on without.
+  _Atomic uint32_t described_window, layout_window;
+  int32_t parameter_count; // -1: unknown
+  uint32_t parameter_bytes;
+  uint32_t *layout;           // parameter_count pairs of offset and size
+  _Atomic uint32_t list_name; // window/launches.c
+};
+
+// False: a launch of this handle is of no interest while the window is closed.
+bool launch_matters(struct thread *thread, uint64_t handle);
+// The CUkernel of a library that a function was made of, which nobody asked for; 0: none is known.
+uint64_t library_kernel_of(const struct kernel *kernel);
+// Never NULL. Asks the driver when no recorded call created it.
+struct kernel *kernel_of_handle(uint64_t handle);
+bool kernel_matches(struct kernel *kernel);
+void ask_layout(struct kernel *kernel);
+enum { KERNEL_ATTRIBUTES = 10 }; // CUfunction_attribute 0 to 9, which every driver since CUDA 11 answers
+// What the driver says of the compiled kernel: pairs of attribute and value. Returns how many pairs.
+size_t ask_attributes(const struct kernel *kernel, int32_t pairs[2 * KERNEL_ATTRIBUTES]);
+void note_kernels(const struct call *call); // after a successful call that makes or ends handles
+void forget_kernels_of_context(uint64_t context);
+
+// ---- modules and libraries, and their variables that no call named ------------------------------
+
+struct kernel;
+
+void keep_image(struct call *call); // when ENTER is written: where the image is that the call loads
+void note_modules(struct call *call, int result);
+void want_variables(
+    struct kernel *kernel); // those of its module, before a launch; takes no time when they are known
+void want_variables_of_launch(const struct call *call);
+bool variables_are_wanted(void);
+void ask_for_variables(void); // they become ranges of memory. The gate is closed
+
+// ---- calls that go into a stream capture --------------------------------------------------------
+
+bool goes_into_capture(const struct call *call); // that is under way
+uint64_t stream_of_call(const struct call *call);

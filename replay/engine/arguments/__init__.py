@@ -1,0 +1,1 @@
+"""Arguments of captured calls, rebuilt for this process: generic by the table, and the families that need more."""

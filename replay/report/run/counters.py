@@ -1,0 +1,110 @@
+"""The table of `replay run --counters`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from replay.results.run.timing import KernelCounters, WindowCounters
+from replay.text import Column, Screen, duration, heading, shown, table
+
+SHOWN_KERNELS = 8
+_CLASS = "warp_"
+_KINDS = ("load", "store", "atomic")
+
+
+def render_counters(counters: WindowCounters, screen: Screen) -> Iterator[str]:
+    """What was counted in one replay of the window: kernels side by side, the classes of instructions below."""
+    kernels = counters.kernels[:SHOWN_KERNELS]
+    columns = [Column("counted by the CPU driver")] + [
+        Column(shown(item.kernel, 32) or "all", "right") for item in kernels
+    ]
+    shown_items = list(kernels)
+    if len(counters.kernels) > 1:
+        columns.append(Column("whole window", "right"))
+        shown_items.append(counters.total)
+    if not shown_items:
+        yield heading("No launch was counted", screen)
+        return
+    rows = [[name, *(text(item) for item in shown_items)] for name, text in _FIGURES]
+    names = sorted(
+        {name for item in shown_items for name in _classes(item.counters)},
+        key=lambda name: -counters.total.counters[name],
+    )
+    for name in names:
+        share = [item.counters[name] / max(item.counters["warp_instructions"], 1) for item in shown_items]
+        rows.append(
+            [f"  {name.removeprefix(_CLASS).replace('_', ' ')}", *(f"{100 * part:.1f} %" for part in share)]
+        )
+    yield table(columns, rows, screen)
+    hidden = len(counters.kernels) - SHOWN_KERNELS
+    if hidden > 0:
+        yield f"  ... and {hidden} more kernels: --json shows all"
+    if counters.failed:
+        yield f"  {counters.failed} launches did not end well and count nothing"
+
+
+def ratio(part: float, whole: float) -> float | None:
+    """None when there is nothing to divide by."""
+    return part / whole if whole else None
+
+
+def global_sum(counters: Mapping[str, int], what: str) -> int:
+    """Loads, stores and atomics in global memory together: requests, bytes, sectors or least_sectors."""
+    return sum(counters.get(f"global_{kind}_{what}", 0) for kind in _KINDS)
+
+
+def shared_sum(counters: Mapping[str, int], what: str) -> int:
+    """The same in shared memory: requests, bytes, wavefronts or bank_conflicts."""
+    return sum(counters.get(f"shared_{kind}_{what}", 0) for kind in _KINDS)
+
+
+def _classes(counters: Mapping[str, int]) -> list[str]:
+    return [
+        name
+        for name, value in counters.items()
+        if name.startswith(_CLASS) and value and name != "warp_instructions"
+    ]
+
+
+def _figure(value: float | None, pattern: str = "{:.2f}") -> str:
+    return "-" if value is None else pattern.format(value)
+
+
+def _lanes(item: KernelCounters) -> str:
+    return _figure(
+        ratio(item.counters.get("thread_instructions", 0), item.counters.get("warp_instructions", 0))
+    )
+
+
+_FIGURES = (
+    ("launches", lambda item: f"{item.launches:,}"),
+    ("time, modelled", lambda item: duration(item.modelled_ns)),
+    ("lanes per instruction, of 32", _lanes),
+    (
+        "branches that diverge",
+        lambda item: _figure(
+            ratio(100 * item.counters.get("divergent_branches", 0), item.counters.get("warp_branch", 0)),
+            "{:.1f} %",
+        ),
+    ),
+    ("global bytes asked for", lambda item: f"{global_sum(item.counters, 'bytes'):,}"),
+    (
+        "sectors per request",
+        lambda item: _figure(
+            ratio(global_sum(item.counters, "sectors"), global_sum(item.counters, "requests"))
+        ),
+    ),
+    (
+        "  the least possible",
+        lambda item: _figure(
+            ratio(global_sum(item.counters, "least_sectors"), global_sum(item.counters, "requests"))
+        ),
+    ),
+    (
+        "bank conflicts per shared access",
+        lambda item: _figure(
+            ratio(shared_sum(item.counters, "bank_conflicts"), shared_sum(item.counters, "requests"))
+        ),
+    ),
+    ("warp instructions", lambda item: f"{item.counters.get('warp_instructions', 0):,}"),
+)

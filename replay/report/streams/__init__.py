@@ -1,0 +1,1 @@
+"""What a command writes to stdout and stderr, and what happens when nobody takes it."""

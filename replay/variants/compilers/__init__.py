@@ -1,0 +1,1 @@
+"""Compilers that make the image of a variant: found on this machine or fetched, and run."""

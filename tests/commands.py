@@ -1,0 +1,148 @@
+"""`replay` commands in processes forked from one that has imported replay already: none pays for the imports again.
+
+Run as a program, this file is that process. It is for commands that run to their end; one that is killed, or whose
+start is tested, is started by its command line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import resource
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+COMMAND = [sys.executable, "-m", "replay"]
+_MESSAGE_BYTES = 1 << 20
+
+
+class Commands:
+    """Runs commands one after the other. Python's own variables and LD_PRELOAD are those of this process."""
+
+    def __init__(self) -> None:
+        self._server, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, __file__, str(theirs.fileno())]
+        # Pipes, as commands have: what Python knows of its streams at the start stays so in them.
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=pipe, pass_fds=[theirs.fileno()]
+        )
+        theirs.close()
+
+    def run(
+        self,
+        arguments: Sequence[str],
+        *,
+        cwd: Path,
+        timeout_s: float,
+        env: Mapping[str, str] | None = None,
+        input: str = "",
+        address_space_bytes: int = resource.RLIM_INFINITY,
+    ) -> subprocess.CompletedProcess[str]:
+        """`replay ARGUMENTS`, as subprocess.run would answer with captured text. Raises subprocess.TimeoutExpired."""
+        environment = dict(os.environ if env is None else env)
+        request = json.dumps([arguments, str(cwd), environment, address_space_bytes])
+        (typed, writer), (output, stdout), (errors, stderr) = (os.pipe() for _ in range(3))
+        os.write(writer, input.encode())
+        os.close(writer)
+        socket.send_fds(self._server, [request.encode()], [typed, stdout, stderr])
+        for end in (typed, stdout, stderr):
+            os.close(end)
+        command = self._answer()
+        late = False
+        try:
+            texts = _read_to_the_end([output, errors], time.monotonic() + timeout_s)
+        except TimeoutError:
+            late = True
+            os.kill(command, signal.SIGKILL)
+        finally:
+            os.close(output)
+            os.close(errors)
+        status = self._answer()
+        if late:
+            raise subprocess.TimeoutExpired([*COMMAND, *arguments], timeout_s)
+        return subprocess.CompletedProcess([*COMMAND, *arguments], status, *texts)
+
+    def _answer(self) -> int:
+        with contextlib.suppress(ConnectionResetError):
+            if answer := self._server.recv(_MESSAGE_BYTES):
+                return int(answer)
+        _, errors = self._process.communicate()
+        raise RuntimeError(f"the process that commands are forked from has ended: {errors.decode()}")
+
+    def close(self) -> None:
+        self._server.close()
+        self._process.communicate()
+
+
+def _read_to_the_end(files: Sequence[int], deadline: float) -> list[str]:
+    read = {file: bytearray() for file in files}
+    with selectors.DefaultSelector() as selector:
+        for file in files:
+            selector.register(file, selectors.EVENT_READ)
+        while selector.get_map():
+            ready = selector.select(max(0, deadline - time.monotonic()))
+            if not ready:
+                raise TimeoutError
+            for key, _ in ready:
+                if piece := os.read(key.fd, 1 << 16):
+                    read[key.fd] += piece
+                else:
+                    selector.unregister(key.fd)
+    return [data.decode() for data in read.values()]
+
+
+def _import_replay() -> None:
+    """All that a command can import, but for what belongs to other processes."""
+    import replay
+
+    for module in pkgutil.walk_packages(replay.__path__, "replay."):
+        if not {"engine", "hook", "__main__"} & {*module.name.split(".")}:
+            importlib.import_module(module.name)
+    importlib.import_module("replay.cli").main(["info", "--help"])  # brings what the parser imports late
+
+
+def _serve(requests: socket.socket) -> int | None:
+    """The exit status of a command, in its process; None in the server, when there are no more requests."""
+    while True:
+        request, files, _, _ = socket.recv_fds(requests, _MESSAGE_BYTES, 3)
+        if not request:
+            return None
+        if (command := os.fork()) == 0:
+            requests.close()
+            for number, file in enumerate(files):
+                os.dup2(file, number)
+                os.close(file)
+            return _run(*json.loads(request))
+        for file in files:
+            os.close(file)
+        requests.send(str(command).encode())
+        requests.send(str(os.waitstatus_to_exitcode(os.waitpid(command, 0)[1])).encode())
+
+
+def _run(arguments: list[str], folder: str, environment: dict[str, str], address_space_bytes: int) -> int:
+    resource.setrlimit(resource.RLIMIT_AS, (address_space_bytes, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    main = importlib.import_module("replay.__main__")
+    sys.argv = [str(main.__file__), *arguments]
+    status: int = main.run()
+    return status
+
+
+if __name__ == "__main__":
+    sys.path[:] = [place for place in sys.path if place != str(Path(__file__).resolve().parent)]
+    _import_replay()
+    gc.freeze()  # or a collection in a command would copy all of it
+    sys.exit(_serve(socket.socket(fileno=int(sys.argv[1]))))
