@@ -105,6 +105,7 @@ def stack_steps(machine: Machine) -> None:
         name = script.stem.removesuffix("_stack")
         header = stack_header(script.read_text())
         application = [sys.executable, str(script)]
+        memory: dict[str, int] = {}  # bytes, by selection
         for number, selection in enumerate(header["capture"], 1):
             with machine.record.step(f"stack {name}: {selection}") as step:
                 machine.need_real_gpu()
@@ -119,6 +120,11 @@ def stack_steps(machine: Machine) -> None:
                     snapshot, selection.split(), application, *further
                 )
                 step.facts["snapshot_bytes"] = (machine.work / f"{snapshot}.rsnap").stat().st_size
+                summary = json_of(machine.replay("info", f"{snapshot}.rsnap", "--json"))["summary"]
+                memory[selection] = step.facts["memory_bytes"] = summary["memory_bytes"]
+                whole = memory.get(selection.removesuffix(" --torch-blocks"), 0)
+                if selection.endswith(" --torch-blocks") and summary["memory_bytes"] >= whole:
+                    raise StepFailed("the blocks of the allocator made the capture no smaller")
 
     machine.together(partial(one, script) for script in sorted((HERE / "stacks").glob("*_stack.py")))
 

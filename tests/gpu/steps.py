@@ -21,6 +21,7 @@ from capturing import (  # noqa: E402
     sample_steps,
     stack_steps,
 )
+from claiming import claim_steps  # noqa: E402
 from figures import fidelity_steps, hold_step, noise_step, rate_step  # noqa: E402
 from machine import REPOSITORY, Machine  # noqa: E402
 from page import page  # noqa: E402
@@ -65,6 +66,7 @@ STEPS: dict[str, Callable[[Machine], None]] = {
     "driver": driver_step,
     "build": build_step,
     "addresses": address_step,
+    "claims": claim_steps,
     "samples": sample_steps,
     "starts": start_step,
     "memory": memory_steps,

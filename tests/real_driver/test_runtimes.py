@@ -123,7 +123,10 @@ def test_ways_to_load_the_driver(real: RealDriver, tmp_path: Path, way: str) -> 
 def test_frameworks(name: str, tmp_path: Path, real: RealDriver) -> None:
     framework = FRAMEWORKS[name]
     if subprocess.run([PYTHON, "-c", f"import {framework.module}"], capture_output=True).returncode:
-        pytest.skip(f"{framework.module} is not installed")
+        pytest.skip(
+            f"{framework.module} is not installed; those of over 300 MB are not downloaded for this: name a "
+            "Python that has it in REPLAY_TEST_FRAMEWORKS"
+        )
     command = [PYTHON, "-c", framework.code]
     (status, printed, _), (captured, printed_there, whole) = outcomes(command, real.folder, tmp_path)
     assert printed_there == printed

@@ -1,5 +1,5 @@
-// usage: ways_in WAY: gets at the driver in that way, starts it and allocates with it, and prints what it answered.
-// Ends with 0 when all of it worked.
+// usage: ways_in WAY: gets at the driver in that way, starts it and allocates with it, and prints what it
+// answered. Ends with 0 when all of it worked.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
