@@ -10,7 +10,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from machine import HERE, REPOSITORY, Machine, counts, driver_library, importable
+from machine import HERE, REPOSITORY, Machine, compiled, counts, driver_library, importable
 from record import StepFailed, StepSkipped
 
 NEEDED = ("msgpack", "zstandard", "blake3", "elftools", "lz4", "numpy", "typer", "cuda.bindings.driver")
@@ -80,6 +80,12 @@ def build_step(machine: Machine) -> None:
         machine.record.command(["make", "-s", "-C", str(REPOSITORY / "samples"), f"OUT={machine.samples}"])
         machine.replay("--version")
         machine.built = True
+        # As a wheel would install it.
+        script = machine.stage / "bin" / "replay"
+        script.parent.mkdir(exist_ok=True)
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m replay "$@"\n')
+        script.chmod(0o755)
+        machine.environment["PATH"] = os.pathsep.join([str(script.parent), os.environ.get("PATH", "")])
 
 
 def driver_step(machine: Machine) -> None:
@@ -120,13 +126,9 @@ def address_step(machine: Machine) -> None:
 def texture_step(machine: Machine) -> None:
     """Textures and surfaces on the device: the program that the CPU driver passes says at which line a GPU differs."""
     with machine.record.step("textures"):
-        machine.need_real_gpu()
-        nvcc = shutil.which("nvcc")
-        if not nvcc:
-            raise StepSkipped("no nvcc on PATH")
+        machine.need_gpu()
         program = machine.work / "textures"
-        source = str(REPOSITORY / "tests" / "emulator" / "runtime_programs" / "textures.cu")
-        machine.record.command([nvcc, "-arch=native", "-o", str(program), source], timeout_s=90)
+        compiled(machine, REPOSITORY / "tests" / "emulator" / "runtime_programs" / "textures.cu", program)
         machine.record.command([str(program)], environment=machine.environment)
 
 
