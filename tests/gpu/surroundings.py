@@ -67,25 +67,37 @@ def packages_step(machine: Machine) -> None:
 
 
 def build_step(machine: Machine) -> None:
+    """Where the build fails, the wheel that tests/gpu/prepare made takes its place: no other step is lost."""
     with machine.record.step("build"):
-        cmake = shutil.which("cmake") or str(Path(sys.executable).with_name("cmake"))
-        build = machine.work / "build"
-        jobs = str(os.cpu_count() or 2)
-        machine.record.command([cmake, "-S", str(REPOSITORY), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release"])
-        machine.record.command([cmake, "--build", str(build), "-j", jobs], timeout_s=240)
-        shutil.copytree(
-            REPOSITORY / "replay", machine.stage / "replay", ignore=shutil.ignore_patterns("_native")
-        )
-        machine.record.command([cmake, "--install", str(build), "--prefix", str(machine.stage)])
+        try:
+            _build(machine)
+        except (StepFailed, StepSkipped):
+            shutil.rmtree(machine.stage, ignore_errors=True)
+            machine.stage = machine.work / "site"
+            machine.built = (machine.stage / "replay" / "_native" / "emulator").is_dir()
+            raise
+    with machine.record.step("samples"):
+        machine.need_build()
         machine.record.command(["make", "-s", "-C", str(REPOSITORY / "samples"), f"OUT={machine.samples}"])
-        machine.replay("--version")
-        machine.built = True
         # As a wheel would install it.
-        script = machine.stage / "bin" / "replay"
+        script = machine.work / "bin" / "replay"
         script.parent.mkdir(exist_ok=True)
         script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m replay "$@"\n')
         script.chmod(0o755)
         machine.environment["PATH"] = os.pathsep.join([str(script.parent), os.environ.get("PATH", "")])
+
+
+def _build(machine: Machine) -> None:
+    cmake = shutil.which("cmake") or str(Path(sys.executable).with_name("cmake"))
+    build = machine.work / "build"
+    jobs = str(os.cpu_count() or 2)
+    machine.record.command([cmake, "-S", str(REPOSITORY), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release"])
+    machine.record.command([cmake, "--build", str(build), "-j", jobs], timeout_s=240)
+    native = shutil.ignore_patterns("_native")
+    shutil.copytree(REPOSITORY / "replay", machine.stage / "replay", ignore=native)
+    machine.record.command([cmake, "--install", str(build), "--prefix", str(machine.stage)])
+    machine.replay("--version")
+    machine.built = True
 
 
 def driver_step(machine: Machine) -> None:
