@@ -9,6 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 TESTABLE := $(VENV)/testable
+FRAMEWORKS := $(CURDIR)/$(VENV)/frameworks
 LOG := $(VENV)/setup.log
 BUILD_TOOLS := $(VENV)/build-tools
 # What the installed package is made from. Paths are relative, so the checkout may be in a folder with a space.
@@ -58,8 +59,14 @@ test: $(TESTABLE) ## the whole test suite, but for what needs NVIDIA's driver li
 test-fast: $(TESTABLE) ## the unit tests, and one program captured and replayed: for while you work
 	@$(BIN)/pytest -n $(JOBS) --dist worksteal tests/unit tests/end_to_end/test_readme.py
 
-test-real-driver: $(TESTABLE) ## NVIDIA's driver library, downloaded and started without a GPU, beside the table, the shim and the CPU driver
-	@$(BIN)/pytest -n $(JOBS) --dist worksteal tests/real_driver
+# Without a network the tests of these frameworks are skipped, as those of the driver are.
+$(FRAMEWORKS)/installed: $(TESTABLE)
+	@$(BIN)/python -I .ci/extras.py frameworks >$(VENV)/frameworks.txt
+	@bash .ci/tools quietly $(LOG) "installing frameworks" \
+	  $(BIN)/python -m pip install --no-deps --upgrade --target $(FRAMEWORKS) -r $(VENV)/frameworks.txt && touch $@ || true
+
+test-real-driver: $(TESTABLE) $(FRAMEWORKS)/installed ## NVIDIA's driver library, downloaded and started without a GPU, beside the table, the shim and the CPU driver
+	@PYTHONPATH=$(FRAMEWORKS) $(BIN)/pytest -n $(JOBS) --dist worksteal tests/real_driver
 
 sanitize: $(TESTABLE) ## the tests of the shim, with builds of it under AddressSanitizer, UBSan and ThreadSanitizer
 	@for sanitizer in address thread; do \

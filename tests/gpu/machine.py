@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
 import re
+import shlex
+import shutil
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterable
@@ -83,6 +86,14 @@ class Machine:
             command, timeout_s=timeout_s, statuses=statuses, environment=self.environment, folder=self.work
         )
 
+    def stack_environment(self) -> dict[str, str]:
+        """For Python stacks, which give the CPU driver PTX only when they are told to."""
+        if not self.emulated:
+            return self.environment
+        text = self.record.command([sys.executable, "-m", "replay.stacks"], environment=self.environment)
+        exports = (word for line in text.splitlines() for word in shlex.split(line.removeprefix("export ")))
+        return {**self.environment, **dict(word.split("=", 1) for word in exports)}
+
     def capture_and_run(
         self, name: str, selection: list[str], application: list[str], *more: list[str]
     ) -> str:
@@ -103,14 +114,34 @@ class Machine:
 
 def stack_header(text: str) -> dict[str, list[str]]:
     """What the comments at the top of a stack's script say: `needs`, packages; `capture`, one selection a line;
-    `expand`, not empty when graphs are also to be replayed node by node."""
-    found: dict[str, list[str]] = {"needs": [], "capture": [], "expand": []}
+    `expand`, not empty when graphs are also to be replayed node by node; `ptx`, not empty when it can do with that."""
+    found: dict[str, list[str]] = {"needs": [], "capture": [], "expand": [], "ptx": []}
     for line in text.splitlines():
         key, colon, value = line.removeprefix("# ").partition(": ")
         if not line.startswith("# ") or not colon or key not in found:
             break
         found[key] += value.split(", ") if key == "needs" else [value]
     return found
+
+
+def compiled(machine: Machine, source: Path, program: Path, *options: str) -> None:
+    """nvcc's program of a source, for this device; for the CPU driver as PTX, linked with the shared runtime."""
+    nvcc = shutil.which("nvcc")
+    if not nvcc:
+        raise StepSkipped("no nvcc on PATH")
+    target = ["-arch=native"]
+    if machine.emulated:
+        if "--cudart=static" in options:
+            raise StepSkipped("the CPU driver runs no program of the static runtime (docs/limits.md)")
+        links = machine.work / "link"  # the wheels have no libcudart.so for the linker to find
+        links.mkdir(exist_ok=True)
+        for folder in ("lib64", "lib"):
+            for library in (Path(nvcc).resolve().parents[1] / folder).glob("libcudart.so.[0-9][0-9]"):
+                with contextlib.suppress(FileExistsError):
+                    (links / "libcudart.so").symlink_to(library)
+        target = ["-gencode", "arch=compute_75,code=compute_75", "-cudart", "shared", "-L", str(links)]
+        options = tuple(option for option in options if option != "--cudart=shared")
+    machine.record.command([nvcc, *target, *options, "-o", str(program), str(source)], timeout_s=90)
 
 
 def launch_of(kernel: str, launch: str = "2") -> list[str]:

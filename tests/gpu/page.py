@@ -132,6 +132,19 @@ def _noise(steps: list[dict[str, Any]]) -> list[str]:
     return ["## Equal sides", "", *_table(head, rows)] if rows else []
 
 
+def _claims(steps: list[dict[str, Any]]) -> list[str]:
+    """Those of docs/ground-truth.md that a step of their own asked."""
+    words = {True: "yes", False: "no", None: "its answers do not say"}
+    rows = [
+        [name, words[facts["holds"]], "" if alike is None else "yes" if alike == facts["answers"] else "no"]
+        for name, facts in _of(steps, "claim ")
+        if "holds" in facts
+        for alike in [facts.get("cpu_driver")]
+    ]
+    head = ("claim", "holds", "the CPU driver answers alike")
+    return ["## Claims", "", *_table(head, rows)] if rows else []
+
+
 def page(results: list[dict[str, Any]]) -> str:
     """Markdown of one or more checks of one machine, the first of which names it."""
     steps = [step for result in results for step in result["steps"]]
@@ -156,7 +169,7 @@ def page(results: list[dict[str, Any]]) -> str:
             "**The built-in CPU driver: its times are modelled, nothing here was measured on a GPU.**",
             "",
         ]
-    for part in (_addresses, _fidelity, _restoring, _hold, _noise):
+    for part in (_addresses, _claims, _fidelity, _restoring, _hold, _noise):
         lines += part(steps)
     outcomes = [step["outcome"] for step in steps]
     lines += [

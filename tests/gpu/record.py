@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import signal
 import subprocess
 import threading
@@ -21,6 +22,12 @@ SCHEMA = "replay-gpu-check/1"
 TAIL_CHARACTERS = 4000
 
 
+def cpu_seconds() -> float:
+    """Of all commands that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 class StepFailed(Exception):
     """A step found something wrong."""
 
@@ -31,12 +38,14 @@ class StepSkipped(Exception):
 
 @dataclass
 class Step:
-    """One step as the JSON shows it. `outcome` is passed, failed or skipped."""
+    """One step as the JSON shows it. `outcome` is passed, failed or skipped. cpu_seconds: of the commands that ended
+    while it ran, those of steps beside it included."""
 
     name: str
     outcome: str = "passed"
     reason: str = ""
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
     facts: dict[str, Any] = field(default_factory=dict)
     tail: str = ""
 
@@ -45,11 +54,13 @@ class Record:
     """All steps of one check, and how to run commands in them.
 
     folder: where results.json and log.txt go. limit_s: for everything together; a step that would start a
-    command later is skipped with that reason.
+    command later is skipped with that reason. patience: by how much longer than it asks for a command may take, on a
+    machine that is slow or shared.
     """
 
-    def __init__(self, folder: Path, limit_s: float) -> None:
+    def __init__(self, folder: Path, limit_s: float, patience: float = 1.0) -> None:
         self.folder = folder
+        self.patience = patience
         self.deadline = time.monotonic() + limit_s
         self.steps: list[Step] = []
         self.started_utc = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -67,7 +78,7 @@ class Record:
         step = self._thread.step = Step(name)
         with self._lock:
             self.steps.append(step)
-        started = time.monotonic()
+        started, used = time.monotonic(), cpu_seconds()
         try:
             yield step
         except StepSkipped as skipped:
@@ -77,6 +88,7 @@ class Record:
         except Exception as error:
             step.outcome, step.reason = "failed", f"{type(error).__name__}: {error}"
         step.seconds = round(time.monotonic() - started, 2)
+        step.cpu_seconds = round(cpu_seconds() - used, 2)
         if step.outcome == "passed":
             step.tail = ""
         del self._thread.step
@@ -103,7 +115,7 @@ class Record:
             raise StepSkipped("the time for the whole check was used up")
         line = " ".join(arguments)
         current = getattr(self._thread, "step", None) or Step("of a thread")
-        limit_s = max(1.0, min(timeout_s, self.deadline - time.monotonic()))
+        limit_s = max(1.0, min(timeout_s * self.patience, self.deadline - time.monotonic()))
         try:
             process = subprocess.Popen(
                 arguments,

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))  # which Python leaves 
 
 from capturing import (  # noqa: E402
     array_steps,
-    end_to_end_step,
+    end_to_end_steps,
     incremental_step,
     memory_steps,
     overhead_step,
@@ -21,6 +21,7 @@ from capturing import (  # noqa: E402
     sample_steps,
     stack_steps,
 )
+from claiming import claim_steps  # noqa: E402
 from figures import fidelity_steps, hold_step, noise_step, rate_step  # noqa: E402
 from machine import REPOSITORY, Machine  # noqa: E402
 from page import page  # noqa: E402
@@ -65,6 +66,7 @@ STEPS: dict[str, Callable[[Machine], None]] = {
     "driver": driver_step,
     "build": build_step,
     "addresses": address_step,
+    "claims": claim_steps,
     "samples": sample_steps,
     "starts": start_step,
     "memory": memory_steps,
@@ -87,7 +89,7 @@ STEPS: dict[str, Callable[[Machine], None]] = {
     "export": export_step,
     "profilers": profiler_steps,
     "incremental": incremental_step,
-    "end-to-end": end_to_end_step,
+    "end-to-end": end_to_end_steps,
 }
 
 
@@ -103,14 +105,19 @@ def main() -> int:
     parser.add_argument(
         "--figures", action="store_true", help="what docs/measured lacks, in place of the checks"
     )
-    parser.add_argument("--seconds", type=float, default=TOTAL_S, help="no step begins after this time")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=TOTAL_S,
+        help="no step begins after this time; longer than the default, every command gets more in proportion",
+    )
     options = parser.parse_args()
     chosen = options.only.split(",") if options.only else []
     if unknown := [name for name in chosen if name not in every]:
         parser.error(f"no step {unknown[0]}; there are {', '.join(every)}")
     chosen = chosen or ([*FIRST, "addresses", *FIGURES] if options.figures else list(STEPS))
 
-    record = Record(options.out.resolve(), options.seconds)
+    record = Record(options.out.resolve(), options.seconds, max(1.0, options.seconds / TOTAL_S))
     with tempfile.TemporaryDirectory(prefix="replay-gpu-") as work:
         machine = Machine(record, Path(work), options.wheels)
         for name in chosen:

@@ -10,7 +10,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from machine import HERE, REPOSITORY, Machine, counts, driver_library, importable
+from machine import HERE, REPOSITORY, Machine, compiled, counts, driver_library, importable
 from record import StepFailed, StepSkipped
 
 NEEDED = ("msgpack", "zstandard", "blake3", "elftools", "lz4", "numpy", "typer", "cuda.bindings.driver")
@@ -67,19 +67,37 @@ def packages_step(machine: Machine) -> None:
 
 
 def build_step(machine: Machine) -> None:
+    """Where the build fails, the wheel that tests/gpu/prepare made takes its place: no other step is lost."""
     with machine.record.step("build"):
-        cmake = shutil.which("cmake") or str(Path(sys.executable).with_name("cmake"))
-        build = machine.work / "build"
-        jobs = str(os.cpu_count() or 2)
-        machine.record.command([cmake, "-S", str(REPOSITORY), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release"])
-        machine.record.command([cmake, "--build", str(build), "-j", jobs], timeout_s=240)
-        shutil.copytree(
-            REPOSITORY / "replay", machine.stage / "replay", ignore=shutil.ignore_patterns("_native")
-        )
-        machine.record.command([cmake, "--install", str(build), "--prefix", str(machine.stage)])
+        try:
+            _build(machine)
+        except (StepFailed, StepSkipped):
+            shutil.rmtree(machine.stage, ignore_errors=True)
+            machine.stage = machine.work / "site"
+            machine.built = (machine.stage / "replay" / "_native" / "emulator").is_dir()
+            raise
+    with machine.record.step("samples"):
+        machine.need_build()
         machine.record.command(["make", "-s", "-C", str(REPOSITORY / "samples"), f"OUT={machine.samples}"])
-        machine.replay("--version")
-        machine.built = True
+        # As a wheel would install it.
+        script = machine.work / "bin" / "replay"
+        script.parent.mkdir(exist_ok=True)
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m replay "$@"\n')
+        script.chmod(0o755)
+        machine.environment["PATH"] = os.pathsep.join([str(script.parent), os.environ.get("PATH", "")])
+
+
+def _build(machine: Machine) -> None:
+    cmake = shutil.which("cmake") or str(Path(sys.executable).with_name("cmake"))
+    build = machine.work / "build"
+    jobs = str(os.cpu_count() or 2)
+    machine.record.command([cmake, "-S", str(REPOSITORY), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release"])
+    machine.record.command([cmake, "--build", str(build), "-j", jobs], timeout_s=240)
+    native = shutil.ignore_patterns("_native")
+    shutil.copytree(REPOSITORY / "replay", machine.stage / "replay", ignore=native)
+    machine.record.command([cmake, "--install", str(build), "--prefix", str(machine.stage)])
+    machine.replay("--version")
+    machine.built = True
 
 
 def driver_step(machine: Machine) -> None:
@@ -120,13 +138,9 @@ def address_step(machine: Machine) -> None:
 def texture_step(machine: Machine) -> None:
     """Textures and surfaces on the device: the program that the CPU driver passes says at which line a GPU differs."""
     with machine.record.step("textures"):
-        machine.need_real_gpu()
-        nvcc = shutil.which("nvcc")
-        if not nvcc:
-            raise StepSkipped("no nvcc on PATH")
+        machine.need_gpu()
         program = machine.work / "textures"
-        source = str(REPOSITORY / "tests" / "emulator" / "runtime_programs" / "textures.cu")
-        machine.record.command([nvcc, "-arch=native", "-o", str(program), source], timeout_s=90)
+        compiled(machine, REPOSITORY / "tests" / "emulator" / "runtime_programs" / "textures.cu", program)
         machine.record.command([str(program)], environment=machine.environment)
 
 

@@ -120,6 +120,8 @@ def test_page_has_a_row_for_every_kernel_and_says_what_failed(tmp_path):
         step("driver", name="NVIDIA H200", driver_version=13000),
         step("fidelity add", **known),
         step("fidelity lost", "failed", "not captured: it ended", verdict="?"),
+        step("claim GT-PEER", holds=True, answers={"without": 700}, cpu_driver={"without": 700}),
+        step("claim GT-PAST-END", "failed", "the claim does not hold here", holds=False, answers=0),
         step("held stream", quartiles_us={"not held": [1.0, 2.0, 3.0]}),
     ]
     text = page([{"started_utc": "2026-12-01T00:00:00Z", "steps": steps}])
@@ -127,5 +129,6 @@ def test_page_has_a_row_for_every_kernel_and_says_what_failed(tmp_path):
     assert "| `add` | 50.00 | 51.00 | +2.00 % | 40.00 | 40.10 | +0.25 % | yes | match |" in text
     assert "2 of 2 figures are within 2 %" in text
     assert "| lost | no figure |" in text
+    assert "| GT-PEER | yes | yes |\n| GT-PAST-END | no |  |" in text
     assert "| `add` | 1024 MiB | 500.0 | 2147 |" in text
     assert "- failed: fidelity lost: not captured: it ended" in text

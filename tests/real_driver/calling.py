@@ -15,16 +15,16 @@ ARGUMENTS = 12  # no function takes more
 ZEROS_BYTES = 4096
 
 
-def outcome(function: ctypes._CFuncPtr, pointers: list[bool]) -> int | str:
-    """The result, or what ended the child. A pointer argument is one to zeros; everything else is 0."""
+def outcome(function: ctypes._CFuncPtr, arguments: list[int]) -> int | str:
+    """The result, or what ended the child. An argument is a number, or True: a pointer to zeros."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        zeros = [ctypes.create_string_buffer(ZEROS_BYTES) for _ in pointers]
+        zeros = [ctypes.create_string_buffer(ZEROS_BYTES) for _ in arguments]
         words = [
-            ctypes.c_void_p(ctypes.addressof(zero) if pointer else 0)
-            for zero, pointer in zip(zeros, pointers, strict=True)
+            ctypes.c_void_p(ctypes.addressof(zero) if argument is True else argument)
+            for zero, argument in zip(zeros, arguments, strict=True)
         ]
         words += [ctypes.c_void_p(0)] * (ARGUMENTS - len(words))
         os.write(writing, str(function(*words)).encode())
@@ -39,14 +39,14 @@ def outcome(function: ctypes._CFuncPtr, pointers: list[bool]) -> int | str:
 def main() -> None:
     library = ctypes.CDLL(sys.argv[1])
     results = {"cuInit": library.cuInit(0)} if sys.argv[2] == "init" else {}
-    for symbol, pointers in json.load(sys.stdin).items():
+    for symbol, arguments in json.load(sys.stdin).items():
         if hasattr(library, symbol):
-            results[symbol] = outcome(getattr(library, symbol), pointers)
+            results[symbol] = outcome(getattr(library, symbol), arguments)
     json.dump(results, sys.stdout)
 
 
 def results_of(
-    library: str, symbols: dict[str, list[bool]], initialise: bool, environment: dict[str, str]
+    library: str, symbols: dict[str, list[int]], initialise: bool, environment: dict[str, str]
 ) -> dict[str, int | str]:
     """What `main` prints, with this environment beside the usual one."""
     done = subprocess.run(

@@ -36,10 +36,10 @@ def wheel(*names: str) -> Path:
     pytest.skip(f"needs the wheel with nvidia/{'/'.join(names)}: pip install 'gpu-replay[test]'")
 
 
-def built(name: str, folder: Path, *options: object) -> str:
+def built(name: str, folder: Path, *options: object, source: Path = HERE / "programs") -> str:
     """The path of a program of programs/, compiled with these options after the source."""
     compiler = shutil.which("cc") or pytest.skip("needs a C compiler")
-    command = [compiler, HERE / "programs" / f"{name}.c", *options, "-o", folder / name]
+    command = [compiler, source / f"{name}.c", *options, "-o", folder / name]
     subprocess.run([str(word) for word in command], check=True)
     return str(folder / name)
 
@@ -110,11 +110,23 @@ def test_a_program_that_unloads_the_driver_and_loads_it_again(real: RealDriver, 
     assert NO_DEVICE in whole.stderr
 
 
+@pytest.mark.parametrize("way", ["deepbind", "dlmopen", "dlvsym", "child"])
+def test_ways_to_load_the_driver(real: RealDriver, tmp_path: Path, way: str) -> None:
+    program = built("ways_in", tmp_path, "-ldl", source=HERE.parent / "shim" / "programs")
+    (status, printed, _), (captured, printed_there, whole) = outcomes([program, way], real.folder, tmp_path)
+    assert f"{'child' if way == 'child' else 'first'}: 100 3 3 3 3\n" in printed
+    assert (captured, printed_there) == (status, printed) == (1, printed)
+    assert NO_DEVICE in whole.stderr
+
+
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_frameworks(name: str, tmp_path: Path, real: RealDriver) -> None:
     framework = FRAMEWORKS[name]
     if subprocess.run([PYTHON, "-c", f"import {framework.module}"], capture_output=True).returncode:
-        pytest.skip(f"{framework.module} is not installed")
+        pytest.skip(
+            f"{framework.module} is not installed; those of over 300 MB are not downloaded for this: name a "
+            "Python that has it in REPLAY_TEST_FRAMEWORKS"
+        )
     command = [PYTHON, "-c", framework.code]
     (status, printed, _), (captured, printed_there, whole) = outcomes(command, real.folder, tmp_path)
     assert printed_there == printed

@@ -25,7 +25,7 @@ void note_wide_offset() {
   if (!noted)
     tell("a copy of rows begins beyond the pitch (srcXInBytes or dstXInBytes + WidthInBytes > pitch): done "
          "here, "
-         "though the documentation calls it CUDA_ERROR_INVALID_VALUE");
+         "though the documentation forbids it");
   noted = true;
 }
 

@@ -26,12 +26,12 @@ CUstreamCaptureStatus status_of(const Capture *capture) {
 // ---- beginning and ending
 
 CUresult CUDAAPI cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode) {
-  return enter("cuStreamBeginCapture_v2", Needs::healthy,
+  return enter("cuStreamBeginCapture_v2", Needs::healthy, hStream,
                [&](Call &call) { begin_capture(stream_of(*call.context, hStream), nullptr, mode); });
 }
 
 CUresult CUDAAPI cuStreamBeginCapture(CUstream hStream) {
-  return enter("cuStreamBeginCapture", Needs::healthy, [&](Call &call) {
+  return enter("cuStreamBeginCapture", Needs::healthy, hStream, [&](Call &call) {
     begin_capture(stream_of(*call.context, hStream), nullptr, CU_STREAM_CAPTURE_MODE_GLOBAL);
   });
 }
@@ -40,7 +40,7 @@ CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
                                              const CUgraphNode *dependencies,
                                              const CUgraphEdgeData *dependencyData, size_t numDependencies,
                                              CUstreamCaptureMode mode) {
-  return enter("cuStreamBeginCaptureToGraph", Needs::healthy, [&](Call &call) {
+  return enter("cuStreamBeginCaptureToGraph", Needs::healthy, hStream, [&](Call &call) {
     auto stream = stream_of(*call.context, hStream);
     auto graph = graph_of(hGraph);
     auto first = dependencies_of(*graph, dependencies, dependencyData, numDependencies);
@@ -49,7 +49,7 @@ CUresult CUDAAPI cuStreamBeginCaptureToGraph(CUstream hStream, CUgraph hGraph,
 }
 
 CUresult CUDAAPI cuStreamEndCapture(CUstream hStream, CUgraph *phGraph) {
-  return enter("cuStreamEndCapture", Needs::context, [&](Call &call) {
+  return enter("cuStreamEndCapture", Needs::context, hStream, [&](Call &call) {
     if (phGraph)
       *phGraph = nullptr;
     auto stream = stream_of(*call.context, hStream);
@@ -74,7 +74,7 @@ CUresult CUDAAPI cuStreamEndCapture(CUstream hStream, CUgraph *phGraph) {
 // ---- asking
 
 CUresult CUDAAPI cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *captureStatus) {
-  return enter("cuStreamIsCapturing", Needs::context, [&](Call &call) {
+  return enter("cuStreamIsCapturing", Needs::context, hStream, [&](Call &call) {
     require(captureStatus != nullptr, CUDA_ERROR_INVALID_VALUE);
     auto stream = stream_of(*call.context, hStream);
     require_no_implicit_capture(*stream);
@@ -85,7 +85,7 @@ CUresult CUDAAPI cuStreamIsCapturing(CUstream hStream, CUstreamCaptureStatus *ca
 static CUresult capture_info(const char *function, CUstream handle, CUstreamCaptureStatus *status,
                              cuuint64_t *identifier, CUgraph *graph, const CUgraphNode **dependencies,
                              const CUgraphEdgeData **edges, size_t *count) {
-  return enter(function, Needs::context, [&](Call &call) {
+  return enter(function, Needs::context, handle, [&](Call &call) {
     require(status != nullptr && (!edges || dependencies), CUDA_ERROR_INVALID_VALUE);
     auto stream = stream_of(*call.context, handle);
     require_no_implicit_capture(*stream);
@@ -143,7 +143,7 @@ CUresult CUDAAPI cuStreamGetCaptureInfo_v3(CUstream hStream, CUstreamCaptureStat
 
 static CUresult update_dependencies(const char *function, CUstream handle, const CUgraphNode *nodes,
                                     const CUgraphEdgeData *edges, size_t count, unsigned flags) {
-  return enter(function, Needs::healthy, [&](Call &call) {
+  return enter(function, Needs::healthy, handle, [&](Call &call) {
     auto stream = stream_of(*call.context, handle);
     require(recorder_of(*stream) != nullptr, CUDA_ERROR_ILLEGAL_STATE);
     Capture &capture = *capture_of(*stream);

@@ -36,7 +36,7 @@ uint64_t fill_extent(const FillShape &shape) {
 }
 
 CUresult fill(const char *function, FillShape shape, CUstream handle, bool asynchronous) {
-  return enter(function, Needs::healthy, [&](Call &call) {
+  return enter(function, Needs::healthy, handle, [&](Call &call) {
     auto stream = stream_of(*call.context, handle);
     if (shape.width == 0 || shape.height == 0)
       return;

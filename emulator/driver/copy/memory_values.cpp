@@ -90,7 +90,7 @@ void submit(Call &call, CUstream handle, const CUstreamBatchMemOpParams *operati
 
 CUresult submit_wait(const char *function, CUstream stream, CUstreamBatchMemOpType operation,
                      CUdeviceptr address, cuuint64_t value, unsigned flags) {
-  return enter(function, Needs::healthy, [&](Call &call) {
+  return enter(function, Needs::healthy, stream, [&](Call &call) {
     CUstreamBatchMemOpParams parameters{};
     parameters.waitValue.operation = operation;
     parameters.waitValue.address = address;
@@ -102,7 +102,7 @@ CUresult submit_wait(const char *function, CUstream stream, CUstreamBatchMemOpTy
 
 CUresult submit_write(const char *function, CUstream stream, CUstreamBatchMemOpType operation,
                       CUdeviceptr address, cuuint64_t value, unsigned flags) {
-  return enter(function, Needs::healthy, [&](Call &call) {
+  return enter(function, Needs::healthy, stream, [&](Call &call) {
     CUstreamBatchMemOpParams parameters{};
     parameters.writeValue.operation = operation;
     parameters.writeValue.address = address;
@@ -150,6 +150,6 @@ CUresult CUDAAPI cuStreamWaitValue64_v2(CUstream stream, CUdeviceptr addr, cuuin
 
 CUresult CUDAAPI cuStreamBatchMemOp_v2(CUstream stream, unsigned int count,
                                        CUstreamBatchMemOpParams *paramArray, unsigned int flags) {
-  return enter("cuStreamBatchMemOp_v2", Needs::healthy,
+  return enter("cuStreamBatchMemOp_v2", Needs::healthy, stream,
                [&](Call &call) { submit(call, stream, paramArray, count, flags); });
 }

@@ -40,6 +40,7 @@ struct Driver {
   std::mutex mutex;
   std::condition_variable changed; // some work has ended; waiters look again
   std::atomic<bool> initialised{false};
+  std::atomic<bool> without_device{false}; // cuInit said so
 
   std::vector<std::unique_ptr<Device>> devices;
 

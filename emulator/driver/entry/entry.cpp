@@ -37,14 +37,21 @@ void watch_forks() {
 
 bool in_forked_child() { return forked; }
 
-CUresult admit(const char *function, Needs needs) {
+bool is_default_stream(CUstream stream) {
+  return stream == nullptr || stream == CU_STREAM_LEGACY || stream == CU_STREAM_PER_THREAD;
+}
+
+CUresult admit(const char *function, Needs needs, CUstream stream) {
   if (CUresult scripted = scripted_failure(function))
     return scripted;
   if (needs == Needs::nothing)
     return CUDA_SUCCESS;
   // A forked child shares neither threads nor device state with its parent: documented as unusable.
-  if (forked || !driver().initialised)
-    return CUDA_ERROR_NOT_INITIALIZED;
+  if (forked || !driver().initialised) {
+    // Seen of NVIDIA's 535, 550 and 555: once cuInit has found no device, streams are looked at first.
+    bool no_such_stream = driver().without_device && !is_default_stream(stream);
+    return no_such_stream ? CUDA_ERROR_INVALID_HANDLE : CUDA_ERROR_NOT_INITIALIZED;
+  }
   if (host_function_depth > 0)
     return CUDA_ERROR_NOT_PERMITTED;
   flush_prints(function, true);

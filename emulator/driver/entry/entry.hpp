@@ -10,6 +10,7 @@
 #include "log.hpp"
 
 #include <new>
+#include <utility>
 
 namespace emulator::driver {
 
@@ -27,8 +28,10 @@ struct Call {
   Context *context;
 };
 
-// Scripted failures, fork, callbacks, cuInit. CUDA_SUCCESS when the body may run.
-CUresult admit(const char *function, Needs needs);
+bool is_default_stream(CUstream stream); // whichever of the three names it has
+// Scripted failures, fork, callbacks, cuInit. CUDA_SUCCESS when the body may run. stream: the one that is
+// named.
+CUresult admit(const char *function, Needs needs, CUstream stream = nullptr);
 // The current context, or the reason why there is none. Called with the lock held.
 // Throws, too, when `function` must not be called now (Driver::refuse_call).
 Context *admitted_context(const char *function, Needs needs);
@@ -41,8 +44,9 @@ bool in_forked_child();
 // stderr the first time.
 int not_implemented(const char *function);
 
-template <typename Body> CUresult enter(const char *function, Needs needs, Body &&body) noexcept {
-  CUresult result = admit(function, needs);
+template <typename Body>
+CUresult enter(const char *function, Needs needs, CUstream stream, Body &&body) noexcept {
+  CUresult result = admit(function, needs, stream);
   if (result == CUDA_SUCCESS) {
     try {
       Lock lock(driver().mutex, std::defer_lock);
@@ -59,6 +63,10 @@ template <typename Body> CUresult enter(const char *function, Needs needs, Body 
     }
   }
   return leave(function, result);
+}
+
+template <typename Body> CUresult enter(const char *function, Needs needs, Body &&body) noexcept {
+  return enter(function, needs, nullptr, std::forward<Body>(body));
 }
 
 // Held by a thread that runs a host function of a stream: calls of the driver are not permitted there.

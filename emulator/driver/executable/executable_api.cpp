@@ -174,14 +174,14 @@ CUresult CUDAAPI cuGraphExecDestroy(CUgraphExec hGraphExec) {
 // ---- launches
 
 CUresult CUDAAPI cuGraphUpload(CUgraphExec hGraphExec, CUstream hStream) {
-  return enter("cuGraphUpload", Needs::healthy, [&](Call &call) {
+  return enter("cuGraphUpload", Needs::healthy, hStream, [&](Call &call) {
     auto executable = executable_of(hGraphExec);
     refuse_recorded(*stream_of(*call.context, hStream)); // nothing is to be prepared
   });
 }
 
 CUresult CUDAAPI cuGraphLaunch(CUgraphExec hGraphExec, CUstream hStream) {
-  return enter("cuGraphLaunch", Needs::healthy, [&](Call &call) {
+  return enter("cuGraphLaunch", Needs::healthy, hStream, [&](Call &call) {
     auto executable = executable_of(hGraphExec);
     auto stream = stream_of(*call.context, hStream);
     if (Recorder *recorder = recorder_of(*stream))

@@ -311,7 +311,7 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction f, unsigned int gridDimX, unsigned in
                                 unsigned int gridDimZ, unsigned int blockDimX, unsigned int blockDimY,
                                 unsigned int blockDimZ, unsigned int sharedMemBytes, CUstream hStream,
                                 void **kernelParams, void **extra) {
-  return enter("cuLaunchKernel", Needs::healthy, [&](Call &call) {
+  return enter("cuLaunchKernel", Needs::healthy, hStream, [&](Call &call) {
     LaunchShape shape;
     shape.grid = {gridDimX, gridDimY, gridDimZ};
     shape.block = {blockDimX, blockDimY, blockDimZ};
@@ -337,7 +337,7 @@ CUresult CUDAAPI cuLaunchCooperativeKernel(CUfunction f, unsigned int gridDimX, 
                                            unsigned int blockDimY, unsigned int blockDimZ,
                                            unsigned int sharedMemBytes, CUstream hStream,
                                            void **kernelParams) {
-  return enter("cuLaunchCooperativeKernel", Needs::healthy, [&](Call &call) {
+  return enter("cuLaunchCooperativeKernel", Needs::healthy, hStream, [&](Call &call) {
     LaunchShape shape;
     shape.grid = {gridDimX, gridDimY, gridDimZ};
     shape.block = {blockDimX, blockDimY, blockDimZ};

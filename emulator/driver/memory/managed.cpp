@@ -202,7 +202,7 @@ CUresult CUDAAPI cuMemAdvise_v2(CUdeviceptr devPtr, size_t count, CUmem_advise a
 }
 
 CUresult CUDAAPI cuMemPrefetchAsync(CUdeviceptr devPtr, size_t count, CUdevice dstDevice, CUstream hStream) {
-  return enter("cuMemPrefetchAsync", Needs::healthy, [&](Call &call) {
+  return enter("cuMemPrefetchAsync", Needs::healthy, hStream, [&](Call &call) {
     refuse_recorded(*stream_of(*call.context, hStream));
     prefetch(devPtr, count, location_of(dstDevice));
   });
@@ -286,7 +286,7 @@ CUresult CUDAAPI cuMemDiscardAndPrefetchBatchAsync(CUdeviceptr *dptrs, size_t *s
 
 CUresult CUDAAPI cuStreamAttachMemAsync(CUstream hStream, CUdeviceptr dptr, size_t length,
                                         unsigned int flags) {
-  return enter("cuStreamAttachMemAsync", Needs::healthy, [&](Call &call) {
+  return enter("cuStreamAttachMemAsync", Needs::healthy, hStream, [&](Call &call) {
     require(flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST || flags == CU_MEM_ATTACH_SINGLE,
             CUDA_ERROR_INVALID_VALUE);
     auto stream = stream_of(*call.context, hStream);

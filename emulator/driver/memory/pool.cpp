@@ -112,7 +112,7 @@ CUdeviceptr allocate_in(Stream &stream, const std::shared_ptr<MemoryPool> &pool,
 } // namespace
 
 CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hStream) {
-  return enter("cuMemAllocAsync", Needs::healthy, [&](Call &call) {
+  return enter("cuMemAllocAsync", Needs::healthy, hStream, [&](Call &call) {
     require(dptr != nullptr, CUDA_ERROR_INVALID_VALUE);
     auto stream = stream_of(*call.context, hStream);
     Context &context = *stream->context;
@@ -122,7 +122,7 @@ CUresult CUDAAPI cuMemAllocAsync(CUdeviceptr *dptr, size_t bytesize, CUstream hS
 
 CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUmemoryPool pool,
                                          CUstream hStream) {
-  return enter("cuMemAllocFromPoolAsync", Needs::healthy, [&](Call &call) {
+  return enter("cuMemAllocFromPoolAsync", Needs::healthy, hStream, [&](Call &call) {
     require(dptr != nullptr, CUDA_ERROR_INVALID_VALUE);
     auto stream = stream_of(*call.context, hStream);
     *dptr = allocate_in(*stream, driver().pools.get(pool, CUDA_ERROR_INVALID_VALUE), bytesize);
@@ -130,7 +130,7 @@ CUresult CUDAAPI cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytesize, CUm
 }
 
 CUresult CUDAAPI cuMemFreeAsync(CUdeviceptr dptr, CUstream hStream) {
-  return enter("cuMemFreeAsync", Needs::healthy, [&](Call &call) {
+  return enter("cuMemFreeAsync", Needs::healthy, hStream, [&](Call &call) {
     auto stream = stream_of(*call.context, hStream);
     auto allocation = allocations().find(dptr);
     require(allocation && allocation->base == dptr && !allocation->freeing, CUDA_ERROR_INVALID_VALUE);

@@ -16,8 +16,10 @@ CUresult CUDAAPI cuInit(unsigned int Flags) {
   }
   if (in_forked_child())
     return leave("cuInit", CUDA_ERROR_NOT_INITIALIZED);
-  if (driver().devices.empty())
+  if (driver().devices.empty()) {
+    driver().without_device = true;
     return leave("cuInit", CUDA_ERROR_NO_DEVICE);
+  }
   if (!driver().initialised) {
     if (!claim_own_range())
       return leave("cuInit", CUDA_ERROR_OUT_OF_MEMORY);

@@ -18,9 +18,8 @@ void add_external(Stream &stream, CUgraphNodeType type, CUevent event) {
 
 CUresult record(const char *function, CUevent handle, CUstream stream_handle, unsigned flags) {
   // A stream that is named brings its own context, so none need be current.
-  bool named =
-      stream_handle != nullptr && stream_handle != CU_STREAM_LEGACY && stream_handle != CU_STREAM_PER_THREAD;
-  return enter(function, named ? Needs::initialised : Needs::healthy, [&](Call &call) {
+  bool named = !is_default_stream(stream_handle);
+  return enter(function, named ? Needs::initialised : Needs::healthy, stream_handle, [&](Call &call) {
     auto event = driver().events.get(handle);
     require(flags == CU_EVENT_RECORD_DEFAULT || flags == CU_EVENT_RECORD_EXTERNAL, CUDA_ERROR_INVALID_VALUE);
     auto stream = named ? explicit_stream(stream_handle) : stream_of(*call.context, stream_handle);
@@ -148,7 +147,7 @@ CUresult CUDAAPI cuEventElapsedTime_v2(float *pMilliseconds, CUevent hStart, CUe
 }
 
 CUresult CUDAAPI cuStreamWaitEvent(CUstream hStream, CUevent hEvent, unsigned int Flags) {
-  return enter("cuStreamWaitEvent", Needs::healthy, [&](Call &call) {
+  return enter("cuStreamWaitEvent", Needs::healthy, hStream, [&](Call &call) {
     auto event = driver().events.get(hEvent);
     require(Flags == CU_EVENT_WAIT_DEFAULT || Flags == CU_EVENT_WAIT_EXTERNAL, CUDA_ERROR_INVALID_VALUE);
     auto stream = stream_of(*call.context, hStream);

@@ -20,7 +20,7 @@ Works HostOperation::works() const {
 }
 
 CUresult CUDAAPI cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData) {
-  return enter("cuLaunchHostFunc", Needs::healthy, [&](Call &call) {
+  return enter("cuLaunchHostFunc", Needs::healthy, hStream, [&](Call &call) {
     auto operation = std::make_shared<HostOperation>(fn, userData);
     submit(call.lock, stream_of(*call.context, hStream), operation);
   });
@@ -31,7 +31,7 @@ CUresult CUDAAPI cuLaunchHostFunc(CUstream hStream, CUhostFn fn, void *userData)
 // receive an appropriate CUresult". It cannot be recorded: `issue` refuses.
 CUresult CUDAAPI cuStreamAddCallback(CUstream hStream, CUstreamCallback callback, void *userData,
                                      unsigned int flags) {
-  return enter("cuStreamAddCallback", Needs::healthy, [&](Call &call) {
+  return enter("cuStreamAddCallback", Needs::healthy, hStream, [&](Call &call) {
     require(callback != nullptr && flags == 0, CUDA_ERROR_INVALID_VALUE);
     auto stream = stream_of(*call.context, hStream);
     auto work = std::make_shared<Work>();

@@ -21,7 +21,7 @@ CUresult create(const char *function, CUstream *out, unsigned flags, int priorit
 }
 
 CUresult destroy(const char *function, CUstream handle) {
-  return enter(function, Needs::healthy, [&](Call &) {
+  return enter(function, Needs::healthy, handle, [&](Call &) {
     // Work that is still queued keeps the stream until it is done.
     auto stream = driver().streams.get(handle);
     if (auto recorder = stream->recorder)
@@ -44,7 +44,7 @@ CUresult CUDAAPI cuStreamDestroy(CUstream hStream) { return destroy("cuStreamDes
 CUresult CUDAAPI cuStreamDestroy_v2(CUstream hStream) { return destroy("cuStreamDestroy_v2", hStream); }
 
 CUresult CUDAAPI cuStreamSynchronize(CUstream hStream) {
-  return enter("cuStreamSynchronize", Needs::healthy, [&](Call &call) {
+  return enter("cuStreamSynchronize", Needs::healthy, hStream, [&](Call &call) {
     auto stream = stream_of(*call.context, hStream);
     refuse_recorded(*stream);
     synchronise(call.lock, stream);
@@ -67,7 +67,7 @@ CUresult CUDAAPI cuCtxSynchronize_v2(CUcontext ctx) {
 }
 
 CUresult CUDAAPI cuStreamQuery(CUstream hStream) {
-  return enter("cuStreamQuery", Needs::healthy, [&](Call &call) {
+  return enter("cuStreamQuery", Needs::healthy, hStream, [&](Call &call) {
     auto stream = stream_of(*call.context, hStream);
     refuse_recorded(*stream);
     bool done = idle(call.lock, stream->last);
@@ -77,28 +77,28 @@ CUresult CUDAAPI cuStreamQuery(CUstream hStream) {
 }
 
 CUresult CUDAAPI cuStreamGetPriority(CUstream hStream, int *priority) {
-  return enter("cuStreamGetPriority", Needs::context, [&](Call &call) {
+  return enter("cuStreamGetPriority", Needs::context, hStream, [&](Call &call) {
     require(priority != nullptr, CUDA_ERROR_INVALID_VALUE);
     *priority = stream_of(*call.context, hStream)->priority;
   });
 }
 
 CUresult CUDAAPI cuStreamGetFlags(CUstream hStream, unsigned int *flags) {
-  return enter("cuStreamGetFlags", Needs::context, [&](Call &call) {
+  return enter("cuStreamGetFlags", Needs::context, hStream, [&](Call &call) {
     require(flags != nullptr, CUDA_ERROR_INVALID_VALUE);
     *flags = stream_of(*call.context, hStream)->flags;
   });
 }
 
 CUresult CUDAAPI cuStreamGetId(CUstream hStream, unsigned long long *streamId) {
-  return enter("cuStreamGetId", Needs::context, [&](Call &call) {
+  return enter("cuStreamGetId", Needs::context, hStream, [&](Call &call) {
     require(streamId != nullptr, CUDA_ERROR_INVALID_VALUE);
     *streamId = stream_of(*call.context, hStream)->identifier;
   });
 }
 
 CUresult CUDAAPI cuStreamGetCtx(CUstream hStream, CUcontext *pctx) {
-  return enter("cuStreamGetCtx", Needs::context, [&](Call &call) {
+  return enter("cuStreamGetCtx", Needs::context, hStream, [&](Call &call) {
     require(pctx != nullptr, CUDA_ERROR_INVALID_VALUE);
     *pctx = handle_of<CUcontext>(stream_of(*call.context, hStream)->context);
   });
@@ -106,7 +106,7 @@ CUresult CUDAAPI cuStreamGetCtx(CUstream hStream, CUcontext *pctx) {
 
 #if CUDA_VERSION >= 12050
 CUresult CUDAAPI cuStreamGetCtx_v2(CUstream hStream, CUcontext *pCtx, CUgreenCtx *pGreenCtx) {
-  return enter("cuStreamGetCtx_v2", Needs::context, [&](Call &call) {
+  return enter("cuStreamGetCtx_v2", Needs::context, hStream, [&](Call &call) {
     require(pCtx != nullptr && pGreenCtx != nullptr, CUDA_ERROR_INVALID_VALUE);
     *pCtx = handle_of<CUcontext>(stream_of(*call.context, hStream)->context);
     *pGreenCtx = nullptr; // documented: for a stream that belongs to no green context
@@ -124,7 +124,7 @@ CUresult CUDAAPI cuStreamGetDevice(CUstream hStream, CUdevice *device) {
 #endif
 
 CUresult CUDAAPI cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUstreamAttrValue *value) {
-  return enter("cuStreamGetAttribute", Needs::context, [&](Call &call) {
+  return enter("cuStreamGetAttribute", Needs::context, hStream, [&](Call &call) {
     require(value != nullptr, CUDA_ERROR_INVALID_VALUE);
     auto stream = stream_of(*call.context, hStream);
     require(attr == CU_LAUNCH_ATTRIBUTE_PRIORITY || attr == CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW ||
@@ -143,7 +143,7 @@ CUresult CUDAAPI cuStreamGetAttribute(CUstream hStream, CUstreamAttrID attr, CUs
 }
 
 CUresult CUDAAPI cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, const CUstreamAttrValue *value) {
-  return enter("cuStreamSetAttribute", Needs::healthy, [&](Call &call) {
+  return enter("cuStreamSetAttribute", Needs::healthy, hStream, [&](Call &call) {
     require(value != nullptr, CUDA_ERROR_INVALID_VALUE);
     auto stream = stream_of(*call.context, hStream);
     switch (attr) {
@@ -163,7 +163,7 @@ CUresult CUDAAPI cuStreamSetAttribute(CUstream hStream, CUstreamAttrID attr, con
 }
 
 CUresult CUDAAPI cuStreamCopyAttributes(CUstream dstStream, CUstream srcStream) {
-  return enter("cuStreamCopyAttributes", Needs::healthy, [&](Call &call) {
+  return enter("cuStreamCopyAttributes", Needs::healthy, dstStream, [&](Call &call) {
     auto source = stream_of(*call.context, srcStream), destination = stream_of(*call.context, dstStream);
     require(source->context == destination->context, CUDA_ERROR_INVALID_VALUE);
     destination->attributes = source->attributes;

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
 
 import pytest
@@ -26,3 +28,14 @@ def test_a_chroot_before_the_first_call_is_not_called_a_program_without_cuda(rep
     assert "nothing is captured" in done.stderr
     assert "or could not write into the raw capture" in done.stderr
     assert "(chroot) has to call cuInit before that" in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("musl-gcc") is None, reason="needs musl-gcc: apt install musl-tools")
+def test_a_program_of_musl_is_refused_before_it_starts(replay):
+    """Which runs without the shim, and would end with an error of its loader under it."""
+    (replay.folder / "a.c").write_text('#include <stdio.h>\nint main(void) { return puts("ran") < 0; }\n')
+    subprocess.run(["musl-gcc", "a.c", "-o", "a"], cwd=replay.folder, check=True)
+    assert replay.other(["./a"]).stdout == "ran\n"
+    done = replay.capture("--all", application=["./a"], status=3)
+    assert "ran" not in done.stdout
+    assert "is linked with musl, and both the shim and NVIDIA's driver need glibc" in done.stderr

@@ -105,6 +105,7 @@ def test_a_command_may_be_the_judge(replay):
     assert done.stdout.startswith("first bad: 4 (last good 3)")
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git on PATH")
 def test_commits_are_named_with_their_subjects_and_what_the_command_said(replay):
     def git(*arguments):
         named = ["-c", "user.name=x", "-c", "user.email=x@y", "-c", "commit.gpgsign=false"]

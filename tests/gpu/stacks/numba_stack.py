@@ -1,5 +1,6 @@
 # needs: numba
 # capture: --kernel axpb --launch 2
+# ptx: yes
 """A numba-cuda kernel, three times."""
 
 import numpy as np

@@ -1,5 +1,6 @@
 # needs: torch
 # capture: --kernel vectorized_elementwise_kernel --launch 2
+# capture: --kernel vectorized_elementwise_kernel --launch 2 --torch-blocks
 """PyTorch element-wise kernels: template names, and tensors in the middle of large segments."""
 
 import torch
