@@ -34,6 +34,7 @@ OUTPUTS = {
     "interposer/generated/wrappers.inc": shim.wrappers_data,
     "interposer/generated/slots.inc": shim.slots_data,
     "interposer/generated/resolution.inc": shim.resolution_data,
+    "interposer/generated/nodes.inc": shim.nodes_data,
     "interposer/generated/stand_in.inc": lambda: shim.stand_in_data(
         symbol for symbol, _, _ in swapped_symbols()
     ),

@@ -2,8 +2,8 @@
 
 The home folder becomes `~`. A value becomes `[removed]` when its name says that it is secret (`--api-key=X`,
 `--token X`, `AWS_SECRET_ACCESS_KEY=X`, `password: X`), when it is in a URL (`https://user:X@host`, `?token=X`), after
-`Bearer`, or when it has the form of a well-known token. docs/limits.md says the same in words; the shim does it for
-what it writes (interposer/record/process.c), and takes more for secret rather than less.
+`Bearer`, or when it has the form of a well-known token. docs/limits.md says the same in words; the shim writes
+`~` in paths (interposer/record/process.c), and no command line unless it was asked to.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ void pack_launch_parameters(struct call *call);
 // The parameter buffer that `extra` of a launch names, and its length; NULL when there is none, or a longer
 // one than a kernel can take.
 const void *extra_buffer(const uint64_t *words, uint64_t *bytes);
+// The values of kernelParams by the kernel's layout, which is known. False: they are not all there.
+bool pack_values(const struct kernel *kernel, const uint64_t *values, uint8_t *packed);
 void launch_is_described(const struct call *call); // its ENTER is on file
 // Address ranges that a copy whose effect is CUSTOM may touch; count 0 to 2. With address 0 there is nothing
 // to touch.
@@ -44,8 +46,7 @@ void batch_enter(struct call *call);
 // objects.c
 void load_file_enter(struct call *call);
 void variable_leave(struct call *call); // cuModuleGetGlobal and its like
-void context_enter(struct call *call);
-void import_leave(struct call *call); // EFFECT_IMPORT
+void import_leave(struct call *call);   // EFFECT_IMPORT
 
 void array_leave(struct call *call); // after an array was made
 void tensor_map_enter(struct call *call);

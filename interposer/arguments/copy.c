@@ -261,37 +261,33 @@ void batch_enter(struct call *call) {
   list_of(call, &parameter);
   if (is_flat(call))
     parameter = 1; // the sources
-  uint64_t count = count_of(call), total = 0, pageable = 0, bytes;
+  uint64_t count = count_of(call), total = 0, *positions = NULL;
+  size_t pageable = 0, capacity = 0;
+  uint8_t *packed = NULL;
   struct rows source;
-  for (uint64_t n = 0; n < count; n++) {
-    if (!is_pageable(call, n, &source))
-      continue;
-    if (!count_bytes(&source, &bytes) || __builtin_add_overflow(total, bytes, &total))
-      return;
-    pageable++;
-  }
-  if (pageable == 0)
-    return;
-  uint8_t *packed = total <= largest_copy_bytes ? malloc(total + pageable * 8 + 8) : NULL;
-  if (packed == NULL) {
-    write_note(NOTE_MEMORY_SKIPPED, call->record_function, call->number,
-               "%lu bytes of pageable memory that this batch copies", total);
-    return;
-  }
-  uint8_t *positions = packed + (total + 7) / 8 * 8;
-  uint64_t at = 0, place = 0;
   bool whole = true;
   for (uint64_t n = 0; whole && n < count; n++) {
-    if (!is_pageable(call, n, &source) || !count_bytes(&source, &bytes))
+    uint64_t bytes;
+    if (!is_pageable(call, n, &source))
       continue;
-    whole = gather(&source, packed + at);
-    at += bytes;
-    memcpy(positions + 8 * place++, &n, 8);
+    whole = count_bytes(&source, &bytes) && bytes <= largest_copy_bytes - total &&
+            HAS_ROOM(positions, pageable, capacity);
+    uint8_t *grown = whole ? realloc(packed, total + bytes + 1) : NULL;
+    packed = grown != NULL ? grown : packed;
+    whole = grown != NULL && gather(&source, packed + total);
+    if (whole)
+      positions[pageable++] = n;
+    total += whole ? bytes : 0;
   }
-  // Through the scratch or into the blobs file: neither needs `packed` afterwards.
-  if (whole) {
+  // Through the scratch or into the blobs file: neither needs these afterwards.
+  if (whole && pageable > 0) {
     attach_unsafe(call, parameter, 1, packed, total);
-    attach_unsafe(call, parameter, 2, positions, place * 8);
+    attach_unsafe(call, parameter, 2, positions, pageable * 8);
   }
+  if (!whole)
+    write_note(NOTE_MEMORY_SKIPPED, call->record_function, call->number,
+               "pageable memory that this batch copies: more than %lu bytes, or not readable",
+               largest_copy_bytes);
   free(packed);
+  free(positions);
 }

@@ -6,16 +6,8 @@
 
 enum { MAX_LAUNCH_ATTRIBUTES = 64 };
 
-// Of kernelParams and, -1 where there is none, `extra`.
-struct positions {
-  unsigned values;
-  int extra;
-};
-
-static struct positions positions_of(const struct call *call) {
-  unsigned values = has_launch_config(call->function) ? 2 : 9;
-  return (struct positions){values, values + 1 < call->function->parameter_count ? (int)values + 1 : -1};
-}
+// Of kernelParams; `extra` follows where there is one.
+static unsigned values_position(const struct call *call) { return has_launch_config(call->function) ? 2 : 9; }
 
 const void *extra_buffer(const uint64_t *words, uint64_t *bytes) {
   const void *buffer = NULL;
@@ -43,17 +35,27 @@ static void pack_extra(struct call *call, const uint64_t *words) {
   }
 }
 
+bool pack_values(const struct kernel *kernel, const uint64_t *values, uint8_t *packed) {
+  for (int32_t n = 0; n < kernel->parameter_count; n++)
+    if (values[n] == 0) // the driver will refuse it, or it was not the kernel's layout
+      return false;
+  memset(packed, 0, kernel->parameter_bytes);
+  for (int32_t n = 0; n < kernel->parameter_count; n++)
+    memcpy(packed + kernel->layout[n * 2], (const void *)(uintptr_t)values[n], kernel->layout[n * 2 + 1]);
+  return true;
+}
+
 void pack_launch_parameters(struct call *call) {
-  struct positions at = positions_of(call);
-  const uint64_t *values = pointer_argument(call, at.values);
+  unsigned position = values_position(call);
+  const uint64_t *values = pointer_argument(call, position);
   struct kernel *kernel = call->kernel;
   if (kernel->owner == 0)
     write_note(NOTE_FUNCTION_UNKNOWN, call->record_function, call->number, "%s",
                kernel->name[0] != '\0' ? kernel->name : "no recorded call gave this handle");
   if (values == NULL) {
-    if (at.extra < 0 || call->arguments[at.extra] == 0)
+    if (position + 1 == call->function->parameter_count || call->arguments[position + 1] == 0)
       return; // a kernel without parameters
-    pack_extra(call, pointer_argument(call, (unsigned)at.extra));
+    pack_extra(call, pointer_argument(call, position + 1));
     if (call->packed == NULL)
       write_note(NOTE_PARAMETERS_UNKNOWN, call->record_function, call->number,
                  "%s: `extra` has no buffer that can be read", kernel->name);
@@ -61,16 +63,10 @@ void pack_launch_parameters(struct call *call) {
   }
   ask_layout(kernel);
   uint8_t *packed = kernel->parameter_count >= 0 ? take_scratch(call, kernel->parameter_bytes) : NULL;
-  for (int32_t n = 0; packed != NULL && n < kernel->parameter_count; n++)
-    if (values[n] == 0)
-      packed = NULL; // the driver will refuse it, or it was not the kernel's layout
-  if (packed == NULL) {
+  if (packed == NULL || !pack_values(kernel, values, packed)) {
     write_note(NOTE_PARAMETERS_UNKNOWN, call->record_function, call->number, "%s", kernel->name);
     return;
   }
-  memset(packed, 0, kernel->parameter_bytes);
-  for (int32_t n = 0; n < kernel->parameter_count; n++)
-    memcpy(packed + kernel->layout[n * 2], (const void *)(uintptr_t)values[n], kernel->layout[n * 2 + 1]);
   call->packed = packed;
   call->packed_bytes = kernel->parameter_bytes;
 }
@@ -81,19 +77,19 @@ void launch_is_described(const struct call *call) {
     return;
   if (atomic_load_explicit(&kernel->described_window, memory_order_relaxed) != call->window)
     atomic_store(&kernel->described_window, call->window);
-  if (call->packed != NULL && call->arguments[positions_of(call).values] != 0 &&
+  if (call->packed != NULL && call->arguments[values_position(call)] != 0 &&
       atomic_load_explicit(&kernel->layout_window, memory_order_relaxed) != call->window)
     atomic_store(&kernel->layout_window, call->window);
 }
 
 void launch_enter(struct call *call) {
-  struct positions at = positions_of(call);
-  if (call->packed != NULL && call->arguments[at.values] != 0) {
-    attach(call, at.values, 0, call->packed, call->packed_bytes);
+  unsigned values = values_position(call);
+  if (call->packed != NULL && call->arguments[values] == 0) {
+    attach(call, values + 1, 0, call->packed, call->packed_bytes);
+  } else if (call->packed != NULL) {
+    attach(call, values, 0, call->packed, call->packed_bytes);
     if (atomic_load_explicit(&call->kernel->layout_window, memory_order_relaxed) != call->window)
-      attach(call, at.values, 1, call->kernel->layout, (uint64_t)call->kernel->parameter_count * 8);
-  } else if (call->packed != NULL && at.extra >= 0) {
-    attach(call, (unsigned)at.extra, 0, call->packed, call->packed_bytes);
+      attach(call, values, 1, call->kernel->layout, (uint64_t)call->kernel->parameter_count * 8);
   }
   if (atomic_load_explicit(&call->kernel->described_window, memory_order_relaxed) != call->window) {
     int32_t *pairs = (int32_t *)(void *)take_scratch(call, 2 * KERNEL_ATTRIBUTES * sizeof *pairs);

@@ -1,5 +1,4 @@
-// What calls say of objects: modules and libraries from files, module variables, the parameters of contexts,
-// CUDA arrays and tensor maps.
+// What calls say of objects: modules and libraries from files, module variables, CUDA arrays and tensor maps.
 #include "arguments/arguments.h"
 #include "driver/real.h"
 #include "generated/structs.h"
@@ -75,16 +74,6 @@ void import_leave(struct call *call) {
 }
 
 void load_file_enter(struct call *call) { attach_file(call, 1, pointer_argument(call, 1)); }
-
-void context_enter(struct call *call) {
-  const struct CUctxCreateParams *given = pointer_argument(call, 1);
-  if (given == NULL)
-    return;
-  attach(call, 1, 0, given, sizeof *given);
-  if (given->execAffinityParams != 0 || given->cigParams != 0)
-    write_note(NOTE_STRUCT_POINTER, call->record_function, call->number,
-               "CUctxCreateParams holds pointers that were recorded by value only");
-}
 
 // ---- arrays and tensor maps ---------------------------------------------------------------------
 

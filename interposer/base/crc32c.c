@@ -14,16 +14,11 @@ static bool has_instruction(void) { return __builtin_cpu_supports("sse4.2"); }
 static bool has_instruction(void) { return (getauxval(AT_HWCAP) & (1 << 7)) != 0; } // HWCAP_CRC32
 #endif
 
-static uint32_t by_table(uint32_t crc, const uint8_t *data, size_t bytes) {
-  static const uint32_t table[16] = {
-      // The remainders of all four-bit words, polynomial 0x82f63b78 (reflected).
-      0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
-      0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75,
-  };
+static uint32_t by_bits(uint32_t crc, const uint8_t *data, size_t bytes) {
   for (size_t n = 0; n < bytes; n++) {
     crc ^= data[n];
-    crc = crc >> 4 ^ table[crc & 15];
-    crc = crc >> 4 ^ table[crc & 15];
+    for (int bit = 0; bit < 8; bit++)
+      crc = crc >> 1 ^ (0x82f63b78 & -(crc & 1)); // the polynomial, reflected
   }
   return crc;
 }
@@ -40,7 +35,7 @@ __attribute__((target(INSTRUCTIONS))) static uint32_t by_instruction(uint32_t cr
 }
 
 uint32_t crc32c(uint32_t crc, const void *data, size_t bytes) {
-  return ~(has_instruction() ? by_instruction(~crc, data, bytes) : by_table(~crc, data, bytes));
+  return ~(has_instruction() ? by_instruction(~crc, data, bytes) : by_bits(~crc, data, bytes));
 }
 
 // For the packer, which checks gigabytes with it.

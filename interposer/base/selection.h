@@ -16,7 +16,8 @@ struct selection {
 };
 extern struct selection selection;
 
-bool read_selection(void); // false: capture was not asked for
+const char *capture_directory(void); // NULL: capture was not asked for
+bool read_selection(void);           // false: capture was not asked for
 bool name_is_selected(const char *name);
 bool ordinal_is_selected(uint64_t ordinal); // of a launch that matches
 bool launch_is_outside(void); // counts a matching launch, unless the selection has to look at it

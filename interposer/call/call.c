@@ -8,7 +8,6 @@
 #include "graph/graph.h"
 #include "objects/objects.h"
 #include "record/encode.h"
-#include "record/process.h"
 #include "window/window.h"
 
 enum { MAX_WINDOWS_WAITED_FOR = 1000 };
@@ -25,7 +24,7 @@ static bool is_recorded(const struct function *function) {
 static void note_matching_kernel(struct kernel *kernel, const uint32_t geometry[7], void *state) {
   struct call *call = state;
   (void)geometry;
-  write_matched_note(call->record_function, call->number, call->ordinal, kernel->name);
+  write_note(NOTE_LAUNCH_MATCHED, call->record_function, call->number, "%lu %s", call->ordinal, kernel->name);
   call->ordinal++;
 }
 
@@ -33,7 +32,8 @@ static void note_matches(struct call *call) {
   if (call->function->effect == EFFECT_GRAPH_LAUNCH)
     visit_matching_kernels(call->arguments[0], note_matching_kernel, call);
   else
-    write_matched_note(call->record_function, call->number, call->ordinal, call->kernel->name);
+    write_note(NOTE_LAUNCH_MATCHED, call->record_function, call->number, "%lu %s", call->ordinal,
+               call->kernel->name);
 }
 
 // Of the launches of a kernel in a window the first bears its name.

@@ -78,7 +78,6 @@ static void follow_effect(const struct call *call) {
     if (call->ending_context != 0) {
       memory_remove_all(LIST_BY_CONTEXT, call->ending_context, 0);
       arrays_remove_context(call->ending_context);
-      objects_remove_context(call->ending_context);
       forget_kernels_of_context(call->ending_context);
     }
     break;

@@ -2,7 +2,6 @@
 #include "base/selection.h"
 #include "call/call.h"
 #include "contents/copy.h"
-#include "record/process.h"
 #include "record/writer.h"
 #include "window/window.h"
 
@@ -46,8 +45,8 @@ void initialise(void) {
   HOLD(initialising);
   if (current_mode() != MODE_UNKNOWN)
     return;
-  const char *directory = getenv(ENV_DIRECTORY);
-  if (directory == NULL || directory[0] == '\0' || !read_selection()) {
+  const char *directory = capture_directory();
+  if (directory == NULL || !read_selection()) {
     atomic_store(&mode, MODE_INERT);
     return;
   }

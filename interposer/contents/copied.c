@@ -1,11 +1,8 @@
 // What the copies of each range looked like, so that the next one need not write what is the same.
 #include "base/handles.h"
 #include "contents/copy.h"
-#include "record/writer.h"
 
-#include <fcntl.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 enum { FEW_COPIES = 512 };
 
@@ -34,13 +31,11 @@ struct copied *copied_of(const struct range *range) {
   if (item != NULL && item->serial == range->serial && item->bytes == range->bytes)
     return item;
   size_t count = (size_t)((range->bytes + CHUNK_BYTES - 1) / CHUNK_BYTES);
-  struct copied *made = calloc(1, sizeof *made + count * (sizeof *made->hashes + sizeof *made->holds_words));
+  struct copied *made = calloc(1, sizeof *made + count * (sizeof *made->hashes + sizeof *made->may_reach));
   if (made == NULL)
     return NULL;
-  made->base = range->base;
-  made->bytes = range->bytes;
-  made->serial = range->serial;
-  made->holds_words = (uint8_t *)(made->hashes + count);
+  *made = (struct copied){range->base, range->bytes, range->serial,
+                          .may_reach = (uint8_t *)(made->hashes + count)};
   if (row != NULL) {
     row->object = made;
     free(item);
@@ -56,54 +51,13 @@ struct copied *copied_of(const struct range *range) {
   return made;
 }
 
-// ---- records ------------------------------------------------------------------------------------
-
-void begin_copy(struct copy_writer *writer, const struct range *range, enum moment moment, uint64_t call,
-                bool inherits) {
-  writer->range = range;
-  writer->moment = moment;
-  writer->call = call;
-  writer->flags = COPY_FIRST | (inherits ? COPY_INHERITS : 0);
-  writer->count = 0;
-  writer->being_written = NULL;
-}
-
-static bool flush(struct copy_writer *writer) {
-  struct record record;
-  if (!begin_record(&record, RECORD_COPY, 0, writer->call, 32 + writer->count * sizeof *writer->entries))
-    return false;
-  put_u64(&record, writer->range->base);
-  put_u64(&record, writer->range->bytes);
-  put_u64(&record, writer->range->serial | (uint64_t)writer->moment << 32);
-  put_u64(&record, writer->flags | (uint64_t)CHUNK_BYTES << 32);
-  put_bytes(&record, writer->entries, writer->count * sizeof *writer->entries);
-  end_record(&record);
-  writer->flags = 0;
-  writer->count = 0;
-  return true;
-}
-
-bool add_entry(struct copy_writer *writer, const struct copy_entry *entry) {
-  if (writer->count == COPY_ENTRIES && !flush(writer))
-    return false;
-  writer->entries[writer->count++] = *entry;
-  return true;
-}
-
-bool end_copy(struct copy_writer *writer) {
-  if (!finish_pieces(writer))
-    return false;
-  writer->flags |= COPY_LAST;
-  return flush(writer);
-}
-
 // ---- the hash of a chunk ------------------------------------------------------------------------
 
-// A chunk is rows of 4 KiB, a row is 256 columns of 16 bytes. Each column has a state of two words, into
-// which the rows are mixed one after another by 64 x 64 -> 128 bit multiplications; the sums of the 256
-// finished states are the hash. The last bytes of a chunk that fill no column are followed by zeros: chunks
-// of one place have one length.
-enum { COLUMNS = 256, COLUMN_BYTES = 16, ROW_BYTES = COLUMNS * COLUMN_BYTES, ROWS_AT_ONCE = 4 };
+// A chunk is rows of 64 bytes, a row is four columns of 16. Each column has a state of two words, into which
+// the rows are mixed one after another by 64 x 64 -> 128 bit multiplications; the sums of the finished states
+// are the hash. The last bytes of a chunk that fill no row are followed by zeros: chunks of one place have
+// one length.
+enum { COLUMNS = 4, COLUMN_BYTES = 16, ROW_BYTES = COLUMNS * COLUMN_BYTES };
 
 __extension__ typedef unsigned __int128 wide;
 
@@ -111,13 +65,9 @@ static uint64_t key[4];
 static pthread_once_t key_is_drawn = PTHREAD_ONCE_INIT;
 
 static void draw_key(void) {
-  if (getrandom(key, sizeof key, GRND_NONBLOCK) != (ssize_t)sizeof key) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
+  if (getrandom(key, sizeof key, GRND_NONBLOCK) != (ssize_t)sizeof key)
     for (int n = 0; n < 4; n++)
-      key[n] =
-          ((uint64_t)now.tv_nsec + (uint64_t)getpid() * 1000003u + (uint64_t)n + 1) * 0x9e3779b97f4a7c15u;
-  }
+      key[n] = (clock_ns(CLOCK_REALTIME) + (uint64_t)n) * 0x9e3779b97f4a7c15u;
 }
 
 static inline uint64_t multiply(uint64_t one, uint64_t other) {
@@ -130,46 +80,31 @@ static inline uint64_t finish(uint64_t state) {
   return state ^ state >> 29;
 }
 
-// `rows` is a constant: several rows at once leave a column's state in registers between them.
-static inline void mix_columns(uint64_t *first, uint64_t *second, const uint8_t *data, unsigned columns,
-                               unsigned rows) {
-  uint64_t key_one = key[2], key_other = key[3];
-  for (unsigned column = 0; column < columns; column++) {
-    uint64_t one = first[column], other = second[column];
-    for (unsigned row = 0; row < rows; row++) {
-      uint64_t pair[2];
-      memcpy(pair, data + row * (size_t)ROW_BYTES + column * (size_t)COLUMN_BYTES, COLUMN_BYTES);
-      one = multiply(pair[0] ^ key_one, pair[1] ^ one);
-      other = multiply(pair[1] ^ key_other, pair[0] ^ other);
-    }
-    first[column] = one;
-    second[column] = other;
+static inline void mix_row(struct hash columns[COLUMNS], const uint8_t *row, uint64_t one, uint64_t other) {
+#pragma GCC unroll 4
+  for (unsigned n = 0; n < COLUMNS; n++) {
+    uint64_t first = word_at(row, n * COLUMN_BYTES), second = word_at(row, n * COLUMN_BYTES + 8);
+    columns[n].words[0] = multiply(first ^ one, second ^ columns[n].words[0]);
+    columns[n].words[1] = multiply(second ^ other, first ^ columns[n].words[1]);
   }
 }
 
 struct hash hash_chunk(const uint8_t *data, size_t bytes) {
   pthread_once(&key_is_drawn, draw_key);
-  uint64_t first[COLUMNS], second[COLUMNS];
-  for (unsigned column = 0; column < COLUMNS; column++) {
-    first[column] = key[0] + column * 0x9e3779b97f4a7c15u;
-    second[column] = key[1] + column * 0xc2b2ae3d27d4eb4fu;
-  }
-  for (; bytes >= ROWS_AT_ONCE * ROW_BYTES;
-       data += ROWS_AT_ONCE * ROW_BYTES, bytes -= ROWS_AT_ONCE * ROW_BYTES)
-    mix_columns(first, second, data, COLUMNS, ROWS_AT_ONCE);
+  struct hash columns[COLUMNS], hash = {{0, 0}};
+  uint64_t one = key[2], other = key[3];
+  for (unsigned n = 0; n < COLUMNS; n++)
+    columns[n] = (struct hash){{key[0] + n * 0x9e3779b97f4a7c15u, key[1] + n * 0xc2b2ae3d27d4eb4fu}};
   for (; bytes >= ROW_BYTES; data += ROW_BYTES, bytes -= ROW_BYTES)
-    mix_columns(first, second, data, COLUMNS, 1);
-  unsigned whole = (unsigned)(bytes / COLUMN_BYTES);
-  mix_columns(first, second, data, whole, 1);
-  if (bytes % COLUMN_BYTES != 0) {
-    uint8_t last[COLUMN_BYTES] = {0};
-    memcpy(last, data + whole * (size_t)COLUMN_BYTES, bytes % COLUMN_BYTES);
-    mix_columns(first + whole, second + whole, last, 1, 1);
+    mix_row(columns, data, one, other);
+  if (bytes > 0) {
+    uint8_t last[ROW_BYTES] = {0};
+    memcpy(last, data, bytes);
+    mix_row(columns, last, one, other);
   }
-  struct hash hash = {{0, 0}};
-  for (unsigned column = 0; column < COLUMNS; column++) {
-    hash.words[0] += finish(first[column]);
-    hash.words[1] += finish(second[column]);
+  for (unsigned n = 0; n < COLUMNS; n++) {
+    hash.words[0] += finish(columns[n].words[0]);
+    hash.words[1] += finish(columns[n].words[1]);
   }
   return hash;
 }

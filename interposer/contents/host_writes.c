@@ -233,18 +233,14 @@ bool host_writes_matter(void) { return atomic_load(&kept_count) > 0; }
 
 static void note_the_limit(uint64_t call) {
   enum { NAMED = 8 };
-  size_t count = atomic_load(&kept_count), left = 0;
-  for (size_t n = 0; n < count; n++) {
-    if (kept[n].copy == NULL || ++left > NAMED) // of the first a note says so already
-      continue;
-    write_note(NOTE_HOST_WRITES_UNKNOWN, 0, call,
-               "%lu bytes at 0x%lx: from here on what the host writes there is not looked for: that has "
-               "taken %d s, "
-               "and more than the program itself",
-               kept[n].range.bytes, kept[n].range.base, LOOKING_LIMIT_MS / 1000);
-  }
-  if (left > NAMED)
-    write_note(NOTE_HOST_WRITES_UNKNOWN, 0, call, "likewise %zu more allocations of the host", left - NAMED);
+  size_t named = 0;
+  for (size_t n = 0; n < atomic_load(&kept_count) && named < NAMED; n++)
+    if (kept[n].copy != NULL) // of the others a note says so already
+      write_note(NOTE_HOST_WRITES_UNKNOWN, 0, call,
+                 "%lu bytes at 0x%lx%s: from here on what the host writes there is not looked for: that has "
+                 "taken %d s, and more than the program itself",
+                 kept[n].range.bytes, kept[n].range.base, ++named == NAMED ? ", and others" : "",
+                 LOOKING_LIMIT_MS / 1000);
 }
 
 // Beyond the limit, looking may take as long as the program has taken meanwhile, so half of the time.

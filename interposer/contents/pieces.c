@@ -1,9 +1,9 @@
 // What is done of a piece of a range by other threads while the next one is read: hashing it, and writing it,
 // which is the longer half of a copy.
 //
-// These two threads are there only while contents are copied; the gate is closed, and they are joined before
-// the gate opens. They take no signals, call no driver and write no records: one hashes, the other puts bytes
-// into the blobs file. Where a thread cannot be had, the copying thread does the same by itself.
+// Of a range that is longer than a piece, each piece is hashed by a thread of its own, and written by
+// another. They are joined before the gate opens; they take no signals, call no driver and write no records.
+// Where a thread cannot be had, the copying thread does the same by itself.
 #include "contents/copy.h"
 #include "driver/real.h"
 #include "memory/arrays.h"
@@ -52,190 +52,127 @@ int read_piece(const struct range *range, uint64_t address, size_t bytes, uint8_
   return ASK("cuMemcpyDtoH_v2", word(to), address, bytes);
 }
 
-bool has_room(struct piece *piece) {
-  if (piece->data == NULL) {
-    void *mapped = mmap(NULL, PIECE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped != MAP_FAILED)
-      piece->data = mapped;
+bool have_room(void) {
+  if (pieces[0].data == NULL) {
+    void *mapped =
+        mmap(NULL, PIECES * PIECE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (int n = 0; n < PIECES && mapped != MAP_FAILED; n++)
+      pieces[n].data = (uint8_t *)mapped + (size_t)n * PIECE_BYTES;
   }
-  return piece->data != NULL;
+  return pieces[0].data != NULL;
 }
 
 const uint8_t *read_contents(const struct range *range, uint64_t offset, size_t bytes, int *result) {
-  uint8_t *to = has_room(&pieces[0]) ? pieces[0].data : NULL;
-  *result = to != NULL ? read_piece(range, range->base + offset, bytes, to) : ERROR_OUT_OF_MEMORY;
-  return *result == SUCCESS ? to : NULL;
+  *result =
+      have_room() ? read_piece(range, range->base + offset, bytes, pieces[0].data) : ERROR_OUT_OF_MEMORY;
+  return *result == SUCCESS ? pieces[0].data : NULL;
 }
 
 const uint8_t *read_while_device_works(const struct range *range, uint64_t offset, size_t bytes) {
-  uint8_t *to = has_room(&pieces[0]) ? pieces[0].data : NULL;
-  return to != NULL && read_memory(to, (const void *)(uintptr_t)(range->base + offset), bytes) ? to : NULL;
+  const void *from = (const void *)(uintptr_t)(range->base + offset);
+  return have_room() && read_memory(pieces[0].data, from, bytes) ? pieces[0].data : NULL;
 }
 
 bool push_context_of(const struct range *range) {
   return range->kind != RANGE_HOST && push_context(range->context);
 }
 
-// ---- other threads ------------------------------------------------------------------------------
+// ---- what is done of a piece ----------------------------------------------------------------
 
-struct worker {
-  void (*const work)(struct piece *);
-  struct piece *handed_over; // NULL: the thread has nothing to do
-  bool is_running, has_to_end;
-  pthread_t thread;
-};
-static void hash_chunks(struct piece *piece);
-static void store(struct piece *piece);
-static struct worker hashing = {.work = hash_chunks}, writing = {.work = store};
-
-static MUTEX(lock);
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-
-void begin_piece(struct piece *piece, size_t first_chunk, size_t bytes) {
-  piece->first_chunk = first_chunk;
-  piece->bytes = bytes;
-  piece->entry_count = piece->run_count = 0;
-}
-
-void add_to_piece(struct piece *piece, size_t chunk, size_t offset, size_t bytes) {
-  struct piece_run *run = NULL;
-  for (size_t end = offset + bytes; offset < end; chunk++) {
-    size_t length = end - offset < CHUNK_BYTES ? end - offset : CHUNK_BYTES;
-    struct copy_entry *entry = &piece->entries[piece->entry_count];
-    *entry = (struct copy_entry){(uint32_t)chunk, 0, UINT64_MAX};
-    if (is_zero(piece->data + offset, length)) { // left out of the file, so a run ends before it
-      run = NULL;
-    } else {
-      entry->check = crc32c(0, piece->data + offset, length);
-      if (run == NULL) {
-        run = &piece->runs[piece->run_count++];
-        *run = (struct piece_run){offset, 0, piece->entry_count};
-      }
-      run->bytes += length;
-    }
-    piece->entry_count++;
-    offset += length;
-  }
+static size_t chunk_bytes(const struct piece *piece, size_t at) {
+  return piece->bytes - at < CHUNK_BYTES ? piece->bytes - at : CHUNK_BYTES;
 }
 
 static void hash_chunks(struct piece *piece) {
   for (size_t at = 0, chunk = 0; at < piece->bytes; at += CHUNK_BYTES, chunk++)
-    piece->hashes[chunk] =
-        hash_chunk(piece->data + at, piece->bytes - at < CHUNK_BYTES ? piece->bytes - at : CHUNK_BYTES);
+    piece->hashes[chunk] = hash_chunk(piece->data + at, chunk_bytes(piece, at));
 }
 
 static void store(struct piece *piece) {
   piece->error = 0;
-  for (struct piece_run *run = piece->runs; run < piece->runs + piece->run_count && piece->error == 0;
-       run++) {
-    uint64_t blob = reserve_blob(run->bytes);
-    struct copy_entry *entry = &piece->entries[run->first_entry];
-    for (size_t at = 0; at < run->bytes; at += CHUNK_BYTES, entry++)
-      entry->blob = blob + at;
-    piece->error = store_blob(blob, piece->data + run->offset, run->bytes);
+  for (uint32_t n = 0; n < piece->entry_count && piece->error == 0; n++) {
+    struct copy_entry *entry = &piece->entries[n];
+    size_t at = (entry->chunk - piece->first_chunk) * CHUNK_BYTES, bytes = chunk_bytes(piece, at);
+    bool zero = is_zero(piece->data + at, bytes); // left out of the file
+    entry->check = zero ? 0 : crc32c(0, piece->data + at, bytes);
+    entry->blob = zero ? UINT64_MAX : reserve_blob(bytes);
+    piece->error = zero ? 0 : store_blob(entry->blob, piece->data + at, bytes);
   }
 }
 
+// ---- other threads ------------------------------------------------------------------------------
+
+struct worker {
+  void (*work)(struct piece *);
+  struct piece *piece;
+  bool is_running;
+  pthread_t thread;
+};
+static ZERO_IN_CHILD struct worker hashing, writing; // in a child of fork the threads are the parent's
+
 static void *work(void *argument) {
-  struct worker *worker = argument;
-  pthread_mutex_lock(&lock);
-  while (!worker->has_to_end) {
-    struct piece *piece = worker->handed_over;
-    if (piece == NULL) {
-      pthread_cond_wait(&changed, &lock);
-      continue;
-    }
-    pthread_mutex_unlock(&lock);
-    worker->work(piece);
-    pthread_mutex_lock(&lock);
-    worker->handed_over = NULL;
-    pthread_cond_broadcast(&changed);
-  }
-  pthread_mutex_unlock(&lock);
+  const struct worker *worker = argument;
+  worker->work(worker->piece);
   return NULL;
 }
 
-static bool start(struct worker *worker) {
-  if (worker->is_running)
-    return true;
+static void hand_over(struct worker *worker, void (*what)(struct piece *), struct piece *piece, bool alone) {
   sigset_t all, before;
+  worker->work = what;
+  worker->piece = piece;
   sigfillset(&all);
-  worker->has_to_end = false;
-  if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0)
-    return false;
-  worker->is_running = pthread_create(&worker->thread, NULL, work, worker) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  return worker->is_running;
-}
-
-static void end(struct worker *worker) {
-  if (!worker->is_running)
-    return;
-  pthread_mutex_lock(&lock);
-  worker->has_to_end = true;
-  pthread_cond_broadcast(&changed);
-  pthread_mutex_unlock(&lock);
-  pthread_join(worker->thread, NULL);
-  worker->is_running = false;
-}
-
-static void hand_over(struct worker *worker, struct piece *piece, bool alone) {
-  if (alone || !start(worker)) {
-    worker->work(piece);
-    return;
+  if (!alone && pthread_sigmask(SIG_SETMASK, &all, &before) == 0) {
+    worker->is_running = pthread_create(&worker->thread, NULL, work, worker) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
   }
-  HOLD(lock);
-  worker->handed_over = piece;
-  pthread_cond_broadcast(&changed);
+  if (!worker->is_running)
+    work(worker);
 }
 
 static void wait_for(struct worker *worker) {
-  if (!worker->is_running)
-    return;
-  HOLD(lock);
-  while (worker->handed_over != NULL)
-    pthread_cond_wait(&changed, &lock);
+  if (worker->is_running)
+    pthread_join(worker->thread, NULL);
+  worker->is_running = false;
 }
-
-void end_copy_threads(void) {
-  end(&hashing);
-  end(&writing);
-}
-
-static void reset(void) { // the threads are the parent's
-  pthread_cond_init(&changed, NULL);
-  hashing.handed_over = writing.handed_over = NULL;
-  hashing.is_running = writing.is_running = false;
-}
-IN_CHILD(reset);
 
 void hash_piece(struct piece *piece, bool more_follow) {
   wait_for_hashes();
-  hand_over(&hashing, piece, !more_follow);
+  hand_over(&hashing, hash_chunks, piece, !more_follow);
 }
 
 void wait_for_hashes(void) { wait_for(&hashing); }
 
-bool finish_pieces(struct copy_writer *writer) {
-  struct piece *piece = writer->being_written;
-  if (piece == NULL)
-    return true;
-  writer->being_written = NULL;
-  wait_for(&writing);
-  if (piece->error != 0) {
-    stop_capture("contents could not be written: %s", strerror(piece->error));
+// ---- the records of a copy ----------------------------------------------------------------------
+
+bool write_piece(struct copy_writer *writer, struct piece *piece) {
+  if (!finish_piece(writer, 0))
     return false;
-  }
-  for (uint32_t n = 0; n < piece->entry_count; n++)
-    if (!add_entry(writer, &piece->entries[n]))
-      return false;
+  writer->being_written = piece;
+  hand_over(&writing, store, piece, writer->range->bytes <= PIECE_BYTES);
   return true;
 }
 
-bool write_piece(struct copy_writer *writer, struct piece *piece) {
-  if (!finish_pieces(writer))
+bool finish_piece(struct copy_writer *writer, uint32_t flags) {
+  struct record record;
+  struct piece *piece = writer->being_written;
+  if (piece == NULL && flags == 0)
+    return true;
+  writer->being_written = NULL;
+  wait_for(&writing);
+  if (piece != NULL && piece->error != 0) {
+    stop_capture("contents could not be written: %s", strerror(piece->error));
     return false;
-  writer->being_written = piece;
-  hand_over(&writing, piece, writer->range->bytes <= PIECE_BYTES);
+  }
+  size_t bytes = piece != NULL ? piece->entry_count * sizeof *piece->entries : 0;
+  if (!begin_record(&record, RECORD_COPY, 0, writer->call, 32 + bytes))
+    return false;
+  put_u64(&record, writer->range->base);
+  put_u64(&record, writer->range->bytes);
+  put_u64(&record, writer->range->serial | (uint64_t)writer->moment << 32);
+  put_u64(&record, writer->flags | flags | (uint64_t)CHUNK_BYTES << 32);
+  if (piece != NULL)
+    put_bytes(&record, piece->entries, bytes);
+  end_record(&record);
+  writer->flags = 0;
   return true;
 }

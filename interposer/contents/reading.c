@@ -15,10 +15,9 @@ static uint64_t bytes_copied; // into the capture: what --max-bytes limits
 struct reading {
   struct copy_writer writer;
   struct copied *copied;
-  struct word_spans spans;
   struct range_list *reached; // NULL: pointers are not followed
   bool compare;               // chunks that are as in the copy before are not written
-  bool words_are_known;       // of chunks that are as in the copy before
+  bool reach_is_known;        // of chunks that are as in the copy before
   bool over_limit;
 };
 
@@ -29,37 +28,26 @@ static bool within_limit(struct reading *reading, size_t bytes) {
   return !reading->over_limit;
 }
 
-static bool add_run(struct reading *reading, struct piece *piece, size_t last, size_t end, size_t bytes) {
-  if (!within_limit(reading, bytes))
-    return false;
-  add_to_piece(piece, last - (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES, end - bytes, bytes);
-  return true;
-}
-
 // The chunks of a piece that was read and hashed. False: this copy has ended.
 static bool take_chunks(struct reading *reading, struct piece *piece) {
   struct copied *copied = reading->copied;
-  const uint8_t *data = piece->data;
-  size_t first = piece->first_chunk, bytes = piece->bytes;
-  size_t run = 0; // changed bytes in front of `at` that are not taken yet
-  for (size_t at = 0, chunk = first; at < bytes; at += CHUNK_BYTES, chunk++) {
-    size_t length = bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES;
-    struct hash hash = piece->hashes[chunk - first];
-    bool same = reading->compare && memcmp(&hash, &copied->hashes[chunk], sizeof hash) == 0;
-    copied->hashes[chunk] = hash;
-    if (selection.reach == REACH_REACHABLE && !(same && reading->words_are_known))
-      copied->holds_words[chunk] = memory_may_reach(data + at, length, &reading->spans);
-    if (reading->reached != NULL && copied->holds_words[chunk])
-      memory_reach(data + at, length, reading->reached);
-    if (!same) {
-      run += length;
-    } else if (run > 0) {
-      if (!add_run(reading, piece, chunk, at, run))
-        return false;
-      run = 0;
-    }
+  for (size_t at = 0, n = 0; at < piece->bytes; at += CHUNK_BYTES, n++) {
+    size_t length = piece->bytes - at < CHUNK_BYTES ? piece->bytes - at : CHUNK_BYTES;
+    size_t chunk = piece->first_chunk + n;
+    bool same =
+        reading->compare && memcmp(&piece->hashes[n], &copied->hashes[chunk], sizeof(struct hash)) == 0;
+    copied->hashes[chunk] = piece->hashes[n];
+    if (!same || !reading->reach_is_known)
+      copied->may_reach[chunk] = 1;
+    if (reading->reached != NULL && copied->may_reach[chunk])
+      copied->may_reach[chunk] = memory_reach(piece->data + at, length, reading->reached);
+    if (same)
+      continue;
+    if (!within_limit(reading, length))
+      return false;
+    piece->entries[piece->entry_count++] = (struct copy_entry){.chunk = (uint32_t)chunk};
   }
-  return run == 0 || add_run(reading, piece, first + (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES, bytes, run);
+  return true;
 }
 
 // Takes the piece and has it written.
@@ -67,34 +55,19 @@ static bool take_piece(struct reading *reading, struct piece *piece) {
   return take_chunks(reading, piece) && (piece->entry_count == 0 || write_piece(&reading->writer, piece));
 }
 
-// One that is neither being written nor hashed; with no room for more, one that has been.
-static struct piece *free_piece(struct reading *reading, const struct piece *hashed) {
-  for (size_t n = 0; n < PIECES; n++)
-    if (&pieces[n] != reading->writer.being_written && &pieces[n] != hashed && has_room(&pieces[n]))
-      return &pieces[n];
-  struct piece *written =
-      reading->writer.being_written; // NULL when only one has room, and that one is being hashed
-  return written != NULL && finish_pieces(&reading->writer) ? written : NULL;
-}
-
 static int read_range(struct reading *reading) {
   const struct range *range = reading->writer.range;
   struct piece *hashed = NULL; // or on its way to be; nothing was taken of it yet
   int result = SUCCESS;
-  for (uint64_t offset = 0; offset < range->bytes && writer_is_open(); offset += PIECE_BYTES) {
+  bool goes_on = true;
+  for (uint64_t offset = 0; goes_on && offset < range->bytes && writer_is_open(); offset += PIECE_BYTES) {
     size_t bytes = piece_bytes(range, offset);
-    struct piece *piece = free_piece(reading, hashed);
-    if (piece == NULL && hashed != NULL) {
-      struct piece *last = hashed;
-      hashed = NULL;
-      wait_for_hashes();
-      if (!take_piece(reading, last))
-        break;
-      piece = free_piece(reading, NULL);
-    }
-    if (piece == NULL)
+    struct piece *piece = &pieces[offset / PIECE_BYTES % PIECES], *last = hashed;
+    if (piece == reading->writer.being_written && !finish_piece(&reading->writer, 0))
       break;
-    begin_piece(piece, (size_t)(offset / CHUNK_BYTES), bytes);
+    piece->first_chunk = (size_t)(offset / CHUNK_BYTES);
+    piece->bytes = bytes;
+    piece->entry_count = 0;
     result = read_piece(range, range->base + offset, bytes, piece->data);
     if (result != SUCCESS)
       break;
@@ -103,24 +76,13 @@ static int read_range(struct reading *reading) {
       host_contents_were_read(range, offset, piece->data, bytes, reading->writer.moment,
                               reading->writer.call);
     hash_piece(piece, offset + bytes < range->bytes);
-    struct piece *last = hashed;
     hashed = piece;
-    if (last != NULL && !take_piece(reading, last)) {
-      hashed = NULL;
-      break;
-    }
+    goes_on = last == NULL || take_piece(reading, last);
   }
   wait_for_hashes();
-  if (hashed != NULL && result == SUCCESS && writer_is_open())
+  if (hashed != NULL && goes_on && result == SUCCESS && writer_is_open())
     take_piece(reading, hashed);
   return result;
-}
-
-static bool is_inside(const struct word_spans *inner, const struct word_spans *outer) {
-  return inner->address - outer->address <= outer->address_bytes - inner->address_bytes &&
-         inner->address_bytes <= outer->address_bytes &&
-         (inner->handles == 0 || (inner->handle - outer->handle <= outer->handles - inner->handles &&
-                                  inner->handles <= outer->handles));
 }
 
 static void skip(const struct range *range, uint64_t call) {
@@ -150,19 +112,18 @@ static void copy_range(const struct range *range, enum moment moment, uint64_t c
     return;
   }
   reading.copied = copied;
-  reading.spans = memory_word_spans();
   reading.reached = range->kind == RANGE_ARRAY ? NULL : reached; // texels are no pointers
   reading.compare = known;
   reading.over_limit = false;
-  begin_copy(&reading.writer, range, moment, call, known);
-  reading.words_are_known = known && is_inside(&reading.spans, &copied->spans);
-  if (reading.words_are_known)
-    reading.spans = copied->spans; // of all chunks alike
-  copied->spans = reading.spans;
+  reading.writer = (struct copy_writer){range, moment, call, COPY_FIRST | (known ? COPY_INHERITS : 0), NULL};
+  uint64_t spans = memory_spans();
+  reading.reach_is_known = known && copied->spans == spans;
+  copied->spans = spans;
   copied->whole = false;
   bool pushed = push_context_of(range);
   int result = read_range(&reading);
-  finish_pieces(&reading.writer);
+  bool whole = result == SUCCESS && !reading.over_limit && writer_is_open();
+  copied->whole = finish_piece(&reading.writer, whole ? COPY_LAST : 0) && whole;
   if (pushed)
     pop_context();
   if (result != SUCCESS) {
@@ -171,13 +132,11 @@ static void copy_range(const struct range *range, enum moment moment, uint64_t c
     note_not_read(range, moment, call, why);
   } else if (reading.over_limit) {
     skip(range, call);
-  } else if (writer_is_open()) {
-    copied->whole = end_copy(&reading.writer);
   }
 }
 
 void copy_contents(struct range_list *list, enum moment moment, uint64_t call, bool follow) {
-  const char *problem = has_room(&pieces[0]) ? NULL : no_memory;
+  const char *problem = have_room() ? NULL : no_memory;
   if (problem == NULL && device_becomes_idle(list, &problem))
     atomic_store(&host_memory_is_pending, false);
   note_device_error(problem, moment, call);
@@ -193,6 +152,5 @@ void copy_contents(struct range_list *list, enum moment moment, uint64_t call, b
     else
       note_not_read(&range, moment, call, problem);
   }
-  end_copy_threads();
   atomic_fetch_add(&perturbation.copy_ns, now_ns() - begin_ns);
 }

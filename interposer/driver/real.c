@@ -1,6 +1,8 @@
 // The real driver, which the shim asks with no wrapper in between.
 #include "driver/real.h"
 
+#include "base/selection.h"
+
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -35,9 +37,9 @@ static struct {
 // An empty file `driver.<pid>` in the raw capture: this process has loaded the driver, though it may never
 // call a function that is recorded. What goes wrong has no effect on the application.
 static void leave_mark(void) {
-  const char *directory = getenv(ENV_DIRECTORY);
+  const char *directory = capture_directory();
   char path[PATH_MAX];
-  if (directory == NULL || directory[0] == '\0' ||
+  if (directory == NULL ||
       snprintf(path, sizeof path, "%s/driver.%d", directory, (int)getpid()) >= (int)sizeof path)
     return;
   KEEP_ERRNO;

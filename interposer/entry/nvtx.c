@@ -10,11 +10,8 @@
 
 // ---- names --------------------------------------------------------------------------------------
 
-// What nvtxDomainHandle_t and nvtxStringHandle_t point to. Programs make few of them and keep them, and may
-// use one after its end: they are never freed.
-struct named {
-  char *text;
-};
+// What nvtxDomainHandle_t and nvtxStringHandle_t point to are names. Programs make few of them and keep them,
+// and may use one after its end: they are never freed.
 
 // nvtxEventAttributes_v2; later versions append.
 struct attributes {
@@ -25,32 +22,27 @@ struct attributes {
   int32_t payload_type, reserved;
   uint64_t payload;
   int32_t message_type;
-  union {
-    const char *ascii;
-    const struct named *registered;
-  } message;
+  const char *message; // also of a registered one
 };
 _Static_assert(sizeof(struct attributes) == 48, "nvToolsExt.h");
 enum { MESSAGE_ASCII = 1, MESSAGE_REGISTERED = 3 };
 
 // NAME or NAME@DOMAIN. A name may hold an @ itself, so the whole text is tried first.
-static bool is_selected(const struct named *domain, const char *name) {
+static bool is_selected(const char *domain, const char *name) {
   const char *wanted = selection.nvtx_range;
   if (wanted == NULL || name == NULL)
     return false;
   if (strcmp(name, wanted) == 0)
     return true;
   const char *at = strrchr(wanted, '@');
-  return at != NULL && domain != NULL && domain->text != NULL && strcmp(at + 1, domain->text) == 0 &&
+  return at != NULL && domain != NULL && strcmp(at + 1, domain) == 0 &&
          strlen(name) == (size_t)(at - wanted) && strncmp(name, wanted, (size_t)(at - wanted)) == 0;
 }
 
-static bool event_is_selected(const struct named *domain, const struct attributes *event) {
-  if (event == NULL || event->size < sizeof *event)
-    return false;
-  if (event->message_type == MESSAGE_REGISTERED)
-    return event->message.registered != NULL && is_selected(domain, event->message.registered->text);
-  return event->message_type == MESSAGE_ASCII && is_selected(domain, event->message.ascii);
+static bool event_is_selected(const char *domain, const struct attributes *event) {
+  return event != NULL && event->size >= sizeof *event &&
+         (event->message_type == MESSAGE_ASCII || event->message_type == MESSAGE_REGISTERED) &&
+         is_selected(domain, event->message);
 }
 
 // ---- pushing and popping ------------------------------------------------------------------------
@@ -58,14 +50,14 @@ static bool event_is_selected(const struct named *domain, const struct attribute
 // Each thread has a stack of ranges in each domain. Only the depth counts, and which levels were selected.
 enum { DOMAINS = 32, LEVELS = 64 };
 struct stack {
-  const struct named *domain;
+  const char *domain;
   int depth;
   uint64_t selected; // bit n: the range at depth n
   bool used;
 };
 static _Thread_local struct stack stacks[DOMAINS] __attribute__((tls_model("initial-exec")));
 
-static struct stack *stack_of(const struct named *domain) {
+static struct stack *stack_of(const char *domain) {
   for (struct stack *stack = stacks; stack < stacks + DOMAINS; stack++) {
     if (!stack->used)
       *stack = (struct stack){.domain = domain, .used = true};
@@ -75,7 +67,7 @@ static struct stack *stack_of(const struct named *domain) {
   return NULL;
 }
 
-static int push(const struct named *domain, bool selected) {
+static int push(const char *domain, bool selected) {
   KEEP_ERRNO;
   struct stack *stack = stack_of(domain);
   if (stack == NULL)
@@ -88,7 +80,7 @@ static int push(const struct named *domain, bool selected) {
   return level;
 }
 
-static int pop(const struct named *domain) {
+static int pop(const char *domain) {
   KEEP_ERRNO;
   struct stack *stack = stack_of(domain);
   if (stack == NULL || stack->depth == 0)
@@ -110,7 +102,7 @@ static uint64_t start(bool selected) {
   return (atomic_fetch_add(&started, 1) + 1) * 2 + selected;
 }
 
-static void end_in_domain(const struct named *domain, uint64_t identifier) {
+static void end_in_domain(const char *domain, uint64_t identifier) {
   (void)domain;
   KEEP_ERRNO;
   if ((identifier & 1) != 0)
@@ -122,23 +114,18 @@ static void end_in_domain(const struct named *domain, uint64_t identifier) {
 static int push_event(const struct attributes *event) { return push(NULL, event_is_selected(NULL, event)); }
 static int push_ascii(const char *name) { return push(NULL, is_selected(NULL, name)); }
 static int pop_default(void) { return pop(NULL); }
-static int push_in_domain(const struct named *domain, const struct attributes *event) {
+static int push_in_domain(const char *domain, const struct attributes *event) {
   return push(domain, event_is_selected(domain, event));
 }
 static uint64_t start_event(const struct attributes *event) { return start(event_is_selected(NULL, event)); }
 static uint64_t start_ascii(const char *name) { return start(is_selected(NULL, name)); }
-static uint64_t start_in_domain(const struct named *domain, const struct attributes *event) {
+static uint64_t start_in_domain(const char *domain, const struct attributes *event) {
   return start(event_is_selected(domain, event));
 }
 static void end_default(uint64_t identifier) { end_in_domain(NULL, identifier); }
 
-static struct named *create_domain(const char *name) {
-  struct named *named = calloc(1, sizeof *named);
-  if (named != NULL)
-    named->text = strdup(name != NULL ? name : "");
-  return named;
-}
-static struct named *register_string(const struct named *domain, const char *string) {
+static char *create_domain(const char *name) { return strdup(name != NULL ? name : ""); }
+static char *register_string(const char *domain, const char *string) {
   (void)domain;
   return create_domain(string);
 }

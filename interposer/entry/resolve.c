@@ -4,6 +4,7 @@
 // functions are jumps to the wrappers. For a driver that was loaded by its path, and for other namespaces,
 // dlsym answers with them. dlsym and cuGetProcAddress ask the real one first, so that a function which is not
 // there stays not there; what they answer is remembered as the real function of the wrapper.
+#include "base/selection.h"
 #include "base/state.h"
 #include "driver/real.h"
 #include "entry/wrappers.h"
@@ -14,8 +15,7 @@ static bool capture_requested(void) {
   static atomic_int known; // 0 unknown, 1 no, 2 yes
   int answer = atomic_load_explicit(&known, memory_order_relaxed);
   if (answer == 0) {
-    const char *directory = getenv(ENV_DIRECTORY);
-    answer = directory != NULL && directory[0] != '\0' ? 2 : 1;
+    answer = capture_directory() != NULL ? 2 : 1;
     atomic_store_explicit(&known, answer, memory_order_relaxed);
   }
   return answer == 2;

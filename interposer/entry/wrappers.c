@@ -27,38 +27,23 @@ static inline uint64_t bits_of_float(float value) {
   end_call(&call, result);                                                                                   \
   return result;
 
-#define WRAP_ALWAYS(symbol, parameters, arguments, ...)                                                      \
+#define WRAP(passes, symbol, parameters, arguments, ...)                                                     \
   EXPORT int replay_##symbol parameters {                                                                    \
     struct thread *thread = current_thread();                                                                \
     int now = current_mode();                                                                                \
-    if (now == MODE_INERT || now == MODE_DONE || thread->depth > 0)                                          \
+    if (passes || thread->depth > 0)                                                                         \
       return REAL(symbol, parameters) arguments;                                                             \
     RECORDED(symbol, parameters, arguments, __VA_ARGS__)                                                     \
   }
+
+#define WRAP_ALWAYS(...) WRAP((now == MODE_INERT || now == MODE_DONE), __VA_ARGS__)
 
 // Stream captures are counted while the window is closed, too.
 #define WRAP_COUNTED WRAP_ALWAYS
 
 // Touches no memory: such a call may wait for other threads, so nobody waits for it to leave the driver.
-#define WRAP_WINDOW(symbol, parameters, arguments, ...)                                                      \
-  EXPORT int replay_##symbol parameters {                                                                    \
-    struct thread *thread = current_thread();                                                                \
-    int now = current_mode();                                                                                \
-    if (LIKELY(now == MODE_CLOSED || now == MODE_INERT || now == MODE_DONE) || thread->depth > 0)            \
-      return REAL(symbol, parameters) arguments;                                                             \
-    RECORDED(symbol, parameters, arguments, __VA_ARGS__)                                                     \
-  }
-
-#define WRAP_TOUCHING(symbol, parameters, arguments, ...)                                                    \
-  EXPORT int replay_##symbol parameters {                                                                    \
-    struct thread *thread = current_thread();                                                                \
-    if (enter_closed(thread)) {                                                                              \
-      int result = REAL(symbol, parameters) arguments;                                                       \
-      leave_closed(thread);                                                                                  \
-      return result;                                                                                         \
-    }                                                                                                        \
-    RECORDED(symbol, parameters, arguments, __VA_ARGS__)                                                     \
-  }
+#define WRAP_WINDOW(...)                                                                                     \
+  WRAP(LIKELY(now == MODE_CLOSED || now == MODE_INERT || now == MODE_DONE), __VA_ARGS__)
 
 #define WRAP_MATTERING(matters, symbol, parameters, arguments, ...)                                          \
   EXPORT int replay_##symbol parameters {                                                                    \
@@ -73,6 +58,8 @@ static inline uint64_t bits_of_float(float value) {
     }                                                                                                        \
     RECORDED(symbol, parameters, arguments, __VA_ARGS__)                                                     \
   }
+
+#define WRAP_TOUCHING(...) WRAP_MATTERING(false, __VA_ARGS__)
 
 #define WRAP_LAUNCH(symbol, parameters, arguments, launched, ...)                                            \
   WRAP_MATTERING(launch_matters(thread, launched), symbol, parameters, arguments, __VA_ARGS__)

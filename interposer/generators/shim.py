@@ -49,6 +49,8 @@ def vocabulary_header() -> str:
     lines += ["// Types of the objects that handles name.", "enum handle_type {", "  HANDLE_NONE,"]
     lines += [f"  HANDLE_{c_type}," for c_type in sorted(HANDLE_TYPES)]
     lines += ["};", ""]
+    attributes = ", ".join(f"ATTRIBUTE_{attribute.name}" for attribute in graphs.NODE_ATTRIBUTES)
+    lines.append(f"#define NODE_ATTRIBUTES {attributes}")
     lines.append(f"#define PER_THREAD_BIT {vocabulary.PER_THREAD_BIT:#x}u")
     lines.append(f"#define BY_CAPTURE_BIT {vocabulary.BY_CAPTURE_BIT:#x}u")
     lines.append(f"#define VARIABLES_SOCKET {c_string(vocabulary.VARIABLES_SOCKET)}")
@@ -220,6 +222,15 @@ def slots_data() -> str:
         reason = "" if is_kept(function) else function.unsupported
         lines.append(f"SLOT({symbol}, {index}, {int(per_thread)}, {c_string(reason)})")
     return "\n".join(lines) + "\n"
+
+
+def nodes_data() -> str:
+    """NODE_KIND(...) rows: interposer/graph/parameters.c."""
+    rows = (
+        f"NODE_KIND(NODE_{kind.name}, {c_string(question)}, {', '.join(map(str, numbers))})"
+        for kind, question, *numbers in graphs.node_kinds()
+    )
+    return "\n".join([f"// {BANNER}", *rows]) + "\n"
 
 
 def stand_in_data(symbols: Iterable[str]) -> str:

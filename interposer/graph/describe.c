@@ -120,40 +120,17 @@ void end_node(struct node_writer *node) {
 
 enum { MAX_NODES = 1 << 20 };
 
-// Whether somebody has set it: the driver gives others as well.
-static bool is_set(const struct CUlaunchAttribute *attribute) {
-  const union CUlaunchAttributeValue *value = &attribute->value;
-  switch (attribute->id) {
-  case ATTRIBUTE_CLUSTER_DIMENSION:
-  case ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION:
-    return value->clusterDim.x > 1 || value->clusterDim.y > 1 || value->clusterDim.z > 1;
-  case ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE:
-    return value->deviceUpdatableKernelNode.deviceUpdatable != 0;
-  default:
-    return !is_zero(value->pad, sizeof value->pad);
-  }
-}
-
+// Of those that are valid for graph nodes all that are not zero; which of them somebody has set is for the
+// reader to say.
 static void put_attributes(struct node_writer *writer) {
-  static const uint32_t ids[] = {// those that are valid for graph nodes
-                                 ATTRIBUTE_ACCESS_POLICY_WINDOW,
-                                 ATTRIBUTE_COOPERATIVE,
-                                 ATTRIBUTE_CLUSTER_DIMENSION,
-                                 ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE,
-                                 ATTRIBUTE_PRIORITY,
-                                 ATTRIBUTE_MEM_SYNC_DOMAIN_MAP,
-                                 ATTRIBUTE_MEM_SYNC_DOMAIN,
-                                 ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION,
-                                 ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE,
-                                 ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
-                                 ATTRIBUTE_NVLINK_UTIL_CENTRIC_SCHEDULING};
+  static const uint32_t ids[] = {NODE_ATTRIBUTES};
   struct CUlaunchAttribute found[sizeof ids / sizeof *ids];
   size_t count = 0;
   for (size_t n = 0; n < sizeof ids / sizeof *ids; n++) {
-    found[count] = (struct CUlaunchAttribute){.id = ids[n]};
-    if (ASK("cuGraphKernelNodeGetAttribute", writer->node.handle, ids[n], word(&found[count].value)) ==
-            SUCCESS &&
-        is_set(&found[count]))
+    struct CUlaunchAttribute *item = &found[count];
+    *item = (struct CUlaunchAttribute){.id = ids[n]};
+    if (ASK("cuGraphKernelNodeGetAttribute", writer->node.handle, ids[n], word(&item->value)) == SUCCESS &&
+        !is_zero(item->value.pad, sizeof item->value.pad))
       count++;
   }
   if (count > 0)

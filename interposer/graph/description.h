@@ -15,8 +15,9 @@ struct graph_node {
   struct kernel *kernel;
   uint32_t geometry[7];
   uint32_t word_bytes, span_count;
-  uint8_t *words;     // packed kernel parameters
-  struct span *spans; // what a copy, a fill, memory operations, an allocation or a free names
+  uint8_t *words;         // packed kernel parameters
+  struct span *spans;     // what a copy, a fill, memory operations, an allocation or a free names
+  struct change *changes; // of it, that wait for a window
 };
 
 struct node_list {
@@ -79,6 +80,7 @@ void put_parameters(struct node_writer *writer, const struct CUgraphNodeParams *
 
 struct executable_graph {
   struct node_list nodes; // those inside a node after it
+  struct change *changes; // of all of it, or of no node that is known; they wait for a window
   atomic_bool matters;    // to a launch while the window is closed
   uint32_t kernels;
   uint64_t checked; // the state of the memory's ranges in which all that it reaches had been touched; 0: none
@@ -88,3 +90,10 @@ struct executable_graph {
 extern pthread_mutex_t graphs_lock;
 // NULL: none is known by that handle. With no lock held, of what it finds only `matters` may be read.
 struct executable_graph *find_graph(uint64_t handle);
+
+// graph/changes.c
+extern size_t kept_changes;
+void keep_change(struct change **list, struct call *call); // after a success that was not recorded
+void drop_changes(struct change **list);
+void move_changes(struct change **from, struct change **to);
+void write_changes(struct change *list); // in the order in which they came; they end

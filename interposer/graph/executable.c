@@ -29,6 +29,7 @@ bool add_span(struct graph_node *node, struct span span) {
 void free_node(struct graph_node *node) {
   free(node->words);
   free(node->spans);
+  drop_changes(&node->changes);
 }
 
 void free_nodes(struct node_list *list) {
@@ -39,7 +40,8 @@ void free_nodes(struct node_list *list) {
 }
 
 // The content of `from` for the nodes from `first` on, which stay what they are: handle, depth, switched on
-// or off. With another number of nodes than expected nothing is changed; the driver had paired them.
+// or off, and their changes. With another number of nodes than expected nothing is changed; the driver had
+// paired them.
 static void exchange_nodes(struct node_list *list, size_t first, size_t count, struct node_list *from) {
   if (from->count != count)
     return;
@@ -48,9 +50,11 @@ static void exchange_nodes(struct node_list *list, size_t first, size_t count, s
     new->handle = old->handle;
     new->depth = old->depth;
     new->disabled = old->disabled;
+    new->changes = old->changes;
     struct graph_node swapped = *old;
     *old = *new;
     *new = swapped;
+    new->changes = NULL;
   }
 }
 
@@ -78,10 +82,28 @@ struct executable_graph *find_graph(uint64_t handle) {
   return row != NULL ? row->object : NULL;
 }
 
+// With the lock held.
+static void write_all_changes(void) {
+  struct change *all = NULL;
+  struct handle_row *row;
+  for (size_t position = 0; kept_changes > 0 && (row = next_handle(&table, &position)) != NULL;) {
+    struct executable_graph *graph = row->object;
+    move_changes(&graph->changes, &all);
+    for (size_t n = 0; n < graph->nodes.count; n++)
+      move_changes(&graph->nodes.items[n].changes, &all);
+  }
+  if (all != NULL)
+    write_changes(all);
+}
+
+void write_graph_changes(void) {
+  HOLD(graphs_lock);
+  write_all_changes();
+}
+
 // The graph itself stays allocated, because a launch in another thread may be looking at it; what it holds
 // goes.
 static void forget_graph(uint64_t handle) {
-  forget_graph_changes(handle);
   HOLD(graphs_lock);
   struct handle_row *row = find_handle(&table, handle);
   if (row == NULL)
@@ -89,6 +111,7 @@ static void forget_graph(uint64_t handle) {
   struct executable_graph *graph = row->object;
   end_handle(row);
   free_nodes(&graph->nodes);
+  drop_changes(&graph->changes);
 }
 
 // With the lock held, after every change.
@@ -144,35 +167,42 @@ static void add_graph(uint64_t handle, struct node_list *nodes) {
   look_at_nodes(graph);
 }
 
-static void change_node(struct executable_graph *graph, const struct call *call, struct node_list *nodes) {
-  struct node_list *list = &graph->nodes;
+// Gives the node; NULL: it is not known.
+static struct graph_node *change_node(struct node_list *list, const struct call *call,
+                                      struct node_list *nodes) {
   size_t n = 0;
   while (n < list->count && list->items[n].handle != call->arguments[1])
     n++;
   if (n == list->count)
-    return;
+    return NULL;
   if (call->function->effect == EFFECT_GRAPH_ENABLE) {
     list->items[n].disabled = (uint32_t)call->arguments[2] == 0;
-    return;
+    return &list->items[n];
   }
   size_t end = n + 1;
   while (end < list->count && list->items[end].depth > list->items[n].depth)
     end++;
-  if (call->function->node == NODE_GRAPH) // a new child graph for a node that stays
-    n++;
-  exchange_nodes(list, n, end - n, nodes);
+  size_t first = n + (call->function->node == NODE_GRAPH); // a new child graph for a node that stays
+  exchange_nodes(list, first, end - first, nodes);
+  return &list->items[n];
 }
 
-static void change_graph(const struct call *call, struct node_list *nodes) {
+static void change_graph(struct call *call, struct node_list *nodes) {
   HOLD(graphs_lock);
   struct executable_graph *graph = find_graph(call->arguments[0]);
+  struct graph_node *node = NULL;
   if (graph == NULL)
     return;
   if (call->function->effect == EFFECT_GRAPH_UPDATE)
     exchange_nodes(&graph->nodes, 0, graph->nodes.count, nodes);
   else
-    change_node(graph, call, nodes);
+    node = change_node(&graph->nodes, call, nodes);
   look_at_nodes(graph);
+  if (call->waits_for_window)
+    keep_change(node != NULL ? &node->changes : &graph->changes, call);
+  if (call->waits_for_window &&
+      current_mode() != MODE_CLOSED) // a window has opened: nobody else comes to write it
+    write_all_changes();
 }
 
 void follow_graph_call(struct call *call, int result) {
@@ -182,8 +212,6 @@ void follow_graph_call(struct call *call, int result) {
     return;
   if (result == SUCCESS && call->function->effect != EFFECT_GRAPH) {
     change_graph(call, &call->description->nodes);
-    if (call->waits_for_window)
-      keep_graph_change(call);
   } else if (result == SUCCESS && call->arguments[0] != 0) {
     add_graph(handle_given_out(call), &call->description->nodes);
   }

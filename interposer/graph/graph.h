@@ -18,10 +18,8 @@ bool graph_reaches_untouched(uint64_t handle);
 void graph_reach(uint64_t handle, struct range_list *reached);
 void graph_ending_memory(uint64_t handle, struct range_list *ending);
 void follow_graph_launch(uint64_t handle);
-// Changes while no window is open (graph/changes.c).
+// Changes while no window is open are written when one opens.
 bool graph_change_can_wait(const struct call *call);
-void keep_graph_change(struct call *call); // after a success that was not recorded
-void forget_graph_changes(uint64_t graph);
 void write_graph_changes(void);
 
 // Of rows of the table. What attaches a description or host memory:

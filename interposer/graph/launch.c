@@ -37,24 +37,15 @@ uint32_t kernels_in_graph(uint64_t handle) {
   return graph != NULL ? graph->kernels : 0;
 }
 
-static struct kernel **kernels_to_look_at(uint64_t handle, size_t *count) {
+void graph_wants_variables(uint64_t handle) {
+  uint64_t context = current_context();
   HOLD(graphs_lock);
   const struct executable_graph *graph = find_graph(handle);
-  struct kernel **kernels = NULL;
-  if (graph != NULL && graph->checked != memory_state())
-    kernels = malloc((graph->nodes.count + 1) * sizeof *kernels);
-  for (size_t n = 0; kernels != NULL && n < graph->nodes.count; n++)
+  if (graph == NULL || graph->checked == memory_state())
+    return;
+  for (size_t n = 0; n < graph->nodes.count; n++)
     if (graph->nodes.items[n].kernel != NULL)
-      kernels[(*count)++] = graph->nodes.items[n].kernel;
-  return kernels;
-}
-
-void graph_wants_variables(uint64_t handle) {
-  size_t count = 0;
-  struct kernel **kernels = kernels_to_look_at(handle, &count);
-  for (size_t n = 0; n < count; n++) // asks the driver which context is current
-    want_variables(kernels[n]);
-  free(kernels);
+      want_variables(graph->nodes.items[n].kernel, context);
 }
 
 static bool node_reaches_untouched(const struct graph_node *node) {

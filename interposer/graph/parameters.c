@@ -94,21 +94,8 @@ static const struct {
   const char *question;
   size_t bytes, answer, context;
 } kinds[] = {
-    [NODE_KERNEL] = {"cuGraphKernelNodeGetParams_v2", sizeof(struct CUDA_KERNEL_NODE_PARAMS), 0, 0},
-    [NODE_MEMCPY] = {"cuGraphMemcpyNodeGetParams", sizeof(struct CUDA_MEMCPY_NODE_PARAMS),
-                     offsetof(struct CUDA_MEMCPY_NODE_PARAMS, copyParams),
-                     offsetof(struct CUDA_MEMCPY_NODE_PARAMS, copyCtx)},
-    [NODE_MEMSET] = {"cuGraphMemsetNodeGetParams", sizeof(struct CUDA_MEMSET_NODE_PARAMS_v2), 0,
-                     offsetof(struct CUDA_MEMSET_NODE_PARAMS_v2, ctx)},
-    [NODE_HOST] = {"cuGraphHostNodeGetParams", sizeof(struct CUDA_HOST_NODE_PARAMS), 0, 0},
-    [NODE_GRAPH] = {"cuGraphChildGraphNodeGetGraph", 0, 0, 0},
-    [NODE_WAIT_EVENT] = {"cuGraphEventWaitNodeGetEvent", sizeof(uint64_t), 0, 0},
-    [NODE_EVENT_RECORD] = {"cuGraphEventRecordNodeGetEvent", sizeof(uint64_t), 0, 0},
-    [NODE_MEM_ALLOC] = {"cuGraphMemAllocNodeGetParams", sizeof(struct CUDA_MEM_ALLOC_NODE_PARAMS), 0, 0},
-    [NODE_MEM_FREE] = {"cuGraphMemFreeNodeGetParams", sizeof(uint64_t), 0, 0},
-    [NODE_BATCH_MEM_OP] = {"cuGraphBatchMemOpNodeGetParams", sizeof(struct CUDA_BATCH_MEM_OP_NODE_PARAMS), 0,
-                           0},
-    [NODE_CONDITIONAL] = {NULL, 0, 0, 0},
+#define NODE_KIND(type, question, bytes, answer, context) [type] = {question, bytes, answer, context},
+#include "generated/nodes.inc"
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -163,17 +150,14 @@ static bool put_extra(struct node_writer *writer, const uint64_t *words) {
 }
 
 static bool put_values(struct node_writer *writer, const struct kernel *kernel, const uint64_t *values) {
-  for (int32_t n = 0; n < kernel->parameter_count; n++)
-    if (values[n] == 0)
-      return false;
   if (kernel->parameter_count < 0)
     return false;
-  uint8_t *packed = put_part(writer, PART_BUFFER, NULL, kernel->parameter_bytes);
-  for (int32_t n = 0; packed != NULL && n < kernel->parameter_count; n++)
-    memcpy(packed + kernel->layout[n * 2], (const void *)(uintptr_t)values[n], kernel->layout[n * 2 + 1]);
-  keep_words(writer, packed, kernel->parameter_bytes);
+  size_t bytes = kernel->parameter_bytes;
+  uint8_t *packed = put_part(writer, PART_BUFFER, NULL, bytes);
+  bool whole = packed == NULL || pack_values(kernel, values, packed);
+  keep_words(writer, packed, bytes);
   put_part(writer, PART_LAYOUT, kernel->layout, (size_t)kernel->parameter_count * 8);
-  return true;
+  return whole;
 }
 
 static void put_kernel(struct node_writer *writer, const struct CUDA_KERNEL_NODE_PARAMS *given) {
@@ -287,18 +271,6 @@ void put_parameters(struct node_writer *writer, const struct CUgraphNodeParams *
     keep_span(writer, fill->dst, fill->height > 1 ? fill->pitch * (fill->height - 1) + row : row);
     break;
   }
-  case NODE_HOST:
-    put_problem(writer, "a host function is the application's own code");
-    break;
-  case NODE_EMPTY:
-  case NODE_WAIT_EVENT:
-  case NODE_EVENT_RECORD:
-  case NODE_SEMAPHORE_SIGNAL: // in a replay nobody waits for it
-    break;
-  case NODE_SEMAPHORE_WAIT:
-    put_problem(writer,
-                "it waits for another process or interface, which writes memory that is not captured");
-    break;
   case NODE_MEM_ALLOC: {
     const struct CUDA_MEM_ALLOC_NODE_PARAMS *memory = member;
     if (memory->accessDescs != 0 && memory->accessDescCount <= 64)
@@ -316,8 +288,8 @@ void put_parameters(struct node_writer *writer, const struct CUgraphNodeParams *
   case NODE_CONDITIONAL:
     put_conditional(writer);
     break;
-  default:
-    put_problem(writer, "its type came with a later driver");
+  default: // the reader knows of which of the others there is more than the type to be said
+    break;
   }
 }
 

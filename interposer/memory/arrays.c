@@ -31,50 +31,39 @@ struct plane {
   uint32_t width_shift, height_shift, element_bytes;
 };
 
-// The planes of an element; 0: a format that is not known here (block compression, packed video).
+// Bytes: of a channel, of an element, or of a channel of the two planes: luminance, and chrominance at half
+// the width (422) or half the width and height (420). Block compression and packed video are not known here.
+// Those with planes are not yet seen on a GPU (GT-PLANE-FORMATS).
+enum packing { PER_CHANNEL, PER_ELEMENT, PLANES_422, PLANES_420 };
+static const struct {
+  uint8_t format, bytes; // CU_AD_FORMAT_
+  enum packing packing;
+} formats[] = {
+    {0x01, 1, PER_CHANNEL}, {0x08, 1, PER_CHANNEL}, // UNSIGNED_INT8, SIGNED_INT8
+    {0x02, 2, PER_CHANNEL}, {0x09, 2, PER_CHANNEL}, // UNSIGNED_INT16, SIGNED_INT16
+    {0x03, 4, PER_CHANNEL}, {0x0a, 4, PER_CHANNEL}, // UNSIGNED_INT32, SIGNED_INT32
+    {0x10, 2, PER_CHANNEL}, {0x20, 4, PER_CHANNEL}, // HALF, FLOAT
+    {0x50, 4, PER_ELEMENT},                         // UNORM_INT_101010_2
+    {0xa2, 1, PLANES_422},  {0xb0, 1, PLANES_420},  // NV16, NV12
+    {0xa3, 2, PLANES_422},  {0x9f, 2, PLANES_420},  // P210, P010
+    {0xa4, 2, PLANES_422},  {0xa1, 2, PLANES_420},  // P216, P016
+};
+enum { FORMATS = sizeof formats / sizeof *formats };
+
+// The planes of an element; 0: a format that is not known.
 static unsigned planes_of(uint32_t format, uint32_t channels, struct plane planes[MAX_PLANES]) {
-  uint32_t bytes = 0, chroma_height_shift = 1;
-  switch (format) {
-  case 0x01: // CU_AD_FORMAT_UNSIGNED_INT8, SIGNED_INT8
-  case 0x08:
-    bytes = 1;
-    break;
-  case 0x02: // CU_AD_FORMAT_UNSIGNED_INT16, SIGNED_INT16, HALF
-  case 0x09:
-  case 0x10:
-    bytes = 2;
-    break;
-  case 0x03: // CU_AD_FORMAT_UNSIGNED_INT32, SIGNED_INT32, FLOAT
-  case 0x0a:
-  case 0x20:
-    bytes = 4;
-    break;
-  case 0x50: // CU_AD_FORMAT_UNORM_INT_101010_2
-    planes[0] = (struct plane){0, 0, 4};
+  uint32_t n = 0, norm = format - 0xc0; // CU_AD_FORMAT_UNORM_* and SNORM_*: the channels are in the name
+  if (norm <= 0xb) {
+    planes[0] = (struct plane){0, 0, (1 + norm / 3 % 2) << norm % 3};
     return 1;
-  case 0xa2: // CU_AD_FORMAT_NV16, P210, P216: luminance, and chrominance at half the width
-  case 0xa3:
-  case 0xa4:
-    chroma_height_shift = 0;
-    // fallthrough
-  case 0xb0: // CU_AD_FORMAT_NV12, P010, P016: at half the width and height. Not yet seen on a GPU
-             // (GT-PLANE-FORMATS).
-  case 0x9f:
-  case 0xa1:
-    bytes = format == 0xb0 || format == 0xa2 ? 1 : 2;
-    planes[0] = (struct plane){0, 0, bytes};
-    planes[1] = (struct plane){1, chroma_height_shift, 2 * bytes};
-    return 2;
-  default:
-    if (format < 0xc0 || format > 0xcb) // CU_AD_FORMAT_UNORM_* and SNORM_*: the channels are in the name
-      return 0;
-    channels = 1u << ((format - 0xc0) % 3);
-    bytes = (format - 0xc0) / 3 % 2 == 0 ? 1 : 2;
   }
-  if (channels != 1 && channels != 2 && channels != 4)
+  while (n < FORMATS && formats[n].format != format)
+    n++;
+  if (n == FORMATS || (formats[n].packing == PER_CHANNEL && channels != 1 && channels != 2 && channels != 4))
     return 0;
-  planes[0] = (struct plane){0, 0, bytes * channels};
-  return 1;
+  planes[0] = (struct plane){0, 0, formats[n].bytes * (formats[n].packing == PER_CHANNEL ? channels : 1)};
+  planes[1] = (struct plane){1, formats[n].packing == PLANES_420, 2 * formats[n].bytes};
+  return formats[n].packing >= PLANES_422 ? 2 : 1;
 }
 
 static uint64_t halved(uint64_t extent, uint32_t times) {
@@ -216,26 +205,20 @@ static int handle_of_part(uint64_t owner, bool mipmapped, const struct array_lay
   return result;
 }
 
-// Copies bytes [at, at + bytes) of a part: the rest of a row, of a slice, or whole slices. Returns how many.
+// Copies bytes [at, at + bytes) of a part: the rest of a row, or whole rows of a slice. Returns how many.
 static uint64_t next_box(const struct array_part *part, uint64_t at, uint64_t bytes,
                          struct CUDA_MEMCPY3D *copy) {
-  uint64_t slice = part->width_bytes * part->rows, row = at % slice / part->width_bytes;
+  uint64_t row = at / part->width_bytes, rows = part->rows - row % part->rows;
   copy->srcXInBytes = at % part->width_bytes;
-  copy->srcY = row;
-  copy->srcZ = at / slice;
-  copy->WidthInBytes = part->width_bytes;
+  copy->srcY = row % part->rows;
+  copy->srcZ = row / part->rows;
+  copy->WidthInBytes = part->width_bytes - copy->srcXInBytes;
   copy->Height = copy->Depth = 1;
-  if (copy->srcXInBytes != 0 || bytes < part->width_bytes) {
-    uint64_t left = part->width_bytes - copy->srcXInBytes;
-    copy->WidthInBytes = left < bytes ? left : bytes;
-  } else if (row != 0 || bytes < slice) {
-    uint64_t rows = bytes / part->width_bytes, left = part->rows - row;
-    copy->Height = rows < left ? rows : left;
-  } else {
-    copy->Height = part->rows;
-    copy->Depth = bytes / slice;
-  }
-  return copy->WidthInBytes * copy->Height * copy->Depth;
+  if (bytes < copy->WidthInBytes)
+    copy->WidthInBytes = bytes;
+  else if (copy->srcXInBytes == 0)
+    copy->Height = bytes / part->width_bytes < rows ? bytes / part->width_bytes : rows;
+  return copy->WidthInBytes * copy->Height;
 }
 
 int read_array(uint64_t base, uint64_t offset, size_t bytes, uint8_t *destination) {

@@ -30,23 +30,19 @@ void arrays_remove(uint64_t base);
 void arrays_remove_context(uint64_t context);
 int read_array(uint64_t base, uint64_t offset, size_t bytes, uint8_t *destination); // CUresult
 
-// ---- texture and surface objects and references -------------------------------------------------
+// ---- texture and surface objects ----------------------------------------------------------------
 
 enum { MAX_OBJECT_TARGETS = 2 };
 
-void objects_remove_context(uint64_t context);
 // Which memory a word reaches if it is the handle of a texture or surface object; asked only for words
 // between `lowest_object` and that plus `object_span`.
 unsigned object_targets(uint64_t word, uint64_t targets[MAX_OBJECT_TARGETS]);
 extern _Atomic uint64_t lowest_object, object_span;
-extern atomic_uint bound_references; // which every launch may use
-// Takes what is untouched; NULL: only asks whether anything is.
-bool references_reach(struct range_list *taken);
 
 // ---- tensor maps --------------------------------------------------------------------------------
 
 enum { TENSOR_MAP_BYTES = 128, TENSOR_MAP_ALIGNMENT = 64 };
-extern atomic_uint tensor_maps;
+extern atomic_uint tensor_maps; // 0: there is none
 uint64_t tensor_map_address(const void *bytes);
 
 // ---- calls that make, bind and end them; after successful ones ----------------------------------

@@ -3,6 +3,7 @@
 // Ranges are in one array sorted by address, under a mutex that is never held across a call of the driver.
 #include "memory/memory.h"
 
+#include "base/handles.h"
 #include "driver/real.h"
 #include "generated/structs.h"
 #include "memory/ranges.h"
@@ -11,15 +12,15 @@ MUTEX(ranges_lock);
 ZERO_IN_CHILD struct range_list ranges;
 static uint32_t last_serial;
 static _Atomic uint64_t state_number = 1; // see memory_state
-// How many ranges are untouched, module variables apart: every launch asks whether there are any.
-static ZERO_IN_CHILD atomic_size_t untouched_globals, untouched_others;
+// How many ranges are untouched: every launch asks whether there are any of those that any launch may use.
+static ZERO_IN_CHILD atomic_size_t untouched_of_launches, untouched_others;
 static ZERO_IN_CHILD atomic_size_t
     touched_on_host; // pinned and managed ranges that the device may be writing to
 _Atomic uint64_t lowest_address = UINT64_MAX, highest_address;
 
 static void count_range(const struct range *range, int change) {
   if (range->state == RANGE_UNTOUCHED)
-    atomic_fetch_add(range->kind == RANGE_GLOBAL ? &untouched_globals : &untouched_others, (size_t)change);
+    atomic_fetch_add(range->any_launch ? &untouched_of_launches : &untouched_others, (size_t)change);
   else if (range->host_visible)
     atomic_fetch_add(&touched_on_host, (size_t)change);
 }
@@ -156,8 +157,19 @@ void memory_add(struct range range) {
 void memory_add_variable(const uint64_t found[2], uint64_t context, uint64_t owner, bool managed) {
   struct range range = {.base = found[0], .bytes = found[1], .context = context, .owner = owner};
   range.kind = RANGE_GLOBAL;
+  range.any_launch = true;
   range.host_visible = managed || is_host_visible(found[0]);
   memory_add(range);
+}
+
+void memory_bind(uint64_t address) {
+  HOLD(ranges_lock);
+  struct range *range = range_at(address);
+  if (range == NULL)
+    return;
+  count_range(range, -1);
+  range->any_launch = true;
+  count_range(range, 1);
 }
 
 void memory_remove(uint64_t base, uint32_t serial) {
@@ -247,16 +259,16 @@ void memory_take(uint64_t address, uint64_t bytes, struct range_list *taken) {
 
 uint64_t memory_state(void) { return atomic_load(&state_number); }
 
-bool memory_has_untouched_kind(bool globals_only) {
-  return atomic_load(&untouched_globals) > 0 || (!globals_only && atomic_load(&untouched_others) > 0);
+bool memory_has_untouched_of(bool any_launch) {
+  return atomic_load(&untouched_of_launches) > 0 || (!any_launch && atomic_load(&untouched_others) > 0);
 }
 
 bool memory_is_touched_on_host(void) { return atomic_load(&touched_on_host) > 0; }
 
-void memory_take_kind(bool globals_only, struct range_list *taken) {
+void memory_take_of(bool any_launch, struct range_list *taken) {
   HOLD(ranges_lock);
   for (size_t n = 0; n < ranges.count; n++)
-    if (!globals_only || ranges.items[n].kind == RANGE_GLOBAL)
+    if (!any_launch || ranges.items[n].any_launch)
       take_range(&ranges.items[n], taken);
 }
 
@@ -272,30 +284,22 @@ void memory_list_touched(enum list_filter filter, uint64_t value, uint64_t bytes
 // Mappings that share physical memory (cuMemCreate, cuMemMap) are read together, since what is written at one
 // address is there at the others. A handle may be given out again after cuMemRelease, while mappings keep the
 // memory: each creation has a number of its own.
-struct physical {
-  uint64_t handle, number;
-  bool on_host;
-};
-
 static MUTEX(physical_lock);
-static ZERO_IN_CHILD struct physical *known;
-static ZERO_IN_CHILD size_t known_count, known_capacity;
+static ZERO_IN_CHILD struct handle_table
+    physical; // the number, and in the lowest bit whether it is on the host
 static uint64_t last_number;
 
-static struct physical *find(uint64_t handle) {
-  for (size_t n = known_count; n > 0; n--)
-    if (known[n - 1].handle == handle)
-      return &known[n - 1];
-  return NULL;
-}
+// Any number may be a handle, and 0 and 1 are none in a table.
+static uint64_t key_of(uint64_t handle) { return handle + 2; }
 
 static void set_number(uint64_t handle, uint64_t number, bool on_host) {
   HOLD(physical_lock);
-  struct physical *entry = find(handle);
-  if (entry == NULL && HAS_ROOM(known, known_count, known_capacity))
-    entry = &known[known_count++];
-  if (entry != NULL)
-    *entry = (struct physical){handle, number != 0 ? number : ++last_number, on_host};
+  struct handle_row *row = find_handle(&physical, key_of(handle));
+  void *entry = (void *)(uintptr_t)((number != 0 ? number : ++last_number) << 1 | on_host);
+  if (row != NULL)
+    row->object = entry;
+  else
+    add_handle(&physical, key_of(handle), entry);
 }
 
 void physical_made(const struct call *call) {
@@ -312,7 +316,8 @@ void physical_retained(const struct call *call) {
 
 uint64_t physical_number(uint64_t handle, bool *on_host) {
   HOLD(physical_lock);
-  const struct physical *entry = find(handle);
-  *on_host = entry != NULL && entry->on_host;
-  return entry != NULL ? entry->number : 0;
+  const struct handle_row *row = find_handle(&physical, key_of(handle));
+  uint64_t entry = row != NULL ? (uint64_t)(uintptr_t)row->object : 0;
+  *on_host = (entry & 1) != 0;
+  return entry >> 1;
 }

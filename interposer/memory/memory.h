@@ -16,12 +16,14 @@ struct range {
   uint32_t serial;   // tells a new range from an old one at the same address
   uint8_t kind, state;
   bool host_visible; // the host reads and writes it with no call of the driver
+  bool any_launch;   // may use it: a variable of a module, or what a texture reference was bound to
 };
 
 void memory_add(struct range range); // what is overlapped by it has ended
 // Of a module or library: address and size; `managed` if the host may use it for another reason than its
 // address.
 void memory_add_variable(const uint64_t found[2], uint64_t context, uint64_t owner, bool managed);
+void memory_bind(uint64_t address); // the range that it is in may be used by any launch
 void memory_remove(uint64_t base, uint32_t serial);
 enum list_filter { LIST_BY_CONTEXT, LIST_BY_OWNER, LIST_BY_SPAN, LIST_ALL };
 void memory_remove_all(enum list_filter filter, uint64_t value, uint64_t bytes);
@@ -39,9 +41,9 @@ void list_free(struct range_list *list);
 bool memory_has_untouched(uint64_t address, uint64_t bytes);
 uint64_t memory_state(void); // another number whenever more may be untouched than before
 void memory_take(uint64_t address, uint64_t bytes,
-                 struct range_list *taken);        // untouched ones that overlap, now TOUCHED
-bool memory_has_untouched_kind(bool globals_only); // module variables, or any range
-void memory_take_kind(bool globals_only, struct range_list *taken);
+                 struct range_list *taken);    // untouched ones that overlap, now TOUCHED
+bool memory_has_untouched_of(bool any_launch); // what any launch may use, or any range
+void memory_take_of(bool any_launch, struct range_list *taken);
 bool memory_is_touched_on_host(void); // memory that the host writes with no call of the driver
 bool memory_is_on_host(uint64_t address, uint64_t bytes); // any such memory, touched
 void memory_list_touched(enum list_filter filter, uint64_t value, uint64_t bytes, struct range_list *list);
@@ -62,13 +64,8 @@ uint64_t physical_number(uint64_t handle, bool *on_host); // 0: not known
 
 // ---- what can be reached from words -------------------------------------------------------------
 
-// Untouched ranges that words (8-byte aligned) of `data` point into are marked TOUCHED and appended.
-void memory_reach(const void *data, size_t bytes, struct range_list *reached);
-// Words that may reach something lie in these spans: of addresses, with room around them, and of handles.
-struct word_spans {
-  uint64_t address, address_bytes, handle, handles;
-};
-struct word_spans memory_word_spans(void);
-bool memory_may_reach(const void *data, size_t bytes,
-                      const struct word_spans *spans); // or holds a tensor map
+// Untouched ranges that words (8-byte aligned) of `data` point into are marked TOUCHED and appended. False:
+// no word, nor a tensor map, leads anywhere, and none will while memory_spans stays the same.
+bool memory_reach(const void *data, size_t bytes, struct range_list *reached);
+uint64_t memory_spans(void); // another number when words may lead somewhere that did not before
 bool memory_points_to_untouched(const void *data, size_t bytes);

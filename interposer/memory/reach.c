@@ -4,20 +4,21 @@
 #include "memory/ranges.h"
 
 // Calls `visit` for each range that an aligned word points into, or reaches as the handle of a texture or
-// surface object; with the lock held. Stops when `visit` says so.
-static bool scan(const void *data, size_t bytes, bool (*visit)(struct range *, void *), void *state) {
+// surface object; with the lock held. Stops when `visit` says so. leads: whether any word is among the
+// addresses or handles that there are.
+static bool scan(const void *data, size_t bytes, bool (*visit)(struct range *, void *), void *state,
+                 bool *leads) {
   const uint8_t *at = data;
-  size_t count = position_of(ARRAY_ADDRESSES); // nothing points into an array
-  uint64_t lowest = count > 0 ? ranges.items[0].base : 0;
-  uint64_t span = count > 0 ? ranges.items[count - 1].base + ranges.items[count - 1].bytes - lowest : 0;
+  uint64_t lowest = atomic_load(&lowest_address), highest = atomic_load(&highest_address);
+  uint64_t span = highest > lowest ? highest - lowest : 0; // nothing points into an array
   uint64_t handles = atomic_load(&object_span), lowest_handle = atomic_load(&lowest_object);
   uint64_t last = 0;
-  if (span == 0 && handles == 0)
-    return false;
+  *leads = false;
   for (size_t n = 0; n + TENSOR_MAP_BYTES <= bytes && atomic_load(&tensor_maps) > 0;
        n += TENSOR_MAP_ALIGNMENT) {
     uint64_t address = tensor_map_address(at + n);
     struct range *range = address != 0 ? range_at(address) : NULL;
+    *leads = *leads || address != 0;
     if (range != NULL && visit(range, state))
       return true;
   }
@@ -27,6 +28,7 @@ static bool scan(const void *data, size_t bytes, bool (*visit)(struct range *, v
     if (LIKELY(!may_point && !may_be_handle) || word == last)
       continue;
     last = word;
+    *leads = true;
     struct range *range = may_point ? range_at(word) : NULL;
     if (range != NULL && visit(range, state))
       return true;
@@ -40,41 +42,17 @@ static bool scan(const void *data, size_t bytes, bool (*visit)(struct range *, v
   return false;
 }
 
-struct word_spans memory_word_spans(void) {
-  static const uint64_t address_room = (uint64_t)1 << 36, handle_room = 1 << 12;
-  struct word_spans spans = {0, 0, 0, 0};
-  HOLD(ranges_lock);
-  size_t count = position_of(ARRAY_ADDRESSES);
-  if (count > 0) {
-    uint64_t end = ranges.items[count - 1].base + ranges.items[count - 1].bytes;
-    spans.address = ranges.items[0].base & ~(address_room - 1);
-    spans.address_bytes = (end | (address_room - 1)) - spans.address;
-  }
-  uint64_t handles = atomic_load(&object_span), lowest = atomic_load(&lowest_object);
-  if (handles > 0) {
-    spans.handle = lowest & ~(handle_room - 1);
-    spans.handles = ((lowest + handles) | (handle_room - 1)) - spans.handle + 1;
-  }
-  return spans;
+uint64_t memory_spans(void) {
+  static const uint64_t factor = 0x9e3779b97f4a7c15u;
+  uint64_t spans = atomic_load(&lowest_address) * factor ^ atomic_load(&highest_address);
+  return (spans * factor ^ atomic_load(&lowest_object)) * factor ^ atomic_load(&object_span);
 }
 
-bool memory_may_reach(const void *data, size_t bytes, const struct word_spans *spans) {
-  const uint8_t *from = data;
-  for (size_t at = 0; at + 8 <= bytes; at += 8) {
-    uint64_t word = word_at(from, at);
-    if (UNLIKELY(word - spans->address < spans->address_bytes || word - spans->handle < spans->handles))
-      return true;
-  }
-  for (size_t at = 0; at + TENSOR_MAP_BYTES <= bytes && atomic_load(&tensor_maps) > 0;
-       at += TENSOR_MAP_ALIGNMENT)
-    if (tensor_map_address(from + at) != 0)
-      return true;
-  return false;
-}
-
-void memory_reach(const void *data, size_t bytes, struct range_list *reached) {
+bool memory_reach(const void *data, size_t bytes, struct range_list *reached) {
+  bool leads;
   HOLD(ranges_lock);
-  scan(data, bytes, take_range, reached);
+  scan(data, bytes, take_range, reached, &leads);
+  return leads;
 }
 
 static size_t place_of_word(uint64_t word) { return (size_t)((word * 0x9e3779b97f4a7c15u) >> 56); }
@@ -116,8 +94,9 @@ bool memory_points_to_untouched(const void *data, size_t bytes) {
   uint64_t state = memory_state();
   if (all_are_known(thread, data, bytes, state))
     return false;
+  bool leads;
   HOLD(ranges_lock);
-  if (scan(data, bytes, is_untouched, NULL))
+  if (scan(data, bytes, is_untouched, NULL, &leads))
     return true;
   remember_words(thread, data, bytes, state);
   return false;

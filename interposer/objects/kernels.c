@@ -47,9 +47,7 @@ static void remember_kernel(uint64_t handle, uint64_t owner, const char *name, b
   struct kernel *kernel = known == NULL ? calloc(1, sizeof *kernel) : NULL;
   char *copy = kernel != NULL ? strdup(name) : NULL;
   if (copy != NULL) {
-    *kernel = (struct kernel){.handle = handle, .owner = owner, .context = context, .name = copy};
-    kernel->is_kernel = is_kernel;
-    kernel->parameter_count = -1;
+    *kernel = (struct kernel){handle, owner, context, copy, is_kernel, .parameter_count = -1};
   }
   if (copy == NULL || !add_handle(&table, handle, kernel)) {
     free(copy);

@@ -9,7 +9,6 @@
 #include "driver/real.h"
 #include "memory/memory.h"
 #include "objects/objects.h"
-#include "objects/variable_names.h"
 #include "record/encode.h"
 
 enum { MAX_PARTS = 64 };
@@ -34,11 +33,9 @@ struct module {
 static MUTEX(lock);
 static ZERO_IN_CHILD struct module *modules;  // a child calls the driver anew
 static ZERO_IN_CHILD atomic_uint open_wishes; // that are not answered
-static _Atomic uint64_t first_context;
-static atomic_bool several_contexts;       // have been made
-static _Atomic uint64_t loads;             // counts modules
-static _Atomic uint64_t loads_looked_at;   // REACH_LIVE: how many there were when all were wished for,
-static _Atomic uint64_t context_looked_at; // and in which context
+static _Atomic uint64_t loads;                // counts modules
+static _Atomic uint64_t loads_looked_at;      // REACH_LIVE: how many there were when all were wished for,
+static _Atomic uint64_t context_looked_at;    // and in which context
 
 // ---- which modules there are --------------------------------------------------------------------
 
@@ -118,18 +115,10 @@ static void forget_context(uint64_t context) {
   }
 }
 
-static void note_context(uint64_t context) {
-  uint64_t none = 0;
-  if (!atomic_compare_exchange_strong(&first_context, &none, context) && none != context)
-    atomic_store(&several_contexts, true);
-}
-
 void note_modules(struct call *call, int result) {
   struct module *module = call->loading;
   call->loading = NULL;
   const struct function *function = call->function;
-  if (result == SUCCESS && makes_context(function))
-    note_context(handle_given_out(call));
   bool ends_context = function->effect == EFFECT_END_OF_CONTEXT && call->ending_context != 0;
   if (module != NULL && (result != SUCCESS || call->arguments[0] == 0)) {
     let_go(module);
@@ -170,7 +159,9 @@ static void wish_for(struct module *module, uint64_t context) {
   atomic_fetch_add(&open_wishes, 1);
 }
 
-static void want_variables_in(struct kernel *kernel, uint64_t context) {
+void want_variables(struct kernel *kernel, uint64_t context) {
+  if (!kernel->is_kernel)
+    context = kernel->context;
   if (selection.reach == REACH_LIVE) {
     uint64_t count = atomic_load(&loads);
     if (atomic_exchange(&loads_looked_at, count) != count ||
@@ -180,7 +171,7 @@ static void want_variables_in(struct kernel *kernel, uint64_t context) {
         wish_for(module, module->is_library ? context : module->context);
     }
   }
-  if (kernel == NULL || kernel->owner == 0 || context == 0 ||
+  if (kernel->owner == 0 || context == 0 ||
       __atomic_load_n(&kernel->variables_context, __ATOMIC_RELAXED) == context)
     return;
   HOLD(lock);
@@ -190,26 +181,15 @@ static void want_variables_in(struct kernel *kernel, uint64_t context) {
   __atomic_store_n(&kernel->variables_context, context, __ATOMIC_RELAXED);
 }
 
-void want_variables(struct kernel *kernel) {
-  // A CUkernel has variables in each context in which it is launched.
-  want_variables_in(kernel, kernel != NULL && !kernel->is_kernel ? kernel->context : current_context());
-}
-
-// A CUkernel runs in the context of its stream, which need not be the current one where there are several.
-static uint64_t context_of_launch(const struct call *call) {
+// A CUkernel has variables in each context that it runs in: that of its stream, which need not be the current
+// one.
+void want_variables_of_launch(const struct call *call) {
   uint64_t stream = stream_of_call(call), context = 0;
   enum { LAST_CONSTANT = 2 }; // CU_STREAM_PER_THREAD
-  if (stream > LAST_CONSTANT && ASK("cuStreamGetCtx", stream, word(&context)) == SUCCESS)
-    return context;
-  return current_context();
-}
-
-void want_variables_of_launch(const struct call *call) {
-  struct kernel *kernel = call->kernel;
-  if (kernel->is_kernel && atomic_load_explicit(&several_contexts, memory_order_relaxed))
-    want_variables_in(kernel, context_of_launch(call));
-  else
-    want_variables(kernel);
+  if (call->kernel->is_kernel &&
+      (stream <= LAST_CONSTANT || ASK("cuStreamGetCtx", stream, word(&context)) != SUCCESS))
+    context = current_context();
+  want_variables(call->kernel, context);
 }
 
 bool variables_are_wanted(void) { return atomic_load_explicit(&open_wishes, memory_order_relaxed) > 0; }
@@ -254,10 +234,7 @@ static void find_variables(struct module *module, uint64_t context) {
   bool pushed = push_context(context);
   for (unsigned n = 0; n < module->part_count && writer_is_open(); n++) {
     uint32_t bytes = 0;
-    bool is_gone = false;
-    char *names = variable_names(&module->parts[n], &bytes, &is_gone);
-    if (is_gone && module->parts[n].storage == STORAGE_FILE && rescue_image(&module->parts[n]))
-      names = variable_names(&module->parts[n], &bytes, &is_gone);
+    char *names = variable_names(&module->parts[n], &bytes);
     for (uint32_t at = 0; names != NULL && at < bytes; at += (uint32_t)strlen(names + at) + 1)
       if (strlen(names + at) <= INLINE_BYTES)
         find_variable(module, context, names + at);

@@ -44,15 +44,16 @@ void forget_kernels_of_context(uint64_t context);
 
 // ---- modules and libraries, and their variables that no call named ------------------------------
 
-struct kernel;
-
 void keep_image(struct call *call); // when ENTER is written: where the image is that the call loads
 void note_modules(struct call *call, int result);
-void want_variables(
-    struct kernel *kernel); // those of its module, before a launch; takes no time when they are known
+// Those of its module, before a launch: of a CUkernel in this context, of a CUfunction in its own. Takes no
+// time when they are known.
+void want_variables(struct kernel *kernel, uint64_t context);
 void want_variables_of_launch(const struct call *call);
 bool variables_are_wanted(void);
 void ask_for_variables(void); // they become ranges of memory. The gate is closed
+// Names of the variables of one part of an image, each with its NUL; NULL: not known.
+char *variable_names(const struct attachment *part, uint32_t *bytes);
 
 // ---- calls that go into a stream capture --------------------------------------------------------
 

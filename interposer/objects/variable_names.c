@@ -1,6 +1,6 @@
 // Asks whoever started the capture for the names of the variables in an image, through a socket in its
 // folder.
-#include "objects/variable_names.h"
+#include "objects/objects.h"
 
 #include "driver/real.h"
 #include "record/encode.h"
@@ -23,7 +23,7 @@ struct question {
   uint32_t check, zero;
 };
 _Static_assert(sizeof(struct question) == 48, "variables.py");
-enum { QUESTION_VERSION = 1, ANSWERED = 0, IMAGE_IS_GONE = 1 }; // 2: the image says nothing
+enum { QUESTION_VERSION = 1, ANSWERED = 0 }; // others: the image cannot be read, or says nothing
 
 struct answer {
   uint32_t state, bytes;
@@ -65,7 +65,7 @@ static int connect_to_launcher(void) {
   return descriptor;
 }
 
-char *variable_names(const struct attachment *part, uint32_t *bytes, bool *is_gone) {
+char *variable_names(const struct attachment *part, uint32_t *bytes) {
   const char *blobs = blobs_file_name();
   bool in_blobs = part->storage == STORAGE_BLOB;
   struct question question = {
@@ -84,7 +84,6 @@ char *variable_names(const struct attachment *part, uint32_t *bytes, bool *is_go
   if (descriptor >= 0 && transfer(descriptor, &question, sizeof question, true) &&
       transfer(descriptor, (void *)(uintptr_t)(in_blobs ? blobs : part->data), question.data_bytes, true) &&
       transfer(descriptor, &answer, sizeof answer, false)) {
-    *is_gone = answer.state == IMAGE_IS_GONE;
     if (answer.state == ANSWERED && answer.bytes <= MAX_ANSWER_BYTES)
       names = malloc(answer.bytes + 1);
     if (names != NULL && !transfer(descriptor, names, answer.bytes, false)) {
@@ -99,25 +98,4 @@ char *variable_names(const struct attachment *part, uint32_t *bytes, bool *is_go
   if (descriptor >= 0)
     close(descriptor);
   return names;
-}
-
-bool rescue_image(struct attachment *part) {
-  if (part->mapped == NULL || !image_is_still_there(part->mapped, part->length, part->check))
-    return false;
-  uint8_t *piece = malloc(BLOB_PIECE_BYTES);
-  uint64_t offset;
-  uint32_t check;
-  bool whole = piece != NULL && copy_to_blobs(part->mapped, part->length, piece, &offset, &check);
-  free(piece);
-  struct record record;
-  if (!whole || !begin_record(&record, RECORD_IMAGE, 0, 0, 24 + (part->data_bytes + 7) / 8 * 8))
-    return false;
-  put_u64(&record, offset);
-  put_u64(&record, part->length);
-  put_u64(&record, part->check | (uint64_t)check << 32);
-  put_bytes(&record, part->data, part->data_bytes);
-  end_record(&record);
-  part->storage = STORAGE_BLOB;
-  part->offset = offset;
-  return true;
 }

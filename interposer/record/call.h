@@ -12,11 +12,10 @@ struct attachment {
   uint64_t length;
   const void *data; // STORAGE_INLINE: the bytes; STORAGE_FILE: the reference; STORAGE_BLOB: `offset`
   uint32_t data_bytes;
-  uint64_t offset;    // STORAGE_BLOB
-  const void *mapped; // STORAGE_FILE: where it is in this process, or NULL
+  uint64_t offset; // STORAGE_BLOB
 };
 
-enum { MAX_ATTACHMENTS = 64, INLINE_BYTES = 4096 };
+enum { MAX_ATTACHMENTS = 56, INLINE_BYTES = 4096 }; // a record of all has room in a half (record/writer.c)
 
 struct kernel;
 struct module;

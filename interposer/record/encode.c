@@ -3,6 +3,8 @@
 
 #include "driver/real.h"
 
+enum { BLOB_PIECE_BYTES = 65536 };
+
 // ---- attachments --------------------------------------------------------------------------------
 
 void *take_scratch(struct call *call, size_t bytes) {
@@ -13,13 +15,12 @@ void *take_scratch(struct call *call, size_t bytes) {
   return call->thread->scratch + start;
 }
 
-static struct attachment *new_attachment(struct call *call, unsigned parameter, unsigned part,
-                                         uint64_t length) {
+struct attachment *add_attachment(struct call *call, struct attachment item) {
   if (call->attachment_count >= MAX_ATTACHMENTS)
     return NULL;
-  struct attachment *item = &call->attachments[call->attachment_count++];
-  *item = (struct attachment){.parameter = (uint16_t)parameter, .part = (uint8_t)part, .length = length};
-  return item;
+  struct attachment *place = &call->attachments[call->attachment_count++];
+  *place = item;
+  return place;
 }
 
 static void set_place(struct attachment *item, uint64_t offset, uint32_t check) {
@@ -41,56 +42,40 @@ bool set_bytes(struct attachment *item, const void *data, uint64_t length) {
 }
 
 void attach(struct call *call, unsigned parameter, unsigned part, const void *data, uint64_t length) {
-  struct attachment *item = new_attachment(call, parameter, part, length);
+  struct attachment *item =
+      add_attachment(call, (struct attachment){.parameter = (uint16_t)parameter, .part = (uint8_t)part});
   if (item != NULL)
     set_bytes(item, data, length);
 }
 
-bool attach_place(struct call *call, unsigned parameter, unsigned part, const void *reference,
-                  uint32_t reference_bytes, const void *mapped, uint64_t length, uint32_t check) {
-  struct attachment *item = new_attachment(call, parameter, part, length);
-  if (item == NULL)
+// Into the blobs file in pieces through the scratch: the check is that of the bytes written even if another
+// thread changes them.
+static bool attach_large(struct call *call, struct attachment item, const uint8_t *from) {
+  uint32_t used = call->scratch_used, check = 0;
+  uint8_t *piece = take_scratch(call, BLOB_PIECE_BYTES);
+  call->scratch_used = used;
+  if (piece == NULL || call->attachment_count >= MAX_ATTACHMENTS || !read_memory(piece, from, 1) ||
+      !read_memory(piece, from + item.length - 1, 1))
     return false;
-  item->storage = STORAGE_FILE;
-  item->data = reference;
-  item->data_bytes = reference_bytes;
-  item->mapped = mapped;
-  item->check = check;
-  return true;
-}
-
-bool copy_to_blobs(const void *data, uint64_t length, uint8_t piece[BLOB_PIECE_BYTES], uint64_t *offset,
-                   uint32_t *check) {
-  const uint8_t *from = data;
-  if (!read_memory(piece, from, 1) || !read_memory(piece, from + length - 1, 1))
-    return false;
-  *offset = reserve_blob(length);
-  *check = 0;
-  for (uint64_t done = 0; done < length; done += BLOB_PIECE_BYTES) {
-    size_t bytes = length - done < BLOB_PIECE_BYTES ? (size_t)(length - done) : BLOB_PIECE_BYTES;
-    if (!read_memory(piece, from + done, bytes) || !write_blob(*offset + done, piece, bytes))
+  uint64_t offset = reserve_blob(item.length);
+  for (uint64_t done = 0; done < item.length; done += BLOB_PIECE_BYTES) {
+    size_t bytes = item.length - done < BLOB_PIECE_BYTES ? (size_t)(item.length - done) : BLOB_PIECE_BYTES;
+    if (!read_memory(piece, from + done, bytes) || !write_blob(offset + done, piece, bytes))
       return false;
-    *check = crc32c(*check, piece, bytes);
+    check = crc32c(check, piece, bytes);
   }
+  set_place(add_attachment(call, item), offset, check);
   return true;
 }
 
 bool attach_unsafe(struct call *call, unsigned parameter, unsigned part, const void *data, uint64_t length) {
-  if (length <= INLINE_BYTES) {
-    void *copy = take_scratch(call, length);
-    if (copy == NULL || !read_memory(copy, data, length))
-      return false;
-    attach(call, parameter, part, copy, length);
-    return true;
-  }
-  uint32_t check, used = call->scratch_used;
-  uint64_t offset;
-  uint8_t *piece = take_scratch(call, BLOB_PIECE_BYTES);
-  call->scratch_used = used;
-  if (piece == NULL || call->attachment_count >= MAX_ATTACHMENTS ||
-      !copy_to_blobs(data, length, piece, &offset, &check))
+  struct attachment item = {.parameter = (uint16_t)parameter, .part = (uint8_t)part, .length = length};
+  if (length > INLINE_BYTES)
+    return attach_large(call, item, data);
+  void *copy = take_scratch(call, length);
+  if (copy == NULL || !read_memory(copy, data, length))
     return false;
-  set_place(new_attachment(call, parameter, part, length), offset, check);
+  attach(call, parameter, part, copy, length);
   return true;
 }
 

@@ -6,17 +6,10 @@
 
 uint64_t term_value(const struct call *call, const struct term *term);
 void attach(struct call *call, unsigned parameter, unsigned part, const void *data, uint64_t length);
-// The same for bytes that are in a file; `reference` says where (replay/raw/FORMAT.md).
-bool attach_place(struct call *call, unsigned parameter, unsigned part, const void *reference,
-                  uint32_t reference_bytes, const void *mapped, uint64_t length, uint32_t check);
+struct attachment *add_attachment(struct call *call, struct attachment item); // NULL: there are too many
 // The same for bytes that end before the record is written, and for memory that may turn out not to be
 // readable: nothing is attached then.
 bool attach_unsafe(struct call *call, unsigned parameter, unsigned part, const void *data, uint64_t length);
-// Into the blobs file, in pieces through `piece`: the check is that of the bytes written even if another
-// thread changes them. False: they cannot be read, or capture has stopped.
-enum { BLOB_PIECE_BYTES = 65536 };
-bool copy_to_blobs(const void *data, uint64_t length, uint8_t piece[BLOB_PIECE_BYTES], uint64_t *offset,
-                   uint32_t *check);
 void *take_scratch(struct call *call, size_t bytes); // NULL when there is no room left
 
 void attach_inputs(struct call *call);              // what the roles of the parameters say
@@ -35,5 +28,3 @@ bool set_bytes(struct attachment *item, const void *data, uint64_t length); // f
 // Attaches a module image of any form as part 0, and the prelinked containers of relocatable code as further
 // parts.
 void attach_image(struct call *call, unsigned parameter, const void *image);
-// Whether the image of a file that was unmapped or changed since is in memory as it was.
-bool image_is_still_there(const void *image, uint64_t bytes, uint32_t check);

@@ -15,26 +15,13 @@
 
 enum { FIRST_DESCRIPTOR = 200 }; // out of the way of programs that expect small numbers
 
-// Takes over `descriptor`; gives the one to use.
+// Takes over `descriptor`; gives the one to use. The lock says that this process may still write.
 static int moved_high(int descriptor) {
   int high = fcntl(descriptor, F_DUPFD_CLOEXEC, FIRST_DESCRIPTOR);
   if (high >= 0)
     close(descriptor);
+  flock(high >= 0 ? high : descriptor, LOCK_SH | LOCK_NB);
   return high >= 0 ? high : descriptor;
-}
-
-// Moved high, with the identity noted. Takes over `descriptor`.
-static bool keep_file(struct file *file, int descriptor, const char *path) {
-  descriptor = moved_high(descriptor);
-  struct stat status;
-  char *copy = strdup(path);
-  if (copy == NULL || fstat(descriptor, &status) != 0) {
-    free(copy);
-    close(descriptor);
-    return false;
-  }
-  *file = (struct file){descriptor, status.st_dev, status.st_ino, copy};
-  return true;
 }
 
 static bool is_this_file(const struct file *file, int descriptor) {
@@ -71,35 +58,27 @@ static bool open_again(struct file *file) {
   return file_is_ours(file);
 }
 
-static struct file *held;       // with the lock that says that this process is writing
-static char complete[PATH_MAX]; // its name when nobody is
-static void hold_again(void);
-
 static bool at_hand(struct file *file) {
-  if (LIKELY(file_is_ours(file)))
+  if (LIKELY(file_is_ours(file)) || open_again(file))
     return true;
-  if (open_again(file)) {
-    if (held != NULL && held->path != NULL && file != held && !file_is_ours(held))
-      hold_again();
-    return true;
-  }
   errno = EBADF;
   return false;
 }
 
 bool create_file(struct file *file, const char *path) {
   int descriptor = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  return descriptor >= 0 && keep_file(file, descriptor, path);
-}
-
-// Never blocks for long: others hold the exclusive lock only while they look whether they are the last.
-static bool lock_soon(const struct file *file, int kind) {
-  for (int attempt = 0; attempt < 5; attempt++) {
-    if (flock(file->descriptor, kind | LOCK_NB) == 0)
-      return true;
-    nanosleep(&(struct timespec){0, 2000000}, NULL);
+  if (descriptor < 0)
+    return false;
+  descriptor = moved_high(descriptor);
+  struct stat status;
+  char *copy = strdup(path);
+  if (copy == NULL || fstat(descriptor, &status) != 0) {
+    free(copy);
+    close(descriptor);
+    return false;
   }
-  return false;
+  *file = (struct file){descriptor, status.st_dev, status.st_ino, copy};
+  return true;
 }
 
 bool path_in(char path[PATH_MAX], const char *directory, const char *format, ...) {
@@ -112,35 +91,6 @@ bool path_in(char path[PATH_MAX], const char *directory, const char *format, ...
     return true;
   errno = ENAMETOOLONG;
   return false;
-}
-
-bool hold_directory(struct file *file, const char *directory) {
-  char incomplete[PATH_MAX];
-  if (!path_in(incomplete, directory, "incomplete") || !path_in(complete, directory, "complete"))
-    return false;
-  // An earlier process of the same application ended cleanly; now there is another one.
-  rename(complete, incomplete);
-  int descriptor = open(incomplete, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (descriptor < 0 || !keep_file(file, descriptor, incomplete))
-    return false;
-  lock_soon(file, LOCK_SH);
-  held = file;
-  return true;
-}
-
-// The lock ended with the descriptor, so another process may have taken itself for the last one.
-static void hold_again(void) {
-  rename(complete, held->path);
-  if (open_again(held))
-    lock_soon(held, LOCK_SH);
-}
-
-void release_directory(struct file *file) {
-  // Whoever gets the exclusive lock is the last one.
-  held = NULL;
-  if (at_hand(file) && lock_soon(file, LOCK_EX))
-    rename(file->path, complete);
-  close_file(file);
 }
 
 // Growing beyond the limit would raise SIGXFSZ in the application.

@@ -20,11 +20,6 @@ bool write_file(struct file *file, uint64_t offset, const void *data, size_t byt
 void *map_file(struct file *file, uint64_t offset, size_t bytes);
 void close_file(struct file *file);
 
-// `incomplete` exists and this process holds its share of the lock.
-bool hold_directory(struct file *file, const char *directory);
-// The last process to release it renames it `complete`.
-void release_directory(struct file *file);
-
 // False, with errno: it is too long.
 bool path_in(char path[PATH_MAX], const char *directory, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

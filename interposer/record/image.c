@@ -1,7 +1,6 @@
 // Module images: their size, which no call passes but which is in the image itself, and where their bytes
 // are.
 #include "record/encode.h"
-#include "record/process.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -138,23 +137,19 @@ static bool attach_mapped(struct call *call, unsigned parameter, unsigned part, 
     if (reference != NULL) {
       memcpy(reference, words, sizeof words);
       memcpy(reference + sizeof words, path, path_bytes);
-      attached = attach_place(call, parameter, part, reference, (uint32_t)(sizeof words + path_bytes), image,
-                              bytes, check);
+      attached = add_attachment(call, (struct attachment){.parameter = (uint16_t)parameter,
+                                                          .part = (uint8_t)part,
+                                                          .storage = STORAGE_FILE,
+                                                          .check = check,
+                                                          .length = bytes,
+                                                          .data = reference,
+                                                          .data_bytes = sizeof words + path_bytes}) != NULL;
     }
   }
   if (descriptor >= 0)
     close(descriptor);
   free(path);
   return attached;
-}
-
-bool image_is_still_there(const void *image, uint64_t bytes, uint32_t check) {
-  uint8_t sample[SAMPLE_BYTES];
-  const uint8_t *last = (const uint8_t *)image + bytes - SAMPLE_BYTES;
-  if (!read_memory(sample, image, sizeof sample))
-    return false;
-  uint32_t found = crc32c(0, sample, sizeof sample);
-  return read_memory(sample, last, sizeof sample) && crc32c(found, sample, sizeof sample) == check;
 }
 
 // ---- attaching ----------------------------------------------------------------------------------

@@ -33,10 +33,10 @@ enum {
   HALF_BYTES = 256 << 10,
   HALVES_OFFSET = 4096,
   LOG_OFFSET = HALVES_OFFSET + 2 * HALF_BYTES,
-  MAX_RECORD_BYTES = 16 << 20,
   HEADER_BYTES = 32,
   // Kept free in every half for the note that says why capture stopped.
   RESERVE_BYTES = 4096,
+  MAX_RECORD_BYTES = HALF_BYTES - RESERVE_BYTES,
   FORMAT_VERSION = 4,
 };
 
@@ -55,12 +55,11 @@ static MUTEX(lock);
 static atomic_bool is_open;
 static char *directory_path;
 static char name_suffix[64]; // <pid>.bin, or <pid>.<n>.bin
-static struct file calls_file = NO_FILE, blobs_file = NO_FILE, held_file = NO_FILE;
+static struct file calls_file = NO_FILE, blobs_file = NO_FILE;
 static uint8_t *mapped;         // the header and the halves
 static unsigned present;        // the half that takes records
 static size_t used;             // of it
 static bool populated[2];       // the pages of the halves
-static uint8_t *large;          // a record that no half has room for
 static uint32_t window_in_file; // which one is open by the notes that were written; 0: none is
 static _Atomic uint64_t blobs_end;
 
@@ -103,8 +102,7 @@ static bool create_pair(void) {
 bool open_writer(const char *directory) {
   // The application may change its working directory before it ends.
   directory_path = realpath(directory, NULL);
-  if (directory_path != NULL && hold_directory(&held_file, directory_path) && create_pair() &&
-      (mapped = map_file(&calls_file, 0, LOG_OFFSET)) != NULL) {
+  if (directory_path != NULL && create_pair() && (mapped = map_file(&calls_file, 0, LOG_OFFSET)) != NULL) {
     struct file_header *header = file_header();
     header->version = FORMAT_VERSION;
     header->pid = (uint32_t)getpid();
@@ -125,7 +123,6 @@ bool open_writer(const char *directory) {
   fprintf(stderr, "replay: cannot write to %s (%s); nothing is captured\n", directory, strerror(errno));
   close_file(&calls_file);
   close_file(&blobs_file);
-  close_file(&held_file);
   return false;
 }
 
@@ -146,13 +143,9 @@ static void set_size(uint8_t *start, uint32_t bytes) {
   atomic_store_explicit((_Atomic uint32_t *)(void *)start, bytes, memory_order_release);
 }
 
-static void check(uint8_t *start, size_t bytes) {
-  uint32_t sum = crc32c(0, start + 16, bytes - 16);
-  memcpy(start + 12, &sum, 4);
-}
-
 static void commit(uint8_t *start, size_t bytes) {
-  check(start, bytes);
+  uint32_t check = crc32c(0, start + 16, bytes - 16);
+  memcpy(start + 12, &check, 4);
   set_size(start + bytes, 0); // what was there before the half was used again
   set_size(start, (uint32_t)bytes);
   used += bytes;
@@ -230,29 +223,8 @@ static bool change_halves(void) {
   return true;
 }
 
-// Into the log at once, after what the present half holds.
-static bool write_large(const uint8_t *start, size_t bytes) {
-  if (used > 0 && !change_halves())
-    return false;
-  _Atomic uint64_t *place = &file_header()->places[present];
-  if (!write_file(&calls_file, atomic_load(place), start, bytes)) {
-    stop_growing();
-    return false;
-  }
-  atomic_fetch_add(place, bytes);
-  return true;
-}
-
 static bool make_room(struct record *record, size_t whole) {
-  record->start = NULL;
-  if (!writer_is_open() || whole > MAX_RECORD_BYTES)
-    return false;
-  if (UNLIKELY(whole > HALF_BYTES - RESERVE_BYTES)) {
-    free(large);
-    record->start = large = malloc(whole);
-    return large != NULL;
-  }
-  if (UNLIKELY(whole > HALF_BYTES - RESERVE_BYTES - used) && !change_halves())
+  if (!writer_is_open() || whole > MAX_RECORD_BYTES || (whole > MAX_RECORD_BYTES - used && !change_halves()))
     return false;
   if (UNLIKELY(!populated[present]))
     populate();
@@ -281,16 +253,7 @@ void put_bytes(struct record *record, const void *data, size_t bytes) {
 }
 
 void end_record(struct record *record) {
-  size_t bytes = (size_t)(record->cursor - record->start);
-  if (LIKELY(record->start != large)) {
-    commit(record->start, bytes);
-  } else {
-    check(record->start, bytes);
-    set_size(record->start, (uint32_t)bytes);
-    write_large(record->start, bytes);
-    free(large);
-    large = NULL;
-  }
+  commit(record->start, (size_t)(record->cursor - record->start));
   pthread_mutex_unlock(&lock);
 }
 
@@ -351,7 +314,6 @@ void close_writer(void) {
               LOG_OFFSET - HALVES_OFFSET);
   close_file(&calls_file);
   close_file(&blobs_file);
-  release_directory(&held_file);
 }
 
 // The files stay the parent's; dropping the mapping and the descriptors leaves them as they are.
@@ -359,10 +321,8 @@ static void abandon(void) {
   if (mapped != NULL)
     munmap(mapped, LOG_OFFSET);
   mapped = NULL;
-  large = NULL; // who was writing it stayed in the parent
   atomic_store(&is_open, false);
   close_file(&calls_file);
   close_file(&blobs_file);
-  close_file(&held_file);
 }
 IN_CHILD(abandon);

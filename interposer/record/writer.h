@@ -29,7 +29,6 @@ static inline void put_u64(struct record *record, uint64_t value) {
 void put_note(enum note code, uint16_t function, uint64_t call, const char *text, size_t bytes);
 void write_note(enum note code, uint16_t function, uint64_t call, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-void write_matched_note(uint16_t function, uint64_t call, uint64_t ordinal, const char *name);
 void write_process_text(const char *text, size_t bytes);
 // Room for `bytes` in the blobs file, 64-byte aligned.
 uint64_t reserve_blob(uint64_t bytes);
@@ -37,3 +36,10 @@ bool write_blob(uint64_t offset, const void *data, size_t bytes); // false: capt
 int store_blob(uint64_t offset, const void *data, size_t bytes);  // errno, 0: stored, or capture has stopped
 void stop_capture(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void close_writer(void); // at a clean end
+
+// ---- what the capture says about its process, its driver and itself -----------------------------
+
+void describe_process(uint32_t forked_from); // 0: by no fork that the shim saw
+void describe_driver(void);
+void describe_perturbation(void);
+size_t without_home(char *path); // writes the home folder as ~; gives the length

@@ -104,9 +104,7 @@ static bool touches_something_new(struct call *call, const struct touch *touch) 
     return true;
   if (launch && call->packed != NULL && memory_points_to_untouched(call->packed, call->packed_bytes))
     return true;
-  if (launch && memory_has_untouched_kind(selection.reach != REACH_LIVE))
-    return true;
-  if (launch && atomic_load(&bound_references) > 0 && references_reach(NULL))
+  if (launch && memory_has_untouched_of(selection.reach != REACH_LIVE))
     return true;
   if (any_span(touch, memory_has_untouched))
     return true;
@@ -190,8 +188,7 @@ static void copy_before_first_touch(struct call *call) {
       memory_reach(call->packed, call->packed_bytes, &list);
     if (call->function->effect == EFFECT_GRAPH_LAUNCH)
       graph_reach(call->arguments[0], &list);
-    memory_take_kind(selection.reach != REACH_LIVE, &list);
-    references_reach(&list);
+    memory_take_of(selection.reach != REACH_LIVE, &list);
   }
   for (uint64_t n = 0; span_at(&touch, n, &span); n++)
     memory_take(span.address, span.bytes, &list);

@@ -5,7 +5,6 @@
 #include "contents/copy.h"
 #include "graph/graph.h"
 #include "objects/objects.h"
-#include "record/process.h"
 #include "record/writer.h"
 
 static ZERO_IN_CHILD _Atomic uint64_t launches_recorded;

@@ -83,6 +83,61 @@ _MEMBERS: dict[int, type[ctypes.Structure]] = {
     NodeType.CONDITIONAL: structs.CUDA_CONDITIONAL_NODE_PARAMS,
 }
 
+# What the driver is asked for the parameters of a node, and the field of the member that it fills; "": all of it
+QUESTIONS: dict[int, tuple[str, str]] = {
+    NodeType.KERNEL: ("cuGraphKernelNodeGetParams_v2", ""),
+    NodeType.MEMCPY: ("cuGraphMemcpyNodeGetParams", "copyParams"),
+    NodeType.MEMSET: ("cuGraphMemsetNodeGetParams", ""),
+    NodeType.HOST: ("cuGraphHostNodeGetParams", ""),
+    NodeType.GRAPH: ("cuGraphChildGraphNodeGetGraph", ""),
+    NodeType.WAIT_EVENT: ("cuGraphEventWaitNodeGetEvent", ""),
+    NodeType.EVENT_RECORD: ("cuGraphEventRecordNodeGetEvent", ""),
+    NodeType.MEM_ALLOC: ("cuGraphMemAllocNodeGetParams", ""),
+    NodeType.MEM_FREE: ("cuGraphMemFreeNodeGetParams", ""),
+    NodeType.BATCH_MEM_OP: ("cuGraphBatchMemOpNodeGetParams", ""),
+}
+
+
+def node_kinds() -> Iterator[tuple[NodeType, str, int, int, int]]:
+    """Of each type of node that has parameters: the question for them ("": none), the bytes of their member of
+    CUgraphNodeParams, and where in it the answer goes and where the context is that a change names (0: none)."""
+    for kind in NodeType:
+        question, answer = QUESTIONS.get(kind, ("", ""))
+        member = _MEMBERS.get(kind)
+        context = next((name for name in ("copyCtx", "ctx") if question and hasattr(member, name)), "")
+        offsets = (getattr(member, name).offset if name else 0 for name in (answer, context))
+        if question:
+            yield kind, question, ctypes.sizeof(member) if member else 0, *offsets
+
+
+# The launch attributes that the driver has for nodes of graphs
+NODE_ATTRIBUTES = (
+    LaunchAttributeId.ACCESS_POLICY_WINDOW,
+    LaunchAttributeId.COOPERATIVE,
+    LaunchAttributeId.CLUSTER_DIMENSION,
+    LaunchAttributeId.CLUSTER_SCHEDULING_POLICY_PREFERENCE,
+    LaunchAttributeId.PRIORITY,
+    LaunchAttributeId.MEM_SYNC_DOMAIN_MAP,
+    LaunchAttributeId.MEM_SYNC_DOMAIN,
+    LaunchAttributeId.PREFERRED_CLUSTER_DIMENSION,
+    LaunchAttributeId.DEVICE_UPDATABLE_KERNEL_NODE,
+    LaunchAttributeId.PREFERRED_SHARED_MEMORY_CARVEOUT,
+    LaunchAttributeId.NVLINK_UTIL_CENTRIC_SCHEDULING,
+)
+
+
+def _is_set(attribute: Any) -> bool:
+    """Whether somebody has set it: the driver gives others as well."""
+    if attribute.id in (
+        LaunchAttributeId.CLUSTER_DIMENSION,
+        LaunchAttributeId.PREFERRED_CLUSTER_DIMENSION,
+    ):
+        size = attribute.value.clusterDim
+        return max(size.x, size.y, size.z) > 1
+    if attribute.id == LaunchAttributeId.DEVICE_UPDATABLE_KERNEL_NODE:
+        return bool(attribute.value.deviceUpdatableKernelNode.deviceUpdatable)
+    return True
+
 
 @dataclass(frozen=True)
 class Dependency:
@@ -163,7 +218,7 @@ class Node:
         """The captured CUgraphDeviceNode by which kernels may change a kernel node; 0: none may."""
         for attribute in self.attributes():
             node = attribute.value.deviceUpdatableKernelNode
-            if attribute.id == LaunchAttributeId.DEVICE_UPDATABLE_KERNEL_NODE and node.deviceUpdatable:
+            if attribute.id == LaunchAttributeId.DEVICE_UPDATABLE_KERNEL_NODE:
                 return int(node.devNode)
         return 0
 
@@ -225,8 +280,9 @@ class Node:
         return list(structs.read_structs(structs.CUstreamBatchMemOpParams, data))
 
     def attributes(self) -> list[Any]:
-        """The launch attributes of a kernel node, CUlaunchAttribute each."""
-        return structs.read_launch_attributes(self.parts.get(Part.ATTRIBUTES, b""))
+        """The launch attributes of a kernel node that somebody has set, CUlaunchAttribute each."""
+        found = structs.read_launch_attributes(self.parts.get(Part.ATTRIBUTES, b""))
+        return [attribute for attribute in found if _is_set(attribute)]
 
     @property
     def memory(self) -> tuple[int, int]:
@@ -351,6 +407,12 @@ def _parse_node(
     return replace(node, problem=_problem(node)), at
 
 
+_REFUSED = {
+    NodeType.HOST: "a host function is the application's own code",
+    NodeType.SEMAPHORE_WAIT: "it waits for another process or interface, which writes memory that is not captured",
+}
+
+
 def _problem(node: Node) -> str:
     wanted = ctypes.sizeof(_MEMBERS[node.type]) if node.type in _MEMBERS else 0
     told = Part.PROBLEM in node.parts
@@ -360,6 +422,8 @@ def _problem(node: Node) -> str:
     node.operations(), node.attributes()  # which raise ValueError for a broken length
     if told:
         return node.parts[Part.PROBLEM].decode("utf-8", "replace") or "the driver did not say what it does"
+    if node.type in _REFUSED:
+        return _REFUSED[node.type]
     if node.type == NodeType.CONDITIONAL:
         known = len(node.parts.get(Part.CONDITION, b"")) == _CONDITION.size
         known = known and len(node.bodies) == node.fields.size

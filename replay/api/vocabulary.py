@@ -128,7 +128,7 @@ class RecordKind(enum.IntEnum):
     PROCESS = 5
     END = 6
     COPY = 7
-    IMAGE = 8  # an image that was in a file, copied since the file is gone
+    IMAGE = 8  # not written any more: an image that was in a file, copied since the file was gone
 
 
 class CopyFlag(enum.IntFlag):
@@ -201,7 +201,7 @@ CAPTURE_ENVIRONMENT: dict[str, str] = {
     "REPLAY_CAPTURE_MAX_BYTES": "contents copied at most, in bytes; 0: no limit",
     "REPLAY_CAPTURE_MAX_LAUNCHES": "launches recorded at most; 0: no limit",
     "REPLAY_CAPTURE_HOME": "the home folder, which paths are written with as ~; absent: paths are written whole",
-    "REPLAY_CAPTURE_KEEP_COMMAND_LINE": "1: values in command lines that look like secrets are written, too",
+    "REPLAY_CAPTURE_KEEP_COMMAND_LINE": "1: the command line of each process is written, secrets and all",
     "REPLAY_CAPTURE_REAL_DRIVER": "path of the real libcuda.so.1; absent: what the loader finds",
 }
 

@@ -294,7 +294,7 @@ def _wait_for_others(raw: Path) -> tuple[bool, tuple[str, ...]]:
     deadline = time.monotonic() + LEFT_BEHIND_WAIT_S
     said = none_seen = False
     while True:
-        busy = _is_held(raw)
+        busy = _is_written(raw)
         used_cuda = any(raw.glob("*.bin"))
         running = () if busy or used_cuda else _still_running(raw)
         # In the middle of exec a process has no environment to be read: only two looks say that none is there.
@@ -320,9 +320,14 @@ def _still_running(raw: Path) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _is_held(raw: Path) -> bool:
+def _is_written(raw: Path) -> bool:
+    """Whether a process still writes a capture: it holds a lock on each of its files."""
+    return any(_is_held(path) for path in raw.glob("calls.*.bin"))
+
+
+def _is_held(path: Path) -> bool:
     try:
-        descriptor = os.open(raw / "incomplete", os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return False
     try:

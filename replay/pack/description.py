@@ -16,16 +16,18 @@ from replay.snapshot import schema
 
 
 def describe_environment(
-    process: dict[str, str], launcher: dict[str, Any], driver: dict[str, Any]
+    process: dict[str, str], launcher: dict[str, Any], launched: bool
 ) -> schema.Environment:
-    """What the process said of itself and its devices, and the launcher (`launcher.json`) of its end.
+    """What the process said of itself and its devices, and the launcher (`launcher.json`) of its command and its end.
 
-    launcher: empty for a process that the launcher did not start itself. driver: the launcher's choice, if known.
+    launched: the launcher started this process itself; what it was asked to start is the command of all others, too,
+    unless they say what theirs is.
     """
-    command = launcher.get("command")
-    if not isinstance(command, list):
-        command = [process["command"]] if process.get("command") else []
-        command = [" ".join(private_command(word.split(" "))) for word in command]  # one line of words
+    command, said = launcher.get("command"), process.get("command")
+    if said and not (launched and isinstance(command, list)):
+        command = [" ".join(private_command(said.split(" ")))]  # one line of words
+    elif not isinstance(command, list):
+        command = []
     elif not launcher.get("keep_command_line"):
         command = private_command([str(word) for word in command])
     devices = []
@@ -43,12 +45,12 @@ def describe_environment(
                 _number(process.get(f"{prefix}multiprocessors")),
             )
         )
-    emulated = driver.get("emulated")
+    emulated = (launcher.get("driver") or {}).get("emulated")
     if emulated is None:
         emulated = (
             is_emulator(Path(process["driver_path"]).expanduser()) if process.get("driver_path") else False
         )
-    status = launcher.get("exit_status")
+    status = launcher.get("exit_status") if launched else None
     return schema.Environment(
         driver_version=_number(process.get("driver_version")),
         emulated=bool(emulated),

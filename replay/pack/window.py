@@ -46,9 +46,9 @@ class WindowWriter:
     ) -> None:
         self._process = process
         self._images = process.images
-        self._launcher = launcher if launcher.get("pid") in (process.raw.pid, None) else {}
+        self._launcher = launcher
+        self._launched = launcher.get("pid") in (process.raw.pid, None)
         self._selection = str(launcher.get("selection", ""))
-        self._driver: dict[str, Any] = launcher.get("driver") or {}
         self._writer = writer
         self._contents = contents
         self._calls = CallWriter(process, writer, contents)
@@ -61,7 +61,7 @@ class WindowWriter:
         """What belongs to all windows."""
         created = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._put("header", schema.Header(HEADER_FORMAT, HEADER_VERSION, __version__, created))
-        environment = describe_environment(survey.process, self._launcher, self._driver)
+        environment = describe_environment(survey.process, self._launcher, self._launched)
         self._put("environment", environment)
         self.rank = environment.details.get("rank", "")
         return environment

@@ -227,6 +227,4 @@ def read_file(path: Path) -> ProcessFile:
 
 def read_capture(directory: Path) -> Capture:
     files = [read_file(path) for path in sorted(directory.glob("calls.*.bin"))]
-    complete = (directory / "complete").exists()
-    assert not (complete and (directory / "incomplete").exists())
-    return Capture(directory, files, complete)
+    return Capture(directory, files, all(file.end is not None for file in files))

@@ -21,7 +21,7 @@ PROGRAM = HERE / "programs" / "reach_by_handle.py"
         ("memory", [0, 1]),
         ("reference", [0]),
         ("map", [0]),
-        ("unbound", []),
+        ("unbound", [0]),  # what a reference was bound to once
         ("destroyed", []),
     ],
 )

@@ -392,7 +392,7 @@ def test_contents_at_the_end_are_those_after_exactly_the_calls_in_the_window(
 
 
 def test_the_process_and_its_driver_are_described(run: Runner, program: Callable[..., Path]) -> None:
-    process = Memory(run, program, "argument", all=1).file.process
+    process = Memory(run, program, "argument", all=1, keep_command_line=1).file.process
     assert process["executable"] == str(program("memory"))
     assert process["command"] == f"{program('memory')} argument"
     assert process["driver_path"].endswith("/libcuda.so.1")
@@ -404,6 +404,12 @@ def test_the_process_and_its_driver_are_described(run: Runner, program: Callable
         "device.0.total_memory_bytes": str(1 << 30),
         "device.0.multiprocessors": "16",
     }
+
+
+def test_the_command_line_is_not_written_unless_it_was_asked_for(
+    run: Runner, program: Callable[..., Path]
+) -> None:
+    assert "command" not in Memory(run, program, "argument", all=1).file.process
 
 
 EMPTY_EXTRA = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replay.api.rows import ALWAYS, CUSTOM, LEFT_OUT, NEVER, REFUSED, WINDOW, F, inputs
+from replay.api.rows import ALWAYS, LEFT_OUT, NEVER, REFUSED, WINDOW, F, inputs
 from replay.api.vocabulary import Effect
 
 # fmt: off
@@ -50,8 +50,8 @@ F(53, "cuDevicePrimaryCtxSetFlags_v2", ALWAYS, may_fail=True)
 F(54, "cuDevicePrimaryCtxGetState", NEVER)
 F(55, "cuCtxCreate_v2", ALWAYS, Effect.PUSH_CURRENT, "pctx", creates="CUcontext")
 F(56, "cuCtxCreate_v3", ALWAYS, Effect.PUSH_CURRENT, "pctx", paramsArray=inputs("numParams"), creates="CUcontext")
-F(57, "cuCtxCreate_v4", ALWAYS, Effect.PUSH_CURRENT, "pctx", ctxCreateParams=CUSTOM, custom="context",
-  creates="CUcontext", enter="context_enter")
+F(57, "cuCtxCreate_v4", ALWAYS, Effect.PUSH_CURRENT, "pctx", ctxCreateParams=inputs("1"), custom="context",
+  creates="CUcontext")
 F(58, "cuCtxDestroy_v2", ALWAYS, Effect.END_OF_CONTEXT)
 F(59, "cuCtxPushCurrent_v2", ALWAYS, Effect.PUSH_CURRENT, "ctx")
 F(60, "cuCtxPopCurrent_v2", ALWAYS, Effect.POP_CURRENT)

@@ -117,7 +117,7 @@ int main(int, char **arguments) { // library, when it is deleted
 
 @pytest.mark.parametrize("when", ["before", "after", "closed"])
 def test_image_of_a_library_that_is_gone_by_the_end(programs, replay, tmp_path, when):
-    """Deleted before the window uses it, deleted after it, closed: the image is read in time."""
+    """Deleted after the window uses it, closed: the image is read in time. Deleted before: a note says so."""
     (tmp_path / "look.cu").write_text(LIBRARY)
     (tmp_path / "load.cu").write_text(LOADER)
     uncompressed = [
@@ -134,6 +134,10 @@ def test_image_of_a_library_that_is_gone_by_the_end(programs, replay, tmp_path, 
     copy.write_bytes(library.read_bytes())
     done = replay.capture("--kernel", "look", "--launch", "2", application=[str(loader), str(copy), when])
     assert copy.exists() == (when == "closed")
+    if when == "before":
+        assert "IMAGE_MISSING" in done.stderr
+        assert "image was not captured" in replay.run(status=ExitCode.COULD_NOT).stderr
+        return
     assert "IMAGE_MISSING" not in done.stderr
     assert "INCOMPLETE_GLOBALS" not in done.stderr
     assert "outputs match" in replay.run().stdout

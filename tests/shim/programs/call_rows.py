@@ -303,8 +303,7 @@ class Caller:
             return given("nodeParams", 1, passed, [(described.PARAMETERS, whole_copy)])
         if symbol == "cuGraphExecHostNodeSetParams":
             host = struct.pack("<QQ", target, source)
-            reason = b"a host function is the application's own code"
-            return given("nodeParams", 3, host, [(described.PARAMETERS, host), (described.PROBLEM, reason)])
+            return given("nodeParams", 3, host, [(described.PARAMETERS, host)])
         if symbol == "cuGraphExecBatchMemOpNodeSetParams":
             operations = b"".join(
                 struct.pack("<I4xQQI4xQQ", 2, target + 8 * n, rng.randrange(2**32), 0, 0, 0) for n in range(3)

@@ -227,12 +227,12 @@ def test_files_that_the_application_inherits_stay_open(interposer, raw):
 
 def test_processes_that_outlive_the_application_are_waited_for_in_bounded_time(interposer, raw, monkeypatch):
     monkeypatch.setattr(launcher, "LEFT_BEHIND_WAIT_S", 0.4)
-    (raw / "incomplete").write_bytes(b"")
+    (raw / "calls.1.bin").write_bytes(b"")
     hold = (
         "import fcntl, sys, time; f = open(sys.argv[1]); fcntl.flock(f, fcntl.LOCK_SH);"
         "print(1, flush=True); time.sleep(600)"
     )
-    holder = subprocess.Popen([sys.executable, "-c", hold, str(raw / "incomplete")], stdout=subprocess.PIPE)
+    holder = subprocess.Popen([sys.executable, "-c", hold, str(raw / "calls.1.bin")], stdout=subprocess.PIPE)
     assert holder.stdout is not None
     holder.stdout.readline()
     try:
