@@ -107,15 +107,23 @@ class FirstPass:
             elif isinstance(event, RawImage):
                 self.survey.images_used.add(self._images.copied(event))
             elif isinstance(event, RawNote):
-                if event.code == "WINDOW_OPEN" and self.survey.opened:
-                    yield self._end_window()
-                    self._begin_survey()
+                if event.code == "WINDOW_OPEN":
+                    if self.survey.opened:
+                        yield self._end_window()
+                        self._begin_survey()
+                    self._open_window(decoder.open_calls)
                 self._note(event)
             elif isinstance(event, ProcessText):
                 self._process_text(event)
         if self.survey.opened:
             self.survey.last = True
             yield self._end_window()
+
+    def _open_window(self, under_way: dict[int, RawCall]) -> None:
+        """under_way: calls of other threads. What they make and end is there, or gone, before the window."""
+        for call in under_way.values():
+            call.in_window = False
+        self.objects.open_window(under_way)
 
     def _end_window(self) -> Survey:
         survey = self.survey
@@ -172,7 +180,6 @@ class FirstPass:
             self._matched_names[note.call] = note.text.partition(" ")[2]
         elif note.code == "WINDOW_OPEN":
             survey.opened, survey.opened_call, survey.opened_by = True, note.call, note.text
-            self.objects.open_window()
         elif note.code == "WINDOW_CLOSE":
             survey.closed, survey.closed_call = True, note.call
         elif note.code in _OF_THE_PROCESS and len(self._process_notes) < MAXIMUM_NOTES:
