@@ -57,6 +57,10 @@ _DEVICE_ERROR = re.compile(r"(\d{1,9}) (\d) ?(.*)", re.DOTALL)  # CUresult, Mome
 _OF_THE_PROCESS = frozenset(("CAPTURE_STOPPED", "CHILD_PROCESS", "IMAGE_UNKNOWN"))
 
 
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) < 20
+
+
 class FirstPass:
     """Runs the first pass over one process.
 
@@ -161,18 +165,18 @@ class FirstPass:
     def _process_text(self, text: ProcessText) -> None:
         for key, value in text.values.items():
             name, _, call = key.rpartition(".")
-            if name == "gpu_time_ns" and call.isdecimal() and value.isdecimal() and len(value) < 20:
+            if name == "gpu_time_ns" and _is_number(call) and _is_number(value):
                 self.survey.gpu_times_ns[int(call)] = int(value)
             else:
                 self.survey.process[key] = value
-                if key == "perturbation.launches_matched" and value.isdecimal() and len(value) < 20:
+                if key == "perturbation.launches_matched" and _is_number(value):
                     self.matched_launches = max(self.matched_launches, int(value))
 
     def _note(self, note: RawNote) -> None:
         survey = self.survey
         if note.code in ("LAUNCH_MATCHED", "NO_WINDOW"):
             ordinal = note.text.partition(" ")[0]
-            if ordinal.isdecimal() and len(ordinal) < 20:
+            if _is_number(ordinal):
                 self.matched_launches = max(self.matched_launches, int(ordinal))
         if note.code == "LAUNCH_MATCHED":
             if note.call == 0:
