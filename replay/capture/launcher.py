@@ -42,6 +42,7 @@ _POLL_S = 0.05
 _PRELOAD_SEPARATORS = " :\t\n"  # the loader splits LD_PRELOAD at these and knows no quoting
 _PATH_SEPARATORS = ":;"  # likewise LD_LIBRARY_PATH
 _PT_INTERP = struct.pack("<I", 3)
+_SCRIPT_LINE_BYTES, _SCRIPTS_IN_A_ROW = 256, 5  # the kernel's
 _MAXIMUM_TABLE_BYTES = 1 << 16  # of program headers: the kernel starts no program that has more
 NEEDS_GLIBC = "is linked with musl, and both the shim and NVIDIA's driver need glibc"
 
@@ -338,15 +339,20 @@ def _is_held(raw: Path) -> bool:
     return False
 
 
-def why_not_preloaded(command: str) -> str:
-    """Why the loader ignores LD_PRELOAD for a program; "" when it does not, or when that cannot be told."""
+def why_not_preloaded(command: str, scripts: int = 0) -> str:
+    """Why the loader ignores LD_PRELOAD for a program, or for the interpreter of a script; "" when it does not, or when
+    that cannot be told. scripts: that lead to this one."""
     path = shutil.which(command)
     if path is None:
         return ""
     try:
         with open(open_regular(path), "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
-            header = file.read(64)
+            header = file.read(_SCRIPT_LINE_BYTES)
+            if header.startswith(b"#!") and scripts < _SCRIPTS_IN_A_ROW:
+                interpreter = header[2:].partition(b"\n")[0].split()[:1]
+                why = why_not_preloaded(os.fsdecode(interpreter[0]), scripts + 1) if interpreter else ""
+                return why if why in ("", NEEDS_GLIBC) else f"is a script, and its interpreter {why}"
             if mode & (stat.S_ISUID | stat.S_ISGID):
                 return "is a setuid program, into which nothing can be preloaded"
             if header[:5] != b"\x7fELF\x02" or len(header) < 64:
@@ -364,6 +370,6 @@ def why_not_preloaded(command: str) -> str:
             place, name_bytes = struct.unpack_from("<Q16xQ", loader, 8)
             file.seek(place)
             name = os.path.basename(file.read(min(name_bytes, os.pathconf("/", "PC_PATH_MAX"))))
-    except (FileError, OSError, OverflowError):
+    except (FileError, OSError, OverflowError, ValueError):
         return ""
     return NEEDS_GLIBC if name.startswith(b"ld-musl") else ""

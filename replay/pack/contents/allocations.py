@@ -195,7 +195,9 @@ class Allocations:
             self._ending[call.number] = [array] if array is not None else []
         elif call.function.destroys in LOADED_TYPES:
             owner = call.arguments[0]
-            self._ending[call.number] = [item for item in self._alive.values() if owner and item.owner == owner]
+            self._ending[call.number] = [
+                item for item in self._alive.values() if owner and item.owner == owner
+            ]
 
     def apply(self, call: RawCall, context: int, device: int, in_window: bool, ended_context: int) -> None:
         """The driver answered. ended_context: the context that the call ended, 0 for none."""

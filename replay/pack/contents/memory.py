@@ -20,7 +20,6 @@ from replay.snapshot import schema
 from replay.snapshot.container.writer import SnapshotWriter
 from replay.snapshot.schema import INLINE_BYTES, Attachment, Contents, to_wire
 
-
 # Of the memory that one object of a snapshot lists the chunks of; a range has two lists
 _MAXIMUM_LISTED_BYTES = (15 << 20) // schema.DIGEST_BYTES * schema.CHUNK_BYTES
 

@@ -62,7 +62,8 @@ class LaunchedNode:
 class ExecutableGraph:
     """What a launch launches, child graphs included, in the order of the nodes.
 
-    number: of the call that made it. left_over, freed: memory that a launch leaves allocated (address -> bytes), and that it frees for an earlier one.
+    number: of the call that made it. left_over, freed: memory that a launch leaves allocated (address -> bytes), and
+    that it frees for an earlier one.
     kernels: launches by name of kernel. described: False when its description is missing or broken.
     """
 

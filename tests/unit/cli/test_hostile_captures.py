@@ -1,5 +1,4 @@
-"""`replay pack` of a raw capture that a stranger made: nothing outside it is read, nothing waits, and what is missing is
-said."""
+"""`replay pack` of a raw capture of a stranger: nothing outside it is read, nothing waits, what is missing is said."""
 
 from __future__ import annotations
 
@@ -105,14 +104,14 @@ def test_files_that_the_records_name_are_not_opened(raw: Path, pack: Callable[..
         {"pid": 77, "command": ["x" * 8_000_000]},
     ],
 )
-def test_odd_values_of_the_launcher(
-    raw: Path, pack: Callable[..., str], launcher: dict[str, object]
-) -> None:
+def test_odd_values_of_the_launcher(raw: Path, pack: Callable[..., str], launcher: dict[str, object]) -> None:
     good(raw).close()
     assert "wrote" in pack(**launcher)
 
 
-@pytest.mark.parametrize("text", ["[" * 200_000, '{"pid": NaN}', '{"pid": ' + "9" * 5000 + "}", " " * (17 << 20)])
+@pytest.mark.parametrize(
+    "text", ["[" * 200_000, '{"pid": NaN}', '{"pid": ' + "9" * 5000 + "}", " " * (17 << 20)]
+)
 def test_a_launchers_file_that_cannot_be_read_is_told(raw: Path, pack: Callable[..., str], text: str) -> None:
     good(raw).close()
     (raw / "launcher.json").write_text(text)
