@@ -28,6 +28,7 @@ SUBMISSION_NAME = "libreplay_submit.so"
 _DEVICE_FILES = (Path("/dev/nvidiactl"), Path("/dev/dxg"))
 
 # A variable that only the built-in driver reads. Its name is in the library, so a copy of it is recognised.
+EMULATED_DEVICE = "Emulated CPU device"  # its name, of the built-in CPU driver
 _EMULATOR_MARK = b"REPLAY_EMULATOR_DRIVER_VERSION"
 
 # What the loader of a program with the same environment would take, printed as a path with links resolved.

@@ -25,7 +25,7 @@ _SECRET = (
 )
 _OPTION = re.compile(rf"-{{1,2}}[\w.-]{{0,80}}?{_SECRET}", re.IGNORECASE)
 _RULES = (
-    (re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)[^/@\s'\"]+@"), rf"\1{REMOVED}@"),
+    (re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,40}://)[^/@\s'\"]+@"), rf"\1{REMOVED}@"),
     (re.compile(r"\b(bearer|basic)(\s+)(?!\[removed\])[A-Za-z0-9._~+/=-]{6,}", re.IGNORECASE), rf"\1\2{REMOVED}"),
     # In quotes up to the closing one; else up to a blank or what ends a value in a URL, a call or a list.
     (re.compile(rf"({_SECRET}[\"']?\s*[=:]\s*)([\"'])(?:(?!\2).)*\2", re.IGNORECASE), rf"\1\2{REMOVED}\2"),
@@ -33,7 +33,7 @@ _RULES = (
      rf"\1{REMOVED}"),
     (re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|hf_[A-Za-z0-9]{20,}|sk-[A-Za-z0-9_-]{20,}"
                 r"|glpat-[\w-]{16,}|xox[abpr]-[\w-]{10,}|AKIA[0-9A-Z]{16}"
-                r"|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*)"), REMOVED),
+                r"|eyJ[\w-]{8,2000}\.eyJ[\w-]{8,}\.[\w-]*)"), REMOVED),
 )  # fmt: skip
 
 

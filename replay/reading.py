@@ -18,17 +18,21 @@ _REMEDIES = {FileNotFoundError: "check the name", PermissionError: "ask its owne
 _KINDS = (
     (stat.S_ISDIR, "is a folder"), (stat.S_ISFIFO, "is a pipe, not a file"), (stat.S_ISSOCK, "is a socket, not a file"),
     (stat.S_ISCHR, "is a device, not a file"), (stat.S_ISBLK, "is a device, not a file"),
+    (stat.S_ISLNK, "is a link, not a file"),
 )  # fmt: skip
 MAXIMUM_JSON_BYTES = 64 << 20
 
 
-def open_regular(path: str | os.PathLike[str], folder_next: str = "name a file") -> int:
-    """A descriptor to read a regular file by. folder_next: what to advise where it is a folder. Raises FileError."""
+def open_regular(
+    path: str | os.PathLike[str], folder_next: str = "name a file", follow_links: bool = True
+) -> int:
+    """A descriptor to read a regular file by. folder_next: what to advise where it is a folder. follow_links: False
+    where somebody else has made the folder that the file is in. Raises FileError."""
     descriptor = -1
     try:
         # Opening a device may already do something
-        _require_regular(os.stat(path).st_mode, path, folder_next)
-        descriptor = os.open(path, _FLAGS)
+        _require_regular(os.stat(path, follow_symlinks=follow_links).st_mode, path, folder_next)
+        descriptor = os.open(path, _FLAGS | (0 if follow_links else os.O_NOFOLLOW))
         _require_regular(os.fstat(descriptor).st_mode, path, folder_next)
     except BaseException as error:
         if descriptor >= 0:
@@ -48,10 +52,10 @@ def _require_regular(mode: int, path: str | os.PathLike[str], folder_next: str) 
     raise FileError(what, where=path, next=folder_next if stat.S_ISDIR(mode) else "save it as a file first")
 
 
-def read_file(path: str | os.PathLike[str], maximum_bytes: int) -> bytes:
+def read_file(path: str | os.PathLike[str], maximum_bytes: int, follow_links: bool = True) -> bytes:
     """All of a regular file. Raises FileError; LimitError when it has more than `maximum_bytes`."""
     # Without a buffer: the index of a history reads a hundred thousand of these.
-    with open(open_regular(path), "rb", buffering=0) as file:
+    with open(open_regular(path, follow_links=follow_links), "rb", buffering=0) as file:
         size = os.fstat(file.fileno()).st_size
         if size > maximum_bytes:
             raise LimitError(f"has {size} bytes, and {maximum_bytes} are the most", where=path)
@@ -68,9 +72,11 @@ def read_file(path: str | os.PathLike[str], maximum_bytes: int) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def read_json(path: str | os.PathLike[str], maximum_bytes: int = MAXIMUM_JSON_BYTES) -> Any:
+def read_json(
+    path: str | os.PathLike[str], maximum_bytes: int = MAXIMUM_JSON_BYTES, follow_links: bool = True
+) -> Any:
     """The value of a JSON file. Raises FileError, LimitError, FormatError: nested too deeply, NaN, no JSON."""
-    data = read_file(path, maximum_bytes)
+    data = read_file(path, maximum_bytes, follow_links)
     try:
         return json.loads(data, parse_constant=_refuse)
     except RecursionError:

@@ -33,6 +33,7 @@ from replay.capture.variables import VariableService
 from replay.drivers import SONAME, Driver, interposer_library
 from replay.errors import CaptureError, FileError
 from replay.privacy import home_folder, private_command, without_home
+from replay.reading import open_regular
 
 NVTX_INJECTION = "NVTX_INJECTION64_PATH"  # where the NVTX headers inside an application look for a tool
 LEFT_BEHIND_WAIT_S = 10.0  # for processes that the application left running with the capture open
@@ -41,6 +42,8 @@ _POLL_S = 0.05
 _PRELOAD_SEPARATORS = " :\t\n"  # the loader splits LD_PRELOAD at these and knows no quoting
 _PATH_SEPARATORS = ":;"  # likewise LD_LIBRARY_PATH
 _PT_INTERP = struct.pack("<I", 3)
+_SCRIPT_LINE_BYTES, _SCRIPTS_IN_A_ROW = 256, 5  # the kernel's
+_MAXIMUM_TABLE_BYTES = 1 << 16  # of program headers: the kernel starts no program that has more
 NEEDS_GLIBC = "is linked with musl, and both the shim and NVIDIA's driver need glibc"
 
 
@@ -341,15 +344,20 @@ def _is_held(path: Path) -> bool:
     return False
 
 
-def why_not_preloaded(command: str) -> str:
-    """Why the loader ignores LD_PRELOAD for a program; "" when it does not, or when that cannot be told."""
+def why_not_preloaded(command: str, scripts: int = 0) -> str:
+    """Why the loader ignores LD_PRELOAD for a program, or for the interpreter of a script; "" when it does not, or when
+    that cannot be told. scripts: that lead to this one."""
     path = shutil.which(command)
     if path is None:
         return ""
     try:
-        mode = os.stat(path).st_mode
-        with open(path, "rb") as file:
-            header = file.read(64)
+        with open(open_regular(path), "rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            header = file.read(_SCRIPT_LINE_BYTES)
+            if header.startswith(b"#!") and scripts < _SCRIPTS_IN_A_ROW:
+                interpreter = header[2:].partition(b"\n")[0].split()[:1]
+                why = why_not_preloaded(os.fsdecode(interpreter[0]), scripts + 1) if interpreter else ""
+                return why if why in ("", NEEDS_GLIBC) else f"is a script, and its interpreter {why}"
             if mode & (stat.S_ISUID | stat.S_ISGID):
                 return "is a setuid program, into which nothing can be preloaded"
             if header[:5] != b"\x7fELF\x02" or len(header) < 64:
@@ -357,9 +365,9 @@ def why_not_preloaded(command: str) -> str:
             (offset,) = struct.unpack_from("<Q", header, 32)
             entry_bytes, count = struct.unpack_from("<HH", header, 54)
             file.seek(offset)
-            table = file.read(entry_bytes * count)
-            if entry_bytes < 40:
+            if entry_bytes < 40 or entry_bytes * count > _MAXIMUM_TABLE_BYTES:
                 return ""
+            table = file.read(entry_bytes * count)
             headers = [table[at : at + 40] for at in range(0, len(table) - 39, entry_bytes)]
             loader = next((entry for entry in headers if entry[:4] == _PT_INTERP), None)
             if loader is None:
@@ -367,6 +375,6 @@ def why_not_preloaded(command: str) -> str:
             place, name_bytes = struct.unpack_from("<Q16xQ", loader, 8)
             file.seek(place)
             name = os.path.basename(file.read(min(name_bytes, os.pathconf("/", "PC_PATH_MAX"))))
-    except (OSError, OverflowError):
+    except (FileError, OSError, OverflowError, ValueError):
         return ""
     return NEEDS_GLIBC if name.startswith(b"ld-musl") else ""

@@ -175,10 +175,14 @@ def _without_room(raw: Path, packed: PackReport) -> tuple[str, str] | None:
 
 
 def explain_absence(
-    packed: PackReport, selection: str, command: Sequence[str], running: Sequence[str] = ()
+    packed: PackReport,
+    selection: str,
+    command: Sequence[str],
+    running: Sequence[str] = (),
+    of_this_machine: bool = True,
 ) -> tuple[str, str]:
     """Why a raw capture gave no snapshot, and what to do about it. running: processes that the application left running
-    and that had not used CUDA yet."""
+    and that had not used CUDA yet. of_this_machine: whether the command may be looked at; False for a stranger's."""
     program = command[0]
     stopped = [line for line in packed.skipped if "capture stopped" in line]
     if stopped:
@@ -194,7 +198,7 @@ def explain_absence(
         ended = packed.problems[0] == ENDED_WHILE_COPYING
         return packed.problems[0], "capture again" + (", and let the application run on" if ended else "")
     if not packed.used_cuda:
-        reason = _not_preloaded(command)
+        reason = _not_preloaded(command) if of_this_machine else ""
         if running and not reason:
             shown = ", ".join(running[:SHOWN_PROCESSES]) + (", ..." if len(running) > SHOWN_PROCESSES else "")
             which = f"the process{'es' if len(running) > 1 else ''} {shown} that it left running"

@@ -49,14 +49,18 @@ def pack(
     check_output(path)
     with Progress("packing", content_bytes(raw), hidden=quiet or json) as progress:
         report = build(raw, path, progress.advance, full_images=full_images, window=window)
-    if not quiet:
-        for line in [*report.problems, *(text for item in report.snapshots for text in snapshot_lines(item))]:
-            print(f"replay: {shown(line)}", file=sys.stderr)
+    what = advice = ""
     if not report.snapshots:
         launcher = read_launcher(raw)
         given = launcher.get("command")
         command = [str(word) for word in given] if isinstance(given, list) and given else ["the application"]
-        what, advice = explain_absence(report, str(launcher.get("selection", "")), command)
+        selection = str(launcher.get("selection", ""))
+        what, advice = explain_absence(report, selection, command, of_this_machine=False)
+    if not quiet:
+        problems = [line for line in report.problems if line != what]
+        for line in [*problems, *(text for item in report.snapshots for text in snapshot_lines(item))]:
+            print(f"replay: {shown(line)}", file=sys.stderr)
+    if not report.snapshots:
         raise CaptureError(what, where=raw, next=advice)
     if json:
         print_document(PACK, PackPrinted(report.snapshots, report.skipped, report.problems))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import platform
-from pathlib import Path
 from typing import Any
 
-from replay.drivers import is_emulator
+from replay.drivers import EMULATED_DEVICE
 from replay.images.demangle import demangle
 from replay.pack.imagestore import ImageStore
 from replay.pack.survey import KernelDraft
@@ -47,9 +46,7 @@ def describe_environment(
         )
     emulated = (launcher.get("driver") or {}).get("emulated")
     if emulated is None:
-        emulated = (
-            is_emulator(Path(process["driver_path"]).expanduser()) if process.get("driver_path") else False
-        )
+        emulated = process.get("device.0.name") == EMULATED_DEVICE
     status = launcher.get("exit_status") if launched else None
     return schema.Environment(
         driver_version=_number(process.get("driver_version")),
@@ -139,7 +136,7 @@ def describe_kernel(draft: KernelDraft, images: ImageStore, sm: int | None, emul
 
 
 def _number(text: str | None) -> int:
-    return int(text) if text is not None and text.isascii() and text.isdigit() else 0
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 19 else 0
 
 
 def architecture(environment: schema.Environment) -> int | None:

@@ -60,4 +60,4 @@ def state_text(process: Process, survey: Survey) -> str:
 
 def stopped_because(survey: Survey) -> str:
     """Why capture stopped itself before the application ended; "" when it did not."""
-    return next((note.text for note in survey.notes if note.code == "CAPTURE_STOPPED"), "")
+    return next((note.text[:512] for note in survey.notes if note.code == "CAPTURE_STOPPED"), "")

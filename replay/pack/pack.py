@@ -55,8 +55,9 @@ def pack(
     Raises FileError, FormatError or CaptureError when `raw` is no raw capture or `output` cannot be written, UsageError
     when there is no such window.
     """
-    launcher = read_launcher(raw)
     report = PackReport(loaded_driver=loaded_driver(raw))
+    without_launcher: list[str] = []
+    launcher = read_launcher(raw, without_launcher)
     own = launcher.get("pid")
     named = False
     # The application's own process first: it gets the name that was asked for, if it had a window.
@@ -81,6 +82,8 @@ def pack(
             where=f"--window {window}",
             next="pack all of them and list them: `replay ls`",
         )
+    if named:
+        report.problems += without_launcher
     _name_after_ranks(report, output)
     return report
 

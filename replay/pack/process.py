@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,23 +27,45 @@ _LAUNCHER_FIELDS = {
     "pid": int,
     "exit_status": int,
 }
+_RECORD_FILE = re.compile(r"calls\.[0-9]{1,10}(\.[0-9]{1,5})?\.bin")
 MAXIMUM_LAUNCHER_BYTES = 16 << 20  # a command line has 2 MiB at most
+MAXIMUM_PID = 1 << 31  # and more than any exit status
 
 
 def content_bytes(raw: Path) -> int:
     """Bytes of all blobs of a raw capture: what a progress line counts."""
-    return sum(path.stat().st_size for path in raw.glob("blobs.*.bin"))
+    return sum(path.lstat().st_size for path in raw.glob("blobs.*.bin"))
 
 
-def read_launcher(raw: Path) -> dict[str, Any]:
-    """The content of launcher.json, without fields that are none of it; empty when there is none that can be read."""
+def read_launcher(raw: Path, problems: list[str] | None = None) -> dict[str, Any]:
+    """The content of launcher.json, without fields that are none of it; empty when there is none that can be read.
+    problems: takes why."""
+    path = raw / "launcher.json"
+    if not os.path.lexists(path):
+        return {}
     try:
-        value = read_json(raw / "launcher.json", MAXIMUM_LAUNCHER_BYTES)
-    except (FileError, FormatError):
+        value = read_json(path, MAXIMUM_LAUNCHER_BYTES, follow_links=False)
+    except (FileError, FormatError) as error:
+        if problems is not None:
+            problems.append(f"{path}: {error.what}; packed without what it says of the command and its end")
         return {}
     if not isinstance(value, dict):
         return {}
-    return {name: value[name] for name, kind in _LAUNCHER_FIELDS.items() if type(value.get(name)) is kind}
+    found = {name: value[name] for name, kind in _LAUNCHER_FIELDS.items() if _is_field(value.get(name), kind)}
+    if "command" in found:
+        found["command"] = [_encodable(str(word)) for word in found["command"]]
+    if "selection" in found:
+        found["selection"] = _encodable(found["selection"])
+    return found
+
+
+def _encodable(text: str) -> str:
+    """With what is no UTF-8, such as bytes of a file name in another encoding, as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _is_field(value: object, kind: type) -> bool:
+    return type(value) is kind and not (type(value) is int and abs(value) > MAXIMUM_PID)
 
 
 ENDED_WHILE_COPYING = "the application ended while memory was copied, before the first call of the window"
@@ -86,6 +110,9 @@ class Process:
             report.problems.append(ENDED_WHILE_COPYING)
         elif not first_pass.survey.opened or self.stopped_at_once or self.init_failure:
             stopped = [note.text for note in first_pass.survey.notes if note.code == "CAPTURE_STOPPED"]
+            ending = self.decoder.ending
+            if ending.text and not stopped:
+                report.problems.append(f"{self.raw.path.name}, byte {ending.offset}: {ending.text}")
             reason = f"capture stopped: {stopped[0]}" if stopped else "no launch that was asked for"
             report.skipped.append(
                 f"process {self.label}: {reason} ({first_pass.calls} driver calls recorded)"
@@ -94,12 +121,13 @@ class Process:
 
 def record_files(raw: Path) -> list[Path]:
     try:
-        found = sorted(raw.glob("calls.*.bin")) if raw.is_dir() else None
+        files = sorted(raw.glob("calls.*.bin")) if raw.is_dir() else None
     except OSError as error:
         raise FileError(error.strerror or str(error), where=raw) from None
-    if found is None:
+    if files is None:
         what = "is no folder" if raw.exists() else "no such raw capture"
         raise FileError(what, where=raw, next="give the NAME.rcap folder that `replay capture` left")
+    found = [path for path in files if _RECORD_FILE.fullmatch(path.name)]
     if not found and not (raw / "launcher.json").exists():
         raise FormatError("not a raw capture: it holds no calls.<pid>.bin", where=raw)
     return found
@@ -123,10 +151,10 @@ def open_process(
 ) -> Process | None:
     try:
         raw = stack.enter_context(RawFile(path))
-    except FormatError as error:
+        blobs = stack.enter_context(BlobsFile(path.with_name("blobs" + path.name.removeprefix("calls"))))
+    except (FileError, FormatError) as error:
         report.problems.append(str(error))
         return None
-    blobs = stack.enter_context(BlobsFile(path.with_name("blobs" + path.name.removeprefix("calls"))))
     images = ImageStore(blobs, full_images)
     label = path.name.removeprefix("calls.").removesuffix(".bin")
     return Process(label, raw, blobs, images, Decoder(raw), FirstPass(images))

@@ -68,7 +68,11 @@ class BlobsFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         missing = not os.path.lexists(path)
-        self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC) if missing else open_regular(path)
+        self._descriptor = (
+            os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            if missing
+            else open_regular(path, follow_links=False)
+        )
         self.size = os.fstat(self._descriptor).st_size
         self._believed: set[tuple[int, int]] = set()
         self._left_bytes, self._left_hole_bytes = self.size, MAXIMUM_HOLE_BYTES

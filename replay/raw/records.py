@@ -72,7 +72,7 @@ class RawFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.ending: Ending | None = None
-        self._descriptor = open_regular(path)
+        self._descriptor = open_regular(path, follow_links=False)
         try:
             self._read_header()
         except BaseException:
@@ -199,7 +199,7 @@ def _scan(block: bytes, at: int, last: bool) -> tuple[Found, int, Ending | None]
         left = len(block) - position
         if left < 8:
             # A filler can have 8 bytes, so a whole header cannot be asked for yet.
-            return found, position, Ending("truncated", at + position) if last else None
+            return found, position, _cut_off(at + position) if last else None
         size, kind = struct.unpack_from("<IH", block, position)
         if size == 0:
             return found, position, Ending("truncated", at + position)
@@ -222,9 +222,14 @@ def _scan(block: bytes, at: int, last: bool) -> tuple[Found, int, Ending | None]
                 return found, position, Ending("truncated", at + len(block)) if last else None
             continue
         if size > left:
-            return found, position, Ending("truncated", at + position) if last else None
+            return found, position, _cut_off(at + position) if last else None
         found.append((position, RECORD_HEADER.unpack_from(block, position)))
         position += size
+
+
+def _cut_off(offset: int) -> Ending:
+    """Where a writer was when its process ended there is a size of 0; this file has lost its end since."""
+    return Ending("truncated", offset, "the file is cut off")
 
 
 def _checks(block: bytes, found: Found) -> list[bool]:

@@ -69,7 +69,7 @@ def render_capture(report: CaptureReport) -> list[str]:
         total = size(sum(item.file_bytes for item in hidden))
         last = shown(hidden[-1].path)
         lines.append(f"wrote {number(len(hidden), 'further snapshot')} ({total}), the last one {last}")
-    lines += [shown(problem) for problem in report.problems]
+    lines += [shown(problem) for problem in report.problems if problem != report.failure]
     if report.failure:
         lines.append(f"{shown(report.failure)}; {shown(report.advice)}")
     elif report.snapshots and not any(item.summary.launches for item in report.snapshots):

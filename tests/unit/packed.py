@@ -15,9 +15,9 @@ A, B, C = 0x10_0000_0000, 0x10_4000_0000, 0x10_8000_0000
 class Packed:
     """Everything that is in a snapshot."""
 
-    def __init__(self, folder, output=None):
+    def __init__(self, folder, output=None, window=None):
         self.path = output or folder.with_suffix(".rsnap")
-        self.report = pack(folder, self.path)
+        self.report = pack(folder, self.path, window=window)
         if not self.report.snapshots:
             return
         with Snapshot(self.path) as snapshot:

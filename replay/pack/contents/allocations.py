@@ -193,6 +193,11 @@ class Allocations:
         elif call.function.destroys in ARRAY_TYPES:
             array = self.find_array(call.function.destroys, call.arguments[0])
             self._ending[call.number] = [array] if array is not None else []
+        elif call.function.destroys in LOADED_TYPES:
+            owner = call.arguments[0]
+            self._ending[call.number] = [
+                item for item in self._alive.values() if owner and item.owner == owner
+            ]
 
     def apply(self, call: RawCall, context: int, device: int, in_window: bool, ended_context: int) -> None:
         """The driver answered. ended_context: the context that the call ended, 0 for none."""
@@ -211,10 +216,9 @@ class Allocations:
             self._global(call, context, device, in_window)
         elif effect == Effect.IMPORT:
             self._import(call, context, device, in_window)
-        elif function.destroys in LOADED_TYPES:
-            self._remove_all(call, in_window, owner=call.arguments[0])
         elif ended_context:
-            self._remove_all(call, in_window, context=ended_context)
+            for allocation in [item for item in self._alive.values() if item.context == ended_context]:
+                self._remove(allocation, call.number if in_window else None)
         elif function.creates in ARRAY_TYPES:
             self._array(call, context, device, in_window)
         elif gives == "CUarray":
@@ -358,11 +362,6 @@ class Allocations:
             return [self._alive[start] for start in self._starts[first:last]]
         found = self._alive.get(address)
         return [found] if found is not None else []
-
-    def _remove_all(self, call: RawCall, in_window: bool, *, owner: int = 0, context: int = 0) -> None:
-        for allocation in list(self._alive.values()):
-            if (owner and allocation.owner == owner) or (context and allocation.context == context):
-                self._remove(allocation, call.number if in_window else None)
 
     def _remove(self, allocation: Allocation, died_call: int | None) -> None:
         if self._alive.get(allocation.address) is allocation:

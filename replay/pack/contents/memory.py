@@ -20,6 +20,9 @@ from replay.snapshot import schema
 from replay.snapshot.container.writer import SnapshotWriter
 from replay.snapshot.schema import INLINE_BYTES, Attachment, Contents, to_wire
 
+# Of the memory that one object of a snapshot lists the chunks of; a range has two lists
+_MAXIMUM_LISTED_BYTES = (15 << 20) // schema.DIGEST_BYTES * schema.CHUNK_BYTES
+
 
 class MemoryWriter:
     """Of the window of one survey. written_bytes: of the chunks that the window has changed, so far."""
@@ -66,7 +69,11 @@ class MemoryWriter:
     ) -> Contents | None:
         if not read:
             return None
-        stored = self._contents.allocation(item, read, targets, found)
+        stored: Contents | str
+        if 2 * item.size_bytes > _MAXIMUM_LISTED_BYTES:
+            stored = f"{item.size_bytes} bytes, and a snapshot holds {_MAXIMUM_LISTED_BYTES // 2} of a range"
+        else:
+            stored = self._contents.allocation(item, read, targets, found)
         if isinstance(stored, Contents):
             return stored
         self._survey.note("MEMORY_NOT_READ", f"contents {moment} the window at {item.address:#x}: {stored}")
@@ -84,6 +91,10 @@ class MemoryWriter:
                     continue
                 stored: Attachment
                 offset, blob = piece.address - item.address, piece.blob_offset
+                if piece.length > _MAXIMUM_LISTED_BYTES:
+                    text = f"what the host wrote at {piece.address:#x}: {piece.length} bytes"
+                    self._survey.note("HOST_WRITES_UNKNOWN", text, piece.call)
+                    continue
                 if blob is None:
                     digests = schema.ZERO_DIGEST * -(-piece.length // schema.CHUNK_BYTES)
                     stored = (

@@ -11,7 +11,7 @@ from replay.errors import DamagedError
 from replay.pack.contents.allocations import Allocation
 from replay.pack.contents.census import Targets, Words
 from replay.pack.contents.copies import CopyStore
-from replay.raw.attachments import BlobsFile, RawAttachment
+from replay.raw.attachments import MAXIMUM_HOLE_BYTES, BlobsFile, RawAttachment
 from replay.raw.checksum import crc32c
 from replay.raw.copies import RawCopy
 from replay.raw.events import RawContents
@@ -99,6 +99,9 @@ class ContentsWriter:
         for piece in whole:
             if piece.blob_offset is not None and not self._blobs.holds(piece.blob_offset, piece.length):
                 return f"{self._blobs.path.name} ends before them"
+        aligned = all((piece.address - allocation.address) % CHUNK_BYTES == 0 for piece in whole)
+        if not aligned and allocation.size_bytes - self._blobs.size > MAXIMUM_HOLE_BYTES:
+            return "they were read in pieces that begin anywhere, and most of them are zeros"
         try:
             for piece in whole:
                 if piece.blob_offset is not None:

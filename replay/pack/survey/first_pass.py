@@ -57,6 +57,10 @@ _DEVICE_ERROR = re.compile(r"(\d{1,9}) (\d) ?(.*)", re.DOTALL)  # CUresult, Mome
 _OF_THE_PROCESS = frozenset(("CAPTURE_STOPPED", "CHILD_PROCESS", "IMAGE_UNKNOWN"))
 
 
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) < 20
+
+
 class FirstPass:
     """Runs the first pass over one process.
 
@@ -107,15 +111,23 @@ class FirstPass:
             elif isinstance(event, RawImage):
                 self.survey.images_used.add(self._images.copied(event))
             elif isinstance(event, RawNote):
-                if event.code == "WINDOW_OPEN" and self.survey.opened:
-                    yield self._end_window()
-                    self._begin_survey()
+                if event.code == "WINDOW_OPEN":
+                    if self.survey.opened:
+                        yield self._end_window()
+                        self._begin_survey()
+                    self._open_window(decoder.open_calls)
                 self._note(event)
             elif isinstance(event, ProcessText):
                 self._process_text(event)
         if self.survey.opened:
             self.survey.last = True
             yield self._end_window()
+
+    def _open_window(self, under_way: dict[int, RawCall]) -> None:
+        """under_way: calls of other threads. What they make and end is there, or gone, before the window."""
+        for call in under_way.values():
+            call.in_window = False
+        self.objects.open_window(under_way)
 
     def _end_window(self) -> Survey:
         survey = self.survey
@@ -153,18 +165,18 @@ class FirstPass:
     def _process_text(self, text: ProcessText) -> None:
         for key, value in text.values.items():
             name, _, call = key.rpartition(".")
-            if name == "gpu_time_ns" and call.isdecimal() and value.isdecimal() and len(value) < 20:
+            if name == "gpu_time_ns" and _is_number(call) and _is_number(value):
                 self.survey.gpu_times_ns[int(call)] = int(value)
             else:
                 self.survey.process[key] = value
-                if key == "perturbation.launches_matched" and value.isdecimal() and len(value) < 20:
+                if key == "perturbation.launches_matched" and _is_number(value):
                     self.matched_launches = max(self.matched_launches, int(value))
 
     def _note(self, note: RawNote) -> None:
         survey = self.survey
         if note.code in ("LAUNCH_MATCHED", "NO_WINDOW"):
             ordinal = note.text.partition(" ")[0]
-            if ordinal.isdecimal() and len(ordinal) < 20:
+            if _is_number(ordinal):
                 self.matched_launches = max(self.matched_launches, int(ordinal))
         if note.code == "LAUNCH_MATCHED":
             if note.call == 0:
@@ -172,7 +184,6 @@ class FirstPass:
             self._matched_names[note.call] = note.text.partition(" ")[2]
         elif note.code == "WINDOW_OPEN":
             survey.opened, survey.opened_call, survey.opened_by = True, note.call, note.text
-            self.objects.open_window()
         elif note.code == "WINDOW_CLOSE":
             survey.closed, survey.closed_call = True, note.call
         elif note.code in _OF_THE_PROCESS and len(self._process_notes) < MAXIMUM_NOTES:

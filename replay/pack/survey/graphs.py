@@ -62,10 +62,12 @@ class LaunchedNode:
 class ExecutableGraph:
     """What a launch launches, child graphs included, in the order of the nodes.
 
-    left_over, freed: memory that a launch leaves allocated (address -> bytes), and that it frees for an earlier one.
+    number: of the call that made it. left_over, freed: memory that a launch leaves allocated (address -> bytes), and
+    that it frees for an earlier one.
     kernels: launches by name of kernel. described: False when its description is missing or broken.
     """
 
+    number: int
     nodes: list[LaunchedNode] = field(default_factory=list)
     left_over: dict[int, int] = field(default_factory=dict)
     freed: set[int] = field(default_factory=set)
@@ -104,7 +106,10 @@ class ExecutableGraphs:
             if handle := call.output_word("phGraphExec"):
                 self._alive[handle] = self._made(call)
         elif effect == Effect.DESTROY:
-            self._alive.pop(call.arguments[0], None)
+            executable = self._alive.get(call.arguments[0])
+            # Another thread may have been given the handle again before this end was recorded.
+            if executable is not None and executable.number < call.number:
+                del self._alive[call.arguments[0]]
         elif (executable := self._alive.get(call.arguments[0])) is not None:
             self._change(executable, call)
             executable.count_kernels()
@@ -112,8 +117,8 @@ class ExecutableGraphs:
     def _made(self, call: RawCall) -> ExecutableGraph:
         description = self._descriptions.of(call)
         if description is None:
-            return ExecutableGraph(described=False)
-        executable = ExecutableGraph(self._flat(description.graph, 0))
+            return ExecutableGraph(call.number, described=False)
+        executable = ExecutableGraph(call.number, self._flat(description.graph, 0))
         executable.left_over, executable.freed = graphs.memory_left_over(description.graph)
         executable.count_kernels()
         return executable

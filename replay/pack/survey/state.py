@@ -93,6 +93,7 @@ class Objects:
         self.window_open = False
         self._order = 0
         self._order_at_opening = 0
+        self._under_way_at_opening: frozenset[int] = frozenset()  # numbers of calls
         self._changes_in_window: dict[object, Callable[[], None]] = {}  # the last one of each sort
         self._alive: dict[Key, Made] = {}
         self._stacks: dict[int, list[Current]] = {}
@@ -137,11 +138,13 @@ class Objects:
 
     # -- the fold ------------------------------------------------------------------------------------------------
 
-    def open_window(self) -> None:
-        """The window begins: what is alive and current now is what the setup has to bring about."""
+    def open_window(self, under_way: Iterable[int] = ()) -> None:
+        """The window begins: what is alive and current now is what the setup has to bring about, and what the calls
+        make and change that the driver has not answered yet. under_way: their numbers."""
         if not self.window_open:
             self.window_open = True
             self._order_at_opening = self._order
+            self._under_way_at_opening = frozenset(under_way)
             self._stacks_at_opening = {thread: list(stack) for thread, stack in self._stacks.items()}
             self._contexts_at_opening = dict(self._contexts)
             self.reached_by_handle = [
@@ -161,7 +164,7 @@ class Objects:
 
     def is_of_setup(self, made: Made) -> bool:
         """Whether an object was made before the window opened."""
-        return made.order <= self._order_at_opening
+        return made.order <= self._order_at_opening or made.call.number in self._under_way_at_opening
 
     def enter_in_window(self, call: RawCall) -> None:
         """A call of the window begins: mark what it refers to."""
@@ -177,6 +180,15 @@ class Objects:
 
     def apply(self, call: RawCall) -> int:
         """Take over what a call did; calls that failed did nothing. Gives the context whose memory has ended, or 0."""
+        ended = self._apply(call)
+        if call.number in self._under_way_at_opening:
+            made = [self._alive[key] for key in handles_out(call) if key in self._alive]
+            self._stacks_at_opening[call.thread] = list(self._stacks.get(call.thread, ()))
+            self._contexts_at_opening |= {item.key[1]: item for item in made if item.key[0] == "CUcontext"}
+            self.reached_by_handle += [item for item in made if item.key[0] in _REACHED_BY_HANDLE]
+        return ended
+
+    def _apply(self, call: RawCall) -> int:
         function = call.function
         if call.result != 0 or function.keep != Keep.ALWAYS or call.in_capture:
             return 0
@@ -186,22 +198,25 @@ class Objects:
         elif function.effect == Effect.END_OF_CONTEXT:
             return self._end_context(call)
         elif function.effect == Effect.DESTROY:
-            self._end((function.destroys, call.arguments[function.effect_terms[0].parameters[0]]))
+            key = (function.destroys, call.arguments[function.effect_terms[0].parameters[0]])
+            made = self._alive.get(key)
+            # Another thread may have been given the handle again before this end was recorded.
+            if made is not None and made.call.number < call.number:
+                self._end(key)
         elif function.replayed == Replayed.PLACED or function.hint:
             return 0
         elif function.symbol == "cuInit":
-            self._when_closed(
-                function.symbol, partial(self._initialise, Change(call, self._order, NO_CONTEXT, ()))
-            )
-        elif made := list(handles_out(call)):
-            self._make(call, made)
+            take_over = partial(self._initialise, Change(call, self._order, NO_CONTEXT, ()))
+            self._when_closed(call, function.symbol, take_over)
+        elif given := list(handles_out(call)):
+            self._make(call, given)
         else:
             self._change(call)
         return 0
 
-    def _when_closed(self, key: object, take_over: Callable[[], None]) -> None:
+    def _when_closed(self, call: RawCall, key: object, take_over: Callable[[], None]) -> None:
         """What changes inside a window is no part of its setup, but of that of the next one."""
-        if self.window_open:
+        if self.window_open and call.number not in self._under_way_at_opening:
             self._changes_in_window.pop(key, None)
             self._changes_in_window[key] = take_over
         else:
@@ -261,11 +276,11 @@ class Objects:
         change = Change(call, self._order, current, (*references, *([context] if context else [])))
         if function.parameters[:1] == (function.takes("CUdevice"),) and not references:
             setting = (call.argument("dev"), change)
-            self._when_closed((0, key), partial(self._device_changes.__setitem__, key, setting))
+            self._when_closed(call, (0, key), partial(self._device_changes.__setitem__, key, setting))
             return
         owner = context if function.of_current else references[0] if references else None
         if owner is not None:
-            self._when_closed((id(owner), key), partial(_keep_change, owner, key, change))
+            self._when_closed(call, (id(owner), key), partial(_keep_change, owner, key, change))
 
     def _follow_current_pool(self, call: RawCall) -> None:
         """Which pool a device allocates from when none is named."""

@@ -9,6 +9,7 @@ import os
 import pty
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -284,8 +285,37 @@ def test_programs_that_cannot_be_preloaded_are_recognised(tmp_path):
     assert "statically linked" in why_not_preloaded(str(program))
     wrapped = explain_absence(PackReport(), "--all", ["timeout", "10", str(program)])[0]
     assert f"{program} is a statically linked program" in wrapped
+    script = tmp_path / "script"
+    script.write_text(f"#!{program}\n")
+    script.chmod(0o755)
+    assert "script, and its interpreter is a statically linked program" in why_not_preloaded(str(script))
     program.chmod(0o4755)
     assert "setuid" in why_not_preloaded(str(program))
+
+
+@pytest.mark.timeout(60)
+def test_odd_programs_are_left_to_the_kernel(tmp_path):
+    """What it says when it refuses them is what is told."""
+    true = Path(shutil.which("true")).resolve().read_bytes()
+    table, count = struct.unpack_from("<Q", true, 32)[0], struct.unpack_from("<H", true, 56)[0]
+    loader = next(at for n in range(count) if true[(at := table + 56 * n)] == 3)
+    huge = struct.pack("<Q", (1 << 64) - 1)
+    program = tmp_path / "program"
+    for at, data in (
+        (32, huge), (32, struct.pack("<Q", (1 << 63) - 1)), (54, b"\xff" * 4), (54, bytes(4)),
+        (loader + 8, huge), (loader + 32, huge), (loader + 32, bytes(8)), (0, b"#!" + b"/" * 5000), (0, b"#!\n"),
+        (0, f"#!{program}\n".encode()),
+    ):  # fmt: skip
+        program.write_bytes(true[:at] + data + true[at + len(data) :])
+        program.chmod(0o755)
+        assert why_not_preloaded(str(program)) == "", (at, data[:8])
+    program.unlink()
+    os.mkfifo(program)
+    program.chmod(0o755)
+    assert why_not_preloaded(str(program)) == ""
+    program.unlink()
+    program.touch(0o755)
+    assert why_not_preloaded(str(program)) == ""
 
 
 def test_a_program_of_musl_is_refused_before_it_starts(tmp_path):
@@ -294,6 +324,13 @@ def test_a_program_of_musl_is_refused_before_it_starts(tmp_path):
     loader = "-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1"
     subprocess.run(["cc", loader, "-o", program, source], check=True)
     assert why_not_preloaded(str(program)) == NEEDS_GLIBC
+    script = tmp_path / "script"
+    script.write_text(f"#! {program} -x\n")
+    script.chmod(0o755)
+    other = tmp_path / "other"
+    other.write_text(f"#!{script}\n")
+    other.chmod(0o755)
+    assert why_not_preloaded(str(other)) == NEEDS_GLIBC
     with pytest.raises(CaptureError, match="linked with musl"):
         launcher._start([str(program)], {})
 
