@@ -59,6 +59,10 @@ class Targets:
         )
         self._prepared = self._prepare(self._all)
         self._addresses = [item.placed_address for item, _ in self._all]
+        self._bases = {number: item.placed_address for item, number in self._all}
+        births = {item.born_call for item, _ in self._all if item.born_call is not None}
+        deaths = {item.died_call + 1 for item, _ in self._all if item.died_call is not None}
+        self._turns = np.array(sorted(births | deaths), np.uint64)
 
     @staticmethod
     def _prepare(
@@ -96,6 +100,27 @@ class Targets:
                     found.append((8 * number, inside, target, 0))
         words = np.array(found, dtype=WORD)
         return np.concatenate([words, self._maps_among(data, 0)]) if self._maps.known else words
+
+    @property
+    def only_pointers(self) -> bool:
+        """Whether `ranges_of` finds in parameter buffers all that `find_few` does."""
+        return not self._handles and not self._maps.known
+
+    def ranges_of(self, values: NDArray[np.uint64], calls: NDArray[np.uint64]) -> NDArray[np.uint32]:
+        """The range that each word points into, 0 for none. values: a line of words for each of `calls`."""
+        if not self._overlap:
+            return _ranges_among(values, *self._prepared)
+        found = np.zeros(values.shape, np.uint32)
+        stretches = np.searchsorted(self._turns, calls, side="right")
+        for stretch in np.unique(stretches).tolist():  # of calls between which nothing was born or died
+            of_stretch = np.flatnonzero(stretches == stretch)
+            alive = self._prepare(self._alive_at(int(calls[of_stretch[0]])))
+            found[of_stretch] = _ranges_among(values[of_stretch], *alive)
+        return found
+
+    def base_of(self, number: int) -> int:
+        """Where a range begins, as pointers to it have it."""
+        return self._bases[number]
 
     def _maps_among(self, data: bytes | memoryview, first_offset: int) -> Words:
         aligned = first_offset % TENSOR_MAP_ALIGNMENT == 0
@@ -183,6 +208,16 @@ class Targets:
                 offsets = (candidates + start).astype("<u8") * np.uint64(8) + np.uint64(first_offset)
                 found.append(self._resolve_pointers(offsets, block[candidates], call))
         return np.concatenate(found) if found else np.empty(0, dtype=WORD)
+
+
+def _ranges_among(
+    values: NDArray[np.uint64], starts: NDArray[np.uint64], sizes: NDArray[np.uint64], numbers: NDArray[np.uint32]
+) -> NDArray[np.uint32]:
+    if not len(starts):
+        return np.zeros(values.shape, np.uint32)
+    place = np.searchsorted(starts, values, side="right") - 1
+    hits = (place >= 0) & (values - starts[place] <= sizes[place])
+    return np.where(hits, numbers[place], np.uint32(0))
 
 
 class Spool:
