@@ -56,7 +56,7 @@ class _Part:
 class CallBlocks:
     """The calls of one window, in their order. converted: the map that stands for a call in the file.
 
-    in_blocks: whether they are kept in blocks. words: of the census of calls in blocks, so far.
+    count: of the calls. words: of the census of calls in blocks, so far.
     """
 
     def __init__(
@@ -66,15 +66,14 @@ class CallBlocks:
         targets: Targets,
         spool: Spool,
         gpu_times_ns: dict[int, int],
-        *,
-        in_blocks: bool,
+        count: int,
     ) -> None:
         self._writer = writer
         self._converted = converted
         self._targets = targets
         self._spool = spool
         self._gpu_times_ns = gpu_times_ns
-        self._in_blocks = in_blocks
+        self._in_blocks = count >= FEWEST_CALLS
         self.words = 0
         self._begin()
 
@@ -136,7 +135,7 @@ class CallBlocks:
     def _value(self) -> dict[str, Any]:
         order = np.full(self._count, OTHER, "<u2")
         numbers, enter_ns, leave_ns = (np.empty(self._count, np.uint64) for _ in range(3))
-        made: dict[int, tuple[RawCall, list[_Part]]] = {}  # by id() of the template
+        made: dict[int, tuple[int, RawCall, list[_Part]]] = {}  # by id() of the call: number, call, parts
         for group in self._groups:
             rows, positions = group.rows(), group.positions()
             numbers[positions], enter_ns[positions], leave_ns[positions] = (
@@ -148,14 +147,14 @@ class CallBlocks:
             present, starts = np.unique(classes[by_class], return_index=True)
             for of_class, chosen in zip(present.tolist(), np.split(by_class, starts[1:]), strict=True):
                 call = group.templates[of_class]
-                _, parts = made.setdefault(id(call), (call, []))
-                number_of[of_class] = list(made).index(id(call))
+                number, _, parts = made.setdefault(id(call), (len(made), call, []))
+                number_of[of_class] = number
                 parts.append(_Part(positions[chosen], rows[chosen]))
             order[positions] = number_of[classes]
         with_template = np.flatnonzero(order != OTHER)
         timed = np.flatnonzero(np.isin(numbers[with_template], [*self._gpu_times_ns])) if self._gpu_times_ns else ()
         columns = {"numbers": numbers, "enter_ns": enter_ns, "leave_ns": leave_ns}
-        drafts = [self._template(*item) for item in made.values()]
+        drafts = [self._template(call, parts) for _, call, parts in made.values()]
         targets = sorted({target for draft in drafts for target in draft.targets})
         return {
             "order": order.tobytes(),

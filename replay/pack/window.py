@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from replay import __version__
-from replay.pack.blocks import FEWEST_CALLS, CallBlocks
+from replay.pack.blocks import CallBlocks
 from replay.pack.calls import CallWriter, Item
 from replay.pack.contents.census import Spool, Targets
 from replay.pack.contents.memory import MemoryWriter
@@ -129,9 +129,8 @@ class WindowWriter:
     def _window(self, survey: Survey, calls: Iterator[Item], targets: Targets, spool: Spool) -> int:
         """How many words of the census are in blocks."""
         blocks = CallBlocks(
-            self._writer, self._calls.of_window, targets, spool, survey.gpu_times_ns,
-            in_blocks=survey.window_calls >= FEWEST_CALLS,
-        )  # fmt: skip
+            self._writer, self._calls.of_window, targets, spool, survey.gpu_times_ns, survey.window_calls
+        )
         for item in calls:
             if not isinstance(item, RawCall):
                 blocks.put_rows(*item)

@@ -27,6 +27,7 @@ Words = NDArray[np.void]
 Site = Literal["range", "call"]
 Kind = Literal["range", "call", "range_handles", "call_handles", "range_maps", "call_maps"]
 MAP = 0xFFFFFFFF
+LAST_CALL = (1 << 64) - 1
 
 # A smaller value in memory is as likely an index or a count, so it is never taken for a handle there.
 SMALLEST_HANDLE_IN_MEMORY = 1 << 32
@@ -60,9 +61,10 @@ class Targets:
         self._prepared = self._prepare(self._all)
         self._addresses = [item.placed_address for item, _ in self._all]
         self._bases = {number: item.placed_address for item, number in self._all}
-        births = {item.born_call for item, _ in self._all if item.born_call is not None}
-        deaths = {item.died_call + 1 for item, _ in self._all if item.died_call is not None}
-        self._turns = np.array(sorted(births | deaths), np.uint64)
+        born = (0 if item.born_call is None else item.born_call for item, _ in self._all)
+        died = (LAST_CALL if item.died_call is None else item.died_call for item, _ in self._all)
+        self._births, self._deaths = np.array([*born], np.uint64), np.array([*died], np.uint64)
+        self._turns = np.union1d(self._births, self._deaths + np.uint64(1))
 
     @staticmethod
     def _prepare(
@@ -74,13 +76,11 @@ class Targets:
             np.array([number for _, number in numbered], dtype="<u4"),
         )
 
-    def _alive_at(self, call: int) -> list[tuple[Allocation, int]]:
-        return [
-            (item, number)
-            for item, number in self._all
-            if (item.born_call is None or item.born_call <= call)
-            and (item.died_call is None or item.died_call >= call)
-        ]
+    def _alive_at(self, call: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint32]]:
+        """What `_prepared` is, of the ranges that are there when a call begins."""
+        starts, sizes, numbers = self._prepared
+        alive = (self._births <= np.uint64(call)) & (self._deaths >= np.uint64(call))
+        return starts[alive], sizes[alive], numbers[alive]
 
     def find_few(self, data: bytes, call: int) -> Words:
         """The same for a parameter buffer: a few words, once a launch, where numpy costs more than it saves."""
@@ -114,7 +114,7 @@ class Targets:
         stretches = np.searchsorted(self._turns, calls, side="right")
         for stretch in np.unique(stretches).tolist():  # of calls between which nothing was born or died
             of_stretch = np.flatnonzero(stretches == stretch)
-            alive = self._prepare(self._alive_at(int(calls[of_stretch[0]])))
+            alive = self._alive_at(int(calls[of_stretch[0]]))
             found[of_stretch] = _ranges_among(values[of_stretch], *alive)
         return found
 
@@ -154,7 +154,7 @@ class Targets:
         return np.concatenate([pointers, self._handle_words(values[places], offsets[places])])
 
     def _resolve_pointers(self, offsets: NDArray[np.uint64], values: NDArray[np.uint64], call: int) -> Words:
-        starts, sizes, numbers = self._prepare(self._alive_at(call)) if self._overlap else self._prepared
+        starts, sizes, numbers = self._alive_at(call) if self._overlap else self._prepared
         if not len(values) or not len(starts):
             return np.empty(0, dtype=WORD)
         place = np.searchsorted(starts, values, side="right") - 1
@@ -193,7 +193,7 @@ class Targets:
         return np.array(found, dtype=WORD)
 
     def _pointers(self, data: bytes | memoryview, first_offset: int, call: int) -> Words:
-        starts, sizes, numbers = self._prepare(self._alive_at(call)) if self._overlap else self._prepared
+        starts, sizes, numbers = self._alive_at(call) if self._overlap else self._prepared
         count = len(data) // 8
         if not count or not len(starts):
             return np.empty(0, dtype=WORD)

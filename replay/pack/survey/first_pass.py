@@ -350,7 +350,7 @@ class FirstPass:
             survey.kernels[image, name] = draft
         draft.launches += 1
         self._under_way[call.number] = draft
-        if call.of_class >= 0:
+        if call.of_class >= 0 and not noted:  # the name is that of this launch alone
             self._repeated.begins(call, draft, unnamed)
 
     def _launched(self, call: RawCall, draft: KernelDraft) -> None:
