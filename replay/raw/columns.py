@@ -192,7 +192,6 @@ def _is_ordinary(function: Function) -> bool:
         and not (function.unsupported or function.hint or function.creates or function.node is not None)
         and function.gives is None
         and function.tensor_map is None
-        and function.meaning != "cuMemHostGetDevicePointer_v2"
         and not any(map(function.takes, ("CUmemoryPool", "CUarray", "CUmipmappedArray", "CUgraphExec", "CUgraph")))
     )
 

@@ -94,6 +94,20 @@ class Block:
     def __len__(self) -> int:
         return len(self.order)
 
+    @property
+    def last_number(self) -> int:
+        """The highest number of a call."""
+        others = (number for other in self.others if isinstance(number := other.get("number"), int))
+        return max(*others, int(self.numbers.max()) if len(self.numbers) else 0, 0)
+
+    def check(self) -> None:
+        """Look at every column."""
+        for number in range(len(self.templates)):
+            self.varying_words(number)
+            for pointers in self._pointers_of(number):
+                if not set(np.unique(pointers.ranges).tolist()) <= {0, *self._bases}:
+                    raise DamagedError("a block of calls has pointers into a range that it does not place")
+
     @cached_property
     def _rows_by_template(self) -> list[NDArray[np.int64]]:
         by_template = np.argsort(self.template_of, kind="stable")

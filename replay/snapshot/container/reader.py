@@ -25,6 +25,7 @@ from replay.snapshot.container.objects import (
     KINDS_IN_BLOCKS,
     UNPACK_ERRORS,
     MapCounter,
+    check_block,
     chunk_parts,
     in_block,
     tally,
@@ -133,17 +134,17 @@ class SnapshotReader:
                 yield value
 
     def calls_from(self, number: int) -> Iterator[Any]:
-        """As `objects("call")`, from some call on that comes before the one of this number: what lies far before it is
-        not read. Calls have ascending numbers, but for those that other threads began at the same time."""
+        """As `objects("call")`; but of blocks that end before the call of this number, only the calls that are not
+        like others: those that make objects are among them."""
+        from replay.snapshot.container.blocks import Block
 
-        def first_number(frame: int) -> int:
-            first = next(self._decode(frame, "call"), (None, None))[1]
-            return first.get("number", 0) if isinstance(first, dict) else 0
-
-        found = self._frames_of("call")
-        for frame in found[max(0, bisect_left(found, number, key=first_number) - 2) :]:
-            for _, value in self._decode(frame, "call"):
-                yield value
+        for frame in self._frames_of("call"):
+            for found, value in self._decode(frame, None):
+                if found == "call":
+                    yield value
+                elif found == BLOCK_KIND:
+                    block = Block(value)
+                    yield from block.calls() if block.last_number >= number else block.others
 
     def _frames_of(self, kind: str) -> list[int]:
         numbers = self._kinds.get(kind, (None, []))[1]
@@ -272,6 +273,8 @@ class SnapshotReader:
                 content = self._content(number)
                 for kind, value, position in unpack(content):
                     report.objects += 1
+                    if kind == BLOCK_KIND:
+                        check_block(value)
                     if kind not in CHUNK_KINDS:
                         continue
                     digest, data = chunk_parts(value)

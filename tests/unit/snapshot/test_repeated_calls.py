@@ -224,7 +224,7 @@ def test_a_random_program_is_packed_as_if_each_call_were_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     windows = 1 + seed % 3
-    writer = Program(tmp_path / "raw.rcap", seed).run(700 if seed % 2 else 150, windows)
+    writer = Program(tmp_path / "raw.rcap", seed).run(400 if seed % 2 else 120, windows)
     if seed % 4 == 3:
         writer.kill()
     else:
@@ -242,7 +242,7 @@ def test_a_random_program_is_packed_as_if_each_call_were_looked_at(
 def test_a_damaged_record_ends_both_ways_of_packing_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    writer = Program(tmp_path / "raw.rcap", seed).run(600, 1)
+    writer = Program(tmp_path / "raw.rcap", seed).run(400, 1)
     writer.close()
     choose = random.Random(seed)
     data = bytearray(writer.path.read_bytes())
