@@ -19,7 +19,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 PROCESSES = 2
-_READ = re.compile(r"/(interposer|emulator|emulator_exec|emulator_operations|runtime13|submission|scanning)\.dir/")
+_READ = re.compile(
+    r"/(interposer|emulator|emulator_exec|emulator_operations|runtime13|submission|scanning)\.dir/"
+)
 _FINDING = re.compile(r"^(/.*?):(\d+:\d+: )(?:warning|error): (.*)$", re.MULTILINE)
 
 

@@ -1,12 +1,13 @@
 // libreplay_scan.so: goes through a block of a raw capture's records (replay/raw/FORMAT.md), checks them, and
 // tells which calls are of which class, so that packing need not look at each of millions of calls.
 //
-// A call has a class when its ENTER and its LEAVE are both in the block, it succeeded, and the table of functions
-// says that it is an ordinary one. Calls of a class differ only in words that name no object: everything else of
-// them (function, thread, handles, sizes, attached structs) is their key, and keys are compared as a whole.
+// A call has a class when its ENTER and its LEAVE are both in the block, it succeeded, and the table of
+// functions says that it is an ordinary one. Calls of a class differ only in words that name no object:
+// everything else of them (function, thread, handles, sizes, attached structs) is their key, and keys are
+// compared as a whole.
 //
-// The block may come from a stranger: every size is compared with the bytes that are left. Nothing is given out
-// beyond the first record that does not fit; its reader in Python says what is wrong with it.
+// The block may come from a stranger: every size is compared with the bytes that are left. Nothing is given
+// out beyond the first record that does not fit; its reader in Python says what is wrong with it.
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,15 +26,15 @@ enum {
   HEADER_BYTES = 32,
   CHECK_BEGINS = 16,
   LARGEST_RECORD = 16 << 20,
-  OPEN_CALLS = 64,        // that wait for their LEAVE at a time; others have no class
-  KEY_BYTES = 512,        // a call with a longer key has no class
-  CLASSES = 4096,         // replay/raw/columns.py has the same number
-  SLOTS = 2 * CLASSES,    // of the hash table; a power of two
+  OPEN_CALLS = 64,     // that wait for their LEAVE at a time; others have no class
+  KEY_BYTES = 512,     // a call with a longer key has no class
+  CLASSES = 4096,      // replay/raw/columns.py has the same number
+  SLOTS = 2 * CLASSES, // of the hash table; a power of two
   LARGEST_ATTACHMENT = 4096
 };
 
-// How calls of a function are told apart. key_words: bit n is set when argument n is part of the key. free_parts: bit
-// n is set when the bytes attached to parameter n, of part `free_part`, are not.
+// How calls of a function are told apart. key_words: bit n is set when argument n is part of the key.
+// free_parts: bit n is set when the bytes attached to parameter n, of part `free_part`, are not.
 struct function {
   uint8_t parameters;
   uint8_t ordinary;
@@ -105,8 +106,8 @@ static bool add(struct key *key, const void *data, size_t bytes) {
   return true;
 }
 
-// Adds the attachments of a record, from `at` on, to the key: their heads, and the contents of those that are not
-// free. False: they do not fit, or are not all in the record.
+// Adds the attachments of a record, from `at` on, to the key: their heads, and the contents of those that are
+// not free. False: they do not fit, or are not all in the record.
 static bool add_attachments(struct key *key, const uint8_t *record, size_t at, size_t size,
                             const struct function *function, bool all_free) {
   while (at < size) {
@@ -128,8 +129,8 @@ static bool add_attachments(struct key *key, const uint8_t *record, size_t at, s
   return true;
 }
 
-static bool make_key(struct key *key, const uint8_t *block, const struct record *enter, const struct record *leave,
-                     const struct function *function) {
+static bool make_key(struct key *key, const uint8_t *block, const struct record *enter,
+                     const struct record *leave, const struct function *function) {
   const uint8_t *begun = block + enter->offset, *ended = block + leave->offset;
   size_t arguments_end = HEADER_BYTES + 8 * (size_t)function->parameters;
   if (!function->ordinary || enter->function != leave->function || arguments_end > enter->size)
@@ -206,8 +207,9 @@ static bool is_twice(const struct open_call *open, size_t count, uint64_t call) 
   return found > 1;
 }
 
-// Fills `records` with what lies whole and sound at the beginning of the block, at most `room`, and says in *consumed
-// how many bytes they take. *plain: what follows may be a record of which the block holds the beginning.
+// Fills `records` with what lies whole and sound at the beginning of the block, at most `room`, and says in
+// *consumed how many bytes they take. *plain: what follows may be a record of which the block holds the
+// beginning.
 EXPORT size_t replay_scan(const uint8_t *block, size_t bytes, const struct function *functions,
                           struct classes *classes, struct record *records, size_t room, size_t *consumed,
                           uint32_t *plain) {
@@ -229,8 +231,9 @@ EXPORT size_t replay_scan(const uint8_t *block, size_t bytes, const struct funct
       break;
     }
     struct record *record = &records[count];
-    *record = (struct record){(uint32_t)at, size, kind, u16_at(head + 6), u32_at(head + 8), u64_at(head + 16),
-                              u64_at(head + 24), -1, -1};
+    *record =
+        (struct record){(uint32_t)at,      size, kind, u16_at(head + 6), u32_at(head + 8), u64_at(head + 16),
+                        u64_at(head + 24), -1,   -1};
     if (kind == ENTER) {
       open_call(open, &open_count, record->call, (int32_t)count);
     } else if (kind == LEAVE) {

@@ -37,7 +37,10 @@ def ls(
     section: Annotated[str, option("setup|window", "Only the calls of this section.")] = "",
     function: Annotated[str, option("REGEX", "Only calls of matching functions.")] = "",
     begin: Annotated[
-        int, option("N", "Only calls from this number on; a long window is not read up to there.", "--from", min=0)
+        int,
+        option(
+            "N", "Only calls from this number on; a long window is not read up to there.", "--from", min=0
+        ),
     ] = 0,
     window: Window = None,
     json: Json = False,

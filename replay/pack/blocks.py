@@ -42,7 +42,8 @@ class _Group:
     def positions(self) -> NDArray[np.int64]:
         begins, counts = np.array(self.runs, np.int64).T
         ends = np.cumsum(counts)
-        return np.arange(ends[-1]) + np.repeat(begins - (ends - counts), counts)
+        found: NDArray[np.int64] = np.arange(ends[-1]) + np.repeat(begins - (ends - counts), counts)
+        return found
 
 
 @dataclass
@@ -152,7 +153,11 @@ class CallBlocks:
                 parts.append(_Part(positions[chosen], rows[chosen]))
             order[positions] = number_of[classes]
         with_template = np.flatnonzero(order != OTHER)
-        timed = np.flatnonzero(np.isin(numbers[with_template], [*self._gpu_times_ns])) if self._gpu_times_ns else ()
+        timed = (
+            np.flatnonzero(np.isin(numbers[with_template], [*self._gpu_times_ns]))
+            if self._gpu_times_ns
+            else ()
+        )
         columns = {"numbers": numbers, "enter_ns": enter_ns, "leave_ns": leave_ns}
         drafts = [self._template(call, parts) for _, call, parts in made.values()]
         targets = sorted({target for draft in drafts for target in draft.targets})
@@ -165,7 +170,7 @@ class CallBlocks:
             "templates": [draft.value for draft in drafts],
             "varying": [draft.varying for draft in drafts],
             "pointers": [draft.pointers for draft in drafts],
-            "bases": {target: self._targets.base_of(target) for target in targets},
+            "bases": [(target, self._targets.base_of(target)) for target in targets],
             "gpu_ns": [
                 (row, self._gpu_times_ns[int(numbers[with_template[row]])]) for row in map(int, timed)
             ],

@@ -23,7 +23,6 @@ from replay.snapshot import schema
 from replay.snapshot.container.writer import SnapshotWriter
 from replay.snapshot.schema import INLINE_BYTES, Attachment, Contents, to_wire
 
-
 Item = RawCall | tuple[Rows, Templates]
 
 
@@ -94,7 +93,8 @@ class WindowCalls:
                     held = _Held(self._window, event.call, answered=False)
                     unanswered[event.call.number] = held
                     self._waiting.append(held)
-            elif isinstance(event, Left) and (held := unanswered.pop(event.call.number, None)) is not None:
+            elif isinstance(event, Left) and event.call.number in unanswered:
+                held = unanswered.pop(event.call.number)
                 held.answered = True
                 if event.call.of_class >= 0 and held.window == self._window:
                     self._learn(event.call)

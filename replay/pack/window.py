@@ -65,9 +65,7 @@ class WindowWriter:
         self.rank = environment.details.get("rank", "")
         return environment
 
-    def window(
-        self, survey: Survey, calls: Iterator[Item], window: schema.Window | None
-    ) -> schema.Summary:
+    def window(self, survey: Survey, calls: Iterator[Item], window: schema.Window | None) -> schema.Summary:
         """One window, in the order of schema.py. window: what it is called, where there are several."""
         self._calls.survey = survey
         environment = self._environment = self._environment or self._begin(survey)
@@ -107,7 +105,13 @@ class WindowWriter:
             self._writer.write("note", vars(note), flat=True)
         stored_bytes = self._writer.statistics.stored_bytes - stored_before
         summary = self._summary(
-            survey, len(setup), memory.written_bytes, spool.words + words_in_blocks, kernels, images, stored_bytes
+            survey,
+            len(setup),
+            memory.written_bytes,
+            spool.words + words_in_blocks,
+            kernels,
+            images,
+            stored_bytes,
         )
         self._put("summary", summary)
         return summary
@@ -135,7 +139,9 @@ class WindowWriter:
             if not isinstance(item, RawCall):
                 blocks.put_rows(*item)
             elif not item.by_capture or item.number in survey.asked_by_capture:
-                blocks.put(item)  # else of a module that was there before: the replay asks for its variables by name
+                blocks.put(
+                    item
+                )  # else of a module that was there before: the replay asks for its variables by name
         blocks.flush()
         return blocks.words
 

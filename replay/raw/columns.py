@@ -192,7 +192,9 @@ def _is_ordinary(function: Function) -> bool:
         and not (function.unsupported or function.hint or function.creates or function.node is not None)
         and function.gives is None
         and function.tensor_map is None
-        and not any(map(function.takes, ("CUmemoryPool", "CUarray", "CUmipmappedArray", "CUgraphExec", "CUgraph")))
+        and not any(
+            map(function.takes, ("CUmemoryPool", "CUarray", "CUmipmappedArray", "CUgraphExec", "CUgraph"))
+        )
     )
 
 
@@ -215,7 +217,9 @@ def _functions() -> Records:
     for function in all_functions():
         if function.id and function.id < _FUNCTIONS and _is_ordinary(function):
             key_words = sum(
-                1 << place for place, parameter in enumerate(function.parameters) if parameter.role == Role.HANDLE
+                1 << place
+                for place, parameter in enumerate(function.parameters)
+                if parameter.role == Role.HANDLE
             )
             part, bits = _free_part(function)
             table[function.id] = (len(function.parameters), 1, part, 0, key_words, bits)

@@ -77,7 +77,9 @@ class Decoder:
         self._layouts: dict[int, RawAttachment] = {}  # in this window, by CUfunction
         self.last_call = 0
         self.unknown_functions = 0
-        self.layouts_changed = 0  # how often a launch had another layout than the ones of its kernel before it
+        self.layouts_changed = (
+            0  # how often a launch had another layout than the ones of its kernel before it
+        )
 
     def events(self, ordinary: Ordinary | None = None) -> Iterator[Event]:
         """Everything up to the end, or to the first record that makes no sense. Never raises for bad content.

@@ -211,7 +211,10 @@ class Targets:
 
 
 def _ranges_among(
-    values: NDArray[np.uint64], starts: NDArray[np.uint64], sizes: NDArray[np.uint64], numbers: NDArray[np.uint32]
+    values: NDArray[np.uint64],
+    starts: NDArray[np.uint64],
+    sizes: NDArray[np.uint64],
+    numbers: NDArray[np.uint32],
 ) -> NDArray[np.uint32]:
     if not len(starts):
         return np.zeros(values.shape, np.uint32)

@@ -7,6 +7,7 @@ column. `Block` checks what it reads: it comes from a stranger.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from replay.errors import DamagedError, ReplayError
+from replay.errors import DamagedError
 from replay.snapshot.container.columns import U64, unpack_column
 
 MAX_CALLS = 1 << 16  # in a block
@@ -42,15 +43,22 @@ class Varying:
     column: bytes
 
 
+@contextlib.contextmanager
+def _refused() -> Iterator[None]:
+    """What does not fit together is damage."""
+    try:
+        yield
+    except _MISFITS as error:
+        raise DamagedError(f"a block of calls makes no sense ({type(error).__name__})") from None
+
+
 class Block:
     """One block. value: as it is in the file. `rows` are the calls that have a template, in their order; `order` says
     of every call which template it has. Raises DamagedError, also from its methods."""
 
     def __init__(self, value: object) -> None:
-        try:
+        with _refused():
             self._read(value)
-        except _MISFITS as error:
-            raise _damaged(error) from None
 
     def _read(self, value: Any) -> None:
         self.order: NDArray[np.uint16] = np.frombuffer(value["order"], "<u2")
@@ -71,11 +79,16 @@ class Block:
             unpack_column(value[name], rows) if rows else np.empty(0, np.uint64)
             for name in ("numbers", "enter_ns", "leave_ns")
         )
-        self._varying = [self._varying_of(*pair) for pair in zip(self.templates, value["varying"], strict=True)]
+        self._varying = [
+            self._varying_of(*pair) for pair in zip(self.templates, value["varying"], strict=True)
+        ]
         self._pointers = [list(map(tuple, found)) for found in value["pointers"]]
-        if len(self._pointers) != len(self.templates) or max(map(len, self._pointers), default=0) > MAX_COLUMNS:
+        if (
+            len(self._pointers) != len(self.templates)
+            or max(map(len, self._pointers), default=0) > MAX_COLUMNS
+        ):
             raise ValueError("pointers")
-        self._bases = {int(number): int(base) for number, base in value["bases"].items()}
+        self._bases = {int(number): int(base) for number, base in value["bases"]}
         self._gpu_ns = {int(row): int(ns) for row, ns in value["gpu_ns"]}
 
     @staticmethod
@@ -102,11 +115,14 @@ class Block:
 
     def check(self) -> None:
         """Look at every column."""
-        for number in range(len(self.templates)):
-            self.varying_words(number)
-            for pointers in self._pointers_of(number):
-                if not set(np.unique(pointers.ranges).tolist()) <= {0, *self._bases}:
-                    raise DamagedError("a block of calls has pointers into a range that it does not place")
+        with _refused():
+            for number in range(len(self.templates)):
+                self.varying_words(number)
+                for pointers in self._pointers_of(number):
+                    if not set(np.unique(pointers.ranges).tolist()) <= {0, *self._bases}:
+                        raise DamagedError(
+                            "a block of calls has pointers into a range that it does not place"
+                        )
 
     @cached_property
     def _rows_by_template(self) -> list[NDArray[np.int64]]:
@@ -128,18 +144,21 @@ class Block:
 
     def calls(self) -> Iterator[dict[str, Any]]:
         """Every call as an object of kind "call"."""
-        others = iter(self.others)
-        row = 0
+        with _refused():
+            yield from self._calls()
+
+    def _calls(self) -> Iterator[dict[str, Any]]:
+        others, row = iter(self.others), 0
         made = self._calls_with_template()
         for template in self.order.tolist():
             if template == OTHER:
                 yield next(others)
-            else:
-                call = next(made)
-                if row in self._gpu_ns:
-                    call["gpu_ns"] = self._gpu_ns[row]
-                row += 1
-                yield call
+                continue
+            call = next(made)
+            if row in self._gpu_ns:
+                call["gpu_ns"] = self._gpu_ns[row]
+            row += 1
+            yield call
 
     def _calls_with_template(self) -> Iterator[dict[str, Any]]:
         varying = [self.varying_words(template) for template in range(len(self.templates))]
@@ -173,16 +192,17 @@ class Block:
 
     def census(self) -> Iterator[dict[str, Any]]:
         """The census of the parameter buffers of the calls, as objects of kind "census", in the order of the calls."""
-        try:
+        with _refused():
             pointers = [list(self._pointers_of(number)) for number in range(len(self.templates))]
             for begin in range(0, len(self.template_of), _AT_ONCE):
                 end = min(begin + _AT_ONCE, len(self.template_of))
-                chosen = np.unique(self.template_of[begin:end]).tolist()
-                yield from self._joined([
-                    item.words_of(*self._part(number, begin, end)) for number in chosen for item in pointers[number]
-                ])
-        except _MISFITS as error:
-            raise _damaged(error) from None
+                yield from self._joined(
+                    [
+                        item.words_of(*self._part(number, begin, end))
+                        for number in np.unique(self.template_of[begin:end]).tolist()
+                        for item in pointers[number]
+                    ]
+                )
 
     def _part(self, template: int, begin: int, end: int) -> tuple[NDArray[np.int64], slice]:
         """The rows of a template from `begin` to `end`, and which of its rows they are."""
@@ -199,7 +219,9 @@ class Block:
         starts = np.flatnonzero(np.diff(rows, prepend=-1))
         numbers = self.numbers[rows[starts]].tolist()
         data, size = words.tobytes(), CENSUS_WORD.itemsize
-        for number, begin, end in zip(numbers, starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True):
+        for number, begin, end in zip(
+            numbers, starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True
+        ):
             yield {"kind": "call", "site": number, "words": data[size * begin : size * end]}
 
     def _pointers_of(self, number: int) -> Iterator[Pointers]:
@@ -248,23 +270,16 @@ def _lines(
     template: dict[str, Any], place: Place, columns: dict[int, U64], chosen: slice, count: int
 ) -> list[Any]:
     """What the calls have at a place, one after another."""
-    try:
-        if place[0] == ARGUMENTS:
-            base = np.array(template[ARGUMENTS], np.uint64)
-        else:
-            data = _bytes_of(template, place)
-            base = np.frombuffer(data + bytes(-len(data) % 8), "<u8")
-        lines = np.empty((count, len(base)), np.uint64)
-        lines[:] = base
-        for word, words in columns.items():
-            lines[:, word] = words[chosen]
-    except _MISFITS as error:
-        raise _damaged(error) from None
+    data = b"" if place[0] == ARGUMENTS else _bytes_of(template, place)
+    if place[0] == ARGUMENTS:
+        base = np.array(template[ARGUMENTS], np.uint64)
+    else:
+        base = np.frombuffer(data + bytes(-len(data) % 8), "<u8")
+    lines = np.empty((count, len(base)), np.uint64)
+    lines[:] = base
+    for word, words in columns.items():
+        lines[:, word] = words[chosen]
     if place[0] == ARGUMENTS:
         return lines.tolist()
     joined, width = lines.astype("<u8").tobytes(), 8 * lines.shape[1]
     return [joined[at : at + len(data)] for at in range(0, width * count, width)]
-
-
-def _damaged(error: Exception) -> ReplayError:
-    return DamagedError(f"a block of calls makes no sense ({type(error).__name__})")

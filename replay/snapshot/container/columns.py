@@ -19,31 +19,28 @@ _WORD_BYTES = 8
 
 def pack_column(words: U64) -> bytes:
     """At least one word."""
-    first = words[:1].astype("<u8").tobytes()
+    first: bytes = words[:1].astype("<u8").tobytes()
     steps = np.diff(words).view(np.int64)
-    largest = 0
-    if len(steps):
-        turned = ((steps << 1) ^ (steps >> 63)).view(np.uint64)
-        largest = int(turned.max())
+    turned = ((steps << 1) ^ (steps >> 63)).view(np.uint64)
+    largest = int(turned.max()) if len(turned) else 0
     if not largest:
         return bytes((_EQUAL,)) + first
     width = (largest.bit_length() + 7) // 8
-    if width > 2:
-        values, places = _few_values(words)
-        if values is not None and places is not None:
-            return bytes((_LISTED, len(values) - 1)) + values.astype("<u8").tobytes() + places.tobytes()
+    if width > 2 and (listed := _pack_listed(words)):
+        return listed
     planes = turned.astype("<u8").view(np.uint8).reshape(-1, _WORD_BYTES)[:, :width].T
-    return bytes((width,)) + first + planes.tobytes()
+    return bytes((width,)) + first + bytes(planes.tobytes())
 
 
-def _few_values(words: U64) -> tuple[U64, NDArray[np.uint8]] | tuple[None, None]:
-    """The different words and which of them each one is, if there are few."""
+def _pack_listed(words: U64) -> bytes:
+    """The different words and which of them each one is; nothing where there are many."""
     if len(np.unique(words[:_MOST_LISTED])) > _MOST_LISTED // 2:
-        return None, None
+        return b""
     values, places = np.unique(words, return_inverse=True)
     if len(values) > _MOST_LISTED:
-        return None, None
-    return values, places.astype(np.uint8)
+        return b""
+    head = bytes((_LISTED, len(values) - 1))
+    return head + bytes(values.astype("<u8").tobytes()) + bytes(places.astype(np.uint8).tobytes())
 
 
 def unpack_column(data: object, count: int) -> U64:

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ..raw_writer import CONTEXT, FUNCTION, MODULE, THREAD, RawWriter, word
 
 from replay.api.vocabulary import Moment, NoteCode
 from replay.pack import blocks, pack
 from replay.raw import records
 from replay.raw.columns import Scanner
 from replay.snapshot.container import SnapshotReader
+
+from ..raw_writer import CONTEXT, FUNCTION, MODULE, THREAD, RawWriter, word
 
 ADDRESS = 0x10_0000_0000
 KINDS = ("kernel", "call", "range", "change", "tensor_map", "census", "note", "summary")
@@ -105,7 +106,9 @@ class Program:
             return
         thread = THREAD + self.random.randrange(2)
         result = 1 if self.random.random() < 0.02 else 0
-        number = self.writer.enter(symbol, arguments, inputs, thread=thread, per_thread=self.random.random() < 0.1)
+        number = self.writer.enter(
+            symbol, arguments, inputs, thread=thread, per_thread=self.random.random() < 0.1
+        )
         self.open.append((symbol, number, result, {} if result else outputs or {}, thread))
 
     def answer(self, place: int) -> None:
@@ -126,7 +129,8 @@ class Program:
         function = self.random.choice([*self.kernels])
         slots = slots or self.kernels[function]
         parameters = b"".join(
-            word(self.pointer()) if size == 8 else struct.pack("<I", self.random.randrange(1 << 32)) for _, size in slots
+            word(self.pointer()) if size == 8 else struct.pack("<I", self.random.randrange(1 << 32))
+            for _, size in slots
         )
         inputs = {"kernelParams.0": parameters}
         if function not in self.laid_out:
@@ -139,7 +143,9 @@ class Program:
     def odd_layout(self) -> None:
         self.laid_out.clear()
         for function in self.kernels:
-            self.kernels[function] = self.random.choice([[(0, 8), (8, 4)], [(0, 8), (8, 8), (16, 4)], [(0, 4)]])
+            self.kernels[function] = self.random.choice(
+                [[(0, 8), (8, 4)], [(0, 8), (8, 8), (16, 4)], [(0, 4)]]
+            )
 
     def copy(self) -> None:
         data = self.random.randbytes(self.random.choice((8, 12, 8, 8, 5000)))
@@ -157,7 +163,9 @@ class Program:
         self.call("cuEventRecord", [self.random.choice([*self.events]), self.random.choice(self.streams)])
 
     def wait(self) -> None:
-        self.call("cuStreamWaitEvent", [self.random.choice(self.streams), self.random.choice([*self.events]), 0])
+        self.call(
+            "cuStreamWaitEvent", [self.random.choice(self.streams), self.random.choice([*self.events]), 0]
+        )
 
     def event(self) -> None:
         event = self.random.choice([*self.events])
@@ -185,7 +193,12 @@ class Program:
         address = ADDRESS + (self.random.randrange(8) << 20)
         if address not in self.memory:
             self.memory[address] = self.random.choice((4096, 1 << 20))
-            self.call("cuMemAlloc_v2", [0x7028, self.memory[address]], outputs={"dptr": word(address)}, thread=THREAD)
+            self.call(
+                "cuMemAlloc_v2",
+                [0x7028, self.memory[address]],
+                outputs={"dptr": word(address)},
+                thread=THREAD,
+            )
 
     def free(self) -> None:
         if self.memory:
@@ -195,7 +208,9 @@ class Program:
 
     def note(self) -> None:
         number, text = self.writer.number + 1, f"1 noted{self.random.randrange(2)}"
-        self.writer.note(self.random.choice((NoteCode.LAUNCH_MATCHED, NoteCode.UNSUPPORTED_CALL)), text, number)
+        self.writer.note(
+            self.random.choice((NoteCode.LAUNCH_MATCHED, NoteCode.UNSUPPORTED_CALL)), text, number
+        )
 
 
 @pytest.fixture
@@ -250,7 +265,9 @@ def test_a_damaged_record_ends_both_ways_of_packing_alike(
         at = choose.randrange(len(data) // 2, len(data))
         del data[at // 8 * 8 + (4 if seed % 4 == 1 else 0) :]
     else:
-        at = choose.choice(writer.offsets[len(writer.offsets) // 2 :]) + choose.choice((0, 1, 4, 6, 12, 16, 24, 33))
+        at = choose.choice(writer.offsets[len(writer.offsets) // 2 :]) + choose.choice(
+            (0, 1, 4, 6, 12, 16, 24, 33)
+        )
         data[at] ^= 1 << choose.randrange(8)
     writer.path.write_bytes(data)
     columns, one_by_one = packed_both_ways(tmp_path / "raw.rcap", tmp_path, monkeypatch)
