@@ -259,7 +259,7 @@ class Session:
         for prepared in window:
             if isinstance(prepared, Batch):
                 self.translation.contexts.be_in(prepared.context)
-                failed = prepared.submit()
+                failed = prepared.submit(self.translation.live)
                 if failed is not None:
                     raise self.failure(*failed)
                 continue
