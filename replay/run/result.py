@@ -20,6 +20,7 @@ from replay.results.run.timing import (
     WindowCounters,
 )
 from replay.results.run.verification import Verification
+from replay.snapshot.calls import read_calls
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.own import identity
 from replay.snapshot.schema import Call, Environment, Note, Summary, all_of, first_of, from_wire
@@ -56,12 +57,17 @@ def application_facts(reader: SnapshotReader, environment: Environment | None) -
     """Where the window ran when it was captured, and how long."""
     first_ns = last_ns = 0
     gpu_times_ns: list[int] = []
-    for call in all_of(reader, Call):
-        if call.section == "window" and call.leave_ns:
-            first_ns = min(first_ns or call.enter_ns, call.enter_ns)
-            last_ns = max(last_ns, call.leave_ns)
-        if call.section == "window" and call.gpu_ns is not None:
-            gpu_times_ns.append(call.gpu_ns)
+    for part in read_calls(reader):
+        call = part if isinstance(part, Call) else part.templates[0]
+        if call.section != "window":
+            continue
+        single = isinstance(part, Call)
+        times = [(call.enter_ns, call.leave_ns)] if single else zip(part.enter_ns, part.leave_ns, strict=True)
+        for enter_ns, leave_ns in times:
+            if leave_ns:
+                first_ns = min(first_ns or enter_ns, enter_ns)
+                last_ns = max(last_ns, leave_ns)
+        gpu_times_ns += filter(None.__ne__, [call.gpu_ns]) if single else part.gpu_ns.values()
     device = environment.devices[0].name if environment and environment.devices else ""
     return ApplicationFacts(
         device=device,

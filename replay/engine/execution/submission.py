@@ -12,14 +12,17 @@ import ctypes
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from replay.drivers import submission_library
 from replay.engine.arguments.prepared import Prepared
 from replay.engine.translation.translation import Late, put_word
 
+S = TypeVar("S")
+
 WORDS = 12  # of a row's arguments; submission/submit.c has the same number
 ROW_WORDS = WORDS + 2  # and the function in front of them, after them whether it must succeed
+REPEATED_WORDS = ROW_WORDS + 4  # of a template of calls that repeat
 SHORTEST = 2  # calls that are worth a table
 
 _INTEGERS = (ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p)
@@ -56,33 +59,55 @@ class Batch:
             for address in late.addresses:
                 put_word(address, word)
         code = ctypes.c_int32(0)
-        done = _loop()(self.rows.ctypes.data, len(self.rows), ctypes.byref(code))
+        done = _library().replay_submit(self.rows.ctypes.data, len(self.rows), ctypes.byref(code))
         return None if done == len(self.rows) else (self.items[done], code.value)
 
 
 @cache
-def _loop() -> Any:
-    """The loop in C; None where it is not installed."""
+def _library() -> Any:
+    """The loops in C; None where they are not installed."""
     path = submission_library()
     if path is None:
         return None
-    function = ctypes.CDLL(str(path)).replay_submit
-    function.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
-    function.restype = ctypes.c_size_t
-    return function
+    library = ctypes.CDLL(str(path))
+    pointer, size = ctypes.c_void_p, ctypes.c_size_t
+    library.replay_submit.argtypes = (pointer, size, pointer)
+    library.replay_submit_repeated.argtypes = (pointer, pointer, size, pointer, pointer, pointer)
+    library.replay_submit.restype = library.replay_submit_repeated.restype = size
+    return library
+
+
+def missing() -> bool:
+    """Whether the loops are not installed."""
+    return _library() is None
+
+
+def is_function(function: Any) -> bool:
+    """Whether it is one of a driver, and nothing of Python's."""
+    return isinstance(function, _FUNCTION)
+
+
+def submit_repeated(table: Any, which: Any, parameters: int, addresses: Any) -> tuple[int, int]:
+    """Call each of `which`, rows of the table of templates: how many were done, and the CUresult of the next one.
+    parameters: address of the first call's; addresses: room for those of the parameters of one call."""
+    code = ctypes.c_int32(0)
+    done = _library().replay_submit_repeated(
+        table.ctypes.data, which.ctypes.data, len(which), parameters, addresses.ctypes.data, ctypes.byref(code)
+    )
+    return done, code.value
 
 
 def in_batches(
-    window: Sequence[Prepared], must_succeed: Sequence[bool], apart: Collection[int]
-) -> list[Prepared | Batch]:
-    """The window with its stretches of plain calls as batches.
+    window: Sequence[S | Prepared], must_succeed: Sequence[bool], apart: Collection[int]
+) -> list[S | Prepared | Batch]:
+    """The window with its stretches of plain calls as batches. What is no `Prepared` is in that form already.
 
     must_succeed: for each call, whether its result has to be 0. apart: numbers of calls around which something else
     happens.
     """
-    if _loop() is None:
+    if missing():
         return list(window)
-    found: list[Prepared | Batch] = []
+    found: list[S | Prepared | Batch] = []
     stretch: list[tuple[Prepared, bool, list[int]]] = []
 
     def close() -> None:
@@ -93,8 +118,10 @@ def in_batches(
         stretch.clear()
 
     for item, must in zip(window, must_succeed, strict=True):
-        words = None if item.call.number in apart else _words(item, must)
-        if words is None:
+        words = None
+        if isinstance(item, Prepared) and item.call.number not in apart:
+            words = _words(item, must)
+        if words is None or not isinstance(item, Prepared):
             close()
             found.append(item)
             continue
@@ -128,7 +155,15 @@ def _words(item: Prepared, must_succeed: bool) -> list[int] | None:
     around = item.first or item.outputs or item.then
     # What cannot be looked up need not end a replay where the call may fail; calls change what an executable graph is.
     alone = late and (not must_succeed or any(one.c_type == "CUgraphExec" for one in late))
-    if around or alone or not isinstance(item.function, _FUNCTION) or len(item.arguments) > WORDS:
+    if around or alone or not is_function(item.function):
+        return None
+    return words_of(item)
+
+
+def words_of(item: Prepared) -> list[int] | None:
+    """The words of a row but the last, 0 for those that are looked up late; None where an argument is none."""
+    late = item.late_arguments
+    if len(item.arguments) > WORDS:
         return None
     words = [ctypes.cast(item.function, ctypes.c_void_p).value or 0]  # type: ignore[arg-type]
     for argument in item.arguments:
