@@ -16,12 +16,12 @@ from itertools import accumulate
 from typing import Any, overload
 
 from replay.api.functions import by_symbol
-from replay.api.parts import PARAMETER_LAYOUT
+from replay.api.parts import CONFIG_ATTRIBUTES, PARAMETER_LAYOUT, part_key
 from replay.api.vocabulary import Effect, Function, Keep, Role, Work
 from replay.snapshot.schema import Call, Source, from_wire
 
 SHORTEST = 4  # calls that are worth columns
-PARAMETERS = "kernelParams"
+PARAMETERS = part_key("kernelParams", 0)
 _MAXIMUM_TEMPLATES = 65_536  # known at once
 _LARGEST = (1 << 63) - 1
 _Key = tuple[Any, ...]
@@ -212,7 +212,7 @@ class _Building:
             yield from map(self._repeats.call, range(len(self._repeats)))
 
 
-_CONSTANT_INPUTS = (PARAMETER_LAYOUT, "config", "config.1")
+_CONSTANT_INPUTS = (PARAMETER_LAYOUT, part_key("config", 0), CONFIG_ATTRIBUTES)
 
 
 def _key(value: Any) -> _Key | None:

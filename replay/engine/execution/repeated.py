@@ -15,13 +15,14 @@ from dataclasses import replace
 from typing import Any
 
 from replay.api.functions import by_symbol
-from replay.api.parts import PARAMETER_LAYOUT
+from replay.api.parts import PARAMETER_LAYOUT, split_key
 from replay.engine.arguments.prepared import Prepared
 from replay.engine.execution import submission
 from replay.engine.translation.translation import Late, Translation
 from replay.snapshot.calls import PARAMETERS, Repeats
 from replay.snapshot.schema import Call
 
+_ARGUMENT = split_key(PARAMETERS)[0]
 _ALIGNMENT = 16  # of the parameters of each call
 Prepare = Callable[[Call], Prepared | None]
 
@@ -155,7 +156,7 @@ def _place_of_parameters(template: Prepared) -> int | None:
     if not template.call.inputs.get(PARAMETERS):
         return None
     parameters = by_symbol()[template.symbol or template.call.function].parameters
-    return next(at for at, parameter in enumerate(parameters) if parameter.name == PARAMETERS)
+    return next(at for at, parameter in enumerate(parameters) if parameter.name == _ARGUMENT)
 
 
 def _offsets(call: Call) -> list[int]:
