@@ -63,7 +63,8 @@ EXPORT size_t replay_submit_repeated(const struct repeated *templates, const uin
     for (size_t parameter = 0; parameter < one->count; parameter++)
       addresses[parameter] = parameters + one->offsets[parameter];
     parameters += one->stride;
-    int32_t code = one->row.function(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11]);
+    int32_t code =
+        one->row.function(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11]);
     if (code != 0) {
       *result = code;
       return at;

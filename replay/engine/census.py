@@ -73,9 +73,9 @@ class CallSites(MutableMapping[int, Site]):
     numbers, offsets, targets: of the words that are columns, in the order of the numbers of their calls.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, sites: Mapping[int, Site] | None = None) -> None:
         self._packed, self._calls, self._counts = bytearray(), array("q"), array("q")
-        self._sites: dict[int, Site] = {}
+        self._sites = dict(sites or {})
         self.settle({})
 
     def add(self, number: int, words: bytes) -> None:
@@ -152,10 +152,11 @@ class Census:
         """Take over all of a snapshot. Raises EngineError for words that mean nothing there."""
         others = []
         for value in source.objects("census"):
-            number, words = (value.get("site"), value.get("words")) if isinstance(value, dict) else (None, b"")
-            plain = type(number) is int and 0 <= number < 1 << 63 and isinstance(words, bytes)
-            if plain and value.get("kind") == "call" and len(words) % 24 == 0:
-                self.calls.add(number, words)
+            found = value if isinstance(value, dict) and value.get("kind") == "call" else {}
+            number, words = found.get("site"), found.get("words")
+            sound = isinstance(number, int) and 0 <= number < 1 << 63
+            if sound and isinstance(words, bytes) and len(words) % 24 == 0:
+                self.calls.add(number, words)  # type: ignore[arg-type]
             else:
                 others.append(value)
         self.calls.settle(ranges)

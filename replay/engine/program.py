@@ -86,7 +86,7 @@ class Program:
         self.notes: list[Note] = list(all_of(reader, Note))
         self.kernels = [kernel.demangled or kernel.name for kernel in all_of(reader, Kernel)]
         self.varied = changes != Changes()
-        parts = self._parts()
+        parts: Iterable[Call | Repeats] = self._parts()
         if self.varied or best_effort:  # which may change or leave out any single call
             parts = apply(Calls(parts), changes)
         self.variant_images = changes.images()

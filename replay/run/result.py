@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from replay import __version__
@@ -58,16 +59,18 @@ def application_facts(reader: SnapshotReader, environment: Environment | None) -
     first_ns = last_ns = 0
     gpu_times_ns: list[int] = []
     for part in read_calls(reader):
-        call = part if isinstance(part, Call) else part.templates[0]
-        if call.section != "window":
+        if (part if isinstance(part, Call) else part.templates[0]).section != "window":
             continue
-        single = isinstance(part, Call)
-        times = [(call.enter_ns, call.leave_ns)] if single else zip(part.enter_ns, part.leave_ns, strict=True)
+        if isinstance(part, Call):
+            times: Iterable[tuple[int, int]] = [(part.enter_ns, part.leave_ns)]
+            gpu_times_ns += [] if part.gpu_ns is None else [part.gpu_ns]
+        else:
+            times = zip(part.enter_ns, part.leave_ns, strict=True)
+            gpu_times_ns += part.gpu_ns.values()
         for enter_ns, leave_ns in times:
             if leave_ns:
                 first_ns = min(first_ns or enter_ns, enter_ns)
                 last_ns = max(last_ns, leave_ns)
-        gpu_times_ns += filter(None.__ne__, [call.gpu_ns]) if single else part.gpu_ns.values()
     device = environment.devices[0].name if environment and environment.devices else ""
     return ApplicationFacts(
         device=device,

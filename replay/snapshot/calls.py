@@ -64,7 +64,9 @@ class Repeats:
         which = numpy.asarray(self.which, "<u4")
         numbers, first, count = numpy.unique(which, return_index=True, return_counts=True)
         _, back = numpy.unique(which[::-1], return_index=True)
-        found = zip(numbers.tolist(), first.tolist(), (len(which) - 1 - back).tolist(), count.tolist(), strict=True)
+        found = zip(
+            numbers.tolist(), first.tolist(), (len(which) - 1 - back).tolist(), count.tolist(), strict=True
+        )
         return sorted(found, key=lambda one: one[1])
 
     def part(self, begin: int, end: int) -> Repeats:
@@ -220,7 +222,9 @@ def _key(value: Any) -> _Key | None:
     if not isinstance(value, dict) or value.get("function") not in _functions() or value.get("result") != 0:
         return None
     inputs = value.get("inputs", {})
-    if any(map(value.get, ("outputs", "kernels", "in_capture", "by_capture"))) or not isinstance(inputs, dict):
+    if any(map(value.get, ("outputs", "kernels", "in_capture", "by_capture"))) or not isinstance(
+        inputs, dict
+    ):
         return None
     constants = tuple(map(inputs.get, _CONSTANT_INPUTS))
     parameters = inputs.get(PARAMETERS)
@@ -254,6 +258,8 @@ def _may_repeat(row: Function) -> bool:
         return False
     if row.effect == Effect.LAUNCH:
         return True
-    orders = row.effect == Effect.NONE and (row.queues or row.waits) and not (row.custom or row.hint or row.sets)
+    orders = (
+        row.effect == Effect.NONE and (row.queues or row.waits) and not (row.custom or row.hint or row.sets)
+    )
     plain = all(parameter.role in (Role.VALUE, Role.HANDLE) for parameter in row.parameters)
     return orders and plain and row.work == Work.NONE

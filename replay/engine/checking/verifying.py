@@ -32,7 +32,6 @@ from replay.results.run.verification import Fault as ReplayedFault
 from replay.snapshot.doubts import doubts
 from replay.snapshot.schema import Call, Change, Fault, Range
 
-
 _PIECE = 10_000  # calls that repeat which are made between two signs of progress
 
 

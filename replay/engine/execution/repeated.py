@@ -18,7 +18,7 @@ from replay.api.functions import by_symbol
 from replay.api.parts import PARAMETER_LAYOUT, split_key
 from replay.engine.arguments.prepared import Prepared
 from replay.engine.execution import submission
-from replay.engine.translation.translation import Late, Translation
+from replay.engine.translation.translation import Late, Translation, put_word
 from replay.snapshot.calls import PARAMETERS, Repeats
 from replay.snapshot.schema import Call
 
@@ -75,7 +75,7 @@ class PreparedRepeats:
     def item(self, at: int) -> Prepared:
         """One of the calls by itself. Its parameters are in the buffer of all."""
         call, template = self.repeats.call(at), self.templates[self.repeats.which[at]]
-        arguments, keep = list(template.arguments), [self]
+        arguments, keep = list(template.arguments), list[Any]([self])
         place = _place_of_parameters(template)
         if place is not None:
             begin = self._buffer.ctypes.data + int(self._starts[at])
@@ -105,7 +105,7 @@ class PreparedRepeats:
             for late in template.late_arguments:
                 table[number, 1 + late.place] = live(late, template.where)
             for late in template.late_words:
-                submission.put_word(late.place, live(late, template.where))
+                put_word(late.place, live(late, template.where))
         done, code = submission.submit_repeated(
             table, self._which, self._buffer.ctypes.data + int(self._starts[0]), addresses
         )
@@ -118,9 +118,10 @@ class PreparedRepeats:
         table = numpy.zeros((max(self.templates) + 1, submission.REPEATED_WORDS), "<u8")
         most = 1
         for number, template in self.templates.items():
-            words, place = submission.words_of(template), _place_of_parameters(template)
+            words, place = submission.words_of(template) or [], _place_of_parameters(template)
             offsets = numpy.array(_offsets(template.call), "<u8")
-            size = len(template.call.inputs.get(PARAMETERS, b""))
+            parameters = template.call.inputs.get(PARAMETERS, b"")
+            size = len(parameters) if isinstance(parameters, bytes) else 0
             self._held.append(offsets)
             table[number] = [*words, 1, submission.WORDS if place is None else place, len(offsets),
                              offsets.ctypes.data, -(-size // _ALIGNMENT) * _ALIGNMENT]  # fmt: skip
@@ -129,7 +130,8 @@ class PreparedRepeats:
 
 
 def prepared_repeats(repeats: Repeats, prepare: Prepare, translation: Translation) -> PreparedRepeats | None:
-    """Calls that `divided` has put together; None where a template is no ordinary call, or all are not of one context."""
+    """Calls that `divided` has put together; None where a template is no ordinary call, or they
+    are of several contexts."""
     if submission.missing():
         return None
     templates: dict[int, Prepared] = {}

@@ -92,7 +92,12 @@ def submit_repeated(table: Any, which: Any, parameters: int, addresses: Any) -> 
     parameters: address of the first call's; addresses: room for those of the parameters of one call."""
     code = ctypes.c_int32(0)
     done = _library().replay_submit_repeated(
-        table.ctypes.data, which.ctypes.data, len(which), parameters, addresses.ctypes.data, ctypes.byref(code)
+        table.ctypes.data,
+        which.ctypes.data,
+        len(which),
+        parameters,
+        addresses.ctypes.data,
+        ctypes.byref(code),
     )
     return done, code.value
 

@@ -22,18 +22,17 @@ from replay.planning.spans import is_global
 from replay.snapshot.calls import Repeats
 from replay.snapshot.schema import Call, Change
 
-
 Part = Prepared | PreparedRepeats
 
 
 class Kind(NamedTuple):
     """A call by itself, or what calls that repeat have in common, as the first of them. first, last: their places in
-    the window; count: how many they are."""
+    the window; number: how many they are."""
 
     item: Prepared
     first: int
     last: int
-    count: int
+    number: int
 
 
 class Window(Sequence[Prepared]):
@@ -70,9 +69,9 @@ class Window(Sequence[Prepared]):
             if isinstance(part, Prepared):
                 yield Kind(part, first, first, 1)
                 continue
-            for number, at, last, count in part.repeats.places():
-                yield Kind(replace(part.templates[number], call=part.repeats.call(at)),
-                           first + at, first + last, count)  # fmt: skip
+            for template, at, last, number in part.repeats.places():
+                item = replace(part.templates[template], call=part.repeats.call(at))
+                yield Kind(item, first + at, first + last, number)
 
     def cut(self, places: Iterable[int]) -> Iterator[tuple[int, Part]]:
         """The parts with the place of each, so divided that a part begins at each of these places."""
@@ -137,13 +136,15 @@ def prepare_window(
         if prepared is not None:
             calls.append(prepared)
     memory.addresses.return_to(before)
-    singles = [item for item in calls if isinstance(item, Prepared)]
-    for prepared in singles:
-        prepared.then += _after(program, memory, contents, prepared.call.number)
-    templates = (one for part in calls if isinstance(part, PreparedRepeats) for one in part.templates.values())
-    executor.settle([*(item for item in singles if item.function is not nothing), *templates])
+    alone = [item for item in calls if isinstance(item, Prepared)]
+    for item in alone:
+        item.then += _after(program, memory, contents, item.call.number)
+    templates = [
+        one for part in calls if isinstance(part, PreparedRepeats) for one in part.templates.values()
+    ]
+    executor.settle([*(item for item in alone if item.function is not nothing), *templates])
     window = Window(calls)
-    late = sorted(program.changes.keys() - {item.call.number for item in singles})
+    late = sorted(program.changes.keys() - {item.call.number for item in alone})
     first = next((kind.item for kind in window.kinds() if is_launch(kind.item)), None)
     live = translation.contexts.live
     main = first.context if first else 0

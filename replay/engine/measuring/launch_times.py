@@ -95,7 +95,7 @@ class LaunchTimer:
         session = self._session
         timed: list[_Timed] = []
         launches = (kind for kind in session.window.kinds() if is_launch(kind.item) and is_work(kind.item))
-        unlisted = sum(kind.count for kind in launches) - MAXIMUM_TIMED_LAUNCHES
+        unlisted = sum(kind.number for kind in launches) - MAXIMUM_TIMED_LAUNCHES
         for place, item in enumerate(session.window):
             if len(timed) >= MAXIMUM_TIMED_LAUNCHES:
                 break

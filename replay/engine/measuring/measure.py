@@ -299,7 +299,12 @@ class WindowSampler:
         if self.commands + 2 * len(self.bracket.lanes) + stamps > MAXIMUM_HELD_CALLS:
             return f"the window queues more than {MAXIMUM_HELD_CALLS} calls"
         loading = next(
-            (i for i, *_ in self._session.window.kinds() if by_symbol()[i.call.function].creates in _WITH_CODE), None
+            (
+                i
+                for i, *_ in self._session.window.kinds()
+                if by_symbol()[i.call.function].creates in _WITH_CODE
+            ),
+            None,
         )
         if loading is not None:
             return f"{loading.call.function} inside the window brings code that its first launch may have to wait for"

@@ -36,7 +36,9 @@ class SerialWindow:
 
 def why_not_serial(session: Session) -> str:
     """Why the work of a window cannot be put one after another; "" when it can."""
-    found = next((i for i, *_ in session.window.kinds() if by_symbol()[i.call.function].work in WAITS_FOR_VALUES), None)
+    found = next(
+        (i for i, *_ in session.window.kinds() if by_symbol()[i.call.function].work in WAITS_FOR_VALUES), None
+    )
     if found is not None:
         return f"{found.call.function} may wait for work of a later call"
     lanes = {lane_of(item) for item, *_ in session.window.kinds() if is_work(item)}
