@@ -72,17 +72,17 @@ class Repeats:
     def part(self, begin: int, end: int) -> Repeats:
         """The calls from one place to before another."""
         first, last = self.starts[begin], self.starts[end]
+        starts = self.starts[begin : end + 1]
         return Repeats(
             self.templates,
             self.which[begin:end],
             self.numbers[begin:end],
             self.enter_ns[begin:end],
             self.leave_ns[begin:end],
-            array("q", [start - first for start in self.starts[begin : end + 1]]) if first else
-            self.starts[: end + 1],
+            array("q", [start - first for start in starts]) if first else starts,
             self.parameters[first:last],
             {at - begin: value for at, value in self.gpu_ns.items() if begin <= at < end},
-        )  # fmt: skip
+        )
 
     def without(self, places: Sequence[int]) -> Iterator[Call | Repeats]:
         """All calls, those at these places, which ascend, by themselves."""
@@ -145,8 +145,8 @@ class Calls(Sequence[Call]):
                 parts.append(part)
                 continue
             first, last = bisect_right(ordered, part.numbers[0] - 1), bisect_right(ordered, part.numbers[-1])
-            places = (bisect_right(part.numbers, number) - 1 for number in ordered[first:last])
-            parts += part.without([at for at in places if part.numbers[at] in numbers])
+            found = ((number, bisect_right(part.numbers, number) - 1) for number in ordered[first:last])
+            parts += part.without([at for number, at in found if part.numbers[at] == number])
         return Calls(parts)
 
 
