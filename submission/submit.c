@@ -37,3 +37,38 @@ EXPORT size_t replay_submit(const struct row *rows, size_t count, int32_t *resul
   }
   return count;
 }
+
+// What calls that repeat have in common: the row, in which the word `argument` is the address of `addresses`
+// (WORDS: none is). Each address is that of the call's own parameters, and so many bytes more.
+struct repeated {
+  struct row row;
+  uint64_t argument;
+  uint64_t count;
+  const uint64_t *offsets;
+  uint64_t stride; // from a call's parameters to those of the next call
+};
+
+_Static_assert(sizeof(struct repeated) == 8 * (WORDS + 6),
+               "replay/engine/execution/submission.py lays templates out like this");
+
+// Calls templates[which[0]], templates[which[1]], ...: all of them must succeed. Returns as replay_submit.
+EXPORT size_t replay_submit_repeated(const struct repeated *templates, const uint32_t *which, size_t count,
+                                     uint64_t parameters, uint64_t *addresses, int32_t *result) {
+  for (size_t at = 0; at < count; at++) {
+    const struct repeated *one = &templates[which[at]];
+    uint64_t w[WORDS + 1];
+    for (size_t word = 0; word < WORDS; word++)
+      w[word] = one->row.words[word];
+    w[one->argument] = (uint64_t)(uintptr_t)addresses;
+    for (size_t parameter = 0; parameter < one->count; parameter++)
+      addresses[parameter] = parameters + one->offsets[parameter];
+    parameters += one->stride;
+    int32_t code =
+        one->row.function(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11]);
+    if (code != 0) {
+      *result = code;
+      return at;
+    }
+  }
+  return count;
+}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Container, Mapping
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Container, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from replay.api.structs import TENSOR_MAP_BYTES
 from replay.errors import EngineError
 from replay.snapshot import schema
-from replay.snapshot.schema import Range
+from replay.snapshot.schema import Range, Source, from_wire
 
 _OBJECT_TYPES = {1: "CUtexObject", 2: "CUsurfObject"}  # schema.Census
 
@@ -64,15 +66,102 @@ class Site:
 NOTHING = Site()
 
 
+class CallSites(MutableMapping[int, Site]):
+    """The sites of the parameters of calls by number: plain words as columns, since each launch of a million has some,
+    and as a `Site` what is more than that, or was set or changed.
+
+    numbers, offsets, targets: of the words that are columns, in the order of the numbers of their calls.
+    """
+
+    def __init__(self, sites: Mapping[int, Site] | None = None) -> None:
+        self._packed, self._calls, self._counts = bytearray(), array("q"), array("q")
+        self._sites = dict(sites or {})
+        self.settle({})
+
+    def add(self, number: int, words: bytes) -> None:
+        """Words as the snapshot has them, for `settle`."""
+        self._packed += words
+        self._calls.append(number)
+        self._counts.append(len(words) // 24)
+
+    def settle(self, ranges: Mapping[int, Range]) -> None:
+        """All words were added. Raises EngineError for one that points to none of the ranges."""
+        import numpy
+
+        kind = numpy.dtype([("offset", "<u8"), ("inner", "<u8"), ("range", "<u4"), ("sort", "<u4")])
+        words = numpy.frombuffer(bytes(self._packed), kind)
+        numbers = numpy.repeat(numpy.array(self._calls, "<i8"), numpy.array(self._counts, "<i8"))
+        self._packed, self._calls, self._counts = bytearray(), array("q"), array("q")
+        found = sorted((one.id, one.address, one.size_bytes) for one in ranges.values())
+        # One more, which no word can name, so that there is always one
+        ids, addresses, sizes = numpy.array([*found, (1 << 32, 0, 0)], "<u8").T
+        places = numpy.searchsorted(ids, words["range"])
+        wrong = (ids[places] != words["range"]) | (words["inner"] > sizes[places])
+        if wrong.any():
+            first = int(numbers[numpy.flatnonzero(wrong)[0]])
+            raise EngineError(f"the census of call {first} points outside the captured memory")
+        order = numpy.argsort(numbers, kind="stable")
+        self.numbers, self.offsets = numbers[order], words["offset"][order]
+        self.targets = (addresses[places] + words["inner"])[order]
+
+    def between(self, first: int, last: int) -> tuple[Any, Any, Any]:
+        """Numbers, offsets and targets of the words that are columns, of calls from one number to another."""
+        begin, end = bisect_left(self.numbers, first), bisect_right(self.numbers, last)
+        return self.numbers[begin:end], self.offsets[begin:end], self.targets[begin:end]
+
+    def more(self) -> Iterable[int]:
+        """The calls whose sites are more than words that are columns."""
+        return self._sites.keys()
+
+    def __getitem__(self, number: int) -> Site:
+        if number in self._sites:
+            return self._sites[number]
+        _, offsets, targets = self.between(number, number)
+        if not len(offsets):
+            raise KeyError(number)
+        return Site([Word(int(offset), int(target)) for offset, target in zip(offsets, targets, strict=True)])
+
+    def setdefault(self, number: int, default: Site | None = None) -> Site:
+        """The site of a call, to be changed."""
+        return self._sites.setdefault(number, self.get(number) or default or Site())
+
+    def __setitem__(self, number: int, site: Site) -> None:
+        self._sites[number] = site
+
+    def __delitem__(self, number: int) -> None:
+        self._sites[number] = Site()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(sorted({*map(int, self.numbers), *self._sites}))
+
+    def __len__(self) -> int:
+        return len({*map(int, self.numbers), *self._sites})
+
+
 @dataclass
 class Census:
     """The sites of a snapshot: ranges by their id; parameter buffers, and host memory that is read, by the number of
     the call; nodes by that of the call that describes their graph and their own, from 1."""
 
     ranges: dict[int, Site] = field(default_factory=dict)
-    calls: dict[int, Site] = field(default_factory=dict)
+    calls: CallSites = field(default_factory=CallSites)
     hosts: dict[int, Site] = field(default_factory=dict)
     nodes: dict[tuple[int, int], Site] = field(default_factory=dict)
+
+    def read(self, source: Source, ranges: Mapping[int, Range], maps: Container[int]) -> None:
+        """Take over all of a snapshot. Raises EngineError for words that mean nothing there."""
+        others = []
+        for value in source.objects("census"):
+            found = value if isinstance(value, dict) and value.get("kind") == "call" else {}
+            number, words = found.get("site"), found.get("words")
+            sound = isinstance(number, int) and 0 <= number < 1 << 63
+            if sound and isinstance(words, bytes) and len(words) % 24 == 0:
+                self.calls.add(number, words)  # type: ignore[arg-type]
+            else:
+                others.append(value)
+        self.calls.settle(ranges)
+        for value in others:
+            self.add(from_wire(schema.Census, value), ranges, maps)
 
     def add(self, census: schema.Census, ranges: Mapping[int, Range], maps: Container[int]) -> None:
         """Take over one object of a snapshot. Raises EngineError for words that mean nothing there."""

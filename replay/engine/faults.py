@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import STICKY_RESULTS, Effect
@@ -32,7 +32,7 @@ _CRASHES = (
 )
 
 
-def captured_fault(window: Sequence[Call], summary: Summary | None, notes: Sequence[Note]) -> Fault | None:
+def captured_fault(window: Iterable[Call], summary: Summary | None, notes: Sequence[Note]) -> Fault | None:
     """The error that the window left in its context, None when it left none. A result of 0: which is not known."""
     said = None if summary is None else summary.fault
     for call in window:
@@ -44,7 +44,7 @@ def captured_fault(window: Sequence[Call], summary: Summary | None, notes: Seque
     return said
 
 
-def refused_launches(window: Sequence[Call]) -> list[Call]:
+def refused_launches(window: Iterable[Call]) -> list[Call]:
     """The launches of a window of which the driver took none; empty when it took one, or there are none."""
     launches = [
         call

@@ -78,7 +78,7 @@ def execute_request(
     if request.get("census"):
         change_census(program, request["census"])
     messages.stage("looking at what the snapshot needs")
-    needs = find_requirements(reader, known=[*program.setup, *program.window])
+    needs = find_requirements(reader, known=program.kinds())
     replaced = {item.digest for item in changes.replacements if not item.second}
     needs = replace(needs, images=[image for image in needs.images if image.digest not in replaced])
     here = look(driver, request["device"], request["emulated"], needs, memory=False)
@@ -157,7 +157,7 @@ def execute_request(
     verified.doubt(
         [*doubts(session.program.notes, session.program.ranges.values()), *program.doubts],
         varied=program.varied,
-        threads=len({item.thread for item in [*program.setup, *program.window]}),
+        threads=len({item.thread for item in program.kinds()}),
     )
     if verified.host_text and verified.verdict == "match":
         notes.append(verified.host_text)
@@ -236,20 +236,20 @@ def device_facts(driver: Driver, device: int, ordinal: int) -> dict[str, Any]:
 
 def window_facts(session: Session) -> WindowFacts:
     """What was replayed."""
-    launches = [item for item in session.window if is_launch(item)]
+    launches = [(item, count) for item, _, _, count in session.window.kinds() if is_launch(item)]
     return WindowFacts(
         calls=len(session.program.window),
         # A graph launches every kernel in it; how many were switched on is known from the capture.
         launches=sum(
             sum(item.call.kernels.values())
             if by_symbol()[item.call.function].effect == Effect.GRAPH_LAUNCH
-            else 1
-            for item in launches
+            else count
+            for item, count in launches
         ),
         kernels=[],
         skipped_calls=session.skipped,
-        threads=len({call_.thread for call_ in session.program.window}),
-        streams=len({lane_of(item) for item in session.window if is_work(item)}),
+        threads=len({call_.thread for call_ in session.program.window.kinds()}),
+        streams=len({lane_of(item) for item, *_ in session.window.kinds() if is_work(item)}),
     )
 
 
@@ -360,8 +360,8 @@ def capture_notes(session: Session) -> list[str]:
     if len(unique) > MAXIMUM_RESULT_NOTES:
         more = len(unique) - MAXIMUM_RESULT_NOTES
         unique = [*unique[:MAXIMUM_RESULT_NOTES], f"and {more} more; `replay ls SNAPSHOT notes` lists them"]
-    if any(by_symbol()[call_.function].twin and call_.per_thread for call_ in session.program.window):
-        threads = {call_.thread for call_ in session.program.window if call_.per_thread}
+    if any(by_symbol()[call_.function].twin and call_.per_thread for call_ in session.program.window.kinds()):
+        threads = {call_.thread for call_ in session.program.window.kinds() if call_.per_thread}
         if len(threads) > 1:
             unique.append("per-thread default streams of several threads are replayed as one stream")
     return unique

@@ -20,7 +20,7 @@ from replay.inspection.pieces import describe
 from replay.inspection.requirements import unfaithful
 from replay.planning.families import find_families
 from replay.planning.spans import is_array, is_global, stays_of
-from replay.snapshot import schema
+from replay.snapshot.calls import Calls, Repeats, read_calls
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import (
     Call,
@@ -85,21 +85,25 @@ class Program:
                     )
         self.notes: list[Note] = list(all_of(reader, Note))
         self.kernels = [kernel.demangled or kernel.name for kernel in all_of(reader, Kernel)]
-        calls: list[Call] = apply(self._calls(), changes)
+        self.varied = changes != Changes()
+        parts: Iterable[Call | Repeats] = self._parts()
+        if self.varied or best_effort:  # which may change or leave out any single call
+            parts = apply(Calls(parts), changes)
         self.variant_images = changes.images()
         self.attachments = Attachments(reader, self.images, self.variant_images)
-        self.varied = changes != Changes()
         self.launched_images = {kernel.image for kernel in all_of(reader, Kernel)}
-        self.setup = [call for call in calls if call.section == "setup"]
-        self.window = [call for call in calls if call.section == "window"]
+        sections: dict[str, list[Call | Repeats]] = {"setup": [], "window": []}
+        for part in parts:
+            sections[(part if isinstance(part, Call) else part.templates[0]).section].append(part)
+        self.setup = list(Calls(sections["setup"]))
+        self.window = Calls(sections["window"])
         self.tensor_maps = {one.id: one for one in all_of(reader, TensorMap)}
         self.census = Census()
-        for census in all_of(reader, schema.Census):
-            self.census.add(census, self.ranges, self.tensor_maps)
+        self.census.read(reader, self.ranges, self.tensor_maps)
         self._refuse()
         summary = first_of(reader, Summary)
-        self.fault = captured_fault(self.window, summary, self.notes)
-        self.refused = refused_launches(self.window)
+        self.fault = captured_fault(self.window.kinds(), summary, self.notes)
+        self.refused = refused_launches(self.window.kinds())
         self.ended_by = ended_by(first_of(reader, Environment))
         self.late: set[int] = set()
         self.shared: set[int] = set()
@@ -123,25 +127,33 @@ class Program:
         self.seen: dict[int, list[Change]] = {}
         self.changed: set[int] = set()
         self._find_changes()
+        self.window = self.window.apart({*self.births, *self.deaths, *self.changes, *self.seen})
 
-    def _calls(self) -> Iterator[Call]:
-        for call in all_of(self.reader, Call):
+    def kinds(self) -> Iterator[Call]:
+        """The calls of setup and window; of those that repeat, one of each kind (`Calls.kinds`)."""
+        yield from self.setup
+        yield from self.window.kinds()
+
+    def _parts(self) -> Iterator[Call | Repeats]:
+        parts = read_calls(self.reader)
+        for part in Calls(parts) if self.best_effort else parts:
             try:
-                require_arguments(call)
+                for call in [part] if isinstance(part, Call) else part.templates:
+                    require_arguments(call)
             except EngineError as error:
                 if not self.best_effort:
                     raise
                 self.left_out.append(f"left out: {error}")
             else:
-                yield call
+                yield part
 
     def _refuse(self) -> None:
         if not self.window:
             raise EngineError(
                 "the window holds no calls", where=self.reader.path, next="`replay info` shows the notes"
             )
-        called = ((call.number, call.function, call.in_capture) for call in self.window)
-        failed = {call.number for call in self.window if call.result not in (0, None)}
+        called = ((call.number, call.function, call.in_capture) for call in self.window.kinds())
+        failed = {call.number for call in self.window.kinds() if call.result not in (0, None)}
         reasons = unfaithful(called, self.notes, failed)
         if reasons and not self.best_effort:
             more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
@@ -152,7 +164,8 @@ class Program:
             )
         self.left_out += [f"left out: {text}" for _, text in reasons]
         numbers = {number for number, _ in reasons}
-        self.window = [call for call in self.window if call.number not in numbers]
+        if numbers:
+            self.window = Calls(call for call in self.window if call.number not in numbers)
 
     def _find_changes(self) -> None:
         for change in all_of(self.reader, Change):

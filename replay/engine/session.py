@@ -19,9 +19,10 @@ from replay.engine.contents.own_variables import OwnVariables, find_own_variable
 from replay.engine.contents.store import ContentStore, at_start
 from replay.engine.driver import Driver, DriverFailure
 from replay.engine.execution.executor import Executor
+from replay.engine.execution.repeated import PreparedRepeats
 from replay.engine.execution.settings import WindowSettings
 from replay.engine.execution.submission import Batch, in_batches
-from replay.engine.execution.window import prepare_window
+from replay.engine.execution.window import Part, prepare_window
 from replay.engine.notes import Notes
 from replay.engine.placing.captured import CapturedMemory
 from replay.engine.placing.devices import Devices
@@ -35,6 +36,7 @@ from replay.planning.spans import Span, is_global
 from replay.snapshot.schema import Call, Change, Range
 
 MAXIMUM_RESULT_NOTES = 20
+Submittable = Part | Batch
 
 # CUdevice_attribute
 ATTRIBUTE_MULTIPROCESSORS, ATTRIBUTE_L2_BYTES, ATTRIBUTE_MAJOR, ATTRIBUTE_MINOR = 16, 38, 75, 76
@@ -65,7 +67,7 @@ class Session:
         self.driver, self.program, self.stage, self.progress = driver, program, stage, progress
         self.notes = Notes()
         stage("opening the device")
-        captured = captured_devices([*program.setup, *program.window], program.ranges.values())
+        captured = captured_devices(program.kinds(), program.ranges.values())
         self.devices = Devices(driver, captured, device)
         self.device = self.devices.main
         confine()
@@ -87,7 +89,7 @@ class Session:
         window = prepare_window(program, memory, self.translation, self.contents, self.executor)
         self.window, self.skipped, self.last_changes = window.calls, window.skipped, window.last_changes
         self.main_context, self._other_contexts = window.main_context, window.other_contexts
-        self._submittable: list[Prepared | Batch] | None = None
+        self._submittable: list[Submittable] | None = None
         memory.ends.begin()
         own = self._keep_own_variables()
         self.own_variables, self.variables_not_found = [range_ for range_, _ in own.live], own.not_found
@@ -97,7 +99,7 @@ class Session:
         self._settings = WindowSettings(
             driver,
             program.setup,
-            self.window,
+            [kind.item for kind in self.window.kinds()],
             lambda context: contexts.live(context) is not None,
             contexts.be_in,
             self.notes.add,
@@ -138,7 +140,7 @@ class Session:
             late = range_.id in program.late
             if is_global(range_) and not late and not self.memory.addresses.is_bound(range_.address):
                 self._appearing.find(self.driver, handles, self.translation.contexts, range_)
-        binds_anew = any(_sets_reference(call_) for call_ in program.window)
+        binds_anew = any(_sets_reference(call_) for call_ in program.window.kinds())
         return references if binds_anew else []
 
     def _load(self) -> list[Range]:
@@ -240,26 +242,30 @@ class Session:
                 self.driver.cuCtxSynchronize()
         self.use_main_context()
 
-    def submittable(self, window: Sequence[Prepared]) -> list[Prepared | Batch]:
+    def submittable(self, window: Sequence[Part]) -> list[Submittable]:
         """Calls in the form in which `run_window` takes them. To be made once, and only of settled calls."""
         program = self.program
-        must_succeed = [item.call.result == 0 and self.executor.result_matters(item) for item in window]
+        must_succeed = [
+            isinstance(item, PreparedRepeats)
+            or (item.call.result == 0 and self.executor.result_matters(item))
+            for item in window
+        ]
         return in_batches(window, must_succeed, {*program.births, *program.changes, *program.seen})
 
-    def run_window(self, window: Iterable[Prepared | Batch] | None = None) -> None:
+    def run_window(self, window: Iterable[Submittable] | None = None) -> None:
         """Replay the window once, fast: every call, and an error where a result is not the captured one.
 
         window: other calls than the window's own (`submittable`).
         """
         if window is None:
             if self._submittable is None:
-                self._submittable = self.submittable(self.window)
+                self._submittable = self.submittable(self.window.parts)
             window = self._submittable
         run = self.executor.run
         for prepared in window:
-            if isinstance(prepared, Batch):
+            if not isinstance(prepared, Prepared):
                 self.translation.contexts.be_in(prepared.context)
-                failed = prepared.submit()
+                failed = prepared.submit(self.translation.live)
                 if failed is not None:
                     raise self.failure(*failed)
                 continue

@@ -31,4 +31,4 @@ class _Telling:
 def exported_ends(program: Program, recorder: RecordingDriver, placed: Iterable[Placed]) -> Ends:
     """Notes down what a replay would tell the driver."""
     driver: Any = _Telling(recorder)
-    return Ends(driver, placed, program.ranges.values(), program.window, program.stays)
+    return Ends(driver, placed, program.ranges.values(), program.window.kinds(), program.stays)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from replay import __version__
@@ -20,6 +21,7 @@ from replay.results.run.timing import (
     WindowCounters,
 )
 from replay.results.run.verification import Verification
+from replay.snapshot.calls import read_calls
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.own import identity
 from replay.snapshot.schema import Call, Environment, Note, Summary, all_of, first_of, from_wire
@@ -56,12 +58,19 @@ def application_facts(reader: SnapshotReader, environment: Environment | None) -
     """Where the window ran when it was captured, and how long."""
     first_ns = last_ns = 0
     gpu_times_ns: list[int] = []
-    for call in all_of(reader, Call):
-        if call.section == "window" and call.leave_ns:
-            first_ns = min(first_ns or call.enter_ns, call.enter_ns)
-            last_ns = max(last_ns, call.leave_ns)
-        if call.section == "window" and call.gpu_ns is not None:
-            gpu_times_ns.append(call.gpu_ns)
+    for part in read_calls(reader):
+        if (part if isinstance(part, Call) else part.templates[0]).section != "window":
+            continue
+        if isinstance(part, Call):
+            times: Iterable[tuple[int, int]] = [(part.enter_ns, part.leave_ns)]
+            gpu_times_ns += [] if part.gpu_ns is None else [part.gpu_ns]
+        else:
+            times = zip(part.enter_ns, part.leave_ns, strict=True)
+            gpu_times_ns += part.gpu_ns.values()
+        for enter_ns, leave_ns in times:
+            if leave_ns:
+                first_ns = min(first_ns or enter_ns, enter_ns)
+                last_ns = max(last_ns, leave_ns)
     device = environment.devices[0].name if environment and environment.devices else ""
     return ApplicationFacts(
         device=device,

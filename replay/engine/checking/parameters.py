@@ -19,8 +19,8 @@ def check_parameters(session: Session) -> None:
     """Raises EngineError for the first launch whose captured parameters do not fit. Kernels that the window itself
     loads are not there yet: `LaunchCheck` looks at them later."""
     check = LaunchCheck(session)
-    for prepared in session.window:
-        check(prepared)
+    for kind in session.window.kinds():
+        check(kind.item)
 
 
 class LaunchCheck:

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import islice
+from itertools import chain, islice
 
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import LOADED_TYPES
@@ -109,7 +109,7 @@ class Readings:
             return Operations(frozenset(found), self._accesses[key])
 
         program = self.program
-        return Allowances(program.ranges.values(), self._launches, copies(program.window), operations)
+        return Allowances(program.ranges.values(), self._launches, copies(program.window.kinds()), operations)
 
     def of_part(self, range_: Range, offset: int, size_bytes: int) -> Reading:
         """Of some bytes of a range, as a buffer of their own."""
@@ -147,7 +147,7 @@ class Readings:
     def _launches(self) -> list[Launch]:
         program = self.program
         kernels = all_of(program.reader, Kernel)
-        return list(islice(launches([*program.setup, *program.window], kernels), MAXIMUM_LAUNCHES))
+        return list(islice(launches(chain(program.setup, program.window), kernels), MAXIMUM_LAUNCHES))
 
     @cached_property
     def _inferred(self) -> dict[int, list[Region]]:
@@ -188,7 +188,7 @@ class Readings:
         for range_ in self.program.ranges.values():
             if (certain := self._certain(range_)) is not None:
                 found[range_.id] = certain
-        return spread(found, self.program.ranges.values(), self.program.window)
+        return spread(found, self.program.ranges.values(), self.program.window.kinds())
 
     def _pointers(self, launch: Launch) -> Iterator[tuple[int, str, int]]:
         """(offset in the parameter buffer, element type, address) of each parameter whose target's type is known."""
@@ -205,7 +205,7 @@ class Readings:
         """Image -> name of a variable -> ids of its ranges."""
         program, follow = self.program, KernelNames()
         table = by_symbol()
-        for call in [*program.setup, *program.window]:
+        for call in program.kinds():
             function = table.get(call.function)
             if function is not None and function.creates in LOADED_TYPES:
                 follow.follow(call, named_arguments(call, (item.name for item in function.parameters)))

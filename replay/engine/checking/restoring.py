@@ -160,7 +160,7 @@ def _why_not_twice(session: Session) -> str:
         return "memory is allocated or freed inside the window"
     if program.changes or program.seen:
         return "the application's host code wrote memory inside the window"
-    for item in session.window:
+    for item, *_ in session.window.kinds():
         symbol = item.call.function
         function = by_symbol()[symbol]
         if function.work in WAITS_FOR_VALUES:

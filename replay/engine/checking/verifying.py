@@ -19,6 +19,8 @@ from replay.engine.checking.saving import OutputSaver
 from replay.engine.checking.verified import Verified
 from replay.engine.driver import DriverFailure
 from replay.engine.execution.lanes import is_launch
+from replay.engine.execution.repeated import PreparedRepeats
+from replay.engine.execution.window import Window
 from replay.engine.faults import driver_words
 from replay.engine.faults import outcome as outcome_of
 from replay.engine.session import Session
@@ -29,6 +31,8 @@ from replay.outputs.comparison import BufferComparison
 from replay.results.run.verification import Fault as ReplayedFault
 from replay.snapshot.doubts import doubts
 from replay.snapshot.schema import Call, Change, Fault, Range
+
+_PIECE = 10_000  # calls that repeat which are made between two signs of progress
 
 
 @dataclass
@@ -116,7 +120,8 @@ class Verifier:
 
     def _ended_inside(self) -> Prepared | None:
         """The call of the window in which the application ended."""
-        return next((prepared for prepared in self._session.window if prepared.call.result is None), None)
+        kinds = self._session.window.kinds()
+        return next((kind.item for kind in kinds if kind.item.call.result is None), None)
 
     def _missed(self, refused: list[Prepared]) -> ReplayedFault | None:
         """The window has ended without an error that its context does not survive. refused: launches that neither
@@ -148,11 +153,16 @@ class Verifier:
                 if change.moment == "after" or change.undecided is not None
             }
         )
-        for number, prepared in enumerate(self._session.window):
-            if number % 1000 == 999:
-                self._session.stage(
-                    f"replaying the window ({number + 1} of {len(self._session.window)} calls)"
-                )
+        window, told = self._session.window, 0
+        for number, prepared in window.cut(range(0, len(window), _PIECE)):
+            if number >= told + 1000:
+                told = number
+                self._session.stage(f"replaying the window ({number} of {len(window)} calls)")
+            if not isinstance(prepared, Prepared):
+                if (fault := self._checked_repeats(prepared, fits)) is not None:
+                    outcome.fault = fault
+                    return outcome
+                continue
             self._follow_changes(self._program.changes, prepared.call.number, outcome)
             if prepared.call.number in self._program.deaths:
                 self._compare_ranges(self._program.deaths[prepared.call.number], outcome)
@@ -203,7 +213,7 @@ class Verifier:
             ) from None
         self._contents.watch(())
         if dropped:
-            self._session.window = [item for item in self._session.window if item not in dropped]
+            self._session.window = Window(item for item in window.parts if item not in dropped)
         self._session.stage("comparing outputs")
         self._compare_alive(outcome)
         outcome.fault = self._missed(refused)
@@ -212,6 +222,21 @@ class Verifier:
             for prepared in refused
         ]
         return outcome
+
+    def _checked_repeats(self, repeats: PreparedRepeats, fits: LaunchCheck) -> ReplayedFault | None:
+        """Calls that repeat, at once: nothing happens between them. The fault that one met where the application met
+        one, too. Raises EngineError."""
+        session = self._session
+        session.translation.contexts.be_in(repeats.context)
+        for template in repeats.templates.values():
+            fits(template)
+        failed = repeats.submit(session.translation.live)
+        if failed is None:
+            return None
+        prepared, code = failed
+        if code in STICKY_RESULTS and self._expects_a_fault():
+            return self._fault(code, prepared.call.number)
+        raise session.failure(prepared, code)
 
     def _leave_out(self, prepared: Prepared, why: str, dropped: list[Prepared]) -> None:
         """From now on; and so will be what needs the objects that the call would have made."""

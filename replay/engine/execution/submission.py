@@ -1,74 +1,118 @@
 """The calls of a window in the form in which they are submitted: stretches of plain calls as tables for a loop in C.
 
 A loop in Python takes longer for a launch than a small kernel runs, and would starve the device. A call is *plain* when
-nothing has to be looked up or done around it: its arguments are known integers and addresses. Everything else, and
-everything where the loop is not installed, is called from Python.
+nothing has to be done around it and its arguments are integers and addresses. What the window itself makes is looked
+up once for a stretch: no call of one makes or ends an object. Everything else, and everything where the loop is not
+installed, is called from Python.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from replay.drivers import submission_library
 from replay.engine.arguments.prepared import Prepared
+from replay.engine.translation.translation import Late, put_word
 
-WORDS = 12  # of a row; submission/submit.c has the same number
+S = TypeVar("S")
+
+WORDS = 12  # of a row's arguments; submission/submit.c has the same number
+ROW_WORDS = WORDS + 2  # and the function in front of them, after them whether it must succeed
+REPEATED_WORDS = ROW_WORDS + 4  # of a template of calls that repeat
 SHORTEST = 2  # calls that are worth a table
 
 _INTEGERS = (ctypes.c_uint8, ctypes.c_uint16, ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p)
 _FUNCTION = ctypes._CFuncPtr  # type: ignore[attr-defined]
 
 
-class _Row(ctypes.Structure):
-    _fields_ = (
-        ("function", ctypes.c_void_p),
-        ("words", ctypes.c_uint64 * WORDS),
-        ("must_succeed", ctypes.c_uint64),
-    )
+class _LateValue(NamedTuple):
+    """What is looked up when a batch is submitted. where: the first call that asks for it. words: which of the table's
+    get it; addresses: of words elsewhere that get it, too."""
+
+    value: Late
+    where: str
+    words: Any
+    addresses: list[int]
 
 
 @dataclass
 class Batch:
-    """Calls of one context, one right after the other. rows stays valid with the calls' own buffers."""
+    """Calls of one context, one right after the other. rows: the table, of words; it stays valid with the calls' own
+    buffers."""
 
     items: list[Prepared]
     context: int
-    rows: ctypes.Array[_Row]
+    rows: Any
+    late: list[_LateValue]
 
-    def submit(self) -> tuple[Prepared, int] | None:
-        """Call all of them; the call that failed and had to succeed, with its CUresult."""
+    def submit(self, live: Callable[[Late, str], int]) -> tuple[Prepared, int] | None:
+        """Call all of them; the call that failed and had to succeed, with its CUresult. live: tells what stands for a
+        value now (`Translation.live`); its EngineError goes through."""
+        words = self.rows.reshape(-1)
+        for late in self.late:
+            word = live(late.value, late.where)
+            words[late.words] = word
+            for address in late.addresses:
+                put_word(address, word)
         code = ctypes.c_int32(0)
-        done = _loop()(self.rows, len(self.rows), ctypes.byref(code))
+        done = _library().replay_submit(self.rows.ctypes.data, len(self.rows), ctypes.byref(code))
         return None if done == len(self.rows) else (self.items[done], code.value)
 
 
 @cache
-def _loop() -> Any:
-    """The loop in C; None where it is not installed."""
+def _library() -> Any:
+    """The loops in C; None where they are not installed."""
     path = submission_library()
     if path is None:
         return None
-    function = ctypes.CDLL(str(path)).replay_submit
-    function.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
-    function.restype = ctypes.c_size_t
-    return function
+    library = ctypes.CDLL(str(path))
+    pointer, size = ctypes.c_void_p, ctypes.c_size_t
+    library.replay_submit.argtypes = (pointer, size, pointer)
+    library.replay_submit_repeated.argtypes = (pointer, pointer, size, pointer, pointer, pointer)
+    library.replay_submit.restype = library.replay_submit_repeated.restype = size
+    return library
+
+
+def missing() -> bool:
+    """Whether the loops are not installed."""
+    return _library() is None
+
+
+def is_function(function: Any) -> bool:
+    """Whether it is one of a driver, and nothing of Python's."""
+    return isinstance(function, _FUNCTION)
+
+
+def submit_repeated(table: Any, which: Any, parameters: int, addresses: Any) -> tuple[int, int]:
+    """Call each of `which`, rows of the table of templates: how many were done, and the CUresult of the next one.
+    parameters: address of the first call's; addresses: room for those of the parameters of one call."""
+    code = ctypes.c_int32(0)
+    done = _library().replay_submit_repeated(
+        table.ctypes.data,
+        which.ctypes.data,
+        len(which),
+        parameters,
+        addresses.ctypes.data,
+        ctypes.byref(code),
+    )
+    return done, code.value
 
 
 def in_batches(
-    window: Sequence[Prepared], must_succeed: Sequence[bool], apart: Collection[int]
-) -> list[Prepared | Batch]:
-    """The window with its stretches of plain calls as batches.
+    window: Sequence[S | Prepared], must_succeed: Sequence[bool], apart: Collection[int]
+) -> list[S | Prepared | Batch]:
+    """The window with its stretches of plain calls as batches. What is no `Prepared` is in that form already.
 
     must_succeed: for each call, whether its result has to be 0. apart: numbers of calls around which something else
     happens.
     """
-    if _loop() is None:
+    if missing():
         return list(window)
-    found: list[Prepared | Batch] = []
+    found: list[S | Prepared | Batch] = []
     stretch: list[tuple[Prepared, bool, list[int]]] = []
 
     def close() -> None:
@@ -79,8 +123,10 @@ def in_batches(
         stretch.clear()
 
     for item, must in zip(window, must_succeed, strict=True):
-        words = None if item.call.number in apart else _words(item)
-        if words is None:
+        words = None
+        if isinstance(item, Prepared) and item.call.number not in apart:
+            words = _words(item, must)
+        if words is None or not isinstance(item, Prepared):
             close()
             found.append(item)
             continue
@@ -92,25 +138,46 @@ def in_batches(
 
 
 def _batch(stretch: Sequence[tuple[Prepared, bool, list[int]]]) -> Batch:
-    rows = (_Row * len(stretch))()
-    for row, (item, must, words) in zip(rows, stretch, strict=True):
-        row.function = ctypes.cast(item.function, ctypes.c_void_p)  # type: ignore[arg-type]
-        row.words[: len(words)] = words
-        row.must_succeed = must
-    return Batch([item for item, _, _ in stretch], stretch[0][0].context, rows)
+    import numpy
+
+    rows = numpy.array([[*words, must] for _, must, words in stretch], "<u8")
+    late: dict[Late, tuple[str, list[int], list[int]]] = {}
+    for number, (item, _, _) in enumerate(stretch):
+        for value in item.late_arguments:
+            _, words, _ = late.setdefault(value._replace(place=0), (item.where, [], []))
+            words.append(number * ROW_WORDS + 1 + value.place)
+        for value in item.late_words:
+            _, _, addresses = late.setdefault(value._replace(place=0), (item.where, [], []))
+            addresses.append(value.place)
+    values = [_LateValue(value, where, numpy.array(words, "<i8"), places)
+              for value, (where, words, places) in late.items()]  # fmt: skip
+    return Batch([item for item, _, _ in stretch], stretch[0][0].context, rows, values)
 
 
-def _words(item: Prepared) -> list[int] | None:
-    """The argument words of a plain call; None when it is not plain."""
-    around = item.late_arguments or item.late_words or item.first or item.outputs or item.then
-    if around or not isinstance(item.function, _FUNCTION) or len(item.arguments) > WORDS:
+def _words(item: Prepared, must_succeed: bool) -> list[int] | None:
+    """The function and the argument words of a plain call; None when it is not plain."""
+    late = [*item.late_arguments, *item.late_words]
+    around = item.first or item.outputs or item.then
+    # What cannot be looked up need not end a replay where the call may fail; calls change what an executable graph is.
+    alone = late and (not must_succeed or any(one.c_type == "CUgraphExec" for one in late))
+    if around or alone or not is_function(item.function):
         return None
-    words = []
+    return words_of(item)
+
+
+def words_of(item: Prepared) -> list[int] | None:
+    """The words of a row but the last, 0 for those that are looked up late; None where an argument is none."""
+    late = item.late_arguments
+    if len(item.arguments) > WORDS:
+        return None
+    words = [ctypes.cast(item.function, ctypes.c_void_p).value or 0]  # type: ignore[arg-type]
     for argument in item.arguments:
         if argument is None:
             words.append(0)
         elif isinstance(argument, _INTEGERS):
             words.append(int(argument.value or 0))
+        elif type(argument) is int and late:  # looked up by an earlier run
+            words.append(argument)
         else:
             return None
-    return words
+    return words + [0] * (WORDS + 1 - len(words))

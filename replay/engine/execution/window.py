@@ -2,20 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate, pairwise
+from typing import NamedTuple, overload
 
 from replay.engine.arguments.prepared import Prepared
 from replay.engine.contents.store import ContentStore
 from replay.engine.execution.executor import Executor
 from replay.engine.execution.lanes import is_launch
+from replay.engine.execution.repeated import PreparedRepeats, divided, prepared_repeats
 from replay.engine.placing.captured import CapturedMemory
 from replay.engine.program import Program
 from replay.engine.translation.translation import Translation
 from replay.errors import EngineError
 from replay.planning.spans import is_global
+from replay.snapshot.calls import Repeats
 from replay.snapshot.schema import Call, Change
+
+Part = Prepared | PreparedRepeats
+
+
+class Kind(NamedTuple):
+    """A call by itself, or what calls that repeat have in common, as the first of them. first, last: their places in
+    the window; number: how many they are."""
+
+    item: Prepared
+    first: int
+    last: int
+    number: int
+
+
+class Window(Sequence[Prepared]):
+    """The calls in their order. parts: those that are by themselves, and those that repeat, which become objects
+    when somebody asks for one."""
+
+    def __init__(self, parts: Iterable[Part]) -> None:
+        self.parts = list(parts)
+        sizes = (len(part) if isinstance(part, PreparedRepeats) else 1 for part in self.parts)
+        self._ends = list(accumulate(sizes))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    @overload
+    def __getitem__(self, place: int) -> Prepared: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Prepared]: ...
+    def __getitem__(self, place: int | slice) -> Prepared | list[Prepared]:
+        if isinstance(place, slice):
+            return [self[at] for at in range(*place.indices(len(self)))]
+        at = range(len(self))[place]
+        number = bisect_right(self._ends, at)
+        part = self.parts[number]
+        return part if isinstance(part, Prepared) else part.item(at - (self._ends[number] - len(part)))
+
+    def kinds(self, begin: int = 0, end: int | None = None) -> Iterator[Kind]:
+        """All there is to know of the calls from one place to before another but for numbers, times and parameters,
+        in the order of the first places."""
+        end = len(self) if end is None else end
+        for first, part in self.cut((begin, end)):
+            if not begin <= first < end:
+                continue
+            if isinstance(part, Prepared):
+                yield Kind(part, first, first, 1)
+                continue
+            for template, at, last, number in part.repeats.places():
+                item = replace(part.templates[template], call=part.repeats.call(at))
+                yield Kind(item, first + at, first + last, number)
+
+    def cut(self, places: Iterable[int]) -> Iterator[tuple[int, Part]]:
+        """The parts with the place of each, so divided that a part begins at each of these places."""
+        wanted = sorted(set(places))
+        for part, end in zip(self.parts, self._ends, strict=True):
+            if isinstance(part, Prepared):
+                yield end - 1, part
+                continue
+            start = end - len(part)
+            inside = wanted[bisect_right(wanted, start) : bisect_right(wanted, end - 1)]
+            for begin, following in pairwise([start, *inside, end]):
+                if following - begin == 1:
+                    yield begin, part.item(begin - start)
+                else:
+                    whole = following - begin == len(part)
+                    yield begin, part if whole else part.part(begin - start, following - start)
 
 
 @dataclass
@@ -23,7 +95,7 @@ class PreparedWindow:
     """last_changes: what the host wrote after the last call. main_context: the captured context of the first launch;
     other_contexts: those that are others here, too."""
 
-    calls: list[Prepared]
+    calls: Window
     skipped: int
     last_changes: list[Change]
     main_context: int
@@ -38,12 +110,22 @@ def prepare_window(
     executor: Executor,
 ) -> PreparedWindow:
     """Prepare the calls in their order, each with memory as it is at that place; then memory is as before."""
-    calls: list[Prepared] = []
+    calls: list[Part] = []
     skipped, before = 0, memory.addresses.state()
-    for call in program.window:
+    prepare = partial(_prepare, program, translation, executor)
+    for call in _in_parts(program, translation):
+        if isinstance(call, Repeats):
+            repeated = prepared_repeats(call, prepare, translation)
+            if repeated is not None:
+                calls.append(repeated)
+                continue
+            singles = [prepare(one) for one in map(call.call, range(len(call)))]
+            calls += filter(None, singles)
+            skipped += singles.count(None)
+            continue
         for range_ in filter(memory.turns.concerns, program.births.get(call.number, ())):
             memory.turns.follow(range_)
-        prepared = _prepare(program, translation, executor, call)
+        prepared = prepare(call)
         for range_ in program.deaths.get(call.number, ()) if memory.turns.any else ():
             memory.turns.leave(range_)
         skipped += prepared is None
@@ -54,20 +136,33 @@ def prepare_window(
         if prepared is not None:
             calls.append(prepared)
     memory.addresses.return_to(before)
-    for prepared in calls:
-        prepared.then += _after(program, memory, contents, prepared.call.number)
-    executor.settle([item for item in calls if item.function is not nothing])
-    numbers = {item.call.number for item in calls}
-    late = sorted(program.changes.keys() - numbers)
-    first = next((item for item in calls if is_launch(item)), None)
+    alone = [item for item in calls if isinstance(item, Prepared)]
+    for item in alone:
+        item.then += _after(program, memory, contents, item.call.number)
+    templates = [
+        one for part in calls if isinstance(part, PreparedRepeats) for one in part.templates.values()
+    ]
+    executor.settle([*(item for item in alone if item.function is not nothing), *templates])
+    window = Window(calls)
+    late = sorted(program.changes.keys() - {item.call.number for item in alone})
+    first = next((kind.item for kind in window.kinds() if is_launch(kind.item)), None)
     live = translation.contexts.live
     main = first.context if first else 0
     others = {item.context for item in calls}
     if live(main) is not None:
         others = {one for one in others if live(one) != live(main)}
     return PreparedWindow(
-        calls, skipped, [change for number in late for change in program.changes[number]], main, others
+        window, skipped, [change for number in late for change in program.changes[number]], main, others
     )
+
+
+def _in_parts(program: Program, translation: Translation) -> Iterator[Call | Repeats]:
+    """The calls of the window, and together those that are prepared together."""
+    for part in program.window.parts:
+        if isinstance(part, Call):
+            yield part
+        else:
+            yield from divided(part, translation)
 
 
 def _prepare(program: Program, translation: Translation, executor: Executor, call: Call) -> Prepared | None:

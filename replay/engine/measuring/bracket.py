@@ -13,14 +13,15 @@ Streams and contexts that the window makes, and windows of several contexts, are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator
+from itertools import chain
 
 from replay.api.functions import by_symbol
 from replay.engine.arguments.prepared import Prepared
 from replay.engine.execution.lanes import Lane, is_work, lane_of
 from replay.engine.execution.preparing import destroyed_handle
-from replay.engine.execution.submission import Batch
-from replay.engine.session import Session
+from replay.engine.execution.window import Kind, Part
+from replay.engine.session import Session, Submittable
 from replay.snapshot.schema import Call
 
 _EVENT_DEFAULT, _EVENT_DISABLE_TIMING = 0, 2
@@ -28,7 +29,7 @@ _STREAM_NON_BLOCKING = 1
 NO_NUMBER = -1  # of a call that the application did not make
 OF_NO_CALL = f"call {NO_NUMBER} of the window"  # where such a call fails, if it is not called from Python
 
-Expand = Callable[[Prepared], list[Prepared]]
+Expand = Callable[[int, Prepared], list[Prepared]]
 
 
 def step(near: Prepared, action: Callable[[], None]) -> Prepared:
@@ -53,7 +54,7 @@ class Bracket:
     """The events around a session's window, and the window with the steps that record them.
 
     reason: why there is no such pair, "" where there is; then only that may be asked. main: where the first work goes.
-    between: the calls from the first work to the last. plain: nothing that it needs is made or ended by the window.
+    plain: nothing that it needs is made or ended by the window.
     before_start, after_end: what to queue in a live stream before the start event and after the end event;
     `after_end` is called when all work is queued. To be made where the window has not run since the last restore.
     """
@@ -66,16 +67,15 @@ class Bracket:
         self._made = self._made_by_the_window()
         self.reason = ""
         self.plain = True
-        self.between: Sequence[Prepared] = ()
-        self.main, self.lanes, self._last = Lane(0, 0), [], -1
-        work = [number for number, item in enumerate(session.window) if is_work(item)]
+        self.main, self.lanes = Lane(0, 0), []
+        self._first, self._last = len(session.window), -1
+        work = [kind for kind in session.window.kinds() if is_work(kind.item)]
         if not work:
             self.reason = "the window starts no work on the device"
             return
-        self._first, self._last = work[0], work[-1]
-        self.between = session.window[self._first : self._last + 1]
-        self.main = lane_of(self.between[0])
-        self.lanes = list(dict.fromkeys(lane_of(item) for item in self.between if is_work(item)))
+        self._first, self._last = work[0].first, max(kind.last for kind in work)
+        self.main = lane_of(work[0].item)
+        self.lanes = list(dict.fromkeys(lane_of(kind.item) for kind in work))
         self._joins: dict[Lane, int] = {}
         self._collector = 0  # live; 0: the main stream
         self._own: int | None = None
@@ -95,19 +95,34 @@ class Bracket:
         """Whether the window makes a captured context, so that it is not there before."""
         return ("CUcontext", context) in self._made
 
+    def between(self) -> Iterator[Kind]:
+        """The calls from the first work to the last."""
+        return self._session.window.kinds(self._first, self._last + 1)
+
+    def outside(self) -> Iterator[Kind]:
+        """All others."""
+        kinds = self._session.window.kinds
+        return chain(kinds(0, self._first), kinds(max(self._first, self._last + 1)))
+
     def prepare(self, times: int) -> None:
         """The next `times` runs of the window are between one pair of events."""
         self._runs_left, self._is_open, self._read = times, False, None
 
-    def around(self, expand: Expand = lambda item: [item]) -> list[Prepared | Batch]:
-        """The window with the steps. expand: what to run in the place of a call, in front of the end event too."""
-        calls: list[Prepared] = []
-        for number, item in enumerate(self._session.window):
-            if not self.reason:
-                calls += [step(item, action) for action in self._steps.get(number, ())]
-            calls += expand(item)
-            if number == self._last and not self.reason:
-                calls.append(step(item, self._close))
+    def around(
+        self, expand: Expand = lambda place, item: [item], places: Collection[int] = ()
+    ) -> list[Submittable]:
+        """The window with the steps. expand: what to run in place of the calls at `places`, in front of the end event
+        too."""
+        calls: list[Part] = []
+        steps = {} if self.reason else self._steps
+        begins = {*places, *(place + 1 for place in places), *steps, self._last + 1}
+        for place, part in self._session.window.cut(begins):
+            near = part if isinstance(part, Prepared) else next(iter(part.templates.values()))
+            calls += [step(near, action) for action in steps.get(place, ())]
+            calls += expand(place, part) if place in places and isinstance(part, Prepared) else [part]
+            size = 1 if isinstance(part, Prepared) else len(part)
+            if place + size - 1 == self._last and not self.reason:
+                calls.append(step(near, self._close))
         return self._session.submittable(calls)
 
     def elapsed_ns(self) -> float:
@@ -127,7 +142,7 @@ class Bracket:
     def _made_by_the_window(self) -> set[tuple[str, int]]:
         given = {
             (c_type, captured)
-            for item in self._session.window
+            for item, *_ in self._session.window.kinds()
             for _, c_type, captured_values in item.outputs
             for captured in captured_values
             if c_type in ("CUstream", "CUcontext")
@@ -144,7 +159,7 @@ class Bracket:
         steps: dict[int, list[Callable[[], None]]] = {self._first: [self._open]}
         seen = [self.main]
         ended_early = False
-        for number, item in enumerate(self.between[1:], self._first + 1):
+        for item, number, *_ in self._session.window.kinds(self._first + 1, self._last + 1):
             context = ended_context(item)
             if context and context == self.main.context:
                 self.reason = (
@@ -166,7 +181,7 @@ class Bracket:
         self._early = [lane for lane in self.lanes if lane != self.main and not self._is_late(lane)]
         self._collects = ended_early
         self.plain = not (self._made or ended_early or len(self.contexts) > 1)
-        for number, item in enumerate(self._session.window[self._last + 1 :], self._last + 1):
+        for item, number, *_ in self._session.window.kinds(self._last + 1):
             if ended_context(item) == self.main.context and self.main.context:
                 steps.setdefault(number, []).append(self._read_early)
                 break

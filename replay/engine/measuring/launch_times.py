@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, takewhile
 from statistics import median
 from typing import Literal
 
@@ -18,11 +19,11 @@ from replay.api.functions import by_symbol
 from replay.engine.arguments.prepared import Prepared
 from replay.engine.driver import DriverFailure, passed_value
 from replay.engine.execution.lanes import Lane, is_launch, is_work, lane_of, launch_streams
-from replay.engine.execution.submission import Batch
 from replay.engine.measuring.bracket import NO_NUMBER, OF_NO_CALL, ended_context, step
 from replay.engine.measuring.measure import MAXIMUM_HELD_CALLS, WindowSampler
 from replay.engine.measuring.stamps import AFTER, BEFORE, BETWEEN, MAXIMUM_STAMPS
-from replay.engine.session import Session
+from replay.engine.session import Session, Submittable
+from replay.engine.translation.translation import Late
 from replay.inspection.launches import with_kernels
 from replay.results.run.timing import LaunchTime
 from replay.snapshot.schema import Call
@@ -42,9 +43,10 @@ Caches = Literal["cold", "hot"]
 
 @dataclass
 class _Timed:
-    """A launch. late: the window makes its context, and its events with it."""
+    """A launch. place: in the window. late: the window makes its context, and its events with it."""
 
     prepared: Prepared
+    place: int
     lane: Lane
     late: bool
     begin: int = 0
@@ -59,7 +61,7 @@ class _Timed:
 class _Pass:
     """The window with events around some of its launches."""
 
-    window: Sequence[Prepared | Batch]
+    window: Sequence[Submittable]
     timed: list[_Timed]
 
 
@@ -92,20 +94,20 @@ class LaunchTimer:
     def _launches(self) -> list[_Timed]:
         session = self._session
         timed: list[_Timed] = []
-        unlisted = 0
-        for item in session.window:
+        launches = (kind for kind in session.window.kinds() if is_launch(kind.item) and is_work(kind.item))
+        unlisted = sum(kind.number for kind in launches) - MAXIMUM_TIMED_LAUNCHES
+        for place, item in enumerate(session.window):
+            if len(timed) >= MAXIMUM_TIMED_LAUNCHES:
+                break
             if not (is_launch(item) and is_work(item)):  # one that failed in the application has no time
                 continue
-            if len(timed) >= MAXIMUM_TIMED_LAUNCHES:
-                unlisted += 1
-                continue
             late = self._sampler.bracket.makes(item.context)
-            timed.append(_Timed(item, lane_of(item), late))
+            timed.append(_Timed(item, place, lane_of(item), late))
             if not late:
                 session.translation.contexts.be_in(item.context)
                 self._make_events(timed[-1])
         session.use_main_context()
-        if unlisted:
+        if unlisted > 0:
             self.notes.append(
                 f"the first {MAXIMUM_TIMED_LAUNCHES:,} launches were timed one by one, {unlisted:,} were not"
             )
@@ -121,19 +123,21 @@ class LaunchTimer:
         ]
 
     def _pass(self, timed: list[_Timed]) -> _Pass:
-        around = {id(item.prepared): item for item in timed}
+        around = {item.place: item for item in timed}
         first_of = self._first_of_stretches()
+        ending = [kind.first for kind in self._session.window.kinds() if ended_context(kind.item)]
 
-        def expand(item: Prepared) -> list[Prepared]:
-            chosen = around.get(id(item))
+        def expand(place: int, item: Prepared) -> list[Prepared]:
+            chosen = around.get(place)
             calls = [item] if chosen is None else self._between_events(chosen)
             if ended := ended_context(item):
                 calls.insert(0, step(item, lambda: self._read_late(timed, ended)))
-            if stretch := first_of.get(id(item)):
+            if stretch := first_of.get(place):
                 calls.insert(0, step(item, lambda: self._stamp(stretch)))
             return calls
 
-        return _Pass(self._sampler.bracket.around(expand), timed)
+        places = {*around, *first_of, *ending}
+        return _Pass(self._sampler.bracket.around(expand, places), timed)
 
     def _between_events(self, timed: _Timed) -> list[Prepared]:
         """The launch between calls that record its events; a stream that the window makes is looked up each time."""
@@ -141,12 +145,14 @@ class LaunchTimer:
         handles = session.translation.handles
         record = session.driver.function("cuEventRecord")
         stream = timed.lane.stream
-        if not timed.late and handles.is_permanent("CUstream", stream):
-            live = handles.live("CUstream", stream)
+        if not timed.late and timed.prepared.call.result == 0:
             row = Call(NO_NUMBER, "cuEventRecord", "window", item.call.thread, [], 0)
             parameters = by_symbol()[row.function].parameters
+            permanent = handles.is_permanent("CUstream", stream)
+            live = handles.live("CUstream", stream) if permanent else 0
+            late = [] if permanent else [Late(1, "CUstream", stream)]
             around = [
-                Prepared(row, item.context, record, list(map(passed_value, parameters, (event, live))))
+                Prepared(row, item.context, record, list(map(passed_value, parameters, (event, live))), late)
                 for event in (timed.begin, timed.end)
             ]
             return [around[0], item, around[1]]
@@ -245,11 +251,11 @@ class LaunchTimer:
         return stretch > 0
 
     def _first_of_stretches(self) -> dict[int, int]:
-        """The stretch that begins with a call, by the id of that call."""
+        """The stretch that begins with a call, by the place of that call."""
         found: dict[int, int] = {}
         for before, timed in zip(self._timed, self._timed[1:], strict=False):
             if timed.stretch != before.stretch:
-                found[id(timed.prepared)] = timed.stretch
+                found[timed.place] = timed.stretch
         return found
 
     def _clocks_of(self, timed: Sequence[_Timed], whole_mhz: float | None) -> list[float | None]:
@@ -293,11 +299,9 @@ class LaunchTimer:
     def result(self) -> list[LaunchTime]:
         """The launches in the order of the window."""
         program = self._session.program
-        kernels = {
-            recorded.number: kernel.name
-            for recorded, kernel in with_kernels([*program.setup, *program.window])
-            if kernel.name
-        }
+        last = self._timed[-1].prepared.call.number if self._timed else -1
+        calls = takewhile(lambda call: call.number <= last, chain(program.setup, program.window))
+        kernels = {recorded.number: kernel.name for recorded, kernel in with_kernels(calls) if kernel.name}
         return [self._one(timed, kernels.get(timed.prepared.call.number, "")) for timed in self._timed]
 
     def _one(self, timed: _Timed, kernel: str) -> LaunchTime:

@@ -14,15 +14,13 @@ from typing import Literal
 
 from replay.api.functions import by_symbol
 from replay.api.vocabulary import LOADED_TYPES, Effect, Keep
-from replay.engine.arguments.prepared import Prepared
 from replay.engine.driver import DriverFailure
 from replay.engine.execution.lanes import is_launch
-from replay.engine.execution.submission import Batch
 from replay.engine.measuring.bracket import OF_NO_CALL, Bracket
 from replay.engine.measuring.hold import LIMIT_S, Hold
 from replay.engine.measuring.stamps import AFTER, BEFORE, ClockStamps, nominal_clock_mhz
 from replay.engine.measuring.stamps import COMMANDS as STAMP_COMMANDS
-from replay.engine.session import ATTRIBUTE_L2_BYTES, Session
+from replay.engine.session import ATTRIBUTE_L2_BYTES, Session, Submittable
 from replay.errors import EngineError
 from replay.timing.clocks import SLOWEST_CLOCK, Clocks
 from replay.timing.sampler import Sample
@@ -101,7 +99,7 @@ class WindowSampler:
             self._session.synchronize()
 
     def run(
-        self, times: int = 1, *, window: Sequence[Prepared | Batch] | None = None, hold: bool | None = None
+        self, times: int = 1, *, window: Sequence[Submittable] | None = None, hold: bool | None = None
     ) -> Sample:
         """Run the window so many times, one right after the other; times are those of one.
 
@@ -184,12 +182,12 @@ class WindowSampler:
     @property
     def launches(self) -> int:
         """How many launches one run of the window makes; a graph is one."""
-        return sum(is_launch(item) for item in self._session.window)
+        return sum(count for item, _, _, count in self._session.window.kinds() if is_launch(item))
 
     @property
     def commands(self) -> int:
         """How many commands one run of the window queues, at most."""
-        return sum(item.commands for item in self._session.window)
+        return sum(item.commands * count for item, _, _, count in self._session.window.kinds())
 
     @property
     def interruptions(self) -> int:
@@ -197,13 +195,12 @@ class WindowSampler:
         application's host code wrote it."""
         program = self._session.program
         places = {*program.births, *program.changes, *program.seen}
-        return sum(item.call.number in places for item in self.bracket.between)
+        return sum(item.call.number in places for item, *_ in self.bracket.between())
 
     @property
     def waits_outside(self) -> str:
         """The call before the first work or after the last that may wait for the device; "" where there is none."""
-        inside = {id(item) for item in self.bracket.between}
-        outside = (item for item in self._session.window if id(item) not in inside)
+        outside = (item for item, *_ in self.bracket.outside())
         return next((item.call.function for item in outside if may_wait(item.call.function)), "")
 
     def _try_events(self) -> str:
@@ -302,11 +299,16 @@ class WindowSampler:
         if self.commands + 2 * len(self.bracket.lanes) + stamps > MAXIMUM_HELD_CALLS:
             return f"the window queues more than {MAXIMUM_HELD_CALLS} calls"
         loading = next(
-            (i for i in self._session.window if by_symbol()[i.call.function].creates in _WITH_CODE), None
+            (
+                i
+                for i, *_ in self._session.window.kinds()
+                if by_symbol()[i.call.function].creates in _WITH_CODE
+            ),
+            None,
         )
         if loading is not None:
             return f"{loading.call.function} inside the window brings code that its first launch may have to wait for"
-        waiting = next((item for item in self.bracket.between if may_wait(item.call.function)), None)
+        waiting = next((item for item, *_ in self.bracket.between() if may_wait(item.call.function)), None)
         if waiting is not None:
             return f"{waiting.call.function} inside the window waits for the device"
         if self.interruptions:

@@ -17,9 +17,8 @@ from replay.engine.checking.comparing import Comparing
 from replay.engine.checking.restoring import WAITS_FOR_VALUES, differing_buffers, far_from_captured
 from replay.engine.driver import passed_value
 from replay.engine.execution.lanes import is_work, lane_of
-from replay.engine.execution.submission import Batch
 from replay.engine.measuring.bracket import NO_NUMBER, Bracket
-from replay.engine.session import Session
+from replay.engine.session import Session, Submittable
 from replay.engine.translation.translation import Late
 from replay.snapshot.schema import Call
 
@@ -30,17 +29,19 @@ _EVENT_DISABLE_TIMING = 2
 class SerialWindow:
     """calls: what to run in place of the window. streams: with work in them. edges: changes of the stream."""
 
-    calls: Sequence[Prepared | Batch]
+    calls: Sequence[Submittable]
     streams: int
     edges: int
 
 
 def why_not_serial(session: Session) -> str:
     """Why the work of a window cannot be put one after another; "" when it can."""
-    found = next((i for i in session.window if by_symbol()[i.call.function].work in WAITS_FOR_VALUES), None)
+    found = next(
+        (i for i, *_ in session.window.kinds() if by_symbol()[i.call.function].work in WAITS_FOR_VALUES), None
+    )
     if found is not None:
         return f"{found.call.function} may wait for work of a later call"
-    lanes = {lane_of(item) for item in session.window if is_work(item)}
+    lanes = {lane_of(item) for item, *_ in session.window.kinds() if is_work(item)}
     if len(lanes) < 2:
         return "the window has work in one stream only"
     find = session.translation.handles.find
@@ -52,21 +53,23 @@ def why_not_serial(session: Session) -> str:
 def serial(session: Session, bracket: Bracket) -> SerialWindow:
     """The window with an edge wherever work goes to another stream than the work before it. The edge begins right
     after the work before, since the window may end its stream."""
-    work = [item for item in session.window if is_work(item)]
+    work = [(at, item) for at, item in enumerate(session.window) if is_work(item)]
     events: dict[int, int] = {}  # context -> event
-    edges: dict[int, list[Prepared]] = {}  # before the call with this id
+    edges: dict[int, list[Prepared]] = {}  # before the call at this place
     ends: dict[int, list[Prepared]] = {}  # and after it
-    for before, item in pairwise(work):
+    for (first, before), (second, item) in pairwise(work):
         if lane_of(before) != lane_of(item):
             if before.context not in events:
                 session.translation.contexts.be_in(before.context)
                 events[before.context] = session.driver.cuEventCreate(_EVENT_DISABLE_TIMING)
             event = events[before.context]
-            ends[id(before)] = [_step(session, "cuEventRecord", before, event)]
-            edges[id(item)] = [_step(session, "cuStreamWaitEvent", item, event)]
+            ends[first] = [_step(session, "cuEventRecord", before, event)]
+            edges[second] = [_step(session, "cuStreamWaitEvent", item, event)]
     session.use_main_context()
-    calls = bracket.around(lambda item: [*edges.get(id(item), ()), item, *ends.get(id(item), ())])
-    return SerialWindow(calls, len({lane_of(item) for item in work}), len(edges))
+    calls = bracket.around(
+        lambda at, item: [*edges.get(at, ()), item, *ends.get(at, ())], edges.keys() | ends.keys()
+    )
+    return SerialWindow(calls, len({lane_of(item) for _, item in work}), len(edges))
 
 
 def compare_orders(

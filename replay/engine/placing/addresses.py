@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from replay.api.extents import Extent
 from replay.engine.placing.pieces import Placed
@@ -174,6 +174,38 @@ class AddressMap:
         if at >= 0 and captured <= self._turning[at][1]:
             return self._turning[at][2] + captured - self._turning[at][0]
         return captured if captured in self._arrays else None
+
+    def find_all(self, captured: Any) -> tuple[Any, Any]:
+        """As `find`, of numpy words: the live addresses, and which of them are known and mean the same at all times."""
+        import numpy
+
+        words, places = numpy.unique(captured, return_inverse=True)
+        live, known = words.copy(), numpy.zeros(len(words), bool)
+        starts = numpy.array(self._starts, "<u8")
+        at = numpy.searchsorted(starts, words, "right") - 1
+        if len(starts):
+            ends = numpy.array([item.span.end for item in self._placed], "<u8")
+            moved = [(item.live_address - item.span.address) % 2**64 for item in self._placed]
+            known = (at >= 0) & (words <= ends[at]) & ~self._beside_spans(words) & (words != 0)
+            live += numpy.where(known, numpy.array(moved, "<u8")[at], numpy.uint64(0))
+        for place in numpy.flatnonzero(~known).tolist():  # one by one what may be elsewhere than in a span
+            word = int(words[place])
+            found = None if self.may_change(word) else self.find(word)
+            if found is not None:
+                live[place], known[place] = found, True
+        return live[places], known[places]
+
+    def _beside_spans(self, words: Any) -> Any:
+        """Which words may be in memory that is in no span, or that takes turns with other memory."""
+        import numpy
+
+        loose = [(start, start + size) for start, (size, _) in self._loose.items()]
+        ordered = sorted([*loose, *self._reused])
+        if not ordered:
+            return numpy.zeros(len(words), bool)
+        at = numpy.searchsorted(numpy.array([start for start, _ in ordered], "<u8"), words, "right") - 1
+        reach = numpy.array(list(accumulate((end for _, end in ordered), max)), "<u8")
+        return (at >= 0) & (words <= reach[at])
 
     def _in_loose(self, captured: int, start: int) -> int | None:
         live = self._loose[start][1]

@@ -39,7 +39,7 @@ class CapturedMemory:
             return homes.get(span.device, main)
 
         self.turns = Turns(driver, program.stays, self.placed, self.addresses, home_of, self.backing)
-        self.ends = Ends(driver, self.placed, ranges, program.window, program.stays)
+        self.ends = Ends(driver, self.placed, ranges, program.window.kinds(), program.stays)
         for range_ in ranges:
             if is_global(range_) and range_.id in program.shared:
                 self.addresses.mark_reused(range_.address, range_.size_bytes)

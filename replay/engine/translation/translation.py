@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from replay.api.extents import Extent
 from replay.api.functions import by_symbol
@@ -21,7 +21,13 @@ from replay.engine.program import Program
 from replay.engine.translation.contexts import CurrentContext
 from replay.engine.translation.handles import HandleMap, captured_handles
 from replay.engine.translation.tensor_maps import LiveMaps
-from replay.engine.translation.words import patch_chosen, patch_lookalikes, patch_words, points_to_unplaced
+from replay.engine.translation.words import (
+    patch_chosen,
+    patch_columns,
+    patch_lookalikes,
+    patch_words,
+    points_to_unplaced,
+)
 
 # A word of this size or more is no index and no count.
 SMALLEST_CERTAIN_HANDLE = 1 << 32
@@ -62,7 +68,7 @@ class Translation:
         self.maps = LiveMaps(driver, program.attachments, addresses, maps, note)
         self.window_objects: set[tuple[str, int]] = set()  # captured handles that the window itself gives out
         self._certain: dict[int, list[str]] = {}  # captured handles that no number is as large as -> C types
-        calls = [(call, by_symbol().get(call.function)) for call in [*program.setup, *program.window]]
+        calls = [(call, by_symbol().get(call.function)) for call in program.kinds()]
         for call, function in calls:
             if function is None or function.creates not in _OBJECTS or function.gives is None:
                 continue
@@ -153,6 +159,11 @@ class Translation:
             if live is not None:
                 data[at : at + 8] = live.to_bytes(8, "little")
         patch_chosen(data, captured_bytes, site.chosen, self.addresses)
+
+    def patch_columns(self, data: Any, places: Any, targets: Any) -> None:
+        """The same for the words of many sites at once: each of numpy bytes `data` at one of `places`, where it still
+        holds the captured address. All targets are known to stay where they are (`AddressMap.find_all`)."""
+        patch_columns(data, places, targets, self.addresses)
 
     def look(self, data: bytes, slots: Iterable[tuple[int, int]], own: Mapping[int, int]) -> Site:
         """The site of parameters, at (offset, bytes) each, of which the capture took no census: words that look like

@@ -69,6 +69,18 @@ def patch_words(data: bytearray, start: int, words: Iterable[Word], addresses: A
                 data[at : at + 8] = live.to_bytes(8, "little")
 
 
+def patch_columns(data: Any, places: Any, targets: Any, addresses: AddressMap) -> None:
+    """As `patch_words`, of numpy columns: the places of words in the bytes `data`, and what each points to. No two
+    words share a byte."""
+    import numpy
+
+    at = places[:, None] + numpy.arange(8)
+    held = data[at].view("<u8").reshape(-1) if len(places) else targets
+    live, known = addresses.find_all(targets)
+    change = known & (held == targets) & (live != targets)
+    data[at[change]] = live[change].astype("<u8").view("u1").reshape(-1, 8)
+
+
 def patch_lookalikes(data: bytes, addresses: AddressMap) -> tuple[bytes, int]:
     """`data` with every aligned word that looks like a pointer into moved memory made to follow it, and how many.
 

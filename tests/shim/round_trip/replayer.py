@@ -161,7 +161,7 @@ def replay(
     driver.answer_with(recorder)
     with SnapshotReader(folder / "x.rsnap") as reader, _watched(state.before, state.after):
         program = Program(reader, best_effort=False)
-        calls = program.setup + program.window
+        calls = [*program.setup, *program.window]
         # Calls that sum up which contexts are current are in the setup with no time of their own.
         state.labels = labels_of([call for call in calls if call.enter_ns], application)
         spans = plan_spans(program.ranges.values())

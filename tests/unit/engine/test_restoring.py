@@ -8,6 +8,7 @@ import pytest
 
 from replay.engine.checking.restoring import same_outputs_again
 from replay.engine.contents.own_variables import OwnVariable
+from replay.engine.execution.window import Window
 from replay.snapshot.schema import Range
 
 BUFFER = Range(1, "device", 0x1000, 8, 0, 0)
@@ -26,7 +27,7 @@ def session(run):
 
     return SimpleNamespace(
         program=SimpleNamespace(births={}, deaths={}, changes={}, seen={}),
-        window=[],
+        window=Window([]),
         restorable=[BUFFER, VARIABLE],
         contents=SimpleNamespace(copies=SimpleNamespace(written_digests=written_digests)),
         restore=restore,

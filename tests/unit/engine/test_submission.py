@@ -9,6 +9,8 @@ import pytest
 from replay.drivers import submission_library
 from replay.engine.arguments.prepared import Prepared
 from replay.engine.execution.submission import WORDS, Batch, in_batches
+from replay.engine.translation.translation import Late
+from replay.errors import EngineError
 from replay.snapshot.schema import Call
 
 pytestmark = pytest.mark.skipif(
@@ -40,6 +42,10 @@ def prepared(number, function, arguments, context=0, **words):
     return Prepared(Call(number, "cuLaunchKernel", "window", 1, [], 0), context, function, arguments, **words)
 
 
+def nothing_late(value, where):
+    raise AssertionError(f"{where} asks for {value}")
+
+
 def kinds(items):
     return [len(item.items) if isinstance(item, Batch) else item.call.number for item in items]
 
@@ -60,7 +66,7 @@ def test_calls_reach_their_functions_in_order_with_every_width_of_argument(recor
                  ctypes.c_uint64(values[3]), None, *map(ctypes.c_uint64, range(7))]  # fmt: skip
     window = [prepared(1, wide, arguments), prepared(2, none, []), prepared(3, wide, arguments)]
     (batch,) = in_batches(window, [True] * 3, ())
-    assert batch.submit() is None
+    assert batch.submit(nothing_late) is None
     assert recorder.calls == [
         ("wide", *values, None, *range(7)),
         ("none",),
@@ -106,5 +112,52 @@ def test_the_first_failure_that_counts_ends_a_batch_and_is_named(recorder):
     calls = [prepared(number, plain, [ctypes.c_uint64(number)]) for number in range(1, 6)]
     recorder.answers = {2: 600, 4: 700}  # of which the first is a call whose result depends on time
     (batch,) = in_batches(calls, [True, False, True, True, True], ())
-    assert batch.submit() == (calls[3], 700)
+    assert batch.submit(nothing_late) == (calls[3], 700)
     assert len(recorder.calls) == 4
+
+
+def test_what_the_window_makes_is_looked_up_once_for_each_submission(recorder):
+    plain = recorder.function("plain", ctypes.c_uint64, ctypes.c_uint64)
+    elsewhere = (ctypes.c_uint64 * 1)()
+    calls = [prepared(number, plain, [ctypes.c_uint64(number), 0]) for number in range(1, 4)]
+    for call, stream in zip(calls, (7, 8, 7), strict=True):
+        call.late_arguments.append(Late(1, "CUstream", stream))
+    calls[1].late_words.append(Late(ctypes.addressof(elsewhere), "CUstream", 7))
+    (batch,) = in_batches(calls, [True] * 3, ())
+    asked = []
+
+    def live(value, where):
+        asked.append((value.captured, where))
+        return 100 * len(asked) + value.captured
+
+    assert batch.submit(live) is None
+    assert recorder.calls == [("plain", 1, 107), ("plain", 2, 208), ("plain", 3, 107)]
+    assert elsewhere[0] == 107
+    assert asked == [(7, "call 1 cuLaunchKernel"), (8, "call 2 cuLaunchKernel")]
+    assert batch.submit(live) is None
+    assert recorder.calls[3:] == [("plain", 1, 307), ("plain", 2, 408), ("plain", 3, 307)]
+
+
+def test_an_object_that_is_not_there_is_an_error_before_any_call(recorder):
+    plain = recorder.function("plain", ctypes.c_uint64)
+    calls = [prepared(number, plain, [0]) for number in (1, 2)]
+    for call in calls:
+        call.late_arguments.append(Late(0, "CUstream", 7))
+    (batch,) = in_batches(calls, [True] * 2, ())
+
+    def live(value, where):
+        raise EngineError("uses a stream that is not there", where=where)
+
+    with pytest.raises(EngineError, match="not there") as raised:
+        batch.submit(live)
+    assert raised.value.where == "call 1 cuLaunchKernel"
+    assert recorder.calls == []
+
+
+@pytest.mark.parametrize(("c_type", "must"), [("CUgraphExec", True), ("CUstream", False)])
+def test_what_may_change_or_fail_is_looked_up_for_each_call(recorder, c_type, must):
+    plain = recorder.function("plain", ctypes.c_uint64)
+    calls = [prepared(number, plain, [0]) for number in (1, 2)]
+    for call in calls:
+        call.late_arguments.append(Late(0, c_type, 7))
+    assert kinds(in_batches(calls, [must] * 2, ())) == [1, 2]

@@ -9,7 +9,7 @@ from typing import Any
 
 from replay.engine.arguments.buffers import Buffers
 from replay.engine.attachments import Attachments
-from replay.engine.census import Census, Site, Word
+from replay.engine.census import CallSites, Census, Site, Word
 from replay.engine.checking.comparing import Comparing
 from replay.engine.contents.appearing import Appearing
 from replay.engine.contents.store import ContentStore
@@ -20,6 +20,7 @@ from replay.engine.placing.pieces import Placed
 from replay.engine.translation.translation import Translation
 from replay.outputs.comparison import Reading
 from replay.planning.spans import Span
+from replay.snapshot.calls import Calls
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import Call, Range, TensorMap
 
@@ -59,14 +60,17 @@ class Engine:
         reader: SnapshotReader | None = None,
         ranges: dict[int, Range] | None = None,
     ) -> None:
-        self.census = Census(calls={number: Site(words=found) for number, found in (words or {}).items()})
+        self.census = Census(
+            calls=CallSites({number: Site(words=found) for number, found in (words or {}).items()})
+        )
         self.notes = Notes()
         self.addresses = placed if isinstance(placed, AddressMap) else AddressMap(placed)
         spans = [item.span for item in self.addresses._placed]
         always = {n: Range(n, "host", span.address, span.size_bytes, 0, 0) for n, span in enumerate(spans, 1)}
+        window = Calls(calls)
         program: Any = SimpleNamespace(
             attachments=Attachments(reader, {}, {}),  # type: ignore[arg-type]
-            census=self.census, tensor_maps=maps or {}, setup=[], window=list(calls),
+            census=self.census, tensor_maps=maps or {}, setup=[], window=window, kinds=window.kinds,
             ranges=ranges or always, reader=reader,
             best_effort=False, expand_graphs=False,
         )  # fmt: skip

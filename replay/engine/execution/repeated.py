@@ -1,0 +1,167 @@
+"""Calls of a window that repeat a few templates, prepared as columns: one prepared call for each template, and all
+parameters in one buffer, whose words were translated at once.
+
+The templates are prepared as any other call is, and checked so. Only what an ordinary launch is goes this way: a call
+around which something has to be done, or whose parameters hold more than addresses of memory that stays where it is,
+is prepared by itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from replay.api.functions import by_symbol
+from replay.api.parts import PARAMETER_LAYOUT, split_key
+from replay.engine.arguments.prepared import Prepared
+from replay.engine.execution import submission
+from replay.engine.translation.translation import Late, Translation, put_word
+from replay.snapshot.calls import PARAMETERS, Repeats
+from replay.snapshot.schema import Call
+
+_ARGUMENT = split_key(PARAMETERS)[0]
+_ALIGNMENT = 16  # of the parameters of each call
+Prepare = Callable[[Call], Prepared | None]
+
+
+def divided(repeats: Repeats, translation: Translation) -> Iterator[Call | Repeats]:
+    """The same calls, by themselves those whose parameters cannot be translated as columns."""
+    import numpy
+
+    sites, numbers = translation.census.calls, numpy.asarray(repeats.numbers)
+    first, last = int(numbers[0]), int(numbers[-1])
+    more = [number for number in sites.more() if first <= number <= last]
+    calls, offsets, targets = sites.between(first, last)
+    _, settled = translation.addresses.find_all(targets)
+    order = numpy.lexsort((offsets, calls))
+    near = (numpy.diff(calls[order]) == 0) & (numpy.diff(offsets[order]) < 8)
+    alone = numpy.concatenate([numpy.array(more, "<i8"), calls[~settled], calls[order][1:][near]])
+    yield from repeats.without(numpy.flatnonzero(numpy.isin(numbers, alone)).tolist())
+
+
+class PreparedRepeats:
+    """Ready to be submitted. context: the captured context of all of them. templates: by their number, those that
+    occur."""
+
+    def __init__(self, repeats: Repeats, templates: dict[int, Prepared], translation: Translation) -> None:
+        import numpy
+
+        self.repeats, self.templates = repeats, templates
+        self.context = next(iter(templates.values())).context
+        self._which = numpy.asarray(repeats.which, "<u4")
+        sizes = numpy.diff(numpy.asarray(repeats.starts))
+        strides = -(-sizes // _ALIGNMENT) * _ALIGNMENT
+        self._starts = numpy.concatenate([[0], numpy.cumsum(strides)])
+        self._buffer = numpy.zeros(int(self._starts[-1]) + _ALIGNMENT, "u1")
+        captured, starts = numpy.frombuffer(repeats.parameters, "u1"), numpy.asarray(repeats.starts)
+        for size in numpy.unique(sizes).tolist():
+            calls, inside = numpy.flatnonzero(sizes == size), numpy.arange(size)
+            self._buffer[self._starts[calls][:, None] + inside] = captured[starts[calls][:, None] + inside]
+        numbers = numpy.asarray(repeats.numbers)
+        words, offsets, targets = translation.census.calls.between(int(numbers[0]), int(numbers[-1]))
+        places = numpy.minimum(numpy.searchsorted(numbers, words), len(numbers) - 1)
+        inside = (numbers[places] == words) & (offsets < sizes[places]) & (offsets + 8 <= sizes[places])
+        at = self._starts[places[inside]] + offsets[inside].astype("<i8")
+        translation.patch_columns(self._buffer, at, targets[inside])
+        self._table: Any = None
+        self._held: list[Any] = []
+
+    def __len__(self) -> int:
+        return len(self.repeats)
+
+    def item(self, at: int) -> Prepared:
+        """One of the calls by itself. Its parameters are in the buffer of all."""
+        call, template = self.repeats.call(at), self.templates[self.repeats.which[at]]
+        arguments, keep = list(template.arguments), list[Any]([self])
+        place = _place_of_parameters(template)
+        if place is not None:
+            begin = self._buffer.ctypes.data + int(self._starts[at])
+            offsets = _offsets(call)
+            pointers = (ctypes.c_void_p * max(len(offsets), 1))(*(begin + offset for offset in offsets))
+            keep.append(pointers)
+            arguments[place] = ctypes.c_void_p(ctypes.addressof(pointers))
+        return replace(template, call=call, arguments=arguments, keep=keep,
+                       late_arguments=list(template.late_arguments))  # fmt: skip
+
+    def part(self, begin: int, end: int) -> PreparedRepeats:
+        """The calls from one place to before another, in the same buffer."""
+        part = object.__new__(PreparedRepeats)
+        part.repeats = self.repeats.part(begin, end)
+        part.templates = {number: self.templates[number] for number, _, _, _ in part.repeats.places()}
+        part.context, part._buffer = self.context, self._buffer
+        part._which, part._starts = self._which[begin:end], self._starts[begin : end + 1]
+        part._table, part._held = None, []
+        return part
+
+    def submit(self, live: Callable[[Late, str], int]) -> tuple[Prepared, int] | None:
+        """As `Batch.submit`."""
+        if self._table is None:
+            self._make_table()
+        table, addresses = self._table
+        for number, template in self.templates.items():
+            for late in template.late_arguments:
+                table[number, 1 + late.place] = live(late, template.where)
+            for late in template.late_words:
+                put_word(late.place, live(late, template.where))
+        done, code = submission.submit_repeated(
+            table, self._which, self._buffer.ctypes.data + int(self._starts[0]), addresses
+        )
+        return None if done == len(self) else (self.item(done), code)
+
+    def _make_table(self) -> None:
+        """A row for each template, as submission/submit.c lays it out."""
+        import numpy
+
+        table = numpy.zeros((max(self.templates) + 1, submission.REPEATED_WORDS), "<u8")
+        most = 1
+        for number, template in self.templates.items():
+            words, place = submission.words_of(template) or [], _place_of_parameters(template)
+            offsets = numpy.array(_offsets(template.call), "<u8")
+            parameters = template.call.inputs.get(PARAMETERS, b"")
+            size = len(parameters) if isinstance(parameters, bytes) else 0
+            self._held.append(offsets)
+            table[number] = [*words, 1, submission.WORDS if place is None else place, len(offsets),
+                             offsets.ctypes.data, -(-size // _ALIGNMENT) * _ALIGNMENT]  # fmt: skip
+            most = max(most, len(offsets))
+        self._table = table, numpy.zeros(most, "<u8")
+
+
+def prepared_repeats(repeats: Repeats, prepare: Prepare, translation: Translation) -> PreparedRepeats | None:
+    """Calls that `divided` has put together; None where a template is no ordinary call, or they
+    are of several contexts."""
+    if submission.missing():
+        return None
+    templates: dict[int, Prepared] = {}
+    for number, at, _, _ in repeats.places():
+        template = prepare(repeats.call(at))
+        if template is None or not _is_ordinary(template):
+            return None
+        templates[number] = template
+    if len({template.context for template in templates.values()}) > 1:
+        return None
+    return PreparedRepeats(repeats, templates, translation)
+
+
+def _is_ordinary(item: Prepared) -> bool:
+    """Whether a call needs nothing but its function and words, of which some are handles to be looked up."""
+    late = [*item.late_arguments, *item.late_words]
+    given = item.first or item.then or item.outputs or item.host_outputs or item.creates
+    asks = any(value.c_type in ("CUdeviceptr", "CUgraphExec") for value in late)
+    return not (given or asks) and submission.is_function(item.function) and item.call.result == 0
+
+
+def _place_of_parameters(template: Prepared) -> int | None:
+    """Which argument points to the addresses of the parameters; None where there are none."""
+    if not template.call.inputs.get(PARAMETERS):
+        return None
+    parameters = by_symbol()[template.symbol or template.call.function].parameters
+    return next(at for at, parameter in enumerate(parameters) if parameter.name == _ARGUMENT)
+
+
+def _offsets(call: Call) -> list[int]:
+    layout = call.inputs.get(PARAMETER_LAYOUT, b"")
+    assert isinstance(layout, bytes)  # a call that repeats has it so
+    return [offset for offset, _ in struct.iter_unpack("<II", layout[: len(layout) // 8 * 8])]

@@ -1,0 +1,265 @@
+"""The calls of a snapshot, as a sequence that does not hold an object for each.
+
+A window may hold a million launches of a few kernels, which differ in their number, times and parameters. Neighbours
+that repeat one of a few calls are kept as columns (`Repeats`), and become a `Call` when somebody asks for one.
+`read_calls` is the one place that reads calls in this form.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import accumulate
+from typing import Any, overload
+
+from replay.api.functions import by_symbol
+from replay.api.parts import CONFIG_ATTRIBUTES, PARAMETER_LAYOUT, part_key
+from replay.api.vocabulary import Effect, Function, Keep, Role, Work
+from replay.snapshot.schema import Call, Source, from_wire
+
+SHORTEST = 4  # calls that are worth columns
+PARAMETERS = part_key("kernelParams", 0)
+_MAXIMUM_TEMPLATES = 65_536  # known at once
+_LARGEST = (1 << 63) - 1
+_Key = tuple[Any, ...]
+
+
+@dataclass
+class Repeats:
+    """Calls one after another, all successful, each like one of `templates` but for its number, times and parameters.
+
+    which: number of the template; starts: where its parameters begin, as long as the template's, and where the last
+    ones end. numbers ascend. gpu_ns: of those that were timed, by place.
+    """
+
+    templates: list[Call] = field(default_factory=list)
+    which: array[int] = field(default_factory=lambda: array("I"))
+    numbers: array[int] = field(default_factory=lambda: array("q"))
+    enter_ns: array[int] = field(default_factory=lambda: array("q"))
+    leave_ns: array[int] = field(default_factory=lambda: array("q"))
+    starts: array[int] = field(default_factory=lambda: array("q", [0]))
+    parameters: bytearray = field(default_factory=bytearray)
+    gpu_ns: dict[int, int] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.which)
+
+    def call(self, at: int) -> Call:
+        """The call at a place."""
+        template = self.templates[self.which[at]]
+        inputs, begin, end = template.inputs, self.starts[at], self.starts[at + 1]
+        if PARAMETERS in inputs:
+            inputs = {**inputs, PARAMETERS: bytes(self.parameters[begin:end])}
+        return replace(template, number=self.numbers[at], enter_ns=self.enter_ns[at],
+                       leave_ns=self.leave_ns[at], gpu_ns=self.gpu_ns.get(at), inputs=inputs)  # fmt: skip
+
+    def places(self) -> list[tuple[int, int, int, int]]:
+        """Of each template that occurs, in the order of the first places: its number, the places of its first and its
+        last call, and how many there are."""
+        import numpy
+
+        which = numpy.asarray(self.which, "<u4")
+        numbers, first, count = numpy.unique(which, return_index=True, return_counts=True)
+        _, back = numpy.unique(which[::-1], return_index=True)
+        found = zip(
+            numbers.tolist(), first.tolist(), (len(which) - 1 - back).tolist(), count.tolist(), strict=True
+        )
+        return sorted(found, key=lambda one: one[1])
+
+    def part(self, begin: int, end: int) -> Repeats:
+        """The calls from one place to before another."""
+        first, last = self.starts[begin], self.starts[end]
+        starts = self.starts[begin : end + 1]
+        return Repeats(
+            self.templates,
+            self.which[begin:end],
+            self.numbers[begin:end],
+            self.enter_ns[begin:end],
+            self.leave_ns[begin:end],
+            array("q", [start - first for start in starts]) if first else starts,
+            self.parameters[first:last],
+            {at - begin: value for at, value in self.gpu_ns.items() if begin <= at < end},
+        )
+
+    def without(self, places: Sequence[int]) -> Iterator[Call | Repeats]:
+        """All calls, those at these places, which ascend, by themselves."""
+        begin = 0
+        for at in [*places, len(self)]:
+            if at - begin >= SHORTEST:
+                yield self if at - begin == len(self) else self.part(begin, at)
+            else:
+                yield from map(self.call, range(begin, at))
+            if at < len(self):
+                yield self.call(at)
+            begin = at + 1
+
+
+class Calls(Sequence[Call]):
+    """Calls in their order. parts: those that are by themselves, and those that repeat."""
+
+    def __init__(self, parts: Iterable[Call | Repeats]) -> None:
+        self.parts = list(parts)
+        sizes = (len(part) if isinstance(part, Repeats) else 1 for part in self.parts)
+        self._ends = list(accumulate(sizes))
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    @overload
+    def __getitem__(self, place: int) -> Call: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Call]: ...
+    def __getitem__(self, place: int | slice) -> Call | list[Call]:
+        if isinstance(place, slice):
+            return [self[at] for at in range(*place.indices(len(self)))]
+        at = range(len(self))[place]
+        number = bisect_right(self._ends, at)
+        part = self.parts[number]
+        return part if isinstance(part, Call) else part.call(at - (self._ends[number] - len(part)))
+
+    def __iter__(self) -> Iterator[Call]:
+        for part in self.parts:
+            if isinstance(part, Call):
+                yield part
+            else:
+                yield from map(part.call, range(len(part)))
+
+    def kinds(self) -> Iterator[Call]:
+        """Every call by itself, and of those that repeat the first of each template: all there is to know but for
+        numbers, times and parameters."""
+        for part in self.parts:
+            if isinstance(part, Call):
+                yield part
+            else:
+                yield from (part.call(first) for _, first, _, _ in part.places())
+
+    def apart(self, numbers: Collection[int]) -> Calls:
+        """The same calls, those of these numbers by themselves."""
+        ordered = sorted(numbers)
+        parts: list[Call | Repeats] = []
+        for part in self.parts:
+            if isinstance(part, Call):
+                parts.append(part)
+                continue
+            first, last = bisect_right(ordered, part.numbers[0] - 1), bisect_right(ordered, part.numbers[-1])
+            found = ((number, bisect_right(part.numbers, number) - 1) for number in ordered[first:last])
+            parts += part.without([at for number, at in found if part.numbers[at] == number])
+        return Calls(parts)
+
+
+def read_calls(source: Source) -> Iterator[Call | Repeats]:
+    """The calls of a snapshot, in their order. Raises FormatError for one that does not fit."""
+    known: dict[_Key, Call] = {}
+    building = _Building()
+    for value in source.objects("call"):
+        key = _key(value)
+        template = known.get(key) if key is not None else None
+        if key is None or template is None:
+            call = from_wire(Call, value)
+            if key is None or not _repeats(call):
+                yield from building.done()
+                building = _Building()
+                yield call
+                continue
+            if len(known) >= _MAXIMUM_TEMPLATES:
+                known.clear()
+            template = known[key] = call
+        if not building.takes(template, value):
+            yield from building.done()
+            building = _Building()
+            if not building.takes(template, value):
+                yield from_wire(Call, value)
+    yield from building.done()
+
+
+class _Building:
+    """Calls that repeat, as far as they were read."""
+
+    def __init__(self) -> None:
+        self._repeats = Repeats()
+        self._number_of: dict[int, int] = {}  # of a template, by its id
+        self._last = -1
+
+    def takes(self, template: Call, value: dict[str, Any]) -> bool:
+        """Add a call like a template; False where it does not come after the others, or is not sound."""
+        repeats, number = self._repeats, value.get("number")
+        enter_ns, leave_ns, gpu_ns = value.get("enter_ns", 0), value.get("leave_ns", 0), value.get("gpu_ns")
+        for word in (number, enter_ns, leave_ns):
+            if type(word) is not int or not 0 <= word <= _LARGEST:
+                return False
+        if number <= self._last or not (gpu_ns is None or type(gpu_ns) is int):  # type: ignore[operator]
+            return False
+        which = self._number_of.get(id(template))
+        if which is None:
+            which = self._number_of[id(template)] = len(repeats.templates)
+            repeats.templates.append(template)
+        if gpu_ns is not None:
+            repeats.gpu_ns[len(repeats.which)] = gpu_ns
+        repeats.which.append(which)
+        repeats.numbers.append(number)  # type: ignore[arg-type]
+        repeats.enter_ns.append(enter_ns)
+        repeats.leave_ns.append(leave_ns)
+        repeats.parameters += value.get("inputs", {}).get(PARAMETERS, b"")
+        repeats.starts.append(len(repeats.parameters))
+        self._last = number  # type: ignore[assignment]
+        return True
+
+    def done(self) -> Iterator[Call | Repeats]:
+        if len(self._repeats) >= SHORTEST:
+            yield self._repeats
+        else:
+            yield from map(self._repeats.call, range(len(self._repeats)))
+
+
+_CONSTANT_INPUTS = (PARAMETER_LAYOUT, part_key("config", 0), CONFIG_ATTRIBUTES)
+
+
+def _key(value: Any) -> _Key | None:
+    """What calls that are alike have in common; None for one that cannot repeat."""
+    if not isinstance(value, dict) or value.get("function") not in _functions() or value.get("result") != 0:
+        return None
+    inputs = value.get("inputs", {})
+    if any(map(value.get, ("outputs", "kernels", "in_capture", "by_capture"))) or not isinstance(
+        inputs, dict
+    ):
+        return None
+    constants = tuple(map(inputs.get, _CONSTANT_INPUTS))
+    parameters = inputs.get(PARAMETERS)
+    if len(inputs) != (parameters is not None) + len(constants) - constants.count(None):
+        return None
+    size = len(parameters) if isinstance(parameters, bytes) else -1
+    key = (value["function"], value.get("section"), value.get("thread"), value.get("per_thread"),
+           value.get("arguments"), constants, size)  # fmt: skip
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key if parameters is None or size >= 0 else None
+
+
+def _repeats(call: Call) -> bool:
+    """Whether a call that `_key` let pass may be a template: the one place for its parameters is known."""
+    inputs = [call.inputs.get(name) for name in (PARAMETERS, *_CONSTANT_INPUTS)]
+    described = (PARAMETERS in call.inputs) == (PARAMETER_LAYOUT in call.inputs)
+    return described and all(value is None or isinstance(value, bytes) for value in inputs)
+
+
+@cache
+def _functions() -> frozenset[str]:
+    """Functions whose calls may repeat: launches of kernels, and what orders work by nothing but handles."""
+    return frozenset(name for name, row in by_symbol().items() if _may_repeat(row))
+
+
+def _may_repeat(row: Function) -> bool:
+    if row.unsupported or row.keep != Keep.WINDOW or not row.is_replayed or row.may_fail or row.polls:
+        return False
+    if row.effect == Effect.LAUNCH:
+        return True
+    orders = (
+        row.effect == Effect.NONE and (row.queues or row.waits) and not (row.custom or row.hint or row.sets)
+    )
+    plain = all(parameter.role in (Role.VALUE, Role.HANDLE) for parameter in row.parameters)
+    return orders and plain and row.work == Work.NONE
