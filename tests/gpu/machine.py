@@ -90,7 +90,8 @@ class Machine:
         """For Python stacks, which give the CPU driver PTX only when they are told to."""
         if not self.emulated:
             return self.environment
-        text = self.record.command([sys.executable, "-m", "replay.stacks"], environment=self.environment)
+        command = [sys.executable, "-m", "replay.stacks"]
+        text = self.record.command(command, environment=self.environment, folder=self.work)
         exports = (word for line in text.splitlines() for word in shlex.split(line.removeprefix("export ")))
         return {**self.environment, **dict(word.split("=", 1) for word in exports)}
 
