@@ -76,9 +76,8 @@ enum { LEAST_MAPPED_BYTES = 65536, SAMPLE_BYTES = 4096 };
 
 struct place {
   uint64_t address, bytes;
-  uint64_t offset; // in the file
-  const char *name;
-  bool found;
+  uint64_t offset;  // in the file
+  const char *name; // NULL: in none
 };
 
 static int look_into_object(struct dl_phdr_info *object, size_t size, void *data) {
@@ -92,7 +91,6 @@ static int look_into_object(struct dl_phdr_info *object, size_t size, void *data
       continue;
     place->offset = segment->p_offset + (place->address - start);
     place->name = object->dlpi_name;
-    place->found = true;
     return 1;
   }
   return 0;
@@ -119,7 +117,8 @@ static bool attach_mapped(struct call *call, unsigned parameter, unsigned part, 
   if (bytes < LEAST_MAPPED_BYTES)
     return false;
   dl_iterate_phdr(look_into_object, &place);
-  char *path = place.found ? realpath(place.name[0] != '\0' ? place.name : "/proc/self/exe", NULL) : NULL;
+  char *path =
+      place.name != NULL ? realpath(place.name[0] != '\0' ? place.name : "/proc/self/exe", NULL) : NULL;
   int descriptor = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
   struct stat status;
   uint32_t check;

@@ -19,7 +19,7 @@
 // pages of a mapping cost.
 #include "record/writer.h"
 
-#include "base/state.h"
+#include "record/call.h"
 #include "record/files.h"
 
 #include <fcntl.h>
@@ -50,6 +50,7 @@ struct file_header {
   uint8_t zero[12];
 };
 _Static_assert(sizeof(struct file_header) == 64, "FORMAT.md");
+_Static_assert(MAX_ATTACHMENTS *(INLINE_BYTES + 64) + 1024 < MAX_RECORD_BYTES, "call.h");
 
 static MUTEX(lock);
 static atomic_bool is_open;

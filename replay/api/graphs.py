@@ -105,9 +105,9 @@ def node_kinds() -> Iterator[tuple[NodeType, str, int, int, int]]:
         question, answer = QUESTIONS.get(kind, ("", ""))
         member = _MEMBERS.get(kind)
         context = next((name for name in ("copyCtx", "ctx") if question and hasattr(member, name)), "")
-        offsets = (getattr(member, name).offset if name else 0 for name in (answer, context))
+        first, second = (int(getattr(member, name).offset) if name else 0 for name in (answer, context))
         if question:
-            yield kind, question, ctypes.sizeof(member) if member else 0, *offsets
+            yield kind, question, ctypes.sizeof(member) if member else 0, first, second
 
 
 # The launch attributes that the driver has for nodes of graphs
@@ -133,7 +133,7 @@ def _is_set(attribute: Any) -> bool:
         LaunchAttributeId.PREFERRED_CLUSTER_DIMENSION,
     ):
         size = attribute.value.clusterDim
-        return max(size.x, size.y, size.z) > 1
+        return int(max(size.x, size.y, size.z)) > 1
     if attribute.id == LaunchAttributeId.DEVICE_UPDATABLE_KERNEL_NODE:
         return bool(attribute.value.deviceUpdatableKernelNode.deviceUpdatable)
     return True
@@ -407,7 +407,7 @@ def _parse_node(
     return replace(node, problem=_problem(node)), at
 
 
-_REFUSED = {
+_REFUSED: dict[int, str] = {
     NodeType.HOST: "a host function is the application's own code",
     NodeType.SEMAPHORE_WAIT: "it waits for another process or interface, which writes memory that is not captured",
 }
