@@ -92,6 +92,7 @@ def test_the_shell_lines_can_be_evaluated_twice(tmp_path):
         "PYTHON": sys.executable,
         "REPLAY_NATIVE_DIR": str(emulator.parent),
         "LD_LIBRARY_PATH": "/before",
+        "PYTHONSAFEPATH": "1",  # else the checkout in the working folder is imported
     }
     done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, check=True)
     shell = dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
