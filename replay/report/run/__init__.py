@@ -42,6 +42,7 @@ SHOWN_KERNELS = 4
 SHOWN_DIFFERENCES = 6
 SHOWN_LINES = 8
 SHOWN_NODES = 40
+SHOWN_FAILURES = 8  # windows
 
 
 def render_run(result: RunResult, screen: Screen, placement: bool = False) -> str:
@@ -97,8 +98,15 @@ def render_window_results(path: str, results: list[WindowResult], screen: Screen
     faults = sum(one.verification.fault is not None and one.verification.passes for one in done)
     headline = f"{shown(path)}: outputs of {matching} of {number(len(results), 'window')} match"
     headline += f", {number(faults, 'fault')} reproduced" if faults else ""
+    failed = [item for item in results if item.result is None]
+    reasons = [
+        flow(f"window {item.number} was not replayed: {shown(item.failure, 400)}", screen)
+        for item in failed[:SHOWN_FAILURES]
+    ]
+    if further := failed[SHOWN_FAILURES:]:
+        reasons.append(f"{number(len(further), 'further window')} not replayed")
     if quiet:
-        return headline
+        return "\n".join([headline, *reasons])
     columns = [
         Column("window", "right"),
         Column("launches", "right"),
@@ -112,14 +120,15 @@ def render_window_results(path: str, results: list[WindowResult], screen: Screen
     lines = [heading(headline, screen, everything), table(columns, rows, screen)]
     if any(result.timing is not None and result.timing.source == "modelled" for result in done):
         lines.append(flow(MODELLED, screen))
-    lines.append(f"All of one window: replay run {shown(path)} --window {results[0].number}")
+    lines += reasons
+    lines.append(f"All of one window: replay run {shown(path)} --window {(failed or results)[0].number}")
     return "\n".join(lines)
 
 
 def _window_cells(item: WindowResult) -> list[str]:
     result = item.result
     if result is None:
-        return ["", "", f"NOT REPLAYED: {shown(item.failure, 400)}", "", ""]
+        return ["", "", "NOT REPLAYED", "", ""]
     timing = result.timing or result.hot
     summary = None if timing is None else timing.gpu or timing.host
     return [

@@ -113,3 +113,13 @@ def test_the_proof_is_in_the_result_file(tmp_path):
     result = failed(MISSED, NUMBER)
     write_result(tmp_path / "r.rres", result)
     assert read_result(tmp_path / "r.rres") == result
+
+
+def test_windows_that_were_not_replayed_say_why_below_their_table_and_without_it():
+    why = [WindowResult(number, None, f"call {number} uses a stream") for number in range(2, 12)]
+    for quiet in (False, True):
+        text = render_window_results("x.rsnap", [WindowResult(1, make_result()), *why], WIDE, quiet=quiet)
+        assert "window 2 was not replayed: call 2 uses a stream\n" in text
+        assert text.count("uses a stream") == 8
+        assert "2 further windows not replayed" in text
+        assert text.count("NOT REPLAYED") == (0 if quiet else 10)
