@@ -106,7 +106,9 @@ class FirstPass:
             elif isinstance(event, Left):
                 self._leave(event.call)
             elif isinstance(event, Rows):
-                self._count(event)
+                self.calls += len(event)
+                words = self._parameter_words if self.objects.reached_by_handle else None
+                self._repeated.count(event, self.survey, launches_words=words)
             elif isinstance(event, (RawContents, RawCopy)):
                 if not self._inside():
                     continue
@@ -145,21 +147,6 @@ class FirstPass:
             named = np.isin(rows[:count].numbers, [*self._matched_names])
             count = int(named.argmax()) if named.any() else count
         return count
-
-    def _count(self, rows: Rows) -> None:
-        """Such calls."""
-        survey = self.survey
-        self.calls += len(rows)
-        survey.window_calls += len(rows)
-        for learned, count in self._repeated.counted(rows):
-            survey.functions[learned.function.symbol] += count
-            if learned.kernel is not None:
-                survey.launches += count
-                survey.unnamed_launches += count if learned.unnamed else 0
-                learned.kernel.launches += count
-                learned.kernel.taken += count
-        words = self._parameter_words if self.objects.reached_by_handle else None
-        self._repeated.touch(rows, launches_words=words)
 
     def _end_window(self) -> Survey:
         survey = self.survey

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from replay.api.parts import part_key
 from replay.api.vocabulary import Function
 from replay.pack.contents.allocations import Allocations
-from replay.pack.survey.findings import KernelDraft
+from replay.pack.survey.findings import KernelDraft, Survey
 from replay.pack.survey.handles import Key, handles_in
 from replay.pack.survey.state import Made, Objects
 from replay.raw.columns import CLASSES, U64, Places, Rows, attached, touched_arguments
@@ -95,15 +94,22 @@ class Repeated:
         launches = self._launches[rows.classes]
         return int(launches.argmax()) if launches.any() else len(rows)
 
-    def counted(self, rows: Rows) -> Iterator[tuple[Learned, int]]:
-        """What they do, and how many of them do that."""
+    def count(self, rows: Rows, survey: Survey, *, launches_words: set[int] | None) -> None:
+        """Calls that are `known`. launches_words: receives all words that launches may have as addresses."""
+        survey.window_calls += len(rows)
         counts = np.bincount(rows.classes)
         for of_class in np.flatnonzero(counts).tolist():
-            yield self._learned[of_class], int(counts[of_class])
+            learned, count = self._learned[of_class], int(counts[of_class])
+            survey.functions[learned.function.symbol] += count
+            if learned.kernel is not None:
+                survey.launches += count
+                survey.unnamed_launches += count if learned.unnamed else 0
+                learned.kernel.launches += count
+                learned.kernel.taken += count
+        self._touch(rows, launches_words)
 
-    def touch(self, rows: Rows, *, launches_words: set[int] | None) -> None:
-        """The memory that they name is touched, in their order. launches_words: receives all words that launches may
-        have as addresses."""
+    def _touch(self, rows: Rows, launches_words: set[int] | None) -> None:
+        """The memory that they name is touched, in their order."""
         spans = self._allocations.untouched_spans() if len(rows) * 4 > FEW_WORDS else None
         if spans is not None and not len(spans[0]) and launches_words is None:
             return

@@ -12,11 +12,12 @@ import pytest
 
 from replay.api.vocabulary import Moment, NoteCode
 from replay.pack import blocks, pack
+from replay.pack.survey import repeated
 from replay.raw import records
 from replay.raw.columns import Scanner
 from replay.snapshot.container import SnapshotReader
 
-from ..raw_writer import CONTEXT, FUNCTION, MODULE, THREAD, RawWriter, word
+from ..raw_writer import CONTEXT, FUNCTION, MODULE, PTX, THREAD, RawWriter, word
 
 ADDRESS = 0x10_0000_0000
 KINDS = ("kernel", "call", "range", "change", "tensor_map", "census", "note", "summary")
@@ -85,7 +86,7 @@ class Program:
         actions = [
             (self.launch, 60), (self.copy, 10), (self.record, 10), (self.wait, 5), (self.read, 4), (self.fill, 6),
             (self.allocate, 2), (self.free, 2), (self.event, 1), (self.stream, 1), (self.context, 1),
-            (self.load, 1), (self.note, 1), (self.odd_layout, 0.5),
+            (self.load, 1), (self.reload, 0.5), (self.note, 1), (self.odd_layout, 0.5),
         ]  # fmt: skip
         choose.choices([action for action, _ in actions], [weight for _, weight in actions])[0]()
         while len(self.open) > 4 or (self.open and choose.random() < 0.8):
@@ -189,6 +190,17 @@ class Program:
         self.call("cuModuleGetFunction", [0x7018, MODULE, 0x7020], {"name": name}, {"hfunc": word(function)},
                   thread=THREAD)  # fmt: skip
 
+    def reload(self) -> None:
+        """The same handles for other kernels."""
+        self.call("cuModuleUnload", [MODULE], thread=THREAD)
+        self.call(
+            "cuModuleLoadData", [0x7008, 0x7010], {"image": PTX}, {"module": word(MODULE)}, thread=THREAD
+        )
+        for function in [*self.kernels]:
+            name = b"reloaded%d" % self.random.randrange(3)
+            self.call("cuModuleGetFunction", [0x7018, MODULE, 0x7020], {"name": name}, {"hfunc": word(function)},
+                      thread=THREAD)  # fmt: skip
+
     def allocate(self) -> None:
         address = ADDRESS + (self.random.randrange(8) << 20)
         if address not in self.memory:
@@ -239,6 +251,7 @@ def test_a_random_program_is_packed_as_if_each_call_were_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     windows = 1 + seed % 3
+    monkeypatch.setattr(repeated, "FEW_WORDS", 64 * (seed // 2 % 2))
     writer = Program(tmp_path / "raw.rcap", seed).run(400 if seed % 2 else 120, windows)
     if seed % 4 == 3:
         writer.kill()
@@ -274,18 +287,20 @@ def test_a_damaged_record_ends_both_ways_of_packing_alike(
     assert said(columns) == said(one_by_one)
 
 
+@pytest.mark.usefixtures("in_small_pieces")
+@pytest.mark.parametrize("between", [30, 600], ids=["in one block", "in another block"])
 def test_a_call_that_begins_twice_is_found_among_repeated_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, between: int
 ) -> None:
     program = Program(tmp_path / "raw.rcap", 1)
     writer = program.run(1, 1)
     writer.open_window("launch 2")
     inside = writer.enter("cuCtxSynchronize", [], thread=THREAD + 1)
-    for _ in range(30):
+    for _ in range(between):
         writer.call("cuEventRecord", [0xE0, 0])
     writer.number = inside - 1
     writer.call("cuEventRecord", [0xE0, 0])
-    writer.number += 60
+    writer.number += 2 * between
     writer.call("cuEventRecord", [0xE0, 0])
     writer.close_window()
     writer.close()
