@@ -8,6 +8,9 @@ On the built-in CPU driver, side by side in rounds, the least of each side count
   Its kernel takes next to no time, so all of it is the tool's own.
 - a window of 10,000 launches of a kernel that does nothing, replayed, beside a loop in C that launches it as often:
   host time of a launch in nanoseconds, the driver's own included, and as a ratio to the loop.
+- whole windows (`--all`) of 10,000 and of 100,000 such launches: CPU time of `replay run --no-timing` with its workers
+  for each launch between the two, so that what a command takes anyway is left out, less that of the loop in C; CPU time
+  of loading the calls for each launch, and the memory that this takes.
 - loading memory, from the stage of that name to the next, beside `zstd -d` of the same bytes, compressed at level 1,
   into a file beside it. Loading ends with the bytes in the driver's memory and every one of them checked by BLAKE3;
   `zstd -d` ends with them in the page cache, checked by XXH64, zeros left out as a hole. Both read a file that was just
@@ -42,6 +45,7 @@ QUICK_TARGET_S = 1.2
 QUICK_BYTES = 10_000_000
 LAUNCH_TARGET_NS = 3_000.0
 LAUNCH_TARGET_RATIO = 4.0
+WINDOW_TARGET_NS = 2_000.0
 LOAD_TARGET_RATIO = 1.0
 IMPORTS = "import blake3, msgpack, zstandard, typer, cuda.bindings.driver"
 
@@ -170,6 +174,62 @@ def launches(folder: Path, rounds: int, count: int) -> dict[str, object]:
     }
 
 
+LOADING = """
+import resource, sys, time
+from replay.engine.program import Program
+from replay.snapshot.container import SnapshotReader
+begin, held = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+with SnapshotReader(sys.argv[1]) as reader:
+    Program(reader, best_effort=False)
+print(time.process_time() - begin, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - held) * 1024)
+"""
+
+
+def windows(folder: Path, rounds: int, counts: tuple[int, int]) -> dict[str, object]:
+    """Windows that are whole programs, a short one and a long one."""
+    from replay.drivers import emulator_library
+
+    application, ptx = folder / "whole", str(HERE / "submission" / "noop.ptx")
+    source = str(HERE / "submission" / "launches.c")
+    subprocess.run([os.environ.get("CC", "cc"), "-O2", source, "-o", str(application), "-ldl"], check=True)
+    environment = {**os.environ, "LD_LIBRARY_PATH": str(emulator_library().parent)}
+    in_c: list[float] = []
+    runs: dict[int, list[Cost]] = {count: [] for count in counts}
+    loads: dict[int, list[tuple[float, int]]] = {count: [] for count in counts}
+    snapshots = {
+        count: capture(folder, f"whole-{count}.rsnap", ["--all"], [str(application), ptx, str(count), "1"])
+        for count in counts
+    }
+    for _ in range(rounds):
+        done = subprocess.run([str(application), ptx, str(counts[1]), "1"], env=environment, check=True,
+                              capture_output=True, text=True)  # fmt: skip
+        in_c.append(float(done.stdout.split()[0]))
+        for count, snapshot in snapshots.items():
+            runs[count].append(
+                process(replay("run", "--driver", "emulator", "--no-timing", "-q", str(snapshot)))
+            )
+            told = subprocess.run([sys.executable, "-c", LOADING, str(snapshot)], check=True, text=True,
+                                  capture_output=True, env={**os.environ, "PYTHONSAFEPATH": "1"})  # fmt: skip
+            seconds, held = told.stdout.split()
+            loads[count].append((float(seconds), int(held)))
+    short, long = counts
+    cost = {count: least(found).cpu_s for count, found in runs.items()}
+    load = {count: min(seconds for seconds, _ in found) for count, found in loads.items()}
+    memory = {count: min(held for _, held in found) for count, found in loads.items()}
+    ns = (cost[long] - cost[short]) / (long - short) * 1e9
+    return {
+        "launches": list(counts),
+        "run_cpu_s": [cost[short], cost[long]],
+        "run_ns_per_launch": ns,
+        "c_loop_cpu_ns_per_launch": min(in_c),
+        "added_ns_per_launch": ns - min(in_c),
+        "load_ns_per_launch": (load[long] - load[short]) / (long - short) * 1e9,
+        "load_bytes_per_launch": (memory[long] - memory[short]) / (long - short),
+        "target_added_ns": WINDOW_TARGET_NS,
+        "met": ns - min(in_c) <= WINDOW_TARGET_NS,
+    }
+
+
 def large_memory() -> Any:
     """The program whose memory is loaded, as a module."""
     specification = importlib.util.spec_from_file_location("large_memory", HERE / "large_memory.py")
@@ -234,7 +294,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--bytes", type=int, default=512 << 20, help="memory to load")
     parser.add_argument("--launches", type=int, default=10_000)
-    parser.add_argument("--only", choices=("quick", "launches", "loading"))
+    parser.add_argument("--only", choices=("quick", "launches", "windows", "loading"))
     parser.add_argument("--folder", type=Path, help="where to work; default: the folder for temporary files")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
@@ -247,6 +307,8 @@ def main() -> int:
             found["quick"] = quick(folder, options.rounds)
         if options.only in (None, "launches"):
             found["launches"] = launches(folder, options.rounds, options.launches)
+        if options.only in (None, "windows"):
+            found["windows"] = windows(folder, options.rounds, (options.launches, 10 * options.launches))
         if options.only in (None, "loading"):
             found["loading"] = loading(folder, options.rounds, options.bytes)
     for title, figures in found.items():
