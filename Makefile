@@ -13,7 +13,7 @@ LOG := $(VENV)/setup.log
 BUILD_TOOLS := $(VENV)/build-tools
 # What the installed package is made from. Paths are relative, so the checkout may be in a folder with a space.
 SOURCES := pyproject.toml CMakeLists.txt README.md \
-  $(shell find replay interposer emulator submission cmake -type f -not -path '*/__pycache__/*' -not -path '*/_native/*' 2>/dev/null)
+  $(shell find replay interposer emulator submission scanning cmake -type f -not -path '*/__pycache__/*' -not -path '*/_native/*' 2>/dev/null)
 # Without this, `python -m` would import replay from the checkout, which has no native libraries beside it.
 export PYTHONSAFEPATH := 1
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

@@ -1,4 +1,4 @@
-"""Runs clang-tidy, with the checks of .clang-tidy, over the shim, the CPU driver and submission/.
+"""Runs clang-tidy, with the checks of .clang-tidy, over the shim, the CPU driver, submission/ and scanning/.
 
 usage: python .ci/tidy.py    after `make setup`
 
@@ -19,7 +19,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 PROCESSES = 2
-_READ = re.compile(r"/(interposer|emulator|emulator_exec|emulator_operations|runtime13|submission)\.dir/")
+_READ = re.compile(
+    r"/(interposer|emulator|emulator_exec|emulator_operations|runtime13|submission|scanning)\.dir/"
+)
 _FINDING = re.compile(r"^(/.*?):(\d+:\d+: )(?:warning|error): (.*)$", re.MULTILINE)
 
 

@@ -2,6 +2,7 @@
 
     python benchmarks/capture.py [--bytes N] [--windows N] [--launches N] [--rounds N] [--driver DIR]
                                  [--folder DIR] [--output FILE.json]
+    python benchmarks/capture.py --long 10000,100000,1000000 [--driver DIR] [--folder DIR] [--output FILE.json]
 
 Side by side in rounds, medians of the rounds:
 - copy: what the application was held up for by the first copy and the comparison at the window's end, against a
@@ -9,6 +10,8 @@ Side by side in rounds, medians of the rounds:
 - pack: `replay pack` against zstd at level 1 with all threads on the same bytes, both until the file is on the disk;
 - each: the whole of `replay capture --each` with --windows launches that change 1 % of the buffer each, against one;
 - window: launches packed per second in a window of --launches launches, and in one four times as long.
+With --long only windows of so many launches of many_launches.py: what packing each takes, how large it gets, and what
+reading its raw records once takes.
 CPU times are given beside the wall times that the targets are for: other work on the machine disturbs them less.
 Exits 1 when a target is missed, 3 when it cannot run.
 """
@@ -36,13 +39,32 @@ from snapshot import COMPRESS, Usage, measured
 
 HERE = Path(__file__).resolve().parent
 PROGRAM = HERE / "changing_memory.py"
+LONG_PROGRAM = HERE / "many_launches.py"
 COPY_TARGET_RATIO = 1.2  # of the time of a plain copy, at most
 PACK_TARGET_RATIO = 1.0  # of the throughput of zstd, at least
 PACK_TARGET_BYTES = 1_000_000_000
 EACH_TARGET_SIZE = 2.2  # of the size and the time of one launch, at most
 EACH_TARGET_TIME = 5.0
 LINEAR_TARGET = 1.25  # time a launch in a window four times as long, at most
+LONG_TARGET_LAUNCHES = 100_000  # windows of fewer are the start of a command, and their buffers are not full
+LONG_TARGET_RATE = 100_000  # launches per CPU second
+LONG_TARGET_BYTES = 12  # of file for each launch more
+LONG_TARGET_MEMORY = 1.2  # resident in the longest window, of that in the shortest of these, at most
 PIECE_BYTES = 8 << 20
+
+# Goes through the raw records once, checks included, and prints the CPU seconds that this took.
+READ_RECORDS = """
+import sys, time
+from pathlib import Path
+from replay.raw.columns import Scanner
+from replay.raw.records import RawFile
+scanner, began = Scanner(), time.process_time()
+for path in Path(sys.argv[1]).glob("calls.*.bin"):
+    with RawFile(path) as raw:
+        for piece in raw.pieces(scanner):
+            pass
+print(time.process_time() - began)
+"""
 
 
 def plain_copy(folder: Path, size_bytes: int) -> float:
@@ -115,6 +137,52 @@ def whole_capture(snapshot: Path, driver: str | None, size_bytes: int, windows: 
     return measured([*command, str(snapshot), "--", *program(size_bytes, windows, 1)], snapshot)
 
 
+def long_windows(options: argparse.Namespace) -> int:
+    """Measure, print, and return an exit status."""
+    samples = []
+    for launches in map(int, options.long.split(",")):
+        with tempfile.TemporaryDirectory(prefix="replay-benchmark-", dir=options.folder) as name:
+            snapshot = Path(name) / "long.rsnap"
+            command = [sys.executable, str(LONG_PROGRAM), str(launches)]
+            raw = raw_capture(Path(name), options.driver, command, all="1")
+            read = subprocess.run(
+                [sys.executable, "-c", READ_RECORDS, str(raw)], check=True, capture_output=True, text=True
+            )
+            used = [pack(raw, snapshot) for _ in range(options.rounds)]
+            cpu_s = min(one.cpu_seconds for one in used)
+            samples.append(
+                {
+                    "launches": launches,
+                    "cpu_s": cpu_s,
+                    "launches_per_cpu_s": launches / cpu_s,
+                    "reading_cpu_s": float(read.stdout),
+                    "bytes": snapshot.stat().st_size,
+                    "raw_bytes": sum(path.stat().st_size for path in raw.glob("calls.*.bin")),
+                    "resident_bytes": max(one.resident_bytes for one in used),
+                }
+            )
+        last = samples[-1]
+        print(
+            f"{launches:9,} launches: {last['launches_per_cpu_s']:9,.0f} a CPU second ({cpu_s:.2f} s; reading the "
+            f"records once {last['reading_cpu_s']:.2f} s), {last['bytes'] / launches:.1f} bytes each (raw "
+            f"{last['raw_bytes'] / launches:.0f}), {last['resident_bytes'] / 1e6:.0f} MB resident"
+        )
+    shortest, longest = samples[0], samples[-1]
+    more = max(1, longest["launches"] - shortest["launches"])
+    long = [one for one in samples if one["launches"] >= LONG_TARGET_LAUNCHES] or samples[-1:]
+    met = {
+        "rate": min(one["launches_per_cpu_s"] for one in long) >= LONG_TARGET_RATE,
+        "bytes": longest["bytes"] - shortest["bytes"] <= LONG_TARGET_BYTES * more,
+        "memory": longest["resident_bytes"] <= LONG_TARGET_MEMORY * long[0]["resident_bytes"],
+    }
+    if options.output:
+        document = {"benchmark": "long windows", "samples": samples, "met": met}
+        options.output.write_text(json.dumps(document, indent=1) + "\n")
+    missed = [name for name, holds in met.items() if not holds]
+    print(f"missed: {', '.join(missed)}" if missed else "all targets met")
+    return 1 if missed else 0
+
+
 def main() -> int:
     """Measure, print, and return an exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -124,8 +192,11 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--driver", help="system, emulator or a folder; the GPU's if there is one")
     parser.add_argument("--folder", type=Path, help="where to work; default: the folder for temporary files")
+    parser.add_argument("--long", metavar="N,N", help="only windows of so many launches")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
+    if options.long:
+        return long_windows(options)
     samples: dict[str, list[float]] = {}
     resident_bytes: dict[str, int] = {}
 

@@ -23,6 +23,7 @@ LINKER_NAME = "libcuda.so"
 INTERPOSER_NAME = "libreplay_interposer.so"
 STAND_IN_NAME = "libreplay_driver.so"
 SUBMISSION_NAME = "libreplay_submit.so"
+SCANNING_NAME = "libreplay_scan.so"
 
 # Device files of the Linux driver, and of the same driver under Windows Subsystem for Linux.
 _DEVICE_FILES = (Path("/dev/nvidiactl"), Path("/dev/dxg"))
@@ -92,6 +93,12 @@ def _part_of_capture(name: str, what: str) -> Path:
 def submission_library() -> Path | None:
     """The loop that submits a window's calls; None when this installation has none, and Python does it."""
     path = native_folder() / SUBMISSION_NAME
+    return path if path.is_file() else None
+
+
+def scanning_library() -> Path | None:
+    """What goes through raw records for packing; None when this installation has none, and Python does it."""
+    path = native_folder() / SCANNING_NAME
     return path if path.is_file() else None
 
 

@@ -36,6 +36,12 @@ def ls(
     ],
     section: Annotated[str, option("setup|window", "Only the calls of this section.")] = "",
     function: Annotated[str, option("REGEX", "Only calls of matching functions.")] = "",
+    begin: Annotated[
+        int,
+        option(
+            "N", "Only calls from this number on; a long window is not read up to there.", "--from", min=0
+        ),
+    ] = 0,
     window: Window = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -55,16 +61,16 @@ def ls(
     from replay.snapshot.contents import Snapshot
     from replay.text import Screen
 
-    keep = _filter(subject, section, function)
+    keep = _filter(subject, section, function, begin)
     with Snapshot(snapshot, tolerant=True) as opened:
         if window is not None:
             opened.choose_window(window)
         whole = window is None and subject is not Subject.windows
         if json:
-            print_streamed(LISTS[subject.value], _items(opened, subject, keep, whole=whole))
+            print_streamed(LISTS[subject.value], _items(opened, subject, keep, begin, whole=whole))
         else:
             list_lines = _lines_of_all if whole else _lines
-            for line in list_lines(opened, subject, keep, Screen.of_stdout()):
+            for line in list_lines(opened, subject, keep, begin, Screen.of_stdout()):
                 put_one_of_many(line)
         if subject is Subject.windows and not json and not quiet and not opened.reader.window_count:
             typer.echo(f"replay: {snapshot}: has one window; `replay info` shows it", err=True)
@@ -73,32 +79,34 @@ def ls(
     return 0
 
 
-def _filter(subject: Subject, section: str, function: str) -> Any:
+def _filter(subject: Subject, section: str, function: str, begin: int) -> Any:
     import re
 
     from replay.errors import UsageError
 
-    if (section or function) and subject is not Subject.calls:
-        raise UsageError("--section and --function choose among calls", where=subject.value)
+    if (section or function or begin) and subject is not Subject.calls:
+        raise UsageError("--section, --function and --from choose among calls", where=subject.value)
     if section not in ("", "setup", "window"):
         raise UsageError(f"no such section: {section!r}", where="--section", next="give setup or window")
     try:
         pattern = re.compile(function)
     except re.error as error:
         raise UsageError(f"not a regular expression: {error}", where="--function") from None
-    return lambda call: (not section or call.section == section) and pattern.search(call.function)
+    return lambda call: (
+        call.number >= begin and (not section or call.section == section) and pattern.search(call.function)
+    )
 
 
-def _lines_of_all(opened: Snapshot, subject: Subject, keep: Any, screen: Screen) -> Iterator[str]:
+def _lines_of_all(opened: Snapshot, subject: Subject, keep: Any, begin: int, screen: Screen) -> Iterator[str]:
     from replay.report.snapshot import render_window_title
 
     for window in opened.each_window():
         if window is not None:
             yield render_window_title(window, screen)
-        yield from _lines(opened, subject, keep, screen)
+        yield from _lines(opened, subject, keep, begin, screen)
 
 
-def _items(opened: Snapshot, subject: Subject, keep: Any, *, whole: bool) -> Iterator[Any]:
+def _items(opened: Snapshot, subject: Subject, keep: Any, begin: int, *, whole: bool) -> Iterator[Any]:
     """For JSON. whole: of all windows, one after another."""
     from replay.inspection import listed
     from replay.inspection.launches import with_kernels
@@ -110,7 +118,7 @@ def _items(opened: Snapshot, subject: Subject, keep: Any, *, whole: bool) -> Ite
     for part in opened.each_window() if whole else (None,):
         window = None if part is None else part.number
         if subject is Subject.calls:
-            for call, kernel in with_kernels(opened.calls()):
+            for call, kernel in with_kernels(opened.calls(begin)):
                 if keep(call):
                     yield listed.ListedCall(
                         **vars(call), kernel=kernel.name, image=kernel.image, window=window
@@ -126,14 +134,14 @@ def _items(opened: Snapshot, subject: Subject, keep: Any, *, whole: bool) -> Ite
                 yield listed.ListedImage(**vars(image), holds=holds, window=window)
 
 
-def _lines(opened: Snapshot, subject: Subject, keep: Any, screen: Screen) -> Iterator[str]:
+def _lines(opened: Snapshot, subject: Subject, keep: Any, begin: int, screen: Screen) -> Iterator[str]:
     from itertools import islice
 
     from replay.report import snapshot as report
     from replay.snapshot.contents import describe_images
 
     if subject is Subject.calls:
-        yield from _calls(opened, keep)
+        yield from _calls(opened, keep, begin)
         return
     subjects: dict[Subject, tuple[Iterator[Any], Callable[[Any, Screen], str]]] = {
         Subject.kernels: (opened.kernels(), report.render_kernels),
@@ -153,7 +161,7 @@ def _lines(opened: Snapshot, subject: Subject, keep: Any, screen: Screen) -> Ite
             break
 
 
-def _calls(opened: Snapshot, keep: Any) -> Iterator[str]:
+def _calls(opened: Snapshot, keep: Any, begin: int) -> Iterator[str]:
     from collections import Counter
 
     from replay.inspection.launches import with_kernels
@@ -161,7 +169,7 @@ def _calls(opened: Snapshot, keep: Any) -> Iterator[str]:
     from replay.report.snapshot import render_call
 
     count = Counter(kernel.name for kernel in opened.kernels())
-    for call, kernel in with_kernels(opened.calls()):
+    for call, kernel in with_kernels(opened.calls(begin)):
         if keep(call):
             image = kernel.image if count[kernel.name] > 1 else ""
             yield render_call(call, describe(call), kernel.name, image)

@@ -22,6 +22,9 @@ def pack(
     window: Annotated[
         int | None, option("N", "Only this window, of a capture that has several.", "--window", min=1)
     ] = None,
+    ignore_space: Annotated[
+        bool, flag("--ignore-space", "Begin even where the disk may have too little room.")
+    ] = False,
     json: Json = False,
     quiet: Quiet = False,
 ) -> int:
@@ -48,7 +51,9 @@ def pack(
     path = output if output is not None else Path(f"{raw.absolute().name.removesuffix('.rcap')}.rsnap")
     check_output(path)
     with Progress("packing", content_bytes(raw), hidden=quiet or json) as progress:
-        report = build(raw, path, progress.advance, full_images=full_images, window=window)
+        report = build(
+            raw, path, progress.advance, full_images=full_images, window=window, ignore_space=ignore_space
+        )
     if not quiet:
         for line in [*report.problems, *(text for item in report.snapshots for text in snapshot_lines(item))]:
             print(f"replay: {shown(line)}", file=sys.stderr)

@@ -2,63 +2,110 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from replay.errors import DamagedError
+from replay.pack.blocks import Templates
 from replay.pack.contents.writer import ContentsWriter
 from replay.pack.process import Process
 from replay.pack.survey import Survey, is_image
 from replay.pack.survey.state import SetupCall
 from replay.raw.attachments import RawAttachment
+from replay.raw.columns import CLASSES, Rows
 from replay.raw.decode import Decoder
 from replay.raw.events import Entered, Left, RawCall, RawNote
 from replay.snapshot import schema
 from replay.snapshot.container.writer import SnapshotWriter
 from replay.snapshot.schema import INLINE_BYTES, Attachment, Contents, to_wire
 
+Item = RawCall | tuple[Rows, Templates]
+
+
+@dataclass
+class _Held:
+    """A call, or calls of classes, that those before it hold back until these were answered. window: from 1."""
+
+    window: int
+    item: Item
+    answered: bool
+
 
 class WindowCalls:
-    """The calls of one window after the other, each with its answer, in the order in which they began.
+    """The calls of one window after the other, each with its answer, in the order in which they began; those that are
+    like one before them as rows.
 
     A call that waits for its answer holds back those that began after it.
     """
 
     def __init__(self, decoder: Decoder) -> None:
+        self._decoder = decoder
         self._found = self._all(decoder)
-        self._next: tuple[int, RawCall] | None = None
+        self._next: _Held | None = None
+        self._window, self._inside = 0, False
+        self._waiting: deque[_Held] = deque()  # in the order of their beginning
+        self._forget()
 
-    def of_window(self, window: int) -> Iterator[RawCall]:
+    def _forget(self) -> None:
+        # Never changed but by additions: rows that were given out keep it.
+        self._templates: Templates = {}
+        self._known = np.zeros(CLASSES, bool)
+        self._layouts, self._generation = self._decoder.layouts_changed, -1
+
+    def of_window(self, window: int) -> Iterator[Item]:
         """The calls of a window, from 1; windows that came before it are passed over."""
         while True:
-            item = self._next if self._next is not None else next(self._found, None)
-            self._next = item
-            if item is None or item[0] > window:
+            held = self._next if self._next is not None else next(self._found, None)
+            self._next = held
+            if held is None or held.window > window:
                 return
             self._next = None
-            if item[0] == window:
-                yield item[1]
+            if held.window == window:
+                yield held.item
 
-    @staticmethod
-    def _all(decoder: Decoder) -> Iterator[tuple[int, RawCall]]:
-        inside, window = False, 0
-        waiting: dict[int, tuple[int, RawCall]] = {}  # in the order of their beginning
-        answered: set[int] = set()
-        for event in decoder.events():
+    def take(self, rows: Rows) -> int:
+        """Calls of which one of the same class came before in the window (`decode.Ordinary`)."""
+        if not self._inside:
+            return 0
+        if self._generation != rows.block.generation or self._layouts != self._decoder.layouts_changed:
+            self._forget()
+            self._generation = rows.block.generation
+        is_known = self._known[rows.classes]
+        return len(rows) if is_known.all() else int(is_known.argmin())
+
+    def _all(self, decoder: Decoder) -> Iterator[_Held]:
+        unanswered: dict[int, _Held] = {}
+        for event in decoder.events(self):
             if isinstance(event, RawNote):
                 if event.code == "WINDOW_OPEN":
-                    inside, window = True, window + 1
+                    self._inside, self._window = True, self._window + 1
+                    self._forget()
                 elif event.code == "WINDOW_CLOSE":
-                    inside = False
+                    self._inside = False
+            elif isinstance(event, Rows):
+                self._waiting.append(_Held(self._window, (event, self._templates), answered=True))
             elif isinstance(event, Entered):
-                if inside:
-                    waiting[event.call.number] = (window, event.call)
-            elif isinstance(event, Left) and event.call.number in waiting:
-                answered.add(event.call.number)
-                while waiting and (first := next(iter(waiting))) in answered:
-                    answered.discard(first)
-                    yield waiting.pop(first)
-        yield from waiting.values()
+                if self._inside:
+                    held = _Held(self._window, event.call, answered=False)
+                    unanswered[event.call.number] = held
+                    self._waiting.append(held)
+            elif isinstance(event, Left) and event.call.number in unanswered:
+                held = unanswered.pop(event.call.number)
+                held.answered = True
+                if event.call.of_class >= 0 and held.window == self._window:
+                    self._learn(event.call)
+            while self._waiting and self._waiting[0].answered:
+                yield self._waiting.popleft()
+        yield from self._waiting
+
+    def _learn(self, call: RawCall) -> None:
+        if self._layouts == self._decoder.layouts_changed and call.of_class not in self._templates:
+            self._templates[call.of_class] = call
+            self._known[call.of_class] = True
 
 
 class CallWriter:
@@ -72,7 +119,16 @@ class CallWriter:
         self._contents = contents
 
     def put(self, call: schema.Call) -> None:
-        """Append a call. There are millions, all of the same shape, so only their attachments are looked at."""
+        """Append a call."""
+        self._writer.write("call", self._map_of(call), flat=True)
+
+    def of_window(self, call: RawCall) -> dict[str, Any]:
+        """The map that stands for a call of the window."""
+        return self._map_of(self.converted(call, "window"))
+
+    @staticmethod
+    def _map_of(call: schema.Call) -> dict[str, Any]:
+        """There are many, all of the same shape, so only their attachments are looked at."""
         value: dict[str, Any] = vars(call) | {
             side: {key: item if type(item) is bytes else to_wire(item) for key, item in attachments.items()}
             for side, attachments in (("inputs", call.inputs), ("outputs", call.outputs))
@@ -82,7 +138,7 @@ class CallWriter:
                 del value[optional]
         if not call.by_capture:
             del value["by_capture"]
-        self._writer.write("call", value, flat=True)
+        return value
 
     def of_setup(self, item: SetupCall) -> schema.Call:
         """A call of the setup; one that makes a context current stands for many."""

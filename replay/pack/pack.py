@@ -27,6 +27,7 @@ from replay.pack.process import (
     record_files,
 )
 from replay.pack.report import PackedSnapshot, PackReport
+from replay.pack.room import require_room
 from replay.pack.window import WindowWriter
 from replay.raw.decode import Decoder
 from replay.raw.records import RawFile
@@ -44,6 +45,7 @@ def pack(
     *,
     full_images: bool = False,
     window: int | None = None,
+    ignore_space: bool = False,
 ) -> PackReport:
     """Write the snapshots of the raw capture `raw`: `output` for the application's own process or the first one that
     had a window, and `NAME.<pid>.rsnap` beside it for others; `NAME.rank<n>.rsnap` for all processes of a distributed
@@ -51,10 +53,13 @@ def pack(
 
     No snapshot is written when no process had a window; the report then says what there was.
     advance: called with the number of content bytes that were stored. full_images: nothing is left out of large fat
-    binaries. window: only this one of several, by its number (`schema.Window`).
+    binaries. window: only this one of several, by its number (`schema.Window`). ignore_space: begin even where the disk
+    may have too little room for all contents.
     Raises FileError, FormatError or CaptureError when `raw` is no raw capture or `output` cannot be written, UsageError
     when there is no such window.
     """
+    if not ignore_space:
+        require_room(raw, output)
     launcher = read_launcher(raw)
     report = PackReport(loaded_driver=loaded_driver(raw))
     own = launcher.get("pid")

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from replay import __version__
-from replay.api.parts import parameter_buffer
-from replay.api.vocabulary import Effect
-from replay.pack.calls import CallWriter
+from replay.pack.blocks import CallBlocks
+from replay.pack.calls import CallWriter, Item
 from replay.pack.contents.census import Spool, Targets
 from replay.pack.contents.memory import MemoryWriter
 from replay.pack.contents.tensor_maps import TensorMaps
@@ -66,9 +65,7 @@ class WindowWriter:
         self.rank = environment.details.get("rank", "")
         return environment
 
-    def window(
-        self, survey: Survey, calls: Iterator[RawCall], window: schema.Window | None
-    ) -> schema.Summary:
+    def window(self, survey: Survey, calls: Iterator[Item], window: schema.Window | None) -> schema.Summary:
         """One window, in the order of schema.py. window: what it is called, where there are several."""
         self._calls.survey = survey
         environment = self._environment = self._environment or self._begin(survey)
@@ -98,7 +95,7 @@ class WindowWriter:
             memory = MemoryWriter(survey, self._process, self._writer, self._contents)
             memory.ranges(targets, spool)
             memory.changes()
-            self._window(survey, calls, targets, spool)
+            words_in_blocks = self._window(survey, calls, targets, spool)
             self._tensor_maps(survey.tensor_maps)
             for census in spool.objects():
                 self._put("census", census)
@@ -108,7 +105,13 @@ class WindowWriter:
             self._writer.write("note", vars(note), flat=True)
         stored_bytes = self._writer.statistics.stored_bytes - stored_before
         summary = self._summary(
-            survey, len(setup), memory.written_bytes, spool.words, kernels, images, stored_bytes
+            survey,
+            len(setup),
+            memory.written_bytes,
+            spool.words + words_in_blocks,
+            kernels,
+            images,
+            stored_bytes,
         )
         self._put("summary", summary)
         return summary
@@ -127,15 +130,20 @@ class WindowWriter:
                 }
         return sorted(used - {""})
 
-    def _window(self, survey: Survey, calls: Iterator[RawCall], targets: Targets, spool: Spool) -> None:
-        for call in calls:
-            if call.by_capture and call.number not in survey.asked_by_capture:
-                continue  # of a module that was there before: the replay asks for its variables by name
-            self._calls.put(self._calls.converted(call, "window"))
-            if call.function.effect == Effect.LAUNCH:
-                buffer = parameter_buffer(call.inputs)
-                if buffer is not None and buffer.data is not None:
-                    spool.add("call", call.number, targets.find_few(buffer.data, call.number))
+    def _window(self, survey: Survey, calls: Iterator[Item], targets: Targets, spool: Spool) -> int:
+        """How many words of the census are in blocks."""
+        blocks = CallBlocks(
+            self._writer, self._calls.of_window, targets, spool, survey.gpu_times_ns, survey.window_calls
+        )
+        for item in calls:
+            if not isinstance(item, RawCall):
+                blocks.put_rows(*item)
+            elif not item.by_capture or item.number in survey.asked_by_capture:
+                blocks.put(
+                    item
+                )  # else of a module that was there before: the replay asks for its variables by name
+        blocks.flush()
+        return blocks.words
 
     def _tensor_maps(self, maps: TensorMaps) -> None:
         for encoded, number in maps.used.items():

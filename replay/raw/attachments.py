@@ -9,6 +9,8 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from replay.api.parts import part_key
+from replay.api.vocabulary import Function, Role
 from replay.errors import DamagedError, FileError, FormatError
 from replay.raw.checksum import crc32c
 from replay.reading import open_regular
@@ -41,6 +43,13 @@ class RawAttachment:
     blob_offset: int = 0
     check: int = 0
     file: FilePlace | None = None
+
+
+def attachment_key(function: Function, position: int, part: int) -> str:
+    """The key of what is attached to a parameter: parts that FORMAT.md lists are numbered; a plain attachment bears
+    the parameter's own name."""
+    parameter = function.parameters[position]
+    return part_key(parameter.name, part) if part > 0 or parameter.role == Role.CUSTOM else parameter.name
 
 
 def file_attachment(reference: bytes, length: int, check: int) -> RawAttachment:

@@ -6,8 +6,12 @@ they belong to is in them, and the table gives its name. Bytes in the blobs file
 
 from __future__ import annotations
 
+import heapq
 import struct
 from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
 
 from replay.api.functions import by_id
 from replay.api.parts import PARAMETER_LAYOUT, part_key
@@ -20,11 +24,11 @@ from replay.api.vocabulary import (
     Moment,
     NoteCode,
     RecordKind,
-    Role,
     Storage,
 )
 from replay.errors import FormatError
-from replay.raw.attachments import RawAttachment, file_attachment, take_file_reference
+from replay.raw.attachments import RawAttachment, attachment_key, file_attachment, take_file_reference
+from replay.raw.columns import HEADER_BYTES, Block, Rows, Scanner, split
 from replay.raw.copies import MAXIMUM_ALLOCATION_BYTES, NO_BLOB, Copies
 from replay.raw.events import (
     Entered,
@@ -48,6 +52,15 @@ _FLAGS = PER_THREAD_BIT | BY_CAPTURE_BIT | IN_CAPTURE_BIT
 _IMAGE = struct.Struct("<QQII")  # offset in the blobs file, length, check as of a file, check of all bytes
 
 
+class Ordinary(Protocol):
+    """Who knows what calls of a class do, once one of them was an event."""
+
+    def take(self, rows: Rows) -> int:
+        """How many of these calls, from the first one on, need not be events of their own: the next event is these
+        rows. They were answered, though what comes before their answers in the file may be events that follow."""
+        ...
+
+
 class Decoder:
     """The events of one record file, in their order.
 
@@ -64,15 +77,24 @@ class Decoder:
         self._layouts: dict[int, RawAttachment] = {}  # in this window, by CUfunction
         self.last_call = 0
         self.unknown_functions = 0
+        self.layouts_changed = (
+            0  # how often a launch had another layout than the ones of its kernel before it
+        )
 
-    def events(self) -> Iterator[Event]:
-        """Everything up to the end, or to the first record that makes no sense. Never raises for bad content."""
+    def events(self, ordinary: Ordinary | None = None) -> Iterator[Event]:
+        """Everything up to the end, or to the first record that makes no sense. Never raises for bad content.
+
+        ordinary: is asked before each run of calls that have a class; those that it takes are one event together.
+        """
         self.open_calls = {}
         self._copies = Copies()
         self._layouts = {}
         self.unknown_functions = 0
         end: Ending | None = None
-        for record in self._raw.records():
+        for record, of_class in self._records(ordinary):
+            if isinstance(record, Rows):
+                yield record
+                continue
             try:
                 if record.kind == RecordKind.END:
                     end = _ending(record)
@@ -81,10 +103,60 @@ class Decoder:
             except (struct.error, FormatError) as error:
                 self.ending = Ending("damaged", record.offset, f"a record that makes no sense ({error})")
                 return
+            if isinstance(event, Entered):
+                event.call.of_class = of_class
             if event is not None:
                 yield event
         last = self._raw.ending or Ending("truncated", 0)
         self.ending = end if end is not None and last.state != "damaged" else last
+
+    def _records(self, ordinary: Ordinary | None) -> Iterator[tuple[Record | Rows, int]]:
+        """Each record that has to be looked at, and the class of its call; and the calls that were taken."""
+        if ordinary is None or not Scanner.installed():
+            for record in self._raw.records():
+                yield record, -1
+            return
+        for piece in self._raw.pieces(Scanner()):
+            if isinstance(piece, Block):
+                yield from self._records_of(piece, ordinary)
+            else:
+                yield piece, -1
+
+    def _records_of(self, block: Block, ordinary: Ordinary) -> Iterator[tuple[Record | Rows, int]]:
+        odd, places = split(block)
+        bounds = np.searchsorted(places, odd).tolist()
+        rows, answers = Rows(block, places), list[int]()  # of rows that were not taken, the nearest first
+        begin = number = 0
+        while True:
+            following = odd[number] if number < len(odd) else len(block.records)
+            until = bounds[number] if number < len(odd) else len(places)
+            if answers and answers[0] < following:
+                following, until = answers[0], int(np.searchsorted(places, answers[0]))
+            if begin < until and (taken := self._take(rows[begin:until], ordinary)):
+                yield rows[begin : begin + taken], -1
+                begin += taken
+                continue
+            if begin < until:
+                place = int(places[begin])
+                heapq.heappush(answers, int(block.records["pair"][place]))
+                begin += 1
+                yield _record(block, place), int(block.records["class"][place])
+                continue
+            if following == len(block.records):
+                return
+            if answers and answers[0] == following:
+                heapq.heappop(answers)
+            else:
+                number += 1
+            yield _record(block, following), -1
+
+    def _take(self, rows: Rows, ordinary: Ordinary) -> int:
+        if self.open_calls and not self.open_calls.keys().isdisjoint(rows.numbers.tolist()):
+            return 0  # a call that begins twice
+        taken = ordinary.take(rows)
+        if taken:
+            self.last_call = max(self.last_call, int(rows[:taken].numbers.max()))
+        return taken
 
     def _decode(self, record: Record) -> Event | None:
         if record.kind == RecordKind.ENTER:
@@ -133,9 +205,17 @@ class Decoder:
             return
         function = call.argument("f")
         if PARAMETER_LAYOUT in call.inputs:
+            known = self._layouts.get(function)
+            self.layouts_changed += known is not None and known != call.inputs[PARAMETER_LAYOUT]
             self._layouts[function] = call.inputs[PARAMETER_LAYOUT]
         elif function in self._layouts:
             call.inputs[PARAMETER_LAYOUT] = self._layouts[function]
+
+
+def _record(block: Block, place: int) -> Record:
+    offset, size, kind, function, thread, call, time_ns, _, _ = block.records[place].item()
+    payload = block.data[offset + HEADER_BYTES : offset + size]
+    return Record(kind, function, thread, call, time_ns, payload, block.at + offset)
 
 
 def _entered(record: Record) -> RawCall | None:
@@ -184,10 +264,7 @@ def _attachments(payload: bytes, at: int, function: Function) -> dict[str, RawAt
             attachment, at = take_file_reference(payload, at, length, check)
         else:
             raise FormatError(f"{function.symbol} has an attachment of storage {storage}")
-        parameter = function.parameters[position]
-        # Parts that FORMAT.md lists are numbered; a plain attachment bears the parameter's own name.
-        numbered = part > 0 or parameter.role == Role.CUSTOM
-        found[part_key(parameter.name, part) if numbered else parameter.name] = attachment
+        found[attachment_key(function, position, part)] = attachment
     return found
 
 

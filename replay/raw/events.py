@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from replay.api.parts import find_bytes
 from replay.api.vocabulary import Function, Moment, Role
 from replay.raw.attachments import FilePlace, RawAttachment
+from replay.raw.columns import Rows
 from replay.raw.copies import RawCopy
 
 
@@ -17,6 +18,7 @@ class RawCall:
 
     Keys of `inputs` and `outputs` are those of `schema.Call`. in_window is for whoever follows the windows.
     by_capture: the interposer made the call itself. in_capture: it went into a stream capture, so nothing ran.
+    of_class: `columns.Rows` of the same block have more calls of this class; -1: there are none.
     """
 
     number: int
@@ -32,6 +34,7 @@ class RawCall:
     in_window: bool = False
     by_capture: bool = False
     in_capture: bool = False
+    of_class: int = -1
 
     def argument(self, name: str, default: int = 0) -> int:
         """The word of a parameter; `default` when the function has none of that name."""
@@ -106,4 +109,4 @@ class RawImage:
     copy: RawAttachment
 
 
-Event = Entered | Left | RawContents | RawCopy | RawImage | RawNote | ProcessText
+Event = Entered | Left | Rows | RawContents | RawCopy | RawImage | RawNote | ProcessText

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -19,6 +19,7 @@ import numpy as np
 from replay.api.vocabulary import RecordKind
 from replay.errors import FormatError, VersionError
 from replay.raw.checksum import LONG_BYTES, crc32c, crc32c_of_many
+from replay.raw.columns import Block, Scanner
 from replay.reading import open_regular
 
 MAGIC = b"RCAPCALL"
@@ -113,23 +114,45 @@ class RawFile:
             return
         at = log.begin
         while self.ending is None:
-            size = BLOCK_BYTES
-            block = log.read(size, at)
-            found, consumed, ending = _scan(block, at, len(block) < size)
-            if not consumed and ending is None:
-                # One record that is larger than a block.
-                block = log.read(WINDOW_BYTES, at)
-                found, consumed, ending = _scan(block, at, len(block) < WINDOW_BYTES)
-            for number, good in enumerate(_checks(block, found)):
-                offset, header = found[number]
-                if not good:
-                    self.ending = Ending("damaged", at + offset, "a record with a wrong checksum")
-                    return
-                length, kind, function, thread, _, call, time_ns = header
-                payload = block[offset + RECORD_HEADER.size : offset + length]
-                yield Record(kind, function, thread, call, time_ns, payload, at + offset)
-            self.ending = ending
-            at += consumed
+            at += yield from self._one_by_one(log, at)
+
+    def pieces(self, scanner: Scanner) -> Iterator[Block | Record]:
+        """The same, as whole blocks where `scanner` finds nothing to say about them."""
+        self.ending = None
+        try:
+            log = _Log.of(self._descriptor, self.version)
+        except FormatError as error:
+            self.ending = Ending("damaged", FILE_HEADER.size, str(error))
+            return
+        at = log.begin
+        while self.ending is None:
+            data = log.read(BLOCK_BYTES, at)
+            block, consumed, plain = scanner.block(data, at)
+            if consumed:
+                yield block
+                at += consumed
+            if not (consumed and plain and len(data) == BLOCK_BYTES):
+                at += yield from self._one_by_one(log, at)
+
+    def _one_by_one(self, log: _Log, at: int) -> Generator[Record, None, int]:
+        """The records of one block, and how many bytes they take."""
+        size = BLOCK_BYTES
+        block = log.read(size, at)
+        found, consumed, ending = _scan(block, at, len(block) < size)
+        if not consumed and ending is None:
+            # One record that is larger than a block.
+            block = log.read(WINDOW_BYTES, at)
+            found, consumed, ending = _scan(block, at, len(block) < WINDOW_BYTES)
+        for number, good in enumerate(_checks(block, found)):
+            offset, header = found[number]
+            if not good:
+                self.ending = Ending("damaged", at + offset, "a record with a wrong checksum")
+                return consumed
+            length, kind, function, thread, _, call, time_ns = header
+            payload = block[offset + RECORD_HEADER.size : offset + length]
+            yield Record(kind, function, thread, call, time_ns, payload, at + offset)
+        self.ending = ending
+        return consumed
 
 
 class _Log:

@@ -133,8 +133,11 @@ class Snapshot:
         """Module images, without their contents."""
         return self._values("image", schema.Image)
 
-    def calls(self) -> Iterator[schema.Call]:
-        """Driver calls in order, setup and window."""
+    def calls(self, begin: int = 0) -> Iterator[schema.Call]:
+        """Driver calls in order, setup and window. begin: before the call of this number, some that make nothing are
+        left out: what lies far before it is not looked at."""
+        if begin:
+            return self._typed(self.reader.calls_from(begin), schema.Call)
         return self._values("call", schema.Call)
 
     def ranges(self) -> Iterator[schema.Range]:
@@ -237,7 +240,10 @@ class Snapshot:
         return not all(self.reader.frame_of_chunk(digest) in sound for digest in stored)
 
     def _values(self, kind: str, wanted: type[T]) -> Iterator[T]:
-        for value in self.reader.objects(kind):
+        return self._typed(self.reader.objects(kind), wanted)
+
+    def _typed(self, values: Iterator[object], wanted: type[T]) -> Iterator[T]:
+        for value in values:
             try:
                 yield schema.from_wire(wanted, value)
             except FormatError as error:

@@ -12,6 +12,9 @@ import struct
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from replay.api.parts import ARRAY_LAYOUT, find_bytes
 from replay.api.vocabulary import ARRAY_TYPES, LOADED_TYPES, Effect, Moment, Role, Term
 from replay.errors import FormatError
@@ -28,6 +31,7 @@ from replay.raw.copies import RawCopy
 from replay.raw.events import RawCall, RawContents
 from replay.snapshot.schema import WHOLE_ADDRESS, WHOLE_BYTES, ArrayShape, MemoryHint
 
+U64 = NDArray[np.uint64]
 Kind = Literal["device", "managed", "host", "registered", "global", "array"]
 
 _ALLOCATING: dict[Effect, Kind] = {
@@ -113,6 +117,7 @@ class Allocations:
         self._physical: dict[int, Physical] = {}  # CUmemGenericAllocationHandle -> what it stands for now
         self._physical_count = 0
         self._pools: dict[int, dict[str, int]] = {}  # CUmemoryPool -> its properties
+        self._untouched: tuple[U64, U64] | None = None
 
     def _whole(self, address: int) -> Allocation | None:
         """The allocation alive now that holds `address`, blocks or not. Nothing points into an array."""
@@ -135,14 +140,29 @@ class Allocations:
         """The array, or that of which the handle is a level or plane. c_type: CUarray or CUmipmappedArray."""
         return self._arrays.get((c_type, handle))
 
+    def untouched_spans(self) -> tuple[U64, U64]:
+        """Begins and ends of the memory alive now of which something was not touched yet."""
+        if self._untouched is None:
+            alive = [self._alive[start] for start in self._starts]
+            found = [
+                item
+                for item in alive
+                if not all(part.touched for part in (item.blocks.values() if item.blocks else (item,)))
+            ]
+            begins, ends = ([item.address for item in found], [item.end for item in found])
+            self._untouched = np.array(begins, np.uint64), np.array(ends, np.uint64)
+        return self._untouched
+
     def touch(self, allocation: Allocation | None) -> None:
         """The window refers to this allocation."""
         if allocation is not None and not allocation.touched:
+            self._untouched = None
             allocation.touched = True
             self.touched.append(allocation)
 
     def end_window(self) -> list[Allocation]:
         """What the window touched, as it is now; for the next one nothing is touched yet."""
+        self._untouched = None
         ended = [dataclasses.replace(item) for item in self.touched]
         for item in self.touched:
             item.touched, item.before, item.after, item.changes = False, [], [], []
@@ -182,6 +202,7 @@ class Allocations:
                 changes=[], blocks={}, block_starts=[], hints=[],
                 properties={**whole.properties, WHOLE_ADDRESS: whole.address, WHOLE_BYTES: whole.size_bytes},
             )  # fmt: skip
+            self._untouched = None
             whole.blocks[contents.base] = known
             bisect.insort(whole.block_starts, contents.base)
         return known
@@ -365,6 +386,7 @@ class Allocations:
                 self._remove(allocation, call.number if in_window else None)
 
     def _remove(self, allocation: Allocation, died_call: int | None) -> None:
+        self._untouched = None
         if self._alive.get(allocation.address) is allocation:
             del self._alive[allocation.address]
             del self._starts[bisect.bisect_left(self._starts, allocation.address)]
@@ -378,6 +400,7 @@ class Allocations:
 
     def _add(self, allocation: Allocation) -> None:
         """What was there before must have ended, even if no call said so."""
+        self._untouched = None
         place = bisect.bisect_right(self._starts, allocation.address) - 1
         while place >= 0 and self._alive[self._starts[place]].end > allocation.address:
             self._remove(self._alive[self._starts[place]], None)

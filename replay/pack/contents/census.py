@@ -27,6 +27,7 @@ Words = NDArray[np.void]
 Site = Literal["range", "call"]
 Kind = Literal["range", "call", "range_handles", "call_handles", "range_maps", "call_maps"]
 MAP = 0xFFFFFFFF
+LAST_CALL = (1 << 64) - 1
 
 # A smaller value in memory is as likely an index or a count, so it is never taken for a handle there.
 SMALLEST_HANDLE_IN_MEMORY = 1 << 32
@@ -59,6 +60,11 @@ class Targets:
         )
         self._prepared = self._prepare(self._all)
         self._addresses = [item.placed_address for item, _ in self._all]
+        self._bases = {number: item.placed_address for item, number in self._all}
+        born = (0 if item.born_call is None else item.born_call for item, _ in self._all)
+        died = (LAST_CALL if item.died_call is None else item.died_call for item, _ in self._all)
+        self._births, self._deaths = np.array([*born], np.uint64), np.array([*died], np.uint64)
+        self._turns = np.union1d(self._births, self._deaths + np.uint64(1))
 
     @staticmethod
     def _prepare(
@@ -70,13 +76,11 @@ class Targets:
             np.array([number for _, number in numbered], dtype="<u4"),
         )
 
-    def _alive_at(self, call: int) -> list[tuple[Allocation, int]]:
-        return [
-            (item, number)
-            for item, number in self._all
-            if (item.born_call is None or item.born_call <= call)
-            and (item.died_call is None or item.died_call >= call)
-        ]
+    def _alive_at(self, call: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64], NDArray[np.uint32]]:
+        """What `_prepared` is, of the ranges that are there when a call begins."""
+        starts, sizes, numbers = self._prepared
+        alive = (self._births <= np.uint64(call)) & (self._deaths >= np.uint64(call))
+        return starts[alive], sizes[alive], numbers[alive]
 
     def find_few(self, data: bytes, call: int) -> Words:
         """The same for a parameter buffer: a few words, once a launch, where numpy costs more than it saves."""
@@ -96,6 +100,27 @@ class Targets:
                     found.append((8 * number, inside, target, 0))
         words = np.array(found, dtype=WORD)
         return np.concatenate([words, self._maps_among(data, 0)]) if self._maps.known else words
+
+    @property
+    def only_pointers(self) -> bool:
+        """Whether `ranges_of` finds in parameter buffers all that `find_few` does."""
+        return not self._handles and not self._maps.known
+
+    def ranges_of(self, values: NDArray[np.uint64], calls: NDArray[np.uint64]) -> NDArray[np.uint32]:
+        """The range that each word points into, 0 for none. values: a line of words for each of `calls`."""
+        if not self._overlap:
+            return _ranges_among(values, *self._prepared)
+        found = np.zeros(values.shape, np.uint32)
+        stretches = np.searchsorted(self._turns, calls, side="right")
+        for stretch in np.unique(stretches).tolist():  # of calls between which nothing was born or died
+            of_stretch = np.flatnonzero(stretches == stretch)
+            alive = self._alive_at(int(calls[of_stretch[0]]))
+            found[of_stretch] = _ranges_among(values[of_stretch], *alive)
+        return found
+
+    def base_of(self, number: int) -> int:
+        """Where a range begins, as pointers to it have it."""
+        return self._bases[number]
 
     def _maps_among(self, data: bytes | memoryview, first_offset: int) -> Words:
         aligned = first_offset % TENSOR_MAP_ALIGNMENT == 0
@@ -129,7 +154,7 @@ class Targets:
         return np.concatenate([pointers, self._handle_words(values[places], offsets[places])])
 
     def _resolve_pointers(self, offsets: NDArray[np.uint64], values: NDArray[np.uint64], call: int) -> Words:
-        starts, sizes, numbers = self._prepare(self._alive_at(call)) if self._overlap else self._prepared
+        starts, sizes, numbers = self._alive_at(call) if self._overlap else self._prepared
         if not len(values) or not len(starts):
             return np.empty(0, dtype=WORD)
         place = np.searchsorted(starts, values, side="right") - 1
@@ -168,7 +193,7 @@ class Targets:
         return np.array(found, dtype=WORD)
 
     def _pointers(self, data: bytes | memoryview, first_offset: int, call: int) -> Words:
-        starts, sizes, numbers = self._prepare(self._alive_at(call)) if self._overlap else self._prepared
+        starts, sizes, numbers = self._alive_at(call) if self._overlap else self._prepared
         count = len(data) // 8
         if not count or not len(starts):
             return np.empty(0, dtype=WORD)
@@ -183,6 +208,19 @@ class Targets:
                 offsets = (candidates + start).astype("<u8") * np.uint64(8) + np.uint64(first_offset)
                 found.append(self._resolve_pointers(offsets, block[candidates], call))
         return np.concatenate(found) if found else np.empty(0, dtype=WORD)
+
+
+def _ranges_among(
+    values: NDArray[np.uint64],
+    starts: NDArray[np.uint64],
+    sizes: NDArray[np.uint64],
+    numbers: NDArray[np.uint32],
+) -> NDArray[np.uint32]:
+    if not len(starts):
+        return np.zeros(values.shape, np.uint32)
+    place = np.searchsorted(starts, values, side="right") - 1
+    hits = (place >= 0) & (values - starts[place] <= sizes[place])
+    return np.where(hits, numbers[place], np.uint32(0))
 
 
 class Spool:

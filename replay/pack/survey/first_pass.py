@@ -37,7 +37,9 @@ from replay.pack.survey.origins import (
     linear_address,
     modules_of,
 )
+from replay.pack.survey.repeated import Repeated
 from replay.pack.survey.state import Objects
+from replay.raw.columns import Rows
 from replay.raw.copies import RawCopy
 from replay.raw.decode import Decoder
 from replay.raw.events import Entered, Left, ProcessText, RawCall, RawContents, RawImage, RawNote
@@ -86,6 +88,7 @@ class FirstPass:
         self._identities = Identities(images)
         self._refusals: set[tuple[str, int]] = set()
         self._tensor_maps = TensorMaps()
+        self._repeated = Repeated(self.objects, self.allocations)
 
     def windows(self, decoder: Decoder) -> Iterator[Survey]:
         """The windows in their order, each when the next one opens or the file ends. The decoder's `ending` and
@@ -93,11 +96,13 @@ class FirstPass:
 
         `survey` is what was found outside of any window when there is none.
         """
-        for event in decoder.events():
+        for event in decoder.events(self):
             if isinstance(event, Entered):
                 self._enter(event.call)
             elif isinstance(event, Left):
                 self._leave(event.call)
+            elif isinstance(event, Rows):
+                self._count(event)
             elif isinstance(event, (RawContents, RawCopy)):
                 if not self._inside():
                     continue
@@ -117,6 +122,33 @@ class FirstPass:
             self.survey.last = True
             yield self._end_window()
 
+    def take(self, rows: Rows) -> int:
+        """Calls that do what an earlier one of the window did (`decode.Ordinary`)."""
+        if not self._inside():
+            return 0
+        count = self._repeated.known(rows)
+        if self._before_launch or self._tensor_maps.known:
+            count = self._repeated.first_launch(rows[:count])
+        if self._matched_names and count:
+            named = np.isin(rows[:count].numbers, [*self._matched_names])
+            count = int(named.argmax()) if named.any() else count
+        return count
+
+    def _count(self, rows: Rows) -> None:
+        """Such calls."""
+        survey = self.survey
+        self.calls += len(rows)
+        survey.window_calls += len(rows)
+        for learned, count in self._repeated.counted(rows):
+            survey.functions[learned.function.symbol] += count
+            if learned.kernel is not None:
+                survey.launches += count
+                survey.unnamed_launches += count if learned.unnamed else 0
+                learned.kernel.launches += count
+                learned.kernel.taken += count
+        words = self._parameter_words if self.objects.reached_by_handle else None
+        self._repeated.touch(rows, launches_words=words)
+
     def _end_window(self) -> Survey:
         survey = self.survey
         self._use_reached_objects()
@@ -134,6 +166,7 @@ class FirstPass:
         self._matched_names.clear()
         self._names_of_handles.clear()
         self._noted.clear()
+        self._repeated.forget()
         self._before_launch.clear()
         self._under_way.clear()
         self._modules_launched.clear()
@@ -171,6 +204,7 @@ class FirstPass:
                 return  # outside a window, and there may be millions
             self._matched_names[note.call] = note.text.partition(" ")[2]
         elif note.code == "WINDOW_OPEN":
+            self._repeated.forget()
             survey.opened, survey.opened_call, survey.opened_by = True, note.call, note.text
             self.objects.open_window()
         elif note.code == "WINDOW_CLOSE":
@@ -208,6 +242,8 @@ class FirstPass:
                 survey.images_used.add(self._images.digest(attachment))
         if call.function.effect == Effect.LAUNCH:
             self._launch(call)
+        elif call.of_class >= 0:
+            self._repeated.begins(call, None, unnamed=False)
         elif call.function.effect == Effect.GRAPH_LAUNCH:
             self._graph_launch(call)
 
@@ -218,6 +254,7 @@ class FirstPass:
         self.allocations.apply(call, context, device, call.in_window, ended)
         if (draft := self._under_way.pop(call.number, None)) is not None:
             self._launched(call, draft)
+        self._repeated.ends(call)
         if call.in_window and call.result in STICKY_RESULTS:
             self.survey.faulted(Fault(call.result, call.number, call.function.symbol))
         if call.function.symbol == "cuInit" and not call.by_capture:
@@ -276,10 +313,12 @@ class FirstPass:
         made = self.objects.find("CUfunction", handle)
         name, image = self._identities.of(made)
         noted = self._matched_names.pop(call.number, "")
-        if noted:
+        if noted and noted != self._names_of_handles.get(handle):
             self._names_of_handles[handle] = noted
+            self._repeated.forget()
         name = noted or name or self._names_of_handles.get(handle, "")
-        if not name:
+        unnamed = not name
+        if unnamed:
             survey.unnamed_launches += 1
             if survey.unnamed_launches == 1:
                 survey.note(
@@ -311,6 +350,8 @@ class FirstPass:
             survey.kernels[image, name] = draft
         draft.launches += 1
         self._under_way[call.number] = draft
+        if call.of_class >= 0 and not noted:  # the name is that of this launch alone
+            self._repeated.begins(call, draft, unnamed)
 
     def _launched(self, call: RawCall, draft: KernelDraft) -> None:
         """What the driver said of a launch. The geometry of one that it refused need fit no device."""

@@ -91,6 +91,7 @@ class Objects:
     def __init__(self, descriptions: Descriptions | None = None) -> None:
         self._descriptions = descriptions or Descriptions()
         self.window_open = False
+        self.version = 0  # raised when a handle or the context of a thread may stand for something else
         self._order = 0
         self._order_at_opening = 0
         self._changes_in_window: dict[object, Callable[[], None]] = {}  # the last one of each sort
@@ -211,6 +212,7 @@ class Objects:
         self._initialised = self._initialised or change
 
     def _make(self, call: RawCall, keys: list[Key]) -> None:
+        self.version += 1
         function = call.function
         current = self._current(call.thread) if function.needs_context else NO_CONTEXT
         uses = [*self._references(call)]
@@ -279,6 +281,7 @@ class Objects:
             self._current_pools[location.id] = call.argument("pool")
 
     def _change_current(self, call: RawCall) -> None:
+        self.version += 1
         stack = self._stacks.setdefault(call.thread, [])
         if call.function.effect != Effect.PUSH_CURRENT:
             del stack[-1:]
@@ -311,6 +314,7 @@ class Objects:
         return context
 
     def _end(self, key: Key) -> None:
+        self.version += 1
         ending = [self._alive.get(key)]
         while ending:
             made = ending.pop()

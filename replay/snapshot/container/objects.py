@@ -75,6 +75,23 @@ def unpack(content: bytes) -> Iterator[tuple[str, Any, int]]:
 
 
 CHUNK_KINDS = ("chunk", "patch")
+BLOCK_KIND = "calls"  # each stands for many objects of these kinds
+KINDS_IN_BLOCKS = ("call", "census")
+
+
+def check_block(value: object) -> None:
+    """Raises DamagedError for a block of which the parts do not fit together."""
+    from replay.snapshot.container.blocks import Block
+
+    Block(value).check()
+
+
+def in_block(value: object, kind: str) -> Iterator[Any]:
+    """The values of the objects of a kind for which a block stands. Raises DamagedError."""
+    from replay.snapshot.container.blocks import Block  # brings numpy, which few commands need
+
+    block = Block(value)
+    return block.calls() if kind == "call" else block.census()
 
 
 def chunk_parts(value: object) -> tuple[bytes, bytes]:

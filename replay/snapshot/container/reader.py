@@ -20,10 +20,14 @@ from replay.snapshot.container import frames
 from replay.snapshot.container.condition import Condition, Damage, KindSummary, VerifyReport
 from replay.snapshot.container.frames import FrameRecord
 from replay.snapshot.container.objects import (
+    BLOCK_KIND,
     CHUNK_KINDS,
+    KINDS_IN_BLOCKS,
     UNPACK_ERRORS,
     MapCounter,
+    check_block,
     chunk_parts,
+    in_block,
     tally,
     unpack,
 )
@@ -126,12 +130,26 @@ class SnapshotReader:
         Reads only the frames that hold such objects, one at a time.
         """
         for number in self._frames_of(kind):
-            for found, value in self._decode(number, kind):
-                if found == kind:
+            for _, value in self._decode(number, kind):
+                yield value
+
+    def calls_from(self, number: int) -> Iterator[Any]:
+        """As `objects("call")`; but of blocks that end before the call of this number, only the calls that are not
+        like others: those that make objects are among them."""
+        from replay.snapshot.container.blocks import Block
+
+        for frame in self._frames_of("call"):
+            for found, value in self._decode(frame, None):
+                if found == "call":
                     yield value
+                elif found == BLOCK_KIND:
+                    block = Block(value)
+                    yield from block.calls() if block.last_number >= number else block.others
 
     def _frames_of(self, kind: str) -> list[int]:
         numbers = self._kinds.get(kind, (None, []))[1]
+        if kind in KINDS_IN_BLOCKS and BLOCK_KIND in self._kinds:
+            numbers = sorted({*numbers, *self._kinds[BLOCK_KIND][1]})
         if self._chosen is None:
             return numbers
         common = bisect_left(numbers, self._windows[0])
@@ -255,6 +273,8 @@ class SnapshotReader:
                 content = self._content(number)
                 for kind, value, position in unpack(content):
                     report.objects += 1
+                    if kind == BLOCK_KIND:
+                        check_block(value)
                     if kind not in CHUNK_KINDS:
                         continue
                     digest, data = chunk_parts(value)
@@ -395,12 +415,17 @@ class SnapshotReader:
         return content
 
     def _decode(self, number: int, kind: str | None) -> Iterator[tuple[str, Any]]:
+        """kind: only these objects, also those in blocks; None: all, and blocks as they are."""
         try:
             for found, value, _ in unpack(self._content(number)):
-                if kind is None or found == kind:
+                in_blocks = found == BLOCK_KIND and kind in KINDS_IN_BLOCKS
+                if kind is None or found == kind or in_blocks:
                     if found not in CHUNK_KINDS and frames.nests_deeper_than(value, frames.MAX_NESTING):
                         raise LimitError(f"an object of kind {found!r} is nested too deeply")
-                    yield found, value
+                    if kind is not None and in_blocks:
+                        yield from ((kind, item) for item in in_block(value, kind))
+                    else:
+                        yield found, value
         except ReplayError as error:
             record = self._frames[number]
             if not self.tolerant:

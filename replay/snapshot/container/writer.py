@@ -22,7 +22,7 @@ from replay import interrupts, settings
 from replay.errors import FileError, LimitError
 from replay.snapshot.container import frames
 from replay.snapshot.container.frames import MAX_CHUNK_BYTES, ZERO_DIGEST
-from replay.snapshot.container.objects import CHUNK_KINDS, chunk_head
+from replay.snapshot.container.objects import BLOCK_KIND, CHUNK_KINDS, chunk_head
 from replay.snapshot.container.output import OutputFile, file_error
 
 if TYPE_CHECKING:
@@ -265,7 +265,9 @@ class SnapshotWriter:
                     self._submit(frame)
             self._drain(0)
             self._append_index()
-            self._file.complete(frames.start_frame(patches=True) if self._patches else b"")
+            patches, blocks = bool(self._patches), BLOCK_KIND in self._kinds
+            start = frames.start_frame(patches=patches, call_blocks=blocks) if patches or blocks else b""
+            self._file.complete(start)
         finally:
             self.abort()
 

@@ -33,7 +33,7 @@ def test_links_lead_to_files(page):
 
 # `replay/compare/verdict.py` `judge`: a file or folder of the project, and what may be named after it
 CITED = re.compile(
-    r"`((?:replay|interposer|emulator|tests|samples|benchmarks|docs|cmake|submission)/[\w./-]+)`(?: `(\w+)`)?"
+    r"`((?:replay|interposer|emulator|tests|samples|benchmarks|docs|cmake|submission|scanning)/[\w./-]+)`(?: `(\w+)`)?"
 )
 
 
@@ -77,7 +77,7 @@ def sentences(source):
 
 
 def test_files_named_in_sentences_exist():
-    parts = [*FOLDERS, "benchmarks", "cmake", "emulator", "submission", ".ci"]
+    parts = [*FOLDERS, "benchmarks", "cmake", "emulator", "submission", "scanning", ".ci"]
     files = [
         path for part in parts for path in (REPOSITORY / part).rglob("*.*") if "__pycache__" not in path.parts
     ]

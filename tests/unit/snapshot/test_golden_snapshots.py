@@ -19,7 +19,7 @@ def as_json(value: Any) -> Any:
         return value.hex()
     if isinstance(value, dict):
         return {key: as_json(item) for key, item in value.items()}
-    return [as_json(item) for item in value] if isinstance(value, tuple) else value
+    return [as_json(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def test_there_is_a_file_of_the_version_that_is_written_now() -> None:
@@ -37,6 +37,8 @@ def test_a_released_version_is_read_as_it_was_meant(path: Path) -> None:
         assert reader.verify().good
         objects = [(kind, value) for kind, value in reader.chosen_objects() if kind not in ("chunk", "patch")]
         assert [[kind, as_json(value)] for kind, value in objects] == expected["objects"]
+        for kind, values in expected.get("in_blocks", {}).items():
+            assert [as_json(value) for value in reader.objects(kind)] == values
         memory = bytes.fromhex(expected["memory"])
         step = expected["chunk_bytes"]
         for number, digest in enumerate(expected["digests"]):

@@ -1,0 +1,158 @@
+"""Blocks of calls: columns come back as they were, and a block that was changed by hand does no harm."""
+
+from __future__ import annotations
+
+import random
+import resource
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from replay.errors import DamagedError, FileError, ReplayError
+from replay.pack import blocks, pack, room
+from replay.snapshot.container import SnapshotReader, SnapshotWriter
+from replay.snapshot.container.blocks import Block
+from replay.snapshot.container.columns import pack_column, unpack_column
+from replay.snapshot.contents import Snapshot
+
+from .test_repeated_calls import Program
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [5],
+        [7] * 9,
+        [0, (1 << 64) - 1, 0, 1 << 63],
+        [3, 1, 2] * 400,
+        [(1 << 47) + 4096 * (n % 5) for n in range(1000)],
+        [(1 << 47) + 4096 * (n * n % 1013) for n in range(3000)],
+        [n * 0x9E3779B97F4A7C15 % (1 << 64) for n in range(300)],
+    ],
+    ids=["one", "equal", "extremes", "small", "few", "many", "noise"],
+)
+def test_a_column_comes_back(words: list[int]) -> None:
+    packed = pack_column(np.array(words, np.uint64))
+    assert unpack_column(packed, len(words)).tolist() == words
+    for wrong in (packed[:-1], packed + b"\0", b"", bytes((10,)) + packed[1:]):
+        with pytest.raises(DamagedError):
+            unpack_column(wrong, len(words))
+
+
+def test_pointers_that_repeat_take_a_byte_each() -> None:
+    words = np.array([(1 << 47) + (n % 7) ** 3 * 4096 for n in range(5000)], np.uint64)
+    assert len(pack_column(words)) < 5100
+
+
+@pytest.fixture(scope="module")
+def value(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A block as it is in a file."""
+    folder = tmp_path_factory.mktemp("block")
+    writer = Program(folder / "raw.rcap", 5).run(300, 1)
+    writer.close()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(blocks, "FEWEST_CALLS", 1)
+        pack(folder / "raw.rcap", folder / "x.rsnap")
+    with SnapshotReader(folder / "x.rsnap") as reader:
+        assert reader.version == (4, 0)
+        found = dict(next(reader.objects("calls")))
+    assert len(Block(found)) > 200
+    return found
+
+
+def changed(value: Any, choose: random.Random) -> Any:
+    """The same with something in it that does not belong there."""
+    if isinstance(value, dict) and value and choose.random() < 0.9:
+        key = choose.choice([*value])
+        if choose.random() < 0.1:
+            return {other: item for other, item in value.items() if other != key}
+        return {**value, key: changed(value[key], choose)}
+    if isinstance(value, (list, tuple)) and value and choose.random() < 0.85:
+        place = choose.randrange(len(value))
+        return (
+            *value[:place],
+            *([] if choose.random() < 0.1 else [changed(value[place], choose)]),
+            *value[place + 1 :],
+        )
+    if isinstance(value, bytes) and value and choose.random() < 0.8:
+        data = bytearray(value)
+        data[choose.randrange(min(len(data), 40))] = choose.randrange(256)
+        return bytes(data)
+    return choose.choice(
+        [None, -1, 1 << 64, 1 << 70, "", "x", b"", b"12345678", [], {}, 1.5, [[]], 3, 100_000]
+    )
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_changed_block_gives_calls_or_an_error_of_ours(value: dict[str, Any], seed: int) -> None:
+    choose = random.Random(seed)
+    for _ in range(5):
+        wrong = changed(value, choose)
+        try:
+            block = Block(wrong)
+            block.check()
+            count = sum(1 for _ in block.calls())
+            census = list(block.census())
+        except ReplayError:
+            continue
+        assert count == len(block)
+        assert all(len(item["words"]) % 24 == 0 for item in census)
+
+
+def test_a_block_that_asks_for_more_than_it_holds_is_refused(value: dict[str, Any]) -> None:
+    rows = 65536
+    column = pack_column(np.array([1], np.uint64))
+    large = {**value["templates"][0], "arguments": [0] * 100_000}
+    wide = {**value["templates"][0], "inputs": {"kernelParams.0": bytes(1 << 20)}}
+    many = [("arguments", "", 0, column)] * 5000
+    asking = [(large, [("arguments", "", 0, column)]), (wide, [("inputs", "kernelParams.0", 0, column)]),
+              (value["templates"][0], many)]  # fmt: skip
+    for template, varying in asking:
+        wrong = {
+            **value, "order": bytes(2 * rows), "numbers": column, "enter_ns": column, "leave_ns": column,
+            "templates": [template], "varying": [varying], "pointers": [[]], "others": [], "gpu_ns": [],
+        }  # fmt: skip
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with pytest.raises(DamagedError):
+            list(Block(wrong).calls())
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000
+
+
+def test_verify_finds_a_block_that_makes_no_sense(value: dict[str, Any], tmp_path: Path) -> None:
+    for name, wrong in (("good", value), ("bad", {**value, "numbers": value["numbers"][:-1]})):
+        with SnapshotWriter(tmp_path / f"{name}.rsnap") as writer:
+            writer.write("calls", wrong)
+        with SnapshotReader(tmp_path / f"{name}.rsnap") as reader:
+            assert reader.verify().good == (name == "good")
+
+
+def test_calls_from_a_number_on_leave_out_only_what_comes_before_it(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(blocks, "FEWEST_CALLS", 1)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 20 << 10)
+    Program(tmp_path / "raw.rcap", 9).run(500, 1).close()
+    pack(tmp_path / "raw.rcap", tmp_path / "x.rsnap")
+    with Snapshot(tmp_path / "x.rsnap") as opened:
+        every = list(opened.calls())
+        begin = every[400].number
+        some = list(opened.calls(begin))
+        assert opened.reader.kinds["calls"].count > 3
+    assert [call for call in some if call.number >= begin] == [call for call in every if call.number >= begin]
+    assert len(some) < len(every) - 100
+    made = [call for call in every if call.function in ("cuModuleGetFunction", "cuEventCreate")]
+    assert [call for call in some if call in made] == made
+
+
+def test_a_disk_without_room_is_told_before_anything_is_written(tmp_path: Path, monkeypatch: Any) -> None:
+    Program(tmp_path / "raw.rcap", 2).run(50, 1).close()
+    needed = room.most_bytes(tmp_path / "raw.rcap")
+    assert needed >= sum(path.stat().st_size for path in (tmp_path / "raw.rcap").glob("calls.*"))
+    monkeypatch.setattr(room.shutil, "disk_usage", lambda _: type("Usage", (), {"free": needed - 1}))
+    with pytest.raises(FileError, match="may need .* are free") as caught:
+        pack(tmp_path / "raw.rcap", tmp_path / "x.rsnap")
+    assert "--ignore-space" in str(caught.value.next)
+    assert [path.name for path in tmp_path.iterdir()] == ["raw.rcap"]
+    assert pack(tmp_path / "raw.rcap", tmp_path / "x.rsnap", ignore_space=True).snapshots
+    monkeypatch.setattr(room.shutil, "disk_usage", lambda _: type("Usage", (), {"free": needed}))
+    assert pack(tmp_path / "raw.rcap", tmp_path / "y.rsnap").snapshots
