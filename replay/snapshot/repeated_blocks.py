@@ -96,13 +96,16 @@ class _Columns:
     def _repeats(self, begin: int, end: int) -> Repeats:
         first, last = int(self._starts[begin]), int(self._starts[end])
         block = self._block
+        numbers, enter_ns, leave_ns = (
+            _array("q", column[begin:end], "<i8")
+            for column in (block.numbers, block.enter_ns, block.leave_ns)
+        )
         return Repeats(
             self._templates,
             _array("I", self._which[begin:end], "<u4"),
-            *(
-                _array("q", column[begin:end], "<i8")
-                for column in (block.numbers, block.enter_ns, block.leave_ns)
-            ),
+            numbers,
+            enter_ns,
+            leave_ns,
             _array("q", self._starts[begin : end + 1] - first, "<i8"),
             bytearray(self._parameters[first:last].tobytes()),
             {row - begin: ns for row, ns in block.gpu_ns.items() if begin <= row < end},

@@ -217,14 +217,12 @@ class Block:
 
     def census_words(self) -> Iterator[tuple[U64, NDArray[np.void]]]:
         """The same as columns: of each word of the census the number of its call, and the word."""
-        try:
+        with _refused():
             for number in range(len(self.templates)):
                 rows = self.rows_of(number)
                 for item in self._pointers_of(number):
                     found, words = item.words_of(rows, slice(0, len(rows)))
                     yield self.numbers[found], words
-        except _MISFITS as error:
-            raise _damaged(error) from None
 
     def _part(self, template: int, begin: int, end: int) -> tuple[NDArray[np.int64], slice]:
         """The rows of a template from `begin` to `end`, and which of its rows they are."""
