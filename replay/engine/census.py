@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from replay.api.structs import TENSOR_MAP_BYTES
 from replay.errors import EngineError
 from replay.snapshot import schema
-from replay.snapshot.schema import Range, Source, from_wire
+from replay.snapshot.calls import BlockSource
+from replay.snapshot.schema import Range, from_wire
 
 _OBJECT_TYPES = {1: "CUtexObject", 2: "CUsurfObject"}  # schema.Census
 
@@ -84,6 +85,12 @@ class CallSites(MutableMapping[int, Site]):
         self._calls.append(number)
         self._counts.append(len(words) // 24)
 
+    def extend(self, numbers: Any, words: Any) -> None:
+        """The same of numpy columns: one word of each of these calls."""
+        self._packed += words.tobytes()
+        self._calls.frombytes(numbers.astype("<i8").tobytes())
+        self._counts.extend([1] * len(numbers))
+
     def settle(self, ranges: Mapping[int, Range]) -> None:
         """All words were added. Raises EngineError for one that points to none of the ranges."""
         import numpy
@@ -148,10 +155,14 @@ class Census:
     hosts: dict[int, Site] = field(default_factory=dict)
     nodes: dict[tuple[int, int], Site] = field(default_factory=dict)
 
-    def read(self, source: Source, ranges: Mapping[int, Range], maps: Container[int]) -> None:
+    def read(self, source: BlockSource, ranges: Mapping[int, Range], maps: Container[int]) -> None:
         """Take over all of a snapshot. Raises EngineError for words that mean nothing there."""
         others = []
-        for value in source.objects("census"):
+        for value in source.objects_and_blocks("census"):
+            if not isinstance(value, dict):
+                for numbers, words in value.census_words():
+                    self.calls.extend(numbers, words)
+                continue
             found = value if isinstance(value, dict) and value.get("kind") == "call" else {}
             number, words = found.get("site"), found.get("words")
             sound = isinstance(number, int) and 0 <= number < 1 << 63

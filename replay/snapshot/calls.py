@@ -13,12 +13,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import accumulate
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
 from replay.api.functions import by_symbol
 from replay.api.parts import CONFIG_ATTRIBUTES, PARAMETER_LAYOUT, part_key
 from replay.api.vocabulary import Effect, Function, Keep, Role, Work
-from replay.snapshot.schema import Call, Source, from_wire
+from replay.snapshot.schema import Call, from_wire
 
 SHORTEST = 4  # calls that are worth columns
 PARAMETERS = part_key("kernelParams", 0)
@@ -97,6 +97,14 @@ class Repeats:
             begin = at + 1
 
 
+class BlockSource(Protocol):
+    """What gives objects and blocks: a `SnapshotReader`."""
+
+    def objects_and_blocks(self, kind: str) -> Iterator[Any]:
+        """In their order."""
+        ...
+
+
 class Calls(Sequence[Call]):
     """Calls in their order. parts: those that are by themselves, and those that repeat."""
 
@@ -150,11 +158,16 @@ class Calls(Sequence[Call]):
         return Calls(parts)
 
 
-def read_calls(source: Source) -> Iterator[Call | Repeats]:
+def read_calls(source: BlockSource) -> Iterator[Call | Repeats]:
     """The calls of a snapshot, in their order. Raises FormatError for one that does not fit."""
     known: dict[_Key, Call] = {}
     building = _Building()
-    for value in source.objects("call"):
+    for value in _objects(source):
+        if isinstance(value, Repeats):
+            yield from building.done()
+            building = _Building()
+            yield value
+            continue
         key = _key(value)
         template = known.get(key) if key is not None else None
         if key is None or template is None:
@@ -173,6 +186,17 @@ def read_calls(source: Source) -> Iterator[Call | Repeats]:
             if not building.takes(template, value):
                 yield from_wire(Call, value)
     yield from building.done()
+
+
+def _objects(source: BlockSource) -> Iterator[Any]:
+    """The objects of calls, and of blocks the calls that repeat."""
+    for value in source.objects_and_blocks("call"):
+        if isinstance(value, dict):
+            yield value
+        else:
+            from replay.snapshot.repeated_blocks import repeats_of
+
+            yield from repeats_of(value, lambda one: _key(one) is not None and _repeats(from_wire(Call, one)))
 
 
 class _Building:

@@ -89,7 +89,7 @@ class Block:
         ):
             raise ValueError("pointers")
         self._bases = {int(number): int(base) for number, base in value["bases"]}
-        self._gpu_ns = {int(row): int(ns) for row, ns in value["gpu_ns"]}
+        self.gpu_ns = {int(row): int(ns) for row, ns in value["gpu_ns"]}
 
     @staticmethod
     def _varying_of(template: dict[str, Any], found: Any) -> list[Varying]:
@@ -155,10 +155,21 @@ class Block:
                 yield next(others)
                 continue
             call = next(made)
-            if row in self._gpu_ns:
-                call["gpu_ns"] = self._gpu_ns[row]
+            if row in self.gpu_ns:
+                call["gpu_ns"] = self.gpu_ns[row]
             row += 1
             yield call
+
+    def call_of(self, row: int, varying: dict[Place, dict[int, U64]]) -> dict[str, Any]:
+        """The call of one row. varying: of its template (`varying_words`)."""
+        number = int(self.template_of[row])
+        at = int(np.searchsorted(self.rows_of(number), row))
+        made: list[Any] = [None]
+        self._fill(made, row, number, varying, slice(at, at + 1))
+        call: dict[str, Any] = made[0]
+        if row in self.gpu_ns:
+            call["gpu_ns"] = self.gpu_ns[row]
+        return call
 
     def _calls_with_template(self) -> Iterator[dict[str, Any]]:
         varying = [self.varying_words(template) for template in range(len(self.templates))]
@@ -203,6 +214,15 @@ class Block:
                         for item in pointers[number]
                     ]
                 )
+
+    def census_words(self) -> Iterator[tuple[U64, NDArray[np.void]]]:
+        """The same as columns: of each word of the census the number of its call, and the word."""
+        with _refused():
+            for number in range(len(self.templates)):
+                rows = self.rows_of(number)
+                for item in self._pointers_of(number):
+                    found, words = item.words_of(rows, slice(0, len(rows)))
+                    yield self.numbers[found], words
 
     def _part(self, template: int, begin: int, end: int) -> tuple[NDArray[np.int64], slice]:
         """The rows of a template from `begin` to `end`, and which of its rows they are."""

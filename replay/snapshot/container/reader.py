@@ -133,6 +133,17 @@ class SnapshotReader:
             for _, value in self._decode(number, kind):
                 yield value
 
+    def objects_and_blocks(self, kind: str) -> Iterator[Any]:
+        """As `objects`, of "call" or "census"; blocks as they are."""
+        from replay.snapshot.container.blocks import Block
+
+        for frame in self._frames_of(kind):
+            for found, value in self._decode(frame, None):
+                if found == kind:
+                    yield value
+                elif found == BLOCK_KIND:
+                    yield Block(value)
+
     def calls_from(self, number: int) -> Iterator[Any]:
         """As `objects("call")`; but of blocks that end before the call of this number, only the calls that are not
         like others: those that make objects are among them."""

@@ -35,6 +35,9 @@ class Source:
     def __init__(self, calls, census=()):
         self._of = {"call": calls, "census": census}
 
+    def objects_and_blocks(self, kind):
+        return self.objects(kind)
+
     def objects(self, kind):
         return (as_read(to_wire(item)) if not isinstance(item, dict) else item for item in self._of[kind])
 

@@ -15,7 +15,10 @@ from replay.pack import blocks, pack
 from replay.pack.survey import repeated
 from replay.raw import records
 from replay.raw.columns import Scanner
+from replay.snapshot.calls import Calls, read_calls
 from replay.snapshot.container import SnapshotReader
+from replay.snapshot.schema import Call, all_of
+from replay.snapshot.windows import each_window
 
 from ..raw_writer import CONTEXT, FUNCTION, MODULE, PTX, THREAD, RawWriter, word
 
@@ -261,6 +264,10 @@ def test_a_random_program_is_packed_as_if_each_call_were_looked_at(
     expected = said(one_by_one)
     assert said(columns) == expected
     assert sum(len(value) for (_, kind), value in expected.items() if kind == "census") > 5 * windows
+    for path in (columns, one_by_one):
+        with SnapshotReader(path) as reader:
+            for _ in each_window(reader):
+                assert list(Calls(read_calls(reader))) == list(all_of(reader, Call))
     with SnapshotReader(columns) as reader:
         assert ("calls" in reader.kinds) == (seed % 2 == 1)
 
