@@ -2,7 +2,7 @@
 #include "base/base.h"
 
 #if defined(__x86_64__)
-#define INSTRUCTIONS "sse4.2"
+#define INSTRUCTIONS "sse4.2,crc32"
 #define EIGHT_BYTES __builtin_ia32_crc32di
 #define ONE_BYTE __builtin_ia32_crc32qi
 static bool has_instruction(void) { return __builtin_cpu_supports("sse4.2"); }

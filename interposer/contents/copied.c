@@ -4,7 +4,8 @@
 #include "record/writer.h"
 
 #include <fcntl.h>
-#include <sys/random.h>
+#include <linux/random.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { FEW_COPIES = 512 };
@@ -111,7 +112,8 @@ static uint64_t key[4];
 static pthread_once_t key_is_drawn = PTHREAD_ONCE_INIT;
 
 static void draw_key(void) {
-  if (getrandom(key, sizeof key, GRND_NONBLOCK) != (ssize_t)sizeof key) {
+  // The system call: glibc has a function for it since 2.25, and the shim loads into older ones.
+  if (syscall(SYS_getrandom, key, sizeof key, GRND_NONBLOCK) != (long)sizeof key) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     for (int n = 0; n < 4; n++)
