@@ -18,4 +18,5 @@ endforeach()
 # Also for the tests of CMake: zig compiles a C++ library of its own for each level.
 set(CMAKE_CXX_FLAGS_INIT -O2)
 # The strip of this machine does not know the other one's libraries.
-set(CMAKE_SHARED_LINKER_FLAGS_INIT -s)
+# Without collection of sections: the shim finds its mutexes by the ends of theirs, which lld would drop.
+set(CMAKE_SHARED_LINKER_FLAGS_INIT "-s -Wl,--no-gc-sections")
