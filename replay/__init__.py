@@ -4,4 +4,9 @@
 fresh process and checks the outputs. The import and the command are `replay`, the distribution is `gpu-replay`.
 """
 
-__version__ = "0.1.0"
+try:
+    from replay._version import __version__
+except ImportError:  # read from a checkout, which was not built
+    __version__ = "0+unknown"
+
+__all__ = ["__version__"]

@@ -2,15 +2,20 @@
 #include "base/base.h"
 
 #if defined(__x86_64__)
-#define INSTRUCTIONS "sse4.2"
+#define INSTRUCTIONS "sse4.2,crc32"
 #define EIGHT_BYTES __builtin_ia32_crc32di
 #define ONE_BYTE __builtin_ia32_crc32qi
 static bool has_instruction(void) { return __builtin_cpu_supports("sse4.2"); }
 #else
 #include <sys/auxv.h>
 #define INSTRUCTIONS "+crc"
+#ifdef __clang__
+#define EIGHT_BYTES __builtin_arm_crc32cd
+#define ONE_BYTE __builtin_arm_crc32cb
+#else
 #define EIGHT_BYTES __builtin_aarch64_crc32cx
 #define ONE_BYTE __builtin_aarch64_crc32cb
+#endif
 static bool has_instruction(void) { return (getauxval(AT_HWCAP) & (1 << 7)) != 0; } // HWCAP_CRC32
 #endif
 

@@ -2,7 +2,9 @@
 #include "base/handles.h"
 #include "contents/copy.h"
 
-#include <sys/random.h>
+#include <linux/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { FEW_COPIES = 512 };
 
@@ -65,7 +67,8 @@ static uint64_t key[4];
 static pthread_once_t key_is_drawn = PTHREAD_ONCE_INIT;
 
 static void draw_key(void) {
-  if (getrandom(key, sizeof key, GRND_NONBLOCK) != (ssize_t)sizeof key)
+  // The system call: glibc has a function for it since 2.25, and the shim loads into older ones.
+  if (syscall(SYS_getrandom, key, sizeof key, GRND_NONBLOCK) != (long)sizeof key)
     for (int n = 0; n < 4; n++)
       key[n] = (clock_ns(CLOCK_REALTIME) + (uint64_t)n) * 0x9e3779b97f4a7c15u;
 }

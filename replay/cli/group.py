@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from replay.cli import COMMANDS, GROUPS
+from replay.cli import COMMANDS, GROUPS, typed
 
 WIDEST = 100  # columns of help: it is read
 
@@ -120,11 +120,24 @@ class LazyGroup(TyperGroup):
 
 
 def _show_version(asked: bool) -> None:
-    if asked:
+    if not asked:
+        return
+    if "--json" in typed():
+        from replay.doctor.facts import gather
+        from replay.report.streams.json import print_document
+        from replay.results.documents import VERSION
+
+        print_document(VERSION, gather())
+    else:
         from replay import __version__
 
         typer.echo(f"replay {__version__}")
-        raise typer.Exit
+    raise typer.Exit
+
+
+def _only_with_version(asked: bool) -> None:
+    if asked:
+        raise typer.BadParameter("goes with --version here; for a command it comes after the command's name")
 
 
 def build() -> Any:
@@ -141,6 +154,9 @@ def build() -> Any:
     def replay(
         version: bool = typer.Option(
             False, "--version", callback=_show_version, is_eager=True, help="Print the version."
+        ),
+        json: bool = typer.Option(
+            False, "--json", callback=_only_with_version, help="With --version: all that a bug report needs."
         ),
     ) -> None:
         """Capture CUDA kernel launches into one file and replay them, on this GPU, another one, or none."""

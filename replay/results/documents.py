@@ -160,6 +160,12 @@ COUNTERS = _document(
     "CPU driver: each line of REPLAY_EMULATOR_COUNTERS",
     "What was counted in one launch.",
 )
+VERSION = _document(
+    "version",
+    "doctor.facts:VersionFacts",
+    "--version --json",
+    "This installation and machine, for a bug report.",
+)
 ERROR = _document(
     "error",
     "errors:ErrorPrinted",
@@ -185,5 +191,5 @@ LISTS = {subject: _listed(subject, model, about) for subject, model, about in _L
 ALL: tuple[Document, ...] = (
     CAPTURE, LAUNCHES, PACK, EXTRACT, INFO, *LISTS.values(), DUMP, PARAMETERS, VERIFY, EXPORT, RUN, RUN_WINDOWS,
     RUN_VARIANT, PREFLIGHT, PREFLIGHT_WINDOWS, OUTPUTS, COMPARISON, BISECTION, CHECK, EXPLANATION, REPORT, HISTORY,
-    BASELINE, DOCTOR, COUNTERS, ERROR,
+    BASELINE, DOCTOR, VERSION, COUNTERS, ERROR,
 )  # fmt: skip

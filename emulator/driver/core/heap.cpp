@@ -5,7 +5,9 @@
 
 #include <cstring>
 #include <fcntl.h>
+#include <linux/memfd.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 namespace emulator::driver {
@@ -106,12 +108,17 @@ Pages Heap::pages_around(uint64_t address) const {
   return {pages.base - margin_bytes(), pages.end + margin_bytes()};
 }
 
+// The system call: glibc has a function for it since 2.27, and the driver loads into older ones.
+int memory_file(const std::string &name) {
+  return static_cast<int>(syscall(SYS_memfd_create, name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+}
+
 SharedPiece Heap::share(uint64_t address, const std::string &name) {
   Pages pages = pages_of(address);
   uint64_t base = pages.base, bytes = pages.end - pages.base;
   if (auto shared = files_.find(base); shared != files_.end())
     return {shared->second, base, bytes};
-  int file = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  int file = memory_file(name);
   bool sized = file >= 0 && ftruncate(file, static_cast<off_t>(bytes)) == 0 &&
                fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0;
   void *copy = sized ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;

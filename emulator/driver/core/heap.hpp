@@ -19,6 +19,9 @@ constexpr uint64_t round_up(uint64_t value, uint64_t granule) {
 // Maps `bytes` (a multiple of the page size) at an address aligned to `alignment`. 0 when there is no room.
 uint64_t map_aligned(uint64_t bytes, uint64_t alignment, int protection);
 
+// A file in memory that can be sealed; -1 when there is none to have.
+int memory_file(const std::string &name);
+
 // A piece of the heap that other processes can map.
 struct SharedPiece {
   int file;      // a sealed memory file, the heap's own

@@ -127,7 +127,7 @@ CUresult CUDAAPI cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
     require(handle != nullptr && size > 0 && granular(size) && flags == 0, CUDA_ERROR_INVALID_VALUE);
     require_properties(prop);
     Device *device = device_of_location(prop->location);
-    int file = memfd_create(file_name(prop->location).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int file = memory_file(file_name(prop->location));
     require(file >= 0, CUDA_ERROR_OUT_OF_MEMORY);
     // Sealed, so that nobody it is shared with can take the pages away under a mapping.
     if (ftruncate(file, static_cast<off_t>(size)) != 0 || fcntl(file, F_ADD_SEALS, size_seals) != 0) {

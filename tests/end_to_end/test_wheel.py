@@ -1,0 +1,87 @@
+"""A wheel, installed into an empty virtual environment and used where there is no compiler.
+
+REPLAY_TEST_WHEEL names a wheel, such as one of `make wheel`; else one is made of the build folder of `make setup`.
+REPLAY_TEST_PYTHON names the interpreter; else it is the one that runs the tests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import REPOSITORY
+
+TIMEOUT_S = 110
+NO_NETWORK = (
+    "No matching distribution found",
+    "Max retries exceeded",
+    "Temporary failure in name resolution",
+)
+MOST_BYTES = 12 << 20
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(4 * TIMEOUT_S)]
+
+
+def checked(command: list[str | Path], **options: object) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, **options)  # type: ignore[call-overload]
+    if done.returncode != 0 and any(words in done.stderr for words in NO_NETWORK):
+        pytest.skip("needs the packages that replay depends on, and the registry does not answer")
+    assert done.returncode == 0, f"$ {command}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if named := os.environ.get("REPLAY_TEST_WHEEL"):
+        return Path(named).resolve()
+    if not [*(REPOSITORY / "build").glob("py3-none-linux_*/build.ninja")]:
+        pytest.skip("needs the build folder of make setup, or REPLAY_TEST_WHEEL")
+    folder = tmp_path_factory.mktemp("wheel")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    checked(
+        [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-w", folder, REPOSITORY],
+        env={**os.environ, "PATH": path},
+    )
+    return next(folder.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bin folder of a virtual environment with the wheel in it."""
+    folder = tmp_path_factory.mktemp("environment")
+    checked([os.environ.get("REPLAY_TEST_PYTHON", sys.executable), "-m", "venv", folder])
+    checked([folder / "bin" / "python", "-m", "pip", "install", "-q", wheel])
+    return folder / "bin"
+
+
+def test_a_wheel_is_small(wheel: Path) -> None:
+    assert wheel.stat().st_size <= MOST_BYTES
+
+
+def test_an_installed_wheel_captures_replays_and_compares_without_a_compiler(
+    installed: Path, samples: Path, tmp_path: Path
+) -> None:
+    environment = {"PATH": str(installed), "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path / "state")}
+    for name in ("cc", "gcc", "g++", "clang", "nvcc", "ptxas"):
+        assert shutil.which(name, path=environment["PATH"]) is None
+
+    def replay(*arguments: str) -> str:
+        return checked([installed / "replay", *arguments], cwd=tmp_path, env=environment).stdout
+
+    facts = json.loads(replay("--version", "--json"))
+    assert facts["cpu_driver"] is not None
+    assert None not in facts["packages"].values()
+    program = str(samples / "inplace_scan")
+    emulator = ("--driver", "emulator")
+    replay(
+        "capture", *emulator, "--kernel", "inplace_scan", "--launch", "3", "-o", "scan.rsnap", "--", program
+    )
+    assert "outputs match" in replay("run", "scan.rsnap", *emulator)
+    slower = "env=REPLAY_EMULATOR_SLOWDOWN=inplace_scan:1.03"
+    assert replay("compare", "scan.rsnap", "--b", slower, *emulator).startswith("SLOWER")
