@@ -13,7 +13,7 @@ from replay.export.rendering import Renderer
 from replay.export.steps import ContentsFile, ExportPlan
 from replay.inspection.folder import OutputFolder
 from replay.inspection.pieces import read_chunk
-from replay.privacy import without_home
+from replay.privacy import private
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import CHUNK_BYTES, Contents
 from replay.text import size as size_text
@@ -142,7 +142,7 @@ def _write(
         written = sum(map(len, texts.values()))
         for name, text in texts.items():
             with output.create(name) as (file, _):
-                file.write(without_home(text).encode("utf-8", "replace"))
+                file.write(private(text).encode("utf-8", "replace"))
         for name, item in renderer.files.items():
             with output.create(name) as (file, _):
                 for piece in _pieces(reader, item):

@@ -11,12 +11,12 @@ from replay.drivers import is_emulator
 from replay.images.demangle import demangle
 from replay.pack.imagestore import ImageStore
 from replay.pack.survey import KernelDraft
-from replay.privacy import private_command, without_home
+from replay.pack.texts import Texts
 from replay.snapshot import schema
 
 
 def describe_environment(
-    process: dict[str, str], launcher: dict[str, Any], driver: dict[str, Any]
+    process: dict[str, str], launcher: dict[str, Any], driver: dict[str, Any], texts: Texts
 ) -> schema.Environment:
     """What the process said of itself and its devices, and the launcher (`launcher.json`) of its end.
 
@@ -24,10 +24,9 @@ def describe_environment(
     """
     command = launcher.get("command")
     if not isinstance(command, list):
-        command = [process["command"]] if process.get("command") else []
-        command = [" ".join(private_command(word.split(" "))) for word in command]  # one line of words
-    elif not launcher.get("keep_command_line"):
-        command = private_command([str(word) for word in command])
+        command = [texts.line(process["command"])] if process.get("command") else []
+    else:
+        command = texts.command([str(word) for word in command])
     devices = []
     for ordinal in range(64):
         prefix = f"device.{ordinal}."
@@ -53,12 +52,12 @@ def describe_environment(
         driver_version=_number(process.get("driver_version")),
         emulated=bool(emulated),
         devices=devices,
-        command=[str(word) for word in command],
-        executable=without_home(process.get("executable", "")),
+        command=command,
+        executable=texts.path(process.get("executable", "")),
         platform=f"{platform.system().lower()}-{platform.machine()}",
         exit_status=status if isinstance(status, int) else None,
         details={
-            key: without_home(process[key])
+            key: texts.path(process[key])
             for key in ("driver_path", "shim_version", "rank")
             if process.get(key)
         },

@@ -43,6 +43,7 @@ def pack(
     advance: Advance = lambda _: None,
     *,
     full_images: bool = False,
+    keep_command_line: bool = False,
     window: int | None = None,
 ) -> PackReport:
     """Write the snapshots of the raw capture `raw`: `output` for the application's own process or the first one that
@@ -51,11 +52,12 @@ def pack(
 
     No snapshot is written when no process had a window; the report then says what there was.
     advance: called with the number of content bytes that were stored. full_images: nothing is left out of large fat
-    binaries. window: only this one of several, by its number (`schema.Window`).
+    binaries, and no text of images. keep_command_line: texts stay as they are in the raw capture. window: only this one of several, by its number (`schema.Window`).
     Raises FileError, FormatError or CaptureError when `raw` is no raw capture or `output` cannot be written, UsageError
     when there is no such window.
     """
     launcher = read_launcher(raw)
+    launcher["keep_command_line"] = keep_command_line or launcher.get("keep_command_line", False)
     report = PackReport(loaded_driver=loaded_driver(raw))
     own = launcher.get("pid")
     named = False

@@ -6,6 +6,7 @@ import xml.etree.ElementTree as xml
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from replay.privacy import private
 from replay.results.check import Check, CheckedCase
 from replay.text import Column, Screen, duration, flow, heading, number, percent, shown, table
 
@@ -114,7 +115,7 @@ def junit(result: Check) -> str:
     suite.set("errors", str(errors))
     suite.set("skipped", str(skipped))
     xml.indent(suite)
-    return xml.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+    return private(xml.tostring(suite, encoding="unicode", xml_declaration=True)) + "\n"
 
 
 def _title(case: CheckedCase) -> str:
@@ -161,7 +162,7 @@ def github_summary(result: Check) -> str:
             names = [_cell(case.kernel[:_LONGEST_NAME]), _cell(_name(case))]
             cells = [_cell(case.verdict), *names, _change(case), team, _cell(quarantined + case.reason)]
             lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([*lines, "", *map(_cell, result.notes), ""])
+    return private("\n".join([*lines, "", *map(_cell, result.notes), ""]))
 
 
 def _cell(text: str) -> str:
