@@ -36,6 +36,13 @@ def stripped(data: bytes) -> tuple[bytes, list[str]]:
     return (kept, sorted(found)) if found else (data, [])
 
 
+def texts_of_ptx(data: bytes) -> Iterator[bytes]:
+    """Comments, names of source files and other texts in quotes: what is no code."""
+    for token in _TOKEN.finditer(data):
+        if not token[0].startswith(b".section"):
+            yield token[1] or token[0]
+
+
 def _image(data: bytes, found: set[str]) -> bytes:
     if int.from_bytes(data[:4], "little") == CONTAINER_MAGIC:
         return b"".join(_containers(data, found))

@@ -134,7 +134,7 @@ def everything(replay: Replay, *options: str) -> list[Path]:
         "run.json": ["run", snapshot, *driver, "--no-timing", "--json"],
         "needs.json": ["run", snapshot, *driver, "--dry-run", "--json"],
         "info.json": ["info", snapshot, "--json"],
-        # "privacy.json": ["info", snapshot, "--privacy", "--json"],
+        "privacy.json": ["info", snapshot, "--privacy", "--json"],
         "dump.json": ["dump", snapshot, "-o", str(folder / "dumped"), "--json"],
         "history.json": ["history", str(folder), "--json"],
         "report.md": ["report", str(folder / "r.rres"), "--markdown"],
