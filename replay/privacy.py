@@ -3,9 +3,9 @@ words.
 
 A path becomes relative to the working folder, or the name of its file; those of the system stay. A value becomes
 `[removed]` when its name says that it is secret (`--api-key=X`, `--token X`, `AWS_SECRET_ACCESS_KEY=X`, `password: X`),
-when it is in a URL (`https://user:X@host`, `?sig=X`), after `Bearer`, when it has the form of a well-known token, and in
-command lines when it looks random. The user's name becomes `[user]`, that of the host `[host]`. The shim does less for
-what it writes (interposer/record/process.c): a raw capture is not for passing on.
+when it is in a URL (`https://user:X@host`, `?sig=X`), after `Bearer`, when it has the form of a well-known token, and
+in command lines when it looks random. The user's name becomes `[user]`, that of the host `[host]`. The shim does less
+for what it writes (interposer/record/process.c): a raw capture is not for passing on.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def without_secrets(text: str) -> str:
 
 # ---- words that look random ---------------------------------------------------------------------
 
-RANDOM_CHARACTERS = 20  # letters and digits in a row; of a word without capitals or without small letters four more
-# Bits a character: of two at different places, as many pairs are equal as in text drawn by lot from 2 ** 4.4 characters.
+RANDOM_CHARACTERS = 20  # letters and digits in a row; without capitals or without small letters four more
+# Bits a character: of two at different places, as many pairs are equal as in text drawn from 2 ** 4.4 characters.
 # Drawn from 62 or 36 it is 6.0 or 5.2, of words and names of kernels 3.5 to 4.2.
 _COLLISION_ENTROPY_BITS = 4.4
 _WORDS = 0.45  # of the characters are in rows of three small letters and more: names in camel case have more
@@ -111,7 +111,9 @@ def without_random_words(text: str) -> str:
             return run
         pieces = _PIECE.findall(run)
         marks = len(run) - sum(map(str.isalnum, run))
-        if "+" in run or run.endswith("=") or (marks <= _MARKS and "/" not in run):  # base64, of either alphabet
+        if (
+            "+" in run or run.endswith("=") or (marks <= _MARKS and "/" not in run)
+        ):  # base64, of either alphabet
             pieces.append("".join(filter(str.isalnum, run)))
         pieces = [_SHAPE.sub("", piece) for piece in pieces]
         return REMOVED if any(map(looks_random, pieces)) else run
@@ -121,7 +123,17 @@ def without_random_words(text: str) -> str:
 
 # ---- paths and names ----------------------------------------------------------------------------
 
-_SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/", "/dev/", "/proc/", "/sys/", "/etc/")  # the same everywhere
+_SYSTEM = (
+    "/usr/",
+    "/bin/",
+    "/sbin/",
+    "/lib/",
+    "/lib64/",
+    "/dev/",
+    "/proc/",
+    "/sys/",
+    "/etc/",
+)  # the same everywhere
 _PATH = re.compile(r"(?<![^\s='\"(\[,:;<>|@`])(?:file://)?((?:~[\w.-]*)?/(?:[^\s/:;,'\"`()<>\[\]{}|&=*?#]+/)+"
                    r"[^\s/:;,'\"`()<>\[\]{}|&=*?#]*|~/[^\s/:;,'\"`()<>\[\]{}|&=*?#]+)")  # fmt: skip
 _NOBODY = frozenset(
@@ -142,7 +154,7 @@ class Paths:
         self._taken: set[str] = set()
 
     def short(self, path: str) -> str:
-        """Relative to the working folder, or the name of the file; a path of the system, or a relative one, as it is."""
+        """Relative to the working folder, or the name of the file; of the system, or relative already: as it is."""
         if path.startswith(_SYSTEM) or not path.startswith(("/", "~")):
             return path
         if path.startswith(self._folder):
@@ -191,8 +203,11 @@ def _hosts() -> frozenset[str]:
 @lru_cache(maxsize=8)
 def _name_rules(users: frozenset[str], hosts: frozenset[str]) -> tuple[tuple[re.Pattern[str], str], ...]:
     """In paths and addresses; then as whole words, where three characters are enough to say something."""
+
     def any_of(names: frozenset[str], shortest: int) -> str:
-        return "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True) if len(name) >= shortest)
+        return "|".join(
+            re.escape(name) for name in sorted(names, key=len, reverse=True) if len(name) >= shortest
+        )
 
     rules = []
     if every := any_of(users, 1):
@@ -217,7 +232,7 @@ def _without_names(text: str, words: bool) -> str:
 
 
 def private(text: str, paths: Paths | None = None) -> str:
-    """A text of which parts may be names of kernels: without secrets, paths, and names of user and host in addresses."""
+    """A text in which names of kernels may be: without secrets, paths, and names of user and host in addresses."""
     return _without_names((paths or Paths()).in_text(without_secrets(text)), words=False)
 
 
@@ -235,7 +250,9 @@ _SAYS_SECRET = frozenset(
 )  # fmt: skip
 _SAYS_KEY = frozenset({"key", "keys", "token", "keyfile", "pat"})
 _NO_KEY = frozenset({"pad", "eos", "bos", "unk", "sep", "cls", "mask", "stop"})
-_HARMLESS_VALUE = re.compile(r"[+-]?\d{0,9}(?:\.\d{0,9})?|true|false|yes|no|on|off|none|</?\w{1,8}>", re.IGNORECASE)
+_HARMLESS_VALUE = re.compile(
+    r"[+-]?\d{0,9}(?:\.\d{0,9})?|true|false|yes|no|on|off|none|</?\w{1,8}>", re.IGNORECASE
+)
 
 
 def _names_secret(name: str, value: str) -> bool:

@@ -82,7 +82,10 @@ def capture(
         bool, flag("--torch-blocks", "Copy the blocks that PyTorch has in use, not the segments they lie in.")
     ] = False,
     full_images: Annotated[
-        bool, flag("--full-images", "Keep all of module images: for other architectures, comments, debug sections.")
+        bool,
+        flag(
+            "--full-images", "Keep all of module images: for other architectures, comments, debug sections."
+        ),
     ] = False,
     keep_command_line: Annotated[
         bool,

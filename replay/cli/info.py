@@ -11,7 +11,10 @@ def info(
     snapshot: SnapshotPath,
     window: Window = None,
     privacy: Annotated[
-        bool, flag("--privacy", "Say what a stranger could read in it: names, paths, texts. Reads all of the file.")
+        bool,
+        flag(
+            "--privacy", "Say what a stranger could read in it: names, paths, texts. Reads all of the file."
+        ),
     ] = False,
     json: Json = False,
     quiet: Quiet = False,

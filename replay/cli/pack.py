@@ -17,7 +17,10 @@ def pack(
         Path | None, option("OUT.rsnap", "The snapshot to write.", "-o", "--output", show_default="RAW.rsnap")
     ] = None,
     full_images: Annotated[
-        bool, flag("--full-images", "Keep all of module images: for other architectures, comments, debug sections.")
+        bool,
+        flag(
+            "--full-images", "Keep all of module images: for other architectures, comments, debug sections."
+        ),
     ] = False,
     keep_command_line: Annotated[
         bool, flag("--keep-command-line", "Keep paths, names and values as they are in the raw capture.")
@@ -52,7 +55,12 @@ def pack(
     check_output(path)
     with Progress("packing", content_bytes(raw), hidden=quiet or json) as progress:
         report = build(
-            raw, path, progress.advance, full_images=full_images, keep_command_line=keep_command_line, window=window
+            raw,
+            path,
+            progress.advance,
+            full_images=full_images,
+            keep_command_line=keep_command_line,
+            window=window,
         )
     if not quiet:
         for line in [*report.problems, *(text for item in report.snapshots for text in snapshot_lines(item))]:

@@ -173,11 +173,14 @@ def with_payload(data: bytes, changed: Sequence[tuple[Entry, bytes | None, str]]
             fields = list(_ENTRY.unpack_from(head))
             if payload is not None:
                 body = _packed(entry, payload)
-                fields[3], fields[4] = len(body) + -len(body) % 8, len(body) if entry.compression else fields[4]
+                fields[3], fields[4] = (
+                    len(body) + -len(body) % 8,
+                    len(body) if entry.compression else fields[4],
+                )
                 body += bytes(-len(body) % 8)
             where, room = fields[9], fields[10]
             named = name.encode("utf-8", "replace")[:room].ljust(room, b"\0")
-            head = (_ENTRY.pack(*fields) + head[_ENTRY.size :])
+            head = _ENTRY.pack(*fields) + head[_ENTRY.size :]
             head = head[:where] + named + head[where + room :] if room else head
         parts.append(head + body)
     body = b"".join(parts)

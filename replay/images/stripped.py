@@ -1,8 +1,9 @@
-"""Module images without what only people read: comments and paths in PTX, debug sections of cubins, paths in the headers
-of fat binaries. Code, symbols, line tables of PTX (`.loc`) and the number of every line stay.
+"""Module images without what only people read: comments and paths in PTX, debug sections of cubins, paths in the
+headers of fat binaries. Code, symbols, line tables of PTX (`.loc`) and the number of every line stay.
 
 Each text is overwritten by one of the same length, so every offset holds. Untrusted input: ImageError and nothing else.
-Link-time intermediate code and what is in no known format is kept as it is.
+Link-time intermediate code and what is in no known format is kept as it is. That drivers load cubins whose debug
+sections are zeros is not yet seen on a GPU (GT-IMAGE-DEBUG).
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from replay.errors import ImageError
 from replay.images.cubin import ELF_MAGIC, stored_sections
 from replay.images.fatbin import CONTAINER_MAGIC, container_size, read_container, with_payload
 from replay.images.ptx import is_ptx
@@ -18,7 +18,8 @@ from replay.images.ptx import is_ptx
 COMMENTS, SOURCE_PATHS, DEBUG_SECTIONS = "comments", "source paths", "debug sections"
 
 _TOKEN = re.compile(
-    rb"//[^\n]*|/\*.*?(?:\*/|\Z)|\.file\s+\d+\s+(\"[^\"\n]*\")|\"[^\"\n]*\"|\.section\s+\.(?:nv_)?debug\w*", re.DOTALL
+    rb"//[^\n]*|/\*.*?(?:\*/|\Z)|\.file\s+\d+\s+(\"[^\"\n]*\")|\"[^\"\n]*\"|\.section\s+\.(?:nv_)?debug\w*",
+    re.DOTALL,
 )
 _TEXT = re.compile(rb"[^\s]+")
 _BYTES = re.compile(rb"\.b8\s+[0-9][0-9, \t]*")
@@ -80,7 +81,11 @@ def _container(data: bytes, found: set[str]) -> bytes:
 def _cubin(data: bytes, found: set[str]) -> bytes:
     kept = bytearray(data)
     for name, start, size in stored_sections(data):
-        if re.match(r"\.(?:nv_)?debug_", name) and not _NO_TEXT.fullmatch(name) and any(data[start : start + size]):
+        if (
+            re.match(r"\.(?:nv_)?debug_", name)
+            and not _NO_TEXT.fullmatch(name)
+            and any(data[start : start + size])
+        ):
             kept[start : start + size] = bytes(size)
             found.add(DEBUG_SECTIONS)
     return bytes(kept)
@@ -118,9 +123,10 @@ def _overwrite(kept: bytearray, start: int, end: int) -> bool:
     for place in range(len(numbers) + 1):
         if place < len(numbers) and len(numbers[place][0]) < 4 and int(numbers[place][0]) in _READABLE:
             continue
-        if place - first >= _SHORTEST_RUN:
+        run = numbers[first:place]
+        if len(run) >= _SHORTEST_RUN and any(number[0] not in (b"88", b"120") for number in run):
             some = True
-            for number in numbers[first:place]:
+            for number in run:
                 kept[number.start() : number.end()] = b"120" if len(number[0]) == 3 else b"88"
         first = place + 1
     return some

@@ -1,7 +1,7 @@
 """What a stranger could read in a snapshot: texts in images, memory and arguments, names and paths, kinds of contents.
 
-Everything is read once, piece by piece; memory stays bounded by what is listed. What is compressed or encrypted inside of
-memory is not opened, and text in other alphabets than ASCII is not seen.
+Everything is read once, piece by piece; memory stays bounded by what is listed. What is compressed or encrypted inside
+of memory is not opened, and text in other alphabets than ASCII is not seen.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ReadableImage:
-    """A module image. stripped: texts that packing overwrote. unread: why its contents were not looked into, or were only
-    in part."""
+    """A module image. stripped: texts that packing overwrote. unread: why its contents were not looked into, or only in
+    part. texts: in what is no code."""
 
     digest: str
     kind: str
@@ -43,7 +43,7 @@ class ReadableImage:
 
 @dataclass(frozen=True)
 class ReadableRange:
-    """One allocation, before the window and after it. contents: of what is stored."""
+    """One allocation, before the window and after it. what: it, for people. contents, texts: of what is stored."""
 
     id: int
     what: str
@@ -56,7 +56,7 @@ class ReadableRange:
 class Exposure:
     """What a stranger could read. names: by sort ("command", "kernels", "files given to calls", ...), at most 200 of
     each. ranges: those with texts first, then the largest, at most 1,000 of `range_count`. contents: of all memory.
-    arguments: texts in what the host gave to calls and got from them."""
+    arguments: texts in what the host gave to calls and got from them; argument_bytes: of all of it."""
 
     path: str
     file_bytes: int
@@ -128,11 +128,15 @@ class _Reader:
                     _scan_module(texts, inside)
         except ReplayError as error:
             unread = error.what
-        return ReadableImage(image.digest, image.kind, image.contents.size_bytes, image.stripped, texts, unread)
+        return ReadableImage(
+            image.digest, image.kind, image.contents.size_bytes, image.stripped, texts, unread
+        )
 
     def call(self, call: schema.Call) -> None:
         function = by_symbol().get(call.function)
-        strings = {item.name for item in function.parameters if item.role == Role.STRING} if function else set()
+        strings = (
+            {item.name for item in function.parameters if item.role == Role.STRING} if function else set()
+        )
         for key, value in (*call.inputs.items(), *call.outputs.items()):
             if isinstance(value, bytes):
                 if key in strings:

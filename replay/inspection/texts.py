@@ -11,7 +11,9 @@ from itertools import islice
 from replay.privacy import Paths, private, without_random_words
 
 SHORTEST_TEXT = 16  # characters
-_SURE_TEXT = 24  # in bytes drawn by lot there are none so long; a shorter one is a text if it looks like words
+_SURE_TEXT = (
+    24  # in bytes drawn by lot there are none so long; a shorter one is a text if it looks like words
+)
 _WORDS = 0.85  # of its characters
 _OF_WORDS = re.compile(r"[A-Za-z0-9 _./:=-]")
 SAMPLE_BYTES = 16 << 10  # of a chunk, for its kind
@@ -32,8 +34,9 @@ _NARROW, _WIDE = _PRINTABLE * SHORTEST_TEXT, (_PRINTABLE + _ZERO) * SHORTEST_TEX
 
 @dataclass
 class Texts:
-    """Texts of one place, lines of at least 16 characters. count, characters: of all, where a chunk has no more than 500. samples: some of them.
-    suspicious: how many of the first 5,000 look like a secret, a path or an address; their samples come first."""
+    """Texts of one place, lines of at least 16 characters. count, characters: of all, where a chunk has no more than
+    500. samples: some of them. suspicious: how many of the first 5,000 look like a
+    secret, a path or an address; their samples come first."""
 
     count: int = 0
     characters: int = 0
@@ -53,7 +56,9 @@ class Texts:
         line = " ".join(text[:4096].split())
         line = line if len(line) <= SHOWN_CHARACTERS else f"{line[: SHOWN_CHARACTERS - 3]}..."
         if line not in self.samples:
-            self.samples.insert(min(self.suspicious - 1, len(self.samples)) if first else len(self.samples), line)
+            self.samples.insert(
+                min(self.suspicious - 1, len(self.samples)) if first else len(self.samples), line
+            )
             del self.samples[KEPT_TEXTS:]
 
     def scan(self, data: bytes) -> None:
@@ -66,7 +71,11 @@ class Texts:
 
 
 def _looks_suspicious(text: str) -> bool:
-    return _ADDRESS.search(text) is not None or private(text, Paths()) != text or without_random_words(text) != text
+    return (
+        _ADDRESS.search(text) is not None
+        or private(text, Paths()) != text
+        or without_random_words(text) != text
+    )
 
 
 def _runs(flags: bytes, shortest: bytes, unit: bytes) -> Iterator[tuple[int, int]]:
@@ -131,13 +140,13 @@ def _entropy(array: object) -> float:
 
 
 def _are_floats(array: object, width: int) -> bool:
-    """Whether the highest bytes of the elements that are not zero are a sign and an exponent near that of 1."""
+    """Whether the highest bytes of the elements but zeros are a sign and an exponent near that of 1."""
     import numpy
 
     whole = numpy.asarray(array)
     elements = whole[: len(whole) // width * width].reshape(-1, width)
-    elements = elements[elements.any(axis=1)]
-    if len(elements) < 16:
-        return False
     top = elements[:, width - 1] & 0x7F
+    top = top[elements[:, : width - 1].any(axis=1) | (top != 0)]  # neither zero
+    if len(top) < 16:
+        return False
     return bool(((top >= 0x20) & (top <= 0x4B)).mean() > 0.9)

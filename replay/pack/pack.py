@@ -52,7 +52,8 @@ def pack(
 
     No snapshot is written when no process had a window; the report then says what there was.
     advance: called with the number of content bytes that were stored. full_images: nothing is left out of large fat
-    binaries, and no text of images. keep_command_line: texts stay as they are in the raw capture. window: only this one of several, by its number (`schema.Window`).
+    binaries, and no text of images. keep_command_line: texts stay as they are in the raw
+    capture. window: only this one of several, by its number (`schema.Window`).
     Raises FileError, FormatError or CaptureError when `raw` is no raw capture or `output` cannot be written, UsageError
     when there is no such window.
     """

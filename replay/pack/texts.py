@@ -42,7 +42,9 @@ class Texts:
 
     def argument(self, symbol: str, key: str, data: bytes) -> bytes:
         """What was given to a driver function: the names of files short, all else as it is."""
-        return data if self.keep or not names_a_file(symbol, key) else os.fsencode(self.path(os.fsdecode(data)))
+        return (
+            data if self.keep or not names_a_file(symbol, key) else os.fsencode(self.path(os.fsdecode(data)))
+        )
 
 
 def names_a_file(symbol: str, parameter: str) -> bool:
@@ -50,5 +52,6 @@ def names_a_file(symbol: str, parameter: str) -> bool:
     function = by_symbol().get(symbol)
     text = parameter.lower()
     return ("file" in text or "path" in text or text == "fname") and any(
-        item.name == parameter and item.role == Role.STRING for item in (function.parameters if function else ())
+        item.name == parameter and item.role == Role.STRING
+        for item in (function.parameters if function else ())
     )

@@ -108,7 +108,9 @@ class WindowWriter:
         finally:
             spool.close()
         for note in survey.notes:
-            self._writer.write("note", vars(note) | {"text": self._texts.note(note.code, note.text)}, flat=True)
+            self._writer.write(
+                "note", vars(note) | {"text": self._texts.note(note.code, note.text)}, flat=True
+            )
         stored_bytes = self._writer.statistics.stored_bytes - stored_before
         summary = self._summary(
             survey, len(setup), memory.written_bytes, spool.words, kernels, images, stored_bytes

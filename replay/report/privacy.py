@@ -13,7 +13,13 @@ T = TypeVar("T")
 SHOWN_NAMES = 8  # of one sort
 SHOWN_PLACES = 12
 SHOWN_NAME = 160
-_KINDS = {"zeros": "zeros", "text": "text", "floats": "floats", "random": "random or compressed", "other": "other"}
+_KINDS = {
+    "zeros": "zeros",
+    "text": "text",
+    "floats": "floats",
+    "random": "random or compressed",
+    "other": "other",
+}
 
 
 def render_exposure(found: Exposure, screen: Screen) -> str:
@@ -29,7 +35,10 @@ def render_exposure(found: Exposure, screen: Screen) -> str:
         line = f"{size(found.argument_bytes)} that the host gave or got; {_texts(found.arguments)}"
         parts += ["", heading("Arguments of calls", screen), f"  {line}", *_samples(found.arguments)]
     parts += ["", *(shown(note) for note in found.notes)] if found.notes else []
-    parts += ["", "Not looked into: data that is compressed or encrypted inside of memory, and other alphabets than ASCII."]
+    parts += [
+        "",
+        "Not looked into: data that is compressed or encrypted inside of memory, and other alphabets than ASCII.",
+    ]
     return "\n".join(parts)
 
 
@@ -67,7 +76,9 @@ def _range_line(item: ReadableRange) -> tuple[str, Texts]:
 def _image_line(item: ReadableImage) -> tuple[str, Texts]:
     gone = f"; without {', '.join(map(shown, item.stripped))}" if item.stripped else ""
     unread = f"; not all was read: {shown(item.unread)}" if item.unread else ""
-    line = f"{shown(item.digest, 12)} {item.kind}, {size(item.size_bytes)}{gone}; {_texts(item.texts)}{unread}"
+    line = (
+        f"{shown(item.digest, 12)} {item.kind}, {size(item.size_bytes)}{gone}; {_texts(item.texts)}{unread}"
+    )
     return line, item.texts
 
 

@@ -142,7 +142,10 @@ INFO = _document(
     "info", "inspection.listed:InfoPrinted", "info --json", "What is in a snapshot.", private=True
 )
 INFO_PRIVACY = _document(
-    "info.privacy", "inspection.exposure:Exposure", "info --privacy --json", "What a stranger could read in a snapshot."
+    "info.privacy",
+    "inspection.exposure:Exposure",
+    "info --privacy --json",
+    "What a stranger could read in a snapshot.",
 )
 VERIFY = _document(
     "verify", "inspection.listed:VerifyPrinted", "verify --json", "Whether a snapshot is whole."
@@ -194,7 +197,7 @@ _LISTED = (
 LISTS = {subject: _listed(subject, model, about) for subject, model, about in _LISTED}
 
 ALL: tuple[Document, ...] = (
-    CAPTURE, LAUNCHES, PACK, EXTRACT, INFO, INFO_PRIVACY, *LISTS.values(), DUMP, PARAMETERS, VERIFY, EXPORT, RUN, RUN_WINDOWS,
-    RUN_VARIANT, PREFLIGHT, PREFLIGHT_WINDOWS, OUTPUTS, COMPARISON, BISECTION, CHECK, EXPLANATION, REPORT, HISTORY,
-    BASELINE, DOCTOR, COUNTERS, ERROR,
+    CAPTURE, LAUNCHES, PACK, EXTRACT, INFO, INFO_PRIVACY, *LISTS.values(), DUMP, PARAMETERS, VERIFY, EXPORT, RUN,
+    RUN_WINDOWS, RUN_VARIANT, PREFLIGHT, PREFLIGHT_WINDOWS, OUTPUTS, COMPARISON, BISECTION, CHECK, EXPLANATION,
+    REPORT, HISTORY, BASELINE, DOCTOR, COUNTERS, ERROR,
 )  # fmt: skip

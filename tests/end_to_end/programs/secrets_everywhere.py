@@ -38,7 +38,10 @@ def main() -> None:
         cuda.cuModuleLoad(ctypes.byref(handle), os.fsencode(f"{folder}/{file}"))
     call("cuCtxSynchronize")
     if os.fork() == 0:
-        os.execv(sys.executable, [sys.executable, "-c", "import ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0)", *sys.argv[2:]])
+        os.execv(
+            sys.executable,
+            [sys.executable, "-c", "import ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0)", *sys.argv[2:]],
+        )
     os.wait()
 
 

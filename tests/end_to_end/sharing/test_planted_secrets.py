@@ -66,13 +66,17 @@ def _cubin() -> bytes:
 
 
 @pytest.fixture
-def application(replay: Replay, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def application(
+    replay: Replay, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> list[str]:
     """The program and its files, outside of the working folder, with secrets in its arguments and its environment."""
     folder = tmp_path_factory.mktemp("elsewhere") / FOLDER / USER
     folder.mkdir(parents=True)
     name = f"/src/{NAME_OF_FILE}/scale.cu".encode()
     (folder / "scale.ptx").write_bytes(PTX)
-    (folder / "scale.fatbin").write_bytes(make_container(make_entry(1, 70, PTX + b"\0", packing="zstd", name=name)))
+    (folder / "scale.fatbin").write_bytes(
+        make_container(make_entry(1, 70, PTX + b"\0", packing="zstd", name=name))
+    )
     (folder / "debug.cubin").write_bytes(_cubin())
     (folder / "broken.ptx").write_bytes(PTX.replace(b"mov.u32", f"mov.{'u33'}".encode()))
     home = replay.folder / "homes" / USER
@@ -129,7 +133,17 @@ def everything(replay: Replay, *options: str) -> list[Path]:
     snapshot, folder = str(replay.folder / "x.rsnap"), replay.folder / "made"
     folder.mkdir()
     driver = ("--driver", DRIVER)
-    replay("run", snapshot, *driver, "--samples", "3", "-o", "made/r.rres", "--save-outputs", str(folder / "outputs"))
+    replay(
+        "run",
+        snapshot,
+        *driver,
+        "--samples",
+        "3",
+        "-o",
+        "made/r.rres",
+        "--save-outputs",
+        str(folder / "outputs"),
+    )
     for name, command in {
         "run.json": ["run", snapshot, *driver, "--no-timing", "--json"],
         "needs.json": ["run", snapshot, *driver, "--dry-run", "--json"],
@@ -149,7 +163,18 @@ def everything(replay: Replay, *options: str) -> list[Path]:
     corpus = replay.folder / "homes" / USER / "corpus"
     corpus.mkdir()
     (corpus / "x.rsnap").write_bytes((replay.folder / "x.rsnap").read_bytes())
-    replay("check", str(corpus), *driver, "--quick", "--baseline", str(folder), "--junit", str(folder / "junit.xml"), "-o", str(folder / "check.json"))
+    replay(
+        "check",
+        str(corpus),
+        *driver,
+        "--quick",
+        "--baseline",
+        str(folder),
+        "--junit",
+        str(folder / "junit.xml"),
+        "-o",
+        str(folder / "check.json"),
+    )
     return [*replay.folder.glob("*.rsnap"), *(path for path in folder.rglob("*") if path.is_file())]
 
 
@@ -157,7 +182,17 @@ def test_no_file_that_is_passed_on_holds_a_planted_secret(replay: Replay, applic
     replay.capture("--all", application=application)
     assert not list(replay.folder.glob("*.rcap")), "the raw capture is deleted"
     files = everything(replay)
-    assert {path.suffix for path in files} >= {".rsnap", ".rres", ".json", ".html", ".md", ".xml", ".cpp", ".py", ".ptx"}
+    assert {path.suffix for path in files} >= {
+        ".rsnap",
+        ".rres",
+        ".json",
+        ".html",
+        ".md",
+        ".xml",
+        ".cpp",
+        ".py",
+        ".ptx",
+    }
     assert found_in(files) == []
     images = json.loads((replay.folder / "made" / "ls-images.json").read_text())["images"]
     assert sorted({text for image in images for text in image["stripped"]}) == [
@@ -167,7 +202,9 @@ def test_no_file_that_is_passed_on_holds_a_planted_secret(replay: Replay, applic
     assert "outputs match" in replay.run().stdout
 
 
-def test_the_raw_capture_holds_no_argument_that_names_its_secret(replay: Replay, application: list[str]) -> None:
+def test_the_raw_capture_holds_no_argument_that_names_its_secret(
+    replay: Replay, application: list[str]
+) -> None:
     replay.capture("--all", "--keep-raw", application=application)
     raw = replay.folder / "x.rcap"
     assert raw.stat().st_mode & 0o777 == 0o700
