@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import Any
 
 from replay.privacy import Paths, private, without_random_words
 
@@ -35,8 +36,8 @@ _NARROW, _WIDE = _PRINTABLE * SHORTEST_TEXT, (_PRINTABLE + _ZERO) * SHORTEST_TEX
 @dataclass
 class Texts:
     """Texts of one place, lines of at least 16 characters. count, characters: of all, where a chunk has no more than
-    500. samples: some of them. suspicious: how many of the first 5,000 look like a
-    secret, a path or an address; their samples come first."""
+    500. samples: some of them. suspicious: how many of the first 5,000 look like a secret, a path or an address; their
+    samples come first."""
 
     count: int = 0
     characters: int = 0
@@ -131,20 +132,18 @@ def kind_of(sample: bytes) -> tuple[str, float]:
     return ("floats" if any(_are_floats(array, width) for width in (4, 2, 8)) else "other"), entropy
 
 
-def _entropy(array: object) -> float:
+def _entropy(array: Any) -> float:
     import numpy
 
     counts = numpy.bincount(array, minlength=256)
     shares = counts[counts > 0] / max(counts.sum(), 1)
-    return max(0.0, -sum(share * math.log2(share) for share in shares.tolist()))
+    shares_of_values: list[float] = shares.tolist()
+    return max(0.0, -sum(share * math.log2(share) for share in shares_of_values))
 
 
-def _are_floats(array: object, width: int) -> bool:
+def _are_floats(array: Any, width: int) -> bool:
     """Whether the highest bytes of the elements but zeros are a sign and an exponent near that of 1."""
-    import numpy
-
-    whole = numpy.asarray(array)
-    elements = whole[: len(whole) // width * width].reshape(-1, width)
+    elements = array[: len(array) // width * width].reshape(-1, width)
     top = elements[:, width - 1] & 0x7F
     top = top[elements[:, : width - 1].any(axis=1) | (top != 0)]  # neither zero
     if len(top) < 16:
