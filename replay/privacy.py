@@ -236,6 +236,11 @@ def private(text: str, paths: Paths | None = None) -> str:
     return _without_names((paths or Paths()).in_text(without_secrets(text)), words=False)
 
 
+def without_places(text: str) -> str:
+    """Text with markup, made of what is private already: without paths, and names of user and host in addresses."""
+    return _without_names(Paths().in_text(text), words=False)
+
+
 def private_message(text: str, paths: Paths | None = None) -> str:
     """What a driver or system said: likewise, and names of user and host wherever they are a word."""
     return _without_names(private(text, paths), words=True)

@@ -10,7 +10,7 @@ from importlib import resources
 
 from replay import __version__
 from replay.harmless import visible
-from replay.privacy import private
+from replay.privacy import without_places
 from replay.report.html.comparison import comparison_section
 from replay.report.html.findings import bisection_section, check_section, history_section, result_section
 from replay.report.html.model import Section
@@ -54,7 +54,7 @@ def render_page(sources: Sources) -> str:
         now=now,
         empty=Section("There is nothing to report."),
     )
-    return visible(private(page).replace(styled, style).replace(scripted, script))
+    return visible(without_places(page).replace(styled, style).replace(scripted, script))
 
 
 def _policy(style: str, script: str) -> str:
