@@ -32,7 +32,7 @@ from replay.capture.stand_in import stand_in_folder, with_stand_in
 from replay.capture.variables import VariableService
 from replay.drivers import SONAME, Driver, interposer_library
 from replay.errors import CaptureError, FileError
-from replay.privacy import home_folder, private_command, without_home
+from replay.privacy import Paths, home_folder, private_command, private_line
 from replay.reading import open_regular
 
 NVTX_INJECTION = "NVTX_INJECTION64_PATH"  # where the NVTX headers inside an application look for a tool
@@ -143,14 +143,15 @@ def run_application(
 
     Raises CaptureError when it cannot be started or the interposer is not installed.
     """
+    paths = Paths()
     facts: dict[str, Any] = {
-        "command": list(command) if keep_command_line else private_command(command),
+        "command": list(command) if keep_command_line else private_command(command, paths),
         "keep_command_line": keep_command_line,
-        "selection": str(selection),
+        "selection": str(selection) if keep_command_line else private_line(str(selection)),
         "each": selection.every > 0,
         "driver": {
-            "name": without_home(driver.name),
-            "library": without_home(str(driver.library)),
+            "name": paths.short(driver.name),
+            "library": paths.short(str(driver.library)),
             "emulated": driver.emulated,
         },
     }

@@ -82,13 +82,16 @@ def capture(
         bool, flag("--torch-blocks", "Copy the blocks that PyTorch has in use, not the segments they lie in.")
     ] = False,
     full_images: Annotated[
-        bool, flag("--full-images", "Keep all of large fat binaries, also for other architectures.")
+        bool,
+        flag(
+            "--full-images", "Keep all of module images: for other architectures, comments, debug sections."
+        ),
     ] = False,
     keep_command_line: Annotated[
         bool,
         flag(
             "--keep-command-line",
-            "Keep the command line as it is: with the home folder, and values that look like secrets.",
+            "Keep command line, paths and messages as they are, with values that look like secrets.",
         ),
     ] = False,
     keep_raw: Annotated[bool, flag("--keep-raw", "Keep the raw capture, OUT.rcap.")] = False,

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from replay.cli.common import Json, Quiet, SnapshotPath, Window
+from typing import Annotated
+
+from replay.cli.common import Json, Quiet, SnapshotPath, Window, flag
 
 
-def info(snapshot: SnapshotPath, window: Window = None, json: Json = False, quiet: Quiet = False) -> int:
+def info(
+    snapshot: SnapshotPath,
+    window: Window = None,
+    privacy: Annotated[
+        bool,
+        flag(
+            "--privacy", "Say what a stranger could read in it: names, paths, texts. Reads all of the file."
+        ),
+    ] = False,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> int:
     """Say what is in a snapshot, on one screen.
 
     Where it was captured, its kernels with geometry and parameters, memory, sizes, and what is missing; of a file with
@@ -21,12 +34,19 @@ def info(snapshot: SnapshotPath, window: Window = None, json: Json = False, quie
     from replay.inspection.requirements import GLANCE, find_requirements
     from replay.report.snapshot import render_info
     from replay.report.streams.json import nothing, print_result
-    from replay.results.documents import INFO
+    from replay.results.documents import INFO, INFO_PRIVACY
     from replay.snapshot.contents import Snapshot
 
     with Snapshot(snapshot, tolerant=True) as opened:
         if window is not None:
             opened.choose_window(window)
+        if privacy:
+            from replay.inspection.exposure import exposure
+            from replay.report.privacy import render_exposure
+
+            read = exposure(opened)
+            print_result(INFO_PRIVACY, read, json, render_exposure, brief=nothing if quiet else None)
+            return 0
         found = opened.info()
         needs = None
         if found.whole and not quiet and (window is not None or not found.windows):

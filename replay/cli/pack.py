@@ -17,7 +17,13 @@ def pack(
         Path | None, option("OUT.rsnap", "The snapshot to write.", "-o", "--output", show_default="RAW.rsnap")
     ] = None,
     full_images: Annotated[
-        bool, flag("--full-images", "Keep all of large fat binaries, also for other architectures.")
+        bool,
+        flag(
+            "--full-images", "Keep all of module images: for other architectures, comments, debug sections."
+        ),
+    ] = False,
+    keep_command_line: Annotated[
+        bool, flag("--keep-command-line", "Keep paths, names and values as they are in the raw capture.")
     ] = False,
     window: Annotated[
         int | None, option("N", "Only this window, of a capture that has several.", "--window", min=1)
@@ -52,7 +58,13 @@ def pack(
     check_output(path)
     with Progress("packing", content_bytes(raw), hidden=quiet or json) as progress:
         report = build(
-            raw, path, progress.advance, full_images=full_images, window=window, ignore_space=ignore_space
+            raw,
+            path,
+            progress.advance,
+            full_images=full_images,
+            keep_command_line=keep_command_line,
+            window=window,
+            ignore_space=ignore_space,
         )
     what = advice = ""
     if not report.snapshots:

@@ -43,7 +43,7 @@ class CodeFiles:
     def __init__(
         self, snapshots: Sequence[Path], files: Sequence[Path], kept: Iterable[KeptImage] = ()
     ) -> None:
-        self._kept = {item.digest: item for item in kept}
+        self._kept = {item.loaded_digest or item.digest: item for item in kept}
         self._snapshots = list(snapshots)
         self._files = list(files)
         self._places: dict[str, Path] | None = None  # digest -> snapshot or image

@@ -13,7 +13,7 @@ from replay.export.rendering import Renderer
 from replay.export.steps import ContentsFile, ExportPlan
 from replay.inspection.folder import OutputFolder
 from replay.inspection.pieces import read_chunk
-from replay.privacy import without_home
+from replay.privacy import without_places
 from replay.snapshot.container import SnapshotReader
 from replay.snapshot.schema import CHUNK_BYTES, Contents
 from replay.text import size as size_text
@@ -101,7 +101,7 @@ def export(
             raise
         main = "main.cpp" if language == "cuda" else "window.py"
         text, renderer = (cuda if language == "cuda" else python).render(plan)
-        texts = {main: text, "README.md": _readme(plan, language, renderer.files)}
+        texts = {main: without_places(text), "README.md": _readme(plan, language, renderer.files)}
         if language == "cuda":
             texts |= {"export.h": header(), "CMakeLists.txt": template("CMakeLists.txt")}
         size = _write(reader, folder, force, texts, renderer, progress)
@@ -142,7 +142,7 @@ def _write(
         written = sum(map(len, texts.values()))
         for name, text in texts.items():
             with output.create(name) as (file, _):
-                file.write(without_home(text).encode("utf-8", "replace"))
+                file.write(text.encode("utf-8", "replace"))
         for name, item in renderer.files.items():
             with output.create(name) as (file, _):
                 for piece in _pieces(reader, item):
@@ -206,6 +206,6 @@ def _readme(plan: ExportPlan, language: str, files: Iterable[str]) -> str:
             "",
             "What differs from the application:",
             "",
-            *(f"- {comment(text)}" for text in plan.notes),
+            *(f"- {comment(without_places(text))}" for text in plan.notes),
         ]
     return "\n".join(lines).rstrip("\n") + "\n"

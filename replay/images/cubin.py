@@ -98,6 +98,13 @@ def machine_code(data: bytes, kernel: str) -> bytes:
     return data[section.offset : section.offset + section.size]
 
 
+def stored_sections(data: bytes) -> Iterator[tuple[str, int, int]]:
+    """Name, offset and bytes of each section that has contents in the file. Raises ImageError."""
+    for section in _sections(data):
+        if section.kind != _SHT_NOBITS:
+            yield section.name, section.offset, section.size
+
+
 def cubin_target(data: bytes) -> tuple[str, str]:
     """Architecture and ABI. Raises ImageError."""
     abi, target = _target(data)

@@ -70,6 +70,11 @@ class Entry:
 
     def contents(self, limit: int = MAX_ENTRY_BYTES) -> bytes:
         """The uncompressed image; PTX without the padding after its text. Raises ImageError beyond `limit` bytes."""
+        data = self.whole(limit)
+        return data.rstrip(b"\0") if self.kind == "ptx" else data
+
+    def whole(self, limit: int = MAX_ENTRY_BYTES) -> bytes:
+        """All that is stored, uncompressed. Raises ImageError beyond `limit` bytes."""
         if not self.flags & (FLAG_LZ4 | FLAG_ZSTD) or self.compressed_bytes == 0:
             data = self.payload
         else:
@@ -78,7 +83,7 @@ class Entry:
             _check(0 < self.uncompressed_bytes <= limit, f"an entry of {self.uncompressed_bytes} bytes")
             data = _lz4(packed, self.uncompressed_bytes) if self.flags & FLAG_LZ4 else _zstd(packed, self)
         _check(len(data) <= limit, f"an entry of {len(data)} bytes")
-        return data.rstrip(b"\0") if self.kind == "ptx" else data
+        return data
 
 
 def container_size(data: bytes) -> int:
@@ -154,6 +159,48 @@ def container_of(data: bytes, entries: Sequence[Entry]) -> bytes:
     return (
         _CONTAINER.pack(magic, version, header_bytes, len(body)) + data[_CONTAINER.size : header_bytes] + body
     )
+
+
+def with_payload(data: bytes, changed: Sequence[tuple[Entry, bytes | None, str]]) -> bytes:
+    """The container `data` in which some entries have other contents of the same size (None: those they have), and
+    another file name, which is no longer than theirs. Compressed contents stay compressed. Raises ImageError."""
+    by_start = {entry.start: (entry, payload, name) for entry, payload, name in changed}
+    parts = []
+    for item in read_container(data):
+        head, body = data[item.start : item.offset], item.payload
+        if item.start in by_start:
+            entry, payload, name = by_start[item.start]
+            fields = list(_ENTRY.unpack_from(head))
+            if payload is not None:
+                body = _packed(entry, payload)
+                fields[3], fields[4] = (
+                    len(body) + -len(body) % 8,
+                    len(body) if entry.compression else fields[4],
+                )
+                body += bytes(-len(body) % 8)
+            where, room = fields[9], fields[10]
+            named = name.encode("utf-8", "replace")[:room].ljust(room, b"\0")
+            head = _ENTRY.pack(*fields) + head[_ENTRY.size :]
+            head = head[:where] + named + head[where + room :] if room else head
+        parts.append(head + body)
+    body = b"".join(parts)
+    magic, version, header_bytes, _ = _CONTAINER.unpack_from(data)
+    return (
+        _CONTAINER.pack(magic, version, header_bytes, len(body)) + data[_CONTAINER.size : header_bytes] + body
+    )
+
+
+def _packed(entry: Entry, data: bytes) -> bytes:
+    if entry.compression == "zstd":
+        import zstandard
+
+        return zstandard.ZstdCompressor().compress(data)
+    if entry.compression == "lz4":
+        from lz4 import block
+
+        packed: bytes = block.compress(data, store_size=False)
+        return packed
+    return data
 
 
 def _read_entry(data: bytes, position: int, end: int) -> tuple[Entry, int]:

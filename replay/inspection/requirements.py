@@ -331,7 +331,7 @@ def _images(
             unread += 1
         else:
             data = read_contents(reader, image.contents)
-            if not image.left_out and not image.loaded_bytes:
+            if not (image.left_out or image.loaded_bytes or image.stripped):
                 intact = blake3(data).hexdigest().startswith(image.digest)
             with suppress(ReplayError):  # the driver may know what it is
                 targets = _targets(data)

@@ -15,6 +15,7 @@ from replay.pack.contents.writer import ContentsWriter
 from replay.pack.process import Process
 from replay.pack.survey import Survey, is_image
 from replay.pack.survey.state import SetupCall
+from replay.pack.texts import Texts
 from replay.raw.attachments import RawAttachment
 from replay.raw.columns import CLASSES, Rows
 from replay.raw.decode import Decoder
@@ -111,8 +112,11 @@ class WindowCalls:
 class CallWriter:
     """Writes calls with what was attached to them. survey: of the present window."""
 
-    def __init__(self, process: Process, writer: SnapshotWriter, contents: ContentsWriter) -> None:
+    def __init__(
+        self, process: Process, writer: SnapshotWriter, contents: ContentsWriter, texts: Texts
+    ) -> None:
         self.survey = Survey()
+        self._texts = texts
         self._blobs = process.blobs
         self._images = process.images
         self._writer = writer
@@ -177,7 +181,8 @@ class CallWriter:
                 continue
             try:
                 if attachment.length <= INLINE_BYTES:
-                    stored[key] = self._blobs.read_attachment(attachment)
+                    data = self._blobs.read_attachment(attachment)
+                    stored[key] = self._texts.argument(call.function.symbol, key, data)
                 elif attachment.data is not None:
                     stored[key] = self._inline_contents(attachment.data)
                 else:

@@ -10,12 +10,12 @@ from replay.drivers import EMULATED_DEVICE
 from replay.images.demangle import demangle
 from replay.pack.imagestore import ImageStore
 from replay.pack.survey import KernelDraft
-from replay.privacy import private_command, without_home
+from replay.pack.texts import Texts
 from replay.snapshot import schema
 
 
 def describe_environment(
-    process: dict[str, str], launcher: dict[str, Any], launched: bool
+    process: dict[str, str], launcher: dict[str, Any], launched: bool, texts: Texts
 ) -> schema.Environment:
     """What the process said of itself and its devices, and the launcher (`launcher.json`) of its command and its end.
 
@@ -24,11 +24,11 @@ def describe_environment(
     """
     command, said = launcher.get("command"), process.get("command")
     if said and not (launched and isinstance(command, list)):
-        command = [" ".join(private_command(said.split(" ")))]  # one line of words
+        command = [texts.line(said)]
     elif not isinstance(command, list):
         command = []
-    elif not launcher.get("keep_command_line"):
-        command = private_command([str(word) for word in command])
+    else:
+        command = texts.command([str(word) for word in command])
     devices = []
     for ordinal in range(64):
         prefix = f"device.{ordinal}."
@@ -52,12 +52,12 @@ def describe_environment(
         driver_version=_number(process.get("driver_version")),
         emulated=bool(emulated),
         devices=devices,
-        command=[str(word) for word in command],
-        executable=without_home(process.get("executable", "")),
+        command=command,
+        executable=texts.path(process.get("executable", "")),
         platform=f"{platform.system().lower()}-{platform.machine()}",
         exit_status=status if isinstance(status, int) else None,
         details={
-            key: without_home(process[key])
+            key: texts.path(process[key])
             for key in ("driver_path", "shim_version", "rank")
             if process.get(key)
         },

@@ -8,6 +8,7 @@ from replay.errors import DamagedError, ImageError
 from replay.images import find_kernel, identify, image_size, variable_names
 from replay.images.fatbin import container_of, read_container, usable_entries
 from replay.images.model import KernelInfo
+from replay.images.stripped import stripped
 from replay.raw.attachments import BlobsFile, FilePlace, RawAttachment
 from replay.raw.events import RawImage
 from replay.snapshot.container.writer import SnapshotWriter
@@ -24,7 +25,7 @@ class ImageStore:
     """Digests of the images that calls refer to, and what the images declare."""
 
     def __init__(self, blobs: BlobsFile, full: bool = False) -> None:
-        """full: nothing is left out of fat binaries."""
+        """full: nothing is left out of fat binaries, and no text of images is overwritten."""
         self._blobs = blobs
         self._full = full
         self._digests: dict[object, str] = {}  # by place and length
@@ -73,13 +74,15 @@ class ImageStore:
         return digest
 
     def write(self, writer: SnapshotWriter, digest: str, sm: int | None) -> Image:
-        """Store an image; of a large fat binary what a device of architecture `sm` (90 for 9.0) can use."""
+        """Store an image without texts for people; of a large fat binary what a device of architecture `sm` (90 for
+        9.0) can use."""
         data = self._read(self._where[digest])
         loaded_bytes = len(data)
         left_out: list[str] = []
         kind = identify(data)
         if kind == "fatbin" and sm is not None and len(data) > LARGE_BYTES and not self._full:
             data, left_out = _usable(data, sm)
+        data, texts = (data, []) if self._full else _stripped(data)
         digests = writer.write_chunks_from(data, 0, len(data), CHUNK_BYTES)
         contents = Contents(len(data), b"".join(item or ZERO_DIGEST for item in digests))
         return Image(
@@ -88,6 +91,7 @@ class ImageStore:
             contents,
             left_out,
             loaded_bytes if left_out else 0,
+            texts,
         )
 
     def _read(self, attachment: RawAttachment) -> bytes:
@@ -134,6 +138,13 @@ class ImageStore:
         if where is None or where.length > MAXIMUM_PARSED_BYTES:
             return b""
         return self._read(where)
+
+
+def _stripped(data: bytes) -> tuple[bytes, list[str]]:
+    try:
+        return stripped(data) if len(data) <= MAXIMUM_PARSED_BYTES else (data, [])
+    except ImageError:
+        return data, []
 
 
 def _usable(data: bytes, sm: int) -> tuple[bytes, list[str]]:

@@ -44,6 +44,7 @@ def pack(
     advance: Advance = lambda _: None,
     *,
     full_images: bool = False,
+    keep_command_line: bool = False,
     window: int | None = None,
     ignore_space: bool = False,
 ) -> PackReport:
@@ -53,8 +54,9 @@ def pack(
 
     No snapshot is written when no process had a window; the report then says what there was.
     advance: called with the number of content bytes that were stored. full_images: nothing is left out of large fat
-    binaries. window: only this one of several, by its number (`schema.Window`). ignore_space: begin even where the disk
-    may have too little room for all contents.
+    binaries, and no text of images. keep_command_line: texts stay as they are in the raw capture. window: only this one
+    of several, by its number (`schema.Window`). ignore_space: begin even where the disk may have too little room for
+    all contents.
     Raises FileError, FormatError or CaptureError when `raw` is no raw capture or `output` cannot be written, UsageError
     when there is no such window.
     """
@@ -63,6 +65,7 @@ def pack(
     report = PackReport(loaded_driver=loaded_driver(raw))
     without_launcher: list[str] = []
     launcher = read_launcher(raw, without_launcher)
+    launcher["keep_command_line"] = keep_command_line or launcher.get("keep_command_line", False)
     own = launcher.get("pid")
     named = False
     # The application's own process first: it gets the name that was asked for, if it had a window.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from replay.pack.description import (
 from replay.pack.ending import add_notes, state_of, state_text
 from replay.pack.process import Process
 from replay.pack.survey import Survey, is_image
+from replay.pack.texts import Texts
 from replay.raw.events import RawCall
 from replay.snapshot import schema
 from replay.snapshot.container.writer import SnapshotWriter
@@ -47,10 +49,11 @@ class WindowWriter:
         self._images = process.images
         self._launcher = launcher
         self._launched = launcher.get("pid") in (process.raw.pid, None)
-        self._selection = str(launcher.get("selection", ""))
+        self._texts = Texts(bool(launcher.get("keep_command_line")))
+        self._selection = self._texts.line(str(launcher.get("selection", "")))
         self._writer = writer
         self._contents = contents
-        self._calls = CallWriter(process, writer, contents)
+        self._calls = CallWriter(process, writer, contents, self._texts)
         self._folder = folder
         self._environment: schema.Environment | None = None
         self.rank = ""
@@ -60,7 +63,7 @@ class WindowWriter:
         """What belongs to all windows."""
         created = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._put("header", schema.Header(HEADER_FORMAT, HEADER_VERSION, __version__, created))
-        environment = describe_environment(survey.process, self._launcher, self._launched)
+        environment = describe_environment(survey.process, self._launcher, self._launched, self._texts)
         self._put("environment", environment)
         self.rank = environment.details.get("rank", "")
         return environment
@@ -102,7 +105,9 @@ class WindowWriter:
         finally:
             spool.close()
         for note in survey.notes:
-            self._writer.write("note", vars(note), flat=True)
+            self._writer.write(
+                "note", vars(note) | {"text": self._texts.note(note.code, note.text)}, flat=True
+            )
         stored_bytes = self._writer.statistics.stored_bytes - stored_before
         summary = self._summary(
             survey,
@@ -164,7 +169,7 @@ class WindowWriter:
         return schema.Summary(
             selection=self._selection,
             state=state_of(self._process) if survey.last else "complete",
-            state_text=state_text(self._process, survey) if survey.last else "",
+            state_text=self._texts.message(state_text(self._process, survey)) if survey.last else "",
             opened_call=survey.opened_call,
             closed_call=survey.closed_call,
             launches=survey.launches,
@@ -182,5 +187,5 @@ class WindowWriter:
             streams=len(survey.streams),
             threads=len(survey.threads),
             perturbation=describe_perturbation(survey.process, survey.process_before),
-            fault=survey.fault,
+            fault=survey.fault and replace(survey.fault, words=self._texts.message(survey.fault.words)),
         )

@@ -6,7 +6,9 @@ import xml.etree.ElementTree as xml
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from replay.privacy import private_value
 from replay.results.check import Check, CheckedCase
+from replay.snapshot.schema import from_wire, to_wire
 from replay.text import Column, Screen, duration, flow, heading, number, percent, shown, table
 
 _ORDER = ("WRONG", "FAILED", "SLOWER", "UNSURE", "NOISY", "NEW", "FAULT", "FASTER", "PASS")
@@ -92,6 +94,7 @@ def _name(case: CheckedCase) -> str:
 def junit(result: Check) -> str:
     """One test case for each window. Alerts are failures, what could not be replayed is an error, the rest of what did
     not pass is skipped or system output. Control characters, which XML cannot hold, are shown."""
+    result = _for_others(result)
     suite = xml.Element("testsuite", name="replay check", tests=str(len(result.cases)), time=f"{result.wall_s:.3f}",
                         timestamp=result.created_utc)  # fmt: skip
     failures = errors = skipped = 0
@@ -117,6 +120,10 @@ def junit(result: Check) -> str:
     return xml.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
+def _for_others(result: Check) -> Check:
+    return from_wire(Check, private_value(to_wire(result)))
+
+
 def _title(case: CheckedCase) -> str:
     return case.kernel[:_LONGEST_NAME] + ("" if case.window is None else f" (window {case.window})")
 
@@ -132,7 +139,7 @@ def _explained(case: CheckedCase) -> str:
 
 def github_annotations(result: Check) -> Iterator[str]:
     """Workflow commands: errors for alerts, warnings for what is noisy or quarantined."""
-    for case in result.cases:
+    for case in _for_others(result).cases:
         if not case.alert and case.verdict not in ("NOISY", "UNSURE", "WRONG", "SLOWER", "FAILED"):
             continue
         title = _escaped(f"{case.verdict} {_title(case)}", True)
@@ -148,6 +155,7 @@ def _escaped(text: str, is_property: bool = False) -> str:
 
 def github_summary(result: Check) -> str:
     """Markdown for the summary of a job."""
+    result = _for_others(result)
     lines = [f"### replay check: {headline(result)}", ""]
     rows = [case for case in result.cases if case.verdict not in ("PASS", "NEW")]
     if rows:

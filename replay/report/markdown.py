@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from replay import __version__
 from replay.difference import KernelDifference, differences, step_differences, variant_differences
-from replay.privacy import without_home
+from replay.privacy import without_places
 from replay.report import bisect as bisect_text
 from replay.report import check as check_text
 from replay.report import code as code_text
@@ -27,7 +27,7 @@ SHOWN_ROWS = 20  # of a comparison, whose code is shown
 def render_markdown(sources: Sources) -> str:
     """Each part as the command would print it, after a line that says what it is; then where the code differs, and the
     commands that reproduce it."""
-    return without_home("\n\n".join([*_parts(sources), f"Written by replay {__version__}"]))
+    return without_places("\n\n".join([*_parts(sources), f"Written by replay {__version__}"]))
 
 
 def _parts(sources: Sources) -> Iterator[str]:

@@ -65,6 +65,7 @@ PREFLIGHT = _document(
     "results.preflight:Preflight",
     "run --dry-run --json",
     "What a snapshot needs of a driver and device, and what they have.",
+    private=True,
 )
 PREFLIGHT_WINDOWS = _document(
     "run.preflight.windows",
@@ -72,12 +73,14 @@ PREFLIGHT_WINDOWS = _document(
     "run --dry-run --json, several windows",
     "The same for each window of a snapshot.",
     items="windows",
+    private=True,
 )
 OUTPUTS = _document(
     "outputs",
     "results.written_files:OutputsManifest",
     "run --save-outputs: manifest.json",
     "What the files with outputs are.",
+    private=True,
 )
 COMPARISON = _document(
     "comparison",
@@ -101,6 +104,7 @@ HISTORY = _document(
     "history.series:HistoryView",
     "history --json",
     "Results over time, and where their level changed.",
+    private=True,
 )
 BASELINE = _document(
     "baseline",
@@ -134,7 +138,15 @@ PACK = _document("pack", "results.captured:PackPrinted", "pack --json", "Snapsho
 EXTRACT = _document(
     "extract", "inspection.listed:ExtractPrinted", "extract --json", "The file that was cut out."
 )
-INFO = _document("info", "inspection.listed:InfoPrinted", "info --json", "What is in a snapshot.")
+INFO = _document(
+    "info", "inspection.listed:InfoPrinted", "info --json", "What is in a snapshot.", private=True
+)
+INFO_PRIVACY = _document(
+    "info.privacy",
+    "inspection.exposure:Exposure",
+    "info --privacy --json",
+    "What a stranger could read in a snapshot.",
+)
 VERIFY = _document(
     "verify", "inspection.listed:VerifyPrinted", "verify --json", "Whether a snapshot is whole."
 )
@@ -143,6 +155,7 @@ DUMP = _document(
     "inspection.dump:DumpResult",
     "dump --json; manifest.json",
     "The files that hold what was in a snapshot.",
+    private=True,
 )
 PARAMETERS = _document(
     "parameters",
@@ -150,6 +163,7 @@ PARAMETERS = _document(
     "dump: parameters.json",
     "Each launch of a window with its parameters.",
     items="launches",
+    private=True,
 )
 EXPORT = _document(
     "export", "export.folder:Exported", "export --json", "The programs that were written.", items="programs"
@@ -175,7 +189,7 @@ ERROR = _document(
 
 
 def _listed(subject: str, model: str, about: str) -> Document:
-    return _document(f"ls.{subject}", model, f"ls SNAP {subject} --json", about, subject)
+    return _document(f"ls.{subject}", model, f"ls SNAP {subject} --json", about, subject, private=True)
 
 
 _LISTED = (
@@ -189,7 +203,7 @@ _LISTED = (
 LISTS = {subject: _listed(subject, model, about) for subject, model, about in _LISTED}
 
 ALL: tuple[Document, ...] = (
-    CAPTURE, LAUNCHES, PACK, EXTRACT, INFO, *LISTS.values(), DUMP, PARAMETERS, VERIFY, EXPORT, RUN, RUN_WINDOWS,
-    RUN_VARIANT, PREFLIGHT, PREFLIGHT_WINDOWS, OUTPUTS, COMPARISON, BISECTION, CHECK, EXPLANATION, REPORT, HISTORY,
-    BASELINE, DOCTOR, VERSION, COUNTERS, ERROR,
+    CAPTURE, LAUNCHES, PACK, EXTRACT, INFO, INFO_PRIVACY, *LISTS.values(), DUMP, PARAMETERS, VERIFY, EXPORT, RUN,
+    RUN_WINDOWS, RUN_VARIANT, PREFLIGHT, PREFLIGHT_WINDOWS, OUTPUTS, COMPARISON, BISECTION, CHECK, EXPLANATION,
+    REPORT, HISTORY, BASELINE, DOCTOR, VERSION, COUNTERS, ERROR,
 )  # fmt: skip

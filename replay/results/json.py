@@ -46,7 +46,8 @@ def streamed(kind: Document, items: Iterable[Any]) -> Iterator[str]:
     """Lines of a document that is a list, written item by item, one item a line."""
     head, separator = f'{{"schema": {json.dumps(kind.schema)}, {json.dumps(kind.items)}: [', ""
     for item in items:
-        text = json.dumps(plain(item), ensure_ascii=True, allow_nan=False)
+        value = private_value(plain(item)) if kind.private else plain(item)
+        text = json.dumps(value, ensure_ascii=True, allow_nan=False)
         if head:  # only now: what cannot be read at all leaves no beginning of a document
             yield head
             head = ""

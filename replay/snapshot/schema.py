@@ -111,7 +111,8 @@ class Image:
     """A module image. `digest` (BLAKE3 of what the application loaded, hex) is how kernels and calls refer to it.
 
     left_out: entries of a fat binary that the device of the capture cannot use and that are not in `contents`
-    ("sm_80", "compute_90a"); loaded_bytes: its size with them, 0 when nothing was left out.
+    ("sm_80", "compute_90a"); loaded_bytes: its size with them, 0 when nothing was left out. stripped: texts for people
+    that are overwritten in `contents` ("comments", "source paths", "debug sections"); code and sizes are the same.
     """
 
     digest: str
@@ -119,6 +120,7 @@ class Image:
     contents: Contents
     left_out: list[str] = field(default_factory=list)
     loaded_bytes: int = 0
+    stripped: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

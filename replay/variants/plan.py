@@ -371,8 +371,10 @@ class _Planning:
 
     def _kept(self, images: list[tuple[str, BuiltImage, Replacement]]) -> list[KeptImage]:
         """The new images first: the captured ones are in the snapshot, too."""
-        captured = [item for digest, *_ in images if (item := self._original(digest)) is not None]
-        return keep([*(image for _, image, _ in images), *captured])
+        captured = {digest: item for digest, *_ in images if (item := self._original(digest)) is not None}
+        loaded = {item.digest: digest for digest, item in captured.items() if item.digest != digest}
+        found = keep([*(image for _, image, _ in images), *captured.values()])
+        return [replace(item, loaded_digest=loaded.get(item.digest, "")) for item in found]
 
     def _described(self, digest: str, image: BuiltImage, replacement: Replacement) -> VariantImage:
         original = self._original(digest)

@@ -63,7 +63,8 @@ class VariantImage:
 class KeptImage:
     """A module image, so that its code can be shown when its file is gone. digest: hex. contents: base64 of a zstd
     frame, empty where it was left out. left_out: why. source_text: of the source that was compiled, "" for other
-    images. source_digest: hex."""
+    images. source_digest: hex. loaded_digest: of a captured one whose texts packing overwrote, what the application
+    loaded; "" where that is `digest`."""
 
     digest: str
     size_bytes: int
@@ -71,6 +72,7 @@ class KeptImage:
     source_text: str = ""
     source_digest: str = ""
     left_out: str = ""
+    loaded_digest: str = ""
 
 
 @dataclass(frozen=True)

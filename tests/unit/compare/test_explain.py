@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 
@@ -201,12 +202,13 @@ def test_a_gate_names_alerts_owners_and_what_has_no_baseline(tmp_path):
         assert part in text, part
 
 
-def test_a_history_is_explained_as_a_folder_and_as_json(tmp_path, capsys):
+def test_a_history_is_explained_as_a_folder_and_as_json(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     for at in range(10):
         append(tmp_path / "history", make_result(created_utc=f"2026-01-{at + 1:02}T00:00:00+00:00"))
-    assert main(["history", str(tmp_path / "history"), "--json"]) == 0
+    assert main(["history", "history", "--json"]) == 0
     (tmp_path / "h.json").write_text(capsys.readouterr().out)
-    folder, file = explain([tmp_path / "history", tmp_path / "h.json"])
+    folder, file = explain([Path("history"), Path("h.json")])
     assert dataclasses.replace(file, source=folder.source) == folder
     assert "no change of level in 10 results" in everything(folder)
     assert "From 2026-01-01 to 2026-01-10" in everything(folder)
@@ -270,4 +272,4 @@ def test_the_command_prints_text_a_line_or_json(tmp_path, capsys):
     assert main(["explain", name, "--json"]) == 0
     value = json.loads(capsys.readouterr().out)
     assert value["items"][0]["kind"] == "comparison"
-    assert value["paragraphs"][0].startswith(f"{name}: B (b.rsnap) against A (a.rsnap): SLOWER +6.20 %")
+    assert value["paragraphs"][0].startswith("c.json: B (b.rsnap) against A (a.rsnap): SLOWER +6.20 %")

@@ -1,0 +1,132 @@
+"""Module images without what only people read: comments and paths in PTX, debug sections of cubins, paths in the
+headers of fat binaries. Code, symbols, line tables of PTX (`.loc`) and the number of every line stay.
+
+Each text is overwritten by one of the same length, so every offset holds. Untrusted input: ImageError and nothing else.
+Link-time intermediate code and what is in no known format is kept as it is. That drivers load cubins whose debug
+sections are zeros is not yet seen on a GPU (GT-IMAGE-DEBUG).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from replay.images.cubin import ELF_MAGIC, stored_sections
+from replay.images.fatbin import CONTAINER_MAGIC, container_size, read_container, with_payload
+from replay.images.ptx import is_ptx
+
+COMMENTS, SOURCE_PATHS, DEBUG_SECTIONS = "comments", "source paths", "debug sections"
+
+_TOKEN = re.compile(
+    rb"//[^\n]*|/\*.*?(?:\*/|\Z)|\.file\s+\d+\s+(\"[^\"\n]*\")|\"[^\"\n]*\"|\.section\s+\.(?:nv_)?debug\w*",
+    re.DOTALL,
+)
+_TEXT = re.compile(rb"[^\s]+")
+_BYTES = re.compile(rb"\.b8\s+[0-9][0-9, \t]*")
+_NUMBER = re.compile(rb"\d+")
+_READABLE = range(32, 127)
+_SHORTEST_RUN = 3  # readable bytes in a row that are taken for text
+# Of the names of sections that hold no text
+_NO_TEXT = re.compile(r"\.(?:nv_)?debug_(?:abbrev|frame)")
+
+
+def stripped(data: bytes) -> tuple[bytes, list[str]]:
+    """`data` without them, and what was in it. Raises ImageError for what cannot be read."""
+    found: set[str] = set()
+    kept = _image(data, found)
+    return (kept, sorted(found)) if found else (data, [])
+
+
+def texts_of_ptx(data: bytes) -> Iterator[bytes]:
+    """Comments, names of source files and other texts in quotes: what is no code."""
+    for token in _TOKEN.finditer(data):
+        if not token[0].startswith(b".section"):
+            yield token[1] or token[0]
+
+
+def _image(data: bytes, found: set[str]) -> bytes:
+    if int.from_bytes(data[:4], "little") == CONTAINER_MAGIC:
+        return b"".join(_containers(data, found))
+    if data[:4] == ELF_MAGIC:
+        return _cubin(data, found)
+    return _ptx(data, found) if is_ptx(data) else data
+
+
+def _containers(data: bytes, found: set[str]) -> Iterator[bytes]:
+    """One container after the other: those of relocatable code follow the first."""
+    position = 0
+    while int.from_bytes(data[position : position + 4], "little") == CONTAINER_MAGIC:
+        size = container_size(data[position:])
+        yield _container(data[position : position + size], found)
+        position += size
+    yield data[position:]
+
+
+def _container(data: bytes, found: set[str]) -> bytes:
+    changed = []
+    for entry in read_container(data):
+        payload = None
+        if entry.kind in ("ptx", "cubin"):
+            whole = entry.whole()
+            kept = _image(whole, found)
+            payload = kept if kept != whole else None
+        name = entry.file_name.rpartition("/")[2]
+        if name != entry.file_name:
+            found.add(SOURCE_PATHS)
+        if payload is not None or name != entry.file_name:
+            changed.append((entry, payload, name))
+    return with_payload(data, changed) if changed else data
+
+
+def _cubin(data: bytes, found: set[str]) -> bytes:
+    kept = bytearray(data)
+    for name, start, size in stored_sections(data):
+        if (
+            re.match(r"\.(?:nv_)?debug_", name)
+            and not _NO_TEXT.fullmatch(name)
+            and any(data[start : start + size])
+        ):
+            kept[start : start + size] = bytes(size)
+            found.add(DEBUG_SECTIONS)
+    return bytes(kept)
+
+
+def _ptx(data: bytes, found: set[str]) -> bytes:
+    kept = bytearray(data)
+    for token in _TOKEN.finditer(data):
+        text, start, end = token[0], token.start(), token.end()
+        if text.startswith((b"//", b"/*")):
+            found.add(COMMENTS)
+            kept[start:end] = _TEXT.sub(lambda word: b" " * len(word[0]), text)
+        elif path := token[1]:
+            name = path[1:-1].rpartition(b"/")[2].rpartition(b"\\")[2]
+            if len(name) + 2 < len(path):
+                found.add(SOURCE_PATHS)
+                kept[end - len(path) : end] = (b'"' + name + b'"').ljust(len(path))
+        elif text.startswith(b".section"):
+            close = data.find(b"}", end)
+            if _overwrite(kept, end, close if close >= 0 else len(data)):
+                found.add(DEBUG_SECTIONS)
+    return bytes(kept)
+
+
+def _overwrite(kept: bytearray, start: int, end: int) -> bool:
+    """Text in a debug section of PTX, which is a list of numbers, becomes one letter: of as many digits, so that every
+    size stays. Whether there was any."""
+    numbers = [
+        number
+        for run in _BYTES.finditer(kept, start, end)
+        for number in _NUMBER.finditer(kept, run.start() + 3, run.end())
+    ]
+    some = False
+    first = 0
+    for place in range(len(numbers) + 1):
+        if place < len(numbers) and len(numbers[place][0]) < 4 and int(numbers[place][0]) in _READABLE:
+            continue
+        run = numbers[first:place]
+        if len(run) >= _SHORTEST_RUN and any(number[0] not in (b"88", b"120") for number in run):
+            some = True
+            for number in run:
+                kept[number.start() : number.end()] = b"120" if len(number[0]) == 3 else b"88"
+        first = place + 1
+    return some
