@@ -11,7 +11,7 @@ import pytest
 from replay.snapshot.contents import Snapshot
 
 FOLDER = Path(__file__).parents[2] / "golden" / "snapshots"
-FILES = sorted(FOLDER.glob("*.rsnap"))
+FILES = [path.with_suffix(".rsnap") for path in sorted(FOLDER.glob("*.json"))]
 
 
 def as_json(value: Any) -> Any:
