@@ -11,9 +11,12 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
+
+from replay import drivers
 
 from .conftest import REPOSITORY
 
@@ -60,8 +63,11 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin"
 
 
-def test_a_wheel_is_small(wheel: Path) -> None:
+def test_a_wheel_is_small_and_has_every_native_library(wheel: Path) -> None:
     assert wheel.stat().st_size <= MOST_BYTES
+    needed = {drivers.INTERPOSER_NAME, drivers.STAND_IN_NAME, drivers.SUBMISSION_NAME, drivers.SCANNING_NAME}
+    with zipfile.ZipFile(wheel) as opened:
+        assert needed <= {Path(name).name for name in opened.namelist()}
 
 
 def test_an_installed_wheel_captures_replays_and_compares_without_a_compiler(

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from replay.drivers import native_folder
+
 Use = Literal["read", "device", "result"]
 
 
@@ -92,7 +94,7 @@ def _own_code() -> set[str]:
     found = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     found |= {entry for entry in sys.path if os.path.basename(entry) in ("site-packages", "dist-packages")}
     found |= {os.path.join(sys.prefix, "lib"), os.path.join(sys.base_prefix, "lib")}
-    found.add(str(Path(__file__).resolve().parents[2]))
+    found |= {str(Path(__file__).resolve().parents[2]), str(native_folder()), str(native_folder().resolve())}
     for name in _PACKAGES:
         specification = importlib.util.find_spec(name)
         for folder in specification.submodule_search_locations or () if specification else ():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -13,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from replay.drivers import find_driver
+from replay import settings
+from replay.drivers import find_driver, submission_library
 from replay.engine.confinement import landlock, seccomp
 from replay.engine.environment import worker_environment
 from replay.errors import EngineError, UsageError
@@ -86,7 +88,7 @@ def test_the_confined_worker_starts_no_program_and_opens_no_file(
     (tmp_path / "target").write_text("mine")
     sabotage(attempts(tmp_path))
     with pytest.raises(EngineError) as failed:
-        run_snapshot(replayable, RunOptions(driver=emulator, timing=None, timeout_s=60))
+        run_snapshot(replayable, RunOptions(driver=emulator, timeout_s=60))
     answers = json.loads(failed.value.what)
     assert len(answers) == 15
     assert {name: answer for name, answer in answers.items() if answer not in ("EPERM", "EACCES")} == {}
@@ -110,7 +112,7 @@ def test_each_of_the_two_alone_keeps_programs_from_starting(
 ) -> None:
     sabotage(f"from replay.engine.confinement import landlock, seccomp; {left_out}\n{attempts(tmp_path)}")
     with pytest.raises(EngineError) as failed:
-        run_snapshot(replayable, RunOptions(driver=emulator, timing=None, timeout_s=60))
+        run_snapshot(replayable, RunOptions(driver=emulator, timeout_s=60))
     assert {name: json.loads(failed.value.what)[name] for name in answers} == answers
 
 
@@ -157,7 +159,7 @@ def test_no_secret_of_the_users_environment_is_in_the_memory_of_a_worker(
     monkeypatch.setenv("SERVICE_NAME", secret)
     sabotage(f"SECRET = {bytes(number ^ 0x55 for number in secret.encode())!r}\n{SCAN}")
     with pytest.raises(EngineError, match="found 0"):
-        run_snapshot(replayable, RunOptions(driver=emulator, timing=None, timeout_s=60))
+        run_snapshot(replayable, RunOptions(driver=emulator, timeout_s=60))
 
 
 def test_the_environment_of_a_worker_is_the_table(emulator: str) -> None:
@@ -322,3 +324,15 @@ except PermissionError:
         text=True,
     )
     assert done.stdout.splitlines() == [str(site / "numpy" / "__init__.py"), "refused"], done.stderr
+
+
+def test_native_parts_in_a_folder_of_their_own_are_loaded(
+    replayable: Path, emulator: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = submission_library()
+    assert library is not None
+    folder = tmp_path / "native"
+    folder.mkdir()
+    shutil.copy(library, folder)
+    monkeypatch.setenv(settings.NATIVE_DIR.environment, str(folder))
+    run_snapshot(replayable, RunOptions(driver=emulator, timeout_s=60))
