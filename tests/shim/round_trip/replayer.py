@@ -154,7 +154,7 @@ def replay(
     folder: Path, application: Sequence[AppCall], driver: RecordedDriver, symbols: Sequence[str]
 ) -> Replayed:
     """Pack the capture of `folder`, read it, and replay it once, with all memory at other addresses."""
-    report = pack(folder / "raw.rcap", folder / "x.rsnap")
+    report = pack(folder / "raw.rcap", folder / "x.rsnap", full_images=True)
     assert len(report.snapshots) == 1, report
     recorder, state = Recorder(symbols, 0x5000_0000_0000), _Replay()
     recorder.expects, recorder.turn_back = state.expects, state.turn_back
