@@ -67,7 +67,7 @@ class ImageNeed:
     """A module image. cubins: targets such as "sm_90a". ptx: (target, version), "compute_90" and "8.5". left_out: what
     the capture left out of it. kernels: that the window launches from it. known: whether it could be read. required:
     whether it must load; a library of which nothing is launched need not have code for the device. intact: its contents
-    are those that its digest names; always so where it was left out in part."""
+    are those that its digest names; taken to be so where a part was left out and the file has no digest of the rest."""
 
     digest: str
     kind: str
@@ -331,8 +331,8 @@ def _images(
             unread += 1
         else:
             data = read_contents(reader, image.contents)
-            if not (image.left_out or image.loaded_bytes or image.stripped):
-                intact = blake3(data).hexdigest().startswith(image.digest)
+            if image.kept_digest or not (image.left_out or image.loaded_bytes):
+                intact = blake3(data).hexdigest().startswith(image.kept_digest or image.digest)
             with suppress(ReplayError):  # the driver may know what it is
                 targets = _targets(data)
         cubins, ptx = targets or ([], [])

@@ -92,6 +92,7 @@ class ImageStore:
             left_out,
             loaded_bytes if left_out else 0,
             texts,
+            blake3(data).hexdigest(length=_DIGEST_BYTES) if left_out or texts else "",
         )
 
     def _read(self, attachment: RawAttachment) -> bytes:

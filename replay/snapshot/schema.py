@@ -113,6 +113,7 @@ class Image:
     left_out: entries of a fat binary that the device of the capture cannot use and that are not in `contents`
     ("sm_80", "compute_90a"); loaded_bytes: its size with them, 0 when nothing was left out. stripped: texts for people
     that are overwritten in `contents` ("comments", "source paths", "debug sections"); code and sizes are the same.
+    kept_digest: of `contents`, made as `digest` is, where they are not all that the application loaded; else "".
     """
 
     digest: str
@@ -121,6 +122,7 @@ class Image:
     left_out: list[str] = field(default_factory=list)
     loaded_bytes: int = 0
     stripped: list[str] = field(default_factory=list)
+    kept_digest: str = ""
 
 
 @dataclass(frozen=True)

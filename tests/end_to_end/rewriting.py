@@ -80,7 +80,8 @@ def swap_image(
         if kind == "image":
             data = change(bytes(chunks.read(value["contents"])))
             if not keep_digest:
-                names[value["digest"]] = blake3(data).hexdigest(length=16)
+                name = blake3(data).hexdigest(length=16)
+                names.update({value["digest"]: name, value["kept_digest"] or value["digest"]: name})
             value = {**value, "contents": chunks.write(data)}
         return renamed(value)
 
