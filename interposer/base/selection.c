@@ -1,7 +1,6 @@
 #include "base/selection.h"
 
 #include "base/state.h"
-#include "generated/vocabulary.h"
 
 #include <dlfcn.h>
 #include <regex.h>
@@ -13,11 +12,6 @@ static regex_t kernel_expression;
 static char *(*demangle)(const char *, char *, size_t *, int *);
 static MUTEX(loading);
 static ZERO_IN_CHILD _Atomic uint32_t ranges_open;
-
-const char *capture_directory(void) {
-  const char *directory = getenv(ENV_DIRECTORY);
-  return directory != NULL && directory[0] != '\0' ? directory : NULL;
-}
 
 static uint64_t number_of(const char *variable) {
   const char *text = getenv(variable);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/base.h"
+#include "generated/vocabulary.h"
 
 enum { REACH_REACHABLE, REACH_PARAMETERS, REACH_LIVE };
 struct selection {
@@ -16,8 +17,12 @@ struct selection {
 };
 extern struct selection selection;
 
-const char *capture_directory(void); // NULL: capture was not asked for
-bool read_selection(void);           // false: capture was not asked for
+// NULL: capture was not asked for. Inline: asked during relocation, when no code of a sanitizer may run.
+static inline const char *capture_directory(void) {
+  const char *directory = getenv(ENV_DIRECTORY);
+  return directory != NULL && directory[0] != '\0' ? directory : NULL;
+}
+bool read_selection(void); // false: capture was not asked for
 bool name_is_selected(const char *name);
 bool ordinal_is_selected(uint64_t ordinal); // of a launch that matches
 bool launch_is_outside(void); // counts a matching launch, unless the selection has to look at it
