@@ -24,8 +24,8 @@ def makes_context(call: Call) -> bool:
 def own_contexts(
     calls: Sequence[Call], recorder: RecordingDriver, live: Devices, devices: list[int], contexts: list[int]
 ) -> dict[int, int]:
-    """Captured handle -> what stands for it, of contexts that the application made. They are there from the start
-    to the end of the program. The first one of a device whose primary context nobody asked for takes its place;
+    """Captured handle -> the live one in its place, of contexts that the application made. They are there from the
+    start to the end of the program. The first one of a device whose primary context nobody asked for takes its place;
     the others are contexts of their own, which are added to `devices` and `contexts`."""
     retained = {
         c.arguments[1]

@@ -104,28 +104,27 @@ class RawFile:
             )
         self.version = version
 
-    def records(self) -> Iterator[Record]:
-        """Every whole record in the order of the file, fillers left out. Sets `ending`; may be called again."""
+    def _from_the_start(self) -> _Log | None:
+        """The log; None where it makes no sense, which `ending` then says."""
         self.ending = None
         try:
-            log = _Log.of(self._descriptor, self.version)
+            return _Log.of(self._descriptor, self.version)
         except FormatError as error:
             self.ending = Ending("damaged", FILE_HEADER.size, str(error))
-            return
-        at = log.begin
-        while self.ending is None:
+            return None
+
+    def records(self) -> Iterator[Record]:
+        """Every whole record in the order of the file, fillers left out. Sets `ending`; may be called again."""
+        log = self._from_the_start()
+        at = log.begin if log else 0
+        while log and self.ending is None:
             at += yield from self._one_by_one(log, at)
 
     def pieces(self, scanner: Scanner) -> Iterator[Block | Record]:
         """The same, as whole blocks where `scanner` finds nothing to say about them."""
-        self.ending = None
-        try:
-            log = _Log.of(self._descriptor, self.version)
-        except FormatError as error:
-            self.ending = Ending("damaged", FILE_HEADER.size, str(error))
-            return
-        at = log.begin
-        while self.ending is None:
+        log = self._from_the_start()
+        at = log.begin if log else 0
+        while log and self.ending is None:
             data = log.read(BLOCK_BYTES, at)
             block, consumed, plain = scanner.block(data, at)
             if consumed:

@@ -50,8 +50,8 @@ class Batch:
     late: list[_LateValue]
 
     def submit(self, live: Callable[[Late, str], int]) -> tuple[Prepared, int] | None:
-        """Call all of them; the call that failed and had to succeed, with its CUresult. live: tells what stands for a
-        value now (`Translation.live`); its EngineError goes through."""
+        """Call all of them; the call that failed and had to succeed, with its CUresult. live: gives the live value
+        for a captured one (`Translation.live`); its EngineError goes through."""
         words = self.rows.reshape(-1)
         for late in self.late:
             word = live(late.value, late.where)

@@ -84,7 +84,7 @@ class NodeParameters:
                 driver.cuGraphExecBatchMemOpNodeSetParams,
             ),
         }
-        self._host: dict[int, Any] = {}  # captured address of pageable memory -> buffer that stands for it
+        self._host: dict[int, Any] = {}  # captured address of pageable memory -> buffer in its place
         self._kept: list[Any] = []  # what the work of single nodes points to
 
     @staticmethod
@@ -187,7 +187,7 @@ class NodeParameters:
         return _pointer(copy)
 
     def _pageable(self, captured: int, extent: Extent, where: object, write: bool) -> int | None:
-        """The first byte of room that stands for pageable memory; None for what is, or begins, in captured memory."""
+        """The first byte of room in place of pageable memory; None for what is, or begins, in captured memory."""
         first, addresses = captured + extent.offset, self._addresses
         if extent.size_bytes == 0 or addresses.reach(first, extent.size_bytes, write) is not None:
             return None

@@ -65,8 +65,8 @@ class ThreadContexts:
 
 
 class CurrentContext:
-    """The context that is current on the thread that replays, by the captured one that it stands for: 0 for the one
-    that calls without a known context run in, NO_CONTEXT for none. `captured` is None where that is not known."""
+    """The context that is current on the thread that replays, by its captured handle: 0 for the one that calls
+    without a known context run in, NO_CONTEXT for none. `captured` is None where that is not known."""
 
     def __init__(self, driver: Driver, devices: Devices, handles: HandleMap) -> None:
         self._driver, self._devices, self._handles = driver, devices, handles

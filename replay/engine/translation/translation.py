@@ -92,13 +92,13 @@ class Translation:
     # -- single values ------------------------------------------------------------------------------------------
 
     def live(self, late: Late, where: str) -> int:
-        """What stands for a value now. Raises EngineError where nothing does."""
+        """The live value for a captured one, now. Raises EngineError where there is none."""
         if late.c_type == "CUdeviceptr":
             return self.addresses.access(late.captured, late.extent, where, late.argument, late.write)
         return self.handles.live(late.c_type, late.captured, where)
 
     def known(self, late: Late) -> int | None:
-        """What will stand for a value in every run of the window, as far as the setup tells; None where that is not
+        """The live value in every run of the window, as far as the setup tells; None where that is not
         known."""
         if late.c_type == "CUdeviceptr":
             offset, size_bytes = late.extent
