@@ -1,13 +1,14 @@
 """A folder of result files, and an index of it that can always be made again.
 
 The files are the truth: they are only added, never changed. The index (`index.py`) holds what lists and plots need, so
-that a hundred thousand results can be looked at without reading them; it is brought up to date by name, size and time
-of each file.
+that millions of results can be looked at without reading them; it is brought up to date by name, size and time of each
+file. Bringing it up to date may be interrupted: what was read until then is kept.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import secrets
@@ -18,13 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from replay.errors import FileError, ReplayError, UsageError
+from replay.harmless import escaped
 from replay.history.index import index_file
 from replay.results.schema import RunResult
-from replay.results.store import read_map, write_result
+from replay.results.store import read_fields, write_result
 from replay.timing.statistics import quantile
 
-INDEX_VERSION = 2
-MAXIMUM_RESULTS = 2_000_000
+INDEX_VERSION = 3
+MAXIMUM_RESULTS = 20_000_000
+_BATCH = 10_000  # results that are committed at once
+_LARGEST = 1 << 63  # an integer of SQLite
 _COLUMNS = (
     "path", "size_bytes", "modified_ns", "created_utc", "kernel", "snapshot", "window", "device", "driver",
     "driver_version", "source", "variant", "median_ns", "samples", "outputs", "problem",
@@ -119,10 +123,13 @@ class History:
                 database.execute(
                     "CREATE INDEX IF NOT EXISTS by_series ON results (kernel, device, created_utc)"
                 )
+                database.execute(
+                    "CREATE INDEX IF NOT EXISTS by_problem ON results (path, problem) WHERE problem != ''"
+                )
                 database.execute(f"PRAGMA user_version = {INDEX_VERSION}")
                 database.commit()
             else:
-                database.execute("SELECT count(*) FROM results").fetchone()
+                database.execute("SELECT path FROM results LIMIT 1").fetchone()
         except sqlite3.Error:
             database.close()
             raise
@@ -130,26 +137,30 @@ class History:
 
     def update(self) -> int:
         """Read what is new or changed, forget what is gone. Returns how many files were read."""
-        known = {
-            path: (size, modified)
-            for path, size, modified in self._database.execute(
-                "SELECT path, size_bytes, modified_ns FROM results"
-            )
-        }
-        rows: list[tuple[Any, ...]] = []
-        seen: set[str] = set()
-        for path, status in _results_in(self.folder):
-            seen.add(path)
-            if known.get(path) != (status.st_size, status.st_mtime_ns):
-                rows.append(_row(self.folder, path, status))
+        (last,) = self._database.execute("SELECT coalesce(max(rowid), 0) FROM results").fetchone()
+        gone = bytearray(b"\1") * (last + 1)  # for each row whether its file is not there
+        known = "SELECT rowid, size_bytes, modified_ns FROM results WHERE path = ?"
+        insert = f"INSERT OR REPLACE INTO results VALUES ({', '.join('?' * len(_COLUMNS))})"
+        read = 0
+        files = _results_in(self.folder)
+        while batch := list(itertools.islice(files, _BATCH)):
+            rows = []
+            for path, status in batch:
+                row, size_bytes, modified_ns = self._database.execute(known, (path,)).fetchone() or (0, -1, 0)
+                if (size_bytes, modified_ns) != (status.st_size, status.st_mtime_ns):
+                    rows.append(_row(self.folder, path, status))
+                gone[row] = 0
+            with self._database:
+                self._database.executemany(insert, rows)
+            read += len(rows)
+        gone[0] = 0
         with self._database:
-            marks = ", ".join("?" * len(_COLUMNS))
-            self._database.executemany(f"INSERT OR REPLACE INTO results VALUES ({marks})", rows)
-            gone = [(path,) for path in known if path not in seen]
-            self._database.executemany("DELETE FROM results WHERE path = ?", gone)
+            self._database.executemany(
+                "DELETE FROM results WHERE rowid = ?", ((row.start(),) for row in re.finditer(b"\1", gone))
+            )
         query = "SELECT path, problem FROM results WHERE problem != '' ORDER BY path"
         self.problems = list(self._database.execute(query))
-        return len(rows)
+        return read
 
     def entries(self, kernel: str = "", device: str = "") -> list[Entry]:
         """Results in the order of their time. kernel, device: regular expressions that are searched for."""
@@ -178,22 +189,27 @@ def _results_in(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
     """Result files, those in folders inside as well; links are not followed."""
     count = 0
     prefix = len(os.path.join(folder, ""))
-    for parent, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in files:
-            if not name.endswith(".rres") or name.startswith("."):
-                continue
-            count += 1
-            if count > MAXIMUM_RESULTS:
-                raise FileError(f"more than {MAXIMUM_RESULTS} results", where=folder)
-            path = os.path.join(parent, name)
-            with contextlib.suppress(FileNotFoundError):
-                yield path[prefix:], os.stat(path, follow_symlinks=False)
+    waiting = [os.fspath(folder)]
+    while waiting:
+        folders = []
+        with contextlib.suppress(FileNotFoundError, PermissionError), os.scandir(waiting.pop()) as found:
+            for entry in found:
+                if entry.name.startswith("."):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.path)
+                elif entry.name.endswith(".rres"):
+                    count += 1
+                    if count > MAXIMUM_RESULTS:
+                        raise FileError(f"more than {MAXIMUM_RESULTS:,} results", where=folder)
+                    with contextlib.suppress(FileNotFoundError):
+                        yield entry.path[prefix:], entry.stat(follow_symlinks=False)
+        waiting += sorted(folders, reverse=True)
 
 
 def _row(folder: Path, path: str, status: os.stat_result) -> tuple[Any, ...]:
     try:
-        facts = _facts(read_map(os.path.join(folder, path)))
+        facts = _facts(read_fields(os.path.join(folder, path)))
         problem = ""
     except ReplayError as error:
         facts, problem = (None,) * 12, error.what
@@ -203,23 +219,35 @@ def _row(folder: Path, path: str, status: os.stat_result) -> tuple[Any, ...]:
 
 
 def _facts(value: dict[str, Any]) -> tuple[Any, ...]:
-    """The columns from `created_utc` to `outputs`, out of the map of a result."""
+    """The columns from `created_utc` to `outputs`, out of the map of a result whose texts are as they were written."""
     timing = value.get("timing")  # what is not known is not in the file
     times = [] if timing is None else timing["gpu_time_ns"] or timing["host_time_ns"]
-    if times and not (set(map(type, times)) <= {int, float} and min(times) >= 0):
+    if times and not (set(map(type, times)) <= {int, float} and 0 <= min(times) <= max(times) < _LARGEST):
         raise ValueError("times")
     variant = value.get("variant") or {}
     return (
-        str(value["created_utc"])[:40],
-        ", ".join(map(str, value["window"]["kernels"])),
-        str(value["snapshot"]["identity"]),
-        int(value["snapshot"].get("window") or 0),
-        str(value["device"]["name"]),
-        str(value["driver"]["choice"]),
-        int(value["driver"]["version"]),
-        "" if timing is None else str(timing["source"]),
-        str(variant.get("text", "")),
+        _text(value["created_utc"])[:40],
+        ", ".join(map(_text, value["window"]["kernels"])),
+        _text(value["snapshot"]["identity"]),
+        _integer(value["snapshot"].get("window") or 0),
+        _text(value["device"]["name"]),
+        _text(value["driver"]["choice"]),
+        _integer(value["driver"]["version"]),
+        "" if timing is None else _text(timing["source"]),
+        _text(variant.get("text", "")),
         quantile(sorted(times), 0.5) if times else None,
         len(times),
-        str(value["verification"]["verdict"]),
+        _text(value["verification"]["verdict"]),
     )
+
+
+def _text(value: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return escaped(value)
+
+
+def _integer(value: int) -> int:
+    if not (isinstance(value, int) and -_LARGEST <= value < _LARGEST):
+        raise ValueError("integer")
+    return value

@@ -16,7 +16,7 @@ import zstandard
 from replay import interrupts
 from replay.beside import PRIVATE, open_beside
 from replay.errors import DamagedError, FileError, FormatError, LimitError, VersionError
-from replay.harmless import harmless
+from replay.harmless import escaped, harmless
 from replay.privacy import private_value
 from replay.reading import read_file
 from replay.results.schema import FORMAT, RunResult
@@ -92,13 +92,17 @@ def read_result(path: str | os.PathLike[str]) -> RunResult:
 
 def read_map(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The map of a result file, whose fields may be anything. Raises what `read_result` raises."""
-    source = os.fspath(path)
-    packed = read_file(source, MAXIMUM_FILE_BYTES)
-    value = _unpack(packed, source)
     try:
-        value = harmless(value)
+        return dict(harmless(read_fields(path)))
     except FormatError as error:
-        raise FormatError(error.what, where=source) from None
+        raise FormatError(error.what, where=path, next=error.next) from None
+
+
+def read_fields(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """`read_map` for who needs a few fields: their texts are as they were written, and not to be shown. Raises what
+    `read_result` raises."""
+    source = os.fspath(path)
+    value = _unpack(read_file(source, MAXIMUM_FILE_BYTES), source)
     form = value.get("format") if isinstance(value, dict) else None
     name, _, version = str(form).partition("/") if isinstance(form, str) else ("", "", "")
     if name != _FORMAT_NAME:
@@ -107,7 +111,7 @@ def read_map(path: str | os.PathLike[str]) -> dict[str, Any]:
         )
     if version != _FORMAT_VERSION:
         raise VersionError(
-            f"result format {version[:20]}, and this replay reads {_FORMAT_VERSION}",
+            f"result format {escaped(version[:20])}, and this replay reads {_FORMAT_VERSION}",
             where=source,
             next="install a newer replay",
         )

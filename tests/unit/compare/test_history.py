@@ -8,18 +8,21 @@ import random
 import shutil
 import sqlite3
 
+import msgpack
 import numpy
 import pytest
+import zstandard
 
 from replay.cli import main
 from replay.errors import FileError, FormatError, UsageError
-from replay.history import baseline
+from replay.history import baseline, store
 from replay.history.changes import change_points
 from replay.history.index import index_file
 from replay.history.series import look
 from replay.history.store import History, append, by_series
 from replay.report.history import history_csv, render_history, sparkline
 from replay.results.run.verification import Verification
+from replay.results.store import read_map
 from replay.text import Screen
 
 from ..result_factory import make_result, summary
@@ -59,6 +62,70 @@ def test_the_index_can_always_be_made_again(tmp_path):
     with History(tmp_path) as history:
         assert history.update() == 2
         assert len(history.entries()) == 2
+
+
+def test_what_was_read_before_an_interruption_is_kept(tmp_path, monkeypatch):
+    fill(tmp_path, [1000, 1010, 990, 1020, 1005])
+    monkeypatch.setattr(store, "_BATCH", 2)
+    read, looked = store._row, []
+
+    def interrupted(*arguments):
+        looked.append(arguments)
+        if len(looked) == 4:
+            raise KeyboardInterrupt
+        return read(*arguments)
+
+    monkeypatch.setattr(store, "_row", interrupted)
+    with History(tmp_path) as history, pytest.raises(KeyboardInterrupt):
+        history.update()
+    with History(tmp_path) as history:
+        assert history.update() == 3
+        assert len(history.entries()) == 5
+
+
+def test_files_that_are_gone_or_changed_are_looked_at_one_by_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "_BATCH", 2)
+    paths = [append(tmp_path / folder, result(1000 + n)) for n, folder in enumerate("abcde")]
+    with History(tmp_path) as history:
+        assert history.update() == 5
+        paths[0].unlink()
+        paths[3].unlink()
+        shutil.copy(paths[1], paths[4])
+        assert history.update() == 1
+        assert [entry.median_ns for entry in history.entries()] == [1001, 1002, 1001]
+        paths[4].unlink()
+        assert history.update() == 0
+        assert [entry.median_ns for entry in history.entries()] == [1001, 1002]
+
+
+@pytest.mark.parametrize("change", ["version", "window", "kernel", "time", "text"])
+def test_fields_that_no_index_can_hold_are_a_problem(tmp_path, change):
+    value = read_map(append(tmp_path, result(1000)))
+    if change == "version":
+        value["driver"]["version"] = 1 << 63
+    elif change == "window":
+        value["snapshot"]["window"] = 1 << 63
+    elif change == "kernel":
+        value["window"]["kernels"] = [["vector_add"]]
+    elif change == "time":
+        value["timing"]["gpu_time_ns"] = [1 << 63]
+    else:
+        value["device"]["name"] = "\x1b[31mred\ud800"
+    packed = msgpack.packb(value, unicode_errors="surrogatepass")
+    (tmp_path / "hostile.rres").write_bytes(zstandard.ZstdCompressor().compress(packed))
+    with History(tmp_path) as history:
+        assert history.update() == 2
+        assert {entry.device for entry in history.entries()} == {result(1).device.name}
+        assert [path for path, _ in history.problems] == ["hostile.rres"]
+
+
+def test_texts_of_an_index_are_harmless(tmp_path):
+    value = read_map(append(tmp_path, result(1000)))
+    value["device"]["name"] = "\x1b[31mred"
+    (tmp_path / "hostile.rres").write_bytes(zstandard.ZstdCompressor().compress(msgpack.packb(value)))
+    with History(tmp_path) as history:
+        history.update()
+        assert {entry.device for entry in history.entries()} == {result(1).device.name, "\\x1b[31mred"}
 
 
 def test_an_index_of_another_version_is_made_anew(tmp_path):
