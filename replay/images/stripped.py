@@ -132,7 +132,11 @@ def _overwrite(kept: bytearray, start: int, end: int) -> bool:
     """Text in a debug section of PTX, which is a list of numbers, becomes one letter: of as many digits, so that every
     size stays. Whether there was any."""
     some = False
-    length, told, waiting = 0, False, list[re.Match[bytes]]()  # of the run; what of it is overwritten if it is text
+    length, told, waiting = (
+        0,
+        False,
+        list[re.Match[bytes]](),
+    )  # of the run; what of it is overwritten if it is text
     for line in _BYTES.finditer(kept, start, end):
         for number in _NUMBER.finditer(kept, line.start() + 3, line.end()):
             if len(number[0]) > 3 or int(number[0]) not in _READABLE:

@@ -16,13 +16,15 @@ from itertools import accumulate
 from typing import Any, Protocol, overload
 
 from replay.api.functions import by_symbol
-from replay.api.parts import CONFIG_ATTRIBUTES, PARAMETER_LAYOUT, part_key
+from replay.api.parts import CONFIG_ATTRIBUTES, PARAMETER_LAYOUT, PARAMETERS, part_key
 from replay.api.vocabulary import Effect, Function, Keep, Role, Work
 from replay.snapshot.schema import Call, from_wire
 
 SHORTEST = 4  # calls that are worth columns
-_LONGEST, _LARGEST_PARAMETERS = 1 << 16, 16 << 20  # of calls that are kept together, as in a block of a snapshot
-PARAMETERS = part_key("kernelParams", 0)
+_LONGEST, _LARGEST_PARAMETERS = (
+    1 << 16,
+    16 << 20,
+)  # of calls that are kept together, as in a block of a snapshot
 _MAXIMUM_TEMPLATES = 65_536  # known at once
 _LARGEST = (1 << 63) - 1
 _Key = tuple[Any, ...]
@@ -99,7 +101,7 @@ class Repeats:
 
 
 def timed(gpu_ns: dict[int, int], begin: int, end: int) -> dict[int, int]:
-    """Those from one place to before another, counted from there. As many steps as places: a window may be cut often."""
+    """Those from one place to before another, counted from there, in as many steps: a window may be cut often."""
     return {at - begin: gpu_ns[at] for at in range(begin, end) if at in gpu_ns} if gpu_ns else {}
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from replay.errors import DamagedError, LimitError
-from replay.snapshot.calls import PARAMETERS, SHORTEST, Repeats, timed
-from replay.snapshot.container.blocks import ARGUMENTS, MAX_SPREAD_BYTES, OTHER, Block, filled
+from replay.api.parts import PARAMETERS
+from replay.errors import DamagedError
+from replay.snapshot.calls import SHORTEST, Repeats, timed
+from replay.snapshot.container.blocks import ARGUMENTS, OTHER, Block, filled
 from replay.snapshot.schema import INLINE_BYTES, Call, from_wire
 
 _MOST_ARGUMENTS = 256  # combinations of arguments of one template; more are worth no columns
@@ -73,8 +74,6 @@ class _Columns:
                 sizes[rows] = len(parameters)
                 lines.append((rows, parameters, words))
         self._starts = np.concatenate([[0], np.cumsum(sizes)])
-        if self._starts[-1] > MAX_SPREAD_BYTES:
-            raise LimitError("the parameters of a block of calls are larger than any that a snapshot has")
         self._parameters = np.zeros(int(self._starts[-1]), "u1")
         for rows, parameters, words in lines:
             places = self._starts[rows][:, None] + np.arange(len(parameters))

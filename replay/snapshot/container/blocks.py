@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from replay.api.parts import PARAMETERS
 from replay.errors import DamagedError, LimitError
 from replay.snapshot.container.columns import U64, unpack_column
 
@@ -107,6 +108,11 @@ class Block:
                 raise ValueError("a word twice")
             places = {place for place, _ in (*words, *pointed)} - {(ARGUMENTS, "")}
             spread += count * sum(len(_bytes_of(template, place)) for place in places)
+            parameters = dict(template.get("inputs", ())).get(
+                PARAMETERS
+            )  # a reader makes a column of all of them
+            if ("inputs", PARAMETERS) not in places and isinstance(parameters, bytes):
+                spread += count * len(parameters) if len(parameters) <= MAX_VARYING_BYTES else 0
         if spread > MAX_SPREAD_BYTES:
             raise LimitError("the parameters of a block of calls are larger than any that a snapshot has")
 
@@ -308,7 +314,9 @@ def _bytes_of(template: dict[str, Any], place: Place) -> bytes:
 
 def filled(data: bytes, columns: dict[int, U64], chosen: slice, count: int) -> NDArray[np.uint8]:
     """`data` with the words that vary, a line of bytes for each of the chosen calls, of which there are `count`."""
-    return _filled(np.frombuffer(data + bytes(-len(data) % 8), "<u8"), columns, chosen, count).view("u1")[:, : len(data)]
+    return _filled(np.frombuffer(data + bytes(-len(data) % 8), "<u8"), columns, chosen, count).view("u1")[
+        :, : len(data)
+    ]
 
 
 def _filled(base: U64, columns: dict[int, U64], chosen: slice, count: int) -> U64:

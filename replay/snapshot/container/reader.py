@@ -144,7 +144,11 @@ class SnapshotReader:
                 if found == kind:
                     yield value
                 elif found == BLOCK_KIND:
-                    yield Block(value)
+                    try:
+                        block = Block(value)
+                    except ReplayError as error:
+                        raise self._located(error) from None
+                    yield block
 
     def calls_from(self, number: int) -> Iterator[Any]:
         """As `objects("call")`; but of blocks that end before the call of this number, only the calls that are not

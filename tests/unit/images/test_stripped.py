@@ -172,6 +172,8 @@ def test_a_fat_binary_inside_of_another_is_not_opened() -> None:
 def test_cubins_with_debug_sections_that_overlap_are_refused() -> None:
     sections = [(".debug_info", 64, 1000, 1)] * 3
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(stripped_module, "stored_sections", lambda _: ((name, at, size) for name, at, size, _ in sections))
+        patched.setattr(
+            stripped_module, "stored_sections", lambda _: ((name, at, size) for name, at, size, _ in sections)
+        )
         with pytest.raises(ImageError):
             stripped(make_cubin()[:64] + bytes(1000))
